@@ -1,0 +1,149 @@
+/** The answer bodies we read are small documents; one that is larger is not the provider we think it is. */
+const maxBodyBytes = 1024 * 1024;
+
+/** The longest wait a provider may ask of us, in milliseconds: more would park work on one header's word. */
+const maxRetryAfterMs = 60 * 60 * 1000;
+
+/**
+ * Why a call to a provider did not succeed.
+ *
+ * - `client`: our configuration, credentials, rights or data are refused; the same call will be refused again
+ *   until someone changes something (status CLIENT_SIDE_ERROR).
+ * - `external`: the provider fails or throttles; the same call may succeed later (EXTERNAL_SERVICE_ERROR).
+ * - `unknown`: the call left and no usable answer came back, so it may or may not have been applied (UNKNOWN).
+ *
+ * `code` is a stable snake_case word for programs, `message` one sentence for people. Neither ever holds a
+ * value, a key or free text the provider sent. `retryAfterMs`: the wait the provider asked for, milliseconds.
+ */
+export interface Failure {
+  outcome: "client" | "external" | "unknown";
+  code: string;
+  message: string;
+  retryAfterMs?: number;
+}
+
+/** What became of one operation at a provider. */
+export type Outcome = { outcome: "ok" } | Failure;
+
+/** An answer of any status (except a redirect), its body read whole as UTF-8 text. */
+export interface Answered {
+  ok: true;
+  response: Response;
+  text: string;
+}
+
+export type Call = Answered | { ok: false; outcome: Failure };
+
+export interface CallLimits {
+  /** How long the whole exchange may take, body included, in milliseconds. Zero or less: nothing is sent. */
+  deadlineMs: number;
+}
+
+/** A failure as a value. */
+export function failure(
+  outcome: Failure["outcome"],
+  code: string,
+  message: string,
+  retryAfterMs: number | null = null,
+): Failure {
+  return retryAfterMs === null ? { outcome, code, message } : { outcome, code, message, retryAfterMs };
+}
+
+/**
+ * Sends one request to a provider and reads the answer: the only place from which providers are called.
+ *
+ * One deadline covers connecting, waiting and reading. Redirects are refused rather than followed, because the
+ * credentials in the request are meant for one host. Plain http is allowed to loopback only. Never throws:
+ * every failure is a value, and a failure after the request may have left is `unknown`.
+ */
+export async function callProvider(
+  request: Request | readonly [url: string, init: RequestInit],
+  limits: CallLimits,
+): Promise<Call> {
+  const url = URL.parse(request instanceof Request ? request.url : request[0]);
+  const refused = refuseUrl(url);
+  if (refused !== null || url === null) {
+    return { ok: false, outcome: refused ?? failure("client", "invalid_url", "The provider's URL is not a URL.") };
+  }
+  if (!(limits.deadlineMs > 0)) {
+    return { ok: false, outcome: failure("external", "deadline_exceeded", "No time was left to call the provider.") };
+  }
+
+  const abort = new AbortController();
+  const timer = setTimeout(() => abort.abort(), limits.deadlineMs);
+  try {
+    const options = { redirect: "manual", signal: abort.signal } as const;
+    const response = await (request instanceof Request
+      ? fetch(new Request(request, options))
+      : fetch(request[0], { ...request[1], ...options }));
+    if (response.status >= 300 && response.status < 400) {
+      await response.body?.cancel();
+      const message = `${url.host} answered with a redirect (${response.status}), which is not followed.`;
+      return { ok: false, outcome: failure("client", "redirect_refused", message) };
+    }
+    const text = await readBounded(response, abort.signal);
+    if (text === null) {
+      const message = `${url.host} answered with more than ${maxBodyBytes} bytes.`;
+      return { ok: false, outcome: failure("unknown", "answer_too_large", message) };
+    }
+    return { ok: true, response, text };
+  } catch {
+    // The runtime's own text may quote the request, so it is not passed on.
+    const outcome = abort.signal.aborted
+      ? failure("unknown", "deadline_exceeded", `${url.host} did not answer within ${limits.deadlineMs} ms.`)
+      : failure("unknown", "network_error", `The connection to ${url.host} failed before an answer was complete.`);
+    return { ok: false, outcome };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * The wait that `Retry-After` asks for, in milliseconds from `now` and at most an hour; null when it is absent
+ * or unreadable. Both forms of RFC 9110 10.2.3 are read: seconds and an HTTP date.
+ */
+export function retryAfterMs(response: Response, now = Date.now()): number | null {
+  const header = response.headers.get("retry-after")?.trim();
+  if (!header) return null;
+  const wait = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - now;
+  return Number.isNaN(wait) ? null : Math.min(Math.max(wait, 0), maxRetryAfterMs);
+}
+
+/** Null when we may send credentials to `url`. */
+function refuseUrl(url: URL | null): Failure | null {
+  if (url === null || url.username !== "" || url.password !== "") {
+    return failure("client", "invalid_url", "The provider's URL is not a URL, or it holds credentials.");
+  }
+  if (url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname))) return null;
+  return failure("client", "insecure_url", `${url.host} must be called with https; http is for loopback hosts only.`);
+}
+
+/** `URL` has already written every spelling of an IPv4 address as four decimal numbers. */
+function isLoopback(hostname: string): boolean {
+  return hostname === "localhost" || hostname === "[::1]" || /^127(\.\d{1,3}){3}$/.test(hostname);
+}
+
+/** The body as text, or null when it exceeds the limit. Rejects when the connection breaks or `signal` fires. */
+async function readBounded(response: Response, signal: AbortSignal): Promise<string | null> {
+  if (response.body === null) return "";
+  const reader = response.body.getReader();
+  // Not every runtime aborts a body that is already streaming, so the deadline is raced with each read.
+  const expired = Promise.withResolvers<never>();
+  expired.promise.catch(() => {});
+  signal.addEventListener("abort", () => expired.reject(new Error("deadline")), { once: true });
+  const decoder = new TextDecoder();
+  let text = "";
+  let size = 0;
+  try {
+    for (;;) {
+      const { done, value } = await Promise.race([reader.read(), expired.promise]);
+      if (done) return text + decoder.decode();
+      size += value.byteLength;
+      if (size > maxBodyBytes) return null;
+      text += decoder.decode(value, { stream: true });
+    }
+  } finally {
+    // A no-op after the end; otherwise it frees the connection. The outcome is decided already, so errors are moot.
+    reader.cancel().catch(() => {});
+  }
+}
