@@ -1,0 +1,16 @@
+import * as z from "zod";
+import { cloudASm } from "./cloud-a-sm.ts";
+import type { StoredDestinationType } from "./destination-type.ts";
+
+/** A destination to try things out with: objects are kept in the destination's own storage, readable through the API. */
+export const inMem: StoredDestinationType<Record<string, never>> = {
+  kind: "stored",
+  type: "in-mem",
+  connection: z.object({}),
+  sensitive: [],
+  immutable: [],
+  // The rules of the commonest real type, so that a trial shows what production would do.
+  defaults: cloudASm.defaults,
+  naming: cloudASm.naming,
+  maxValueBytes: cloudASm.maxValueBytes,
+};
