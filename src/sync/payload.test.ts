@@ -1,0 +1,93 @@
+import { describe, expect, it } from "vitest";
+import { contentHash, secretKeyValues, secretPathValue } from "./payload.ts";
+
+const pathValue = (data: string) => {
+  const result = secretPathValue(data);
+  return result.ok ? result.value : result;
+};
+const keyValues = (data: string) => {
+  const result = secretKeyValues(data);
+  return result.ok ? Object.fromEntries(result.values.map(({ key, value }) => [key, value])) : result;
+};
+
+describe("granularity secret-path", () => {
+  it("pushes compact JSON with keys sorted at every level", () => {
+    expect(pathValue('{ "b": {"z": [ {"d":1,"c":2} ], "a": true}, "a": null }')).toBe(
+      '{"a":null,"b":{"a":true,"z":[{"c":2,"d":1}]}}',
+    );
+  });
+
+  it.each(["12345678901234567890123", "1.0", "1e400", "-0", "0.10000000000000000000001", "1E+2"])(
+    "keeps the number %s as it was written, at every level",
+    (number) => {
+      expect(pathValue(`{"n":${number},"l":[${number}]}`)).toBe(`{"l":[${number}],"n":${number}}`);
+    },
+  );
+
+  it("sorts keys as Go does: digits as text, and by UTF-8 bytes rather than UTF-16 units", () => {
+    expect(pathValue('{"10":1,"9":2,"1":3}')).toBe('{"1":3,"10":1,"9":2}');
+    expect(pathValue('{"\u{1F600}":1,"\uFF5E":2,"a":3}')).toBe('{"a":3,"\uFF5E":2,"\u{1F600}":1}');
+    expect(pathValue('{"ab":1,"a":2,"":3}')).toBe('{"":3,"a":2,"ab":1}');
+  });
+
+  it("escapes nothing for HTML", () => {
+    expect(pathValue('{"a":"<b>&\\u003c/b>"}')).toBe('{"a":"<b>&</b>"}');
+  });
+
+  it("keeps a key that is special in JavaScript", () => {
+    expect(pathValue('{"__proto__":{"a":1},"constructor":2,"rawJSON":"x"}')).toBe(
+      '{"__proto__":{"a":1},"constructor":2,"rawJSON":"x"}',
+    );
+  });
+
+  it("pushes an empty secret as {}", () => {
+    expect(pathValue("{}")).toBe("{}");
+  });
+
+  it("reads its own output to the same output", () => {
+    const once = pathValue('{"b":[1.50,{"y":"\\ud800","x":"\\n"}],"a":"é"}');
+    expect(pathValue(String(once))).toBe(once);
+  });
+});
+
+describe("granularity secret-key", () => {
+  it("pushes texts verbatim, numbers and booleans as JSON text, lists and maps as JSON, null as nothing", () => {
+    expect(
+      keyValues('{"t":"  \\"quoted\\"\\n","n":12345678901234567890,"f":1.0,"b":false,"l":[1,{"b":1,"a":2}],"z":null}'),
+    ).toEqual({ t: '  "quoted"\n', n: "12345678901234567890", f: "1.0", b: "false", l: '[1,{"a":2,"b":1}]', z: "" });
+  });
+
+  it("has nothing to push for an empty secret", () => {
+    expect(secretKeyValues("{}")).toEqual({ ok: true, values: [] });
+  });
+
+  it("lists keys in sorted order", () => {
+    const result = secretKeyValues('{"b":"","10":"","9":""}');
+    expect(result.ok && result.values.map(({ key }) => key)).toEqual(["10", "9", "b"]);
+  });
+});
+
+describe("data that cannot be pushed", () => {
+  it.each(["", "[]", "null", "7", '"secret"', '{"password":"hunter2"'])("refuses %j without quoting it", (data) => {
+    const refused = { ok: false, message: "the secret's data is not a JSON object" };
+    expect(secretPathValue(data)).toEqual(refused);
+    expect(secretKeyValues(data)).toEqual(refused);
+  });
+
+  it("refuses nesting that would exhaust the stack, and counts no brackets inside texts", () => {
+    const nested = (levels: number) => `{"a":${"[".repeat(levels)}${"]".repeat(levels)}}`;
+    expect(secretPathValue(nested(200_000))).toMatchObject({ ok: false, message: expect.stringContaining("512") });
+    expect(secretPathValue(nested(512))).toMatchObject({ ok: false });
+    expect(pathValue(nested(511))).toBe(nested(511));
+    const brackets = `{"a":"\\"${"[{".repeat(1000)}"}`;
+    expect(pathValue(brackets)).toBe(brackets);
+  });
+});
+
+describe("content hash", () => {
+  it("is the SHA-256 of the UTF-8 text", () => {
+    expect(contentHash("")).toBe("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    expect(contentHash("é")).toBe("4a99557e4033c3539de2eb65472017cad5f9557f7a0625a09f1c3f6e2ba69c4c");
+    expect(contentHash("abc")).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  });
+});

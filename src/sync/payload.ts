@@ -1,0 +1,107 @@
+import { createHash } from "node:crypto";
+
+/** Deeper data than this is refused: reading and writing it recurses. */
+const maxDepth = 512;
+
+type Refused = { ok: false; message: string };
+
+/** A number as it was written: parsing it to a double would lose digits (2^53 and beyond) and spelling (1.0, 1e400). */
+interface NumberText {
+  readonly rawJSON: string;
+}
+
+/** JSON source text access (ECMAScript 2026), in V8 since 11.4; not in TypeScript's library yet. */
+const json = JSON as unknown as {
+  parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown;
+  rawJSON(text: string): NumberText;
+  isRawJSON(value: unknown): value is NumberText;
+};
+
+/**
+ * The value of one external object for a whole secret: its data as compact JSON, keys sorted at every level as Go
+ * sorts them (by UTF-8 bytes), numbers verbatim, no HTML escaping.
+ *
+ * `data` is the JSON text of the secret's data map. Refused, with one sentence that quotes nothing of it, when it
+ * is not a JSON object or nests deeper than 512 levels.
+ */
+export function secretPathValue(data: string): { ok: true; value: string } | Refused {
+  const parsed = parseData(data);
+  return parsed.ok ? { ok: true, value: write(parsed.data) } : parsed;
+}
+
+/**
+ * The values of the external objects for granularity secret-key: one per top-level key, sorted. A text is itself,
+ * a number or boolean its JSON text, a list or map compact JSON as in `secretPathValue`, null the empty text.
+ * An empty secret has none. Refused as in `secretPathValue`.
+ */
+export function secretKeyValues(data: string): { ok: true; values: { key: string; value: string }[] } | Refused {
+  const parsed = parseData(data);
+  if (!parsed.ok) return parsed;
+  const values = sortedEntries(parsed.data).map(([key, value]) => ({ key, value: asText(value) }));
+  return { ok: true, values };
+}
+
+/** SHA-256 of the UTF-8 text, 64 hex digits: tells whether a value is the one pushed last. To be stored sealed only. */
+export function contentHash(value: string): string {
+  return createHash("sha256").update(value).digest("hex");
+}
+
+function parseData(text: string): { ok: true; data: object } | Refused {
+  if (isTooDeep(text)) return { ok: false, message: `the secret's data nests deeper than ${maxDepth} levels` };
+  let data: unknown;
+  try {
+    data = json.parse(text, (_key, value, { source }) =>
+      typeof value === "number" && source !== undefined ? json.rawJSON(source) : value,
+    );
+  } catch {
+    data = null;
+  }
+  if (typeof data !== "object" || data === null || Array.isArray(data) || json.isRawJSON(data)) {
+    return { ok: false, message: "the secret's data is not a JSON object" };
+  }
+  return { ok: true, data };
+}
+
+/** Counts brackets outside of texts, without recursion: the parser itself would exhaust the stack. */
+function isTooDeep(text: string): boolean {
+  let depth = 0;
+  let quoted = false;
+  for (let at = 0; at < text.length; at++) {
+    const one = text.charAt(at);
+    if (quoted) {
+      if (one === "\\") at++;
+      else if (one === '"') quoted = false;
+    } else if (one === '"') quoted = true;
+    else if (one === "{" || one === "[") {
+      if (++depth > maxDepth) return true;
+    } else if (one === "}" || one === "]") depth--;
+  }
+  return false;
+}
+
+function asText(value: unknown): string {
+  if (typeof value === "string") return value;
+  return value === null ? "" : write(value);
+}
+
+/** Not JSON.stringify: an object lists keys that look like array indexes first, whatever order they were added in. */
+function write(value: unknown): string {
+  if (typeof value !== "object" || value === null || json.isRawJSON(value)) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(write).join(",")}]`;
+  return `{${sortedEntries(value)
+    .map(([key, member]) => `${JSON.stringify(key)}:${write(member)}`)
+    .join(",")}}`;
+}
+
+const sortedEntries = (value: object): [string, unknown][] =>
+  Object.entries(value).sort(([a], [b]) => compareBytes(a, b));
+
+/** UTF-8 byte order is code point order; `<` compares UTF-16 units and puts U+E000 to U+FFFF after emoji. */
+function compareBytes(a: string, b: string): number {
+  const [left, right] = [a[Symbol.iterator](), b[Symbol.iterator]()];
+  for (;;) {
+    const [one, other] = [left.next().value?.codePointAt(0) ?? -1, right.next().value?.codePointAt(0) ?? -1];
+    if (one !== other) return one - other;
+    if (one === -1) return 0;
+  }
+}
