@@ -1,0 +1,249 @@
+import { describe, expect, it } from "vitest";
+import {
+  type Capability,
+  capabilitiesFor,
+  compilePaths,
+  type ParameterConstraints,
+  type PathRule,
+  ruleFor,
+} from "./path-rules.ts";
+
+const rule = (path: string, capabilities: string, constraints: ParameterConstraints = {}): PathRule => ({
+  path,
+  capabilities: capabilities.split(" ") as Capability[],
+  ...constraints,
+});
+/** Rules as `{pattern: "capabilities"}`, in one policy of the root namespace. */
+const acl = (rules: Record<string, string>) =>
+  compilePaths([{ namespace: "", paths: Object.entries(rules).map(([path, words]) => rule(path, words)) }]);
+const asked = (rules: Record<string, string>, path: string, list = false) =>
+  capabilitiesFor(acl(rules), path, { list }).join(" ");
+
+describe("a pattern", () => {
+  it.each([
+    ["kv/a", "kv/a", true],
+    ["kv/a", "/kv/a", true],
+    ["kv/a", "kv/a/", false],
+    ["kv/a", "kv/A", false],
+    ["kv/a", "kv/a/b", false],
+    ["kv/a", "kv", false],
+    ["kv/*", "kv/a", true],
+    ["kv/*", "kv/a/b/c", true],
+    ["kv/*", "kv/", true],
+    ["kv/*", "kv", false],
+    ["kv/a*", "kv/a", true],
+    ["kv/a*", "kv/abc/d", true],
+    ["kv/a*", "kv/b", false],
+    ["*", "anything/at/all", true],
+    ["*", "", true],
+    ["kv/*/b", "kv/*/b", true],
+    ["kv/*/b", "kv/a/b", false],
+    ["kv/a*b*", "kv/a*bc", true],
+    ["kv/a*b*", "kv/axbc", false],
+    ["kv/+/b", "kv/a/b", true],
+    ["kv/+/b", "kv/a/x/b", false],
+    ["kv/+/b", "kv/b", false],
+    ["kv/+/b", "kv/a/b/c", false],
+    ["+/b", "a/b", true],
+    ["kv/+", "kv/a", true],
+    ["kv/+", "kv/a/b", false],
+    ["kv/+/+/c", "kv/a/b/c", true],
+    ["+/+", "a/b", true],
+    ["+", "a", true],
+    ["kv/a+/b", "kv/ax/b", false],
+    ["kv/a+/b", "kv/a+/b", true],
+    ["kv/+b", "kv/ab", false],
+    ["kv/+/b*", "kv/a/b", true],
+    ["kv/+/b*", "kv/a/bcd/e", true],
+    ["kv/+/b*", "kv/a/c", false],
+    ["kv/+/*", "kv/a/", true],
+    ["kv/+/*", "kv/a/b/c", true],
+    ["kv/+/*", "kv/a", false],
+    ["kv/ü/世*", "kv/ü/世界", true],
+    ["kv/a.b", "kv/axb", false],
+    ["kv/[a-z]", "kv/b", false],
+    ["kv/a\u0000", "kv/a", false],
+    ["kv/a\n*", "kv/a\nb", true],
+    ["__proto__", "__proto__", true],
+    ["constructor/*", "constructor/name", true],
+    ["kv/a", "__proto__", false],
+    ["kv/a", "toString", false],
+  ])("%j decides about %j: %s", (pattern, path, matches) => {
+    expect(asked({ [`${pattern}`]: "read" }, path)).toBe(matches ? "read" : "deny");
+  });
+
+  it.each(["kv/app/../admin", "kv/app/..", "../kv/app/x", "kv/app/../../sys/seal"])(
+    "never reaches %s, which climbs out of its folder",
+    (path) => expect(asked({ "*": "read", "kv/app/*": "read", "+/+/+/+": "read", [path]: "read" }, path)).toBe("deny"),
+  );
+
+  it("takes dots that do not climb for any other name", () => {
+    expect(asked({ "kv/app/*": "read" }, "kv/app/..a/...")).toBe("read");
+  });
+});
+
+describe("of all patterns that match", () => {
+  it.each([
+    ["an exact one wins over a prefix", "kv/a", "kv/*", "kv/a"],
+    ["an exact one wins over a segment pattern", "kv/a/c", "kv/+/c", "kv/a/c"],
+    ["an exact one wins even where it grants less", "kv/a", "*", "kv/a"],
+    ["1: the one whose first wildcard comes later", "kv/app/*", "kv/*", "kv/app/x"],
+    ["1: a + counts as a wildcard", "kv/app/*", "kv/+/x/y/z", "kv/app/x/y/z"],
+    ["1: before all other rules", "kv/a/+/+/+", "kv/+/b/c/d", "kv/a/b/c/d"],
+    ["1: a literal * is no wildcard", "k*v/app/*", "k*v/+/x", "k*v/app/x"],
+    ["1: a literal + is no wildcard", "k+v/app/*", "k+v/+/x", "k+v/app/x"],
+    ["2: the one that does not end in *", "kv/+/b", "kv/+/*", "kv/a/b"],
+    ["2: before the number of +", "kv/+/+/+", "kv/+/b/*", "kv/a/b/c"],
+    ["3: the one with fewer +", "kv/+/b/c", "kv/+/+/c", "kv/a/b/c"],
+    ["3: before the length", "kv/+/b*", "kv/+/+/ccccc*", "kv/a/bb/ccccc"],
+    ["4: the longer one", "kv/+/bc*", "kv/+/b*", "kv/a/bcd"],
+    ["5: the alphabetically greater one", "kv/+/b/+/d", "kv/+/+/c/d", "kv/a/b/c/d"],
+  ])("%s", (_, winner, loser, path) => {
+    const rules = [rule(winner, "read"), rule(loser, "delete")];
+    for (const paths of [rules, rules.toReversed()]) {
+      expect(ruleFor(compilePaths([{ namespace: "", paths }]), path)?.path).toBe(winner);
+    }
+    // Both do match: without the winner the loser decides.
+    expect(asked({ [`${loser}`]: "delete" }, path)).toBe("delete");
+  });
+
+  it("only the winner counts: nothing is added from the others", () => {
+    expect(asked({ "kv/*": "read update", "kv/a": "list" }, "kv/a")).toBe("list");
+  });
+
+  it("a deny of the winner holds, and a deny of a loser does not", () => {
+    expect(asked({ "kv/*": "read", "kv/secret/*": "deny" }, "kv/secret/a")).toBe("deny");
+    expect(asked({ "kv/*": "deny", "kv/open/*": "read" }, "kv/open/a")).toBe("read");
+  });
+
+  it("a winner without capabilities denies", () => {
+    const paths = [rule("kv/*", "read"), { path: "kv/a", capabilities: [] }];
+    expect(capabilitiesFor(compilePaths([{ namespace: "", paths }]), "kv/a")).toEqual(["deny"]);
+  });
+});
+
+describe("listing", () => {
+  it.each([
+    ["a rule without slash answers for the folder", { "kv/a": "list" }, "kv/a/", "list"],
+    ["a rule with slash answers for the folder", { "kv/a/": "list" }, "kv/a/", "list"],
+    ["a path without slash is the same folder", { "kv/a/": "list" }, "kv/a", "list"],
+    ["neither spelling needs the other", { "kv/a": "list" }, "kv/a", "list"],
+    ["the rule with slash comes first", { "kv/a": "list", "kv/a/": "deny" }, "kv/a", "deny"],
+    ["both come before a prefix", { "kv/*": "list", "kv/a": "deny" }, "kv/a/", "deny"],
+    ["a prefix covers the folder itself", { "kv/a/*": "list" }, "kv/a", "list"],
+    ["a + takes the folder's name", { "kv/+/": "list" }, "kv/a", "list"],
+    ["nothing else is tried", { "kv/a/b": "list" }, "kv/a/", "deny"],
+  ])("%s", (_, rules, path, capabilities) => {
+    expect(asked(rules as Record<string, string>, path, true)).toBe(capabilities);
+  });
+
+  it("is what makes the slash optional: other requests see two paths", () => {
+    expect(asked({ "kv/a": "read" }, "kv/a/")).toBe("deny");
+    expect(asked({ "kv/a/": "read" }, "kv/a")).toBe("deny");
+  });
+});
+
+describe("one pattern in several policies", () => {
+  const merged = (...rules: PathRule[]) => {
+    const policies = rules.map((each) => ({ namespace: "", paths: [each] }));
+    return compilePaths(policies);
+  };
+
+  it.each(["kv/a", "kv/*", "kv/+"])("gives the capabilities of all of them, sorted (%s)", (path) => {
+    expect(capabilitiesFor(merged(rule(path, "update read"), rule(path, "create")), "kv/a")).toEqual([
+      "create",
+      "read",
+      "update",
+    ]);
+  });
+
+  it.each(["kv/a", "kv/*", "kv/+"])("denies if one of them does, whichever (%s)", (path) => {
+    const [allow, deny] = [rule(path, "read sudo"), rule(path, "deny")];
+    expect(capabilitiesFor(merged(allow, deny), "kv/a")).toEqual(["deny"]);
+    expect(capabilitiesFor(merged(deny, allow, allow), "kv/a")).toEqual(["deny"]);
+  });
+
+  it("adds up also within one policy", () => {
+    const paths = [rule("kv/a", "read"), rule("kv/a", "list")];
+    expect(capabilitiesFor(compilePaths([{ namespace: "", paths }]), "kv/a")).toEqual(["list", "read"]);
+  });
+
+  it("keeps the restrictions of each", () => {
+    const a = rule("p", "update", {
+      allowedParameters: [
+        { name: "x", values: ["1"] },
+        { name: "y", values: ["1"] },
+      ],
+      requiredParameters: ["x"],
+      minWrappingTtl: 10,
+      maxWrappingTtl: 100,
+    });
+    const b = rule("p", "create", {
+      allowedParameters: [
+        { name: "x", values: ["2"] },
+        { name: "y", values: [] },
+      ],
+      deniedParameters: [{ name: "z", values: [] }],
+      requiredParameters: ["y", "x"],
+      minWrappingTtl: 20,
+      maxWrappingTtl: 50,
+    });
+    expect(ruleFor(merged(a, b, rule("p", "read")), "p")).toEqual({
+      path: "p",
+      capabilities: ["create", "read", "update"],
+      allowedParameters: [
+        { name: "x", values: ["1", "2"] },
+        { name: "y", values: [] },
+      ],
+      deniedParameters: [{ name: "z", values: [] }],
+      requiredParameters: ["x", "y"],
+      minWrappingTtl: 20,
+      maxWrappingTtl: 50,
+    });
+  });
+});
+
+describe("a policy of a namespace", () => {
+  const paths = [rule("kv/*", "read"), rule("+/x", "list"), rule("*", "update")];
+  const inside = compilePaths([{ namespace: "ns1/", paths }]);
+
+  it.each([
+    ["ns1/kv/a", "read"],
+    ["ns1/any/x", "list"],
+    ["ns1/other", "update"],
+    ["ns1/", "update"],
+    ["ns1", "deny"],
+    ["kv/a", "deny"],
+    ["ns2/kv/a", "deny"],
+    ["ns10/kv/a", "deny"],
+  ])("answers for %s with %s: it speaks for its own namespace alone", (path, capabilities) => {
+    expect(capabilitiesFor(inside, path).join(" ")).toBe(capabilities);
+  });
+
+  it("merges with a rule of its parent about the same paths", () => {
+    const parent = { namespace: "", paths: [rule("ns1/kv/*", "deny")] };
+    expect(capabilitiesFor(compilePaths([parent, { namespace: "ns1/", paths }]), "ns1/kv/a")).toEqual(["deny"]);
+  });
+
+  it.each(["+/", "*", "a*/", "ns1", "/", "ns1//"])("is refused as a defect where the namespace is %j", (namespace) => {
+    expect(() => compilePaths([{ namespace, paths }])).toThrow(RangeError);
+  });
+});
+
+describe("thousands of rules", () => {
+  const paths = Array.from({ length: 5000 }, (_, i) => [
+    rule(`kv/${i}/a`, "read"),
+    rule(`kv/${i}/*`, "list"),
+    rule(`kv/+/x${i}/*`, "update"),
+  ]);
+  const large = compilePaths([{ namespace: "", paths: paths.flat() }]);
+
+  it("answer as few do, a thousand times within two seconds", () => {
+    const started = performance.now();
+    for (let i = 0; i < 1000; i++) {
+      expect(capabilitiesFor(large, `kv/${i}/a`)).toEqual(["read"]);
+      expect(capabilitiesFor(large, `kv/none/x${i}/b`)).toEqual(["update"]);
+    }
+    expect(performance.now() - started).toBeLessThan(2000);
+  });
+});

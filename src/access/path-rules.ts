@@ -1,0 +1,273 @@
+/**
+ * Path rules: which capabilities a set of policies gives on a path, and what a request to it may carry.
+ *
+ * Only one pattern decides about a path. Rules with that same pattern, from however many policies, are merged
+ * when they are compiled; rules with other patterns have no say, however much they match.
+ */
+
+export const CAPABILITIES = [
+  "create",
+  "delete",
+  "deny",
+  "list",
+  "patch",
+  "read",
+  "recover",
+  "scan",
+  "subscribe",
+  "sudo",
+  "update",
+] as const;
+
+export type Capability = (typeof CAPABILITIES)[number];
+
+export type ParameterValue = string | number | boolean | null | readonly ParameterValue[];
+
+/** Values named for one parameter; none means any value. The name is lower case, or `*` for all others. */
+export interface ParameterRule {
+  readonly name: string;
+  readonly values: readonly ParameterValue[];
+}
+
+/** What a request to a path may carry, beside the right to make it. */
+export interface ParameterConstraints {
+  readonly allowedParameters?: readonly ParameterRule[];
+  readonly deniedParameters?: readonly ParameterRule[];
+  readonly requiredParameters?: readonly string[];
+  /** Seconds. */
+  readonly minWrappingTtl?: number;
+  /** Seconds. */
+  readonly maxWrappingTtl?: number;
+}
+
+/** One `path` block. The pattern has no leading slash; `deny` stands alone. */
+export interface PathRule extends ParameterConstraints {
+  readonly path: string;
+  readonly capabilities: readonly Capability[];
+}
+
+/** The path rules of a policy and the namespace it belongs to: `""` for the root, else for example `ns1/`. */
+export interface ScopedPolicy {
+  readonly namespace: string;
+  readonly paths: readonly PathRule[];
+}
+
+export interface PathAcl {
+  readonly exact: ReadonlyMap<string, PathRule>;
+  /** The rules with a wildcard, the most specific first: the first that matches decides. */
+  readonly wild: readonly WildRule[];
+}
+
+interface WildRule {
+  readonly rule: PathRule;
+  /** What stands before the first wildcard; most rules are ruled out by it without splitting the path. */
+  readonly start: string;
+  readonly isPrefix: boolean;
+  /** The pattern's segments without the final `*`; undefined where it holds no `+`. */
+  readonly segments: readonly string[] | undefined;
+  readonly plusses: number;
+}
+
+/**
+ * Compiles the path rules of all policies of a token. Throws on a namespace whose name could be taken for a
+ * pattern: namespaces are named under rules that exclude it, so that is a defect, and it must not widen a rule.
+ */
+export function compilePaths(policies: readonly ScopedPolicy[]): PathAcl {
+  const merged = new Map<string, PathRule>();
+  for (const { namespace, paths } of policies) {
+    if (/[+*]/.test(namespace) || !/^$|[^/]\/$/.test(namespace)) throw new RangeError(`not a namespace: ${namespace}`);
+    for (const rule of paths) {
+      const path = namespace + rule.path;
+      const earlier = merged.get(path);
+      merged.set(path, earlier === undefined ? { ...rule, path } : mergeRules(earlier, rule));
+    }
+  }
+  const exact = new Map<string, PathRule>();
+  const wild: WildRule[] = [];
+  for (const rule of merged.values()) {
+    const compiled = compileWild(rule);
+    if (compiled === undefined) exact.set(rule.path, rule);
+    else wild.push(compiled);
+  }
+  return { exact, wild: wild.sort(bySpecificity) };
+}
+
+/**
+ * The rule that decides about a path, if any does. With `list`, the path is read as a folder: `a` and `a/` are
+ * the same question, which a rule for `a/` answers before one for `a`.
+ */
+export function ruleFor(acl: PathAcl, path: string, options: { list?: boolean } = {}): PathRule | undefined {
+  const bare = withoutLeadingSlash(path);
+  const wanted = options.list && !bare.endsWith("/") ? `${bare}/` : bare;
+  const segments = wanted.split("/");
+  // No rule is meant to reach outside its folder, whatever might later resolve the dots.
+  if (segments.includes("..")) return undefined;
+  const exact = acl.exact.get(wanted) ?? (options.list ? acl.exact.get(wanted.slice(0, -1)) : undefined);
+  return exact ?? acl.wild.find((candidate) => matches(candidate, wanted, segments))?.rule;
+}
+
+/** What a token may do on a path, sorted; `["deny"]` where no rule matches or the one that decides denies. */
+export function capabilitiesFor(acl: PathAcl, path: string, options: { list?: boolean } = {}): Capability[] {
+  const capabilities = ruleFor(acl, path, options)?.capabilities ?? [];
+  return capabilities.length === 0 || capabilities.includes("deny") ? ["deny"] : [...capabilities].sort();
+}
+
+export type ParameterCheck =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly parameter: string; readonly message: string };
+
+/**
+ * Holds a request's parameters against the rule that decided about its path. Names compare without regard to
+ * case; a parameter that is denied stays denied where it is also allowed.
+ */
+export function checkParameters(rule: ParameterConstraints, data: Readonly<Record<string, unknown>>): ParameterCheck {
+  const given = Object.entries(data).map(([name, value]) => ({ name, key: name.toLowerCase(), value }));
+  for (const name of rule.requiredParameters ?? []) {
+    if (!given.some(({ key }) => key === name)) return refuse(name, "is required by policy");
+  }
+  const denied = byName(rule.deniedParameters);
+  const allowed = byName(rule.allowedParameters);
+  for (const { name, key, value } of given) {
+    if (denied.has("*")) return refuse(name, "is denied by policy");
+    const deniedValues = denied.get(key);
+    if (deniedValues !== undefined && (deniedValues.length === 0 || touches(value, deniedValues))) {
+      return refuse(name, deniedValues.length === 0 ? "is denied by policy" : "has a value denied by policy");
+    }
+    if (allowed.size === 0) continue;
+    const allowedValues = allowed.get(key) ?? allowed.get("*");
+    if (allowedValues === undefined) return refuse(name, "is not allowed by policy");
+    if (allowedValues.length > 0 && !isWithin(value, allowedValues)) {
+      return refuse(name, "has a value not allowed by policy");
+    }
+  }
+  return { ok: true };
+}
+
+function refuse(parameter: string, why: string): ParameterCheck {
+  return { ok: false, parameter, message: `parameter ${JSON.stringify(parameter)} ${why}` };
+}
+
+function withoutLeadingSlash(path: string): string {
+  return path.startsWith("/") ? path.slice(1) : path;
+}
+
+function compileWild(rule: PathRule): WildRule | undefined {
+  const isPrefix = rule.path.endsWith("*");
+  const literal = isPrefix ? rule.path.slice(0, -1) : rule.path;
+  const segments = literal.split("/");
+  const plusses = segments.filter((segment) => segment === "+").length;
+  if (plusses === 0) return isPrefix ? { rule, start: literal, isPrefix, segments: undefined, plusses } : undefined;
+  const start = segments
+    .slice(0, segments.indexOf("+"))
+    .map((segment) => `${segment}/`)
+    .join("");
+  return { rule, start, isPrefix, segments, plusses };
+}
+
+/** The five rules of precedence, in their order; the more specific pattern sorts first. */
+function bySpecificity(a: WildRule, b: WildRule): number {
+  return (
+    b.start.length - a.start.length ||
+    Number(a.isPrefix) - Number(b.isPrefix) ||
+    a.plusses - b.plusses ||
+    b.rule.path.length - a.rule.path.length ||
+    (a.rule.path > b.rule.path ? -1 : 1)
+  );
+}
+
+function matches(candidate: WildRule, path: string, parts: readonly string[]): boolean {
+  if (!path.startsWith(candidate.start)) return false;
+  const { segments, isPrefix } = candidate;
+  if (segments === undefined) return true;
+  if (isPrefix ? parts.length < segments.length : parts.length !== segments.length) return false;
+  const last = segments.length - 1;
+  return segments.every((segment, index) => {
+    const part = parts[index] ?? "";
+    return segment === "+" || part === segment || (isPrefix && index === last && part.startsWith(segment));
+  });
+}
+
+/** Two rules with one pattern: capabilities add up, deny wins, and so do the restrictions of either. */
+function mergeRules(a: PathRule, b: PathRule): PathRule {
+  const capabilities = new Set([...a.capabilities, ...b.capabilities]);
+  const allowedParameters = mergeParameters(a.allowedParameters, b.allowedParameters);
+  const deniedParameters = mergeParameters(a.deniedParameters, b.deniedParameters);
+  const required = new Set([...(a.requiredParameters ?? []), ...(b.requiredParameters ?? [])]);
+  const minWrappingTtl = Math.max(a.minWrappingTtl ?? 0, b.minWrappingTtl ?? 0);
+  const maxWrappingTtl = Math.min(
+    a.maxWrappingTtl ?? Number.POSITIVE_INFINITY,
+    b.maxWrappingTtl ?? Number.POSITIVE_INFINITY,
+  );
+  return {
+    path: a.path,
+    capabilities: capabilities.has("deny") ? ["deny"] : [...capabilities].sort(),
+    ...(allowedParameters && { allowedParameters }),
+    ...(deniedParameters && { deniedParameters }),
+    ...(required.size > 0 && { requiredParameters: [...required] }),
+    ...(minWrappingTtl > 0 && { minWrappingTtl }),
+    ...(Number.isFinite(maxWrappingTtl) && { maxWrappingTtl }),
+  };
+}
+
+function mergeParameters(
+  a: readonly ParameterRule[] | undefined,
+  b: readonly ParameterRule[] | undefined,
+): readonly ParameterRule[] | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  const merged = byName(a);
+  for (const { name, values } of b) {
+    const earlier = merged.get(name);
+    // No values stands for any value, which takes in whatever the other rule lists.
+    const any = values.length === 0 || earlier?.length === 0;
+    merged.set(name, any ? [] : [...(earlier ?? []), ...values]);
+  }
+  return [...merged].map(([name, values]) => ({ name, values }));
+}
+
+function byName(rules: readonly ParameterRule[] | undefined): Map<string, readonly ParameterValue[]> {
+  return new Map(rules?.map(({ name, values }) => [name, values]));
+}
+
+/** A list is within what is allowed if it is listed itself, or holds something and all of it is listed. */
+function isWithin(value: unknown, listed: readonly ParameterValue[]): boolean {
+  if (listed.some((each) => isSame(value, each))) return true;
+  return Array.isArray(value) && value.length > 0 && value.every((element) => isWithin(element, listed));
+}
+
+/** A list touches what is denied if it is listed itself, or any element is: else brackets would get round a rule. */
+function touches(value: unknown, listed: readonly ParameterValue[]): boolean {
+  if (listed.some((each) => isSame(value, each))) return true;
+  return Array.isArray(value) && value.some((element) => touches(element, listed));
+}
+
+/**
+ * Compares a given value with a listed one. Scalars compare as text, because routes take `"5"` for 5 and a rule
+ * about 5 has to hold for both; a listed text may hold `*`. Lists compare element by element.
+ */
+function isSame(value: unknown, listed: ParameterValue): boolean {
+  if (Array.isArray(value) || typeof listed === "object") {
+    if (value === null || listed === null) return value === listed;
+    if (!Array.isArray(value) || !Array.isArray(listed) || value.length !== listed.length) return false;
+    return value.every((element, index) => isSame(element, listed[index]));
+  }
+  if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") return false;
+  return matchesGlob(String(value), String(listed));
+}
+
+/**
+ * Whether a text matches a glob, in which `*` stands for any run of characters. Each piece between stars is taken
+ * at the first place it is found and never moved again, so a hostile glob costs no more than a plain one.
+ */
+export function matchesGlob(text: string, glob: string): boolean {
+  const [first = "", ...pieces] = glob.split("*");
+  const last = pieces.pop();
+  if (last === undefined) return text === glob;
+  if (!text.startsWith(first)) return false;
+  let at = first.length;
+  for (const piece of pieces) {
+    const found = text.indexOf(piece, at);
+    if (found < 0) return false;
+    at = found + piece.length;
+  }
+  return text.length - last.length >= at && text.endsWith(last);
+}
