@@ -1,0 +1,370 @@
+/**
+ * Cluster rights: what the `namespace`, `node`, `plugin`, `operator`, `agent`, `quota`, `sentinel`, `host_volume`
+ * and `node_pool` rules of a token's policies allow together. Everything here is plain data that can be stored.
+ */
+
+import { matchesGlob } from "./path-rules.ts";
+
+export const NAMESPACE_CAPABILITIES = [
+  "alloc-exec",
+  "alloc-lifecycle",
+  "alloc-node-exec",
+  "cancel-deployment",
+  "csi-list-volume",
+  "csi-mount-volume",
+  "csi-read-volume",
+  "csi-register-plugin",
+  "csi-write-volume",
+  "delete-service-registration",
+  "deny",
+  "deregister-job",
+  "dispatch-job",
+  "evaluate-job",
+  "fail-deployment",
+  "force-periodic-job",
+  "gc-allocation",
+  "host-volume-create",
+  "host-volume-delete",
+  "host-volume-read",
+  "host-volume-register",
+  "host-volume-write",
+  "list-jobs",
+  "list-scaling-policies",
+  "parse-job",
+  "pause-allocation",
+  "pause-deployment",
+  "plan-job",
+  "policy-override",
+  "promote-deployment",
+  "purge-job",
+  "read-fs",
+  "read-job",
+  "read-job-scaling",
+  "read-logs",
+  "read-scaling-policy",
+  "register-job",
+  "revert-job",
+  "scale-job",
+  "set-alloc-health-deployment",
+  "stable-job",
+  "submit-job",
+  "submit-recommendation",
+  "tag-job-version",
+  "unblock-deployment",
+] as const;
+export const VARIABLE_CAPABILITIES = ["deny", "destroy", "list", "read", "write"] as const;
+export const HOST_VOLUME_CAPABILITIES = ["deny", "mount-readonly", "mount-readwrite"] as const;
+export const NODE_POOL_CAPABILITIES = ["delete", "deny", "read", "write"] as const;
+export const OPERATOR_CAPABILITIES = [
+  "deny",
+  "keyring-delete",
+  "keyring-read",
+  "keyring-rotate",
+  "license-read",
+  "snapshot-save",
+] as const;
+/** Weakest first. Only `plugin` rules know `list`. */
+export const LEVELS = ["list", "read", "write", "deny"] as const;
+
+export type NamespaceCapability = (typeof NAMESPACE_CAPABILITIES)[number];
+export type VariableCapability = (typeof VARIABLE_CAPABILITIES)[number];
+export type HostVolumeCapability = (typeof HOST_VOLUME_CAPABILITIES)[number];
+export type NodePoolCapability = (typeof NODE_POOL_CAPABILITIES)[number];
+export type OperatorCapability = (typeof OPERATOR_CAPABILITIES)[number];
+export type Level = (typeof LEVELS)[number];
+
+type Grantable<Capability extends string> = Exclude<Capability, "deny">;
+
+/** A namespace capability as a route may ask for it: bare, as the interface document writes it, or by its old name. */
+export type NamespaceRight =
+  | Grantable<NamespaceCapability>
+  | `namespace:${Grantable<NamespaceCapability>}`
+  | "sentinel-override";
+
+export interface NamedRule<Capability extends string> {
+  readonly name: string;
+  readonly capabilities: readonly Capability[];
+}
+
+export interface NamespaceRule extends NamedRule<NamespaceCapability> {
+  readonly variables: readonly NamedRule<VariableCapability>[];
+}
+
+/** The cluster rules of one policy, in the order they were written, and of all of them once merged. */
+export interface ClusterRules {
+  readonly namespaces: readonly NamespaceRule[];
+  readonly hostVolumes: readonly NamedRule<HostVolumeCapability>[];
+  readonly nodePools: readonly NamedRule<NodePoolCapability>[];
+  readonly operatorCapabilities: readonly OperatorCapability[];
+  readonly levels: { readonly [family in Family]?: Level };
+}
+
+export const FAMILIES = ["node", "agent", "operator", "quota", "sentinel", "plugin"] as const;
+export type Family = (typeof FAMILIES)[number];
+
+/** What a token may do in the cluster: the rules of its policies, merged, or everything. */
+export interface ClusterRights extends ClusterRules {
+  readonly management: boolean;
+}
+
+export const NO_CLUSTER_RULES: ClusterRules = Object.freeze({
+  namespaces: [],
+  hostVolumes: [],
+  nodePools: [],
+  operatorCapabilities: [],
+  levels: {},
+});
+
+/** The rights of a management token. */
+export const MANAGEMENT: ClusterRights = Object.freeze({ management: true, ...NO_CLUSTER_RULES });
+
+/** Any one of these lets a token list CSI volumes, external volumes and snapshots in a namespace. */
+export const CSI_LIST_RIGHTS = ["csi-list-volume", "csi-read-volume", "csi-mount-volume", "list-jobs"] as const;
+/** Any one of these lets a token read a CSI volume. */
+export const CSI_READ_RIGHTS = ["csi-read-volume", "csi-mount-volume", "read-job"] as const;
+
+const NAMESPACE_READ = [
+  "list-jobs",
+  "parse-job",
+  "read-job",
+  "csi-list-volume",
+  "csi-read-volume",
+  "read-job-scaling",
+  "list-scaling-policies",
+  "read-scaling-policy",
+  "host-volume-read",
+] as const;
+
+/** What the word of `policy = "…"` in a namespace block stands for. */
+export const NAMESPACE_POLICIES: ReadonlyMap<string, readonly NamespaceCapability[]> = new Map([
+  ["deny", ["deny"]],
+  ["read", [...NAMESPACE_READ]],
+  [
+    "write",
+    [
+      ...NAMESPACE_READ,
+      "scale-job",
+      "submit-job",
+      "dispatch-job",
+      "read-logs",
+      "read-fs",
+      "alloc-exec",
+      "alloc-lifecycle",
+      "csi-mount-volume",
+      "csi-write-volume",
+      "submit-recommendation",
+      "host-volume-create",
+    ],
+  ],
+  [
+    "scale",
+    [
+      "list-scaling-policies",
+      "read-scaling-policy",
+      "read-job-scaling",
+      "scale-job",
+      "read-job",
+      "submit-recommendation",
+    ],
+  ],
+] satisfies [string, NamespaceCapability[]][]);
+
+/** What the word of `policy = "…"` in a host_volume block stands for. */
+export const HOST_VOLUME_POLICIES: ReadonlyMap<string, readonly HostVolumeCapability[]> = new Map([
+  ["deny", ["deny"]],
+  ["read", ["mount-readonly"]],
+  ["write", ["mount-readonly", "mount-readwrite"]],
+] satisfies [string, HostVolumeCapability[]][]);
+
+/** What the word of `policy = "…"` in a node_pool block stands for. */
+export const NODE_POOL_POLICIES: ReadonlyMap<string, readonly NodePoolCapability[]> = new Map([
+  ["deny", ["deny"]],
+  ["read", ["read"]],
+  ["write", ["read", "write", "delete"]],
+] satisfies [string, NodePoolCapability[]][]);
+
+/** Capabilities that bring others with them. */
+type Implied<Capability extends string> = ReadonlyMap<Capability, readonly Capability[]>;
+const IMPLIED_IN_NAMESPACE: Implied<NamespaceCapability> = new Map([
+  ["host-volume-write", ["host-volume-register", "host-volume-create", "host-volume-delete", "host-volume-read"]],
+  ["host-volume-register", ["host-volume-create", "host-volume-read"]],
+  ["host-volume-create", ["host-volume-read"]],
+]);
+const IMPLIED_FOR_VARIABLES: Implied<VariableCapability> = new Map([["read", ["list"]]]);
+const IMPLIED_FOR_MOUNTS: Implied<HostVolumeCapability> = new Map([["mount-readwrite", ["mount-readonly"]]]);
+
+/** The capability meant by a word, or undefined if there is none of that name. */
+export function namespaceCapability(word: string): NamespaceCapability | undefined {
+  const bare = word.startsWith("namespace:") ? word.slice("namespace:".length) : word;
+  const neutral = bare === "sentinel-override" ? "policy-override" : bare;
+  return NAMESPACE_CAPABILITIES.find((capability) => capability === neutral);
+}
+
+/**
+ * Merges the rules of a token's policies. Rules of one name add up and a `deny` among them leaves nothing else;
+ * of the coarse levels the strongest stays, deny above all.
+ */
+export function mergeClusterRules(policies: readonly ClusterRules[]): ClusterRights {
+  const namespaces = policies.flatMap((policy) => policy.namespaces);
+  const byName = Map.groupBy(namespaces, ({ name }) => name);
+  const levels: { [family in Family]?: Level } = {};
+  for (const family of FAMILIES) {
+    const strongest = LEVELS.findLast((level) => policies.some((policy) => policy.levels[family] === level));
+    if (strongest !== undefined) levels[family] = strongest;
+  }
+  return {
+    management: false,
+    namespaces: mergeNamed(namespaces, IMPLIED_IN_NAMESPACE).map(({ name, capabilities }) => {
+      const variables = (byName.get(name) ?? []).flatMap((rule) => rule.variables);
+      return { name, capabilities, variables: mergeNamed(variables, IMPLIED_FOR_VARIABLES) };
+    }),
+    hostVolumes: mergeNamed(
+      policies.flatMap((policy) => policy.hostVolumes),
+      IMPLIED_FOR_MOUNTS,
+    ),
+    nodePools: mergeNamed(policies.flatMap((policy) => policy.nodePools)),
+    operatorCapabilities: expand(policies.flatMap((policy) => policy.operatorCapabilities)),
+    levels,
+  };
+}
+
+/** Whether a token holds the capability, or any of several, in one namespace. `*` is no namespace: see below. */
+export function allowsNamespace(
+  rights: ClusterRights,
+  namespace: string,
+  capability: NamespaceRight | readonly NamespaceRight[],
+): boolean {
+  return rights.management || grantsAny(closest(rights.namespaces, namespace), capability);
+}
+
+/**
+ * Whether a token holds any of the capabilities in any namespace, which is what a list with `namespace=*` asks
+ * before it asks {@link allowsNamespace} for each item. It says nothing about a namespace in particular.
+ */
+export function allowsNamespaceAny(rights: ClusterRights, capabilities: readonly NamespaceRight[]): boolean {
+  return rights.management || rights.namespaces.some((rule) => grantsAny(rule, capabilities));
+}
+
+/** Whether any rule about variables applies in the namespace, which a subscription to them needs. */
+export function hasVariableRules(rights: ClusterRights, namespace: string): boolean {
+  if (rights.management) return true;
+  const rule = closest(rights.namespaces, namespace);
+  return rule !== undefined && !rule.capabilities.includes("deny") && rule.variables.length > 0;
+}
+
+/** Whether a token holds the capability on one variable. */
+export function allowsVariable(
+  rights: ClusterRights,
+  namespace: string,
+  path: string,
+  capability: Grantable<VariableCapability>,
+): boolean {
+  if (rights.management) return true;
+  const rule = closest(rights.namespaces, namespace);
+  if (rule === undefined || rule.capabilities.includes("deny")) return false;
+  return closest(rule.variables, path)?.capabilities.includes(capability) ?? false;
+}
+
+/** Whether a job of the token may mount a host volume of that name. */
+export function allowsHostVolume(
+  rights: ClusterRights,
+  name: string,
+  capability: Grantable<HostVolumeCapability>,
+): boolean {
+  return rights.management || (closest(rights.hostVolumes, name)?.capabilities.includes(capability) ?? false);
+}
+
+/** Whether a token may read, write or delete a node pool. */
+export function allowsNodePool(
+  rights: ClusterRights,
+  name: string,
+  capability: Grantable<NodePoolCapability>,
+): boolean {
+  return rights.management || (closest(rights.nodePools, name)?.capabilities.includes(capability) ?? false);
+}
+
+/** Whether a token may read or change nodes. */
+export function allowsNode(rights: ClusterRights, level: "read" | "write"): boolean {
+  return allowsLevel(rights, "node", level);
+}
+
+/** Whether a token may list plugins, or read one. */
+export function allowsPlugin(rights: ClusterRights, level: "list" | "read"): boolean {
+  return allowsLevel(rights, "plugin", level);
+}
+
+/** Whether a token may read or change agents. */
+export function allowsAgent(rights: ClusterRights, level: "read" | "write"): boolean {
+  return allowsLevel(rights, "agent", level);
+}
+
+/** Whether a token may do what an operator does; write brings every capability, read brings reading the licence. */
+export function allowsOperator(
+  rights: ClusterRights,
+  wanted: "read" | "write" | Grantable<OperatorCapability>,
+): boolean {
+  if (rights.management) return true;
+  if (rights.operatorCapabilities.includes("deny")) return false;
+  if (wanted === "read" || wanted === "write") return allowsLevel(rights, "operator", wanted);
+  if (allowsLevel(rights, "operator", wanted === "license-read" ? "read" : "write")) return true;
+  return rights.levels.operator !== "deny" && rights.operatorCapabilities.includes(wanted);
+}
+
+function allowsLevel(rights: ClusterRights, family: Family, wanted: Exclude<Level, "deny">): boolean {
+  if (rights.management) return true;
+  const held = rights.levels[family];
+  return held !== undefined && held !== "deny" && LEVELS.indexOf(held) >= LEVELS.indexOf(wanted);
+}
+
+function grantsAny(rule: NamespaceRule | undefined, wanted: NamespaceRight | readonly NamespaceRight[]): boolean {
+  return [wanted].flat().some((word) => {
+    const capability = namespaceCapability(word);
+    return capability !== undefined && (rule?.capabilities.includes(capability) ?? false);
+  });
+}
+
+/**
+ * The one rule that speaks for a name: the rule of that very name, else the glob that leaves the fewest
+ * characters of it to its stars. Of two equally close globs one that denies wins, else the alphabetically first.
+ */
+function closest<Rule extends NamedRule<string>>(rules: readonly Rule[], name: string): Rule | undefined {
+  // The name of a rule may hold a star, the name of a thing never does; `*` must not find the rule `*`.
+  if (name.includes("*")) return undefined;
+  let best: Rule | undefined;
+  let fewest = Number.POSITIVE_INFINITY;
+  for (const rule of rules) {
+    if (rule.name === name) return rule;
+    const stars = rule.name.split("*").length - 1;
+    const left = name.length - rule.name.length + stars;
+    if (stars === 0 || left > fewest || !matchesGlob(name, rule.name)) continue;
+    if (left < fewest || (left === fewest && rule.capabilities.includes("deny"))) {
+      best = rule;
+      fewest = left;
+    }
+  }
+  return best;
+}
+
+function mergeNamed<Capability extends string>(
+  rules: readonly NamedRule<Capability>[],
+  implied?: Implied<Capability>,
+): NamedRule<Capability>[] {
+  return [...Map.groupBy(rules, ({ name }) => name)]
+    .map(([name, same]) => ({
+      name,
+      capabilities: expand(
+        same.flatMap(({ capabilities }) => capabilities),
+        implied,
+      ),
+    }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** What a list of capabilities comes to: those it brings included, or nothing but `deny`. */
+function expand<Capability extends string>(
+  capabilities: readonly Capability[],
+  implied?: Implied<Capability>,
+): Capability[] {
+  const all = [...new Set(capabilities.flatMap((capability) => [capability, ...(implied?.get(capability) ?? [])]))];
+  return all.some((capability) => capability === "deny") ? all.filter((each) => each === "deny") : all.sort();
+}
