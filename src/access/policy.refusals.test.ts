@@ -1,0 +1,152 @@
+import { describe, expect, it } from "vitest";
+import { parsePolicy } from "./policy.ts";
+
+function refusal(text: string): string {
+  const result = parsePolicy(text);
+  if (result.ok) throw new Error(`accepted: ${text}`);
+  return result.message;
+}
+
+describe("a document is refused, in words that name the cause and the line, for", () => {
+  it.each([
+    ["a syntax fault", `\npath "a" {`, /^Failed to parse ACL Policy: line 2, column 10: /],
+    [
+      "a repeated attribute",
+      `path "a" {\n policy = "read"\n policy = "read" }`,
+      /line 3, column 2: duplicate attribute "policy"/,
+    ],
+    [
+      "an unknown block",
+      `\nvolume { }`,
+      /^Invalid or duplicate policy keys: "volume" is not known in the document \(line 2\)$/,
+    ],
+    ["a block of a later version", `volume_rule "a" { }`, /"volume_rule" is not known/],
+    ["a block named as an object's internals", `__proto__ { }`, /"__proto__" is not known/],
+    [
+      "an unknown key in a path",
+      `path "a" {\n capability = ["read"] }`,
+      /"capability" is not known in path "a" \(line 2\)/,
+    ],
+    ["an unknown key in a namespace", `namespace "a" { rules = 1 }`, /"rules" is not known in namespace "a"/],
+    [
+      "an unknown key in a host_volume",
+      `host_volume "a" { variables { } }`,
+      /"variables" is not known in host_volume "a"/,
+    ],
+    ["an unknown key in a node_pool", `node_pool "a" { x = 1 }`, /"x" is not known in node_pool "a"/],
+    ["an unknown key in a node", `node { policy = "read" capabilities = [] }`, /"capabilities" is not known in node/],
+    ["an unknown key in variables", `namespace "a" { variables { x = 1 } }`, /"x" is not known in variables/],
+    [
+      "an unknown key in a variables path",
+      `namespace "a" { variables { path "b" { policy = "read" } } }`,
+      /"policy" is not known in path "b"/,
+    ],
+    [
+      "a family twice",
+      `node { policy = "read" }\nnode { policy = "write" }`,
+      /^Invalid or duplicate policy keys: "node" stands twice \(line 2\)$/,
+    ],
+    [
+      "an unknown path capability",
+      `path "a" {\n\n capabilities = ["read", "raed"] }`,
+      /^Invalid policy: unknown capability "raed" in path "a" \(line 3\)$/,
+    ],
+    ["a capability in the wrong case", `path "a" { capabilities = ["READ"] }`, /unknown capability "READ"/],
+    [
+      "a capability of object internals",
+      `path "a" { capabilities = ["constructor"] }`,
+      /unknown capability "constructor"/,
+    ],
+    [
+      "an unknown namespace capability",
+      `namespace "a" { capabilities = ["fly"] }`,
+      /unknown capability "fly" in namespace "a"/,
+    ],
+    [
+      "an unknown host volume capability",
+      `host_volume "a" { capabilities = ["read"] }`,
+      /unknown capability "read" in host_volume "a"/,
+    ],
+    [
+      "an unknown node pool capability",
+      `node_pool "a" { capabilities = ["list"] }`,
+      /unknown capability "list" in node_pool "a"/,
+    ],
+    ["an unknown operator capability", `operator { capabilities = ["x"] }`, /unknown capability "x" in operator/],
+    [
+      "an unknown variables capability",
+      `namespace "a" { variables { path "b" { capabilities = ["sudo"] } } }`,
+      /unknown capability "sudo" in path "b"/,
+    ],
+    ["an unknown path policy", `path "a" { policy = "admin" }`, /unknown policy "admin" in path "a"/],
+    ["an unknown namespace policy", `namespace "a" { policy = "list" }`, /unknown policy "list" in namespace "a"/],
+    ["an unknown host volume policy", `host_volume "a" { policy = "scale" }`, /unknown policy "scale"/],
+    ["an unknown node pool policy", `node_pool "a" { policy = "list" }`, /unknown policy "list"/],
+    ["a family without a policy", `agent { }`, /agent needs a policy/],
+    ["+*", `path "a/+*" { policy = "read" }`, /\+\* has no meaning in path "a\/\+\*"/],
+    ["+* in the middle", `path "a/+*/b" { policy = "read" }`, /\+\* has no meaning/],
+    ["a template", `path "a/{{identity.entity.id}}" { policy = "deny" }`, /templates are not supported/],
+    ["a path without a pattern", `path { policy = "read" }`, /a path block needs a pattern/],
+    ["a namespace without a label", `\nnamespace { policy = "read" }`, /^Invalid namespace name: "" .*\(line 2\)$/],
+    ["a host_volume without a label", `host_volume { policy = "read" }`, /^Invalid host_volume name: ""/],
+    ["a node_pool without a label", `node_pool { policy = "read" }`, /^Invalid node_pool name: ""/],
+    ["a JSON namespace without a label", `{"namespace":{"policy":"read"}}`, /"policy" must be a block/],
+    ["an empty namespace name", `namespace "" { policy = "read" }`, /^Invalid namespace name: ""/],
+    ["an underscore in a namespace name", `namespace "a_b" { policy = "read" }`, /^Invalid namespace name: "a_b"/],
+    ["a slash in a namespace name", `namespace "../a" { policy = "read" }`, /^Invalid namespace name/],
+    ["a line break in a namespace name", `namespace "a\\n" { policy = "read" }`, /^Invalid namespace name: "a\\n"/],
+    ["a namespace name of 129 signs", `namespace "${"a".repeat(129)}" { policy = "read" }`, /^Invalid namespace name/],
+    ["a host volume name with a dot", `host_volume "a.b" { policy = "read" }`, /^Invalid host_volume name: "a.b"/],
+    ["a node pool name with a dot", `node_pool "a.b" { policy = "read" }`, /^Invalid node_pool name: "a.b"/],
+    ["a label where none belongs", `node "a" { policy = "read" }`, /"node" takes no label/],
+    [
+      "a variables path without a path",
+      `namespace "a" { variables { path { capabilities = ["read"] } } }`,
+      /needs a path/,
+    ],
+    ["a block that is a value", `path = "a"`, /"path" must be a block/],
+    ["null for a block", `{"path":{"a":null}}`, /"a" must be a block/],
+    ["capabilities that are a text", `path "a" { capabilities = "read" }`, /"capabilities" must be a list of texts/],
+    ["capabilities that are numbers", `path "a" { capabilities = [1] }`, /"capabilities" must be a list of texts/],
+    ["a policy that is a list", `path "a" { policy = ["read"] }`, /"policy" must be a text/],
+    [
+      "parameter values that are no list",
+      `path "a" { allowed_parameters = { b = "c" } }`,
+      /values of "b" must be a list/,
+    ],
+    [
+      "a parameter value that is an object",
+      `path "a" { allowed_parameters = { b = [{ c = 1 }] } }`,
+      /a value of "b" must be/,
+    ],
+    ["a parameter twice", `path "a" { denied_parameters = { b = [] B = [] } }`, /parameter "b" stands twice/],
+    [
+      "values for all parameters",
+      `path "a" { denied_parameters = { "*" = ["x"] } }`,
+      /"\*" in path "a" takes no values/,
+    ],
+    [
+      "required parameters that are a text",
+      `path "a" { required_parameters = "b" }`,
+      /"required_parameters" must be a list/,
+    ],
+    ["a negative wrapping time", `path "a" { min_wrapping_ttl = -1 }`, /"min_wrapping_ttl" must be a length of time/],
+    ["an empty wrapping time", `path "a" { min_wrapping_ttl = "" }`, /"min_wrapping_ttl" must be a length of time/],
+    [
+      "a wrapping time in words",
+      `path "a" { max_wrapping_ttl = "soon" }`,
+      /"max_wrapping_ttl" must be a length of time/,
+    ],
+    [
+      "wrapping times the wrong way round",
+      `path "a" { min_wrapping_ttl = "2h" max_wrapping_ttl = "1h" }`,
+      /min_wrapping_ttl is greater/,
+    ],
+  ])("%s", (_, text, message) => {
+    expect(refusal(text)).toMatch(message);
+  });
+
+  it("a huge name, of which it repeats only the beginning", () => {
+    expect(refusal(`namespace "${"x".repeat(900_000)}" { }`).length).toBeLessThan(300);
+  });
+});
