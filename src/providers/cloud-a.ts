@@ -224,7 +224,8 @@ async function signed({ url, body, credentials, deadline, ...rest }: SignedReque
 
 /** A JSON 1.1 answer. A success that cannot be read is `unknown`: something other than the service may have spoken. */
 function readJson(response: Response, text: string, operation: string): CloudAAnswer {
-  const body = parseObject(text);
+  // Operations without an output, such as TagResource, are answered with an empty body.
+  const body = text === "" && response.ok ? {} : parseObject(text);
   if (response.ok) {
     if (body !== null) return { ok: true, body };
     return unanswered(failure("unknown", "unreadable_answer", `${operation} was answered, but not with JSON.`));
