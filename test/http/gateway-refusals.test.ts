@@ -1,0 +1,101 @@
+import { describe, expect, it } from "vitest";
+import { throughHttp, throughRecorder } from "./wire.ts";
+
+describe("malformed requests are refused and never reach the service", () => {
+  it.each([
+    ["Content-Length beside Transfer-Encoding", "Content-Length: 4\r\nTransfer-Encoding: chunked"],
+    ["two Content-Lengths", "Content-Length: 4\r\nContent-Length: 5"],
+    ["two equal Content-Lengths", "Content-Length: 4\r\nContent-Length: 4"],
+    ["a list of Content-Lengths", "Content-Length: 4, 4"],
+    ["a signed Content-Length", "Content-Length: +4"],
+    ["a hexadecimal Content-Length", "Content-Length: 0x4"],
+    ["an empty Content-Length", "Content-Length:"],
+    ["a Content-Length beyond counting", "Content-Length: 99999999999999999999"],
+    ["a Content-Length padded with other than spaces", "Content-Length: 4\xa0"],
+    ["a coding besides chunked", "Transfer-Encoding: gzip, chunked"],
+    ["a coding that looks like chunked", "Transfer-Encoding: xchunked"],
+    ["two Transfer-Encodings", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity"],
+    ["a folded field", "Transfer-Encoding:\r\n chunked"],
+    ["a space before the colon", "Content-Length : 4"],
+    ["a field without a colon", "Content-Length 4"],
+    ["a bare LF", "X: y\nContent-Length: 4"],
+    ["a bare CR", "X: y\rContent-Length: 4"],
+    ["a NUL", "X: \0"],
+  ])("%s", async (_name, fields) => {
+    await expectRefusal(`POST /a HTTP/1.1\r\nHost: a\r\n${fields}\r\n\r\n`, "400 Bad Request");
+  });
+
+  it.each([
+    ["a request line of other words", "hello\r\n\r\n"],
+    ["a space too many", "LIST  /x HTTP/1.1\r\n\r\n"],
+    ["a later protocol", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
+    ["a TLS greeting", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n"],
+    ["line ends without CR, at once", "GET /a HTTP/1.1\n"],
+    ["Transfer-Encoding in HTTP/1.0", "POST /a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"],
+  ])("%s", async (_name, request) => {
+    await expectRefusal(request, "400 Bad Request");
+  });
+
+  it("a head that does not end", async () => {
+    await expectRefusal(`GET /a HTTP/1.1\r\n${`X: ${"y".repeat(1000)}\r\n`.repeat(200)}`, "431 Request Header Fields");
+    await expectRefusal(`GET /${"a".repeat(200_000)}`, "431 Request Header Fields");
+  });
+
+  it("after the answers to the requests before them", async () => {
+    const { client } = await throughHttp();
+    client.send("LIST /1 HTTP/1.1\r\nHost: a\r\n\r\n", "nonsense\r\n\r\n");
+    await client.closed();
+    expect(client.text()).toMatch(/^HTTP\/1\.1 200 [\s\S]*\[GET \/1\?list=true\][\s\S]*HTTP\/1\.1 400 Bad Request\r\n/);
+  });
+
+  it.each([
+    ["a chunk size that is none", "LIST\r\n"],
+    ["a negative chunk size", "-5\r\n"],
+    ["a chunk size beyond counting", "fffffffffffffffff\r\n"],
+    ["a chunk size line that does not end", ";".padStart(5000, "0")],
+    ["a chunk longer than its size", "2\r\nab/x\r\n0\r\n\r\n"],
+    ["a chunk line with a bare LF", "2;a\nab\r\n0\r\n\r\n"],
+    ["a request among the trailers", "0\r\nGET /x HTTP/1.1\r\n\r\n"],
+  ])("%s, and the request it belongs to is cut off", async (_name, chunks) => {
+    const { upstream, client } = await throughRecorder();
+    const head = "POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.send(head);
+    await upstream.received(head);
+    client.send(chunks);
+    await client.closed();
+    expect(client.text()).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+    expect(upstream.text()).not.toContain("HTTP/1.1\r\n\r\nGET");
+    expect(upstream.text()).not.toContain("/x");
+  });
+});
+
+describe("a client that was refused", () => {
+  it("does not get the refusal in the middle of an answer: that is cut", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+    await upstream.received("/a");
+    upstream.answer("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc");
+    await client.received("abc");
+    client.send("nonsense\r\n");
+    await expect(client.closed()).rejects.toThrow("ECONNRESET");
+    expect(client.text()).toMatch(/abc$/);
+  });
+
+  it("is cut off after a while if it does not leave", async () => {
+    const { client } = await throughRecorder();
+    client.send("nonsense\r\n\r\n");
+    await client.closed();
+    const cut = new Promise((resolve) => client.socket.on("close", resolve));
+    const chatter = setInterval(() => client.send("more"), 100);
+    await cut;
+    clearInterval(chatter);
+  });
+});
+
+async function expectRefusal(request: string, status: string): Promise<void> {
+  const { upstream, client } = await throughRecorder();
+  client.send(request);
+  await client.closed();
+  expect(client.text()).toMatch(new RegExp(`^HTTP/1.1 ${status}[\\s\\S]*Connection: close\r\n\r\n[ -~]+\n$`));
+  expect(upstream.text()).toBe("");
+}

@@ -1,0 +1,345 @@
+import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { clientOf, listen, throughHttp, throughRecorder } from "./wire.ts";
+
+describe("LIST", () => {
+  it.each([
+    ["LIST /v1/kv/metadata/a HTTP/1.1", "GET /v1/kv/metadata/a?list=true HTTP/1.1"],
+    ["LIST /p?q=1&r=%20 HTTP/1.1", "GET /p?list=true&q=1&r=%20 HTTP/1.1"],
+    ["LIST /p? HTTP/1.1", "GET /p?list=true HTTP/1.1"],
+    ["LIST /p?a=b?c HTTP/1.1", "GET /p?list=true&a=b?c HTTP/1.1"],
+    ["LIST http://host/p HTTP/1.1", "GET http://host/p?list=true HTTP/1.1"],
+    ["LIST /p HTTP/1.0", "GET /p?list=true HTTP/1.0"],
+  ])("%s becomes %s", async (sent, received) => {
+    const { upstream, client } = await throughRecorder();
+    client.send(`${sent}\r\nHost: a\r\n\r\n`);
+    expect(await upstream.received("\r\n\r\n")).toBe(`${received}\r\nHost: a\r\n\r\n`);
+  });
+
+  it.each(["LISTX /p HTTP/1.1", "list /p HTTP/1.1", "XLIST /p HTTP/1.1", "GET /LIST HTTP/1.1", "GET /?LIST HTTP/1.1"])(
+    "%s stays as it is",
+    async (line) => {
+      const { upstream, client } = await throughRecorder();
+      client.send(`${line}\r\nHost: LIST /x HTTP/1.1\r\n\r\n`);
+      expect(await upstream.received("\r\n\r\n")).toBe(`${line}\r\nHost: LIST /x HTTP/1.1\r\n\r\n`);
+    },
+  );
+
+  it("is found on a connection that is kept alive, between other requests", async () => {
+    const { client } = await throughHttp();
+    for (const [line, answer] of [
+      ["GET /1", "GET /1"],
+      ["LIST /2", "GET /2?list=true"],
+      ["LIST /3", "GET /3?list=true"],
+      ["DELETE /4", "DELETE /4"],
+    ]) {
+      client.send(`${line} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      await client.received(`[${answer}]`);
+    }
+  });
+
+  it("is found in pipelined requests, and the answers keep their order", async () => {
+    const { client } = await throughHttp();
+    client.send(
+      "LIST /1 HTTP/1.1\r\nHost: a\r\n\r\n",
+      "POST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nLIST",
+      "LIST /3 HTTP/1.1\r\nHost: a\r\n\r\n",
+    );
+    const text = await client.received("[GET /3?list=true]");
+    expect(text.match(/\[.*?\]/g)).toEqual(["[GET /1?list=true]", "[POST /2 LIST]", "[GET /3?list=true]"]);
+  });
+
+  it("is found in more pipelined requests than are read at a time", async () => {
+    const { client } = await throughHttp();
+    const requests = Array.from(
+      { length: 40 },
+      (_, i) => `LIST /${i} HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(10_000)}\r\n\r\n`,
+    );
+    client.send(...requests);
+    await client.received("[GET /39?list=true]");
+  });
+
+  it("is found when bytes arrive one at a time", async () => {
+    const { client } = await throughHttp();
+    const requests =
+      "\r\nLIST /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
+      "5;ext=LIST\r\nhello\r\n3\r\n\r\n!\r\n0\r\nTrailer: x\r\n\r\nLIST /3 HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (const byte of requests) {
+      client.socket.write(byte);
+      await sleep(0);
+    }
+    const text = await client.received("[GET /3?list=true]");
+    expect(text).toContain("[GET /1?list=true]");
+    expect(text).toContain("[POST /2 hello\r\n!]");
+  });
+});
+
+describe("bodies", () => {
+  const decoy = "\r\n\r\nLIST /x HTTP/1.1\r\nHost: a\r\n\r\n";
+
+  it("pass byte for byte when counted, whatever they hold", async () => {
+    const { upstream, client } = await throughRecorder();
+    const request = `POST /a HTTP/1.1\r\nHost: a\r\ncontent-LENGTH:  ${decoy.length} \r\n\r\n${decoy}`;
+    client.send(request);
+    expect(await upstream.received(decoy)).toBe(request);
+  });
+
+  it("pass byte for byte when chunked, with extensions and trailers, whatever they hold", async () => {
+    const { upstream, client } = await throughRecorder();
+    const size = decoy.length.toString(16).toUpperCase();
+    const request =
+      "PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n" +
+      `0${size};name="LIST /x HTTP/1.1"\r\n${decoy}\r\n5 ;a\r\n\r\n0\r\n\r\n000\r\nX-Trailer: LIST /x HTTP/1.1\r\nY: z\r\n\r\n`;
+    client.send(request);
+    expect(await upstream.received("Y: z\r\n\r\n")).toBe(request);
+    upstream.answer("HTTP/1.1 204 No Content\r\n\r\n");
+    client.send("LIST /b HTTP/1.1\r\n\r\n");
+    await upstream.received("GET /b?list=true HTTP/1.1\r\n\r\n");
+  });
+
+  it("reach the service while they are being sent, even inside one large chunk", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n100000\r\nfirst");
+    await upstream.received("first");
+  });
+
+  it("arrive unchanged as bytes, not as text", async () => {
+    const every = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+    const { upstream, client } = await throughRecorder();
+    client.send(`LIST /\xe9 HTTP/1.1\r\nX: \xff\r\nContent-Length: 256\r\n\r\n`);
+    client.socket.write(every);
+    const head = "GET /\xe9?list=true HTTP/1.1\r\nX: \xff\r\nContent-Length: 256\r\n\r\n";
+    expect(await upstream.received("\xfe\xff")).toBe(head + every.toString("latin1"));
+  });
+
+  it("wait for 100 Continue when the client asked for it", async () => {
+    const { client } = await throughHttp();
+    client.send("POST /a HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    await client.received("100 Continue\r\n\r\n");
+    client.send("ok", "LIST /b HTTP/1.1\r\nHost: a\r\n\r\n");
+    expect(await client.received("[GET /b?list=true]")).toContain("[POST /a ok]");
+  });
+
+  it("may still be on their way when the answer is already there", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\nLIST ");
+    await upstream.received("LIST ");
+    upstream.answer("HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n");
+    await client.received("413");
+    client.send("/x .", "LIST /b HTTP/1.1\r\n\r\n");
+    await upstream.received("LIST /x .GET /b?list=true HTTP/1.1\r\n\r\n");
+  });
+});
+
+describe("answers", () => {
+  it.each([
+    ["HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"],
+    ["GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 500\r\n\r\n"],
+    ["PUT", "HTTP/1.1 204 No Content\r\n\r\n"],
+    [
+      "GET",
+      "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    ],
+    ["GET", "HTTP/1.1 200\r\nContent-Length: 3\r\n\r\nabc"],
+  ])("to %s end where %j ends", async (method, answer) => {
+    const { upstream, client } = await throughRecorder();
+    client.send(`${method} /a HTTP/1.1\r\n\r\n`, "LIST /b HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    upstream.answer(answer);
+    await upstream.received("GET /b?list=true");
+    expect(client.text()).toBe(answer);
+  });
+
+  it("are not what an interim answer is: the next request waits on", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("GET /a HTTP/1.1\r\n\r\n", "LIST /b HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    upstream.answer("HTTP/1.1 103 Early Hints\r\n\r\n");
+    await client.received("103");
+    await sleep(20);
+    expect(upstream.text()).not.toContain("/b");
+  });
+
+  it("of unknown length end with the connection", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("GET /a HTTP/1.0\r\n\r\n");
+    await upstream.received("/a");
+    upstream.answer("HTTP/1.0 200 OK\r\n\r\nabc");
+    upstream.socket().end("def");
+    await client.closed();
+    expect(client.text()).toBe("HTTP/1.0 200 OK\r\n\r\nabcdef");
+  });
+
+  it("stream: every line arrives when it is written", async () => {
+    const { client, waiting } = await throughHttp((_request, response) => {
+      response.write("one\n");
+      waiting.push(() => response.write("two\n"));
+    });
+    client.send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+    expect(await client.received("one\n")).not.toContain("two");
+    waiting.shift()?.();
+    await client.received("two\n");
+  });
+
+  it("are cut, not ended, when the service dies in the middle", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("GET /a HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    upstream.answer("HTTP/1.1 200 OK\r\n\r\nabc");
+    await client.received("abc");
+    upstream.socket().resetAndDestroy();
+    await expect(client.closed()).rejects.toThrow("ECONNRESET");
+  });
+});
+
+describe("back-pressure", () => {
+  it("holds the service when the client does not read", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("GET /a HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    client.socket.pause();
+    upstream.answer("HTTP/1.1 200 OK\r\n\r\n");
+    await expectHeld(upstream.socket());
+    client.socket.resume();
+    await once(upstream.socket(), "drain");
+  });
+
+  it("holds the client when the service does not read", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send(`POST /a HTTP/1.1\r\nContent-Length: ${2 ** 40}\r\n\r\n`);
+    await upstream.received("/a");
+    upstream.socket().pause();
+    await expectHeld(client.socket);
+    upstream.socket().resume();
+    await once(client.socket, "drain");
+  });
+
+  it("holds the client when its requests pile up behind one that is not answered", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("GET /a HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    await expectHeld(client.socket, 10 * 1024 * 1024);
+  });
+});
+
+describe("connections", () => {
+  it("become a tunnel when the service agrees to upgrade: LIST in a WebSocket is data", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("GET /ws HTTP/1.1\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    await upstream.received("/ws");
+    upstream.answer("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello");
+    await client.received("\r\n\r\nhello");
+    client.send("LIST /x HTTP/1.1\r\n\r\n");
+    await upstream.received("LIST /x HTTP/1.1\r\n\r\n");
+    upstream.answer("\x00LIST");
+    await client.received("\x00LIST");
+    client.socket.end("bye");
+    await upstream.received("bye");
+    await once(upstream.socket(), "end");
+    upstream.socket().end("good bye");
+    await client.closed();
+    expect(client.text()).toMatch(/good bye$/);
+  });
+
+  it("stay HTTP when the service does not upgrade, and the next LIST is found", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send(
+      "GET /ws HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+      "LIST /b HTTP/1.1\r\nUpgrade: h2c\r\n\r\n",
+    );
+    await upstream.received("/ws");
+    upstream.answer("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
+    await upstream.received("GET /b?list=true");
+  });
+
+  it("that the client resets are reset at the service", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("GET /stream HTTP/1.1\r\n\r\n");
+    await upstream.received("/stream");
+    const gone = upstream.closed();
+    client.socket.resetAndDestroy();
+    await gone;
+  });
+
+  it("that the client leaves in the middle of a stream close at the service with the next line", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("GET /stream HTTP/1.1\r\n\r\n");
+    await upstream.received("/stream");
+    upstream.answer("HTTP/1.1 200 OK\r\n\r\none\n");
+    await client.received("one\n");
+    const gone = upstream.closed();
+    client.socket.destroy();
+    const lines = setInterval(() => upstream.answer("line\n"), 10);
+    await gone;
+    clearInterval(lines);
+  });
+
+  it("whose client only stops sending still get their answers", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.socket.end("GET /a HTTP/1.1\r\n\r\nLIST /b HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    upstream.answer("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1");
+    await upstream.received("GET /b?list=true");
+    await upstream.ended();
+    upstream.answer("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n2");
+    upstream.socket().end();
+    await client.closed();
+    expect(client.text()).toMatch(/\r\n\r\n1HTTP[\s\S]*\r\n\r\n2$/);
+  });
+
+  it("live as long as they are used, however much their heads add up to", async () => {
+    const { client } = await throughHttp();
+    for (let i = 0; i < 20; i++) {
+      client.send(`LIST /${i} HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(10_000)}\r\n\r\n`);
+      await client.received(`[GET /${i}?list=true]`);
+    }
+  });
+
+  it("end when an idle service ends them", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("GET /a HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    const answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    upstream.answer(answer);
+    await client.received(answer);
+    upstream.socket().end();
+    await client.closed();
+    expect(client.text()).toBe(answer);
+  });
+
+  it("to a service that is down get 502 and one plain line", async () => {
+    const nobody = createServer();
+    const port = await listen(nobody);
+    nobody.close();
+    await once(nobody, "close");
+    const client = await clientOf(port);
+    client.send("GET /a HTTP/1.1\r\n\r\n");
+    await client.closed();
+    expect(client.text()).toMatch(
+      /^HTTP\/1\.1 502 Bad Gateway\r\n[\s\S]*Connection: close\r\n\r\nthe service is not reachable\n$/,
+    );
+  });
+
+  it("get 502 when the service closes them without a word", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("GET /a HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    upstream.socket().end();
+    await client.closed();
+    expect(client.text()).toContain("502 Bad Gateway");
+  });
+});
+
+/** Writes for as long as the other side takes it; what the gateway and the kernel buffer is some megabytes. */
+async function expectHeld(socket: Socket, limit = 32 * 1024 * 1024): Promise<void> {
+  const block = Buffer.alloc(256 * 1024);
+  let written = 0;
+  while (written < limit && (socket.write(block) || (await drained(socket)))) written += block.length;
+  expect(written).toBeLessThan(limit);
+}
+
+function drained(socket: Socket): Promise<boolean> {
+  return Promise.race([once(socket, "drain").then(() => true), sleep(400, false)]);
+}

@@ -1,0 +1,114 @@
+import { once } from "node:events";
+import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from "node:http";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { afterEach } from "vitest";
+import { createGateway } from "../../scripts/gateway.ts";
+
+const cleanups: Array<() => unknown> = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+/** A socket's text as it grows; latin1, so that a character is a byte. */
+function transcript() {
+  let text = "";
+  const waiters = new Set<() => void>();
+  const changed = () => {
+    for (const waiter of waiters) waiter();
+  };
+  return {
+    listen(socket: Socket) {
+      socket.on("error", () => {});
+      socket.on("data", (bytes) => {
+        text += bytes.toString("latin1");
+        changed();
+      });
+    },
+    text: () => text,
+    received: (part: string) =>
+      new Promise<string>((resolve, reject) => {
+        const timer = setTimeout(
+          () => reject(new Error(`no ${JSON.stringify(part)} in ${JSON.stringify(text)}`)),
+          5000,
+        );
+        const check = () => {
+          if (!text.includes(part)) return;
+          clearTimeout(timer);
+          waiters.delete(check);
+          resolve(text);
+        };
+        waiters.add(check);
+        check();
+      }),
+  };
+}
+
+export async function listen(server: Server): Promise<number> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => sockets.add(socket));
+  cleanups.push(async () => {
+    for (const socket of sockets) socket.destroy();
+    if (!server.listening) return;
+    server.close();
+    await once(server, "close");
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+export async function clientOf(upstreamPort: number) {
+  const port = await listen(createGateway(upstreamPort));
+  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  cleanups.push(() => socket.destroy());
+  const { listen: follow, ...seen } = transcript();
+  const closed = new Promise<void>((resolve, reject) => socket.on("end", resolve).on("error", reject));
+  closed.catch(() => {});
+  follow(socket);
+  await once(socket, "connect");
+  return {
+    ...seen,
+    socket,
+    closed: () => closed,
+    send: (...texts: string[]) => socket.write(Buffer.from(texts.join(""), "latin1")),
+  };
+}
+
+/** A service that keeps what it gets and says what it is told. */
+export async function throughRecorder() {
+  let socket: Socket | undefined;
+  let ended: Promise<unknown> | undefined;
+  const { listen: follow, ...seen } = transcript();
+  const port = await listen(
+    createServer({ allowHalfOpen: true }, (accepted) => {
+      socket = accepted;
+      ended = new Promise((resolve) => accepted.on("end", resolve));
+      follow(accepted);
+    }),
+  );
+  const live = () => {
+    if (!socket) throw new Error("nobody has connected");
+    return socket;
+  };
+  const upstream = {
+    ...seen,
+    socket: live,
+    ended: async () => ended,
+    closed: () => new Promise((resolve) => live().on("close", resolve)),
+    answer: (text: string) => live().write(Buffer.from(text, "latin1")),
+  };
+  return { upstream, client: await clientOf(port) };
+}
+
+/** A real HTTP server; it answers `[METHOD /target body]` unless told otherwise. */
+export async function throughHttp(listener: RequestListener = describeRequest) {
+  const port = await listen(createHttpServer({ keepAliveTimeout: 60_000 }, listener));
+  const waiting: Array<() => void> = [];
+  return { client: await clientOf(port), waiting };
+}
+
+async function describeRequest(request: IncomingMessage, response: Parameters<RequestListener>[1]): Promise<void> {
+  let body = "";
+  for await (const bytes of request.setEncoding("latin1")) body += bytes;
+  response.end(`[${[request.method, request.url, body].join(" ").trimEnd()}]`);
+}
