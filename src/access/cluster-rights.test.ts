@@ -58,7 +58,7 @@ describe("which rule speaks for a namespace", () => {
     ["the closest glob, which grants", { "*": "deny", "prod-*": "read" }, "prod-eu", true],
     ["closeness by what the stars stand for", { "pro*-eu": "read", "prod-*": "deny" }, "prod-eu", true],
     ["closeness not by the number of stars", { "p*od-*u": "read", "prod*": "deny" }, "prod-eu", true],
-    ["the one that denies of two equally close", { "a*": "read", "*b": "deny" }, "ab", false],
+    ["the one that denies of two equally close", { "*b": "read", "a*": "deny" }, "ab", false],
     ["the first by alphabet of two equally close", { "a*": "parse-job", "*b": "read" }, "ab", true],
     ["exactly the case that is written", { Default: "read" }, "default", false],
     ["not an object's internals", { default: "read" }, "__proto__", false],

@@ -200,6 +200,11 @@ describe("a document is refused, with line and column, for", () => {
   });
 });
 
+it("counts depth by nesting, not by how many blocks and lists stand side by side", () => {
+  expect(parse("a { b = [[], []] }\n".repeat(100)).members).toHaveLength(100);
+  expect(parse(`a = [${"[[]],".repeat(100)}]`).members).toHaveLength(1);
+});
+
 describe("hostile documents", () => {
   it("treats the names of object internals as names", () => {
     expect(shape(parse(`__proto__ = 1\nconstructor = 2\ntoString "__proto__" { }`))).toEqual([

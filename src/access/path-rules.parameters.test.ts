@@ -68,6 +68,7 @@ describe("parameters", () => {
     ],
     ["a boolean for a boolean", allow({ a: [true] }), { a: true }, OK],
     ["another boolean", allow({ a: [true] }), { a: false }, `parameter "a" has a value not allowed by policy`],
+    ["null, where it is listed", { allowedParameters: [{ name: "a", values: [null] }] }, { a: null }, OK],
     ["null is not the text", allow({ a: ["null"] }), { a: null }, `parameter "a" has a value not allowed by policy`],
     [
       "an object is never a listed value",

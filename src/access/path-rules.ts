@@ -246,7 +246,7 @@ function touches(value: unknown, listed: readonly ParameterValue[]): boolean {
  */
 function isSame(value: unknown, listed: ParameterValue): boolean {
   if (Array.isArray(value) || typeof listed === "object") {
-    if (value === null || listed === null) return value === listed;
+    if (listed === null) return value === null;
     if (!Array.isArray(value) || !Array.isArray(listed) || value.length !== listed.length) return false;
     return value.every((element, index) => isSame(element, listed[index]));
   }
