@@ -3,6 +3,7 @@ import {
   type Capability,
   capabilitiesFor,
   compilePaths,
+  mayBelow,
   type ParameterConstraints,
   type PathRule,
   ruleFor,
@@ -227,6 +228,40 @@ describe("a policy of a namespace", () => {
 
   it.each(["+/", "*", "a*/", "ns1", "/", "ns1//"])("is refused as a defect where the namespace is %j", (namespace) => {
     expect(() => compilePaths([{ namespace, paths }])).toThrow(RangeError);
+  });
+});
+
+describe("whether a token may do anything in a folder", () => {
+  it.each([
+    ["a rule for something in it", { "kv/data/a": "read" }, true],
+    ["a rule for all of it", { "kv/*": "read" }, true],
+    ["a rule for the folder itself", { "kv/": "list" }, true],
+    ["a rule for the folder without its slash", { kv: "list" }, true],
+    ["a rule for everything", { "*": "read" }, true],
+    ["a rule for names that begin alike", { "k*": "read" }, true],
+    ["a + in the folder's place", { "+/data/a": "read" }, true],
+    ["a + and a prefix", { "+/data/*": "read" }, true],
+    ["a + below it", { "kv/+/+/x": "read" }, true],
+    ["a + alone", { "+": "list" }, true],
+    ["a literal + in an exact place", { "kv/a+": "read" }, true],
+    ["no rule", {}, false],
+    ["a rule for another folder", { "kv2/*": "read", "k/*": "read" }, false],
+    ["a rule with + for another folder", { "+/data": "read", "db/+/x": "read" }, true],
+    ["only rules with + for other folders", { "db/+/x": "read", "+x/data": "read" }, false],
+    ["only rules that deny", { "kv/*": "deny", "kv/a": "deny" }, false],
+    ["a wide rule that a nearer one denies", { "*": "read", "kv/*": "deny" }, false],
+    ["a + that a nearer rule denies", { "+/data/*": "read", "kv/*": "deny" }, false],
+    ["an exception to what is denied", { "kv/*": "deny", "kv/open/*": "read" }, true],
+    ["a wide rule, the folder itself denied", { "*": "read", "kv/": "deny" }, true],
+  ])("%s", (_, rules, may) => {
+    expect(mayBelow(acl(rules as Record<string, string>), "kv/")).toBe(may);
+  });
+
+  it("looks at folders of several names and of namespaces", () => {
+    const inside = compilePaths([{ namespace: "ns1/", paths: [rule("team/kv/data/*", "read")] }]);
+    expect(
+      ["ns1/team/kv/", "ns1/team/", "ns1/team/kv2/", "team/kv/"].map((folder) => mayBelow(inside, folder)),
+    ).toEqual([true, true, false, false]);
   });
 });
 

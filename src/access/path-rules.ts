@@ -109,7 +109,20 @@ export function ruleFor(acl: PathAcl, path: string, options: { list?: boolean } 
 /** What a token may do on a path, sorted; `["deny"]` where no rule matches or the one that decides denies. */
 export function capabilitiesFor(acl: PathAcl, path: string, options: { list?: boolean } = {}): Capability[] {
   const capabilities = ruleFor(acl, path, options)?.capabilities ?? [];
-  return capabilities.length === 0 || capabilities.includes("deny") ? ["deny"] : [...capabilities].sort();
+  return grants(capabilities) ? [...capabilities].sort() : ["deny"];
+}
+
+/**
+ * Whether a token may do anything at all on a folder such as `kv/` or below it. Each rule that grants something is
+ * asked for a path in there of its own; what counts is what the rules together say about that path.
+ */
+export function mayBelow(acl: PathAcl, folder: string): boolean {
+  const parts = folder.replace(/\/$/, "").split("/");
+  for (const { path, capabilities } of [...acl.exact.values(), ...acl.wild.map(({ rule }) => rule)]) {
+    const example = grants(capabilities) ? pathInside(path, parts) : undefined;
+    if (example !== undefined && grants(ruleFor(acl, example)?.capabilities ?? [])) return true;
+  }
+  return false;
 }
 
 export type ParameterCheck =
@@ -149,6 +162,29 @@ function refuse(parameter: string, why: string): ParameterCheck {
 
 function withoutLeadingSlash(path: string): string {
   return path.startsWith("/") ? path.slice(1) : path;
+}
+
+function grants(capabilities: readonly Capability[]): boolean {
+  return capabilities.length > 0 && !capabilities.includes("deny");
+}
+
+/** A path that the pattern matches and that is the folder or lies in it; undefined where there is none. */
+function pathInside(pattern: string, folder: readonly string[]): string | undefined {
+  const isPrefix = pattern.endsWith("*");
+  const segments = (isPrefix ? pattern.slice(0, -1) : pattern).split("/");
+  // Where the pattern leaves a name open, one that no rule is likely to name shows what it grants by itself.
+  const anyName = "\0";
+  const path: string[] = [];
+  for (let i = 0; i < Math.max(segments.length, folder.length); i++) {
+    const segment = segments[i];
+    const part = folder[i];
+    const isOpen = segment === undefined ? isPrefix : segment === "+";
+    const isBegun = isPrefix && i === segments.length - 1 && part?.startsWith(segment ?? "");
+    if (part !== undefined && part !== segment && !isOpen && !isBegun) return undefined;
+    path.push(part ?? (isOpen ? anyName : (segment ?? "")));
+  }
+  if (!isPrefix) return path.join("/");
+  return path.join("/") + (path.length > folder.length ? anyName : `/${anyName}`);
 }
 
 function compileWild(rule: PathRule): WildRule | undefined {
