@@ -105,7 +105,9 @@ export async function callProvider(
 export function retryAfterMs(response: Response, now = Date.now()): number | null {
   const header = response.headers.get("retry-after")?.trim();
   if (!header) return null;
-  const wait = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - now;
+  // Only what ends in GMT is a date here: Date.parse makes one of nearly anything, of -1 too.
+  const at = header.endsWith(" GMT") ? Date.parse(header) : Number.NaN;
+  const wait = /^\d+$/.test(header) ? Number(header) * 1000 : at - now;
   return Number.isNaN(wait) ? null : Math.min(Math.max(wait, 0), maxRetryAfterMs);
 }
 

@@ -1,0 +1,136 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { CloudAConnection } from "../../src/providers/cloud-a.ts";
+import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
+import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
+
+const role = "arn:aws:iam::123456789012:role/sync";
+let double: CloudADouble;
+
+// A new double for each test is a new URL, and so a session cache of its own.
+beforeEach(async () => {
+  const roles = [{ arn: role, externalId: "ext-1", trustedAccessKeyIds: [defaultKey.accessKeyId] }];
+  double = await startCloudA({ roles });
+  return () => double.close();
+});
+
+const connection: CloudAConnection = {
+  access_key_id: defaultKey.accessKeyId,
+  secret_access_key: defaultKey.secretAccessKey,
+  region: "eu-west-1",
+  role_arn: role,
+  external_id: "ext-1",
+};
+const remove = (changed: CloudAConnection = {}, stsUrl = double.url) =>
+  cloudASm.remove(
+    { name: "s" },
+    { ...connection, ...changed },
+    { settings: { CLOUD_A_SM_URL: double.url, CLOUD_A_STS_URL: stsUrl }, deadlineMs: 5000 },
+  );
+const seen = () => double.requests().map(({ operation, status }) => `${operation} ${status}`);
+
+describe("assuming a role", () => {
+  it("signs as the role, and keeps the session for the next call", async () => {
+    expect(await remove()).toEqual({ outcome: "ok" });
+    expect(await remove()).toEqual({ outcome: "ok" });
+    expect(seen()).toEqual(["AssumeRole 200", "DeleteSecret 200", "DeleteSecret 200"]);
+    const [assumed, first, second] = double.requests();
+    expect(assumed).toMatchObject({ accessKeyId: defaultKey.accessKeyId, subject: role });
+    expect(first?.accessKeyId).toMatch(/^ASIA/);
+    expect(second?.accessKeyId).toBe(first?.accessKeyId);
+  });
+
+  it("a session is not shared with another external id or another secret", async () => {
+    await remove();
+    expect(await remove({ external_id: "ext-2" })).toMatchObject({ outcome: "client", code: "permission_denied" });
+    expect(await remove({ secret_access_key: "guessed" })).toMatchObject({ outcome: "client", code: "auth_failed" });
+    expect(seen()).toEqual(["AssumeRole 200", "DeleteSecret 200", "AssumeRole 403", "AssumeRole 403"]);
+  });
+
+  it("takes a new session once when the old one has ended before its time", async () => {
+    await remove();
+    double.expireSessions();
+    expect(await remove()).toEqual({ outcome: "ok" });
+    expect(seen().slice(2)).toEqual(["DeleteSecret 400", "AssumeRole 200", "DeleteSecret 200"]);
+    double.fault({ fault: "error", type: "ExpiredTokenException", service: "secretsmanager", count: 2 });
+    expect(await remove()).toMatchObject({ outcome: "client", code: "auth_failed" });
+  });
+
+  it.each([
+    ["AccessDenied", 403, "client", "permission_denied"],
+    ["ExpiredToken", 400, "client", "auth_failed"],
+    ["RegionDisabledException", 403, "client", "auth_failed"],
+    ["IDPCommunicationError", 400, "external", "provider_unavailable"],
+    ["Throttling", 400, "external", "throttled"],
+    ["InternalFailure", 500, "external", "provider_unavailable"],
+  ])("STS's %s (HTTP %i) is %s %s, and nothing is sent as somebody else", async (type, status, outcome, code) => {
+    double.fault({ fault: "error", service: "sts", type, status });
+    expect(await remove()).toMatchObject({ outcome, code });
+    expect(seen()).toEqual([`AssumeRole ${status}`]);
+  });
+
+  it("without an answer from STS nothing has been changed, so the outcome is not 'unknown'", async () => {
+    double.fault({ fault: "drop", service: "sts" });
+    expect(await remove()).toMatchObject({ outcome: "external", code: "network_error" });
+    double.fault({ fault: "raw", service: "sts", status: 200, body: "<Credentials/>" });
+    expect(await remove()).toMatchObject({ outcome: "external", code: "unreadable_answer" });
+    expect(await remove({}, "not a url")).toMatchObject({ outcome: "client", code: "invalid_url" });
+  });
+});
+
+describe("connection details", () => {
+  const parse = (body: unknown) => cloudASm.connection.safeParse(body);
+
+  it("keep what is set, drop what is empty or unknown, and take numbers for text", () => {
+    expect(parse({ ...connection, name: "x", custom_tags: {} })).toMatchObject({ success: true, data: connection });
+    expect(parse({ access_key_id: "", secret_access_key: "", role_arn: "", region: "" })).toEqual({
+      success: true,
+      data: {},
+    });
+    expect(parse({ external_id: 4711 })).toEqual({ success: true, data: { external_id: "4711" } });
+  });
+
+  it.each([
+    ["access_key_id", { access_key_id: "AK IA", secret_access_key: "s" }],
+    ["secret_access_key", { access_key_id: "AKIA" }],
+    ["access_key_id", { secret_access_key: "s" }],
+    ["region", { region: "evil.example.com#" }],
+    ["region", { region: "eu-west-1.evil" }],
+    ["region", { region: "euwest1" }],
+    ["role_arn", { role_arn: "arn:aws:iam::12:role/x" }],
+    ["role_arn", { role_arn: "arn:aws:iam::123456789012:user/x" }],
+    ["external_id", { external_id: "x" }],
+    ["external_id", { external_id: "with space" }],
+    ["external_id", { external_id: { a: 1 } }],
+  ])("name the field %s in %j", (field, body) => {
+    const parsed = parse(body);
+    expect(parsed.success).toBe(false);
+    expect(parsed.error?.issues.map(({ path }) => path.join("."))).toEqual([field]);
+  });
+
+  it("the account of role_arn cannot change, the role can", () => {
+    const other = { role_arn: "arn:aws:iam::210987654321:role/sync" };
+    expect(cloudASm.checkChange?.(connection, other)).toContain("123456789012");
+    expect(cloudASm.checkChange?.(connection, { role_arn: `${role}2` })).toBeNull();
+    expect(cloudASm.checkChange?.(connection, {})).toBeNull();
+  });
+});
+
+describe("custom tags", () => {
+  const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, ""]));
+  it.each<[string, Record<string, string>, RegExp | null]>([
+    ["50 tags", many(50), null],
+    ["51 tags", many(51), /51 tags/],
+    ["a key of 128 characters", { ["ü".repeat(128)]: "" }, null],
+    ["a key of 129 characters", { ["k".repeat(129)]: "" }, /1 to 128/],
+    ["an empty key", { "": "x" }, /1 to 128/],
+    ["a value of 256 characters", { k: "v".repeat(256) }, null],
+    ["a value of 257 characters", { k: "v".repeat(257) }, /at most 256/],
+    ["a reserved key", { "AWS:x": "" }, /aws:/],
+    ["a forbidden character", { k: "a;b" }, /letters, digits/],
+    ["every permitted character", { "a b_.:/=+-@": "é 1" }, null],
+  ])("%s", (_what, tags, problem) => {
+    const found = cloudASm.checkTags?.(tags) ?? null;
+    if (problem === null) expect(found).toBeNull();
+    else expect(found).toMatch(problem);
+  });
+});

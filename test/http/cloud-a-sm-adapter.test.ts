@@ -1,0 +1,329 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import type { CloudAConnection } from "../../src/providers/cloud-a.ts";
+import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
+import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";
+import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
+
+const region = "eu-west-1";
+const keys: CloudAConnection = {
+  access_key_id: defaultKey.accessKeyId,
+  secret_access_key: defaultKey.secretAccessKey,
+  region,
+};
+const marker = { "hashicorp:vault": "" };
+const value = "hunter2-hunter2";
+let now = Date.now();
+let double: CloudADouble;
+
+beforeAll(async () => {
+  double = await startCloudA({ now: () => now, nameHeldMs: 60_000 });
+});
+afterAll(() => double.close());
+beforeEach(() => {
+  now = Date.now();
+  double.reset();
+});
+afterEach(() => vi.restoreAllMocks());
+
+const context = (deadlineMs = 5000): CallContext => ({
+  settings: { CLOUD_A_SM_URL: double.url, CLOUD_A_STS_URL: double.url },
+  deadlineMs,
+});
+const put = (changed: Partial<ExternalObject> = {}, connection = keys, given = context()) =>
+  cloudASm.put(
+    {
+      ...{
+        name: "app/db",
+        value,
+        tags: marker,
+        idempotencyToken: "intent-1",
+        knownToExist: false,
+        previousTagKeys: [],
+      },
+      ...changed,
+    },
+    connection,
+    given,
+  );
+const remove = (connection = keys, given = context()) => cloudASm.remove({ name: "app/db" }, connection, given);
+const operations = () => double.requests().map(({ operation }) => operation);
+const secret = () => double.secrets()[0];
+const asSomebodyElse = (SecretString: string, letter = "e") =>
+  double.call("UpdateSecret", { SecretId: "app/db", SecretString, ClientRequestToken: letter.repeat(32) });
+
+describe("put", () => {
+  it("creates an unknown secret with its tags in one call", async () => {
+    expect(await put({ tags: { ...marker, team: "payments" } })).toEqual({ outcome: "ok" });
+    expect(operations()).toEqual(["CreateSecret"]);
+    expect(secret()).toMatchObject({ name: "app/db", value, tags: { ...marker, team: "payments" } });
+  });
+
+  it("updates a known secret, sets its tags and takes away only those that were ours", async () => {
+    await put({ tags: { ...marker, team: "a", old: "1" } });
+    double.call("TagResource", { SecretId: "app/db", Tags: [{ Key: "foreign", Value: "x" }] });
+    const second = {
+      value: "two",
+      tags: { ...marker, team: "b" },
+      previousTagKeys: ["hashicorp:vault", "team", "old"],
+    };
+    expect(await put({ ...second, knownToExist: true, idempotencyToken: "intent-2" })).toEqual({ outcome: "ok" });
+    expect(operations().slice(1)).toEqual(["UpdateSecret", "TagResource", "UntagResource"]);
+    expect(secret()).toMatchObject({ value: "two" });
+    expect(secret()?.tags).toEqual({ ...marker, team: "b", foreign: "x" });
+  });
+
+  it("sends a token of 64 hex digits that depends on the value", async () => {
+    await put();
+    await put({ knownToExist: true });
+    await put({ knownToExist: true, value: "two" });
+    const tokens = double.requests().flatMap(({ clientRequestToken }) => clientRequestToken ?? []);
+    expect(tokens).toHaveLength(3);
+    for (const token of tokens) expect(token).toMatch(/^[0-9a-f]{64}$/);
+    expect(new Set(tokens).size).toBe(3);
+  });
+
+  it("updates when the secret turns out to exist, and creates when it turns out to be gone", async () => {
+    double.call("CreateSecret", { Name: "app/db" });
+    expect(await put()).toEqual({ outcome: "ok" });
+    expect(operations()).toEqual(["CreateSecret", "UpdateSecret", "TagResource"]);
+    double.reset();
+    expect(await put({ knownToExist: true })).toEqual({ outcome: "ok" });
+    expect(operations()).toEqual(["UpdateSecret", "CreateSecret"]);
+    expect(secret()).toMatchObject({ value, tags: marker });
+  });
+
+  it.each([false, true])("restores a secret scheduled for deletion (known to exist: %s)", async (knownToExist) => {
+    double.call("CreateSecret", { Name: "app/db" });
+    double.call("DeleteSecret", { SecretId: "app/db" });
+    expect(await put({ knownToExist })).toEqual({ outcome: "ok" });
+    expect(operations().slice(1, 2)).toEqual(["RestoreSecret"]);
+    expect(secret()).toMatchObject({ value, scheduledForDeletion: false, tags: marker });
+  });
+
+  it("says so when it may not restore", async () => {
+    double.call("CreateSecret", { Name: "app/db" });
+    double.call("DeleteSecret", { SecretId: "app/db" });
+    double.fault({ fault: "error", type: "AccessDeniedException", operation: "RestoreSecret" });
+    expect(await put()).toMatchObject({ outcome: "client", code: "permission_denied" });
+  });
+
+  it("waits while a forced deletion still holds the name", async () => {
+    await put();
+    await remove();
+    expect(await put()).toEqual({
+      outcome: "external",
+      code: "name_held",
+      message: expect.any(String),
+      retryAfterMs: 10_000,
+    });
+  });
+
+  it("gives up as 'external' when somebody creates and deletes in between for ever", async () => {
+    double.fault({ fault: "error", type: "ResourceExistsException", operation: "CreateSecret", count: 9 });
+    double.fault({ fault: "error", type: "ResourceNotFoundException", operation: "UpdateSecret", count: 9 });
+    expect(await put()).toMatchObject({ outcome: "external", code: "contended" });
+    expect(operations()).toHaveLength(6);
+  });
+
+  it.each<[string, Partial<ExternalObject>, string]>([
+    ["an empty value", { value: "" }, "value_empty"],
+    ["65 537 bytes", { value: `${"é".repeat(32_768)}x` }, "value_too_large"],
+    ["a name with a space", { name: "a b" }, "name_invalid"],
+    ["a name of 513 characters", { name: "n".repeat(513) }, "name_invalid"],
+  ])("refuses %s without a call", async (_what, changed, code) => {
+    expect(await put(changed)).toMatchObject({ outcome: "client", code });
+    expect(operations()).toEqual([]);
+  });
+});
+
+describe("repeating an intent", () => {
+  it("whose create was applied but not answered ends with one current version of the value", async () => {
+    double.fault({ fault: "apply-then-drop" });
+    expect(await put()).toMatchObject({ outcome: "unknown", code: "network_error" });
+    expect(await put()).toEqual({ outcome: "ok" });
+    expect(secret()).toMatchObject({ value, tags: marker });
+  });
+
+  it("whose update was applied but not answered makes no second version", async () => {
+    await put();
+    double.fault({ fault: "apply-then-drop", operation: "UpdateSecret" });
+    const second = { value: "two", knownToExist: true, idempotencyToken: "intent-2" };
+    expect(await put(second)).toMatchObject({ outcome: "unknown" });
+    expect(await put(second)).toEqual({ outcome: "ok" });
+    expect(secret()).toMatchObject({ value: "two", versions: { length: 2 } });
+  });
+
+  it("pushes again when somebody else's version came after ours", async () => {
+    await put({ knownToExist: true });
+    await put({ knownToExist: true, value: "two", idempotencyToken: "intent-2" });
+    asSomebodyElse("drifted");
+    expect(await put({ knownToExist: true, value: "two", idempotencyToken: "intent-2" })).toEqual({ outcome: "ok" });
+    expect(secret()).toMatchObject({ value: "two" });
+  });
+
+  it("goes back to an earlier value although its version exists already", async () => {
+    const one = { value: "one", idempotencyToken: "version-1", knownToExist: true };
+    await put();
+    await put(one);
+    await put({ value: "two", idempotencyToken: "version-2", knownToExist: true });
+    expect(await put(one)).toEqual({ outcome: "ok" });
+    expect(secret()).toMatchObject({ value: "one" });
+  });
+
+  it("writes also as 'not known to exist' when a later version is current", async () => {
+    await put();
+    asSomebodyElse("drifted");
+    expect(await put()).toEqual({ outcome: "ok" });
+    expect(secret()).toMatchObject({ value });
+  });
+
+  it("pushes again when it may not look which version is current", async () => {
+    await put();
+    await put({ knownToExist: true });
+    asSomebodyElse("drifted");
+    double.fault({ fault: "error", type: "AccessDeniedException", operation: "DescribeSecret" });
+    expect(await put({ knownToExist: true })).toEqual({ outcome: "ok" });
+    expect(secret()).toMatchObject({ value });
+  });
+});
+
+describe("remove", () => {
+  it("deletes at once, and what is absent or scheduled for deletion is fine", async () => {
+    await put();
+    expect(await remove()).toEqual({ outcome: "ok" });
+    expect(double.secrets()).toEqual([]);
+    expect(await remove()).toEqual({ outcome: "ok" });
+    double.fault({ fault: "error", type: "ResourceNotFoundException" });
+    expect(await remove()).toEqual({ outcome: "ok" });
+    double.reset();
+    double.call("CreateSecret", { Name: "app/db" });
+    double.call("DeleteSecret", { SecretId: "app/db" });
+    expect(await remove()).toEqual({ outcome: "ok" });
+    expect(double.secrets()).toEqual([]);
+  });
+
+  it("maps refusals", async () => {
+    double.fault({ fault: "error", type: "AccessDeniedException" });
+    expect(await remove()).toMatchObject({ outcome: "client", code: "permission_denied" });
+  });
+});
+
+describe("errors", () => {
+  it.each([
+    ["ThrottlingException", 400, "external", "throttled"],
+    ["TooManyRequestsException", 429, "external", "throttled"],
+    ["InternalServiceError", 500, "external", "provider_unavailable"],
+    ["InternalServiceErrorException", 500, "external", "provider_unavailable"],
+    ["ServiceUnavailable", 503, "external", "provider_unavailable"],
+    ["SomethingNew", 502, "external", "provider_unavailable"],
+    ["SomethingNew", 400, "client", "refused"],
+    ["AccessDeniedException", 400, "client", "permission_denied"],
+    ["UnrecognizedClientException", 400, "client", "auth_failed"],
+    ["InvalidSignatureException", 400, "client", "auth_failed"],
+    ["ExpiredTokenException", 400, "client", "auth_failed"],
+    ["EncryptionFailure", 400, "client", "encryption_failed"],
+    ["DecryptionFailure", 400, "client", "encryption_failed"],
+    ["InvalidParameterException", 400, "client", "invalid_parameter"],
+    ["ValidationException", 400, "client", "invalid_parameter"],
+    ["LimitExceededException", 400, "client", "quota_exceeded"],
+    ["MalformedPolicyDocumentException", 400, "client", "policy_invalid"],
+    ["InvalidRequestException", 400, "client", "invalid_request"],
+    ["com.amazonaws.secretsmanager#ThrottlingException", 400, "external", "throttled"],
+    ["AccessDeniedException:http://internal.amazon.com/coral/", 400, "client", "permission_denied"],
+  ])("%s (HTTP %i) is %s %s", async (type, status, outcome, code) => {
+    double.fault({ fault: "error", type, status });
+    expect(await put()).toMatchObject({ outcome, code });
+  });
+
+  it("a limit on the rate passes by itself, and a wait that is named is kept", async () => {
+    double.fault({ fault: "error", type: "LimitExceededException", message: "Rate exceeded" });
+    expect(await put()).toMatchObject({ outcome: "external", code: "throttled" });
+    double.fault({ fault: "raw", status: 503, body: "busy", headers: { "retry-after": "7" } });
+    expect(await put()).toMatchObject({ outcome: "external", code: "provider_unavailable", retryAfterMs: 7000 });
+  });
+
+  it("an answer of 200 that is not the service's is 'unknown', never 'ok'", async () => {
+    double.fault({ fault: "raw", status: 200, body: "<html>captive portal</html>" });
+    expect(await put()).toMatchObject({ outcome: "unknown", code: "unreadable_answer" });
+  });
+
+  it("no answer is 'unknown', and what arrives after the deadline has happened", async () => {
+    double.fault({ fault: "drop" });
+    expect(await put()).toMatchObject({ outcome: "unknown", code: "network_error" });
+    double.fault({ fault: "delay", ms: 150 });
+    expect(await put({}, keys, context(50))).toMatchObject({ outcome: "unknown", code: "deadline_exceeded" });
+    await vi.waitFor(() => expect(double.secrets()).toHaveLength(1));
+  });
+
+  it("one deadline covers all calls of a push", async () => {
+    double.call("CreateSecret", { Name: "app/db" });
+    double.fault({ fault: "delay", ms: 120, count: 3 });
+    const started = performance.now();
+    expect(await put({}, keys, context(200))).toMatchObject({ code: "deadline_exceeded" });
+    expect(performance.now() - started).toBeLessThan(320);
+  });
+
+  it("never repeat a value, a key or a text of the provider", async () => {
+    const wrong = { ...keys, secret_access_key: "wrong-secret-key" };
+    const echo = {
+      fault: "error",
+      type: "ValidationException",
+      message: `Value '${value}' at 'secretString'`,
+    } as const;
+    double.fault(echo);
+    const outcomes = [
+      await put(),
+      await put({}, wrong),
+      await put({ value: "" }),
+      await put({ value: "v".repeat(65_537) }),
+    ];
+    for (const type of ["AccessDeniedException", `${value}Exception`, `x#${value}`]) {
+      double.fault({ ...echo, type });
+      outcomes.push(await put());
+    }
+    const text = JSON.stringify(outcomes);
+    expect(outcomes.every(({ outcome }) => outcome === "client")).toBe(true);
+    for (const part of [value, "wrong-secret-key", defaultKey.secretAccessKey, "vvvv"])
+      expect(text).not.toContain(part);
+  });
+});
+
+describe("credentials and region", () => {
+  it("a wrong secret is refused", async () => {
+    const wrong = { ...keys, secret_access_key: "wrong" };
+    expect(await put({}, wrong)).toMatchObject({ outcome: "client", code: "auth_failed" });
+    expect(double.secrets()).toEqual([]);
+  });
+
+  it("fall back on the deployment's, and are missing otherwise", async () => {
+    const defaults = {
+      CLOUD_A_SM_URL: double.url,
+      CLOUD_A_ACCESS_KEY_ID: defaultKey.accessKeyId,
+      CLOUD_A_SECRET_ACCESS_KEY: defaultKey.secretAccessKey,
+      CLOUD_A_REGION: region,
+    };
+    expect(await put({}, {}, { settings: defaults, deadlineMs: 5000 })).toEqual({ outcome: "ok" });
+    expect(await put({}, { region })).toMatchObject({ outcome: "client", code: "credentials_missing" });
+    expect(await put({}, { access_key_id: "A", secret_access_key: "B" })).toMatchObject({ code: "region_missing" });
+  });
+
+  it.each([
+    ["eu-west-1", "https://secretsmanager.eu-west-1.amazonaws.com/"],
+    ["us-gov-east-1", "https://secretsmanager.us-gov-east-1.amazonaws.com/"],
+    ["cn-north-1", "https://secretsmanager.cn-north-1.amazonaws.com.cn/"],
+  ])("without a setting, %s is at %s", async (of, url) => {
+    const fetched = vi.spyOn(globalThis, "fetch").mockResolvedValue(new Response("{}"));
+    expect(await put({}, { ...keys, region: of }, { settings: {}, deadlineMs: 1000 })).toEqual({ outcome: "ok" });
+    expect(fetched.mock.calls.map(([to]) => to)).toEqual([url]);
+    const headers = new Headers(fetched.mock.calls[0]?.[1]?.headers);
+    expect(headers.get("authorization")).toContain(`/${of}/secretsmanager/aws4_request`);
+  });
+
+  it("credentials are not sent over http beyond loopback", async () => {
+    const settings = { CLOUD_A_SM_URL: "http://secrets.example.com" };
+    expect(await put({}, keys, { settings, deadlineMs: 1000 })).toMatchObject({
+      outcome: "client",
+      code: "insecure_url",
+    });
+  });
+});

@@ -1,0 +1,110 @@
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, describe, expect, it } from "vitest";
+import { callProvider, retryAfterMs } from "../../src/providers/outcome.ts";
+
+let server: Server | undefined;
+afterEach(() => {
+  server?.closeAllConnections();
+  server?.close();
+  server = undefined;
+});
+
+/** The URL of a server on loopback that answers as told. */
+async function serving(answer: (response: ServerResponse, url: string) => void): Promise<string> {
+  const listening = createServer((request, response) => answer(response, request.url ?? ""));
+  server = listening;
+  await new Promise<void>((resolve) => listening.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(listening.address() as AddressInfo).port}`;
+}
+
+const call = (url: string, deadlineMs = 2000, init: RequestInit = {}) => callProvider([url, init], { deadlineMs });
+const refused = (outcome: string, code: string) => ({
+  ok: false,
+  outcome: { outcome, code, message: expect.any(String) },
+});
+
+describe("a call to a provider", () => {
+  it("answers with any status and the whole text, for a Request as well", async () => {
+    const url = await serving((response) => response.writeHead(418).end("é".repeat(1000)));
+    expect(await call(url)).toMatchObject({ ok: true, text: "é".repeat(1000), response: { status: 418 } });
+    const request = new Request(url, { method: "POST", body: "x" });
+    expect(await callProvider(request, { deadlineMs: 2000 })).toMatchObject({ ok: true, response: { status: 418 } });
+  });
+
+  it.each([301, 302, 303, 307, 308])("does not follow a %i, which would hand the credentials on", async (status) => {
+    const visited: string[] = [];
+    const url = await serving((response, path) => {
+      visited.push(path);
+      response.writeHead(status, { location: "/elsewhere" }).end();
+    });
+    expect(await call(url)).toEqual(refused("client", "redirect_refused"));
+    expect(await callProvider(new Request(url), { deadlineMs: 2000 })).toEqual(refused("client", "redirect_refused"));
+    expect(visited).toEqual(["/", "/"]);
+  });
+
+  it.each([
+    ["http://example.com", "insecure_url"],
+    ["http://127.0.0.1.example.com", "insecure_url"],
+    ["http://localhost.example.com", "insecure_url"],
+    ["http://10.0.0.1", "insecure_url"],
+    ["ftp://127.0.0.1", "insecure_url"],
+    ["https://user:pass@example.com", "invalid_url"],
+    ["nonsense", "invalid_url"],
+  ])("refuses %s before anything is sent", async (url, code) => {
+    expect(await call(url)).toEqual(refused("client", code));
+  });
+
+  it("sends nothing when no time is left", async () => {
+    let requests = 0;
+    const url = await serving((response) => response.end(String(++requests)));
+    for (const deadline of [0, -5, Number.NaN]) {
+      expect(await call(url, deadline)).toEqual(refused("external", "deadline_exceeded"));
+    }
+    expect(requests).toBe(0);
+  });
+
+  it("is 'unknown' when the deadline passes before an answer, or within one", async () => {
+    const silent = await serving(() => {});
+    expect(await call(silent, 50)).toEqual(refused("unknown", "deadline_exceeded"));
+    server?.closeAllConnections();
+    const started = performance.now();
+    const stalling = await serving((response) => response.writeHead(200).write("half"));
+    expect(await call(stalling, 80)).toEqual(refused("unknown", "deadline_exceeded"));
+    expect(performance.now() - started).toBeLessThan(1000);
+  });
+
+  it("is 'unknown' when the connection fails, before or within an answer", async () => {
+    const url = await serving((response) => response.socket?.destroy());
+    expect(await call(url)).toEqual(refused("unknown", "network_error"));
+    const cut = await serving((response) => {
+      response.writeHead(200, { "content-length": "100" }).write("half", () => response.socket?.destroy());
+    });
+    expect(await call(cut)).toEqual(refused("unknown", "network_error"));
+  });
+
+  it("reads at most 1 MiB", async () => {
+    const mebibyte = 1024 * 1024;
+    const url = await serving((response, path) => response.end("x".repeat(mebibyte + Number(path.slice(1)))));
+    const whole = await call(`${url}/0`);
+    expect(whole.ok && whole.text.length).toBe(mebibyte);
+    expect(await call(`${url}/1`)).toEqual(refused("unknown", "answer_too_large"));
+  });
+});
+
+describe("Retry-After", () => {
+  const now = Date.parse("2026-11-21T06:00:00Z");
+  it.each([
+    ["7", 7000],
+    ["0", 0],
+    ["Sat, 21 Nov 2026 06:00:30 GMT", 30_000],
+    ["Sat, 21 Nov 2026 05:00:00 GMT", 0],
+    ["999999999", 3_600_000],
+    ["soon", null],
+    ["-1", null],
+  ])("%j is a wait of %s ms", (header, wait) => {
+    expect(retryAfterMs(new Response(null, { headers: { "retry-after": header } }), now)).toBe(wait);
+  });
+
+  it("may be absent", () => expect(retryAfterMs(new Response(null))).toBeNull());
+});
