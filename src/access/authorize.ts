@@ -1,0 +1,45 @@
+import type { ClusterRights } from "./cluster-rights.ts";
+import type { Mount } from "./mounts.ts";
+import type { Capability, ParameterConstraints } from "./path-rules.ts";
+
+/** What a request asks `AccessControl` before anything else happens. */
+export interface Ask {
+  readonly token: string | null;
+  /** As the caller wrote it; may be empty. */
+  readonly namespace: string;
+  /** Path without `/v1/`, decoded; null for requests of areas C and D, which are judged by `cluster` rights. */
+  readonly path: string | null;
+  readonly list?: boolean;
+}
+
+/** Who calls. Never holds the token. */
+export interface Identity {
+  readonly accessor: string;
+  readonly name: string;
+  readonly policies: readonly string[];
+  /** The namespace the token belongs to. */
+  readonly namespace: string;
+  readonly root: boolean;
+}
+
+/** The answer: who it is, what the request may do, and what it is about. */
+export interface Grant {
+  readonly ok: true;
+  readonly identity: Identity;
+  /** The namespace the request is in: the header's, and what of the path led further. */
+  readonly namespace: string;
+  /** The path inside that namespace. */
+  readonly path: string;
+  /** What the token may do there; `["root"]` or `["deny"]` or capabilities. */
+  readonly capabilities: readonly (Capability | "root")[];
+  readonly constraints: ParameterConstraints | null;
+  /** The mount the path falls under, if any. */
+  readonly mount: Mount | null;
+  readonly cluster: ClusterRights;
+  /** False when the answer must not be used twice: the token counts its uses. */
+  readonly cacheable: boolean;
+}
+
+/** Whether a grant holds a capability; root holds all. */
+export const may = (grant: Grant, capability: Capability): boolean =>
+  grant.capabilities.includes("root") || grant.capabilities.includes(capability);

@@ -1,0 +1,112 @@
+import { createHash } from "node:crypto";
+import type { NewEvent } from "../events/event.ts";
+import { parseDuration } from "../http/fields.ts";
+import type { PolicyRow } from "./policy-store.ts";
+import { policiesOf, type TokenRow } from "./token.ts";
+
+/*
+ * Tokens and policies as areas C and D show them (contract: events-and-volumes 6.4). All keys always present; an index not
+ * known yet is null until the event log has given one.
+ */
+
+const goDuration = (seconds: number): string => {
+  if (seconds === 0) return "";
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), seconds % 60];
+  return `${h > 0 ? `${h}h` : ""}${h > 0 || m > 0 ? `${m}m` : ""}${s}s`;
+};
+
+const digest = (...parts: string[]): string => createHash("sha256").update(parts.join("\0")).digest("base64");
+
+export interface AclToken {
+  AccessorID: string;
+  CreateIndex: number | null;
+  CreateTime: string;
+  ExpirationTTL: string;
+  ExpirationTime: string | null;
+  Global: boolean;
+  Hash: string;
+  ModifyIndex: number | null;
+  Name: string;
+  Policies: string[] | null;
+  Roles: null;
+  /** Only in the answer that creates the token; the service keeps no copy. */
+  SecretID: string;
+  Type: "client" | "management";
+}
+
+export function aclToken(row: TokenRow, secret = ""): AclToken {
+  const policies = policiesOf(row);
+  const management = policies.includes("root");
+  return {
+    AccessorID: row.accessor,
+    CreateIndex: row.create_index,
+    CreateTime: new Date(row.created).toISOString(),
+    ExpirationTTL: goDuration(row.ttl),
+    ExpirationTime: row.expires === null ? null : new Date(row.expires).toISOString(),
+    Global: row.global === 1,
+    Hash: digest(row.name, row.policies, String(row.global)),
+    ModifyIndex: row.modify_index,
+    Name: row.name,
+    Policies: management ? null : policies,
+    Roles: null,
+    SecretID: secret,
+    Type: management ? "management" : "client",
+  };
+}
+
+export interface AclPolicy {
+  CreateIndex: number | null;
+  Description: string;
+  Hash: string;
+  JobACL: null;
+  ModifyIndex: number | null;
+  Name: string;
+  Rules: string;
+}
+
+export const aclPolicy = (row: PolicyRow): AclPolicy => ({
+  CreateIndex: row.create_index,
+  Description: row.description,
+  Hash: digest(row.name, row.description, row.text),
+  JobACL: null,
+  ModifyIndex: row.modify_index,
+  Name: row.name,
+  Rules: row.text,
+});
+
+const event = (Topic: string, Type: string, Key: string, object: object): NewEvent => ({
+  Topic,
+  Type,
+  Key,
+  Namespace: "",
+  FilterKeys: null,
+  Payload: { [Topic]: object },
+});
+
+export const tokenUpserted = (row: TokenRow): NewEvent =>
+  event("ACLToken", "ACLTokenUpserted", row.accessor, { ...aclToken(row), ModifyIndex: null });
+export const tokenDeleted = (row: TokenRow): NewEvent =>
+  event("ACLToken", "ACLTokenDeleted", row.accessor, aclToken(row));
+
+const policyKey = (row: PolicyRow): string => row.namespace + row.name;
+export const policyUpserted = (row: PolicyRow): NewEvent =>
+  event("ACLPolicy", "ACLPolicyUpserted", policyKey(row), {
+    ...aclPolicy(row),
+    Name: policyKey(row),
+    ModifyIndex: null,
+  });
+export const policyDeleted = (row: PolicyRow): NewEvent =>
+  event("ACLPolicy", "ACLPolicyDeleted", policyKey(row), { ...aclPolicy(row), Name: policyKey(row) });
+
+/** `ExpirationTTL` as clients send it (nanoseconds, or a duration text) or `ExpirationTime`, as seconds from now; 0 = never. */
+export function expirationSeconds(
+  ttl: string | number | null | undefined,
+  time: string | null | undefined,
+  now: number,
+): number | null {
+  if (typeof ttl === "number") return ttl < 0 ? null : Math.ceil(ttl / 1e9);
+  if (typeof ttl === "string" && ttl !== "") return parseDuration(ttl);
+  if (!time) return 0;
+  const at = Date.parse(time);
+  return Number.isNaN(at) || at <= now ? null : Math.ceil((at - now) / 1000);
+}

@@ -1,0 +1,207 @@
+import { randomBytes } from "node:crypto";
+import * as z from "zod";
+import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../http/areas.ts";
+import { duration, flag, stringMap } from "../http/fields.ts";
+import { ok, type Result, refuse } from "../result.ts";
+
+/** Types of secrets engines that can be mounted. */
+export const MOUNT_TYPES = ["kv"] as const;
+export type MountType = (typeof MOUNT_TYPES)[number];
+
+export interface MountConfig {
+  /** Seconds; 0 = the system's. */
+  readonly default_lease_ttl: number;
+  readonly max_lease_ttl: number;
+  readonly force_no_cache: boolean;
+  readonly listing_visibility: string;
+}
+
+export interface Mount {
+  readonly namespace: string;
+  /** With a trailing slash. */
+  readonly path: string;
+  readonly type: MountType;
+  /** `<type>_<8 hex>`; names the mount for as long as it lives, whatever its path. */
+  readonly accessor: string;
+  readonly uuid: string;
+  readonly description: string;
+  readonly options: Readonly<Record<string, string>>;
+  readonly config: MountConfig;
+}
+
+const Config = z.object({
+  default_lease_ttl: z.union([z.literal("system").transform(() => 0), duration()]).optional(),
+  max_lease_ttl: z.union([z.literal("system").transform(() => 0), duration()]).optional(),
+  force_no_cache: flag().optional(),
+  listing_visibility: z.enum(["", "hidden", "unauth"]).optional(),
+});
+
+/** Body of `POST sys/mounts/:path`. */
+export const MountRequest = z.object({
+  type: z.string("type: required, the engine to mount").min(1),
+  description: z.string().max(4096).default(""),
+  config: Config.nullish(),
+  options: stringMap().nullish(),
+  local: flag().optional(),
+  seal_wrap: flag().optional(),
+});
+export type MountRequest = z.infer<typeof MountRequest>;
+
+/** Body of `POST sys/mounts/:path/tune`: only what shall change. */
+export const TuneRequest = Config.extend({
+  description: z.string().max(4096).optional(),
+  options: stringMap().nullish(),
+});
+export type TuneRequest = z.infer<typeof TuneRequest>;
+
+interface MountRow extends Record<string, SqlStorageValue> {
+  namespace: string;
+  path: string;
+  type: string;
+  accessor: string;
+  uuid: string;
+  description: string;
+  options: string;
+  config: string;
+}
+
+const SEGMENT = /^[^\p{Cc}/?#%+*]{1,128}$/u;
+
+/** Brings a mount path into the stored form `a/b/`, or says what is wrong with it. */
+export function mountPath(text: string): Result<string> {
+  const segments = text.split("/").filter((segment) => segment !== "");
+  const [first] = segments;
+  if (first === undefined) return refuse("invalid", "mount path: must not be empty");
+  if (text.length > 512 || segments.length > 16)
+    return refuse("invalid", "mount path: at most 512 characters and 16 segments");
+  if (segments.some((segment) => !SEGMENT.test(segment) || segment === "." || segment === "..")) {
+    return refuse(
+      "invalid",
+      "mount path: segments must not hold control characters or any of ? # % + *, nor be . or ..",
+    );
+  }
+  if (SERVICE_ROOTS.has(first) || CLUSTER_ROOTS.has(first))
+    return refuse("invalid", `mount path: ${JSON.stringify(first)} is reserved`);
+  return ok(`${segments.join("/")}/`);
+}
+
+/** The mount table, held in memory: it is small, and every request asks it. */
+export class MountTable {
+  readonly #sql: SqlStorage;
+  #byNamespace: Map<string, Map<string, Mount>> | undefined;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** The mount that `path` (without namespace) falls under: the longest that is a prefix, by whole segments. */
+  resolve(namespace: string, path: string): Mount | null {
+    const mounts = this.#all().get(namespace);
+    if (!mounts) return null;
+    for (let end = path.indexOf("/"); ; end = path.indexOf("/", end + 1)) {
+      const prefix = end < 0 ? `${path}/` : path.slice(0, end + 1);
+      const mount = mounts.get(prefix);
+      // Mounts never nest, so the first hit is the only one.
+      if (mount) return mount;
+      if (end < 0) return null;
+    }
+  }
+
+  list(namespace: string): Mount[] {
+    return [...(this.#all().get(namespace)?.values() ?? [])].sort((a, b) => (a.path < b.path ? -1 : 1));
+  }
+
+  get(namespace: string, path: string): Mount | null {
+    return this.#all().get(namespace)?.get(path) ?? null;
+  }
+
+  every(): Mount[] {
+    return [...this.#all().values()].flatMap((mounts) => [...mounts.values()]);
+  }
+
+  /** A mount of this or another namespace's subtree that stands in the way of `path`. */
+  conflict(namespace: string, path: string, isNamespace: (path: string) => boolean): Result<null> {
+    for (const mount of this.list(namespace)) {
+      if (mount.path.startsWith(path) || path.startsWith(mount.path)) {
+        return refuse("invalid", `path is already in use at ${mount.path}`);
+      }
+    }
+    // A path that leads into a namespace would be read as one.
+    for (let end = path.indexOf("/"); end >= 0; end = path.indexOf("/", end + 1)) {
+      const prefix = path.slice(0, end + 1);
+      if (isNamespace(namespace + prefix))
+        return refuse("invalid", `path is already in use by the namespace ${prefix}`);
+    }
+    return ok(null);
+  }
+
+  insert(namespace: string, path: string, type: MountType, request: MountRequest, now: number): Mount {
+    const mount: Mount = {
+      namespace,
+      path,
+      type,
+      accessor: `${type}_${randomBytes(4).toString("hex")}`,
+      uuid: crypto.randomUUID(),
+      description: request.description,
+      options: request.options ?? {},
+      config: {
+        default_lease_ttl: request.config?.default_lease_ttl ?? 0,
+        max_lease_ttl: request.config?.max_lease_ttl ?? 0,
+        force_no_cache: request.config?.force_no_cache ?? false,
+        listing_visibility: request.config?.listing_visibility ?? "",
+      },
+    };
+    this.#sql.exec(
+      `INSERT INTO mounts (namespace, path, type, accessor, uuid, description, options, config, created)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      namespace,
+      path,
+      type,
+      mount.accessor,
+      mount.uuid,
+      mount.description,
+      JSON.stringify(mount.options),
+      JSON.stringify(mount.config),
+      now,
+    );
+    this.#byNamespace = undefined;
+    return mount;
+  }
+
+  update(mount: Mount): void {
+    this.#sql.exec(
+      "UPDATE mounts SET description = ?, options = ?, config = ? WHERE uuid = ?",
+      mount.description,
+      JSON.stringify(mount.options),
+      JSON.stringify(mount.config),
+      mount.uuid,
+    );
+    this.#byNamespace = undefined;
+  }
+
+  delete(uuid: string): void {
+    this.#sql.exec("DELETE FROM mounts WHERE uuid = ?", uuid);
+    this.#byNamespace = undefined;
+  }
+
+  #all(): Map<string, Map<string, Mount>> {
+    if (this.#byNamespace) return this.#byNamespace;
+    const all = new Map<string, Map<string, Mount>>();
+    for (const row of this.#sql.exec<MountRow>("SELECT * FROM mounts")) {
+      const mounts = all.get(row.namespace) ?? new Map<string, Mount>();
+      all.set(row.namespace, mounts);
+      mounts.set(row.path, {
+        namespace: row.namespace,
+        path: row.path,
+        type: row.type as MountType,
+        accessor: row.accessor,
+        uuid: row.uuid,
+        description: row.description,
+        options: JSON.parse(row.options) as Record<string, string>,
+        config: JSON.parse(row.config) as MountConfig,
+      });
+    }
+    this.#byNamespace = all;
+    return all;
+  }
+}

@@ -1,0 +1,116 @@
+import { ok, type Result, refuse } from "../result.ts";
+import { randomText } from "./token-store.ts";
+
+export interface Namespace {
+  readonly id: string;
+  /** From the root, with a trailing slash; the root itself is the empty text. */
+  readonly path: string;
+  readonly custom_metadata: Readonly<Record<string, string>>;
+}
+
+interface NamespaceRow extends Record<string, SqlStorageValue> {
+  path: string;
+  id: string;
+  custom_metadata: string;
+}
+
+const SEGMENT = /^[A-Za-z0-9_.@-]{1,128}$/;
+const RESERVED = new Set(["sys", "auth", "cubbyhole", "identity", "root", "v1", "audit", "."]);
+const MAX_DEPTH = 16;
+
+/** Brings a namespace as clients write it (`a`, `/a/b/`, `root`, empty) into the stored form (`a/`, `a/b/`, empty). */
+export function namespacePath(text: string): Result<string> {
+  const segments = text.split("/").filter((segment) => segment !== "");
+  if (segments.length === 0 || (segments.length === 1 && segments[0] === "root")) return ok("");
+  if (segments.length > MAX_DEPTH || segments.some((segment) => !SEGMENT.test(segment) || segment === "..")) {
+    return refuse("invalid", `namespace: segments must be 1 to 128 of A-Z a-z 0-9 _ . @ -, at most ${MAX_DEPTH} deep`);
+  }
+  return ok(`${segments.join("/")}/`);
+}
+
+/** The tree of namespaces of areas A and B, held in memory: every request asks it. */
+export class NamespaceTree {
+  readonly #sql: SqlStorage;
+  #paths: Map<string, Namespace> | undefined;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  has(path: string): boolean {
+    return path === "" || this.#all().has(path);
+  }
+
+  get(path: string): Namespace | null {
+    return this.#all().get(path) ?? null;
+  }
+
+  /** Splits `path` into the deepest namespace below `from` that leads it, and the rest. */
+  split(from: string, path: string): { namespace: string; path: string } {
+    let namespace = from;
+    let rest = path;
+    for (;;) {
+      const end = rest.indexOf("/");
+      const next = namespace + (end < 0 ? "" : rest.slice(0, end + 1));
+      if (end <= 0 || !this.#all().has(next)) return { namespace, path: rest };
+      namespace = next;
+      rest = rest.slice(end + 1);
+    }
+  }
+
+  /** The direct children of `parent`. */
+  children(parent: string): Namespace[] {
+    return [...this.#all().values()]
+      .filter(
+        ({ path }) =>
+          path.startsWith(parent) && path !== parent && path.indexOf("/", parent.length) === path.length - 1,
+      )
+      .sort((a, b) => (a.path < b.path ? -1 : 1));
+  }
+
+  /** Whether a namespace may be made at `path` below `parent`. */
+  check(parent: string, path: string): Result<string> {
+    const named = namespacePath(path);
+    if (!named.ok) return named;
+    const first = named.value.slice(0, -1);
+    if (first === "" || first.includes("/") || RESERVED.has(first)) {
+      return refuse(
+        "invalid",
+        `namespace: ${JSON.stringify(path.slice(0, 130))} must be one segment and not a reserved word`,
+      );
+    }
+    return ok(parent + named.value);
+  }
+
+  put(path: string, customMetadata: Readonly<Record<string, string>>, now: number): Namespace {
+    const namespace: Namespace = { id: this.get(path)?.id ?? randomText(5), path, custom_metadata: customMetadata };
+    this.#sql.exec(
+      `INSERT INTO namespaces (path, id, custom_metadata, created) VALUES (?, ?, ?, ?)
+       ON CONFLICT (path) DO UPDATE SET custom_metadata = excluded.custom_metadata`,
+      path,
+      namespace.id,
+      JSON.stringify(customMetadata),
+      now,
+    );
+    this.#paths = undefined;
+    return namespace;
+  }
+
+  delete(path: string): void {
+    this.#sql.exec("DELETE FROM namespaces WHERE path = ?", path);
+    this.#paths = undefined;
+  }
+
+  #all(): Map<string, Namespace> {
+    this.#paths ??= new Map(
+      this.#sql
+        .exec<NamespaceRow>("SELECT path, id, custom_metadata FROM namespaces")
+        .toArray()
+        .map((row) => [
+          row.path,
+          { id: row.id, path: row.path, custom_metadata: JSON.parse(row.custom_metadata) as Record<string, string> },
+        ]),
+    );
+    return this.#paths;
+  }
+}

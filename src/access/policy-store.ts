@@ -1,0 +1,121 @@
+import { ok, type Result, refuse } from "../result.ts";
+import { type ClusterRights, MANAGEMENT, mergeClusterRules } from "./cluster-rights.ts";
+import { compilePaths, type PathAcl } from "./path-rules.ts";
+import { DEFAULT_POLICY, type Policy, parsePolicy } from "./policy.ts";
+
+export interface PolicyRow extends Record<string, SqlStorageValue> {
+  namespace: string;
+  name: string;
+  text: string;
+  parsed: string;
+  description: string;
+  create_index: number | null;
+  modify_index: number | null;
+}
+
+/** What a set of policies allows, ready to be asked. */
+export interface Grants {
+  readonly root: boolean;
+  readonly paths: PathAcl;
+  readonly cluster: ClusterRights;
+}
+
+const NAME = /^[a-z0-9._@ -]{1,128}$/;
+const MAX_CACHED_GRANTS = 1_000;
+const ROOT: Grants = { root: true, paths: compilePaths([]), cluster: MANAGEMENT };
+
+/** The table of policies and what sets of them amount to. */
+export class PolicyStore {
+  readonly #sql: SqlStorage;
+  readonly #grants = new Map<string, Grants>();
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  find(namespace: string, name: string): PolicyRow | null {
+    const [row] = this.#sql
+      .exec<PolicyRow>("SELECT * FROM policies WHERE namespace = ? AND name = ?", namespace, name)
+      .toArray();
+    if (row) return row;
+    if (name !== "default") return null;
+    return { namespace, name, text: DEFAULT_POLICY, parsed: "", description: "", create_index: 1, modify_index: 1 };
+  }
+
+  /** Names in one namespace, sorted: the stored ones and the built-in ones. */
+  names(namespace: string): string[] {
+    const stored = this.#sql
+      .exec<{ name: string }>("SELECT name FROM policies WHERE namespace = ?", namespace)
+      .toArray()
+      .map((row) => row.name);
+    return [...new Set([...stored, "default", ...(namespace === "" ? ["root"] : [])])].sort();
+  }
+
+  /** Checks a policy before it is written: its name and its document. */
+  check(name: string, text: string): Result<Policy> {
+    if (!NAME.test(name)) {
+      return refuse(
+        "invalid",
+        `policy name: ${JSON.stringify(name.slice(0, 130))} must be 1 to 128 of a-z 0-9 . _ @ - and space`,
+      );
+    }
+    if (name === "root") return refuse("invalid", "cannot update root policy");
+    const parsed = parsePolicy(text);
+    return parsed.ok ? ok(parsed.policy) : refuse("invalid", parsed.message);
+  }
+
+  /** Writes a checked policy; inside the object's transaction. */
+  put(namespace: string, name: string, text: string, policy: Policy, description: string): void {
+    this.#sql.exec(
+      `INSERT INTO policies (namespace, name, text, parsed, description) VALUES (?, ?, ?, ?, ?)
+       ON CONFLICT (namespace, name) DO UPDATE SET text = excluded.text, parsed = excluded.parsed,
+         description = excluded.description, modify_index = NULL`,
+      namespace,
+      name,
+      text,
+      JSON.stringify(policy),
+      description,
+    );
+    this.#grants.clear();
+  }
+
+  delete(namespace: string, name: string): void {
+    this.#sql.exec("DELETE FROM policies WHERE namespace = ? AND name = ?", namespace, name);
+    this.#grants.clear();
+  }
+
+  stamp(namespace: string, name: string, index: number): void {
+    this.#sql.exec(
+      "UPDATE policies SET create_index = ifnull(create_index, ?), modify_index = ? WHERE namespace = ? AND name = ?",
+      index,
+      index,
+      namespace,
+      name,
+    );
+  }
+
+  /** What a token with these policies of `namespace` may do. Names that do not exist grant nothing. */
+  grants(namespace: string, names: readonly string[]): Grants {
+    if (names.includes("root")) return ROOT;
+    const key = JSON.stringify([namespace, [...names].sort()]);
+    const cached = this.#grants.get(key);
+    if (cached) return cached;
+    const policies = names.flatMap((name) => this.#policy(namespace, name) ?? []);
+    const grants: Grants = {
+      root: false,
+      paths: compilePaths(policies.map(({ paths }) => ({ namespace, paths }))),
+      cluster: mergeClusterRules(policies.map(({ cluster }) => cluster)),
+    };
+    if (this.#grants.size >= MAX_CACHED_GRANTS) this.#grants.clear();
+    this.#grants.set(key, grants);
+    return grants;
+  }
+
+  #policy(namespace: string, name: string): Policy | null {
+    const row = this.find(namespace, name);
+    if (!row) return null;
+    if (row.parsed !== "") return JSON.parse(row.parsed) as Policy;
+    const builtIn = parsePolicy(row.text);
+    return builtIn.ok ? builtIn.policy : null;
+  }
+}

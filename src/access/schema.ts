@@ -1,0 +1,55 @@
+import type { Migration } from "../objects/migrations.ts";
+
+export const accessMigrations: Migration[] = [
+  {
+    because:
+      "tokens, found by a keyed hash; the token itself is never stored. Times in ms, TTLs in seconds, expires NULL = never",
+    sql: `CREATE TABLE tokens (
+      hash TEXT PRIMARY KEY, accessor TEXT NOT NULL UNIQUE, parent TEXT, namespace TEXT NOT NULL, policies TEXT NOT NULL,
+      name TEXT NOT NULL, meta TEXT, path TEXT NOT NULL, family TEXT NOT NULL, global INTEGER NOT NULL DEFAULT 0,
+      created INTEGER NOT NULL, expires INTEGER, renewed INTEGER, ttl INTEGER NOT NULL, explicit_max_ttl INTEGER NOT NULL,
+      period INTEGER NOT NULL, uses INTEGER NOT NULL, orphan INTEGER NOT NULL, renewable INTEGER NOT NULL,
+      create_index INTEGER, modify_index INTEGER) STRICT`,
+  },
+  { because: "revoke a token with its children", sql: "CREATE INDEX tokens_by_parent ON tokens (parent)" },
+  { because: "find the next token to expire", sql: "CREATE INDEX tokens_by_expiry ON tokens (expires)" },
+  {
+    because: "policies as written and as read; the written text is the truth",
+    sql: `CREATE TABLE policies (
+      namespace TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL, parsed TEXT NOT NULL, description TEXT NOT NULL,
+      create_index INTEGER, modify_index INTEGER, PRIMARY KEY (namespace, name)) STRICT`,
+  },
+  {
+    because: "namespaces of secrets, sync and credentials: a tree, path with a trailing slash",
+    sql: `CREATE TABLE namespaces (
+      path TEXT PRIMARY KEY, id TEXT NOT NULL UNIQUE, custom_metadata TEXT NOT NULL, created INTEGER NOT NULL) STRICT`,
+  },
+  {
+    because: "namespaces of events and volumes: flat",
+    sql: `CREATE TABLE cluster_namespaces (
+      name TEXT PRIMARY KEY, description TEXT NOT NULL, meta TEXT, create_index INTEGER, modify_index INTEGER) STRICT`,
+  },
+  {
+    because: "the namespace that always exists",
+    sql: "INSERT INTO cluster_namespaces VALUES ('default', 'Default shared namespace', NULL, 1, 1)",
+  },
+  {
+    because: "the mount table; uuid names the object that holds the mount's data",
+    sql: `CREATE TABLE mounts (
+      namespace TEXT NOT NULL, path TEXT NOT NULL, type TEXT NOT NULL, accessor TEXT NOT NULL UNIQUE,
+      uuid TEXT NOT NULL UNIQUE, description TEXT NOT NULL, options TEXT NOT NULL, config TEXT NOT NULL,
+      created INTEGER NOT NULL, PRIMARY KEY (namespace, path)) STRICT`,
+  },
+  {
+    because: "facts of the deployment: cluster id, bootstrap, key term",
+    sql: "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
+  },
+  {
+    because: "the key of the token hashes, sealed",
+    sql: "CREATE TABLE sealed (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT",
+  },
+  {
+    because: "objects beside the mounts that hold data keys, so that a rotation reaches them",
+    sql: "CREATE TABLE key_holders (kind TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (kind, name)) STRICT",
+  },
+];

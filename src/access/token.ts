@@ -1,0 +1,94 @@
+import * as z from "zod";
+import { duration, flag, integer, stringList, stringMap } from "../http/fields.ts";
+
+/** The longest life of a token or lease unless configured shorter, in seconds (768 h). */
+export const SYSTEM_MAX_TTL = 768 * 3600;
+
+/** A stored token. Only `hash` relates to the secret. */
+export interface TokenRow extends Record<string, SqlStorageValue> {
+  hash: string;
+  accessor: string;
+  parent: string | null;
+  namespace: string;
+  policies: string;
+  name: string;
+  meta: string | null;
+  path: string;
+  /** Which API made it: it decides the form of the secret and the words of the answers. */
+  family: "secrets" | "cluster";
+  global: number;
+  created: number;
+  expires: number | null;
+  renewed: number | null;
+  ttl: number;
+  explicit_max_ttl: number;
+  period: number;
+  uses: number;
+  orphan: number;
+  renewable: number;
+  create_index: number | null;
+  modify_index: number | null;
+}
+
+export const policiesOf = (row: TokenRow): string[] => JSON.parse(row.policies) as string[];
+export const isRoot = (row: TokenRow): boolean => policiesOf(row).includes("root");
+
+/** Body of `auth/token/create`; zero values mean "not set", because clients send every field. */
+export const TokenRequest = z.object({
+  id: z.string().max(256).optional(),
+  policies: stringList().nullish(),
+  meta: stringMap().nullish(),
+  no_parent: flag().optional(),
+  no_default_policy: flag().optional(),
+  renewable: flag().default(true),
+  ttl: duration().optional(),
+  lease: duration().optional(),
+  explicit_max_ttl: duration().optional(),
+  period: duration().optional(),
+  display_name: z.string().max(128).default("token"),
+  num_uses: integer().min(0).default(0),
+  type: z
+    .enum(["", "service", "default-service", "default"], "type: only service tokens are issued")
+    .default("service"),
+  entity_alias: z.literal("", "entity_alias: identity entities are not supported").optional(),
+});
+export type TokenRequest = z.infer<typeof TokenRequest>;
+
+/** Body of `/v1/acl/token`; keys as the decoder of `http/body.ts` has normalised them. */
+export const ClusterTokenRequest = z.object({
+  AccessorID: z.string().optional(),
+  Name: z.string().max(256).default(""),
+  Type: z.string().default("client"),
+  Policies: z.array(z.string()).nullish(),
+  Roles: z.array(z.unknown()).max(0, "Roles: roles are not supported").nullish(),
+  Global: z.boolean().default(false),
+  ExpirationTTL: z.union([z.string(), z.number()]).nullish(),
+  ExpirationTime: z.string().nullish(),
+});
+export type ClusterTokenRequest = z.infer<typeof ClusterTokenRequest>;
+
+/**
+ * When a token made or renewed now runs out (ms), or null for never: the wished TTL, cut at its own explicit maximum, and at
+ * the system's, which a periodic token is free of.
+ * @returns also whether the wish had to be cut
+ */
+export function expiryFor(
+  token: { created: number; ttl: number; explicitMaxTtl: number; period: number; root: boolean },
+  wish: number,
+  now: number,
+): { expires: number | null; capped: boolean } {
+  if (token.root && wish === 0 && token.period === 0 && token.explicitMaxTtl === 0)
+    return { expires: null, capped: false };
+  const wanted = now + (token.period || wish || token.ttl || SYSTEM_MAX_TTL) * 1000;
+  const limits = [wanted];
+  if (token.explicitMaxTtl > 0) limits.push(token.created + token.explicitMaxTtl * 1000);
+  if (token.period === 0) limits.push(token.created + SYSTEM_MAX_TTL * 1000);
+  const expires = Math.min(...limits);
+  return { expires, capped: expires < wanted };
+}
+
+/** The name a token carries: `token-` and what the caller wished, without characters that logs and tags dislike. */
+export function displayName(wish: string): string {
+  const clean = wish.replace(/[^a-zA-Z0-9-]/g, "-").replace(/^-+|-+$/g, "");
+  return clean === "token" || clean === "" ? "token" : `token-${clean}`;
+}

@@ -1,0 +1,16 @@
+declare namespace Cloudflare {
+  interface GlobalProps {
+    mainModule: typeof import("./worker.ts");
+  }
+  interface Env {
+    ACCESS_CONTROL: DurableObjectNamespace<import("./worker.ts").AccessControl>;
+    KV_STORE: DurableObjectNamespace<import("./worker.ts").KvStore>;
+    SYNC_DESTINATION: DurableObjectNamespace<import("./worker.ts").SyncDestination>;
+    EVENT_LOG: DurableObjectNamespace<import("./worker.ts").EventLog>;
+    LISTINGS: D1Database;
+    SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;
+    /** Comma-separated base64 keys of 32 bytes, newest first. */
+    MASTER_KEY?: string;
+  }
+}
+interface Env extends Cloudflare.Env {}

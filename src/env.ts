@@ -1,0 +1,30 @@
+import * as z from "zod";
+
+/** Settings of the deployment (README, "Settings"): Worker variables and secrets, parsed once per isolate. */
+const Settings = z.object({
+  DEV_ROOT_TOKEN: z.string().min(1).optional(),
+  BOOTSTRAP_SECRET: z.string().min(1).optional(),
+  ADMIN_NAMESPACE: z.string().default("admin"),
+  EVENT_BUFFER_LINES: z.coerce.number().int().min(1).default(100_000),
+  EVENT_BUFFER_BYTES: z.coerce.number().int().min(1024).default(67_108_864),
+  EVENT_HEARTBEAT_MS: z.coerce.number().int().min(50).default(10_000),
+  CLOUD_A_SM_URL: z.string().optional(),
+  CLOUD_A_STS_URL: z.string().optional(),
+  CLOUD_A_ACCESS_KEY_ID: z.string().optional(),
+  CLOUD_A_SECRET_ACCESS_KEY: z.string().optional(),
+  CLOUD_A_REGION: z.string().optional(),
+  PUBLIC_URL: z.string().optional(),
+});
+export type Settings = z.infer<typeof Settings>;
+
+const parsed = new WeakMap<object, Settings>();
+
+/** The settings of `env`. Throws a ZodError naming the setting when one is malformed. */
+export function settings(env: Env): Settings {
+  let found = parsed.get(env);
+  if (!found) {
+    found = Settings.parse(env);
+    parsed.set(env, found);
+  }
+  return found;
+}

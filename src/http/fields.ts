@@ -1,0 +1,110 @@
+import * as z from "zod";
+
+/*
+ * Field types of request bodies. Command-line clients send every value as a string ("true", "5", "a,b", "k=v"), so each
+ * typed field takes its string form too (contract: clients 1.1).
+ */
+
+/** true, false, "true", "1", … */
+export const flag = () =>
+  z.preprocess((value) => {
+    if (typeof value === "number" && (value === 0 || value === 1)) return value === 1;
+    if (typeof value !== "string") return value;
+    if (/^(1|t|true)$/i.test(value)) return true;
+    return /^(0|f|false)$/i.test(value) ? false : value;
+  }, z.boolean());
+
+/** An integer, or its decimal text. */
+export function integer() {
+  return {
+    min(least: number) {
+      return z.preprocess(asNumber, z.number().int().min(least).max(Number.MAX_SAFE_INTEGER));
+    },
+  };
+}
+
+function asNumber(value: unknown): unknown {
+  return typeof value === "string" && /^[+-]?\d{1,15}$/.test(value.trim()) ? Number(value) : value;
+}
+
+const UNITS: Readonly<Record<string, number>> = {
+  ns: 1e-9,
+  us: 1e-6,
+  µs: 1e-6,
+  ms: 1e-3,
+  s: 1,
+  m: 60,
+  h: 3600,
+  d: 86_400,
+};
+
+/** Reads `90`, `"90"`, `"1h30m"`, `"182d"`, `"-1s"` as seconds, or null when it is none of these. */
+export function parseDuration(value: unknown): number | null {
+  if (typeof value === "number") return Number.isSafeInteger(value) ? value : null;
+  if (typeof value !== "string") return null;
+  const text = value.trim();
+  if (text === "") return 0;
+  if (/^[+-]?\d{1,15}$/.test(text)) return Number(text);
+  const [, sign, rest = ""] = /^([+-]?)(.*)$/s.exec(text) ?? [];
+  const parts = [...rest.matchAll(/(\d{1,15}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h|d)/g)];
+  if (parts.length === 0 || parts.map(([part]) => part).join("") !== rest) return null;
+  const seconds = parts.reduce((sum, [, amount, unit = "s"]) => sum + Number(amount) * (UNITS[unit] ?? 1), 0);
+  return Math.trunc(sign === "-" ? -seconds : seconds);
+}
+
+/** Seconds, zero or more: an integer, its text, or a duration such as "1h30m". */
+export const duration = () => signedDuration().refine((seconds) => seconds >= 0, "must not be negative");
+
+/** Like `duration`, where a negative value has a meaning. */
+export const signedDuration = () =>
+  z.unknown().transform((value, context) => {
+    const seconds = parseDuration(value);
+    if (seconds !== null && Math.abs(seconds) <= 100 * 365 * 86_400) return seconds;
+    context.addIssue({ code: "custom", message: 'must be seconds or a duration such as "1h30m", at most 100 years' });
+    return z.NEVER;
+  });
+
+/** A list of strings, or one string with commas. */
+export const stringList = () =>
+  z.preprocess(
+    (value) =>
+      typeof value === "string"
+        ? value
+            .split(",")
+            .map((item) => item.trim())
+            .filter((item) => item !== "")
+        : value,
+    z.array(z.string()),
+  );
+
+/** A map of strings; also `"k=v,k2=v2"`, a list of `"k=v"`, or the map as JSON text. */
+export const stringMap = () => z.preprocess(asMap, z.record(z.string(), z.string()));
+
+function asMap(value: unknown): unknown {
+  if (typeof value === "string") {
+    if (value.trim().startsWith("{")) {
+      try {
+        return JSON.parse(value);
+      } catch {
+        return value;
+      }
+    }
+    return asMap(value.split(",").filter((pair) => pair.trim() !== ""));
+  }
+  if (!Array.isArray(value)) return value;
+  const pairs = value.map((pair) => /^([^=]+)=(.*)$/s.exec(String(pair).trim()));
+  return pairs.every((pair) => pair !== null)
+    ? Object.fromEntries(pairs.map(([, key = "", text = ""]) => [key, text]))
+    : value;
+}
+
+/** An object whose keys are matched without regard to case, as clients of areas C and D may spell them. */
+export function caseless<Shape extends z.ZodRawShape>(schema: z.ZodObject<Shape>) {
+  const spelling = new Map(Object.keys(schema.shape).map((key) => [key.toLowerCase(), key]));
+  return z.preprocess((value) => {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => [spelling.get(key.toLowerCase()) ?? key, item]),
+    );
+  }, schema);
+}

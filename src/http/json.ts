@@ -1,0 +1,70 @@
+const MAX_DEPTH = 128;
+
+/** A number that JavaScript would change by reading it, carried verbatim through `JSON.stringify`. */
+interface RawJson {
+  readonly rawJSON: string;
+}
+interface JsonWithSource {
+  parse(
+    text: string,
+    reviver: (this: unknown, key: string, value: unknown, context: { source?: string }) => unknown,
+  ): unknown;
+  rawJSON(text: string): RawJson;
+}
+// Source text access is in the engine, not yet in TypeScript's library.
+const json = JSON as unknown as JsonWithSource;
+
+/** Text that may hold a number which `JSON.parse` would not give back as it was written. */
+const RISKY_NUMBER = /\d{16}|\d[.eE]|-0/;
+
+/**
+ * Parses JSON so that stringifying gives every number back as it was written, beyond 2^53 and with all its digits.
+ * @throws SyntaxError, also when it is nested deeper than 128
+ */
+export function parseLossless(text: string): unknown {
+  checkDepth(text);
+  if (!RISKY_NUMBER.test(text)) return JSON.parse(text);
+  return json.parse(text, (_key, value, { source }) =>
+    typeof value === "number" && source !== undefined && String(value) !== source ? json.rawJSON(source) : value,
+  );
+}
+
+/** Deeply nested input would exhaust the stack of whoever walks it later. */
+function checkDepth(text: string): void {
+  let depth = 0;
+  let inString = false;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (inString) {
+      if (code === 0x5c) at++;
+      else if (code === 0x22) inString = false;
+    } else if (code === 0x22) inString = true;
+    else if (code === 0x7b || code === 0x5b) {
+      if (++depth > MAX_DEPTH) throw new SyntaxError(`nested deeper than ${MAX_DEPTH}`);
+    } else if (code === 0x7d || code === 0x5d) depth--;
+  }
+}
+
+export const isPlainObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && !isRaw(value);
+
+const isRaw = (value: object): boolean =>
+  "isRawJSON" in JSON && (JSON as unknown as { isRawJSON(v: object): boolean }).isRawJSON(value);
+
+/** JSON merge patch (RFC 7396): null deletes, objects merge, everything else replaces. */
+export function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isPlainObject(patch)) return patch;
+  const entries = new Map(isPlainObject(target) ? Object.entries(target) : []);
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) entries.delete(key);
+    else entries.set(key, mergePatch(entries.get(key), value));
+  }
+  // fromEntries defines, so a key named __proto__ stays an ordinary key.
+  return Object.fromEntries(entries);
+}
+
+type Defined<T> = { [K in keyof T]: Exclude<T[K], undefined> };
+
+/** The members that are set: what a change names. */
+export const withoutUndefined = <T extends object>(values: T): Partial<Defined<T>> =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<Defined<T>>;

@@ -1,0 +1,100 @@
+import { clusterHeader } from "../compat/dialect.ts";
+import type { RequestError } from "./errors.ts";
+import type { Call } from "./route.ts";
+
+/** Which of the two conventions of design 2.2 an answer follows. */
+export type Area = "secrets" | "cluster";
+
+const SECRETS_HEADERS = { "Content-Type": "application/json", "Cache-Control": "no-store" };
+
+interface Envelope {
+  readonly data?: unknown;
+  readonly auth?: object | null;
+  readonly warnings?: readonly string[];
+  readonly mountType?: string;
+  /** Copies `data` to the top level, where some clients of older routes look. */
+  readonly flat?: boolean;
+  readonly status?: number;
+}
+
+/** The answer of areas A and B, KV, auth and sys. */
+export function envelope(
+  call: Pick<Call, "requestId">,
+  { data, auth, warnings, mountType, flat, status }: Envelope,
+): Response {
+  const body = {
+    ...(flat && typeof data === "object" ? data : {}),
+    request_id: call.requestId,
+    lease_id: "",
+    renewable: false,
+    lease_duration: 0,
+    data: data ?? null,
+    wrap_info: null,
+    // Strict clients refuse an array here, so an ordinary success says null.
+    warnings: warnings && warnings.length > 0 ? warnings : null,
+    auth: auth ?? null,
+    mount_type: mountType ?? "system",
+  };
+  return new Response(JSON.stringify(body), { status: status ?? 200, headers: SECRETS_HEADERS });
+}
+
+/** Like `envelope`, for data that is JSON text already and must pass unchanged. */
+export function rawEnvelope(
+  call: Pick<Call, "requestId">,
+  dataText: string,
+  mountType: string,
+  status = 200,
+): Response {
+  const body = `{"request_id":"${call.requestId}","lease_id":"","renewable":false,"lease_duration":0,"data":${dataText},"wrap_info":null,"warnings":null,"auth":null,"mount_type":"${mountType}"}`;
+  return new Response(body, { status, headers: SECRETS_HEADERS });
+}
+
+/** Success of areas A and B with nothing to say. */
+export const noContent = (): Response => new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
+
+/** A list; an empty one is "nothing there", as is a read of what does not exist. */
+export function keyList(call: Call, keys: readonly string[], more: object = {}): Response {
+  if (keys.length === 0) return new Response('{"errors":[]}', { status: 404, headers: SECRETS_HEADERS });
+  return envelope(call, { data: { keys, ...more } });
+}
+
+interface ClusterAnswer {
+  readonly index?: number | null;
+  readonly nextToken?: string | null;
+}
+
+function clusterHeaders({ index, nextToken }: ClusterAnswer): Headers {
+  const headers = new Headers();
+  const set = (names: readonly string[], value: string) => {
+    for (const name of names) headers.set(name, value);
+  };
+  set(clusterHeader.index, String(Math.max(1, index ?? 1)));
+  set(clusterHeader.knownLeader, "true");
+  set(clusterHeader.lastContact, "0");
+  if (nextToken) set(clusterHeader.nextToken, nextToken);
+  return headers;
+}
+
+/** The answer of areas C and D: bare JSON, always exactly 200. */
+export function clusterJson(call: Pick<Call, "query">, body: unknown, answer: ClusterAnswer = {}): Response {
+  const pretty = call.query.has("pretty") && call.query.get("pretty") !== "0";
+  const headers = clusterHeaders(answer);
+  headers.set("Content-Type", "application/json");
+  return new Response(pretty ? `${JSON.stringify(body, null, 4)}\n` : JSON.stringify(body), { headers });
+}
+
+/** Success of areas C and D without an object: 200 and no body. */
+export const clusterEmpty = (answer: ClusterAnswer = {}): Response =>
+  new Response("", { headers: clusterHeaders(answer) });
+
+/** An error in the convention of the area it happened in. */
+export function errorResponse(area: Area, error: Pick<RequestError, "status" | "messages" | "headers">): Response {
+  if (area === "secrets") {
+    const body = JSON.stringify({ errors: error.messages });
+    return new Response(body, { status: error.status, headers: { ...SECRETS_HEADERS, ...error.headers } });
+  }
+  const text = error.messages.join("; ");
+  const denied = error.status === 403 && text.startsWith("permission denied") ? "Permission denied" : text;
+  const headers = { "Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store", ...error.headers };
+  return new Response(denied === "" ? "not found" : denied, { status: error.status, headers });
+}

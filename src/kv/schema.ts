@@ -1,0 +1,23 @@
+import type { Migration } from "../objects/migrations.ts";
+
+export const kvMigrations: Migration[] = [
+  {
+    because: "one row a path; current_version 0 = metadata only. Times in ms, durations in seconds",
+    sql: `CREATE TABLE secrets (
+      path TEXT PRIMARY KEY, created INTEGER NOT NULL, updated INTEGER NOT NULL, current_version INTEGER NOT NULL,
+      oldest_version INTEGER NOT NULL, max_versions INTEGER NOT NULL, cas_required INTEGER NOT NULL,
+      delete_version_after INTEGER NOT NULL, custom_metadata TEXT) STRICT, WITHOUT ROWID`,
+  },
+  {
+    because: "one row a version; sealed is NULL once destroyed, deletion NULL = lives",
+    sql: `CREATE TABLE versions (
+      path TEXT NOT NULL, version INTEGER NOT NULL, created INTEGER NOT NULL, deletion INTEGER, sealed BLOB,
+      PRIMARY KEY (path, version)) STRICT`,
+  },
+  {
+    because: "who wants to know when a path changes: the sync destinations that hold an association",
+    sql: `CREATE TABLE watchers (
+      path TEXT NOT NULL, destination TEXT NOT NULL, PRIMARY KEY (path, destination)) STRICT, WITHOUT ROWID`,
+  },
+  { because: "the mount's settings", sql: "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT" },
+];

@@ -1,0 +1,68 @@
+/** A version as stored. `deletion` in ms: null = lives, past = deleted, future = will be. */
+export type VersionRow = {
+  path: string;
+  version: number;
+  created: number;
+  deletion: number | null;
+  sealed: ArrayBuffer | null;
+};
+
+export interface SecretRow extends Record<string, SqlStorageValue> {
+  path: string;
+  created: number;
+  updated: number;
+  current_version: number;
+  oldest_version: number;
+  max_versions: number;
+  cas_required: number;
+  delete_version_after: number;
+  custom_metadata: string | null;
+}
+
+/** Settings of a mount. `delete_version_after` in seconds; negative switches the feature off for the whole mount. */
+export interface KvConfig {
+  readonly max_versions: number;
+  readonly cas_required: boolean;
+  readonly delete_version_after: number;
+}
+
+export const DEFAULT_CONFIG: KvConfig = { max_versions: 0, cas_required: false, delete_version_after: 0 };
+const DEFAULT_MAX_VERSIONS = 10;
+
+/** The `metadata` member of answers about one version. */
+export interface VersionView {
+  readonly created_time: string;
+  readonly custom_metadata: Readonly<Record<string, string>> | null;
+  readonly deletion_time: string;
+  readonly destroyed: boolean;
+  readonly version: number;
+}
+
+/** RFC 3339 with nanoseconds, UTC, as the clients of this API expect. */
+export const timestamp = (ms: number | null): string =>
+  ms === null ? "" : new Date(ms).toISOString().replace("Z", "000000Z");
+
+/** Seconds as Go prints a duration: `0s`, `1h0m0s`, `-1s`. */
+export function goDuration(seconds: number): string {
+  if (seconds < 0) return `-${goDuration(-seconds)}`;
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), seconds % 60];
+  if (h > 0) return `${h}h${m}m${s}s`;
+  return m > 0 ? `${m}m${s}s` : `${s}s`;
+}
+
+export type Liveness = "lives" | "deleted" | "destroyed";
+
+export function liveness(row: Pick<VersionRow, "deletion"> & { destroyed: boolean }, now: number): Liveness {
+  if (row.destroyed) return "destroyed";
+  return row.deletion !== null && row.deletion <= now ? "deleted" : "lives";
+}
+
+/** How many versions a path keeps. */
+export const keptVersions = (key: number, mount: number): number => Math.max(key, mount) || DEFAULT_MAX_VERSIONS;
+
+/** When a version made at `created` will be deleted by itself (ms), or null: the shorter of the two settings that are set. */
+export function deletionAt(created: number, key: number, mount: number): number | null {
+  if (mount < 0) return null;
+  const set = [key, mount].filter((seconds) => seconds > 0);
+  return set.length === 0 ? null : created + Math.min(...set) * 1000;
+}

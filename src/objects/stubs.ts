@@ -1,0 +1,41 @@
+import type { AccessControl } from "./access-control.ts";
+import type { EventLog } from "./event-log.ts";
+import type { KvStore } from "./kv-store.ts";
+import type { DestinationKey, SyncDestination } from "./sync-destination.ts";
+
+/**
+ * An object's methods as its callers see them: plain values in, plain values out. The runtime's own type wraps every value,
+ * because a value might hold stubs; ours never do.
+ */
+export type Remote<T> = {
+  [K in keyof T as T[K] extends (...parameters: never[]) => unknown ? K : never]: T[K] extends (
+    ...parameters: infer Parameters
+  ) => infer Answer
+    ? (...parameters: Parameters) => Promise<Awaited<Answer>>
+    : never;
+};
+
+const remote = <T>(stub: unknown): Remote<T> => stub as Remote<T>;
+
+/** Who may do what: one for the deployment. */
+export const accessControl = (env: Env) => remote<AccessControl>(env.ACCESS_CONTROL.getByName("main"));
+
+/** The secrets of one mount. */
+export const kvStore = (env: Env, mountUuid: string) => remote<KvStore>(env.KV_STORE.getByName(mountUuid));
+
+/** One destination, by its object's name. */
+export const syncDestination = (env: Env, name: string) =>
+  remote<SyncDestination>(env.SYNC_DESTINATION.getByName(name));
+
+/** The name of the object that a destination is. */
+export const destinationName = ({ namespace, type, name }: DestinationKey): string => `${namespace}${type}/${name}`;
+
+/** The sequence of events: one for the deployment. */
+export const eventLog = (env: Env) => remote<EventLog>(env.EVENT_LOG.getByName("log"));
+
+/** Opens a stream of events; `signal` ends it when the client has gone. */
+export const openEventStream = (env: Env, subscription: string, signal: AbortSignal): Promise<Response> =>
+  env.EVENT_LOG.getByName("log").fetch("https://event-log/stream", {
+    headers: { "x-subscription": subscription },
+    signal,
+  });

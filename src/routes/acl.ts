@@ -1,0 +1,178 @@
+import * as z from "zod";
+import type { AclPolicy, AclToken } from "../access/cluster-acl.ts";
+import { ClusterTokenRequest } from "../access/token.ts";
+import { badRequest, notFound, unwrap } from "../http/errors.ts";
+import { caseless } from "../http/fields.ts";
+import { clusterEmpty, clusterJson } from "../http/respond.ts";
+import { type AuthorisedCall, cluster, open } from "../http/route.ts";
+import { accessControl } from "../objects/stubs.ts";
+import type { Result } from "../result.ts";
+
+/** Policies and tokens of areas C and D (contract: events-and-volumes 6.4). */
+
+const PolicyBody = caseless(
+  z.object({
+    Name: z.string().optional(),
+    Description: z.string().max(256).default(""),
+    Rules: z.string().default(""),
+  }),
+);
+
+const newest = (items: readonly { ModifyIndex: number | null }[]): number =>
+  Math.max(1, ...items.map((item) => item.ModifyIndex ?? 1));
+
+const policyStub = ({ Rules: _rules, ...stub }: AclPolicy) => stub;
+const tokenStub = ({ SecretID: _secret, ExpirationTTL: _ttl, ...stub }: AclToken) => stub;
+
+const name = (call: AuthorisedCall): string => (call.params["name"] ?? "").toLowerCase();
+
+const policies = async (call: AuthorisedCall, names: readonly string[] | null, prefix = ""): Promise<AclPolicy[]> =>
+  await accessControl(call.env).clusterPolicies(names, prefix);
+
+const ownPolicies = (call: AuthorisedCall): readonly string[] | null =>
+  call.grant.cluster.management ? null : call.grant.identity.policies;
+
+async function writePolicy(call: AuthorisedCall, body: z.output<typeof PolicyBody>): Promise<Response> {
+  if (body.Name !== undefined && body.Name !== "" && body.Name.toLowerCase() !== name(call)) {
+    throw badRequest("ACL policy name does not match request path");
+  }
+  unwrap(await accessControl(call.env).putPolicy("", name(call), body.Rules, body.Description));
+  return clusterEmpty({ index: newest(await policies(call, [name(call)])) });
+}
+
+const MAX_PER_PAGE = 1_000;
+
+async function listTokens(call: AuthorisedCall): Promise<Response> {
+  const perPage = call.query.get("per_page") ?? "0";
+  if (!/^\d{1,9}$/.test(perPage)) throw badRequest("per_page: must be a number, 0 or more");
+  const wanted = Number(perPage) || Number.POSITIVE_INFINITY;
+  const prefix = call.query.get("prefix") ?? "";
+  const tokens: AclToken[] = [];
+  let next = call.query.get("next_token");
+  do {
+    const limit = Math.min(MAX_PER_PAGE, wanted - tokens.length);
+    const page = await accessControl(call.env).listClusterTokens(prefix, next ?? "", limit);
+    tokens.push(...page.tokens);
+    next = page.next;
+  } while (next !== null && tokens.length < wanted);
+  return clusterJson(call, tokens.map(tokenStub), { index: newest(tokens), nextToken: next });
+}
+
+const answerToken = (call: AuthorisedCall, result: Result<AclToken>): Response => {
+  const token = unwrap(result);
+  return clusterJson(call, token, { index: token.ModifyIndex });
+};
+
+export const aclRoutes = [
+  open({
+    verb: "POST",
+    path: "/acl/bootstrap",
+    body: caseless(z.object({ BootstrapSecret: z.string().nullish() })),
+    handle: async (call, body) => {
+      const secret = body.BootstrapSecret ?? null;
+      const token = unwrap(await accessControl(call.env).bootstrap(secret));
+      return clusterJson(call, token, { index: token.ModifyIndex });
+    },
+  }),
+  cluster({
+    verb: "GET",
+    path: "/acl/policies",
+    rights: "any",
+    fresh: true,
+    handle: async (call) => {
+      const found = await policies(call, ownPolicies(call), call.query.get("prefix") ?? "");
+      return clusterJson(call, found.map(policyStub), { index: newest(found) });
+    },
+  }),
+  cluster({
+    verb: "GET",
+    path: "/acl/policy/self",
+    rights: "any",
+    fresh: true,
+    handle: async (call) => {
+      const found = await policies(call, call.grant.identity.policies);
+      return clusterJson(call, found, { index: newest(found) });
+    },
+  }),
+  cluster({
+    verb: "GET",
+    path: "/acl/policy/:name",
+    rights: (rights, call) => rights.management || call.grant.identity.policies.includes(name(call)),
+    fresh: true,
+    handle: async (call) => {
+      const [policy] = await policies(call, [name(call)]);
+      if (!policy) throw notFound("ACL policy not found");
+      return clusterJson(call, policy, { index: policy.ModifyIndex });
+    },
+  }),
+  cluster({
+    verb: "POST",
+    path: "/acl/policy/:name",
+    rights: "management",
+    fresh: true,
+    body: PolicyBody,
+    handle: writePolicy,
+  }),
+  cluster({
+    verb: "DELETE",
+    path: "/acl/policy/:name",
+    rights: "management",
+    fresh: true,
+    handle: async (call) => {
+      const { existed } = unwrap(await accessControl(call.env).deletePolicy("", name(call)));
+      if (!existed) throw notFound("ACL policy not found");
+      return clusterEmpty();
+    },
+  }),
+  cluster({ verb: "GET", path: "/acl/tokens", rights: "management", fresh: true, handle: listTokens }),
+  cluster({
+    verb: "GET",
+    path: "/acl/token/self",
+    rights: "any",
+    fresh: true,
+    handle: async (call) =>
+      answerToken(call, await accessControl(call.env).readClusterToken(call.grant.identity.accessor)),
+  }),
+  cluster({
+    verb: "GET",
+    path: "/acl/token/:accessor",
+    rights: (rights, call) => rights.management || call.grant.identity.accessor === call.params["accessor"],
+    fresh: true,
+    handle: async (call) =>
+      answerToken(call, await accessControl(call.env).readClusterToken(call.params["accessor"] ?? "")),
+  }),
+  cluster({
+    verb: "POST",
+    path: "/acl/token",
+    rights: "management",
+    fresh: true,
+    body: caseless(ClusterTokenRequest),
+    handle: async (call, body) => {
+      if (body.AccessorID) throw badRequest("AccessorID: must not be set when a token is created");
+      return answerToken(call, await accessControl(call.env).createClusterToken(body));
+    },
+  }),
+  cluster({
+    verb: "POST",
+    path: "/acl/token/:accessor",
+    rights: "management",
+    fresh: true,
+    body: caseless(ClusterTokenRequest),
+    handle: async (call, body) => {
+      const accessor = call.params["accessor"] ?? "";
+      if (body.AccessorID && body.AccessorID !== accessor)
+        throw badRequest("ACL token accessor does not match request path");
+      return answerToken(call, await accessControl(call.env).updateClusterToken(accessor, body));
+    },
+  }),
+  cluster({
+    verb: "DELETE",
+    path: "/acl/token/:accessor",
+    rights: "management",
+    fresh: true,
+    handle: async (call) => {
+      unwrap(await accessControl(call.env).deleteClusterToken(call.params["accessor"] ?? ""));
+      return clusterEmpty();
+    },
+  }),
+];

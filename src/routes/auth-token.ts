@@ -1,0 +1,146 @@
+import * as z from "zod";
+import { TokenRequest } from "../access/token.ts";
+import { badRequest, unwrap } from "../http/errors.ts";
+import { duration } from "../http/fields.ts";
+import { envelope, keyList, noContent } from "../http/respond.ts";
+import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { accessControl } from "../objects/stubs.ts";
+
+/** Tokens of areas A and B (contract: clients 4.2 and 4.3). */
+
+type Named = { token: string } | { accessor: string };
+
+const Token = z.object({ token: z.string("token: required").min(1, "token: required") });
+const Accessor = z.object({ accessor: z.string("accessor: required").min(1, "accessor: required") });
+const Increment = z.object({ increment: duration().default(0) });
+
+async function create(call: AuthorisedCall, body: TokenRequest, orphan: boolean): Promise<Response> {
+  const { identity, namespace, path } = call.grant;
+  const created = await accessControl(call.env).createToken(identity.accessor, namespace, path, body, orphan);
+  const { auth, warnings } = unwrap(created);
+  return envelope(call, { auth, warnings, mountType: "token" });
+}
+
+async function lookup(call: AuthorisedCall, target: Named): Promise<Response> {
+  const found = await accessControl(call.env).lookupToken(target);
+  return envelope(call, { data: unwrap(found), mountType: "token" });
+}
+
+async function renew(call: AuthorisedCall, target: Named, increment: number): Promise<Response> {
+  const renewed = await accessControl(call.env).renewToken(target, increment);
+  const { auth, warnings } = unwrap(renewed);
+  return envelope(call, { auth, warnings, mountType: "token" });
+}
+
+async function revoke(call: AuthorisedCall, target: Named, keepChildren = false): Promise<Response> {
+  unwrap(await accessControl(call.env).revokeToken(target, keepChildren));
+  return noContent();
+}
+
+/** The caller's own token; the header has been checked by then. */
+const own = (call: AuthorisedCall): Named => ({ token: call.token ?? "" });
+
+const PAGE = 1_000;
+
+export const tokenRoutes = [
+  secrets({
+    verb: "POST",
+    path: "/auth/token/create",
+    creates: true,
+    fresh: true,
+    body: TokenRequest,
+    handle: (call, body) => create(call, body, false),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/create-orphan",
+    creates: true,
+    fresh: true,
+    body: TokenRequest,
+    handle: (call, body) => create(call, body, true),
+  }),
+  secrets({ verb: "GET", path: "/auth/token/lookup-self", fresh: true, handle: (call) => lookup(call, own(call)) }),
+  secrets({ verb: "POST", path: "/auth/token/lookup-self", fresh: true, handle: (call) => lookup(call, own(call)) }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/lookup",
+    fresh: true,
+    body: Token,
+    handle: (call, { token }) => lookup(call, { token }),
+  }),
+  secrets({
+    verb: "GET",
+    path: "/auth/token/lookup",
+    fresh: true,
+    handle: (call) => {
+      const token = call.query.get("token");
+      if (!token) throw badRequest("token: required");
+      return lookup(call, { token });
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/lookup-accessor",
+    fresh: true,
+    body: Accessor,
+    handle: (call, { accessor }) => lookup(call, { accessor }),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/renew-self",
+    fresh: true,
+    body: Increment,
+    handle: (call, { increment }) => renew(call, own(call), increment),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/renew",
+    fresh: true,
+    body: Token.extend(Increment.shape),
+    handle: (call, { token, increment }) => renew(call, { token }, increment),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/renew-accessor",
+    fresh: true,
+    body: Accessor.extend(Increment.shape),
+    handle: (call, { accessor, increment }) => renew(call, { accessor }, increment),
+  }),
+  secrets({ verb: "POST", path: "/auth/token/revoke-self", fresh: true, handle: (call) => revoke(call, own(call)) }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/revoke",
+    fresh: true,
+    body: Token,
+    handle: (call, { token }) => revoke(call, { token }),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/revoke-accessor",
+    fresh: true,
+    body: Accessor,
+    handle: (call, { accessor }) => revoke(call, { accessor }),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/auth/token/revoke-orphan",
+    access: "sudo",
+    fresh: true,
+    body: Token,
+    handle: (call, { token }) => revoke(call, { token }, true),
+  }),
+  secrets({
+    verb: "LIST",
+    path: "/auth/token/accessors",
+    access: "sudo",
+    fresh: true,
+    handle: async (call) => {
+      const keys: string[] = [];
+      for (;;) {
+        const page = await accessControl(call.env).accessors(keys.at(-1) ?? "", PAGE);
+        keys.push(...page);
+        if (page.length < PAGE) return keyList(call, keys);
+      }
+    },
+  }),
+];

@@ -1,0 +1,65 @@
+import * as z from "zod";
+import type { Namespace } from "../access/namespaces.ts";
+import { unwrap } from "../http/errors.ts";
+import { stringMap } from "../http/fields.ts";
+import { envelope, keyList, noContent } from "../http/respond.ts";
+import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { accessControl } from "../objects/stubs.ts";
+
+/** Namespaces of areas A and B: a tree, each request in one of them. */
+
+const NamespaceBody = z.object({ custom_metadata: stringMap().nullish() });
+
+const below = (call: AuthorisedCall): string =>
+  `${call.grant.namespace}${(call.params["name"] ?? "").replace(/\/$/, "")}/`;
+
+const put = async (call: AuthorisedCall, { custom_metadata }: z.infer<typeof NamespaceBody>) => {
+  const made = await accessControl(call.env).putNamespace(
+    call.grant.namespace,
+    call.params["name"] ?? "",
+    custom_metadata ?? {},
+  );
+  return envelope(call, { data: unwrap(made) });
+};
+
+export const namespaceRoutes = [
+  secrets({
+    verb: "LIST",
+    path: "/sys/namespaces",
+    fresh: true,
+    handle: async (call) => {
+      const parent = call.grant.namespace;
+      const children = await accessControl(call.env).listNamespaces(parent);
+      const info = children.map((child): [string, Namespace] => [child.path.slice(parent.length), child]);
+      return keyList(
+        call,
+        info.map(([name]) => name),
+        { key_info: Object.fromEntries(info) },
+      );
+    },
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/namespaces/:name",
+    fresh: true,
+    handle: async (call) => envelope(call, { data: unwrap(await accessControl(call.env).readNamespace(below(call))) }),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/namespaces/:name",
+    fresh: true,
+    creates: true,
+    body: NamespaceBody,
+    handle: put,
+  }),
+  secrets({ verb: "PATCH", path: "/sys/namespaces/:name", fresh: true, body: NamespaceBody, handle: put }),
+  secrets({
+    verb: "DELETE",
+    path: "/sys/namespaces/:name",
+    fresh: true,
+    handle: async (call) => {
+      unwrap(await accessControl(call.env).deleteNamespace(below(call)));
+      return noContent();
+    },
+  }),
+];

@@ -1,0 +1,126 @@
+import * as z from "zod";
+import { badRequest, unwrap } from "../http/errors.ts";
+import { envelope, keyList, noContent } from "../http/respond.ts";
+import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { accessControl } from "../objects/stubs.ts";
+
+/** Policies of areas A and B: `sys/policies/acl`, and its older form `sys/policy`. */
+
+const PolicyBody = z.object({
+  policy: z.string("policy: required, the policy document"),
+  rules: z.string().optional(),
+});
+
+const name = (call: AuthorisedCall): string => (call.params["name"] ?? "").toLowerCase();
+
+/** A document may come as base64; a policy in clear text always holds a character that base64 lacks. */
+function documentOf(text: string): string {
+  if (text.trim() === "" || !/^[A-Za-z0-9+/\r\n]+={0,2}\s*$/.test(text)) return text;
+  return Buffer.from(text, "base64").toString();
+}
+
+const read = async (call: AuthorisedCall) =>
+  unwrap(await accessControl(call.env).readPolicy(call.grant.namespace, name(call)));
+
+async function write(call: AuthorisedCall, { policy }: z.infer<typeof PolicyBody>): Promise<Response> {
+  unwrap(await accessControl(call.env).putPolicy(call.grant.namespace, name(call), documentOf(policy)));
+  return noContent();
+}
+
+async function remove(call: AuthorisedCall): Promise<Response> {
+  unwrap(await accessControl(call.env).deletePolicy(call.grant.namespace, name(call)));
+  return noContent();
+}
+
+const list = async (call: AuthorisedCall) => accessControl(call.env).policyNames(call.grant.namespace);
+
+const Capabilities = z.object({
+  path: z.union([z.string(), z.array(z.string())]).optional(),
+  paths: z.union([z.string(), z.array(z.string())]).optional(),
+  token: z.string().optional(),
+  accessor: z.string().optional(),
+});
+type Capabilities = z.infer<typeof Capabilities>;
+
+async function capabilities(
+  call: AuthorisedCall,
+  body: Capabilities,
+  target: { token: string } | { accessor: string },
+): Promise<Response> {
+  const paths = [body.paths ?? [], body.path ?? []].flat().map((path) => path.replace(/^\/+/, ""));
+  if (paths.length === 0) throw badRequest("paths must be supplied");
+  const found = unwrap(await accessControl(call.env).capabilities(target, call.grant.namespace, paths.slice(0, 1_000)));
+  const [only] = paths;
+  const single = paths.length === 1 && only !== undefined ? { capabilities: found[only] } : {};
+  return envelope(call, { data: { ...found, ...single }, flat: true });
+}
+
+export const policyRoutes = [
+  secrets({
+    verb: "LIST",
+    path: "/sys/policies/acl",
+    fresh: true,
+    handle: async (call) => keyList(call, await list(call)),
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/policies/acl/:name",
+    fresh: true,
+    handle: async (call) => {
+      const policy = await read(call);
+      return envelope(call, { data: { name: policy.name, policy: policy.text }, flat: true });
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/policies/acl/:name",
+    fresh: true,
+    creates: true,
+    body: PolicyBody,
+    handle: write,
+  }),
+  secrets({ verb: "DELETE", path: "/sys/policies/acl/:name", fresh: true, handle: remove }),
+  ...(["GET", "LIST"] as const).map((verb) =>
+    secrets({
+      verb,
+      path: "/sys/policy",
+      fresh: true,
+      handle: async (call) => {
+        const keys = await list(call);
+        return envelope(call, { data: { keys, policies: keys }, flat: true });
+      },
+    }),
+  ),
+  secrets({
+    verb: "GET",
+    path: "/sys/policy/:name",
+    fresh: true,
+    handle: async (call) => {
+      const policy = await read(call);
+      return envelope(call, { data: { name: policy.name, rules: policy.text }, flat: true });
+    },
+  }),
+  secrets({ verb: "POST", path: "/sys/policy/:name", fresh: true, creates: true, body: PolicyBody, handle: write }),
+  secrets({ verb: "DELETE", path: "/sys/policy/:name", fresh: true, handle: remove }),
+  secrets({
+    verb: "POST",
+    path: "/sys/capabilities-self",
+    fresh: true,
+    body: Capabilities,
+    handle: (call, body) => capabilities(call, body, { token: call.token ?? "" }),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/capabilities",
+    fresh: true,
+    body: Capabilities,
+    handle: (call, body) => capabilities(call, body, { token: body.token ?? "" }),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/capabilities-accessor",
+    fresh: true,
+    body: Capabilities,
+    handle: (call, body) => capabilities(call, body, { accessor: body.accessor ?? "" }),
+  }),
+];

@@ -1,0 +1,115 @@
+import { unwrap } from "../http/errors.ts";
+import { envelope, noContent } from "../http/respond.ts";
+import { type Call, open, secrets } from "../http/route.ts";
+import { accessControl } from "../objects/stubs.ts";
+import { VERSION } from "../version.ts";
+
+/** Health, seal status and key terms (contract: clients 2.2). */
+
+const raw = (body: object, status = 200): Response =>
+  new Response(JSON.stringify(body), {
+    status,
+    headers: { "Content-Type": "application/json", "Cache-Control": "no-store" },
+  });
+
+/** Load balancers choose the codes they want: `?sealedcode=200`. */
+function code(call: Call, parameter: string, usual: number): number {
+  const wanted = Number(call.query.get(parameter));
+  return Number.isInteger(wanted) && wanted >= 200 && wanted <= 599 ? wanted : usual;
+}
+
+const CLUSTER_NAME = "sallyport";
+
+export const statusRoutes = [
+  open({
+    verb: "GET",
+    path: "/sys/health",
+    handle: async (call) => {
+      const status = await accessControl(call.env).status();
+      const sealed = status.sealedBecause !== null;
+      const body = {
+        initialized: sealed || status.bootstrapped,
+        sealed,
+        ...(sealed && { sealed_because: status.sealedBecause }),
+        standby: false,
+        performance_standby: false,
+        replication_performance_mode: "disabled",
+        replication_dr_mode: "disabled",
+        server_time_utc: Math.floor(Date.now() / 1000),
+        version: VERSION,
+        enterprise: true,
+        cluster_name: CLUSTER_NAME,
+        cluster_id: status.clusterId,
+        echo_duration_ms: 0,
+        clock_skew_ms: 0,
+      };
+      if (sealed) return raw(body, code(call, "sealedcode", 503));
+      return raw(body, status.bootstrapped ? code(call, "activecode", 200) : code(call, "uninitcode", 501));
+    },
+  }),
+  open({
+    verb: "GET",
+    path: "/sys/seal-status",
+    handle: async (call) => {
+      const status = await accessControl(call.env).status();
+      return raw({
+        type: "keyring",
+        initialized: status.sealedBecause !== null || status.bootstrapped,
+        sealed: status.sealedBecause !== null,
+        t: 1,
+        n: 1,
+        progress: 0,
+        nonce: "",
+        version: VERSION,
+        build_date: "2026-11-21T00:00:00Z",
+        migration: false,
+        cluster_name: CLUSTER_NAME,
+        cluster_id: status.clusterId,
+        recovery_seal: false,
+        storage_type: "durable-object",
+      });
+    },
+  }),
+  open({
+    verb: "GET",
+    path: "/sys/init",
+    handle: async (call) => {
+      const status = await accessControl(call.env).status();
+      return raw({ initialized: status.sealedBecause !== null || status.bootstrapped });
+    },
+  }),
+  open({
+    verb: "GET",
+    path: "/sys/leader",
+    handle: async () =>
+      raw({
+        ha_enabled: false,
+        is_self: false,
+        active_time: "0001-01-01T00:00:00Z",
+        leader_address: "",
+        leader_cluster_address: "",
+        performance_standby: false,
+        performance_standby_last_remote_wal: 0,
+      }),
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/key-status",
+    fresh: true,
+    handle: async (call) => {
+      const { term, installed, pending } = await accessControl(call.env).keyStatus();
+      const data = { term, install_time: new Date(installed).toISOString(), encryptions: 0, pending_rewraps: pending };
+      return envelope(call, { data, flat: true });
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/rotate",
+    access: "sudo",
+    fresh: true,
+    handle: async (call) => {
+      unwrap(await accessControl(call.env).rotateKeys());
+      return noContent();
+    },
+  }),
+];

@@ -1,0 +1,32 @@
+import type { MountType } from "../access/mounts.ts";
+import { type ClusterRoute, type OpenRoute, RouteTable, type SecretsRoute } from "../http/route.ts";
+import { aclRoutes } from "./acl.ts";
+import { tokenRoutes } from "./auth-token.ts";
+import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
+import { eventStreamRoutes } from "./event-stream.ts";
+import { kvRoutes } from "./kv.ts";
+import { destinationRoutes } from "./sync-destinations.ts";
+import { mountTableRoutes } from "./sys-mounts.ts";
+import { namespaceRoutes } from "./sys-namespaces.ts";
+import { policyRoutes } from "./sys-policies.ts";
+import { statusRoutes } from "./sys-status.ts";
+
+/** The one route table: areas A and B at fixed paths, what each type of mount offers, and areas C and D. */
+export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
+  ...statusRoutes,
+  ...tokenRoutes,
+  ...policyRoutes,
+  ...mountTableRoutes,
+  ...namespaceRoutes,
+  ...destinationRoutes,
+]);
+
+export const mountRoutes: Readonly<Record<MountType, RouteTable<SecretsRoute>>> = {
+  kv: new RouteTable(kvRoutes),
+};
+
+export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
+  ...aclRoutes,
+  ...clusterNamespaceRoutes,
+  ...eventStreamRoutes,
+]);

@@ -1,0 +1,8 @@
+/**
+ * How long to wait before attempt `attempts + 1`, in ms: `base` doubled per attempt, capped, with full jitter so that
+ * many failures at once do not come back at once.
+ */
+export function backoff(attempts: number, { base = 1_000, cap = 300_000, random = Math.random } = {}): number {
+  const ceiling = Math.min(cap, base * 2 ** Math.min(attempts, 30));
+  return Math.round(ceiling / 2 + (ceiling / 2) * random());
+}

@@ -1,0 +1,50 @@
+import { textOf, warn } from "../log.ts";
+
+/** A message of the queue `sync-work`: which object has work. Never the work itself, so losing or repeating it is harmless. */
+export interface Bell {
+  readonly destination: string;
+}
+
+/** After one ring the next waits this long, unless a claim has run in between. */
+export const RING_AGAIN_MS = 5_000;
+
+/**
+ * Tells the queue that an object has work, without drowning it: one message until a claim has run. What is in memory here
+ * may be lost; then the bell rings once more.
+ */
+export class Doorbell {
+  readonly #queue: Queue<Bell>;
+  readonly #name: string;
+  #quietUntil = 0;
+
+  constructor(queue: Queue<Bell>, name: string) {
+    this.#queue = queue;
+    this.#name = name;
+  }
+
+  /** When the alarm should see to work that is ready at `readyAt`. */
+  due(readyAt: number | null): number | null {
+    return readyAt === null ? null : Math.max(readyAt, this.#quietUntil);
+  }
+
+  /** Someone is about to claim anyway: stay quiet for `ms`. */
+  expectClaimWithin(ms: number, now: number): void {
+    this.#quietUntil = now + ms;
+  }
+
+  /** A claim has run. */
+  answered(): void {
+    this.#quietUntil = 0;
+  }
+
+  async ring(now: number): Promise<void> {
+    if (now < this.#quietUntil) return;
+    this.#quietUntil = now + RING_AGAIN_MS;
+    try {
+      await this.#queue.send({ destination: this.#name });
+    } catch (failure) {
+      // The alarm rings again.
+      warn("doorbell-failed", { destination: this.#name, because: textOf(failure) });
+    }
+  }
+}

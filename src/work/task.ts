@@ -1,0 +1,21 @@
+/**
+ * Work is a desired state, not a message: a row says that something outside should be made so, with a generation that grows
+ * each time the wish changes. A Worker claims rows for a while (the lease), performs them and settles them.
+ */
+export interface Claim {
+  readonly id: string;
+  readonly generation: number;
+  /** Random; only the claim that holds it can settle. */
+  readonly lease: string;
+  /** After this (ms since 1970, the object's clock) the claim is void and another worker may have it. */
+  readonly leaseUntil: number;
+}
+
+/** How a claim ended. `park`: nothing to gain from trying again until the wish changes. */
+export type Ending =
+  | { readonly kind: "done" }
+  | { readonly kind: "park" }
+  | { readonly kind: "retry"; readonly afterMs?: number };
+
+/** What settling a claim did. `superseded`: the wish changed meanwhile, the row is ready again. `stale`: the claim was void. */
+export type Settled = "done" | "parked" | "retrying" | "superseded" | "stale";

@@ -1,0 +1,47 @@
+import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
+import { defineConfig } from "vitest/config";
+
+/** A key for tests only: 32 zero bytes would do, but a value that looks like a key finds code that expects one. */
+const TEST_MASTER_KEY = Buffer.from("sallyport-tests-use-this-master!").toString("base64");
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        plugins: [
+          cloudflareTest(async ({ inject }) => ({
+            wrangler: { configPath: "./wrangler.toml" },
+            verbose: false,
+            miniflare: {
+              bindings: {
+                TEST_MIGRATIONS: await readD1Migrations("./migrations"),
+                MASTER_KEY: TEST_MASTER_KEY,
+                DEV_ROOT_TOKEN: "root",
+                BOOTSTRAP_SECRET: "bootstrap-secret-of-the-tests",
+                EVENT_HEARTBEAT_MS: "300",
+                CLOUD_A_SM_URL: inject("cloudA").url,
+                CLOUD_A_STS_URL: inject("cloudA").url,
+                TEST_CLOUD_A: inject("cloudA"),
+              },
+              queueConsumers: {
+                "sync-work": { maxBatchTimeout: 0.05, maxBatchSize: 10 },
+                "sync-work-dead": { maxBatchTimeout: 0.05, maxBatchSize: 10 },
+              },
+            },
+          })),
+        ],
+        test: {
+          name: "workers",
+          include: ["test/workers/**/*.test.ts", "test/crash/**/*.test.ts"],
+          globalSetup: ["./test/doubles/setup.ts"],
+          setupFiles: ["./test/workers/setup.ts"],
+          testTimeout: 20_000,
+          teardownTimeout: 60_000,
+        },
+      },
+      { test: { name: "unit", include: ["src/**/*.test.ts"] } },
+      { test: { name: "http", include: ["test/http/**/*.test.ts"], testTimeout: 30_000 } },
+      { test: { name: "smoke", include: ["test/smoke/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 120_000 } },
+    ],
+  },
+});
