@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 /** Settings of the deployment (README, "Settings"): Worker variables and secrets, parsed once per isolate. */
-const Settings = z.object({
+export const Settings = z.object({
   DEV_ROOT_TOKEN: z.string().min(1).optional(),
   BOOTSTRAP_SECRET: z.string().min(1).optional(),
   ADMIN_NAMESPACE: z.string().default("admin"),
@@ -13,6 +13,18 @@ const Settings = z.object({
   CLOUD_A_ACCESS_KEY_ID: z.string().optional(),
   CLOUD_A_SECRET_ACCESS_KEY: z.string().optional(),
   CLOUD_A_REGION: z.string().optional(),
+  CLOUD_B_SUBSCRIPTION_ID: z.string().optional(),
+  CLOUD_B_TENANT_ID: z.string().optional(),
+  CLOUD_B_CLIENT_ID: z.string().optional(),
+  CLOUD_B_CLIENT_SECRET: z.string().optional(),
+  CLOUD_B_ENVIRONMENT: z.string().optional(),
+  CLOUD_B_LOGIN_URL: z.string().optional(),
+  CLOUD_B_GRAPH_URL: z.string().optional(),
+  CLOUD_B_ARM_URL: z.string().optional(),
+  CLOUD_C_TOKEN_URL: z.string().optional(),
+  CLOUD_C_SM_URL: z.string().optional(),
+  REPO_HOST_URL: z.string().optional(),
+  DEPLOY_PROJECT_URL: z.string().optional(),
   PUBLIC_URL: z.string().optional(),
 });
 export type Settings = z.infer<typeof Settings>;

@@ -1,0 +1,182 @@
+/**
+ * What `npm start` keeps on disk, all of it under STATE_DIR:
+ *
+ *   .dev.vars    the master key and the root token (mode 0600)
+ *   about.json   which key the state was made with, which migrations it has, whether it was seeded
+ *   lock         the process that is using the state
+ *   state/       the data, as wrangler keeps it
+ */
+import { randomBytes, randomInt } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { type Keyring, parseKeyring } from "../src/sealing/keyring.ts";
+import { lock, unlock } from "./lock.ts";
+import { type Environment, Refusal } from "./settings.ts";
+
+const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+interface About {
+  masterKey?: string;
+  migrations?: string;
+  seeded?: boolean;
+}
+
+interface Credentials {
+  masterKey: string;
+  rootToken: string;
+}
+
+export class LocalState {
+  readonly #dir: string;
+  readonly #credentials: Credentials;
+  readonly #keyring: Keyring;
+  #about: About;
+
+  /** Opens the state for this process alone. Throws a Refusal, and leaves the data as it was, when that cannot be right. */
+  constructor(dir: string, env: Environment) {
+    this.#dir = dir;
+    try {
+      mkdirSync(dir, { recursive: true, mode: 0o700 });
+      lock(this.#path("lock"), dir);
+    } catch (failure) {
+      throw asRefusal(dir, failure);
+    }
+    try {
+      const hasData = existsSync(this.dataDir) && readdirSync(this.dataDir).length > 0;
+      this.#about = hasData ? this.#readAbout() : {};
+      this.#credentials = this.#findCredentials(env, hasData);
+      this.#keyring = keyringOf(this.#credentials.masterKey);
+      if (this.#about.masterKey !== undefined && !this.#keyring.byId.has(this.#about.masterKey)) {
+        throw new Refusal(
+          `The MASTER_KEY in ${env["MASTER_KEY"] ? "the environment" : this.#path(".dev.vars")} is not the one that sealed the data in ${dir}: ${this.#waysOut()}`,
+        );
+      }
+      // On record before anything is sealed with it.
+      if (this.#about.masterKey === undefined) this.#note({ masterKey: this.#keyring.newest.id });
+    } catch (failure) {
+      this.close();
+      throw asRefusal(dir, failure);
+    }
+  }
+
+  get dataDir(): string {
+    return this.#path("state");
+  }
+
+  get masterKey(): string {
+    return this.#credentials.masterKey;
+  }
+
+  get rootToken(): string {
+    return this.#credentials.rootToken;
+  }
+
+  get migrations(): string | undefined {
+    return this.#about.migrations;
+  }
+
+  get seeded(): boolean {
+    return this.#about.seeded === true;
+  }
+
+  noteMigrations(version: string): void {
+    this.#note({ migrations: version });
+  }
+
+  noteSeeded(): void {
+    this.#note({ seeded: true });
+  }
+
+  /** The service has started with this keyring: from now on its newest key is the one that must not be lost. */
+  noteKeyInUse(): void {
+    this.#note({ masterKey: this.#keyring.newest.id });
+  }
+
+  close(): void {
+    unlock(this.#path("lock"));
+  }
+
+  #path(name: string): string {
+    return join(this.#dir, name);
+  }
+
+  #findCredentials(env: Environment, hasData: boolean): Credentials {
+    const file = this.#path(".dev.vars");
+    const kept = existsSync(file) ? parseEnv(readFileSync(file, "utf8")) : {};
+    const masterKey = env["MASTER_KEY"] || kept["MASTER_KEY"];
+    const rootToken = (hasData ? kept["DEV_ROOT_TOKEN"] : undefined) || env["DEV_ROOT_TOKEN"] || kept["DEV_ROOT_TOKEN"];
+    if (masterKey && rootToken === kept["DEV_ROOT_TOKEN"] && rootToken) return { masterKey, rootToken };
+    if (hasData && !masterKey) {
+      throw new Refusal(
+        `The data in ${this.#dir} is sealed with a MASTER_KEY, and ${file} ${existsSync(file) ? "does not hold it any more" : "is gone"}: ${this.#waysOut()}`,
+      );
+    }
+    if (hasData && !rootToken) {
+      throw new Refusal(`${file} does not hold the DEV_ROOT_TOKEN of the data any more: ${this.#waysOut()}`);
+    }
+    if (rootToken && !/^[\w.~+/=-]+$/.test(rootToken)) {
+      throw new Refusal("DEV_ROOT_TOKEN may hold letters, digits and . _ ~ + / = - only.");
+    }
+    const found = {
+      masterKey: masterKey || randomBytes(32).toString("base64"),
+      rootToken: rootToken || `hvs.${Array.from({ length: 24 }, () => BASE62[randomInt(BASE62.length)]).join("")}`,
+    };
+    // A key from the environment is kept where it came from, and nowhere else.
+    const keyToKeep = kept["MASTER_KEY"] || (env["MASTER_KEY"] ? "" : found.masterKey);
+    this.#write(
+      ".dev.vars",
+      [
+        "# Made by npm start. Without its MASTER_KEY the data beside this file cannot be read: keep a copy.",
+        ...(keyToKeep ? [`MASTER_KEY="${keyToKeep}"`] : []),
+        `DEV_ROOT_TOKEN="${found.rootToken}"`,
+        "",
+      ].join("\n"),
+    );
+    return found;
+  }
+
+  #waysOut(): string {
+    return `restore ${this.#path(".dev.vars")} from a backup, or remove ${this.#dir} and start afresh.`;
+  }
+
+  #readAbout(): About {
+    const file = this.#path("about.json");
+    if (!existsSync(file)) return {};
+    try {
+      return JSON.parse(readFileSync(file, "utf8")) as About;
+    } catch {
+      throw new Refusal(
+        `${file} is not JSON any more: restore it from a backup, or remove ${this.#dir} and start afresh.`,
+      );
+    }
+  }
+
+  #note(change: About): void {
+    const about = { ...this.#about, ...change };
+    if (JSON.stringify(about) === JSON.stringify(this.#about)) return;
+    this.#about = about;
+    this.#write("about.json", `${JSON.stringify(about, null, 2)}\n`);
+  }
+
+  /** Written beside and renamed: a crash leaves the old file or the new one. */
+  #write(name: string, text: string): void {
+    const path = this.#path(name);
+    rmSync(`${path}.new`, { force: true });
+    writeFileSync(`${path}.new`, text, { mode: 0o600 });
+    renameSync(`${path}.new`, path);
+  }
+}
+
+function keyringOf(masterKey: string): Keyring {
+  try {
+    return parseKeyring(masterKey);
+  } catch (failure) {
+    throw new Refusal(`${(failure as Error).message.replace(/^sealed: /, "")}.`);
+  }
+}
+
+function asRefusal(dir: string, failure: unknown): unknown {
+  if (failure instanceof Refusal || !(failure instanceof Error) || !("code" in failure)) return failure;
+  return new Refusal(`STATE_DIR ${dir} cannot be used: ${failure.message}.`);
+}

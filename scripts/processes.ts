@@ -1,0 +1,40 @@
+/** What the system says about other processes. */
+import { readFileSync } from "node:fs";
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (failure) {
+    return failure instanceof Error && "code" in failure && failure.code === "EPERM";
+  }
+}
+
+/**
+ * Tells one process from another that was given the same id later, which in a container happens soon.
+ * 0 where there is no /proc: then ids have to do.
+ */
+export function startTime(pid: number): number {
+  return Number(statOf(pid)?.fields[19] ?? 0);
+}
+
+/** Answers a question to ask now and then: is whoever started this process still there? */
+export function watchStarter(): () => boolean {
+  const parent = process.ppid;
+  // npm runs a script in a shell, and the shell outlives an npm that was killed.
+  const inShell = process.env["npm_lifecycle_event"] !== undefined && /^(ba|da)?sh$/.test(statOf(parent)?.name ?? "");
+  const grandparent = () => statOf(parent)?.fields[1];
+  const npm = inShell ? grandparent() : undefined;
+  return () => process.ppid === parent && (npm === undefined || grandparent() === npm);
+}
+
+/** Linux only: the name, and the fields after it (state, parent, …). */
+function statOf(pid: number): { name: string; fields: string[] } | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const end = stat.lastIndexOf(")");
+    return { name: stat.slice(stat.indexOf("(") + 1, end), fields: stat.slice(end + 2).split(" ") };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * Loads `seeds/*.json`, in the order of their names, through the public API: what a seed can do, a user can do.
+ * By hand: SALLYPORT_ADDR=… SALLYPORT_TOKEN=… node scripts/seed.ts
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Refusal } from "./settings.ts";
+import { TOUR } from "./tour.ts";
+
+interface Seed {
+  because: string;
+  requests: Array<{ method: string; path: string; body?: unknown }>;
+}
+
+/** JSON as the runtime has it; TypeScript's library does not know these two yet. */
+const exactJson = JSON as unknown as {
+  parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown;
+  rawJSON(text: string): unknown;
+};
+
+export interface Service {
+  baseUrl: string;
+  token: string;
+}
+
+/** Stops at the first request that is refused. Answers how many were made. */
+export async function seed({ baseUrl, token }: Service, dir = "seeds", signal?: AbortSignal): Promise<number> {
+  let made = 0;
+  for (const file of readdirSync(dir).sort()) {
+    if (!file.endsWith(".json") || file === TOUR) continue;
+    const { requests } = exactJson.parse(readFileSync(join(dir, file), "utf8"), numbersAsWritten) as Seed;
+    for (const { method, path, body } of requests) {
+      const response = await fetch(new URL(path, baseUrl), {
+        method,
+        headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+        // A text goes as it is: some bodies are lines of JSON.
+        ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+        ...(signal ? { signal } : {}),
+      });
+      const answer = await response.text();
+      if (!response.ok) {
+        throw new Refusal(
+          `${join(dir, file)}: ${method} ${path} was refused with ${response.status}: ${reasonIn(answer)}`,
+        );
+      }
+      made += 1;
+    }
+  }
+  return made;
+}
+
+/** A number larger than a double holds must arrive as it stands in the file. */
+function numbersAsWritten(_key: string, value: unknown, { source }: { source?: string }): unknown {
+  return typeof value === "number" && source !== undefined ? exactJson.rawJSON(source) : value;
+}
+
+function reasonIn(answer: string): string {
+  try {
+    const { errors } = JSON.parse(answer) as { errors?: unknown };
+    if (Array.isArray(errors)) return errors.join("; ") || "nothing there";
+  } catch {
+    // Some areas answer in plain text.
+  }
+  return answer.trim() || "no reason given";
+}
+
+if (import.meta.main) {
+  const { SALLYPORT_ADDR: baseUrl = "http://127.0.0.1:8787", SALLYPORT_TOKEN: token = "" } = process.env;
+  try {
+    console.log(`${await seed({ baseUrl, token })} requests made.`);
+  } catch (failure) {
+    console.error(failure instanceof Refusal ? failure.message : failure);
+    process.exitCode = 1;
+  }
+}

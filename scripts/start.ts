@@ -1,0 +1,134 @@
+/** `npm start`: the service on this machine, from nothing to ready, until it is told to stop. */
+import { once } from "node:events";
+import { createServer, type Server } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createGateway } from "./gateway.ts";
+import { LocalState } from "./local-state.ts";
+import { watchStarter } from "./processes.ts";
+import { migrate, migrationsVersion, Runtime } from "./runtime.ts";
+import { type Service, seed } from "./seed.ts";
+import { type LocalSettings, localSettings, Refusal, workerSettings } from "./settings.ts";
+import { readTour } from "./tour.ts";
+
+const HOST = "127.0.0.1";
+const HEALTH_MS = 30_000;
+
+const began = performance.now();
+const stopping = new AbortController();
+
+try {
+  stopWhenAsked();
+  const settings = localSettings(process.env);
+  await listening(createServer(), settings.port).then((probe) => closed(probe));
+  const state = new LocalState(settings.stateDir, process.env);
+  if (process.env["DEV_ROOT_TOKEN"] && process.env["DEV_ROOT_TOKEN"] !== state.rootToken) {
+    console.warn(`DEV_ROOT_TOKEN is for a fresh state; the one in ${settings.stateDir} keeps its own root token.`);
+  }
+  try {
+    await run(settings, state);
+  } finally {
+    state.close();
+  }
+} catch (failure) {
+  if (!stopping.signal.aborted) {
+    console.error(failure instanceof Refusal ? failure.message : failure);
+    process.exitCode = 1;
+  }
+}
+// Whatever a client still has open ends here.
+process.exit();
+
+async function run(settings: LocalSettings, state: LocalState): Promise<void> {
+  const { signal } = stopping;
+  const runtime = new Runtime();
+  try {
+    const version = migrationsVersion();
+    if (state.migrations !== version) {
+      await migrate(state.dataDir, signal);
+      state.noteMigrations(version);
+    }
+    const bindings = { ...workerSettings(process.env), MASTER_KEY: state.masterKey, DEV_ROOT_TOKEN: state.rootToken };
+    const url = await runtime.serve({ bindings, dataDir: state.dataDir, log: settings.log }, signal);
+    await healthy(url, runtime, signal);
+    state.noteKeyInUse();
+    await listening(createGateway(Number(new URL(url).port)), settings.port);
+    const service = { baseUrl: `http://${HOST}:${settings.port}`, token: state.rootToken };
+    if (settings.seed && !state.seeded) await seed(service, "seeds", signal);
+    state.noteSeeded();
+    console.log(banner(service, settings));
+    await Promise.race([once(signal, "abort"), runtime.exited]);
+    if (!signal.aborted) throw new Refusal("The Worker's process ended.");
+  } finally {
+    await runtime.stop();
+  }
+}
+
+function stopWhenAsked(): void {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stopping.abort());
+  // A signal from npm is not all that can come: npm may be killed.
+  const isStarterThere = watchStarter();
+  setInterval(() => {
+    if (!isStarterThere()) stopping.abort();
+  }, 500).unref();
+}
+
+async function listening(server: Server, port: number): Promise<Server> {
+  try {
+    server.listen(port, HOST);
+    await once(server, "listening");
+    return server;
+  } catch (failure) {
+    const code = failure instanceof Error && "code" in failure ? failure.code : undefined;
+    if (code === "EADDRINUSE") {
+      throw new Refusal(`Port ${port} is in use: stop what listens there, or set PORT to another one.`);
+    }
+    if (code === "EACCES") throw new Refusal(`Port ${port} is not allowed to this user: set PORT to one above 1023.`);
+    throw failure;
+  }
+}
+
+async function closed(server: Server): Promise<void> {
+  server.close();
+  await once(server, "close");
+}
+
+/** Waits for the Worker to say that it is well, so that nobody meets a half-started service. */
+async function healthy(url: string, runtime: Runtime, signal: AbortSignal): Promise<void> {
+  const deadline = performance.now() + HEALTH_MS;
+  let last = "no answer";
+  while (performance.now() < deadline) {
+    try {
+      const response = await fetch(`${url}/v1/sys/health`, {
+        signal: AbortSignal.any([signal, AbortSignal.timeout(5000)]),
+      });
+      const text = await response.text();
+      if (response.ok) return;
+      last = `${response.status} ${text}`;
+    } catch (failure) {
+      if (signal.aborted) throw failure;
+      last = String(failure);
+    }
+    await Promise.race([
+      sleep(50, undefined, { signal }),
+      runtime.exited.then(() => Promise.reject(new Refusal("The Worker's process ended."))),
+    ]);
+  }
+  throw new Refusal(`The Worker did not become healthy in ${HEALTH_MS / 1000} s; its last answer: ${last}`);
+}
+
+function banner({ baseUrl, token }: Service, settings: LocalSettings): string {
+  const steps = readTour().flatMap(({ title, command }) => ["", `# ${title}`, command]);
+  return [
+    "",
+    `Sallyport is ready (${((performance.now() - began) / 1000).toFixed(1)} s). Ctrl-C stops it; the next start finds the data in ${settings.stateDir} again.`,
+    "",
+    `Base URL:   ${baseUrl}`,
+    `Root token: ${token}`,
+    "",
+    "Try it, in another terminal:",
+    "",
+    `export SALLYPORT_ADDR=${baseUrl} SALLYPORT_TOKEN=${token}`,
+    ...steps,
+    "",
+  ].join("\n");
+}

@@ -1,0 +1,16 @@
+/** The first commands to try. `npm start` prints them, the README shows them and the smoke test runs them: one text. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+export interface Step {
+  title: string;
+  /** For a shell that has SALLYPORT_ADDR and SALLYPORT_TOKEN. */
+  command: string;
+}
+
+export const TOUR = "tour.json";
+
+export function readTour(root = "."): Step[] {
+  const tour = JSON.parse(readFileSync(join(root, "seeds", TOUR), "utf8")) as { steps: Step[] };
+  return tour.steps;
+}
