@@ -4,3 +4,8 @@ declare namespace Cloudflare {
     TEST_CLOUD_A: { url: string; accessKeyId: string; secretAccessKey: string };
   }
 }
+
+declare module "*.md?raw" {
+  const text: string;
+  export default text;
+}

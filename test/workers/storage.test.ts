@@ -1,0 +1,39 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import page from "../../docs/storage.md?raw";
+import { mountKv, put } from "./client.ts";
+
+const EVERYWHERE = ["migrations", "outbox"];
+
+function tablesOn(section: string): string[] {
+  const text = page.split(`## ${section}\n`)[1]?.split("\n## ")[0] ?? "";
+  return [...text.matchAll(/^\| `(\w+)` \|/gm)].map(([, table]) => table ?? "").sort();
+}
+
+async function tablesIn(stub: DurableObjectStub): Promise<string[]> {
+  return runInDurableObject(stub, (_object, state) =>
+    state.storage.sql
+      .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'")
+      .toArray()
+      .map((row) => row.name)
+      .filter((name) => !/^(sqlite_|_cf_)/.test(name) && !EVERYWHERE.includes(name))
+      .sort(),
+  );
+}
+
+it("documents every table of every object, and no table that does not exist", async () => {
+  const { uuid } = await mountKv();
+  await put("/v1/sys/sync/destinations/in-mem/d", {});
+  const objects: [string, DurableObjectStub][] = [
+    ["AccessControl", env.ACCESS_CONTROL.getByName("main")],
+    ["KvStore", env.KV_STORE.getByName(uuid)],
+    ["SyncDestination", env.SYNC_DESTINATION.getByName("in-mem/d")],
+    ["EventLog", env.EVENT_LOG.getByName("log")],
+  ];
+  for (const [name, stub] of objects) expect([name, tablesOn(name)]).toEqual([name, await tablesIn(stub)]);
+  const { results } = await env.LISTINGS.prepare(
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '_cf_%' AND name NOT LIKE 'd1_%'",
+  ).all<{ name: string }>();
+  expect(results.map((row) => row.name).sort()).toEqual(tablesOn("D1 `listings`"));
+});
