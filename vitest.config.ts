@@ -6,6 +6,7 @@ const TEST_MASTER_KEY = Buffer.from("sallyport-tests-use-this-master!").toString
 
 export default defineConfig({
   test: {
+    teardownTimeout: 60_000,
     projects: [
       {
         plugins: [
@@ -36,7 +37,6 @@ export default defineConfig({
           globalSetup: ["./test/doubles/setup.ts"],
           setupFiles: ["./test/workers/setup.ts"],
           testTimeout: 20_000,
-          teardownTimeout: 60_000,
         },
       },
       { test: { name: "unit", include: ["src/**/*.test.ts"] } },

@@ -284,7 +284,7 @@ function checkEnvelope({ method, target, headers }: Received, service: Service):
 
 function parseJson(body: Buffer): unknown {
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(body));
   } catch {
     throw new ServiceError("SerializationException", "The body is not JSON in UTF-8");
   }
