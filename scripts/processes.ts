@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return true;
+    // A zombie has ended; in a container that nobody tidies up it stays for ever.
+    return statOf(pid)?.fields[0] !== "Z";
   } catch (failure) {
     return failure instanceof Error && "code" in failure && failure.code === "EPERM";
   }

@@ -48,13 +48,18 @@ export class Runtime {
 
   /** Serves the Worker and answers with its address. */
   async serve(message: ToRuntime, signal: AbortSignal): Promise<string> {
-    this.#child.send(message);
+    // An error here means that the process is gone, and that is awaited below.
+    this.#child.send(message, () => {});
     const answer: FromRuntime = await Promise.race([
       once(this.#child, "message", { signal }).then(([received]) => received),
       this.#exited.then(() => ({ failure: "its process ended" })),
     ]);
     if ("failure" in answer) throw new Refusal(`The Worker did not start: ${answer.failure}`);
     return answer.url;
+  }
+
+  get ended(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
   get exited(): Promise<void> {

@@ -55,6 +55,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
     const service = { baseUrl: `http://${HOST}:${settings.port}`, token: state.rootToken };
     if (settings.seed && !state.seeded) await seed(service, "seeds", signal);
     state.noteSeeded();
+    signal.throwIfAborted();
     console.log(banner(service, settings));
     await Promise.race([once(signal, "abort"), runtime.exited]);
     if (!signal.aborted) throw new Refusal("The Worker's process ended.");
@@ -108,10 +109,8 @@ async function healthy(url: string, runtime: Runtime, signal: AbortSignal): Prom
       if (signal.aborted) throw failure;
       last = String(failure);
     }
-    await Promise.race([
-      sleep(50, undefined, { signal }),
-      runtime.exited.then(() => Promise.reject(new Refusal("The Worker's process ended."))),
-    ]);
+    if (runtime.ended) throw new Refusal("The Worker's process ended.");
+    await sleep(50, undefined, { signal });
   }
   throw new Refusal(`The Worker did not become healthy in ${HEALTH_MS / 1000} s; its last answer: ${last}`);
 }

@@ -1,0 +1,128 @@
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { LocalState } from "../../scripts/local-state.ts";
+
+const OLD = Buffer.alloc(32, 1).toString("base64");
+const NEW = Buffer.alloc(32, 2).toString("base64");
+
+let dir: string;
+beforeEach(() => {
+  dir = join(mkdtempSync(join(tmpdir(), "sallyport-state-")), "state");
+});
+afterEach(() => rmSync(join(dir, ".."), { recursive: true }));
+
+const vars = () => parseEnv(readFileSync(join(dir, ".dev.vars"), "utf8"));
+
+/** Opens the state, leaves data in it as a running service would, and closes it. */
+function use(env: Record<string, string> = {}): LocalState {
+  const state = new LocalState(dir, env);
+  mkdirSync(join(state.dataDir, "v3"), { recursive: true });
+  state.noteKeyInUse();
+  state.close();
+  return state;
+}
+
+describe("a fresh state", () => {
+  it("gets a master key and a root token, which only its owner can read", () => {
+    const state = use();
+    expect(Buffer.from(state.masterKey, "base64")).toHaveLength(32);
+    expect(state.rootToken).toMatch(/^hvs\.[0-9A-Za-z]{24}$/);
+    expect(vars()).toEqual({ MASTER_KEY: state.masterKey, DEV_ROOT_TOKEN: state.rootToken });
+    expect(statSync(join(dir, ".dev.vars")).mode & 0o777).toBe(0o600);
+    expect(statSync(dir).mode & 0o777).toBe(0o700);
+  });
+
+  it("takes both from the environment, and keeps the key nowhere but there", () => {
+    const state = use({ MASTER_KEY: OLD, DEV_ROOT_TOKEN: "my.root" });
+    expect([state.masterKey, state.rootToken]).toEqual([OLD, "my.root"]);
+    expect(vars()).toEqual({ DEV_ROOT_TOKEN: "my.root" });
+    expect(readFileSync(join(dir, "about.json"), "utf8")).not.toContain(OLD);
+  });
+
+  it("does not take a key or a token that cannot work", () => {
+    expect(() => use({ MASTER_KEY: "c2hvcnQ=" })).toThrow("key 1 of MASTER_KEY is not base64 of 32 bytes.");
+    expect(() => use({ DEV_ROOT_TOKEN: 'a"b' })).toThrow("DEV_ROOT_TOKEN may hold letters, digits and");
+    expect(existsSync(join(dir, "lock"))).toBe(false);
+  });
+});
+
+describe("a state that holds data", () => {
+  it("is opened again with what it was made with", () => {
+    const made = use();
+    const opened = use({ DEV_ROOT_TOKEN: "another" });
+    expect([opened.masterKey, opened.rootToken]).toEqual([made.masterKey, made.rootToken]);
+  });
+
+  it("is not opened without its key, and the refusal names both ways out", () => {
+    use();
+    rmSync(join(dir, ".dev.vars"));
+    const waysOut = `restore ${dir}/.dev.vars from a backup, or remove ${dir} and start afresh.`;
+    expect(() => use()).toThrow(
+      `The data in ${dir} is sealed with a MASTER_KEY, and ${dir}/.dev.vars is gone: ${waysOut}`,
+    );
+    writeFileSync(join(dir, ".dev.vars"), "DEV_ROOT_TOKEN=t\n");
+    expect(() => use()).toThrow(`${dir}/.dev.vars does not hold it any more: ${waysOut}`);
+    writeFileSync(join(dir, ".dev.vars"), `DEV_ROOT_TOKEN=t\nMASTER_KEY=${NEW}\n`);
+    expect(() => use()).toThrow(
+      `The MASTER_KEY in ${dir}/.dev.vars is not the one that sealed the data in ${dir}: ${waysOut}`,
+    );
+    expect(vars()).toEqual({ DEV_ROOT_TOKEN: "t", MASTER_KEY: NEW });
+  });
+
+  it("follows its keyring: an old key may go once a newer one has been used beside it, not before", () => {
+    use({ MASTER_KEY: OLD });
+    expect(() => use({ MASTER_KEY: NEW })).toThrow("is not the one that sealed the data");
+    use({ MASTER_KEY: `${NEW},${OLD}` });
+    use({ MASTER_KEY: NEW });
+    expect(() => use({ MASTER_KEY: OLD })).toThrow("is not the one that sealed the data");
+  });
+
+  it("keeps the key in its file when another keyring comes from the environment", () => {
+    const { masterKey } = use();
+    writeFileSync(join(dir, ".dev.vars"), `MASTER_KEY=${masterKey}\n`);
+    use({ MASTER_KEY: `${NEW},${masterKey}`, DEV_ROOT_TOKEN: "t" });
+    expect(vars()).toEqual({ MASTER_KEY: masterKey, DEV_ROOT_TOKEN: "t" });
+  });
+
+  it("remembers that it was seeded and which migrations it has", () => {
+    const state = new LocalState(dir, {});
+    mkdirSync(join(state.dataDir, "v3"), { recursive: true });
+    state.noteSeeded();
+    state.noteMigrations("v7");
+    state.close();
+    const { seeded, migrations } = use();
+    expect({ seeded, migrations }).toEqual({ seeded: true, migrations: "v7" });
+  });
+});
+
+describe("a state directory", () => {
+  it("is for one process at a time", () => {
+    const state = new LocalState(dir, {});
+    // This process would recognise its own lock; the one that started it is alive as well.
+    const [, started] = readFileSync(`/proc/${process.ppid}/stat`, "utf8").split(") ");
+    writeFileSync(join(dir, "lock"), `${process.ppid} ${started?.split(" ")[19]}\n`);
+    expect(() => new LocalState(dir, {})).toThrow(`${dir} is in use by another npm start (process ${process.ppid})`);
+    state.close();
+  });
+
+  it("is not locked by a process that has ended, nor by a later one with the same id", () => {
+    mkdirSync(dir);
+    writeFileSync(join(dir, "lock"), "2147483646 1\n");
+    use();
+    writeFileSync(join(dir, "lock"), `${process.ppid} 1\n`);
+    use();
+  });
+
+  it("that cannot be used is refused in one sentence", () => {
+    writeFileSync(join(dir, "..", "file"), "");
+    expect(() => new LocalState(join(dir, "..", "file"), {})).toThrow(/^STATE_DIR .*file cannot be used: EEXIST/);
+    expect(() => new LocalState(join(dir, "..", "file", "x"), {})).toThrow(/^STATE_DIR .* cannot be used: ENOTDIR/);
+    if (process.getuid?.() === 0) return;
+    mkdirSync(dir);
+    chmodSync(dir, 0o500);
+    expect(() => new LocalState(dir, {})).toThrow(/^STATE_DIR .* cannot be used: EACCES/);
+  });
+});
