@@ -1,0 +1,163 @@
+/** `npm start` as a person would use it: in a directory of its own, with an environment of its own. */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { readTour } from "../../scripts/tour.ts";
+
+const READY_MS = 60_000;
+const GONE_MS = 15_000;
+
+/** The working tree without what git ignores, and with the packages that are installed already. */
+export function cloneOfWorkingTree(): string {
+  const dir = mkdtempSync(join(tmpdir(), "sallyport-smoke-"));
+  const git = spawnSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], { encoding: "utf8" });
+  if (git.status !== 0) throw new Error(`git cannot list the tree: ${git.error ?? git.stderr}`);
+  for (const file of git.stdout.split("\0")) if (file && existsSync(file)) cpSync(file, join(dir, file));
+  symlinkSync(resolve("node_modules"), join(dir, "node_modules"));
+  return dir;
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+export class LocalService {
+  readonly port: number;
+  readonly #dir: string;
+  readonly #npm: ChildProcess;
+  readonly #exit: Promise<number | null>;
+  /** Every process that comes from this start carries it in its environment. */
+  readonly #mark = randomUUID();
+  #output = "";
+
+  constructor(dir: string, port: number, settings: Record<string, string> = {}) {
+    this.port = port;
+    this.#dir = dir;
+    this.#npm = spawn("npm", ["start"], {
+      cwd: dir,
+      // A group of its own, as a terminal would give it: a signal to the group is Ctrl-C.
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...cleanEnvironment(), PORT: String(port), STATE_DIR: "state", SMOKE_MARK: this.#mark, ...settings },
+    });
+    for (const stream of [this.#npm.stdout, this.#npm.stderr]) stream?.on("data", (bytes) => (this.#output += bytes));
+    this.#exit = once(this.#npm, "close").then(([code]) => code as number | null);
+  }
+
+  get output(): string {
+    return this.#output;
+  }
+
+  get exit(): Promise<number | null> {
+    return this.#exit;
+  }
+
+  get baseUrl(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  get token(): string {
+    return /^Root token: (\S+)$/m.exec(this.#output)?.[1] ?? "";
+  }
+
+  async ready(): Promise<this> {
+    const deadline = Date.now() + READY_MS;
+    while (!this.token) {
+      if (this.#npm.exitCode !== null || Date.now() > deadline)
+        throw new Error(`npm start is not ready:\n${this.#output}`);
+      await sleep(20);
+    }
+    return this;
+  }
+
+  /** What a shell prints that has the two variables of the banner. */
+  async shell(command: string): Promise<string> {
+    const env = { ...cleanEnvironment(), SALLYPORT_ADDR: this.baseUrl, SALLYPORT_TOKEN: this.token };
+    const child = spawn("bash", ["-c", command], { env, stdio: ["ignore", "pipe", "pipe"] });
+    let stdout = "";
+    let stderr = "";
+    child.stdout.on("data", (bytes) => (stdout += bytes));
+    child.stderr.on("data", (bytes) => (stderr += bytes));
+    const [code] = await once(child, "close");
+    if (code !== 0) throw new Error(`${command}\nended with ${code}: ${stderr}${stdout}`);
+    return stdout;
+  }
+
+  /** The commands of `seeds/tour.json`, one after another: what each prints. */
+  async tour(): Promise<string[]> {
+    const printed: string[] = [];
+    for (const { command } of readTour(this.#dir)) printed.push(await this.shell(command));
+    return printed;
+  }
+
+  signal(signal: "SIGINT" | "SIGTERM" | "SIGKILL", whom: "group" | "npm" = "group"): void {
+    const pid = Number(this.#npm.pid);
+    process.kill(whom === "group" ? -pid : pid, signal);
+  }
+
+  /** Waits until nothing is left of it. Answers what still is when the time is up. */
+  async remains(): Promise<string[]> {
+    const deadline = Date.now() + GONE_MS;
+    for (;;) {
+      const left = this.commandLines();
+      if (await accepts(this.port)) left.push(`something listens on port ${this.port}`);
+      if (left.length === 0 || Date.now() > deadline) return left;
+      await sleep(50);
+    }
+  }
+
+  /** Of all its processes, as anybody on the machine can read them. Linux only; elsewhere none. */
+  commandLines(): string[] {
+    if (!existsSync("/proc")) return [];
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name) && read(`/proc/${name}/environ`).includes(`SMOKE_MARK=${this.#mark}`))
+      .map((pid) => read(`/proc/${pid}/cmdline`).replaceAll("\0", " "));
+  }
+}
+
+export function remove(dir: string): void {
+  rmSync(dir, { recursive: true, force: true });
+}
+
+/** Without what `npm test` and vitest have added, so that nothing works only because of them. */
+function cleanEnvironment(): Record<string, string | undefined> {
+  const { HOME, LANG, PATH = "" } = process.env;
+  return {
+    HOME,
+    LANG,
+    PATH: PATH.split(delimiter)
+      .filter((entry) => !entry.includes("node_modules"))
+      .join(delimiter),
+  };
+}
+
+async function accepts(port: number): Promise<boolean> {
+  const socket = connect(port, "127.0.0.1");
+  try {
+    await once(socket, "connect");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Empty when the process has ended meanwhile or belongs to somebody else. */
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,100 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync, renameSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { cloneOfWorkingTree, freePort, LocalService, remove } from "./local-service.ts";
+
+let dir: string;
+let port: number;
+const started: LocalService[] = [];
+
+beforeAll(async () => {
+  if (spawnSync("curl", ["--version"]).error) throw new Error("The commands of the README need curl: install it.");
+  dir = cloneOfWorkingTree();
+  port = await freePort();
+});
+afterEach(() => {
+  for (const service of started.splice(0)) if (service.commandLines().length > 0) service.signal("SIGKILL");
+});
+afterAll(() => remove(dir));
+
+function npmStart(settings: Record<string, string> = {}, onPort = port): LocalService {
+  const service = new LocalService(dir, onPort, settings);
+  started.push(service);
+  return service;
+}
+
+async function refusal(settings: Record<string, string> = {}, onPort = port): Promise<string> {
+  const service = npmStart(settings, onPort);
+  expect(await service.exit).toBe(1);
+  return service.output;
+}
+
+describe("npm start, in a fresh clone", () => {
+  it("gets ready, shows the main job working, and ends with Ctrl-C", async () => {
+    const service = await npmStart().ready();
+
+    const [listed = "", written = "", arrived = "", synced = "", events = "", ...more] = await service.tour();
+    expect(more).toEqual([]);
+    expect(JSON.parse(listed).data.keys).toEqual(["api", "database"]);
+    expect(JSON.parse(written).data.version).toBe(2);
+    expect(arrived).toContain("changed-by-me");
+    expect(synced).toContain('"sync_status":"SYNCED"');
+    expect(events).toContain('"Topic":"ACLPolicy"');
+
+    const list = await service.shell(
+      'curl -s -X LIST -H "X-Vault-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/secret/metadata/app/?x=y" $SALLYPORT_ADDR/v1/secret/metadata',
+    );
+    expect(list).toContain('"keys":["api","database"]');
+    expect(list).toContain('"keys":["app/"]');
+
+    const processes = service.commandLines().join("\n");
+    const secrets = parseEnv(readFileSync(join(dir, "state/.dev.vars"), "utf8"));
+    expect(processes).toContain("workerd");
+    expect(processes).not.toContain(secrets["MASTER_KEY"]);
+    expect(processes).not.toContain(service.token);
+    expect(statSync(join(dir, "state/.dev.vars")).mode & 0o777).toBe(0o600);
+
+    service.signal("SIGINT");
+    expect(await service.remains()).toEqual([]);
+  });
+
+  it("finds its data again, and refuses a second start beside it", async () => {
+    const service = await npmStart().ready();
+    expect(
+      await service.shell('curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" $SALLYPORT_ADDR/v1/secret/data/app/database'),
+    ).toContain("changed-by-me");
+
+    expect(await refusal()).toContain(`Port ${port} is in use: stop what listens there, or set PORT to another one.`);
+    expect(await refusal({}, await freePort())).toMatch(
+      /state is in use by another npm start \(process \d+\): stop that one/,
+    );
+
+    service.signal("SIGTERM", "npm");
+    expect(await service.remains()).toEqual([]);
+  });
+
+  it("leaves nothing behind when it is killed", async () => {
+    const service = await npmStart().ready();
+    service.signal("SIGKILL");
+    expect(await service.remains()).toEqual([]);
+  });
+
+  it("starts again after it was killed, and ends when npm is killed", async () => {
+    const service = await npmStart().ready();
+    service.signal("SIGKILL", "npm");
+    expect(await service.remains()).toEqual([]);
+  });
+
+  it("refuses to start without the key of its data, and names both ways out", async () => {
+    renameSync(join(dir, "state/.dev.vars"), join(dir, "kept"));
+    const waysOut = "restore state/.dev.vars from a backup, or remove state and start afresh.";
+    expect(await refusal()).toContain(`sealed with a MASTER_KEY, and state/.dev.vars is gone: ${waysOut}`);
+    const other = Buffer.alloc(32, 7).toString("base64");
+    expect(await refusal({ MASTER_KEY: other, DEV_ROOT_TOKEN: "t" })).toContain(
+      `The MASTER_KEY in the environment is not the one that sealed the data in state: ${waysOut}`,
+    );
+    renameSync(join(dir, "kept"), join(dir, "state/.dev.vars"));
+  });
+});
