@@ -1,0 +1,91 @@
+/**
+ * What the service is measured against: a Worker that does the least any design must do. No rights, no sealing, no versions,
+ * no durable events; only the hops that the platform makes everybody pay.
+ */
+import { DurableObject } from "cloudflare:workers";
+
+interface Env {
+  ROWS: DurableObjectNamespace<Rows>;
+  CAST: DurableObjectNamespace<Cast>;
+}
+
+/** One SQLite row read or inserted. */
+export class Rows extends DurableObject<Env> {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    ctx.storage.sql.exec(
+      "CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, path TEXT NOT NULL, value TEXT NOT NULL)",
+    );
+    ctx.storage.sql.exec("CREATE INDEX IF NOT EXISTS rows_by_path ON rows (path, id)");
+  }
+
+  read(path: string): string | null {
+    const [row] = this.ctx.storage.sql
+      .exec<{ value: string }>("SELECT value FROM rows WHERE path = ? ORDER BY id DESC LIMIT 1", path)
+      .toArray();
+    return row?.value ?? null;
+  }
+
+  write(path: string, value: string): number {
+    return this.ctx.storage.sql
+      .exec<{ id: number }>("INSERT INTO rows (path, value) VALUES (?, ?) RETURNING id", path, value)
+      .one().id;
+  }
+}
+
+/** The same bytes to every stream: each is a cursor that pulls from one array in memory. */
+export class Cast extends DurableObject<Env> {
+  readonly #lines: Uint8Array[] = [];
+  #news = Promise.withResolvers<void>();
+
+  publish(text: string, count: number): void {
+    const line = new TextEncoder().encode(`${text}\n`);
+    for (let i = 0; i < count; i++) this.#lines.push(line);
+    const { resolve } = this.#news;
+    this.#news = Promise.withResolvers<void>();
+    resolve();
+  }
+
+  override async fetch(): Promise<Response> {
+    let cursor = this.#lines.length;
+    let greeted = false;
+    const stream = new ReadableStream<Uint8Array>(
+      {
+        pull: async (controller) => {
+          if (!greeted) {
+            greeted = true;
+            // The head leaves with the first bytes.
+            return controller.enqueue(new TextEncoder().encode("{}\n"));
+          }
+          while (cursor >= this.#lines.length) await this.#news.promise;
+          for (; cursor < this.#lines.length; cursor++) controller.enqueue(this.#lines[cursor]);
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    return new Response(stream);
+  }
+}
+
+export default {
+  async fetch(request, env) {
+    const { pathname, searchParams } = new URL(request.url);
+    const [, kind = "", name = ""] = pathname.split("/", 3);
+    if (kind === "rows") {
+      const rows = env.ROWS.getByName(name);
+      const path = pathname.slice(kind.length + name.length + 3);
+      if (request.method === "GET") return json({ data: JSON.parse((await rows.read(path)) ?? "null") });
+      return json({ id: await rows.write(path, JSON.stringify(await request.json())) });
+    }
+    const cast = env.CAST.getByName("main");
+    if (kind === "stream") {
+      const { body } = await cast.fetch("https://cast/");
+      return new Response(body, { headers: { "Content-Type": "application/json", "Content-Encoding": "identity" } });
+    }
+    await cast.publish(await request.text(), Number(searchParams.get("count")));
+    return json({});
+  },
+} satisfies ExportedHandler<Env>;
+
+const json = (body: unknown): Response =>
+  new Response(JSON.stringify(body), { headers: { "Content-Type": "application/json" } });

@@ -1,0 +1,194 @@
+/** The load generator: a process of its own, so that it does not share a thread with anything it measures. */
+import type { Socket } from "node:net";
+import { Connection, dial, wire } from "./connection.ts";
+
+/** Requests to `path` + a key's name, each connection sending its next when the last is answered. */
+export interface Requests {
+  readonly kind: "requests";
+  readonly port: number;
+  readonly token: string;
+  readonly method: "GET" | "PUT";
+  readonly path: string;
+  readonly body: string;
+  readonly connections: number;
+  readonly keys: number;
+  readonly ms: number;
+  /** Each key once, in order, instead of random keys for the whole time. */
+  readonly once?: boolean;
+}
+export interface Measured {
+  readonly requests: number;
+  readonly seconds: number;
+  readonly p50: number;
+  readonly p99: number;
+  /** CPU seconds of the load generator itself: near `seconds` means that it, not the server, was measured. */
+  readonly own: number;
+}
+
+export interface Open {
+  readonly kind: "open";
+  readonly group: string;
+  readonly port: number;
+  readonly token: string;
+  readonly path: string;
+  readonly streams: number;
+}
+export interface Close {
+  readonly kind: "close";
+  readonly group: string;
+}
+
+/** Publishes `lines` lines, waits until each stream of the group has all of them, and again. */
+export interface Publish {
+  readonly kind: "publish";
+  readonly group: string;
+  readonly port: number;
+  readonly path: string;
+  readonly body: string;
+  readonly lines: number;
+  readonly ms: number;
+}
+export interface Delivered {
+  readonly lines: number;
+  readonly seconds: number;
+  readonly own: number;
+}
+
+export type Job = Requests | Open | Close | Publish;
+
+const LINE_END = Buffer.from("}\n");
+const OPEN_AT_ONCE = 50;
+
+class Streams {
+  readonly #sockets: Socket[] = [];
+  #lines = 0;
+  #wanted = Number.POSITIVE_INFINITY;
+  #reached = Promise.withResolvers<void>();
+
+  get size(): number {
+    return this.#sockets.length;
+  }
+
+  async open(job: Open): Promise<void> {
+    for (let opened = 0; opened < job.streams; opened += OPEN_AT_ONCE) {
+      const some = Math.min(OPEN_AT_ONCE, job.streams - opened);
+      await Promise.all(Array.from({ length: some }, () => this.#openOne(job)));
+    }
+  }
+
+  /** Resolves when `count` more lines have come in over all streams together. */
+  expect(count: number): Promise<void> {
+    this.#reached = Promise.withResolvers<void>();
+    this.#wanted = this.#lines + count;
+    return this.#reached.promise;
+  }
+
+  close(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  async #openOne({ port, path, token }: Open): Promise<void> {
+    const socket = await dial(port);
+    this.#sockets.push(socket);
+    socket.write(wire("GET", path, token));
+    // The server greets each stream with one line, which says that it is open.
+    const greeted = Promise.withResolvers<void>();
+    let begun = false;
+    let split = false;
+    socket.on("data", (bytes: Buffer) => {
+      let count = split && bytes[0] === 0x0a ? 1 : 0;
+      for (let at = bytes.indexOf(LINE_END); at >= 0; at = bytes.indexOf(LINE_END, at + 2)) count += 1;
+      split = bytes.at(-1) === 0x7d;
+      if (!begun && count > 0) {
+        begun = true;
+        count -= 1;
+        greeted.resolve();
+      }
+      this.#lines += count;
+      if (this.#lines >= this.#wanted) this.#reached.resolve();
+    });
+    socket.on("close", () => greeted.reject(new Error("a stream was refused")));
+    await greeted.promise;
+  }
+}
+
+const groups = new Map<string, Streams>();
+/** The number of the next line of each group: a producer numbers its lines for ever. */
+const published = new Map<string, number>();
+
+async function requests(job: Requests): Promise<Measured> {
+  const { method, path, token, body, keys, ms } = job;
+  const connections = await Promise.all(Array.from({ length: job.connections }, () => Connection.open(job.port)));
+  const took: number[] = [];
+  const began = performance.now();
+  const cpu = process.cpuUsage();
+  let next = 0;
+  const drive = (connection: Connection) =>
+    new Promise<void>((resolve, reject) => {
+      const send = () => {
+        const key = job.once ? next++ : Math.floor(Math.random() * keys);
+        const sent = performance.now();
+        if (sent - began >= ms || key >= keys) return resolve();
+        connection.send(wire(method, path + keyName(key), token, body), (failure) => {
+          if (failure) return reject(failure);
+          took.push(performance.now() - sent);
+          send();
+        });
+      };
+      send();
+    });
+  await Promise.all(connections.map(drive));
+  const seconds = (performance.now() - began) / 1000;
+  for (const connection of connections) connection.close();
+  took.sort((a, b) => a - b);
+  const at = (share: number) => took[Math.min(took.length - 1, Math.floor(took.length * share))] ?? 0;
+  return { requests: took.length, seconds, p50: at(0.5), p99: at(0.99), own: ownCpu(cpu) };
+}
+
+async function publish({ group, port, path, body, lines, ms }: Publish): Promise<Delivered> {
+  const streams = groups.get(group);
+  if (!streams) throw new Error(`no streams ${group}`);
+  const connection = await Connection.open(port);
+  const began = performance.now();
+  const cpu = process.cpuUsage();
+  let delivered = 0;
+  while (performance.now() - began < ms) {
+    const seq = published.get(group) ?? 1;
+    published.set(group, seq + lines);
+    const arrived = streams.expect(lines * streams.size);
+    await connection.ask(wire("POST", `${path}?count=${lines}&seq=${seq}`, "", body));
+    await arrived;
+    delivered += lines * streams.size;
+  }
+  connection.close();
+  return { lines: delivered, seconds: (performance.now() - began) / 1000, own: ownCpu(cpu) };
+}
+
+function ownCpu(since: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(since);
+  return (user + system) / 1e6;
+}
+
+const keyName = (key: number): string => `app/k${String(key).padStart(6, "0")}`;
+
+async function run(job: Job): Promise<Measured | Delivered | null> {
+  if (job.kind === "requests") return requests(job);
+  if (job.kind === "publish") return publish(job);
+  if (job.kind === "open") {
+    const streams = new Streams();
+    groups.set(job.group, streams);
+    await streams.open(job);
+  } else {
+    groups.get(job.group)?.close();
+    groups.delete(job.group);
+  }
+  return null;
+}
+
+process.on("message", (job: Job) => {
+  run(job).then(
+    (result) => process.send?.({ result }),
+    (failure) => process.send?.({ failure: String(failure) }),
+  );
+});
+process.on("disconnect", () => process.exit());

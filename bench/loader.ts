@@ -1,0 +1,45 @@
+/** The load generator as the bench sees it: one job at a time in another process. */
+import { type ChildProcess, fork } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import type { Close, Delivered, Job, Measured, Open, Publish, Requests } from "./load.ts";
+
+type Reply = { result: Measured & Delivered } | { failure: string };
+
+export class Loader {
+  readonly #child: ChildProcess = fork(fileURLToPath(import.meta.resolve("./load.ts")), []);
+  #reply = Promise.withResolvers<Measured & Delivered>();
+
+  constructor() {
+    this.#child.on("message", (reply: Reply) => {
+      if ("failure" in reply) this.#reply.reject(new Error(reply.failure));
+      else this.#reply.resolve(reply.result);
+    });
+    this.#child.on("exit", () => this.#reply.reject(new Error("the load generator ended")));
+  }
+
+  requests(job: Omit<Requests, "kind">): Promise<Measured> {
+    return this.#run({ ...job, kind: "requests" });
+  }
+
+  async open(job: Omit<Open, "kind">): Promise<void> {
+    await this.#run({ ...job, kind: "open" });
+  }
+
+  async close(job: Omit<Close, "kind">): Promise<void> {
+    await this.#run({ ...job, kind: "close" });
+  }
+
+  publish(job: Omit<Publish, "kind">): Promise<Delivered> {
+    return this.#run({ ...job, kind: "publish" });
+  }
+
+  stop(): void {
+    this.#child.kill("SIGKILL");
+  }
+
+  #run(job: Job): Promise<Measured & Delivered> {
+    this.#reply = Promise.withResolvers();
+    this.#child.send(job);
+    return this.#reply.promise;
+  }
+}

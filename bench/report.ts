@@ -1,0 +1,95 @@
+/** The one table that a run prints, in Markdown so that it can be kept as it is. */
+import type { Measure, Row } from "./scenarios.ts";
+import type { Figure } from "./statistics.ts";
+
+export interface Report {
+  readonly date: string;
+  readonly versions: Readonly<Record<string, string>>;
+  readonly machine: { readonly cores: number; readonly memoryGiB: number; readonly load: number };
+  readonly scale: {
+    readonly rounds: number;
+    readonly sliceMs: number;
+    readonly smallKeys: number;
+    readonly largeKeys: number;
+  };
+  /** What the load generator used of one core at most. */
+  readonly loaderBusy: number;
+  readonly seconds: number;
+  readonly comparison: readonly Row[];
+  readonly growth: readonly Row[];
+}
+
+export function markdown(report: Report): string {
+  const { versions, machine, scale } = report;
+  const facts = [
+    report.date,
+    ...Object.entries(versions).map(([name, version]) => `${name} ${version}`),
+    `${machine.cores} cores, ${machine.memoryGiB} GiB, load ${machine.load.toFixed(1)} at the start`,
+    `${scale.rounds} rounds of ${scale.sliceMs} ms`,
+    `load generator at most ${(report.loaderBusy * 100).toFixed(0)} % of a core`,
+    `${report.seconds.toFixed(0)} s`,
+  ];
+  return [
+    facts.join("; "),
+    "",
+    ...table(
+      [
+        "",
+        "ours /s",
+        "bare /s",
+        "ours p50 / p99 ms",
+        "bare p50 / p99 ms",
+        "ours CPU µs",
+        "bare CPU µs",
+        "ratio (spread)",
+        "CPU ratio",
+        "aim",
+        "",
+      ],
+      report.comparison.map((row) => [
+        row.name,
+        count(row.ours.perSecond.median),
+        count(row.bare.perSecond.median),
+        latency(row.ours),
+        latency(row.bare),
+        micro(row.ours.cpu),
+        micro(row.bare.cpu),
+        ratio(row.ratio),
+        row.cpuRatio ? row.cpuRatio.median.toFixed(2) : "",
+        row.aim === undefined ? "" : `≥ ${row.aim}`,
+        row.aim === undefined ? "" : row.ratio.median >= row.aim ? "met" : "missed",
+      ]),
+    ),
+    "",
+    ...table(
+      [
+        `${scale.largeKeys} keys against ${scale.smallKeys}`,
+        "large /s",
+        "small /s",
+        "large CPU µs",
+        "small CPU µs",
+        "cost, times (spread)",
+      ],
+      report.growth.map((row) => [
+        row.name,
+        count(row.ours.perSecond.median),
+        count(row.bare.perSecond.median),
+        micro(row.ours.cpu),
+        micro(row.bare.cpu),
+        // Rows say how fast large is against small; what grows is the inverse.
+        ratio({ median: 1 / row.ratio.median, low: 1 / row.ratio.high, high: 1 / row.ratio.low }),
+      ]),
+    ),
+  ].join("\n");
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+  return [line(head), line(head.map((_, column) => (column === 0 ? "---" : "--:"))), ...rows.map(line)];
+}
+
+const count = (value: number): string => Math.round(value).toLocaleString("en").replaceAll(",", " ");
+const micro = (value: Figure | null): string => (value ? value.median.toFixed(value.median < 100 ? 1 : 0) : "");
+const ratio = ({ median, low, high }: Figure): string => `${median.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`;
+const latency = ({ p50, p99 }: Measure): string =>
+  p50 && p99 ? `${p50.median.toFixed(2)} / ${p99.median.toFixed(2)}` : "";

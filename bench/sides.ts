@@ -1,0 +1,91 @@
+/** The two things compared, and how each is asked for the same: the service with its rights and promises, and the bare Worker. */
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { Server } from "./server.ts";
+
+export interface Side {
+  readonly name: "ours" | "bare";
+  readonly server: Server;
+  readonly token: string;
+  /** Where the keys of a set live; a key's name is appended. */
+  readonly keys: (set: KeySet) => string;
+  readonly stream: string;
+  readonly publish: { readonly path: string; readonly body: string };
+}
+
+export const KEY_SETS = ["small", "large"] as const;
+export type KeySet = (typeof KEY_SETS)[number];
+
+/** What is written: a secret of ordinary size. */
+export const SECRET = JSON.stringify({
+  data: {
+    username: "app",
+    password: "0123456789abcdef0123456789abcdef",
+    url: "postgres://db.internal.example:5432/app",
+  },
+});
+
+const EVENT = {
+  Topic: "Job",
+  Type: "JobRegistered",
+  Key: "web",
+  Namespace: "default",
+  FilterKeys: ["4f1c8c7e-8f4f-4b9c-9c53-0d7b2d0a9a11"],
+  Payload: {
+    Job: { ID: "web", Name: "web", Type: "service", Priority: 50, Status: "running", Datacenters: ["dc1", "dc2"] },
+  },
+};
+/** A line as the service sends it, for the bare Worker to send as it is. */
+const LINE = JSON.stringify({
+  Index: 10_000,
+  Events: [{ ...EVENT, Index: 10_000 }],
+});
+
+const POLICY = 'path "+/data/app/*" { capabilities = ["create", "update", "read"] }';
+
+export async function startBare(dir: string): Promise<Side> {
+  const plan = { name: "bare", config: "bench/bare/wrangler.toml", main: "bench/bare/worker.mts", vars: {} };
+  return {
+    name: "bare",
+    server: await Server.start(plan, join(dir, "bare")),
+    token: "none",
+    keys: (set) => `/rows/${set}/`,
+    stream: "/stream",
+    publish: { path: "/publish", body: LINE },
+  };
+}
+
+export async function startOurs(dir: string): Promise<Side> {
+  const root = randomBytes(16).toString("hex");
+  const vars = {
+    MASTER_KEY: randomBytes(32).toString("base64"),
+    DEV_ROOT_TOKEN: root,
+    // No heartbeat among the lines that are counted.
+    EVENT_HEARTBEAT_MS: "600000",
+  };
+  const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
+  const server = await Server.start(plan, join(dir, "ours"), process.env["BENCH_INSPECTOR"]);
+  const ask = async (method: string, path: string, body: unknown): Promise<string> => {
+    const response = await fetch(`http://127.0.0.1:${server.port}${path}`, {
+      method,
+      headers: { "X-Orch-Token": root },
+      body: JSON.stringify(body),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    return text;
+  };
+  for (const set of KEY_SETS) await ask("PUT", `/v1/sys/mounts/${set}`, { type: "kv", options: { version: "2" } });
+  await ask("PUT", "/v1/sys/policies/acl/app", { policy: `${POLICY}\nnamespace "default" { policy = "read" }` });
+  const created = JSON.parse(await ask("PUT", "/v1/auth/token/create", { policies: ["app"] })) as {
+    auth: { client_token: string };
+  };
+  return {
+    name: "ours",
+    server,
+    token: created.auth.client_token,
+    keys: (set) => `/v1/${set}/data/`,
+    stream: "/v1/event/stream?topic=Job&index=-1",
+    publish: { path: "/bench/append", body: JSON.stringify(EVENT) },
+  };
+}
