@@ -2,7 +2,7 @@
  * What `npm start` keeps on disk, all of it under STATE_DIR:
  *
  *   .dev.vars    the master key and the root token (mode 0600)
- *   about.json   which key the state was made with, which migrations it has, whether it was seeded
+ *   about.json   which key sealed the data, which migrations it has, whether it was ever ready
  *   lock         the process that is using the state
  *   state/       the data, as wrangler keeps it
  */
@@ -19,7 +19,8 @@ const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 interface About {
   masterKey?: string;
   migrations?: string;
-  seeded?: boolean;
+  /** False from the first byte of data until the service was ready for the first time. */
+  ready?: boolean;
 }
 
 interface Credentials {
@@ -28,6 +29,8 @@ interface Credentials {
 }
 
 export class LocalState {
+  /** There is no data yet: this start makes it. */
+  readonly fresh: boolean;
   readonly #dir: string;
   readonly #credentials: Credentials;
   readonly #keyring: Keyring;
@@ -43,17 +46,21 @@ export class LocalState {
       throw asRefusal(dir, failure);
     }
     try {
-      const hasData = existsSync(this.dataDir) && readdirSync(this.dataDir).length > 0;
-      this.#about = hasData ? this.#readAbout() : {};
-      this.#credentials = this.#findCredentials(env, hasData);
+      const about = this.#readAbout();
+      // A first start that was cut short has left nothing but a part of the seeds, and nobody can have seen that.
+      if (about.ready === false) rmSync(this.dataDir, { recursive: true, force: true });
+      this.fresh = !existsSync(this.dataDir) || readdirSync(this.dataDir).length === 0;
+      this.#about = this.fresh ? {} : about;
+      this.#credentials = this.#findCredentials(env);
       this.#keyring = keyringOf(this.#credentials.masterKey);
-      if (this.#about.masterKey !== undefined && !this.#keyring.byId.has(this.#about.masterKey)) {
+      const sealedWith = this.#about.masterKey ?? this.#keyring.newest.id;
+      if (!this.#keyring.byId.has(sealedWith)) {
         throw new Refusal(
           `The MASTER_KEY in ${env["MASTER_KEY"] ? "the environment" : this.#path(".dev.vars")} is not the one that sealed the data in ${dir}: ${this.#waysOut()}`,
         );
       }
       // On record before anything is sealed with it.
-      if (this.#about.masterKey === undefined) this.#note({ masterKey: this.#keyring.newest.id });
+      this.#note({ masterKey: sealedWith, ready: !this.fresh });
     } catch (failure) {
       this.close();
       throw asRefusal(dir, failure);
@@ -76,21 +83,13 @@ export class LocalState {
     return this.#about.migrations;
   }
 
-  get seeded(): boolean {
-    return this.#about.seeded === true;
-  }
-
   noteMigrations(version: string): void {
     this.#note({ migrations: version });
   }
 
-  noteSeeded(): void {
-    this.#note({ seeded: true });
-  }
-
-  /** The service has started with this keyring: from now on its newest key is the one that must not be lost. */
-  noteKeyInUse(): void {
-    this.#note({ masterKey: this.#keyring.newest.id });
+  /** The service works with this keyring: from now on its newest key is the one that must not be lost. */
+  noteReady(): void {
+    this.#note({ masterKey: this.#keyring.newest.id, ready: true });
   }
 
   close(): void {
@@ -101,18 +100,19 @@ export class LocalState {
     return join(this.#dir, name);
   }
 
-  #findCredentials(env: Environment, hasData: boolean): Credentials {
+  #findCredentials(env: Environment): Credentials {
     const file = this.#path(".dev.vars");
     const kept = existsSync(file) ? parseEnv(readFileSync(file, "utf8")) : {};
     const masterKey = env["MASTER_KEY"] || kept["MASTER_KEY"];
-    const rootToken = (hasData ? kept["DEV_ROOT_TOKEN"] : undefined) || env["DEV_ROOT_TOKEN"] || kept["DEV_ROOT_TOKEN"];
+    const rootToken =
+      (this.fresh ? undefined : kept["DEV_ROOT_TOKEN"]) || env["DEV_ROOT_TOKEN"] || kept["DEV_ROOT_TOKEN"];
     if (masterKey && rootToken === kept["DEV_ROOT_TOKEN"] && rootToken) return { masterKey, rootToken };
-    if (hasData && !masterKey) {
+    if (!this.fresh && !masterKey) {
       throw new Refusal(
         `The data in ${this.#dir} is sealed with a MASTER_KEY, and ${file} ${existsSync(file) ? "does not hold it any more" : "is gone"}: ${this.#waysOut()}`,
       );
     }
-    if (hasData && !rootToken) {
+    if (!this.fresh && !rootToken) {
       throw new Refusal(`${file} does not hold the DEV_ROOT_TOKEN of the data any more: ${this.#waysOut()}`);
     }
     if (rootToken && !/^[\w.~+/=-]+$/.test(rootToken)) {

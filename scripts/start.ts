@@ -50,13 +50,12 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
     const bindings = { ...workerSettings(process.env), MASTER_KEY: state.masterKey, DEV_ROOT_TOKEN: state.rootToken };
     const url = await runtime.serve({ bindings, dataDir: state.dataDir, log: settings.log }, signal);
     await healthy(url, runtime, signal);
-    state.noteKeyInUse();
+    // Before the public port opens, so that nobody meets a half-seeded service.
+    if (settings.seed && state.fresh) await seed({ baseUrl: url, token: state.rootToken }, "seeds", signal);
+    state.noteReady();
     await listening(createGateway(Number(new URL(url).port)), settings.port);
-    const service = { baseUrl: `http://${HOST}:${settings.port}`, token: state.rootToken };
-    if (settings.seed && !state.seeded) await seed(service, "seeds", signal);
-    state.noteSeeded();
     signal.throwIfAborted();
-    console.log(banner(service, settings));
+    console.log(banner({ baseUrl: `http://${HOST}:${settings.port}`, token: state.rootToken }, settings));
     await Promise.race([once(signal, "abort"), runtime.exited]);
     if (!signal.aborted) throw new Refusal("The Worker's process ended.");
   } finally {

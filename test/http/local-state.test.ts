@@ -20,7 +20,7 @@ const vars = () => parseEnv(readFileSync(join(dir, ".dev.vars"), "utf8"));
 function use(env: Record<string, string> = {}): LocalState {
   const state = new LocalState(dir, env);
   mkdirSync(join(state.dataDir, "v3"), { recursive: true });
-  state.noteKeyInUse();
+  state.noteReady();
   state.close();
   return state;
 }
@@ -87,14 +87,30 @@ describe("a state that holds data", () => {
     expect(vars()).toEqual({ MASTER_KEY: masterKey, DEV_ROOT_TOKEN: "t" });
   });
 
-  it("remembers that it was seeded and which migrations it has", () => {
+  it("remembers which migrations it has", () => {
     const state = new LocalState(dir, {});
-    mkdirSync(join(state.dataDir, "v3"), { recursive: true });
-    state.noteSeeded();
     state.noteMigrations("v7");
     state.close();
-    const { seeded, migrations } = use();
-    expect({ seeded, migrations }).toEqual({ seeded: true, migrations: "v7" });
+    expect(use().migrations).toBeUndefined();
+    const ready = use();
+    ready.noteMigrations("v8");
+    expect(use().migrations).toBe("v8");
+  });
+
+  it("is fresh once, and again when it was cut short before it was ever ready", () => {
+    const cutShort = new LocalState(dir, {});
+    mkdirSync(join(cutShort.dataDir, "v3"), { recursive: true });
+    cutShort.close();
+    const made = use();
+    expect([cutShort.fresh, made.fresh, use().fresh]).toEqual([true, true, false]);
+    expect(made.masterKey).toBe(cutShort.masterKey);
+  });
+
+  it("keeps its data when about.json is lost", () => {
+    use();
+    rmSync(join(dir, "about.json"));
+    expect(use().fresh).toBe(false);
+    expect(existsSync(join(dir, "state", "v3"))).toBe(true);
   });
 });
 
