@@ -9,13 +9,21 @@ import { backoff } from "./work/backoff.ts";
  */
 export const outboxMigrations: Migration[] = [
   {
-    because: "effects promised by a commit, kept until they are delivered",
+    because:
+      "effects promised by a commit, kept until delivered; due (when to try a lane) is set on its oldest row only",
     sql: `CREATE TABLE outbox (
       seq INTEGER PRIMARY KEY AUTOINCREMENT, topic TEXT NOT NULL, lane TEXT NOT NULL, body TEXT NOT NULL,
-      attempts INTEGER NOT NULL DEFAULT 0, due INTEGER NOT NULL) STRICT`,
+      attempts INTEGER NOT NULL DEFAULT 0, due INTEGER) STRICT`,
   },
   { because: "walk one lane in order", sql: "CREATE INDEX outbox_by_lane ON outbox (topic, lane, seq)" },
-  { because: "find the next alarm without a scan", sql: "CREATE INDEX outbox_by_due ON outbox (due)" },
+  {
+    because: "walk the lanes, however many rows each holds; one row of a lane speaks for it",
+    sql: "CREATE UNIQUE INDEX outbox_heads ON outbox (topic, lane) WHERE due IS NOT NULL",
+  },
+  {
+    because: "find the next alarm without a scan",
+    sql: "CREATE INDEX outbox_by_due ON outbox (due) WHERE due IS NOT NULL",
+  },
 ];
 
 export interface OutboxRow {
@@ -32,16 +40,20 @@ export type Deliver = (lane: string, rows: OutboxRow[]) => Promise<(() => void) 
 
 /** The inline drain that follows a commit gets this long before the alarm steps in. */
 const GRACE_MS = 2_000;
+/** Receivers are our own objects and D1: they come back soon, and readers wait for what lies here. */
+const BACKOFF_CAP_MS = 30_000;
+/** A delivery that takes longer counts as failed. It may still land, even after a later one of its lane. */
+const DELIVERY_DEADLINE_MS = 10_000;
 const ROWS_PER_DELIVERY = 100;
 const LANES_AT_ONCE = 6;
 const LANES_PER_PAGE = 100;
-const DELIVERY_DEADLINE_MS = 30_000;
 
 export class Outbox {
   readonly #sql: SqlStorage;
   readonly #topics: Readonly<Record<string, Deliver>>;
   readonly #commit: (change: () => void) => void;
-  readonly #passes = new Map<string, { running: Promise<void>; queued: Promise<void> | undefined }>();
+  /** The lanes being delivered. One delivery at a time a lane keeps its order; who comes meanwhile waits for the same. */
+  readonly #flights = new Map<string, Promise<void>>();
 
   /** @param commit runs a change in one transaction and re-arms the alarm */
   constructor(sql: SqlStorage, topics: Readonly<Record<string, Deliver>>, commit: (change: () => void) => void) {
@@ -59,7 +71,8 @@ export class Outbox {
     if (!this.#topics[topic]) throw new Error(`no delivery for outbox topic ${topic}`);
     return this.#sql
       .exec<{ seq: number }>(
-        "INSERT INTO outbox (topic, lane, body, due) VALUES (?, ?, ?, ?) RETURNING seq",
+        `INSERT INTO outbox (topic, lane, body, due)
+         VALUES (?1, ?2, ?3, iif(EXISTS (SELECT 1 FROM outbox WHERE topic = ?1 AND lane = ?2), NULL, ?4)) RETURNING seq`,
         topic,
         lane,
         JSON.stringify(body),
@@ -76,100 +89,131 @@ export class Outbox {
 
   /** When the alarm must look at the outbox, or null when it is empty. */
   nextDue(): number | null {
-    return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM outbox").one().due;
+    return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM outbox WHERE due IS NOT NULL").one().due;
   }
 
-  /** Delivers what waits in `topic`, or in all topics. Resolves when each waiting row was tried once; never rejects. */
-  async drain(topic?: string): Promise<void> {
-    const topics = topic ? [topic] : Object.keys(this.#topics);
+  /**
+   * Delivers what waits: everything, one topic, or one lane of it. Resolves when each lane that is not backing off was
+   * tried; never rejects.
+   */
+  async drain(topic?: string, lane?: string): Promise<void> {
+    if (topic !== undefined && lane !== undefined) return this.#drainLane(topic, lane);
+    const topics = topic === undefined ? Object.keys(this.#topics) : [topic];
     await Promise.all(topics.map((name) => this.#drainTopic(name)));
   }
 
-  /** One pass at a time a topic; callers that arrive during a pass share the next one, which sees their rows. */
-  #drainTopic(topic: string): Promise<void> {
-    const state = this.#passes.get(topic);
-    if (!state) {
-      const running = this.#pass(topic).finally(() => {
-        if (this.#passes.get(topic)?.running === running) this.#passes.delete(topic);
-      });
-      this.#passes.set(topic, { running, queued: undefined });
-      return running;
-    }
-    state.queued ??= state.running.then(() => {
-      this.#passes.delete(topic);
-      return this.#drainTopic(topic);
-    });
-    return state.queued;
+  async #drainTopic(topic: string): Promise<void> {
+    const lanes = this.#lanes(topic);
+    const worker = async () => {
+      for (const lane of lanes) await this.#drainLane(topic, lane);
+    };
+    await Promise.all(Array.from({ length: LANES_AT_ONCE }, worker));
   }
 
-  async #pass(topic: string): Promise<void> {
-    let after = "";
-    for (;;) {
-      const lanes = this.#sql
+  /** The lanes of a topic that may be tried, a page at a time. */
+  *#lanes(topic: string): Generator<string> {
+    for (let from = ""; ; ) {
+      const page = this.#sql
         .exec<{ lane: string }>(
-          "SELECT DISTINCT lane FROM outbox WHERE topic = ? AND lane >= ? ORDER BY lane LIMIT ?",
+          `SELECT lane FROM outbox WHERE topic = ? AND lane >= ? AND due IS NOT NULL AND (attempts = 0 OR due <= ?)
+           ORDER BY lane LIMIT ?`,
           topic,
-          after,
+          from,
+          Date.now(),
           LANES_PER_PAGE,
         )
-        .toArray()
-        .map((row) => row.lane);
-      const iterator = lanes.values();
-      const worker = async () => {
-        for (const lane of iterator) await this.#drainLane(topic, lane);
-      };
-      await Promise.all(Array.from({ length: LANES_AT_ONCE }, worker));
-      const last = lanes.at(-1);
-      if (last === undefined || lanes.length < LANES_PER_PAGE) return;
-      after = `${last}\u0000`;
+        .toArray();
+      for (const { lane } of page) yield lane;
+      const last = page.at(-1);
+      if (!last || page.length < LANES_PER_PAGE) return;
+      from = `${last.lane}\u0000`;
     }
   }
 
-  async #drainLane(topic: string, lane: string): Promise<void> {
-    const deliver = this.#topics[topic];
-    for (;;) {
-      const now = Date.now();
-      const rows = this.#sql
-        .exec<{ seq: number; body: string; attempts: number; due: number }>(
-          "SELECT seq, body, attempts, due FROM outbox WHERE topic = ? AND lane = ? ORDER BY seq LIMIT ?",
-          topic,
-          lane,
-          ROWS_PER_DELIVERY,
-        )
-        .toArray();
-      const [head] = rows;
-      const last = rows.at(-1);
-      if (!head || !last || !deliver) return;
-      if (head.attempts > 0 && head.due > now) return;
-      try {
-        const confirm = await withDeadline(deliver(lane, rows));
-        this.#commit(() => {
-          confirm?.();
-          this.#sql.exec(
-            "DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq BETWEEN ? AND ?",
-            topic,
-            lane,
-            head.seq,
-            last.seq,
-          );
-        });
-      } catch (failure) {
-        warn("outbox-delivery-failed", { topic, lane, attempts: head.attempts + 1, because: textOf(failure) });
-        // The whole lane waits for its head, so the alarm must not wake for the rows behind it.
-        const due = now + backoff(head.attempts);
-        this.#commit(() =>
-          this.#sql.exec(
-            "UPDATE outbox SET attempts = ?, due = ? WHERE topic = ? AND lane = ?",
-            head.attempts + 1,
-            due,
-            topic,
-            lane,
-          ),
-        );
-        return;
+  #drainLane(topic: string, lane: string): Promise<void> {
+    const key = `${topic}\n${lane}`;
+    let flight = this.#flights.get(key);
+    if (!flight) {
+      // Begins a moment later, so that it is on record before it can be over.
+      flight = Promise.resolve().then(() => this.#fly(topic, lane, key));
+      this.#flights.set(key, flight);
+    }
+    return flight;
+  }
+
+  /**
+   * Delivers a lane until it is empty or fails. Leaves the record in the same turn in which it found nothing to deliver:
+   * whoever enlisted before that turn has been served, whoever enlists after it starts anew.
+   */
+  async #fly(topic: string, lane: string, key: string): Promise<void> {
+    try {
+      for (;;) {
+        const rows = this.#deliverable(topic, lane);
+        if (rows.length === 0 || !(await this.#deliver(topic, lane, rows))) return;
       }
+    } catch (failure) {
+      // Not the delivery but our own storage: the rows are as they were, and so is their alarm.
+      warn("outbox-failed", { topic, lane, because: textOf(failure) });
+    } finally {
+      this.#flights.delete(key);
     }
   }
+
+  /** The oldest rows of a lane, or none while it backs off. */
+  #deliverable(topic: string, lane: string): Row[] {
+    const rows = this.#sql
+      .exec<Row>(
+        "SELECT seq, body, attempts, due FROM outbox WHERE topic = ? AND lane = ? ORDER BY seq LIMIT ?",
+        topic,
+        lane,
+        ROWS_PER_DELIVERY,
+      )
+      .toArray();
+    const [head] = rows;
+    return head && head.attempts > 0 && (head.due ?? 0) > Date.now() ? [] : rows;
+  }
+
+  /** @returns whether it succeeded */
+  async #deliver(topic: string, lane: string, rows: Row[]): Promise<boolean> {
+    const [head] = rows;
+    const last = rows.at(-1);
+    const deliver = this.#topics[topic];
+    if (!head || !last || !deliver) return false;
+    try {
+      const confirm = await withDeadline(deliver(lane, rows));
+      this.#commit(() => {
+        confirm?.();
+        // Rows that came meanwhile have higher numbers.
+        this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq <= ?", topic, lane, last.seq);
+        this.#setHead(topic, lane, 0, Date.now() + GRACE_MS);
+      });
+      return true;
+    } catch (failure) {
+      warn("outbox-delivery-failed", { topic, lane, attempts: head.attempts + 1, because: textOf(failure) });
+      const due = Date.now() + backoff(head.attempts, { cap: BACKOFF_CAP_MS });
+      this.#commit(() => this.#setHead(topic, lane, head.attempts + 1, due));
+      return false;
+    }
+  }
+
+  /** The oldest row speaks for its lane, whichever it is by now. */
+  #setHead(topic: string, lane: string, attempts: number, due: number): void {
+    this.#sql.exec(
+      `UPDATE outbox SET attempts = ?3, due = ?4
+       WHERE seq = (SELECT min(seq) FROM outbox WHERE topic = ?1 AND lane = ?2)`,
+      topic,
+      lane,
+      attempts,
+      due,
+    );
+  }
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  seq: number;
+  body: string;
+  attempts: number;
+  due: number | null;
 }
 
 async function withDeadline<T>(work: Promise<T>): Promise<T> {

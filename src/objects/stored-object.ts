@@ -1,8 +1,12 @@
 import { DurableObject } from "cloudflare:workers";
 import { textOf, warn } from "../log.ts";
 import { type Deliver, Outbox, outboxMigrations } from "../outbox.ts";
-import { backoff } from "../work/backoff.ts";
 import { type Migration, migrate } from "./migrations.ts";
+
+/** While an alarm works, the next one is set this far ahead; after one that failed, it is the next try. */
+const ALARM_GUARD_MS = 5_000;
+/** Between two alarms of an object, whatever its rows say: a defect must not become a busy loop. */
+const ALARM_GAP_MS = 50;
 
 /**
  * What every object of this service shares: a schema, an outbox, and one alarm that is set whenever rows wait.
@@ -13,7 +17,7 @@ export abstract class StoredObject extends DurableObject<Env> {
   protected readonly outbox: Outbox;
   /** The alarm as last set by this instance; undefined when unknown, as after a restart. */
   #armed: number | null | undefined;
-  #failedAlarms = 0;
+  #committing = false;
 
   constructor(
     ctx: DurableObjectState,
@@ -31,7 +35,7 @@ export abstract class StoredObject extends DurableObject<Env> {
   /** When this object's own rows next need the alarm (ms since 1970), or null. */
   protected abstract ownDeadline(): number | null;
 
-  /** The object's own part of the alarm; the outbox is drained before. May throw: the alarm comes again. */
+  /** The object's own part of the alarm; the outbox is drained beside it. May throw: the alarm comes again. */
   protected abstract onAlarm(now: number): Promise<void>;
 
   /** Rows that wait, as the time they wait for: with any, an alarm is set. Tests check it on every object. */
@@ -42,32 +46,46 @@ export abstract class StoredObject extends DurableObject<Env> {
 
   /** Runs `change` as one transaction, rolled back whole when it throws, together with the alarm that its rows need. */
   protected commit<T>(change: () => T): T {
-    const result = this.ctx.storage.transactionSync(change);
-    this.#arm(this.nextDue());
-    return result;
+    // Armed only by the outermost: what an inner one had armed would be undone if the outer one fails.
+    if (this.#committing) return this.ctx.storage.transactionSync(change);
+    this.#committing = true;
+    try {
+      const result = this.ctx.storage.transactionSync(change);
+      this.#arm(this.nextDue());
+      return result;
+    } finally {
+      this.#committing = false;
+    }
   }
 
   /** Never throws: the runtime gives a failing alarm up after six more tries, and rows would wait for ever. */
   override async alarm(): Promise<void> {
+    const now = Date.now();
     this.#armed = null;
-    let floor = 0;
     try {
-      await this.outbox.drain();
-      await this.onAlarm(Date.now());
-      this.#failedAlarms = 0;
+      const due = this.nextDue();
+      if (due === null || due > now) return this.#arm(due);
+      // Set before anything is tried: rows never wait without an alarm, however this ends.
+      this.#arm(now + ALARM_GUARD_MS);
+      const own = (async () => this.onAlarm(now))();
+      // Beside each other, so that a receiver that hangs does not hold up the object's own deadlines.
+      await Promise.all([own, this.outbox.drain()]);
+      const next = this.nextDue();
+      if (next !== null) this.#arm(Math.max(next, Date.now() + ALARM_GAP_MS));
     } catch (failure) {
       warn("alarm-failed", { object: this.ctx.id.name, because: textOf(failure) });
-      floor = Date.now() + backoff(this.#failedAlarms++, { cap: 60_000 });
+      this.#arm(now + ALARM_GUARD_MS);
     }
-    const due = this.nextDue();
-    this.#arm(due === null ? null : Math.max(due, floor));
   }
 
+  /**
+   * The alarm is only ever moved to an earlier time. One that finds nothing due costs little and sets itself again, while
+   * moving it with every commit and every delivery would cost each of them a write, and in production a round trip.
+   */
   #arm(due: number | null): void {
-    if (due === this.#armed) return;
-    // Both calls join the running transaction: the rows and their alarm become durable together.
-    if (due === null) void this.ctx.storage.deleteAlarm();
-    else void this.ctx.storage.setAlarm(due);
+    if (due === null || (typeof this.#armed === "number" && this.#armed <= due)) return;
+    // Joins the running transaction: the rows and their alarm become durable together.
+    void this.ctx.storage.setAlarm(due);
     this.#armed = due;
   }
 }
