@@ -17,13 +17,19 @@ export default {
   /** Never throws: locally a throw would repeat even the messages that were acknowledged. */
   async queue(batch, env) {
     for (const message of batch.messages) {
+      const destination = message.body?.destination;
+      // What names no destination can only be dropped. Dead letters are only counted: the rows behind a bell are the
+      // truth, and their alarm rings again.
+      if (typeof destination !== "string" || batch.queue.endsWith("-dead")) {
+        warn("bell-dropped", { queue: batch.queue, destination: String(destination).slice(0, 256) });
+        message.ack();
+        continue;
+      }
       try {
-        // Dead letters are only counted: the rows behind them are the truth, and their alarm rings again.
-        if (batch.queue.endsWith("-dead")) warn("bell-dead", { destination: message.body.destination });
-        else await performWork(env, message.body.destination, { budgetMs: BELL_BUDGET_MS });
+        await performWork(env, destination, { budgetMs: BELL_BUDGET_MS });
         message.ack();
       } catch (failure) {
-        warn("bell-failed", { destination: message.body?.destination, because: textOf(failure) });
+        warn("bell-failed", { destination, because: textOf(failure) });
         message.retry({ delaySeconds: 5 });
       }
     }

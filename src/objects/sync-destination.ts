@@ -12,10 +12,12 @@ import {
   type SyncStatus,
   type SyncTask,
 } from "../sync/association.ts";
+import { Associations, staleNamesOf, tagKeysOf } from "../sync/associations.ts";
 import { type Definition, define, effectiveTemplate, masked, tagsOf, typeOf } from "../sync/definition.ts";
 import type { DestinationType } from "../sync/destinations/index.ts";
-import { baseName, normalise, parseTemplate, render } from "../sync/naming.ts";
+import { externalName } from "../sync/external-name.ts";
 import { type AssociationRow, type DestinationRow, destinationMigrations } from "../sync/schema.ts";
+import { StoredObjects, type StoredObjectView } from "../sync/stored-objects.ts";
 import { Doorbell } from "../work/doorbell.ts";
 import type { Claim } from "../work/task.ts";
 import { WorkList, workMigrations } from "../work/work-list.ts";
@@ -54,6 +56,8 @@ const PAGE = 1_000;
 export class SyncDestination extends StoredObject {
   readonly #keys: DataKeys;
   readonly #work: WorkList;
+  readonly #associations: Associations;
+  readonly #objects: StoredObjects;
   readonly #bell: Doorbell;
   readonly #self: string;
 
@@ -63,8 +67,7 @@ export class SyncDestination extends StoredObject {
       env,
       { data_keys: dataKeyMigrations, work: workMigrations, destination: destinationMigrations },
       {
-        watch: (id) => this.#deliverWatch(id),
-        unwatch: (lane) => this.#deliverUnwatch(lane),
+        watch: (lane) => this.#deliverWatch(lane),
         listing: (lane) => this.#deliverListing(lane),
         "key-holder": () => this.#deliverKeyHolder(),
       },
@@ -72,6 +75,8 @@ export class SyncDestination extends StoredObject {
     this.#self = ctx.id.name ?? ctx.id.toString();
     this.#keys = new DataKeys(this.sql, `sync-destination ${this.#self}`, () => this.env.MASTER_KEY);
     this.#work = new WorkList(this.sql);
+    this.#associations = new Associations(this.sql, this.#work);
+    this.#objects = new StoredObjects(this.sql, this.#keys, `sync-destination ${this.#self}`);
     this.#bell = new Doorbell(env.SYNC_WORK, this.#self);
   }
 
@@ -107,7 +112,7 @@ export class SyncDestination extends StoredObject {
         if (!row) this.outbox.enlistLatest("key-holder", this.#self, null);
         this.outbox.enlistLatest("listing", this.#lane(key), null);
         // A repaired configuration gets its chance at once.
-        for (const failed of this.#where("status = 'CLIENT_SIDE_ERROR' AND wish = 'present'")) this.#want(failed, now);
+        this.#associations.wantRefused(now);
       });
       return this.read();
     });
@@ -138,11 +143,11 @@ export class SyncDestination extends StoredObject {
   async delete(): Promise<Result<null>> {
     const row = this.#row();
     if (!row) return ok(null);
-    const { n } = this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM associations").one();
+    const n = this.#associations.count();
     if (n > 0) return refuse("in-use", `destination has ${n} associations; remove them first`);
     this.commit(() => {
       this.sql.exec("DELETE FROM destination");
-      this.outbox.enlistLatest("listing", this.#lane(row as DestinationKey), null);
+      this.outbox.enlistLatest("listing", this.#lane(row), null);
     });
     await this.outbox.drain("listing");
     return ok(null);
@@ -152,35 +157,26 @@ export class SyncDestination extends StoredObject {
 
   /** Wishes a secret to be here, or here again. The caller performs the work that this leaves. */
   async set(secret: SecretRef): Promise<Result<AssociationsView>> {
-    const written = guarded((): Result<string> => {
+    const id = associationId(secret);
+    const lane = watchLane(secret.mountUuid, secret.secretName);
+    const written = guarded((): Result<null> => {
       const found = this.#found();
       if (!found) return refuse("missing");
-      const id = associationId(secret);
-      const name = this.#externalName(found.row, found.type, secret);
-      // A name still to be removed for another secret is taken, too.
-      const [holder] = this.#where(
-        "id <> ? AND (external_name = ? OR instr(stale_names, ?) > 0)",
-        id,
-        name,
-        JSON.stringify(name),
-      );
+      const name = externalName(found.row, found.type, secret);
+      const holder = this.#associations.holderOf(name, id);
       if (holder)
         return refuse("invalid", `external name ${JSON.stringify(name)} is taken by the association of ${holder.id}`);
-      const [before] = this.#where("id = ?", id);
       const now = Date.now();
       this.commit(() => {
-        if (before && before.external_name !== name) this.#rename(before, name);
-        if (!before) this.#insert(id, secret, name, now);
-        const [row] = this.#where("id = ?", id);
-        if (row) this.#want({ ...row, wish: "present" }, now);
-        this.outbox.enlistLatest("watch", id, null);
+        this.#associations.set(secret, name, now);
+        this.outbox.enlistLatest("watch", lane, null);
         this.#bell.expectClaimWithin(INLINE_MS, now);
       });
-      return ok(id);
+      return ok(null);
     });
     if (!written.ok) return written;
-    await this.outbox.drain("watch");
-    return this.associations([written.value]);
+    await this.outbox.drain("watch", lane);
+    return this.associations([id]);
   }
 
   /** Wishes a secret to be gone from here. No association is a success. */
@@ -188,10 +184,9 @@ export class SyncDestination extends StoredObject {
     if (!this.#row()) return refuse("missing");
     const id = associationId(secret);
     const now = Date.now();
-    const [row] = this.#where("id = ?", id);
-    if (row) {
+    if (this.#associations.find(id)) {
       this.commit(() => {
-        this.#want({ ...row, wish: "absent" }, now);
+        this.#associations.want(id, "absent", now);
         this.#bell.expectClaimWithin(INLINE_MS, now);
       });
     }
@@ -200,61 +195,44 @@ export class SyncDestination extends StoredObject {
 
   /** The accessor of an association by the mount's path, for mounts that are gone. */
   accessorOf(mountPath: string, secretName: string): string | null {
-    const [row] = this.#where("mount_path = ? AND secret_name = ?", mountPath, secretName);
-    return row?.mount_accessor ?? null;
+    return this.#associations.ofPath(mountPath, secretName)?.mount_accessor ?? null;
   }
 
   /** The associations named, or one page of all of them. */
   associations(ids: readonly string[] | null, after = ""): Result<AssociationsView> {
-    const row = this.#row();
-    if (!row) return refuse("missing");
+    const destination = this.#row();
+    if (!destination) return refuse("missing");
     const rows = ids
-      ? ids.flatMap((id) => this.#where("id = ?", id))
-      : this.#where("id > ? ORDER BY id LIMIT ?", after, PAGE);
+      ? ids.map((id) => this.#associations.find(id)).filter((row) => row !== null)
+      : this.#associations.page(after, PAGE);
     const counters: Partial<Record<SyncStatus, number>> = {};
-    for (const { status } of rows) counters[status as SyncStatus] = (counters[status as SyncStatus] ?? 0) + 1;
+    for (const { status } of rows) counters[status] = (counters[status] ?? 0) + 1;
     return ok({
-      store_name: row.name,
-      store_type: row.type,
-      associated_secrets: Object.fromEntries(rows.map((association) => [association.id, this.#view(association)])),
+      store_name: destination.name,
+      store_type: destination.type,
+      associated_secrets: Object.fromEntries(rows.map((row) => [row.id, this.#associations.view(row)])),
       sync_operation_counters: counters,
     });
   }
 
   /** A secret of a mount has changed in some way: what is here must be made its newest state. */
-  async changed(mountUuid: string, secretName: string): Promise<void> {
-    const rows = this.#where("mount_uuid = ? AND secret_name = ? AND wish = 'present'", mountUuid, secretName);
+  changed(mountUuid: string, secretName: string): void {
+    const rows = this.#associations.ofSecret(mountUuid, secretName).filter((row) => row.wish === "present");
     if (rows.length === 0) return;
     const now = Date.now();
+    const rings = this.#bell.lift(now);
     this.commit(() => {
-      for (const row of rows) this.#want(row, now);
+      for (const row of rows) this.#associations.want(row.id, "present", now);
     });
-    await this.#bell.ring(now);
+    // Behind the answer: whoever told us has done its part once this is stored.
+    if (rings) this.ctx.waitUntil(this.#bell.ring());
   }
 
   /** Objects of a destination that keeps them itself, with their values. */
-  storedObjects(
-    after: string,
-  ): Result<{ name: string; value: string; tags: Record<string, string>; updated_at: string }[]> {
-    return guarded(() => {
-      const found = this.#found();
-      if (found?.type.kind !== "stored") return refuse("missing");
-      const rows = this.sql
-        .exec<{ name: string; value: ArrayBuffer; tags: string; updated: number }>(
-          "SELECT * FROM stored_objects WHERE name > ? ORDER BY name LIMIT ?",
-          after,
-          PAGE,
-        )
-        .toArray();
-      return ok(
-        rows.map((row) => ({
-          name: row.name,
-          value: this.#keys.openText(row.value, this.#context(`object ${row.name}`)),
-          tags: JSON.parse(row.tags) as Record<string, string>,
-          updated_at: new Date(row.updated).toISOString(),
-        })),
-      );
-    });
+  storedObjects(after: string): Result<StoredObjectView[]> {
+    return guarded(() =>
+      this.#found()?.type.kind === "stored" ? ok(this.#objects.page(after, PAGE)) : refuse("missing"),
+    );
   }
 
   // ---- work ----
@@ -267,11 +245,17 @@ export class SyncDestination extends StoredObject {
       if (!found) return [];
       // Opened before anything is leased, so that a sealed service leases nothing.
       const definition = this.#definition(found.row);
-      const claims = this.commit(() => this.#work.claim(limit, Date.now(), only));
-      return claims.flatMap((claim) => {
-        const [row] = this.#where("id = ?", claim.id);
-        return row ? [this.#task(claim, row, definition, found.type)] : [];
-      });
+      return this.commit(() =>
+        this.#work.claim(limit, Date.now(), only).flatMap((claim) => {
+          const row = this.#associations.find(claim.id);
+          if (!row) {
+            this.#work.forget(claim.id);
+            return [];
+          }
+          this.#associations.claimed(row, Object.keys(tagsOf(definition)));
+          return [task(claim, row, definition, found.type)];
+        }),
+      );
     });
   }
 
@@ -280,7 +264,7 @@ export class SyncDestination extends StoredObject {
     this.commit(() => {
       for (const result of results) this.#settleOne(result, Date.now());
     });
-    await this.outbox.drain("unwatch");
+    await this.outbox.drain("watch");
   }
 
   rekey(term: number): void {
@@ -295,150 +279,35 @@ export class SyncDestination extends StoredObject {
 
   protected override async onAlarm(now: number): Promise<void> {
     const ready = this.#work.nextReady();
-    if (ready !== null && ready <= now) await this.#bell.ring(now);
+    if (ready !== null && ready <= now && this.#bell.lift(now)) await this.#bell.ring();
   }
 
   #settleOne(result: SyncResult, now: number): void {
-    const [row] = this.#where("id = ?", result.claim.id);
-    if (!row) return;
+    const row = this.#associations.find(result.claim.id);
+    const found = this.#found();
+    if (!row || !found) return;
     const { status, ending } = endingOf(result);
     const settled = this.#work.settle(result.claim, ending, now);
     if (settled === "stale") return;
-    const succeeded = result.outcome.outcome === "ok";
-    // What happened outside is recorded even when the wish has changed since.
-    if (succeeded) this.#recordEffect(row, result, now);
-    if (settled === "superseded") return;
+    const superseded = settled === "superseded";
+    // What happened outside is recorded even when the wish has changed since. In our own storage it happens here and now,
+    // so then it does not happen at all.
+    const effective = result.outcome.outcome === "ok" && !(superseded && found.type.kind === "stored");
+    if (effective) this.#associations.record(row, result);
+    if (effective && found.type.kind === "stored") this.#store(result, found.row, now);
+    if (superseded) return;
     if (settled === "done" && row.wish === "absent") {
-      this.sql.exec("DELETE FROM associations WHERE id = ?", row.id);
-      this.outbox.enlistLatest("unwatch", `${row.mount_uuid}\n${row.secret_name}`, null);
+      this.#associations.delete(row.id);
+      this.outbox.enlistLatest("watch", watchLane(row.mount_uuid, row.secret_name), null);
       return;
     }
-    const failure = result.outcome.outcome === "ok" ? null : result.outcome;
-    this.sql.exec(
-      "UPDATE associations SET status = ?, error_code = ?, error_message = ?, updated = ? WHERE id = ?",
-      status,
-      failure?.code ?? null,
-      failure?.message ?? null,
-      now,
-      row.id,
-    );
+    this.#associations.conclude(row.id, status, result.outcome.outcome === "ok" ? null : result.outcome, now);
   }
 
-  #recordEffect(row: AssociationRow, result: SyncResult, now: number): void {
-    const removed = new Set(result.removedNames);
-    const stale = (JSON.parse(row.stale_names) as string[]).filter((name) => !removed.has(name));
-    const present = result.version !== null;
-    this.sql.exec(
-      "UPDATE associations SET known = ?, stale_names = ?, tag_keys = ?, synced_version = ? WHERE id = ?",
-      Number(present),
-      JSON.stringify(stale),
-      JSON.stringify(present ? Object.keys(tagsOf(this.#customTags())) : []),
-      result.version,
-      row.id,
-    );
-    for (const name of removed) this.sql.exec("DELETE FROM stored_objects WHERE name = ?", name);
-    if (result.value !== undefined) {
-      this.sql.exec(
-        `INSERT INTO stored_objects (name, value, tags, updated) VALUES (?, ?, ?, ?)
-         ON CONFLICT (name) DO UPDATE SET value = excluded.value, tags = excluded.tags, updated = excluded.updated`,
-        row.external_name,
-        this.#keys.seal(result.value, this.#context(`object ${row.external_name}`)),
-        JSON.stringify(tagsOf(this.#customTags())),
-        now,
-      );
-    }
-  }
-
-  #task(claim: Claim, row: AssociationRow, definition: Definition, type: DestinationType<unknown>): SyncTask {
-    return {
-      claim,
-      type: type.type,
-      connection: definition.connection,
-      wish: row.wish as "present" | "absent",
-      mountUuid: row.mount_uuid,
-      secretName: row.secret_name,
-      externalName: row.external_name,
-      staleNames: JSON.parse(row.stale_names) as string[],
-      tags: tagsOf(definition),
-      previousTagKeys: JSON.parse(row.tag_keys) as string[],
-      knownToExist: row.known === 1,
-      idempotencyToken: createHash("sha256").update(`${row.seed} ${row.intent}`).digest("hex"),
-    };
-  }
-
-  #insert(id: string, secret: SecretRef, externalName: string, now: number): void {
-    this.sql.exec(
-      `INSERT INTO associations (id, mount_uuid, mount_accessor, mount_path, secret_name, wish, intent, seed, external_name,
-         stale_names, tag_keys, known, status, updated) VALUES (?, ?, ?, ?, ?, 'present', 0, ?, ?, '[]', '[]', 0, 'PENDING', ?)`,
-      id,
-      secret.mountUuid,
-      secret.mountAccessor,
-      secret.mountPath,
-      secret.secretName,
-      crypto.randomUUID(),
-      externalName,
-      now,
-    );
-  }
-
-  /** The old name is removed outside even if no push of it has been confirmed: one may be on its way. */
-  #rename(row: AssociationRow, name: string): void {
-    const stale = new Set([...(JSON.parse(row.stale_names) as string[]), row.external_name]);
-    stale.delete(name);
-    this.sql.exec(
-      "UPDATE associations SET external_name = ?, stale_names = ?, known = 0, tag_keys = '[]' WHERE id = ?",
-      name,
-      JSON.stringify([...stale]),
-      row.id,
-    );
-  }
-
-  /** A new wish, or the old one again: the work starts over. */
-  #want(row: AssociationRow, now: number): void {
-    this.sql.exec(
-      `UPDATE associations SET wish = ?, intent = intent + 1, status = 'PENDING', error_code = NULL, error_message = NULL,
-         updated = ? WHERE id = ?`,
-      row.wish,
-      now,
-      row.id,
-    );
-    this.#work.want(row.id, now);
-  }
-
-  #externalName(row: DestinationRow, type: DestinationType<unknown>, secret: SecretRef): string {
-    const template = parseTemplate(effectiveTemplate(type, { template: row.template, granularity: "secret-path" }));
-    // Templates are checked when they are written, so this one parses.
-    if (!template.ok) throw new Error(template.message);
-    const mount = secret.mountPath.replace(/\/$/, "");
-    const name = render(template.template, {
-      DestinationType: row.type,
-      DestinationName: row.name,
-      NamespacePath: row.namespace,
-      NamespaceBaseName: baseName(row.namespace),
-      NamespaceID: row.namespace === "" ? "root" : row.namespace.replace(/\/$/, ""),
-      MountPath: mount,
-      MountBaseName: baseName(mount),
-      MountAccessor: secret.mountAccessor,
-      SecretPath: secret.secretName,
-      SecretBaseName: baseName(secret.secretName),
-      SecretKey: "",
-    });
-    return normalise(name, type.naming);
-  }
-
-  #view(row: AssociationRow): AssociationView {
-    const work = this.#work.find(row.id);
-    return {
-      accessor: row.mount_accessor,
-      secret_name: row.secret_name,
-      external_name: row.external_name,
-      sync_status: row.status as SyncStatus,
-      updated_at: new Date(row.updated).toISOString(),
-      ...(row.error_code !== null && { error_code: row.error_code, error_message: row.error_message ?? "" }),
-      ...(row.synced_version !== null && { synced_version: row.synced_version }),
-      ...(work &&
-        work.attempts > 0 && { attempts: work.attempts, next_attempt_at: new Date(work.readyAt).toISOString() }),
-    };
+  #store(result: SyncResult, destination: DestinationRow, now: number): void {
+    for (const name of result.removedNames) this.#objects.remove(name);
+    if (result.value === undefined) return;
+    this.#objects.put(result.externalName, result.value, tagsOf({ customTags: customTagsOf(destination) }), now);
   }
 
   #row(): DestinationRow | null {
@@ -451,15 +320,11 @@ export class SyncDestination extends StoredObject {
     return row && type ? { row, type } : null;
   }
 
-  #customTags(): Pick<Definition, "customTags"> {
-    return { customTags: JSON.parse(this.#row()?.custom_tags ?? "{}") as Record<string, string> };
-  }
-
   #definition(row: DestinationRow): Definition {
     return {
       granularity: row.granularity as Definition["granularity"],
       template: row.template,
-      customTags: JSON.parse(row.custom_tags) as Record<string, string>,
+      customTags: customTagsOf(row),
       connection: JSON.parse(this.#keys.openText(row.connection, this.#context("connection"))) as Record<
         string,
         unknown
@@ -467,21 +332,26 @@ export class SyncDestination extends StoredObject {
     };
   }
 
-  #where(condition: string, ...values: SqlStorageValue[]): AssociationRow[] {
-    return this.sql.exec<AssociationRow>(`SELECT * FROM associations WHERE ${condition}`, ...values).toArray();
-  }
-
-  async #deliverWatch(id: string): Promise<void> {
-    const [row] = this.#where("id = ?", id);
-    if (!row || row.wish === "absent") return;
-    await kvStore(this.env, row.mount_uuid).watch(row.secret_name, this.#self);
-  }
-
-  async #deliverUnwatch(lane: string): Promise<void> {
+  /**
+   * Has the mount tell us about a secret for as long as an association wants it. Decided at the moment of delivery, in one
+   * lane a secret, so that coming and going never cross.
+   */
+  async #deliverWatch(lane: string): Promise<(() => void) | undefined> {
     const [mountUuid = "", secretName = ""] = lane.split("\n");
-    // The association may have come back meanwhile.
-    if (this.#where("mount_uuid = ? AND secret_name = ?", mountUuid, secretName).length > 0) return;
-    await kvStore(this.env, mountUuid).unwatch(secretName, this.#self);
+    const kv = kvStore(this.env, mountUuid);
+    if (this.#associations.ofSecret(mountUuid, secretName).length === 0) {
+      await kv.unwatch(secretName, this.#self);
+      return;
+    }
+    const newest = await kv.watch(secretName, this.#self);
+    return () => {
+      // A version written before the mount knew of us was told to nobody; a claim that is out may have read an older one.
+      for (const row of this.#associations.ofSecret(mountUuid, secretName)) {
+        const work = this.#work.find(row.id);
+        const missed = work ? work.claimed : newest !== row.synced_version;
+        if (missed && row.wish === "present") this.#associations.want(row.id, "present", Date.now());
+      }
+    };
   }
 
   async #deliverListing(lane: string): Promise<void> {
@@ -501,4 +371,27 @@ export class SyncDestination extends StoredObject {
   #context(what: string): string {
     return `sync-destination ${this.#self} ${what}`;
   }
+}
+
+const watchLane = (mountUuid: string, secretName: string): string => `${mountUuid}\n${secretName}`;
+
+const customTagsOf = (row: DestinationRow): Record<string, string> =>
+  JSON.parse(row.custom_tags) as Record<string, string>;
+
+function task(claim: Claim, row: AssociationRow, definition: Definition, type: DestinationType<unknown>): SyncTask {
+  return {
+    claim,
+    type: type.type,
+    connection: definition.connection,
+    wish: row.wish,
+    mountUuid: row.mount_uuid,
+    secretName: row.secret_name,
+    externalName: row.external_name,
+    staleNames: staleNamesOf(row),
+    tags: tagsOf(definition),
+    previousTagKeys: tagKeysOf(row),
+    ...(row.known === 1 && { outside: row.synced_version }),
+    knownToExist: row.synced_version !== null,
+    idempotencyToken: createHash("sha256").update(`${row.seed} ${row.intent}`).digest("hex"),
+  };
 }

@@ -50,6 +50,9 @@ export interface SyncTask {
   readonly staleNames: readonly string[];
   readonly tags: Readonly<Record<string, string>>;
   readonly previousTagKeys: readonly string[];
+  /** The version that an earlier push left outside, null for none; absent when that is not known for certain. */
+  readonly outside?: number | null;
+  /** Whether an earlier push succeeded: a hint what to try first. */
   readonly knownToExist: boolean;
   readonly idempotencyToken: string;
 }
@@ -58,7 +61,9 @@ export interface SyncTask {
 export interface SyncResult {
   readonly claim: Claim;
   readonly outcome: Outcome | { readonly outcome: "internal"; readonly code: string; readonly message: string };
-  /** The version that was pushed; null when the object was removed. */
+  readonly externalName: string;
+  readonly tagKeys: readonly string[];
+  /** The version that is there now; null when the object was removed. */
   readonly version: number | null;
   readonly removedNames: readonly string[];
   /** For destinations that keep their objects themselves: the value to keep. */
@@ -82,5 +87,7 @@ export function endingOf(result: SyncResult): { status: SyncStatus; ending: Endi
   // Nothing changes a refusal of our configuration but a change of it, a new version, or setting the association again.
   if (outcome.outcome === "client") return { status, ending: { kind: "park" } };
   const afterMs = "retryAfterMs" in outcome ? outcome.retryAfterMs : undefined;
-  return { status, ending: afterMs === undefined ? { kind: "retry" } : { kind: "retry", afterMs } };
+  if (afterMs === undefined) return { status, ending: { kind: "retry" } };
+  // A rate is counted for all calls together, so all of them pause.
+  return { status, ending: { kind: "retry", afterMs, all: outcome.code === "throttled" } };
 }

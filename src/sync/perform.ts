@@ -12,6 +12,9 @@ const TASKS_PER_CLAIM = 25;
 const TASKS_AT_ONCE = 6;
 /** A provider call must be over well before its lease: after that another Worker may act on the same secret. */
 const CALL_MS = 20_000;
+/** What is left of a lease when the last call must be over: enough for the result to travel. */
+const LEASE_MARGIN_MS = 5_000;
+const SETTLE_AGAIN_MS = 200;
 
 /**
  * Does what a destination wants done: claims, pushes or removes, settles, until nothing is ready or `budgetMs` has passed.
@@ -33,21 +36,34 @@ export async function performWork(
     const worker = async () => {
       for (const task of remaining) {
         // Settled one by one, so that a slow neighbour does not outlast this task's lease.
-        const left = claimed + LEASE_MS - Date.now() - 5_000;
+        const left = claimed + LEASE_MS - Date.now() - LEASE_MARGIN_MS;
         if (left < 1_000) return;
-        const result = await performTask(env, task, Math.min(CALL_MS, left));
-        await syncDestination(env, destination).settle([result]);
+        await settle(env, destination, await performTask(env, task, Math.min(CALL_MS, left)));
       }
     };
     await Promise.all(Array.from({ length: TASKS_AT_ONCE }, worker));
   } while (Date.now() < end && options.only === undefined);
 }
 
+/** The object takes a result again as long as the lease holds, so one that was lost to its restart is sent once more. */
+async function settle(env: Env, destination: string, result: SyncResult): Promise<void> {
+  try {
+    await syncDestination(env, destination).settle([result]);
+  } catch (failure) {
+    warn("settle-repeated", { destination, association: result.claim.id, because: textOf(failure) });
+    await scheduler.wait(SETTLE_AGAIN_MS);
+    await syncDestination(env, destination).settle([result]);
+  }
+}
+
 /** Performs one task. Never throws: what is our own fault is an outcome, too. */
 async function performTask(env: Env, task: SyncTask, deadlineMs: number): Promise<SyncResult> {
   const end = Date.now() + deadlineMs;
+  // One deadline for all calls of a task together.
+  const context = () => ({ settings: settings(env), deadlineMs: end - Date.now() });
+  const base = { claim: task.claim, externalName: task.externalName, tagKeys: Object.keys(task.tags) };
   const failed = (outcome: SyncResult["outcome"]): SyncResult => ({
-    claim: task.claim,
+    ...base,
     outcome,
     version: null,
     removedNames: [],
@@ -59,31 +75,16 @@ async function performTask(env: Env, task: SyncTask, deadlineMs: number): Promis
     const newest = task.wish === "present" ? await kvStore(env, task.mountUuid).newest(task.secretName) : null;
     if (newest && !newest.ok) return failed({ outcome: "internal", code: newest.reason, message: newest.message });
     const source = newest?.value ?? null;
-    // One deadline for all calls of a task together.
-    const context = () => ({ settings: settings(env), deadlineMs: end - Date.now() });
+    const version = source?.version ?? null;
+    const done = { ...base, outcome: { outcome: "ok" }, version } as const;
+    if (task.outside === version && task.staleNames.length === 0) return { ...done, removedNames: [] };
     // The source being gone and the wish being "absent" come to the same at the destination.
-    const removed = source ? task.staleNames : [...task.staleNames, task.externalName];
-    if (source) {
-      const put = await putOne(type, task, source.data, context());
-      if (put.outcome.outcome !== "ok") return failed(put.outcome);
-      const cleared = await removeAll(type, task, removed, context);
-      if (cleared.outcome !== "ok") return failed(cleared);
-      const value = put.kept === undefined ? {} : { value: put.kept };
-      return {
-        claim: task.claim,
-        outcome: { outcome: "ok" },
-        version: source.version,
-        removedNames: removed,
-        ...value,
-      };
-    }
-    const cleared = await removeAll(type, task, removed, context);
-    return {
-      claim: task.claim,
-      outcome: cleared,
-      version: null,
-      removedNames: cleared.outcome === "ok" ? removed : [],
-    };
+    const removedNames = source ? task.staleNames : [...task.staleNames, task.externalName];
+    const put = source ? await putOne(type, task, source.data, context()) : null;
+    if (put && put.outcome.outcome !== "ok") return failed(put.outcome);
+    const cleared = await removeAll(type, task, removedNames, context);
+    if (cleared.outcome !== "ok") return failed(cleared);
+    return put?.kept === undefined ? { ...done, removedNames } : { ...done, removedNames, value: put.kept };
   } catch (failure) {
     warn("sync-task-failed", { destination: task.type, association: task.claim.id, because: textOf(failure) });
     return failed({ outcome: "internal", code: "internal", message: "the service failed; it tries again" });

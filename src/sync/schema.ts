@@ -1,4 +1,5 @@
 import type { Migration } from "../objects/migrations.ts";
+import type { SyncStatus } from "./association.ts";
 
 export const destinationMigrations: Migration[] = [
   {
@@ -9,7 +10,8 @@ export const destinationMigrations: Migration[] = [
       created INTEGER NOT NULL, updated INTEGER NOT NULL) STRICT`,
   },
   {
-    because: "what should be at the destination; intent grows with each wish, seed makes its tokens unguessable",
+    because:
+      "what should be at the destination; intent grows with each wish, seed makes its tokens unguessable; known = what is outside is synced_version (null: nothing), as its last settled push left it",
     sql: `CREATE TABLE associations (
       id TEXT PRIMARY KEY, mount_uuid TEXT NOT NULL, mount_accessor TEXT NOT NULL, mount_path TEXT NOT NULL,
       secret_name TEXT NOT NULL, wish TEXT NOT NULL, intent INTEGER NOT NULL, seed TEXT NOT NULL,
@@ -23,6 +25,14 @@ export const destinationMigrations: Migration[] = [
   {
     because: "see who holds an external name",
     sql: "CREATE INDEX associations_by_external_name ON associations (external_name)",
+  },
+  {
+    because: "see who holds a name that is still to be removed; few do",
+    sql: "CREATE INDEX associations_with_stale_names ON associations (id) WHERE stale_names <> '[]'",
+  },
+  {
+    because: "what a repaired configuration lets try again",
+    sql: "CREATE INDEX associations_refused ON associations (id) WHERE status = 'CLIENT_SIDE_ERROR'",
   },
   {
     because: "objects of a destination that keeps them itself",
@@ -48,14 +58,14 @@ export interface AssociationRow extends Record<string, SqlStorageValue> {
   mount_accessor: string;
   mount_path: string;
   secret_name: string;
-  wish: string;
+  wish: "present" | "absent";
   intent: number;
   seed: string;
   external_name: string;
   stale_names: string;
   tag_keys: string;
   known: number;
-  status: string;
+  status: SyncStatus;
   error_code: string | null;
   error_message: string | null;
   synced_version: number | null;

@@ -37,13 +37,21 @@ export class Doorbell {
     this.#quietUntil = 0;
   }
 
-  async ring(now: number): Promise<void> {
-    if (now < this.#quietUntil) return;
+  /**
+   * Whether it is time to ring; if so, the next time is later. Asked before the commit that arms the alarm, which then is
+   * the one for the ring after this.
+   */
+  lift(now: number): boolean {
+    if (now < this.#quietUntil) return false;
     this.#quietUntil = now + RING_AGAIN_MS;
+    return true;
+  }
+
+  /** Never rejects: the alarm rings again. */
+  async ring(): Promise<void> {
     try {
       await this.#queue.send({ destination: this.#name });
     } catch (failure) {
-      // The alarm rings again.
       warn("doorbell-failed", { destination: this.#name, because: textOf(failure) });
     }
   }

@@ -11,11 +11,14 @@ export interface Claim {
   readonly leaseUntil: number;
 }
 
-/** How a claim ended. `park`: nothing to gain from trying again until the wish changes. */
+/**
+ * How a claim ended. `park`: nothing to gain from trying again until the wish changes. `retry`: after a back-off, and not
+ * before `afterMs`; with `all`, whoever is served asked for that pause from everything in the list.
+ */
 export type Ending =
   | { readonly kind: "done" }
   | { readonly kind: "park" }
-  | { readonly kind: "retry"; readonly afterMs?: number };
+  | { readonly kind: "retry"; readonly afterMs?: number; readonly all?: boolean };
 
 /** What settling a claim did. `superseded`: the wish changed meanwhile, the row is ready again. `stale`: the claim was void. */
 export type Settled = "done" | "parked" | "retrying" | "superseded" | "stale";

@@ -10,6 +10,10 @@ export const workMigrations: Migration[] = [
       lease TEXT, leased_generation INTEGER) STRICT`,
   },
   { because: "find the next thing ready without a scan", sql: "CREATE INDEX work_by_ready ON work (ready_at)" },
+  {
+    because: "whoever is served asked for a pause: nothing is claimed before then",
+    sql: "CREATE TABLE work_pause (id INTEGER PRIMARY KEY CHECK (id = 1), until INTEGER NOT NULL) STRICT",
+  },
 ];
 
 /** A claim is void after this long; every provider call must end well before. */
@@ -55,9 +59,11 @@ export class WorkList {
 
   /** Leases up to `limit` ready rows, longest ready first. */
   claim(limit: number, now: number, only?: string): Claim[] {
-    const ready = only
-      ? this.#sql.exec<Row>("SELECT * FROM work WHERE id = ? AND ready_at <= ?", only, now).toArray()
-      : this.#sql.exec<Row>("SELECT * FROM work WHERE ready_at <= ? ORDER BY ready_at LIMIT ?", now, limit).toArray();
+    if (this.#pausedUntil() > now) return [];
+    const ready =
+      only !== undefined
+        ? this.#sql.exec<Row>("SELECT * FROM work WHERE id = ? AND ready_at <= ?", only, now).toArray()
+        : this.#sql.exec<Row>("SELECT * FROM work WHERE ready_at <= ? ORDER BY ready_at LIMIT ?", now, limit).toArray();
     return ready.map((row) => {
       const lease = crypto.randomUUID();
       const leaseUntil = now + LEASE_MS;
@@ -80,7 +86,9 @@ export class WorkList {
       return "superseded";
     }
     if (ending.kind === "retry") {
-      this.#release(claim.id, row.attempts + 1, now + Math.max(ending.afterMs ?? 0, backoff(row.attempts)));
+      const again = now + Math.max(ending.afterMs ?? 0, backoff(row.attempts));
+      this.#release(claim.id, row.attempts + 1, again);
+      if (ending.all) this.#pause(now + (ending.afterMs ?? 0));
       return "retrying";
     }
     this.forget(claim.id);
@@ -89,16 +97,34 @@ export class WorkList {
 
   /** When the next row may be claimed (ms since 1970), or null when there is no work. */
   nextReady(): number | null {
-    return this.#sql.exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work").one().at;
+    const { at } = this.#sql.exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work").one();
+    return at === null ? null : Math.max(at, this.#pausedUntil());
   }
 
-  find(id: string): { attempts: number; readyAt: number } | null {
+  /** `readyAt`: when it may be claimed; for one that is claimed, when its lease ends. */
+  find(id: string): { attempts: number; readyAt: number; claimed: boolean } | null {
     const [row] = this.#sql.exec<Row>("SELECT * FROM work WHERE id = ?", id).toArray();
-    return row ? { attempts: row.attempts, readyAt: row.ready_at } : null;
+    if (!row) return null;
+    return {
+      attempts: row.attempts,
+      readyAt: Math.max(row.ready_at, this.#pausedUntil()),
+      claimed: row.lease !== null,
+    };
   }
 
   count(): number {
     return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM work").one().n;
+  }
+
+  #pausedUntil(): number {
+    return this.#sql.exec<{ until: number }>("SELECT until FROM work_pause").toArray()[0]?.until ?? 0;
+  }
+
+  #pause(until: number): void {
+    this.#sql.exec(
+      "INSERT INTO work_pause VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET until = max(until, excluded.until)",
+      until,
+    );
   }
 
   #release(id: string, attempts: number, readyAt: number): void {

@@ -1,0 +1,57 @@
+import type { DataKeys } from "../sealing/data-keys.ts";
+
+export interface StoredObjectView {
+  readonly name: string;
+  readonly value: string;
+  readonly tags: Record<string, string>;
+  readonly updated_at: string;
+}
+
+/** The objects of a destination that keeps them itself, sealed. Methods that write are called inside the object's transaction. */
+export class StoredObjects {
+  readonly #sql: SqlStorage;
+  readonly #keys: DataKeys;
+  readonly #scope: string;
+
+  /** @param scope names the destination; values are bound to it */
+  constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
+    this.#sql = sql;
+    this.#keys = keys;
+    this.#scope = scope;
+  }
+
+  put(name: string, value: string, tags: Readonly<Record<string, string>>, now: number): void {
+    this.#sql.exec(
+      `INSERT INTO stored_objects (name, value, tags, updated) VALUES (?, ?, ?, ?)
+       ON CONFLICT (name) DO UPDATE SET value = excluded.value, tags = excluded.tags, updated = excluded.updated`,
+      name,
+      this.#keys.seal(value, this.#context(name)),
+      JSON.stringify(tags),
+      now,
+    );
+  }
+
+  remove(name: string): void {
+    this.#sql.exec("DELETE FROM stored_objects WHERE name = ?", name);
+  }
+
+  page(after: string, limit: number): StoredObjectView[] {
+    return this.#sql
+      .exec<{ name: string; value: ArrayBuffer; tags: string; updated: number }>(
+        "SELECT * FROM stored_objects WHERE name > ? ORDER BY name LIMIT ?",
+        after,
+        limit,
+      )
+      .toArray()
+      .map((row) => ({
+        name: row.name,
+        value: this.#keys.openText(row.value, this.#context(row.name)),
+        tags: JSON.parse(row.tags) as Record<string, string>,
+        updated_at: new Date(row.updated).toISOString(),
+      }));
+  }
+
+  #context(name: string): string {
+    return `${this.#scope} object ${name}`;
+  }
+}
