@@ -53,7 +53,8 @@ export function parseDuration(value: unknown): number | null {
 }
 
 /** Seconds, zero or more: an integer, its text, or a duration such as "1h30m". */
-export const duration = () => signedDuration().refine((seconds) => seconds >= 0, "must not be negative");
+export const duration = (whenNegative = "must not be negative") =>
+  signedDuration().refine((seconds) => seconds >= 0, whenNegative);
 
 /** Like `duration`, where a negative value has a meaning. */
 export const signedDuration = () =>
@@ -80,7 +81,8 @@ export const stringList = () =>
 /** A map of strings; also `"k=v,k2=v2"`, a list of `"k=v"`, or the map as JSON text. */
 export const stringMap = () => z.preprocess(asMap, z.record(z.string(), z.string()));
 
-function asMap(value: unknown): unknown {
+/** The string spellings of a map, as a map; anything else unchanged. */
+export function asMap(value: unknown): unknown {
   if (typeof value === "string") {
     if (value.trim().startsWith("{")) {
       try {

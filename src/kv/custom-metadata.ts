@@ -1,28 +1,66 @@
-import { ok, type Result, refuse } from "../result.ts";
+import { asMap } from "../http/fields.ts";
+import { ok, type Refusal, type Result, refuse } from "../result.ts";
+
+/** Custom metadata as a caller gives it; in a patch, null removes a key. */
+export type CustomMetadataChange = Readonly<Record<string, string | null>>;
 
 const MAX_KEYS = 64;
 const MAX_KEY_BYTES = 128;
 const MAX_VALUE_BYTES = 512;
+const MAX_TOLD = 100;
 const PRINTABLE = /^[^\p{Cc}\p{Cs}\p{Co}\p{Cn}]*$/u;
 
-/** Checks custom metadata; all violations are told at once. */
-export function checkCustomMetadata(metadata: Readonly<Record<string, string>>): Result<null> {
-  const entries = Object.entries(metadata);
+/** Reads what a request gave. Only the types are judged here: how much it becomes is known once it is merged. */
+export function readCustomMetadata(given: unknown, patch: boolean): Result<CustomMetadataChange> {
+  const value = asMap(given);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return failed(["must be a map of strings"]);
+  const wrong = Object.entries(value)
+    .filter(([, item]) => typeof item !== "string" && !(patch && item === null))
+    .map(([key]) => `value of key ${shown(key)} must be a string`);
+  return wrong.length === 0 ? ok(value as CustomMetadataChange) : failed(wrong);
+}
+
+/**
+ * Custom metadata after a change, as JSON text; null = none.
+ * @param before JSON text or null; @param patch merges key by key, null removes
+ */
+export function changeCustomMetadata(
+  before: string | null,
+  change: CustomMetadataChange | null | undefined,
+  patch: boolean,
+): Result<string | null> {
+  if (change === undefined || (change === null && !patch)) return ok(before);
+  // A map, because a key may be called __proto__.
+  const entries = new Map<string, string>(patch && change && before !== null ? Object.entries(JSON.parse(before)) : []);
+  for (const [key, value] of Object.entries(change ?? {})) {
+    if (value === null) entries.delete(key);
+    else entries.set(key, value);
+  }
+  const wrong = violations(entries);
+  if (wrong.length > 0) return failed(wrong);
+  return ok(entries.size === 0 ? null : JSON.stringify(Object.fromEntries(entries)));
+}
+
+/** Every rule that is broken, so that one answer tells all of them. */
+function violations(entries: ReadonlyMap<string, string>): string[] {
   const wrong: string[] = [];
-  if (entries.length > MAX_KEYS) wrong.push(`${entries.length} keys provided, at most ${MAX_KEYS} allowed`);
+  if (entries.size > MAX_KEYS) wrong.push(`${entries.size} keys provided, at most ${MAX_KEYS} allowed`);
   for (const [key, value] of entries) {
-    const name = JSON.stringify(key.slice(0, 40));
     const keyBytes = Buffer.byteLength(key);
     const valueBytes = Buffer.byteLength(value);
-    if (keyBytes < 1 || keyBytes > MAX_KEY_BYTES)
-      wrong.push(`key ${name} has ${keyBytes} bytes, must have 1 to ${MAX_KEY_BYTES}`);
-    if (valueBytes < 1 || valueBytes > MAX_VALUE_BYTES) {
-      wrong.push(`value of key ${name} has ${valueBytes} bytes, must have 1 to ${MAX_VALUE_BYTES}`);
+    if (keyBytes < 1 || keyBytes > MAX_KEY_BYTES) {
+      wrong.push(`key ${shown(key)} has ${keyBytes} bytes, must have 1 to ${MAX_KEY_BYTES}`);
     }
-    if (!PRINTABLE.test(key)) wrong.push(`key ${name} holds unprintable characters`);
-    if (!PRINTABLE.test(value)) wrong.push(`value of key ${name} holds unprintable characters`);
+    if (valueBytes < 1 || valueBytes > MAX_VALUE_BYTES) {
+      wrong.push(`value of key ${shown(key)} has ${valueBytes} bytes, must have 1 to ${MAX_VALUE_BYTES}`);
+    }
+    if (!PRINTABLE.test(key)) wrong.push(`key ${shown(key)} holds unprintable characters`);
+    if (!PRINTABLE.test(value)) wrong.push(`value of key ${shown(key)} holds unprintable characters`);
   }
-  return wrong.length === 0
-    ? ok(null)
-    : refuse("invalid", `custom_metadata validation failed: ${wrong.slice(0, 10).join("; ")}`);
+  return wrong;
 }
+
+const shown = (key: string): string => JSON.stringify(key.slice(0, 40));
+
+const failed = (wrong: readonly string[]): Refusal =>
+  refuse("invalid", `custom_metadata validation failed: ${wrong.slice(0, MAX_TOLD).join("; ")}`);

@@ -4,6 +4,7 @@ export type VersionRow = {
   version: number;
   created: number;
   deletion: number | null;
+  /** null once destroyed. */
   sealed: ArrayBuffer | null;
 };
 
@@ -38,6 +39,30 @@ export interface VersionView {
   readonly version: number;
 }
 
+/** A path before its first version. */
+export const emptySecret = (path: string, now: number): SecretRow => ({
+  path,
+  created: now,
+  updated: now,
+  current_version: 0,
+  oldest_version: 0,
+  max_versions: 0,
+  cas_required: 0,
+  delete_version_after: 0,
+  custom_metadata: null,
+});
+
+export const versionView = (
+  version: Pick<VersionRow, "version" | "created" | "deletion"> & { readonly sealed: object | null },
+  customMetadata: string | null,
+): VersionView => ({
+  created_time: timestamp(version.created),
+  custom_metadata: customMetadata === null ? null : (JSON.parse(customMetadata) as Record<string, string>),
+  deletion_time: timestamp(version.deletion),
+  destroyed: version.sealed === null,
+  version: version.version,
+});
+
 /** RFC 3339 with nanoseconds, UTC, as the clients of this API expect. */
 export const timestamp = (ms: number | null): string =>
   ms === null ? "" : new Date(ms).toISOString().replace("Z", "000000Z");
@@ -50,12 +75,9 @@ export function goDuration(seconds: number): string {
   return m > 0 ? `${m}m${s}s` : `${s}s`;
 }
 
-export type Liveness = "lives" | "deleted" | "destroyed";
-
-export function liveness(row: Pick<VersionRow, "deletion"> & { destroyed: boolean }, now: number): Liveness {
-  if (row.destroyed) return "destroyed";
-  return row.deletion !== null && row.deletion <= now ? "deleted" : "lives";
-}
+/** Whether the data of a version can be read: neither destroyed nor past its deletion. */
+export const lives = (row: Pick<VersionRow, "deletion" | "sealed">, now: number): boolean =>
+  row.sealed !== null && (row.deletion === null || row.deletion > now);
 
 /** How many versions a path keeps. */
 export const keptVersions = (key: number, mount: number): number => Math.max(key, mount) || DEFAULT_MAX_VERSIONS;

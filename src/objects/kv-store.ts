@@ -1,17 +1,18 @@
-import { upperBound } from "../access/token-store.ts";
 import { mergePatch, parseLossless } from "../http/json.ts";
-import { checkCustomMetadata } from "../kv/custom-metadata.ts";
+import { type ListedPage, listFolder } from "../kv/listing.ts";
 import { kvMigrations } from "../kv/schema.ts";
+import { Secrets, type VersionSummary } from "../kv/secrets.ts";
+import { changeConfig, changeSettings, type MetadataSettings } from "../kv/settings.ts";
 import {
   DEFAULT_CONFIG,
   deletionAt,
+  emptySecret,
   type KvConfig,
   keptVersions,
-  liveness,
+  lives,
   type SecretRow,
-  timestamp,
-  type VersionRow,
   type VersionView,
+  versionView,
 } from "../kv/version.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
@@ -19,10 +20,16 @@ import { guarded } from "../sealing/guarded.ts";
 import { StoredObject } from "./stored-object.ts";
 import { syncDestination } from "./stubs.ts";
 
+export interface GoneVersion {
+  readonly ok: true;
+  readonly state: "gone";
+  readonly metadata: VersionView;
+}
+
 /** What a read of one version finds. `data` is the secret's JSON text, exactly as written. */
 export type ReadVersion =
   | { readonly ok: true; readonly state: "lives"; readonly data: string; readonly metadata: VersionView }
-  | { readonly ok: true; readonly state: "gone"; readonly metadata: VersionView };
+  | GoneVersion;
 
 export interface Written {
   readonly metadata: VersionView;
@@ -30,17 +37,9 @@ export interface Written {
   readonly watchers: readonly string[];
 }
 
-export interface MetadataSettings {
-  readonly max_versions?: number | null | undefined;
-  readonly cas_required?: boolean | null | undefined;
-  /** Seconds. */
-  readonly delete_version_after?: number | null | undefined;
-  readonly custom_metadata?: Readonly<Record<string, string | null>> | null | undefined;
-}
-
 export interface MetadataView {
   readonly row: SecretRow;
-  readonly versions: readonly { version: number; created: number; deletion: number | null; destroyed: boolean }[];
+  readonly versions: readonly VersionSummary[];
 }
 
 /** Which kinds of write the caller holds; whether one is a create is known only here. */
@@ -50,12 +49,16 @@ export interface WriteRights {
 }
 
 const WATCHERS_TOLD_INLINE = 8;
-const MAX_VERSIONS_LIMIT = 10_000;
+/** A patch may grow a secret; beyond this it would not fit a row once it is sealed. */
+const MAX_DATA_BYTES = 1024 * 1024;
 
 /** Owner of the secrets of one KV mount: versions, metadata, and who watches which path. Named by the mount's uuid. */
 export class KvStore extends StoredObject {
   readonly #keys: DataKeys;
   readonly #mount: string;
+  readonly #secrets: Secrets;
+  /** What every write asks about the mount, read once; forgotten whenever it changes. */
+  #mountState: { readonly config: KvConfig; readonly gone: boolean } | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(
@@ -65,8 +68,8 @@ export class KvStore extends StoredObject {
       { changed: (lane) => this.#deliverChanged(lane) },
     );
     this.#mount = ctx.id.name ?? ctx.id.toString();
+    this.#secrets = new Secrets(this.sql);
     this.#keys = new DataKeys(this.sql, this.#mount, () => this.env.MASTER_KEY);
-    this.#keys.sealedBecause();
   }
 
   // ---- data ----
@@ -77,19 +80,17 @@ export class KvStore extends StoredObject {
    */
   put(path: string, data: string, cas: number | null, rights: WriteRights): Result<Written> {
     return guarded(() => {
-      const secret = this.#secret(path);
+      const secret = this.#secrets.find(path);
       return this.#refusesWrite(secret, cas, rights) ?? this.#write(path, secret, data);
     });
   }
 
   /** Writes a new version: the newest with a JSON merge patch applied. */
-  patch(path: string, patch: string, cas: number | null): Result<Written> | Exclude<ReadVersion, { state: "lives" }> {
-    return guarded((): Result<Written> | Exclude<ReadVersion, { state: "lives" }> => {
-      const secret = this.#secret(path);
-      if (!secret || secret.current_version === 0) return refuse("missing");
-      const newest = this.#open(secret, secret.current_version);
-      if (!newest.ok) return newest;
-      if (newest.state === "gone") return newest;
+  patch(path: string, patch: string, cas: number | null): Result<Written> | GoneVersion {
+    return guarded((): Result<Written> | GoneVersion => {
+      const newest = this.#open(path, 0);
+      if (!newest.ok || newest.state === "gone") return newest;
+      const secret = this.#secrets.find(path);
       const refused = this.#refusesWrite(secret, cas, { create: true, update: true });
       if (refused) return refused;
       const merged = mergePatch(parseLossless(newest.data), parseLossless(patch));
@@ -99,60 +100,32 @@ export class KvStore extends StoredObject {
 
   /** @param version 0 = the newest */
   read(path: string, version: number): ReadVersion | Refusal {
-    return guarded(() => {
-      const secret = this.#secret(path);
-      return secret ? this.#open(secret, version || secret.current_version) : refuse("missing");
-    });
+    return guarded(() => this.#open(path, version));
   }
 
   /** Deletes the newest version so that it can be undeleted. Nothing there counts as deleted. */
   deleteNewest(path: string): Result<Written["watchers"]> {
-    const secret = this.#secret(path);
+    const secret = this.#secrets.find(path);
     return secret ? this.deleteVersions(path, [secret.current_version]) : ok([]);
   }
 
   deleteVersions(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    return this.#change(path, versions, (version, now) =>
-      this.sql.exec(
-        `UPDATE versions SET deletion = ? WHERE path = ? AND version = ? AND sealed IS NOT NULL
-         AND (deletion IS NULL OR deletion > ?)`,
-        now,
-        path,
-        version,
-        now,
-      ),
-    );
+    return this.#change(path, (now) => this.#secrets.delete(path, versions, now));
   }
 
   undelete(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    return this.#change(path, versions, (version) =>
-      this.sql.exec(
-        "UPDATE versions SET deletion = NULL WHERE path = ? AND version = ? AND sealed IS NOT NULL",
-        path,
-        version,
-      ),
-    );
+    return this.#change(path, () => this.#secrets.undelete(path, versions));
   }
 
   destroyVersions(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    return this.#change(path, versions, (version) =>
-      this.sql.exec("UPDATE versions SET sealed = NULL WHERE path = ? AND version = ?", path, version),
-    );
+    return this.#change(path, () => this.#secrets.destroy(path, versions));
   }
 
   // ---- metadata ----
 
   metadata(path: string): Result<MetadataView> {
-    const row = this.#secret(path);
-    if (!row) return refuse("missing");
-    const versions = this.sql
-      .exec<{ version: number; created: number; deletion: number | null; destroyed: number }>(
-        "SELECT version, created, deletion, sealed IS NULL AS destroyed FROM versions WHERE path = ? ORDER BY version",
-        path,
-      )
-      .toArray()
-      .map((version) => ({ ...version, destroyed: version.destroyed === 1 }));
-    return ok({ row, versions });
+    const row = this.#secrets.find(path);
+    return row ? ok({ row, versions: this.#secrets.summaries(path) }) : refuse("missing");
   }
 
   /**
@@ -161,91 +134,55 @@ export class KvStore extends StoredObject {
    * @returns warnings
    */
   setMetadata(path: string, changes: MetadataSettings, patch: boolean, rights: WriteRights | null): Result<string[]> {
-    const secret = this.#secret(path);
-    if (!secret && !rights) return refuse("missing");
+    const secret = this.#secrets.find(path);
+    if (this.#state().gone || (!secret && !rights)) return refuse("missing");
     if (rights && !(secret ? rights.update : rights.create)) return refuse("denied", "permission denied");
-    const base = secret ?? emptySecret(path, Date.now());
-    const before = base.custom_metadata === null ? {} : (JSON.parse(base.custom_metadata) as Record<string, string>);
-    const custom = mergeCustom(before, changes.custom_metadata, patch);
-    const checked = checkCustomMetadata(custom ?? {});
-    if (!checked.ok) return checked;
-    const next: SecretRow = {
-      ...base,
-      updated: Date.now(),
-      max_versions: merge(changes.max_versions, base.max_versions, patch),
-      cas_required: Number(merge(changes.cas_required, base.cas_required === 1, patch)),
-      delete_version_after: merge(changes.delete_version_after, base.delete_version_after, patch),
-      custom_metadata: custom && Object.keys(custom).length > 0 ? JSON.stringify(custom) : null,
-    };
-    if (next.max_versions > MAX_VERSIONS_LIMIT) return refuse("invalid", `max_versions: at most ${MAX_VERSIONS_LIMIT}`);
-    this.commit(() => this.#store(next));
+    const now = Date.now();
+    const next = changeSettings(secret ?? emptySecret(path, now), changes, patch, now);
+    if (!next.ok) return next;
+    this.commit(() => this.#secrets.store(next.value));
     const overruled = changes.cas_required === false && this.config().cas_required;
     return ok(overruled ? ['"cas_required" set to false, but the mount requires check-and-set for every write'] : []);
   }
 
   /** Removes a path with all its versions. */
   deleteMetadata(path: string): Result<Written["watchers"]> {
-    const watchers = this.commit(() => {
-      this.sql.exec("DELETE FROM versions WHERE path = ?", path);
-      this.sql.exec("DELETE FROM secrets WHERE path = ?", path);
-      return this.#tellWatchers(path);
+    return this.#change(path, () => {
+      this.#secrets.remove(path);
+      return true;
     });
-    return ok(this.#drained(watchers));
   }
 
-  /**
-   * One page of the names directly below a folder, sorted; a name with a trailing slash is a folder.
-   * Costs one index look-up a name, however many paths lie inside the folders.
-   * @param after a name; the page starts behind it
-   */
-  list(folder: string, after: string, limit: number): { keys: string[]; more: boolean } {
-    const keys: string[] = [];
-    const end = upperBound(folder);
-    let from = after === "" ? folder : afterName(folder + after);
-    while (keys.length < limit) {
-      const [next] = this.sql
-        .exec<{ path: string }>(
-          "SELECT path FROM secrets WHERE path >= ? AND path < ? ORDER BY path LIMIT 1",
-          from,
-          end,
-        )
-        .toArray();
-      if (!next) return { keys, more: false };
-      const slash = next.path.indexOf("/", folder.length);
-      const name = slash < 0 ? next.path : next.path.slice(0, slash + 1);
-      if (name !== folder) keys.push(name.slice(folder.length));
-      from = afterName(name);
-    }
-    return { keys, more: true };
+  /** One page of the names directly below a folder, sorted. @param after a name: the page starts behind it */
+  list(folder: string, after: string, limit: number): ListedPage {
+    return listFolder(this.sql, folder, after, limit);
   }
 
   // ---- mount ----
 
   config(): KvConfig {
-    const rows = this.sql.exec<{ value: string }>("SELECT value FROM settings WHERE name = 'config'").toArray();
-    return rows[0] ? (JSON.parse(rows[0].value) as KvConfig) : DEFAULT_CONFIG;
+    return this.#state().config;
   }
 
-  setConfig(changes: Partial<KvConfig>): Result<null> {
-    const next = { ...this.config(), ...changes };
-    if (next.max_versions > MAX_VERSIONS_LIMIT) return refuse("invalid", `max_versions: at most ${MAX_VERSIONS_LIMIT}`);
-    this.commit(() => this.#set("config", JSON.stringify(next)));
+  setConfig(changes: Omit<MetadataSettings, "custom_metadata">): Result<null> {
+    const next = changeConfig(this.config(), changes);
+    if (!next.ok) return next;
+    this.#setState("config", JSON.stringify(next.value));
     return ok(null);
   }
 
   rekey(term: number): void {
-    this.commit(() => this.#keys.rotate(term, Date.now()));
+    if (!this.#state().gone) this.commit(() => this.#keys.rotate(term, Date.now()));
   }
 
   /** The mount is gone: forgets every secret and tells those who watched. Idempotent. */
   async destroy(): Promise<void> {
+    this.#setState("gone", "1");
     this.commit(() => {
-      this.#set("gone", "1");
       for (const { path } of this.sql.exec<{ path: string }>("SELECT DISTINCT path FROM watchers").toArray()) {
         this.#tellWatchers(path);
       }
-      this.sql.exec("DELETE FROM versions");
-      this.sql.exec("DELETE FROM secrets");
+      this.#secrets.clear();
       this.sql.exec("DELETE FROM data_keys");
     });
     await this.outbox.drain("changed");
@@ -258,7 +195,7 @@ export class KvStore extends StoredObject {
     this.commit(() =>
       this.sql.exec("INSERT OR IGNORE INTO watchers (path, destination) VALUES (?, ?)", path, destination),
     );
-    return this.#newestLiving(path)?.version ?? null;
+    return this.#secrets.newestLiving(path, Date.now())?.version ?? null;
   }
 
   unwatch(path: string, destination: string): void {
@@ -268,8 +205,9 @@ export class KvStore extends StoredObject {
   /** The newest living version, which is what a destination should hold; `value` null when there is none. */
   newest(path: string): Result<{ version: number; data: string } | null> {
     return guarded(() => {
-      const row = this.#newestLiving(path);
-      return ok(row ? { version: row.version, data: this.#text(row) } : null);
+      const row = this.#secrets.newestLiving(path, Date.now());
+      if (!row || row.sealed === null) return ok(null);
+      return ok({ version: row.version, data: this.#keys.openText(row.sealed, this.#context(path, row.version)) });
     });
   }
 
@@ -287,10 +225,11 @@ export class KvStore extends StoredObject {
   protected override async onAlarm(): Promise<void> {}
 
   #refusesWrite(secret: SecretRow | null, cas: number | null, rights: WriteRights): Refusal | null {
-    if (this.#gone()) return refuse("missing");
+    const { gone, config } = this.#state();
+    if (gone) return refuse("missing");
     if (!(secret ? rights.update : rights.create)) return refuse("denied", "permission denied");
     if (cas === null) {
-      const required = this.config().cas_required || secret?.cas_required === 1;
+      const required = config.cas_required || secret?.cas_required === 1;
       return required ? refuse("invalid", "check-and-set parameter required for this call") : null;
     }
     return cas === (secret?.current_version ?? 0)
@@ -299,30 +238,22 @@ export class KvStore extends StoredObject {
   }
 
   #write(path: string, before: SecretRow | null, data: string): Result<Written> {
+    if (data.length > MAX_DATA_BYTES / 3 && Buffer.byteLength(data) > MAX_DATA_BYTES) {
+      return refuse("too-large", `data: the secret would be larger than ${MAX_DATA_BYTES} bytes`);
+    }
     const now = Date.now();
-    const config = this.config();
+    const { config } = this.#state();
     const secret = before ?? emptySecret(path, now);
     const version = secret.current_version + 1;
     const kept = keptVersions(secret.max_versions, config.max_versions);
     const prunes = version - secret.oldest_version >= kept;
-    const row: VersionRow = {
-      path,
-      version,
-      created: now,
-      deletion: deletionAt(now, secret.delete_version_after, config.delete_version_after),
-      sealed: null,
-    };
+    const deletion = deletionAt(now, secret.delete_version_after, config.delete_version_after);
+    const sealed = this.#keys.seal(data, this.#context(path, version));
+    const row = { path, version, created: now, deletion, sealed };
     const watchers = this.commit(() => {
-      this.sql.exec(
-        "INSERT INTO versions (path, version, created, deletion, sealed) VALUES (?, ?, ?, ?, ?)",
-        path,
-        version,
-        now,
-        row.deletion,
-        this.#keys.seal(data, this.#context(path, version)),
-      );
-      if (prunes) this.sql.exec("DELETE FROM versions WHERE path = ? AND version <= ?", path, version - kept);
-      this.#store({
+      this.#secrets.insert(row);
+      if (prunes) this.#secrets.prune(path, version - kept);
+      this.#secrets.store({
         ...secret,
         updated: now,
         current_version: version,
@@ -330,75 +261,27 @@ export class KvStore extends StoredObject {
       });
       return this.#tellWatchers(path);
     });
-    return ok({ metadata: view(secret, { ...row, destroyed: false }), watchers: this.#drained(watchers) });
+    return ok({ metadata: versionView(row, secret.custom_metadata), watchers: this.#drained(watchers) });
   }
 
-  #change(
-    path: string,
-    versions: readonly number[],
-    change: (version: number, now: number) => void,
-  ): Result<Written["watchers"]> {
-    if (!this.#secret(path)) return ok([]);
+  /** Changes versions of a path and tells who watches it, unless nothing changed. @param change answers whether it did */
+  #change(path: string, change: (now: number) => boolean): Result<Written["watchers"]> {
     const now = Date.now();
     const watchers = this.commit(() => {
-      for (const version of versions) change(version, now);
-      this.sql.exec("UPDATE secrets SET updated = ? WHERE path = ?", now, path);
+      if (!change(now)) return [];
+      this.#secrets.touch(path, now);
       return this.#tellWatchers(path);
     });
     return ok(this.#drained(watchers));
   }
 
-  #open(secret: SecretRow, version: number): ReadVersion | Refusal {
-    const [row] = this.sql
-      .exec<VersionRow>("SELECT * FROM versions WHERE path = ? AND version = ?", secret.path, version)
-      .toArray();
+  #open(path: string, version: number): ReadVersion | Refusal {
+    const row = this.#secrets.version(path, version);
     if (!row) return refuse("missing");
-    const metadata = view(secret, { ...row, destroyed: row.sealed === null });
-    if (liveness({ deletion: row.deletion, destroyed: row.sealed === null }, Date.now()) !== "lives") {
-      return { ok: true, state: "gone", metadata };
-    }
-    return { ok: true, state: "lives", data: this.#text(row), metadata };
-  }
-
-  #text(row: VersionRow): string {
-    if (row.sealed === null) throw new Error("a destroyed version has no text");
-    return this.#keys.openText(row.sealed, this.#context(row.path, row.version));
-  }
-
-  #newestLiving(path: string): VersionRow | null {
-    const [row] = this.sql
-      .exec<VersionRow>(
-        `SELECT * FROM versions WHERE path = ? AND sealed IS NOT NULL AND (deletion IS NULL OR deletion > ?)
-         ORDER BY version DESC LIMIT 1`,
-        path,
-        Date.now(),
-      )
-      .toArray();
-    return row ?? null;
-  }
-
-  #secret(path: string): SecretRow | null {
-    return this.sql.exec<SecretRow>("SELECT * FROM secrets WHERE path = ?", path).toArray()[0] ?? null;
-  }
-
-  #store(row: SecretRow): void {
-    this.sql.exec(
-      `INSERT INTO secrets (path, created, updated, current_version, oldest_version, max_versions, cas_required,
-         delete_version_after, custom_metadata) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (path) DO UPDATE SET updated = excluded.updated, current_version = excluded.current_version,
-         oldest_version = excluded.oldest_version, max_versions = excluded.max_versions,
-         cas_required = excluded.cas_required, delete_version_after = excluded.delete_version_after,
-         custom_metadata = excluded.custom_metadata`,
-      row.path,
-      row.created,
-      row.updated,
-      row.current_version,
-      row.oldest_version,
-      row.max_versions,
-      row.cas_required,
-      row.delete_version_after,
-      row.custom_metadata,
-    );
+    const metadata = versionView(row, row.custom_metadata);
+    if (row.sealed === null || !lives(row, Date.now())) return { ok: true, state: "gone", metadata };
+    const data = this.#keys.openText(row.sealed, this.#context(path, row.version));
+    return { ok: true, state: "lives", data, metadata };
   }
 
   /** One waiting row a destination and path, however often the path changes: what counts is the newest state. */
@@ -422,66 +305,32 @@ export class KvStore extends StoredObject {
     await syncDestination(this.env, destination).changed(this.#mount, path);
   }
 
-  #gone(): boolean {
-    return this.sql.exec("SELECT 1 FROM settings WHERE name = 'gone'").toArray().length > 0;
+  #state(): { readonly config: KvConfig; readonly gone: boolean } {
+    if (!this.#mountState) {
+      const rows = this.sql.exec<{ name: string; value: string }>("SELECT name, value FROM settings").toArray();
+      const values = new Map(rows.map((row) => [row.name, row.value]));
+      const config = values.get("config");
+      this.#mountState = {
+        config: config === undefined ? DEFAULT_CONFIG : (JSON.parse(config) as KvConfig),
+        gone: values.has("gone"),
+      };
+    }
+    return this.#mountState;
   }
 
-  #set(name: string, value: string): void {
-    this.sql.exec(
-      "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-      name,
-      value,
+  #setState(name: "config" | "gone", value: string): void {
+    this.commit(() =>
+      this.sql.exec(
+        "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        name,
+        value,
+      ),
     );
+    this.#mountState = undefined;
   }
 
+  /** What a sealed version is bound to: it opens nowhere else. */
   #context(path: string, version: number): string {
     return `kv ${this.#mount} ${version} ${path}`;
   }
-}
-
-const emptySecret = (path: string, now: number): SecretRow => ({
-  path,
-  created: now,
-  updated: now,
-  current_version: 0,
-  oldest_version: 0,
-  max_versions: 0,
-  cas_required: 0,
-  delete_version_after: 0,
-  custom_metadata: null,
-});
-
-const view = (
-  secret: SecretRow,
-  version: Omit<VersionRow, "sealed" | "path"> & { destroyed: boolean },
-): VersionView => ({
-  created_time: timestamp(version.created),
-  custom_metadata:
-    secret.custom_metadata === null ? null : (JSON.parse(secret.custom_metadata) as Record<string, string>),
-  deletion_time: timestamp(version.deletion),
-  destroyed: version.destroyed,
-  version: version.version,
-});
-
-/** The first path behind `name`, and behind everything inside it when it is a folder. */
-const afterName = (name: string): string => (name.endsWith("/") ? `${name.slice(0, -1)}0` : `${name}\u0000`);
-
-/** A setting that is absent stays, and so does null unless it came in a patch, where it means the default. */
-function merge<T extends number | boolean>(change: T | null | undefined, before: T, patch: boolean): T {
-  if (change === undefined || (change === null && !patch)) return before;
-  return change ?? ((typeof before === "number" ? 0 : false) as T);
-}
-
-function mergeCustom(
-  before: Record<string, string>,
-  change: MetadataSettings["custom_metadata"],
-  patch: boolean,
-): Record<string, string> | null {
-  if (change === undefined) return before;
-  if (change === null) return patch ? null : before;
-  const base = patch ? before : {};
-  const entries = Object.entries({ ...base, ...change }).filter(
-    (entry): entry is [string, string] => entry[1] !== null,
-  );
-  return Object.fromEntries(entries);
 }

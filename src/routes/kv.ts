@@ -1,26 +1,48 @@
-import * as z from "zod";
 import { may } from "../access/authorize.ts";
-import { badRequest, notFound, refusalError, unwrap } from "../http/errors.ts";
-import { duration, flag, integer, signedDuration, stringMap } from "../http/fields.ts";
-import { isPlainObject, withoutUndefined } from "../http/json.ts";
-import { envelope, keyList, noContent, rawEnvelope } from "../http/respond.ts";
+import { badRequest, denied, notFound, RequestError, refusalError, unwrap } from "../http/errors.ts";
+import { envelope, noContent, rawEnvelope } from "../http/respond.ts";
 import { type AuthorisedCall, type Call, secrets } from "../http/route.ts";
+import type { Verb } from "../http/target.ts";
+import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "../kv/bodies.ts";
+import { readCustomMetadata } from "../kv/custom-metadata.ts";
+import type { MetadataSettings } from "../kv/settings.ts";
+import { subkeys } from "../kv/subkeys.ts";
 import { goDuration, timestamp } from "../kv/version.ts";
-import type { ReadVersion, Written } from "../objects/kv-store.ts";
-import { kvStore } from "../objects/stubs.ts";
+import type { MetadataView, ReadVersion, Written } from "../objects/kv-store.ts";
+import { accessControl, kvStore } from "../objects/stubs.ts";
 import type { Refusal, Result } from "../result.ts";
 import { performWork } from "../sync/perform.ts";
 
 /** Routes of a KV version 2 mount, relative to it (contract: clients, section 3). */
 
+const LIST_PAGE = 5_000;
+
 const store = (call: AuthorisedCall) => kvStore(call.env, call.grant.mount?.uuid ?? "");
-const path = (call: AuthorisedCall): string => {
-  const text = call.params["path"] ?? "";
-  if (text === "") throw notFound();
-  if (text.endsWith("/")) throw badRequest("path: a secret's path must not end with a slash");
-  return text;
-};
 const rights = (call: AuthorisedCall) => ({ create: may(call.grant, "create"), update: may(call.grant, "update") });
+
+/** The secret's path. One that ends like a folder names no secret: there is none to read, and none may be written. */
+function path(call: AuthorisedCall): string {
+  const text = call.params["path"] ?? "";
+  if (text.endsWith("/")) {
+    if (call.request.method === "GET" || call.request.method === "HEAD") throw notFound();
+    throw badRequest("path: a secret's path must not end with a slash");
+  }
+  if (text.startsWith("/") || text.includes("//")) throw badRequest("path: must not hold an empty segment");
+  return text;
+}
+
+/** A number among the query's parameters, 0 when it is absent. */
+function count(query: URLSearchParams, name: string): number {
+  const text = query.get(name) || "0";
+  if (!/^\d{1,15}$/.test(text)) throw badRequest(`${name}: must be a number, 0 or more`);
+  return Number(text);
+}
+
+async function readVersion(call: AuthorisedCall): Promise<ReadVersion> {
+  const read: ReadVersion | Refusal = await store(call).read(path(call), count(call.query, "version"));
+  if (!read.ok) throw refusalError(read);
+  return read;
+}
 
 /** After a write the pushes it causes are tried at once, behind the answer. */
 function push(call: AuthorisedCall, watchers: readonly string[]): void {
@@ -33,10 +55,12 @@ function push(call: AuthorisedCall, watchers: readonly string[]): void {
   call.exec.waitUntil(run().catch(() => undefined));
 }
 
+const answer = (call: Call, data: unknown, status = 200): Response => envelope(call, { data, mountType: "kv", status });
+
 const written = (call: AuthorisedCall, result: Result<Written>): Response => {
   const { metadata, watchers } = unwrap(result);
   push(call, watchers);
-  return envelope(call, { data: metadata, mountType: "kv" });
+  return answer(call, metadata);
 };
 
 const changed = (call: AuthorisedCall, result: Result<Written["watchers"]>): Response => {
@@ -45,73 +69,91 @@ const changed = (call: AuthorisedCall, result: Result<Written["watchers"]>): Res
 };
 
 /** A deleted or destroyed version: 404, yet with a body that says what was there. */
-const gone = (call: Call, metadata: object): Response =>
-  envelope(call, { data: { data: null, metadata }, mountType: "kv", status: 404 });
+const gone = (call: Call, metadata: object): Response => answer(call, { data: null, metadata }, 404);
 
-const DataBody = z.looseObject({
-  data: z.unknown().optional(),
-  options: z.object({ cas: integer().min(0).optional() }).nullish(),
-});
+const warned = (call: Call, warning: string, status = 200): Response =>
+  envelope(call, { warnings: [warning], mountType: "kv", status });
 
-/** The secret's data as JSON text, numbers as written. */
-function dataText(body: z.infer<typeof DataBody>): string {
-  if (body.data === undefined || body.data === null) throw badRequest("no data provided");
-  if (!isPlainObject(body.data)) throw badRequest("data: must be an object");
-  return JSON.stringify(body.data);
+/** All names of a folder; `after` and `limit` ask for a part of them. */
+async function list(call: AuthorisedCall): Promise<Response> {
+  const text = call.params["path"] ?? "";
+  const folder = text === "" || text.endsWith("/") ? text : `${text}/`;
+  const limit = count(call.query, "limit") || Number.POSITIVE_INFINITY;
+  const keys: string[] = [];
+  let after = call.query.get("after") ?? "";
+  for (let more = true; more && keys.length < limit; ) {
+    const page = await store(call).list(folder, after, Math.min(LIST_PAGE, limit - keys.length));
+    for (const key of page.keys) keys.push(key);
+    after = page.keys.at(-1) ?? after;
+    more = page.more;
+  }
+  if (keys.length === 0) throw notFound();
+  return answer(call, { keys });
 }
 
-const Versions = z.object({
-  versions: z.preprocess(
-    (value) => (typeof value === "string" ? value.split(",") : typeof value === "number" ? [value] : value),
-    z.array(integer().min(1), "No version number provided").min(1, "No version number provided").max(10_000),
+const metadataData = ({ row, versions }: MetadataView) => ({
+  versions: Object.fromEntries(
+    versions.map((version) => [
+      version.version,
+      {
+        created_time: timestamp(version.created),
+        deletion_time: timestamp(version.deletion),
+        destroyed: version.destroyed === 1,
+      },
+    ]),
   ),
+  current_version: row.current_version,
+  oldest_version: row.oldest_version,
+  created_time: timestamp(row.created),
+  updated_time: timestamp(row.updated),
+  max_versions: row.max_versions,
+  cas_required: row.cas_required === 1,
+  delete_version_after: goDuration(row.delete_version_after),
+  custom_metadata: row.custom_metadata === null ? null : JSON.parse(row.custom_metadata),
 });
 
-const Config = z.object({
-  max_versions: integer().min(0).optional(),
-  cas_required: flag().optional(),
-  delete_version_after: signedDuration().optional(),
-});
-
-const Metadata = z.object({
-  max_versions: integer().min(0).nullish(),
-  cas_required: flag().nullish(),
-  delete_version_after: duration().nullish(),
-  custom_metadata: stringMap().nullish(),
-});
-
-const MetadataPatch = Metadata.extend({ custom_metadata: z.record(z.string(), z.string().nullable()).nullish() });
-
-function versionParameter(call: AuthorisedCall): number {
-  const text = call.query.get("version") ?? "0";
-  if (!/^\d{1,15}$/.test(text)) throw badRequest("version: must be a number, 0 or more");
-  return Number(text);
+function metadataSettings(
+  body: Omit<MetadataSettings, "custom_metadata"> & { custom_metadata?: unknown },
+  patch: boolean,
+) {
+  const { custom_metadata: given, ...settings } = body;
+  if (given === undefined || given === null) return { ...settings, custom_metadata: given };
+  return { ...settings, custom_metadata: unwrap(readCustomMetadata(given, patch)) };
 }
 
-async function readVersion(call: AuthorisedCall): Promise<Exclude<ReadVersion | Refusal, Refusal>> {
-  const read = await store(call).read(path(call), versionParameter(call));
-  if (!read.ok) throw refusalError(read);
-  return read;
+/** Some clients write the query into the path, where its `?` arrives encoded (contract: clients 1.3). */
+const QUERY_IN_PATH = /\?((?:version|depth)=.*)$/s;
+
+/** The call with such a query where it belongs. The rights were judged for the path as it came, so they are asked again. */
+async function withQueryOutOfPath(call: AuthorisedCall): Promise<AuthorisedCall> {
+  const text = call.params["path"] ?? "";
+  const cut = QUERY_IN_PATH.exec(text);
+  if (!cut) return call;
+  const { grant } = call;
+  const real = text.slice(0, cut.index);
+  const asked = `${grant.path.slice(0, -text.length)}${real}`;
+  const rights = unwrap(
+    await accessControl(call.env).capabilities({ accessor: grant.identity.accessor }, grant.namespace, [asked]),
+  );
+  if (!rights[asked]?.some((right) => right === "read" || right === "root")) throw denied();
+  return { ...call, params: { ...call.params, path: real }, query: new URLSearchParams(cut[1]) };
 }
 
-export const kvRoutes = [
+const engineRoutes = [
   secrets({
     verb: "GET",
     path: "/config",
     handle: async (call) => {
       const config = await store(call).config();
-      return envelope(call, {
-        data: { ...config, delete_version_after: goDuration(config.delete_version_after) },
-        mountType: "kv",
-      });
+      return answer(call, { ...config, delete_version_after: goDuration(config.delete_version_after) });
     },
   }),
   secrets({
     verb: "POST",
     path: "/config",
-    body: Config,
+    body: ConfigBody,
     handle: async (call, body) => {
-      unwrap(await store(call).setConfig(withoutUndefined(body)));
+      unwrap(await store(call).setConfig(body));
       return noContent();
     },
   }),
@@ -149,72 +191,45 @@ export const kvRoutes = [
   secrets({
     verb: "POST",
     path: "/delete/:path+",
-    body: Versions,
-    handle: async (call, { versions }) => changed(call, await store(call).deleteVersions(path(call), versions)),
+    body: VersionsBody,
+    handle: async (call, body) => changed(call, await store(call).deleteVersions(path(call), versionsOf(body))),
   }),
   secrets({
     verb: "POST",
     path: "/undelete/:path+",
-    body: Versions,
-    handle: async (call, { versions }) => changed(call, await store(call).undelete(path(call), versions)),
+    body: VersionsBody,
+    handle: async (call, body) => changed(call, await store(call).undelete(path(call), versionsOf(body))),
   }),
   secrets({
     verb: "POST",
     path: "/destroy/:path+",
-    body: Versions,
-    handle: async (call, { versions }) => changed(call, await store(call).destroyVersions(path(call), versions)),
+    body: VersionsBody,
+    handle: async (call, body) => changed(call, await store(call).destroyVersions(path(call), versionsOf(body))),
   }),
-  secrets({
-    verb: "LIST",
-    path: "/metadata/:path+",
-    handle: (call) => list(call),
-  }),
+  secrets({ verb: "LIST", path: "/metadata", handle: list }),
+  secrets({ verb: "LIST", path: "/metadata/:path+", handle: list }),
   secrets({
     verb: "GET",
     path: "/metadata/:path+",
-    handle: async (call) => {
-      const { row, versions } = unwrap(await store(call).metadata(path(call)));
-      const shown = versions.map((version): [string, object] => [
-        String(version.version),
-        {
-          created_time: timestamp(version.created),
-          deletion_time: timestamp(version.deletion),
-          destroyed: version.destroyed,
-        },
-      ]);
-      return envelope(call, {
-        data: {
-          versions: Object.fromEntries(shown),
-          current_version: row.current_version,
-          oldest_version: row.oldest_version,
-          created_time: timestamp(row.created),
-          updated_time: timestamp(row.updated),
-          max_versions: row.max_versions,
-          cas_required: row.cas_required === 1,
-          delete_version_after: goDuration(row.delete_version_after),
-          custom_metadata: row.custom_metadata === null ? null : JSON.parse(row.custom_metadata),
-        },
-        mountType: "kv",
-      });
-    },
+    handle: async (call) => answer(call, metadataData(unwrap(await store(call).metadata(path(call))))),
   }),
   secrets({
     verb: "POST",
     path: "/metadata/:path+",
     creates: true,
-    body: Metadata,
+    body: MetadataBody,
     handle: async (call, body) => {
-      const result = await store(call).setMetadata(path(call), body, false, rights(call));
-      const warnings = unwrap(result);
-      return warnings.length > 0 ? envelope(call, { warnings, mountType: "kv" }) : noContent();
+      const settings = metadataSettings(body, false);
+      const [warning] = unwrap(await store(call).setMetadata(path(call), settings, false, rights(call)));
+      return warning === undefined ? noContent() : warned(call, warning);
     },
   }),
   secrets({
     verb: "PATCH",
     path: "/metadata/:path+",
-    body: MetadataPatch,
+    body: MetadataBody,
     handle: async (call, body) => {
-      unwrap(await store(call).setMetadata(path(call), body, true, null));
+      unwrap(await store(call).setMetadata(path(call), metadataSettings(body, true), true, null));
       return noContent();
     },
   }),
@@ -226,63 +241,61 @@ export const kvRoutes = [
   secrets({
     verb: "GET",
     path: "/subkeys/:path+",
-    handle: async (call) => {
-      const depth = call.query.get("depth") ?? "0";
-      if (!/^\d{1,9}$/.test(depth)) throw badRequest("depth: must be a number, 0 or more");
+    handle: async (asked) => {
+      const call = await withQueryOutOfPath(asked);
+      const depth = count(call.query, "depth");
       const read = await readVersion(call);
-      if (read.state === "gone") {
-        return envelope(call, { data: { subkeys: null, metadata: read.metadata }, mountType: "kv", status: 404 });
-      }
-      return envelope(call, {
-        data: { subkeys: subkeys(JSON.parse(read.data), Number(depth)), metadata: read.metadata },
-        mountType: "kv",
-      });
+      if (read.state === "gone") return answer(call, { subkeys: null, metadata: read.metadata }, 404);
+      return answer(call, { subkeys: subkeys(JSON.parse(read.data), depth), metadata: read.metadata });
     },
   }),
-  // Everything else under a version 2 mount: usually a path written as for version 1.
-  ...(["GET", "LIST", "POST", "PATCH", "DELETE"] as const).map((verb) =>
-    secrets({
-      verb,
-      path: "/:path+",
-      handle: async (call) => {
-        const root = /^(metadata|data)\/?$/.test(call.params["path"] ?? "");
-        if (root && verb === "LIST" && call.params["path"]?.startsWith("metadata"))
-          return list({ ...call, params: {} });
-        const warning = root
-          ? "Non-listing operations on the root of a K/V v2 mount are not supported."
-          : `Invalid path for a versioned K/V secrets engine. See the API docs for the appropriate API endpoints to use. If using the Vault CLI, use 'vault kv ${cli[verb]}' for this operation.`;
-        return envelope(call, { warnings: [warning], mountType: "kv", status: 404 });
-      },
-    }),
-  ),
 ];
 
-const cli = { GET: "get", LIST: "list", POST: "put", PATCH: "patch", DELETE: "delete" } as const;
-const LIST_PAGE = 1_000;
+const VERBS = ["GET", "LIST", "POST", "PATCH", "DELETE"] as const;
 
-/** All names of a folder; `after` and `limit` ask for a part of them. */
-async function list(call: AuthorisedCall): Promise<Response> {
-  const text = call.params["path"] ?? "";
-  const folder = text === "" || text.endsWith("/") ? text : `${text}/`;
-  const wanted = call.query.get("limit") ?? "0";
-  if (!/^\d{1,9}$/.test(wanted)) throw badRequest("limit: must be a number, 0 or more");
-  const limit = Number(wanted) || Number.POSITIVE_INFINITY;
-  const keys: string[] = [];
-  let after = call.query.get("after") ?? "";
-  for (let more = true; more && keys.length < limit; ) {
-    const page = await store(call).list(folder, after, Math.min(LIST_PAGE, limit - keys.length));
-    keys.push(...page.keys);
-    after = page.keys.at(-1) ?? after;
-    more = page.more;
-  }
-  return keyList(call, keys);
-}
+/** The routes' roots, where there is only something to list. */
+const rootRoutes = ["data", "metadata", "subkeys", "delete", "undelete", "destroy"].flatMap((root) =>
+  VERBS.filter((verb) => verb !== "LIST").map((verb) =>
+    secrets({
+      verb,
+      path: `/${root}`,
+      handle: async (call) =>
+        warned(call, "Non-listing operations on the root of a K/V v2 mount are not supported.", 404),
+    }),
+  ),
+);
 
-/** The shape of a secret without its values. `depth` 0 = all of it. */
-function subkeys(value: unknown, depth: number): unknown {
-  if (!isPlainObject(value) || Object.keys(value).length === 0) return null;
-  if (depth === 1) return Object.fromEntries(Object.keys(value).map((key) => [key, null]));
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [key, subkeys(inner, depth === 0 ? 0 : depth - 1)]),
-  );
-}
+const CLI_COMMAND: Readonly<Record<Verb, string>> = {
+  GET: "get",
+  LIST: "list",
+  POST: "put",
+  PATCH: "patch",
+  DELETE: "delete",
+};
+
+/** Everything else under a version 2 mount: a verb that its path does not know, or a path written as for version 1. */
+const otherRoutes = VERBS.map((verb) =>
+  secrets({
+    verb,
+    path: "/:path+",
+    handle: async (call) => {
+      const [root = ""] = (call.params["path"] ?? "").split("/", 1);
+      const verbs = new Set(
+        engineRoutes.filter((route) => route.path.split("/")[1] === root).map((route) => route.verb),
+      );
+      if (verbs.size > 0) {
+        const allow = [...verbs].map((known) =>
+          known === "GET" ? "GET, HEAD" : known === "POST" ? "POST, PUT" : known,
+        );
+        throw new RequestError(405, "unsupported operation", { Allow: allow.join(", ") });
+      }
+      return warned(
+        call,
+        `Invalid path for a versioned K/V secrets engine. See the API docs for the appropriate API endpoints to use. If using the Vault CLI, use 'vault kv ${CLI_COMMAND[verb]}' for this operation.`,
+        404,
+      );
+    },
+  }),
+);
+
+export const kvRoutes = [...rootRoutes, ...engineRoutes, ...otherRoutes];

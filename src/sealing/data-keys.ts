@@ -32,6 +32,8 @@ export class DataKeys {
     this.#sql = sql;
     this.#scope = scope;
     this.#masterKey = masterKey;
+    // The first key is made here, outside any transaction: no roll-back can take it away from values already sealed.
+    this.sealedBecause();
   }
 
   /** Seals `plain`, bound to `context`. @throws Sealed */
@@ -45,8 +47,9 @@ export class DataKeys {
 
   /** Opens what `seal` made for the same `context`. @throws Sealed, also when the value was moved or altered */
   open(sealed: ArrayBuffer | Uint8Array, context: string): Uint8Array {
-    const bytes = sealed instanceof Uint8Array ? Buffer.from(sealed) : Buffer.from(sealed);
-    const key = this.#keyOf(this.#keys(), bytes.readUInt32BE(0));
+    const bytes = sealed instanceof Uint8Array ? sealed : new Uint8Array(sealed);
+    if (bytes.length < SEAL_OVERHEAD) throw new Sealed("sealed: a stored value is cut short; it was altered");
+    const key = this.#keyOf(this.#keys(), new DataView(bytes.buffer, bytes.byteOffset).getUint32(0));
     try {
       return decrypt(key, bytes.subarray(TERM_BYTES), context);
     } catch {
@@ -77,12 +80,9 @@ export class DataKeys {
     const keys = this.#keys();
     const keyring = parseKeyring(this.#masterKey());
     for (const [old, key] of keys) this.#store(keyring, old, key, now);
-    if (term > this.#newest) {
-      const fresh = randomBytes(32);
-      this.#store(keyring, term, fresh, now);
-      keys.set(term, fresh);
-      this.#newest = term;
-    }
+    if (term > this.#newest) this.#store(keyring, term, randomBytes(32), now);
+    // Read back when next needed: should the transaction be rolled back, memory must not hold a key that the disk lost.
+    this.#open = undefined;
   }
 
   #keyOf(keys: Map<number, Uint8Array>, term: number): Uint8Array {

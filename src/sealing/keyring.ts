@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 
 const KEY_BYTES = 32;
+/** Base64 of 32 bytes, in either alphabet. The decoder itself skips what it does not know, so a typing error would pass. */
+const KEY_TEXT = /^[A-Za-z0-9+/_-]{43}=?$/;
 
 export interface MasterKey {
   /** First 8 hex digits of the key's SHA-256: names a key without telling anything about it. */
@@ -30,7 +32,7 @@ export function parseKeyring(text: string | undefined): Keyring {
     .filter((part) => part !== "");
   const keys = parts.map((part, position) => {
     const bytes = Buffer.from(part, "base64");
-    if (bytes.length !== KEY_BYTES) {
+    if (!KEY_TEXT.test(part) || bytes.length !== KEY_BYTES) {
       throw new Sealed(`sealed: key ${position + 1} of MASTER_KEY is not base64 of ${KEY_BYTES} bytes`);
     }
     return { id: createHash("sha256").update(bytes).digest("hex").slice(0, 8), bytes };

@@ -1,0 +1,47 @@
+import * as z from "zod";
+import { badRequest } from "../http/errors.ts";
+import { duration, flag, integer, signedDuration } from "../http/fields.ts";
+import { isPlainObject } from "../http/json.ts";
+
+/** Request bodies of a KV mount, in all the spellings that clients use (contract: clients 1.1 and 3). */
+
+export const DataBody = z.object({
+  data: z.unknown().optional(),
+  options: z.object({ cas: integer().min(0).nullish() }).nullish(),
+});
+
+/** The secret's data as JSON text, numbers as written. @throws RequestError 400 */
+export function dataText({ data }: z.infer<typeof DataBody>): string {
+  if (data === undefined || data === null) throw badRequest("no data provided");
+  if (!isPlainObject(data)) throw badRequest("data: must be an object");
+  return JSON.stringify(data);
+}
+
+export const VersionsBody = z.object({
+  versions: z.preprocess(asList, z.array(integer().min(1)).max(10_000).nullish()),
+});
+
+function asList(value: unknown): unknown {
+  if (typeof value !== "string") return typeof value === "number" ? [value] : value;
+  return value.trim() === "" ? [] : value.split(",");
+}
+
+/** The versions that a request names. @throws RequestError 400 when there are none */
+export function versionsOf({ versions }: z.infer<typeof VersionsBody>): number[] {
+  if (!versions || versions.length === 0) throw badRequest("No version number provided");
+  return versions;
+}
+
+export const ConfigBody = z.object({
+  max_versions: integer().min(0).nullish(),
+  cas_required: flag().nullish(),
+  delete_version_after: signedDuration().nullish(),
+});
+
+export const MetadataBody = z.object({
+  max_versions: integer().min(0).nullish(),
+  cas_required: flag().nullish(),
+  delete_version_after: duration("cannot provide negative value").nullish(),
+  /** Judged as a whole, so that one answer tells every violation. */
+  custom_metadata: z.unknown().optional(),
+});

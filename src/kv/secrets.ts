@@ -1,0 +1,143 @@
+import type { SecretRow, VersionRow } from "./version.ts";
+
+/** One version together with what its path says about it. */
+export type FoundVersion = VersionRow & Pick<SecretRow, "custom_metadata">;
+
+export interface VersionSummary extends Record<string, SqlStorageValue> {
+  version: number;
+  created: number;
+  deletion: number | null;
+  /** 1 = its data is gone for good. */
+  destroyed: number;
+}
+
+/** The secrets of one mount as rows: statements only. What may change, and when, `KvStore` decides. */
+export class Secrets {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  find(path: string): SecretRow | null {
+    return this.#sql.exec<SecretRow>("SELECT * FROM secrets WHERE path = ?", path).toArray()[0] ?? null;
+  }
+
+  store(row: SecretRow): void {
+    this.#sql.exec(
+      `INSERT INTO secrets (path, created, updated, current_version, oldest_version, max_versions, cas_required,
+         delete_version_after, custom_metadata) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (path) DO UPDATE SET updated = excluded.updated, current_version = excluded.current_version,
+         oldest_version = excluded.oldest_version, max_versions = excluded.max_versions,
+         cas_required = excluded.cas_required, delete_version_after = excluded.delete_version_after,
+         custom_metadata = excluded.custom_metadata`,
+      row.path,
+      row.created,
+      row.updated,
+      row.current_version,
+      row.oldest_version,
+      row.max_versions,
+      row.cas_required,
+      row.delete_version_after,
+      row.custom_metadata,
+    );
+  }
+
+  touch(path: string, now: number): void {
+    this.#sql.exec("UPDATE secrets SET updated = ? WHERE path = ?", now, path);
+  }
+
+  remove(path: string): void {
+    this.#sql.exec("DELETE FROM versions WHERE path = ?", path);
+    this.#sql.exec("DELETE FROM secrets WHERE path = ?", path);
+  }
+
+  clear(): void {
+    this.#sql.exec("DELETE FROM versions");
+    this.#sql.exec("DELETE FROM secrets");
+  }
+
+  /** @param version 0 = the newest */
+  version(path: string, version: number): FoundVersion | null {
+    const [row] = this.#sql
+      .exec<FoundVersion>(
+        `SELECT v.*, s.custom_metadata FROM secrets s
+         JOIN versions v ON v.path = s.path AND v.version = ifnull(nullif(?, 0), s.current_version) WHERE s.path = ?`,
+        version,
+        path,
+      )
+      .toArray();
+    return row ?? null;
+  }
+
+  newestLiving(path: string, now: number): VersionRow | null {
+    const [row] = this.#sql
+      .exec<VersionRow>(
+        `SELECT * FROM versions WHERE path = ? AND sealed IS NOT NULL AND (deletion IS NULL OR deletion > ?)
+         ORDER BY version DESC LIMIT 1`,
+        path,
+        now,
+      )
+      .toArray();
+    return row ?? null;
+  }
+
+  summaries(path: string): VersionSummary[] {
+    return this.#sql
+      .exec<VersionSummary>(
+        "SELECT version, created, deletion, sealed IS NULL AS destroyed FROM versions WHERE path = ? ORDER BY version",
+        path,
+      )
+      .toArray();
+  }
+
+  insert(row: Omit<VersionRow, "sealed"> & { sealed: Uint8Array }): void {
+    this.#sql.exec(
+      "INSERT INTO versions (path, version, created, deletion, sealed) VALUES (?, ?, ?, ?, ?)",
+      row.path,
+      row.version,
+      row.created,
+      row.deletion,
+      row.sealed,
+    );
+  }
+
+  prune(path: string, upTo: number): void {
+    this.#sql.exec("DELETE FROM versions WHERE path = ? AND version <= ?", path, upTo);
+  }
+
+  // The next three answer whether anything changed. The versions travel as one JSON list: bound parameters are limited.
+
+  delete(path: string, versions: readonly number[], now: number): boolean {
+    return this.#changed(
+      `UPDATE versions SET deletion = ? WHERE path = ? AND version IN (SELECT value FROM json_each(?))
+       AND sealed IS NOT NULL AND (deletion IS NULL OR deletion > ?)`,
+      now,
+      path,
+      JSON.stringify(versions),
+      now,
+    );
+  }
+
+  undelete(path: string, versions: readonly number[]): boolean {
+    return this.#changed(
+      `UPDATE versions SET deletion = NULL WHERE path = ? AND version IN (SELECT value FROM json_each(?))
+       AND sealed IS NOT NULL AND deletion IS NOT NULL`,
+      path,
+      JSON.stringify(versions),
+    );
+  }
+
+  destroy(path: string, versions: readonly number[]): boolean {
+    return this.#changed(
+      `UPDATE versions SET sealed = NULL WHERE path = ? AND version IN (SELECT value FROM json_each(?))
+       AND sealed IS NOT NULL`,
+      path,
+      JSON.stringify(versions),
+    );
+  }
+
+  #changed(statement: string, ...values: SqlStorageValue[]): boolean {
+    return this.#sql.exec(statement, ...values).rowsWritten > 0;
+  }
+}
