@@ -31,6 +31,8 @@ export default defineConfig({
             },
           })),
         ],
+        // Silences warnings about source maps that packages forgot to ship.
+        logLevel: "error",
         test: {
           name: "workers",
           include: ["test/workers/**/*.test.ts", "test/crash/**/*.test.ts"],
@@ -41,7 +43,15 @@ export default defineConfig({
       },
       { test: { name: "unit", include: ["src/**/*.test.ts"] } },
       { test: { name: "http", include: ["test/http/**/*.test.ts"], testTimeout: 30_000 } },
-      { test: { name: "smoke", include: ["test/smoke/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 120_000 } },
+      {
+        test: {
+          name: "smoke",
+          include: ["test/smoke/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
     ],
   },
 });

@@ -1,5 +1,7 @@
 /** What `npm start` reads from its environment: its own settings, and those it hands on to the Worker. */
 
+import { Settings } from "../src/env.ts";
+
 /** A reason not to start, in one sentence for the person who typed the command. */
 export class Refusal extends Error {}
 
@@ -12,34 +14,8 @@ export interface LocalSettings {
   log: boolean;
 }
 
-/** What the Worker reads: `MASTER_KEY` and the names in `src/env.ts` (a test compares them). */
-export const WORKER_SETTINGS: readonly string[] = [
-  "ADMIN_NAMESPACE",
-  "BOOTSTRAP_SECRET",
-  "CLOUD_A_ACCESS_KEY_ID",
-  "CLOUD_A_REGION",
-  "CLOUD_A_SECRET_ACCESS_KEY",
-  "CLOUD_A_SM_URL",
-  "CLOUD_A_STS_URL",
-  "CLOUD_B_ARM_URL",
-  "CLOUD_B_CLIENT_ID",
-  "CLOUD_B_CLIENT_SECRET",
-  "CLOUD_B_ENVIRONMENT",
-  "CLOUD_B_GRAPH_URL",
-  "CLOUD_B_LOGIN_URL",
-  "CLOUD_B_SUBSCRIPTION_ID",
-  "CLOUD_B_TENANT_ID",
-  "CLOUD_C_SM_URL",
-  "CLOUD_C_TOKEN_URL",
-  "DEPLOY_PROJECT_URL",
-  "DEV_ROOT_TOKEN",
-  "EVENT_BUFFER_BYTES",
-  "EVENT_BUFFER_LINES",
-  "EVENT_HEARTBEAT_MS",
-  "MASTER_KEY",
-  "PUBLIC_URL",
-  "REPO_HOST_URL",
-];
+/** What the Worker reads: its settings, and the keyring, which is a secret of its own. */
+export const WORKER_SETTINGS: readonly string[] = [...Object.keys(Settings.shape), "MASTER_KEY"];
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -32,7 +32,7 @@ export type Settings = z.infer<typeof Settings>;
 const parsed = new WeakMap<object, Settings>();
 
 /** The settings of `env`. Throws a ZodError naming the setting when one is malformed. */
-export function settings(env: Env): Settings {
+export function settings(env: object): Settings {
   let found = parsed.get(env);
   if (!found) {
     found = Settings.parse(env);

@@ -3,7 +3,9 @@ import { readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { readTour } from "../../scripts/tour.ts";
 import { cloneOfWorkingTree, freePort, LocalService, remove } from "./local-service.ts";
+import { readmeTour, withoutTheVolatile } from "./readme.ts";
 
 let dir: string;
 let port: number;
@@ -35,8 +37,12 @@ describe("npm start, in a fresh clone", () => {
   it("gets ready, shows the main job working, and ends with Ctrl-C", async () => {
     const service = await npmStart().ready();
 
-    const [listed = "", written = "", arrived = "", synced = "", events = "", ...more] = await service.tour();
-    expect(more).toEqual([]);
+    const shown = readmeTour(join(dir, "README.md"));
+    const outputs = await service.tour();
+    expect(shown.map(({ command }) => command)).toEqual(readTour(dir).map(({ command }) => command));
+    expect(outputs.map(withoutTheVolatile)).toEqual(shown.map(({ output }) => withoutTheVolatile(output)));
+
+    const [listed = "", written = "", arrived = "", synced = "", events = ""] = outputs;
     expect(JSON.parse(listed).data.keys).toEqual(["api", "database"]);
     expect(JSON.parse(written).data.version).toBe(2);
     expect(arrived).toContain("changed-by-me");
@@ -55,6 +61,14 @@ describe("npm start, in a fresh clone", () => {
     expect(processes).not.toContain(secrets["MASTER_KEY"]);
     expect(processes).not.toContain(service.token);
     expect(statSync(join(dir, "state/.dev.vars")).mode & 0o777).toBe(0o600);
+
+    // Nothing secret in clear text: not in the data, not in the log.
+    const canaries = ["changed-by-me", "correct-horse-battery-staple", "sk-sample-0001", service.token];
+    for (const canary of canaries) {
+      expect(spawnSync("grep", ["-rl", "--", canary, join(dir, "state/state")], { encoding: "utf8" }).stdout).toBe("");
+    }
+    const log = service.output.slice(service.output.lastIndexOf("|| true"));
+    for (const canary of canaries) expect(log).not.toContain(canary);
 
     service.signal("SIGINT");
     expect(await service.remains()).toEqual([]);
