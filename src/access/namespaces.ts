@@ -1,4 +1,5 @@
-import { ok, type Result, refuse } from "../result.ts";
+import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../http/areas.ts";
+import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { randomText } from "./token-store.ts";
 
 export interface Namespace {
@@ -15,7 +16,8 @@ interface NamespaceRow extends Record<string, SqlStorageValue> {
 }
 
 const SEGMENT = /^[A-Za-z0-9_.@-]{1,128}$/;
-const RESERVED = new Set(["sys", "auth", "cubbyhole", "identity", "root", "v1", "audit", "."]);
+/** Where a path that a namespace leads would be read as something else. */
+const RESERVED: ReadonlySet<string> = new Set([...SERVICE_ROOTS, ...CLUSTER_ROOTS, "root", "audit", "."]);
 const MAX_DEPTH = 16;
 
 /** Brings a namespace as clients write it (`a`, `/a/b/`, `root`, empty) into the stored form (`a/`, `a/b/`, empty). */
@@ -27,6 +29,15 @@ export function namespacePath(text: string): Result<string> {
   }
   return ok(`${segments.join("/")}/`);
 }
+
+export const namespaceMissing = (path: string): Refusal =>
+  refuse("missing", `namespace not found: ${JSON.stringify(path)}`);
+
+/** Paths about the deployment as a whole, which no namespace but the root has, for no token (contract: clients 0.1). */
+const ROOT_ONLY =
+  /^sys\/(?:init|seal|unseal|seal-status|health|leader|step-down|rekey|generate-root|metrics|rotate|config)(?:\/|$)/;
+
+export const isRootOnly = (path: string): boolean => ROOT_ONLY.test(path);
 
 /** The tree of namespaces of areas A and B, held in memory: every request asks it. */
 export class NamespaceTree {

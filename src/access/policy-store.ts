@@ -47,12 +47,17 @@ export class PolicyStore {
     const stored = this.#sql
       .exec<{ name: string }>("SELECT name FROM policies WHERE namespace = ?", namespace)
       .toArray()
-      .map((row) => row.name);
+      .map(({ name }) => name);
     return [...new Set([...stored, "default", ...(namespace === "" ? ["root"] : [])])].sort();
   }
 
+  /** The policies written in one namespace. */
+  stored(namespace: string): PolicyRow[] {
+    return this.#sql.exec<PolicyRow>("SELECT * FROM policies WHERE namespace = ?", namespace).toArray();
+  }
+
   /** Checks a policy before it is written: its name and its document. */
-  check(name: string, text: string): Result<Policy> {
+  check(namespace: string, name: string, text: string): Result<Policy> {
     if (!NAME.test(name)) {
       return refuse(
         "invalid",
@@ -61,15 +66,20 @@ export class PolicyStore {
     }
     if (name === "root") return refuse("invalid", "cannot update root policy");
     const parsed = parsePolicy(text);
-    return parsed.ok ? ok(parsed.policy) : refuse("invalid", parsed.message);
+    if (!parsed.ok) return refuse("invalid", parsed.message);
+    // Events and volumes know no tree of namespaces: such a rule would apply to nothing, or to what is not the writer's.
+    if (namespace !== "" && hasClusterRules(parsed.policy)) {
+      return refuse("invalid", "Invalid policy: only policies of the root namespace may hold rules other than path");
+    }
+    return ok(parsed.policy);
   }
 
   /** Writes a checked policy; inside the object's transaction. */
-  put(namespace: string, name: string, text: string, policy: Policy, description: string): void {
-    this.#sql.exec(
+  put(namespace: string, name: string, text: string, policy: Policy, description: string): PolicyRow {
+    const row = this.#sql.exec<PolicyRow>(
       `INSERT INTO policies (namespace, name, text, parsed, description) VALUES (?, ?, ?, ?, ?)
        ON CONFLICT (namespace, name) DO UPDATE SET text = excluded.text, parsed = excluded.parsed,
-         description = excluded.description, modify_index = NULL`,
+         description = excluded.description, modify_index = NULL RETURNING *`,
       namespace,
       name,
       text,
@@ -77,6 +87,7 @@ export class PolicyStore {
       description,
     );
     this.#grants.clear();
+    return row.one();
   }
 
   delete(namespace: string, name: string): void {
@@ -119,3 +130,9 @@ export class PolicyStore {
     return builtIn.ok ? builtIn.policy : null;
   }
 }
+
+const hasClusterRules = ({ cluster }: Policy): boolean =>
+  Object.keys(cluster.levels).length > 0 ||
+  [cluster.namespaces, cluster.hostVolumes, cluster.nodePools, cluster.operatorCapabilities].some(
+    (rules) => rules.length > 0,
+  );

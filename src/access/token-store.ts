@@ -16,6 +16,20 @@ export function randomText(length: number): string {
 
 export type NewToken = Omit<TokenRow, "hash" | "accessor" | "create_index" | "modify_index"> & { accessor?: string };
 
+/** Which tokens a page is about: those of a namespace and below it, those whose accessor starts so, those that are global. */
+interface TokenPage {
+  readonly from: string;
+  readonly limit: number;
+  readonly prefix?: string;
+  readonly within?: string;
+  readonly global?: 1 | null;
+}
+
+interface Page {
+  readonly rows: TokenRow[];
+  readonly next: string | null;
+}
+
 /** The table of tokens. Every write happens inside the object's transaction. */
 export class TokenStore {
   readonly #sql: SqlStorage;
@@ -31,17 +45,19 @@ export class TokenStore {
     return createHmac("sha256", this.#hashKey()).update(token).digest("base64url");
   }
 
-  /** The token's row, if it exists and has not expired. */
-  find(token: string, now: number): TokenRow | null {
+  /**
+   * The token's row, if it exists and is of use.
+   * @param spent takes a token, too, whose last use is the very request that asks
+   */
+  find(token: string, now: number, spent = false): TokenRow | null {
     if (token.length === 0 || token.length > 512) return null;
-    return this.#alive(
-      this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE hash = ?", this.hashOf(token)).toArray(),
-      now,
-    );
+    const rows = this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE hash = ?", this.hashOf(token)).toArray();
+    return alive(rows, now, spent);
   }
 
-  byAccessor(accessor: string, now: number): TokenRow | null {
-    return this.#alive(this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE accessor = ?", accessor).toArray(), now);
+  byAccessor(accessor: string, now: number, spent = false): TokenRow | null {
+    const rows = this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE accessor = ?", accessor).toArray();
+    return alive(rows, now, spent);
   }
 
   exists(hash: string): boolean {
@@ -81,8 +97,18 @@ export class TokenStore {
     );
   }
 
-  spend(row: TokenRow): void {
-    this.#sql.exec("UPDATE tokens SET uses = uses - 1 WHERE hash = ?", row.hash);
+  /** Counts one use of a token that has only so many; after its last, the token goes at `lastUntil`. */
+  spend(row: TokenRow, lastUntil: number): void {
+    if (row.uses > 1) this.#sql.exec("UPDATE tokens SET uses = uses - 1 WHERE hash = ?", row.hash);
+    else {
+      this.#sql.exec(
+        "UPDATE tokens SET uses = ?, expires = min(ifnull(expires, ?), ?) WHERE hash = ?",
+        SPENT,
+        lastUntil,
+        lastUntil,
+        row.hash,
+      );
+    }
   }
 
   /** The token and all that descend from it. */
@@ -125,19 +151,24 @@ export class TokenStore {
     return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM tokens").one().n;
   }
 
-  /** Living tokens by accessor, `limit` of them after `after`, only those whose accessor starts with `prefix`. */
-  page(now: number, { after = "", prefix = "", limit = 1000 }): TokenRow[] {
-    return this.#sql
+  /** One page of living tokens, by accessor; `next` is the first accessor of the page after it. */
+  page(now: number, { from, limit, prefix = "", within = "", global = null }: TokenPage): Page {
+    const rows = this.#sql
       .exec<TokenRow>(
-        `SELECT * FROM tokens WHERE accessor > ? AND accessor >= ? AND accessor < ? AND (expires IS NULL OR expires > ?)
-         ORDER BY accessor LIMIT ?`,
-        after,
+        `SELECT * FROM tokens WHERE accessor >= ? AND accessor >= ? AND accessor < ? AND namespace >= ? AND namespace < ?
+         AND (? IS NULL OR global = ?) AND (expires IS NULL OR expires > ?) AND uses >= 0 ORDER BY accessor LIMIT ?`,
+        from,
         prefix,
         upperBound(prefix),
+        within,
+        upperBound(within),
+        global,
+        global,
         now,
-        limit,
+        limit + 1,
       )
       .toArray();
+    return { rows: rows.slice(0, limit), next: rows[limit]?.accessor ?? null };
   }
 
   stamp(accessor: string, index: number): void {
@@ -148,11 +179,13 @@ export class TokenStore {
       accessor,
     );
   }
-
-  #alive([row]: TokenRow[], now: number): TokenRow | null {
-    return row && (row.expires === null || row.expires > now) ? row : null;
-  }
 }
+
+/** What `uses` says of a token that has had its last. */
+const SPENT = -1;
+
+const alive = ([row]: TokenRow[], now: number, spent: boolean): TokenRow | null =>
+  row && (row.expires === null || row.expires > now) && (row.uses >= 0 || spent) ? row : null;
 
 /** The first text after all that start with `prefix`: prefix search is a range, never LIKE. */
 export const upperBound = (prefix: string): string => `${prefix}\u{10FFFF}`;

@@ -1,248 +1,157 @@
-import { ok, type Refusal, type Result, refuse } from "../result.ts";
-import { expirationSeconds } from "./cluster-acl.ts";
-import { capabilitiesFor } from "./path-rules.ts";
-import type { PolicyStore } from "./policy-store.ts";
-import {
-  type ClusterTokenRequest,
-  displayName,
-  expiryFor,
-  isRoot,
-  policiesOf,
-  type TokenRequest,
-  type TokenRow,
-} from "./token.ts";
-import { type NewToken, randomText, type TokenStore } from "./token-store.ts";
+import { ok, type Result, refuse } from "../result.ts";
+import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
+import type { Journal } from "./journal.ts";
+import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
+import { type Capability, capabilitiesFor } from "./path-rules.ts";
+import type { Grants } from "./policy-store.ts";
+import type { TokenRequest, TokenRow } from "./token.ts";
+import type { AuthBlock, TokenRules } from "./token-rules.ts";
+import type { TokenStore } from "./token-store.ts";
 
-/** The `auth` block of an answer that hands out or renews a token (contract: clients 4.2). */
-export interface AuthBlock {
-  readonly client_token: string;
-  readonly accessor: string;
-  readonly policies: readonly string[];
-  readonly token_policies: readonly string[];
-  readonly identity_policies: null;
-  readonly metadata: Readonly<Record<string, string>> | null;
-  readonly orphan: boolean;
-  readonly entity_id: "";
-  readonly lease_duration: number;
-  readonly renewable: boolean;
-  readonly mfa_requirement: null;
-  readonly num_uses: number;
-  readonly token_type: "service";
-}
+/**
+ * How a request names a token: the caller's own, by its text or by the accessor that `authorize` answered, or another, which
+ * must live in the namespace `within` or below.
+ */
+export type TokenName =
+  | { own: string }
+  | { accessor: string; within?: undefined }
+  | { token: string; within: string }
+  | { accessor: string; within: string };
 
-export interface Issued {
-  readonly row: TokenRow;
-  readonly secret: string;
-  readonly warnings: readonly string[];
-}
+export type Authed = { auth: AuthBlock; warnings: readonly string[] };
 
-/** The rules by which tokens are made, renewed and changed. Storage is `TokenStore`'s. */
+/** How long a token outlives the start of its last request, which may still ask about it. */
+const LAST_REQUEST_MS = 10_000;
+
+/** Tokens: made, looked up, renewed and revoked as areas A and B do it. */
 export class Tokens {
   readonly #store: TokenStore;
-  readonly #policies: PolicyStore;
+  readonly #rules: TokenRules;
+  readonly #namespaces: NamespaceTree;
+  readonly #journal: Journal;
+  readonly #grantsOf: (row: TokenRow) => Grants;
 
-  constructor(store: TokenStore, policies: PolicyStore) {
+  constructor(
+    store: TokenStore,
+    rules: TokenRules,
+    namespaces: NamespaceTree,
+    journal: Journal,
+    grantsOf: (row: TokenRow) => Grants,
+  ) {
     this.#store = store;
-    this.#policies = policies;
+    this.#rules = rules;
+    this.#namespaces = namespaces;
+    this.#journal = journal;
+    this.#grantsOf = grantsOf;
   }
 
-  /**
-   * Checks a request for a child of `parent` and answers the token to be stored.
-   * @param namespace where the token will live; @param path the path the request came in on, whose `sudo` widens what is allowed
-   */
-  draft(
-    parent: TokenRow,
+  /** Counts one use of a token that has only so many. */
+  spend(row: TokenRow, now: number): void {
+    this.#journal.commit(() => this.#store.spend(row, now + LAST_REQUEST_MS));
+  }
+
+  /** @throws Sealed */
+  create(caller: string, namespace: string, path: string, request: TokenRequest, orphan: boolean): Result<Authed> {
+    const now = Date.now();
+    const parent = this.#store.byAccessor(caller, now, true);
+    if (!parent) return refuse("denied", "permission denied");
+    if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
+    const draft = this.#rules.draft(parent, namespace, path, request, orphan, now);
+    if (!draft.ok) return draft;
+    const { secret, token, warnings } = draft.value;
+    const row = this.#journal.commit(() => {
+      const inserted = this.#store.insert(secret, token);
+      this.#journal.emit([tokenUpserted(inserted)], [{ token: inserted.accessor }]);
+      return inserted;
+    });
+    return ok({ auth: this.#rules.authBlock(row, secret, now), warnings });
+  }
+
+  /** @throws Sealed */
+  lookup(name: TokenName): Result<Record<string, unknown>> {
+    const row = this.#named(name);
+    return row.ok ? ok(this.#rules.view(row.value, textIn(name), Date.now())) : row;
+  }
+
+  /** @throws Sealed */
+  renew(name: TokenName, increment: number): Result<Authed> {
+    const now = Date.now();
+    const row = this.#named(name);
+    if (!row.ok) return "accessor" in name ? row : refuse("invalid", "token not found");
+    const renewed = this.#rules.renew(row.value, increment, now);
+    if (!renewed.ok) return renewed;
+    const { row: next, warnings } = renewed.value;
+    this.#journal.commit(() => {
+      this.#store.update(next);
+      this.#journal.emit([tokenUpserted(next)], [{ token: next.accessor }]);
+    });
+    return ok({ auth: this.#rules.authBlock(next, textIn(name), now), warnings });
+  }
+
+  /** Ends a token at once, with all its descendants, or alone. An unknown token counts as revoked. @throws Sealed */
+  revoke(name: TokenName, keepChildren: boolean): Result<null> {
+    const row = this.#named(name);
+    if (!row.ok) return "accessor" in name ? row : ok(null);
+    this.#journal.commit(() => {
+      if (keepChildren) this.#store.orphanChildren(row.value.hash);
+      this.#end(row.value);
+    });
+    return ok(null);
+  }
+
+  /** Ends tokens whose time is over, up to `limit` of them, with all their descendants. */
+  expire(now: number, limit: number): void {
+    const expired = this.#store.expired(now, limit);
+    if (expired.length > 0) {
+      this.#journal.commit(() => {
+        for (const row of expired) this.#end(row);
+      });
+    }
+  }
+
+  /** One page of the accessors of a namespace and those below. */
+  accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
+    const { rows, next } = this.#store.page(Date.now(), { from, limit, within });
+    return { keys: rows.map(({ accessor }) => accessor), next };
+  }
+
+  /** What a token may do on each path of a namespace. @throws Sealed */
+  capabilities(
+    name: TokenName,
     namespace: string,
-    path: string,
-    request: TokenRequest,
-    orphan: boolean,
-    now: number,
-  ): Result<{ secret: string; token: NewToken; warnings: string[] }> {
-    const root = isRoot(parent);
-    const grants = this.#policies.grants(parent.namespace, policiesOf(parent));
-    const sudo = root || capabilitiesFor(grants.paths, namespace + path).includes("sudo");
-    if (parent.uses > 0) return refuse("invalid", "restricted use token cannot generate child tokens");
-    if (request.id !== undefined && request.id !== "") {
-      if (!sudo) return refuse("denied", "root or sudo privileges required to specify token id");
-      if (/[.\s\p{Cc}]/u.test(request.id) && !request.id.startsWith("hvs.")) {
-        return refuse("invalid", "id: must not hold a dot, spaces or control characters");
-      }
-      if (this.#store.exists(this.#store.hashOf(request.id)))
-        return refuse("invalid", "cannot create a token with a duplicate ID");
-    }
-    if (request.no_parent && !sudo) return refuse("denied", "root or sudo privileges required to create orphan token");
-    if (request.period && !sudo) return refuse("denied", "root or sudo privileges required to create periodic token");
-    const policies = this.#draftPolicies(parent, namespace, request, sudo);
-    if (!policies.ok) return policies;
-    const makesRoot = policies.value.includes("root");
-    const explicitMaxTtl = request.explicit_max_ttl ?? 0;
-    const period = request.period ?? 0;
-    const ttl = request.ttl || request.lease || 0;
-    const limit = { created: now, ttl, explicitMaxTtl, period, root: makesRoot };
-    const { expires, capped } = expiryFor(limit, ttl, now);
-    const isOrphan = orphan || request.no_parent === true;
-    const warnings = policies.value
-      .filter((name) => name !== "root" && !this.#policies.find(namespace, name))
-      .map((name) => `Policy "${name}" does not exist`);
-    if (capped && ttl > 0) warnings.push("TTL is capped at the effective maximum");
-    return ok({
-      secret: request.id || `hvs.${randomText(24)}`,
-      warnings,
-      token: {
-        parent: isOrphan ? null : parent.hash,
-        namespace,
-        policies: JSON.stringify(policies.value),
-        name: displayName(request.display_name),
-        meta: request.meta && Object.keys(request.meta).length > 0 ? JSON.stringify(request.meta) : null,
-        path,
-        family: "secrets",
-        global: 0,
-        created: now,
-        expires,
-        renewed: null,
-        ttl: expires === null ? 0 : Math.round((expires - now) / 1000),
-        explicit_max_ttl: explicitMaxTtl,
-        period,
-        uses: request.num_uses,
-        orphan: isOrphan ? 1 : 0,
-        renewable: request.renewable && expires !== null ? 1 : 0,
-      },
-    });
-  }
-
-  /** Checks a token of areas C and D and answers what is to be stored. */
-  draftCluster(request: ClusterTokenRequest, path: string, now: number): Result<NewToken> {
-    const policies = this.clusterPolicies(request);
-    if (!policies.ok) return policies;
-    const seconds = expirationSeconds(request.ExpirationTTL, request.ExpirationTime, now);
-    if (seconds === null) {
-      return refuse("invalid", "token 0 invalid: ExpirationTTL must be a duration and ExpirationTime a time to come");
-    }
-    if (seconds !== 0 && (seconds < 60 || seconds > 86_400)) {
-      return refuse("invalid", "token 0 invalid: expiration must be between 1m0s and 24h0m0s from now");
-    }
-    return ok({
-      parent: null,
-      namespace: "",
-      policies: JSON.stringify(policies.value),
-      name: request.Name,
-      meta: null,
-      path,
-      family: "cluster",
-      global: request.Global ? 1 : 0,
-      created: now,
-      expires: seconds === 0 ? null : now + seconds * 1000,
-      renewed: null,
-      ttl: seconds,
-      explicit_max_ttl: 0,
-      period: 0,
-      uses: 0,
-      orphan: 1,
-      renewable: 0,
-    });
-  }
-
-  clusterPolicies(request: ClusterTokenRequest): Result<string[]> {
-    const named = request.Policies ?? [];
-    if (request.Type !== "client" && request.Type !== "management") {
-      return refuse("invalid", "token 0 invalid: token type must be client or management");
-    }
-    if (request.Type === "management") {
-      return named.length > 0
-        ? refuse("invalid", "token 0 invalid: management token cannot be associated with policies or roles")
-        : ok(["root"]);
-    }
-    if (named.length === 0) return refuse("invalid", "token 0 invalid: client token missing policies or roles");
-    if (named.includes("root")) return refuse("invalid", "token 0 invalid: policy root belongs to management tokens");
-    return ok(dedupe(named.map((name) => name.toLowerCase())));
-  }
-
-  /** Moves a token's expiry; `increment` in seconds, 0 = its own TTL. */
-  renew(row: TokenRow, increment: number, now: number): Result<{ row: TokenRow; warnings: string[] }> {
-    if (row.renewable === 0) return refuse("invalid", "lease is not renewable");
-    const limit = {
-      created: row.created,
-      ttl: row.ttl,
-      explicitMaxTtl: row.explicit_max_ttl,
-      period: row.period,
-      root: false,
+    paths: readonly string[],
+  ): Result<Record<string, (Capability | "root")[]>> {
+    const row = this.#named(name);
+    if (!row.ok) return row;
+    const { root, paths: rules } = this.#grantsOf(row.value);
+    const of = (path: string): (Capability | "root")[] => {
+      if (!(namespace + path).startsWith(row.value.namespace)) return ["deny"];
+      return root ? ["root"] : capabilitiesFor(rules, namespace + path, { list: path.endsWith("/") });
     };
-    const { expires, capped } = expiryFor(limit, increment, now);
-    return ok({
-      row: { ...row, expires, renewed: now },
-      warnings: capped ? ["TTL is capped at the effective maximum"] : [],
-    });
+    return ok(Object.fromEntries(paths.map((path) => [path, of(path)])));
   }
 
-  authBlock(row: TokenRow, secret: string, now: number): AuthBlock {
-    const policies = policiesOf(row);
-    return {
-      client_token: secret,
-      accessor: row.accessor,
-      policies,
-      token_policies: policies,
-      identity_policies: null,
-      metadata: row.meta === null ? null : (JSON.parse(row.meta) as Record<string, string>),
-      orphan: row.orphan === 1,
-      entity_id: "",
-      lease_duration: secondsLeft(row, now),
-      renewable: row.renewable === 1,
-      mfa_requirement: null,
-      num_uses: row.uses,
-      token_type: "service",
-    };
+  /** Inside a transaction. */
+  #end(row: TokenRow): void {
+    const gone = this.#store.family(row.hash);
+    this.#store.delete(gone);
+    this.#journal.emit(gone.map(tokenDeleted));
   }
 
-  /** The `data` of a lookup (contract: clients 4.3). `secret` is empty when the token was named by its accessor. */
-  view(row: TokenRow, secret: string, now: number): Record<string, unknown> {
-    return {
-      accessor: row.accessor,
-      creation_time: Math.floor(row.created / 1000),
-      creation_ttl: row.ttl,
-      display_name: row.name,
-      entity_id: "",
-      expire_time: row.expires === null ? null : new Date(row.expires).toISOString(),
-      explicit_max_ttl: row.explicit_max_ttl,
-      id: secret,
-      issue_time: new Date(row.created).toISOString(),
-      ...(row.renewed !== null && {
-        last_renewal: new Date(row.renewed).toISOString(),
-        last_renewal_time: Math.floor(row.renewed / 1000),
-      }),
-      meta: row.meta === null ? null : JSON.parse(row.meta),
-      namespace_path: row.namespace,
-      num_uses: row.uses,
-      orphan: row.orphan === 1,
-      path: row.path,
-      ...(row.period > 0 && { period: row.period }),
-      policies: policiesOf(row),
-      renewable: row.renewable === 1,
-      ttl: secondsLeft(row, now),
-      type: "service",
-    };
-  }
-
-  #draftPolicies(parent: TokenRow, namespace: string, request: TokenRequest, sudo: boolean): Result<string[]> {
-    const own = policiesOf(parent);
-    const asked = (request.policies ?? []).map((name) => name.trim().toLowerCase()).filter((name) => name !== "");
-    const wrong = asked.find((name) => name.length > 128 || /[\p{Cc}]/u.test(name));
-    if (wrong !== undefined)
-      return refuse("invalid", "policies: names must be at most 128 characters without control characters");
-    if (asked.includes("root") && (!own.includes("root") || namespace !== "")) {
-      return refuse("invalid", "root tokens may not be created without parent token being root");
+  #named(name: TokenName): Result<TokenRow> {
+    const now = Date.now();
+    if ("own" in name) {
+      const row = this.#store.find(name.own, now, true);
+      return row ? ok(row) : refuse("denied", "bad token");
     }
-    // Without a list the child gets what the parent has; root stays in the root namespace.
-    const policies = asked.length > 0 ? asked : own.filter((name) => name !== "root" || namespace === "");
-    if (!sudo) {
-      const foreign = policies.find((name) => name !== "default" && !own.includes(name));
-      if (foreign !== undefined || parent.namespace !== namespace) return childMustBeSubset();
-    }
-    const withDefault = !request.no_default_policy && !policies.includes("root") && (sudo || own.includes("default"));
-    return ok(dedupe(withDefault ? [...policies, "default"] : policies).sort());
+    const { within } = name;
+    const row =
+      "token" in name
+        ? this.#store.find(name.token, now)
+        : this.#store.byAccessor(name.accessor, now, within === undefined);
+    if (row?.namespace.startsWith(within ?? "")) return ok(row);
+    return "token" in name ? refuse("denied", "bad token") : refuse("invalid", "invalid accessor");
   }
 }
 
-const childMustBeSubset = (): Refusal => refuse("invalid", "child policies must be subset of parent");
-const dedupe = (names: readonly string[]): string[] => [...new Set(names)];
-const secondsLeft = (row: TokenRow, now: number): number =>
-  row.expires === null ? 0 : Math.max(1, Math.round((row.expires - now) / 1000));
+const textIn = (name: TokenName): string => ("own" in name ? name.own : "token" in name ? name.token : "");

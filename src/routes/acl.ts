@@ -15,6 +15,7 @@ const PolicyBody = caseless(
     Name: z.string().optional(),
     Description: z.string().max(256).default(""),
     Rules: z.string().default(""),
+    JobACL: z.null("JobACL: policies of jobs are not supported").optional(),
   }),
 );
 
@@ -36,7 +37,9 @@ async function writePolicy(call: AuthorisedCall, body: z.output<typeof PolicyBod
   if (body.Name !== undefined && body.Name !== "" && body.Name.toLowerCase() !== name(call)) {
     throw badRequest("ACL policy name does not match request path");
   }
-  unwrap(await accessControl(call.env).putPolicy("", name(call), body.Rules, body.Description));
+  const written = await accessControl(call.env).putPolicy("", name(call), body.Rules, body.Description);
+  if (!written.ok && written.reason === "invalid") throw badRequest(`policy 0 invalid: ${written.message}`);
+  unwrap(written);
   return clusterEmpty({ index: newest(await policies(call, [name(call)])) });
 }
 
@@ -47,11 +50,12 @@ async function listTokens(call: AuthorisedCall): Promise<Response> {
   if (!/^\d{1,9}$/.test(perPage)) throw badRequest("per_page: must be a number, 0 or more");
   const wanted = Number(perPage) || Number.POSITIVE_INFINITY;
   const prefix = call.query.get("prefix") ?? "";
+  const onlyGlobal = call.query.get("global") === "true";
   const tokens: AclToken[] = [];
   let next = call.query.get("next_token");
   do {
     const limit = Math.min(MAX_PER_PAGE, wanted - tokens.length);
-    const page = await accessControl(call.env).listClusterTokens(prefix, next ?? "", limit);
+    const page = await accessControl(call.env).listClusterTokens(prefix, next ?? "", limit, onlyGlobal);
     tokens.push(...page.tokens);
     next = page.next;
   } while (next !== null && tokens.length < wanted);

@@ -8,7 +8,7 @@ import { accessControl } from "../objects/stubs.ts";
 
 /** Tokens of areas A and B (contract: clients 4.2 and 4.3). */
 
-type Named = { token: string } | { accessor: string };
+type Named = { own: string } | { token: string; within: string } | { accessor: string; within: string };
 
 const Token = z.object({ token: z.string("token: required").min(1, "token: required") });
 const Accessor = z.object({ accessor: z.string("accessor: required").min(1, "accessor: required") });
@@ -38,7 +38,11 @@ async function revoke(call: AuthorisedCall, target: Named, keepChildren = false)
 }
 
 /** The caller's own token; the header has been checked by then. */
-const own = (call: AuthorisedCall): Named => ({ token: call.token ?? "" });
+const own = (call: AuthorisedCall): Named => ({ own: call.token ?? "" });
+
+/** Another token. A request reaches those of its own namespace and below. */
+const byToken = (call: AuthorisedCall, token: string): Named => ({ token, within: call.grant.namespace });
+const byAccessor = (call: AuthorisedCall, accessor: string): Named => ({ accessor, within: call.grant.namespace });
 
 const PAGE = 1_000;
 
@@ -46,7 +50,6 @@ export const tokenRoutes = [
   secrets({
     verb: "POST",
     path: "/auth/token/create",
-    creates: true,
     fresh: true,
     body: TokenRequest,
     handle: (call, body) => create(call, body, false),
@@ -54,7 +57,6 @@ export const tokenRoutes = [
   secrets({
     verb: "POST",
     path: "/auth/token/create-orphan",
-    creates: true,
     fresh: true,
     body: TokenRequest,
     handle: (call, body) => create(call, body, true),
@@ -66,7 +68,7 @@ export const tokenRoutes = [
     path: "/auth/token/lookup",
     fresh: true,
     body: Token,
-    handle: (call, { token }) => lookup(call, { token }),
+    handle: (call, { token }) => lookup(call, byToken(call, token)),
   }),
   secrets({
     verb: "GET",
@@ -75,7 +77,7 @@ export const tokenRoutes = [
     handle: (call) => {
       const token = call.query.get("token");
       if (!token) throw badRequest("token: required");
-      return lookup(call, { token });
+      return lookup(call, byToken(call, token));
     },
   }),
   secrets({
@@ -83,7 +85,7 @@ export const tokenRoutes = [
     path: "/auth/token/lookup-accessor",
     fresh: true,
     body: Accessor,
-    handle: (call, { accessor }) => lookup(call, { accessor }),
+    handle: (call, { accessor }) => lookup(call, byAccessor(call, accessor)),
   }),
   secrets({
     verb: "POST",
@@ -97,14 +99,14 @@ export const tokenRoutes = [
     path: "/auth/token/renew",
     fresh: true,
     body: Token.extend(Increment.shape),
-    handle: (call, { token, increment }) => renew(call, { token }, increment),
+    handle: (call, { token, increment }) => renew(call, byToken(call, token), increment),
   }),
   secrets({
     verb: "POST",
     path: "/auth/token/renew-accessor",
     fresh: true,
     body: Accessor.extend(Increment.shape),
-    handle: (call, { accessor, increment }) => renew(call, { accessor }, increment),
+    handle: (call, { accessor, increment }) => renew(call, byAccessor(call, accessor), increment),
   }),
   secrets({ verb: "POST", path: "/auth/token/revoke-self", fresh: true, handle: (call) => revoke(call, own(call)) }),
   secrets({
@@ -112,14 +114,14 @@ export const tokenRoutes = [
     path: "/auth/token/revoke",
     fresh: true,
     body: Token,
-    handle: (call, { token }) => revoke(call, { token }),
+    handle: (call, { token }) => revoke(call, byToken(call, token)),
   }),
   secrets({
     verb: "POST",
     path: "/auth/token/revoke-accessor",
     fresh: true,
     body: Accessor,
-    handle: (call, { accessor }) => revoke(call, { accessor }),
+    handle: (call, { accessor }) => revoke(call, byAccessor(call, accessor)),
   }),
   secrets({
     verb: "POST",
@@ -127,7 +129,7 @@ export const tokenRoutes = [
     access: "sudo",
     fresh: true,
     body: Token,
-    handle: (call, { token }) => revoke(call, { token }, true),
+    handle: (call, { token }) => revoke(call, byToken(call, token), true),
   }),
   secrets({
     verb: "LIST",
@@ -136,11 +138,12 @@ export const tokenRoutes = [
     fresh: true,
     handle: async (call) => {
       const keys: string[] = [];
-      for (;;) {
-        const page = await accessControl(call.env).accessors(keys.at(-1) ?? "", PAGE);
-        keys.push(...page);
-        if (page.length < PAGE) return keyList(call, keys);
+      for (let from: string | null = ""; from !== null; ) {
+        const page = await accessControl(call.env).accessors(call.grant.namespace, from, PAGE);
+        keys.push(...page.keys);
+        from = page.next;
       }
+      return keyList(call, keys);
     },
   }),
 ];

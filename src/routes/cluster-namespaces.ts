@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { badRequest, notFound, unwrap } from "../http/errors.ts";
+import { allowsNamespace, NAMESPACE_CAPABILITIES } from "../access/cluster-rights.ts";
+import { badRequest, unwrap } from "../http/errors.ts";
 import { caseless } from "../http/fields.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
@@ -18,19 +19,14 @@ const NamespaceBody = caseless(
 async function put(call: AuthorisedCall, body: z.output<typeof NamespaceBody>): Promise<Response> {
   const name = call.params["name"] ?? body.Name ?? "";
   if (body.Name !== undefined && body.Name !== name) throw badRequest("namespace name does not match request path");
-  unwrap(await accessControl(call.env).putClusterNamespace(name, body.Description, body.Meta ?? null));
-  const written = await find(call, name);
-  return clusterEmpty({ index: written?.ModifyIndex ?? null });
+  const written = await accessControl(call.env).putClusterNamespace(name, body.Description, body.Meta ?? null);
+  return clusterEmpty({ index: unwrap(written).ModifyIndex });
 }
 
-const all = async (call: AuthorisedCall, prefix: string) => await accessControl(call.env).listClusterNamespaces(prefix);
-
-const find = async (call: AuthorisedCall, name: string) => (await all(call, name)).find(({ Name }) => Name === name);
+const ANY = NAMESPACE_CAPABILITIES.filter((capability) => capability !== "deny");
 
 /** A namespace is visible to whoever holds any capability in it. */
-const visible = (call: AuthorisedCall, name: string): boolean =>
-  call.grant.cluster.management ||
-  call.grant.cluster.namespaces.some((rule) => rule.name === name || rule.name.includes("*"));
+const visible = (call: AuthorisedCall, name: string): boolean => allowsNamespace(call.grant.cluster, name, ANY);
 
 export const clusterNamespaceRoutes = [
   cluster({
@@ -38,7 +34,9 @@ export const clusterNamespaceRoutes = [
     path: "/namespaces",
     rights: "any",
     handle: async (call) => {
-      const found = (await all(call, call.query.get("prefix") ?? "")).filter(({ Name }) => visible(call, Name));
+      const found = (await accessControl(call.env).listClusterNamespaces(call.query.get("prefix") ?? "")).filter(
+        ({ Name }) => visible(call, Name),
+      );
       return clusterJson(call, found, { index: Math.max(1, ...found.map(({ ModifyIndex }) => ModifyIndex ?? 1)) });
     },
   }),
@@ -47,8 +45,7 @@ export const clusterNamespaceRoutes = [
     path: "/namespace/:name",
     rights: (_rights, call) => visible(call, call.params["name"] ?? ""),
     handle: async (call) => {
-      const found = await find(call, call.params["name"] ?? "");
-      if (!found) throw notFound(`namespace ${JSON.stringify(call.params["name"])} not found`);
+      const found = unwrap(await accessControl(call.env).readClusterNamespace(call.params["name"] ?? ""));
       return clusterJson(call, found, { index: found.ModifyIndex });
     },
   }),

@@ -1,8 +1,11 @@
+import { authorize } from "../access/authorizer.ts";
 import { type Mount, MountRequest, TuneRequest } from "../access/mounts.ts";
+import { namespacePath } from "../access/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/token.ts";
-import { denied, unwrap } from "../http/errors.ts";
+import { firstHeader, requestHeader } from "../compat/dialect.ts";
+import { denied, refusalError, unwrap } from "../http/errors.ts";
 import { envelope, noContent } from "../http/respond.ts";
-import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { type AuthorisedCall, type Call, open, secrets } from "../http/route.ts";
 import { accessControl } from "../objects/stubs.ts";
 
 /** The mount table (contract: clients 2.2). */
@@ -39,6 +42,19 @@ const byPath = (mounts: readonly Mount[]) => Object.fromEntries(mounts.map((moun
 const find = async (call: AuthorisedCall): Promise<Mount> =>
   unwrap(await accessControl(call.env).readMount(call.grant.namespace, wirePath(call).replace(/\/tune$/, "")));
 
+/** The mounts a caller sees. Without a valid token that is what `listing_visibility` shows to everyone, and less of it. */
+async function listVisible(call: Call): Promise<Response> {
+  const header = firstHeader(call.request.headers, requestHeader.namespace) ?? "";
+  const ask = { token: call.token, namespace: header, path: "sys/internal/ui/mounts" };
+  const caller = call.grant ?? (await authorize(call.env, ask, true));
+  if (!caller.ok && caller.reason !== "denied") throw refusalError(caller);
+  const namespace = caller.ok ? caller.namespace : unwrap(namespacePath(header));
+  const mounts = await accessControl(call.env).visibleMounts(caller.ok ? caller.identity.accessor : null, namespace);
+  const anonymous = ({ path, type, description, options }: Mount) => [path, { type, description, options }] as const;
+  const secret = caller.ok ? byPath(mounts) : Object.fromEntries(mounts.map(anonymous));
+  return envelope(call, { data: { secret, auth: {} } });
+}
+
 export const mountTableRoutes = [
   secrets({
     verb: "GET",
@@ -73,7 +89,6 @@ export const mountTableRoutes = [
     verb: "POST",
     path: "/sys/mounts/:path+",
     fresh: true,
-    creates: true,
     body: MountRequest,
     handle: async (call, body) => {
       unwrap(await accessControl(call.env).enableMount(call.grant.namespace, wirePath(call), body));
@@ -89,16 +104,7 @@ export const mountTableRoutes = [
       return noContent();
     },
   }),
-  secrets({
-    verb: "GET",
-    path: "/sys/internal/ui/mounts",
-    access: "token",
-    fresh: true,
-    handle: async (call) => {
-      const visible = await accessControl(call.env).visibleMounts(call.grant.identity.accessor, call.grant.namespace);
-      return envelope(call, { data: { secret: byPath(visible), auth: {} } });
-    },
-  }),
+  open({ verb: "GET", path: "/sys/internal/ui/mounts", handle: listVisible }),
   secrets({
     verb: "GET",
     path: "/sys/internal/ui/mounts/:path+",
@@ -106,14 +112,15 @@ export const mountTableRoutes = [
     fresh: true,
     handle: async (call) => {
       const { namespace, identity } = call.grant;
-      const visible = await accessControl(call.env).visibleMounts(identity.accessor, namespace);
-      const mount = visible.find(({ path }) => `${wirePath(call)}/`.startsWith(path));
+      const mount = await accessControl(call.env).visibleMount(identity.accessor, namespace, wirePath(call));
       // Never 404: clients take that for a server without versioned secrets.
       if (!mount)
         throw denied(
           `preflight capability check returned 403: no access to a mount at ${JSON.stringify(wirePath(call))}`,
         );
-      return envelope(call, { data: { ...record(mount), path: mount.path } });
+      // The path is as the request's namespace sees it: what was asked for may lead on into another.
+      const path = `${mount.namespace.slice(namespace.length)}${mount.path}`;
+      return envelope(call, { data: { ...record(mount), path } });
     },
   }),
 ];

@@ -9,6 +9,9 @@ import { accessControl } from "../objects/stubs.ts";
 /** Namespaces of areas A and B: a tree, each request in one of them. */
 
 const NamespaceBody = z.object({ custom_metadata: stringMap().nullish() });
+const NamespaceChange = z.object({
+  custom_metadata: z.union([z.record(z.string(), z.string().nullable()), stringMap()]).nullish(),
+});
 
 const below = (call: AuthorisedCall): string =>
   `${call.grant.namespace}${(call.params["name"] ?? "").replace(/\/$/, "")}/`;
@@ -48,11 +51,19 @@ export const namespaceRoutes = [
     verb: "POST",
     path: "/sys/namespaces/:name",
     fresh: true,
-    creates: true,
     body: NamespaceBody,
     handle: put,
   }),
-  secrets({ verb: "PATCH", path: "/sys/namespaces/:name", fresh: true, body: NamespaceBody, handle: put }),
+  secrets({
+    verb: "PATCH",
+    path: "/sys/namespaces/:name",
+    fresh: true,
+    body: NamespaceChange,
+    handle: async (call, { custom_metadata }) => {
+      const changed = await accessControl(call.env).patchNamespace(below(call), custom_metadata ?? {});
+      return envelope(call, { data: unwrap(changed) });
+    },
+  }),
   secrets({
     verb: "DELETE",
     path: "/sys/namespaces/:name",

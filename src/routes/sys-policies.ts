@@ -6,10 +6,12 @@ import { accessControl } from "../objects/stubs.ts";
 
 /** Policies of areas A and B: `sys/policies/acl`, and its older form `sys/policy`. */
 
-const PolicyBody = z.object({
-  policy: z.string("policy: required, the policy document"),
-  rules: z.string().optional(),
-});
+const required = "policy: required, the policy document";
+/** `rules` is what the older form called it. */
+const PolicyBody = z.preprocess(
+  (body) => (typeof body === "object" && body !== null && "rules" in body ? { policy: body.rules, ...body } : body),
+  z.object({ policy: z.string(required) }),
+);
 
 const name = (call: AuthorisedCall): string => (call.params["name"] ?? "").toLowerCase();
 
@@ -34,6 +36,8 @@ async function remove(call: AuthorisedCall): Promise<Response> {
 
 const list = async (call: AuthorisedCall) => accessControl(call.env).policyNames(call.grant.namespace);
 
+const MAX_PATHS = 1_000;
+
 const Capabilities = z.object({
   path: z.union([z.string(), z.array(z.string())]).optional(),
   paths: z.union([z.string(), z.array(z.string())]).optional(),
@@ -45,11 +49,12 @@ type Capabilities = z.infer<typeof Capabilities>;
 async function capabilities(
   call: AuthorisedCall,
   body: Capabilities,
-  target: { token: string } | { accessor: string },
+  target: { own: string } | { token: string; within: string } | { accessor: string; within: string },
 ): Promise<Response> {
   const paths = [body.paths ?? [], body.path ?? []].flat().map((path) => path.replace(/^\/+/, ""));
   if (paths.length === 0) throw badRequest("paths must be supplied");
-  const found = unwrap(await accessControl(call.env).capabilities(target, call.grant.namespace, paths.slice(0, 1_000)));
+  if (paths.length > MAX_PATHS) throw badRequest(`paths: at most ${MAX_PATHS}`);
+  const found = unwrap(await accessControl(call.env).capabilities(target, call.grant.namespace, paths));
   const [only] = paths;
   const single = paths.length === 1 && only !== undefined ? { capabilities: found[only] } : {};
   return envelope(call, { data: { ...found, ...single }, flat: true });
@@ -75,7 +80,6 @@ export const policyRoutes = [
     verb: "POST",
     path: "/sys/policies/acl/:name",
     fresh: true,
-    creates: true,
     body: PolicyBody,
     handle: write,
   }),
@@ -100,27 +104,33 @@ export const policyRoutes = [
       return envelope(call, { data: { name: policy.name, rules: policy.text }, flat: true });
     },
   }),
-  secrets({ verb: "POST", path: "/sys/policy/:name", fresh: true, creates: true, body: PolicyBody, handle: write }),
+  secrets({ verb: "POST", path: "/sys/policy/:name", fresh: true, body: PolicyBody, handle: write }),
   secrets({ verb: "DELETE", path: "/sys/policy/:name", fresh: true, handle: remove }),
   secrets({
     verb: "POST",
     path: "/sys/capabilities-self",
     fresh: true,
     body: Capabilities,
-    handle: (call, body) => capabilities(call, body, { token: call.token ?? "" }),
+    handle: (call, body) => capabilities(call, body, { own: call.token ?? "" }),
   }),
   secrets({
     verb: "POST",
     path: "/sys/capabilities",
     fresh: true,
     body: Capabilities,
-    handle: (call, body) => capabilities(call, body, { token: body.token ?? "" }),
+    handle: (call, body) => {
+      if (!body.token) throw badRequest("token: required");
+      return capabilities(call, body, { token: body.token, within: call.grant.namespace });
+    },
   }),
   secrets({
     verb: "POST",
     path: "/sys/capabilities-accessor",
     fresh: true,
     body: Capabilities,
-    handle: (call, body) => capabilities(call, body, { accessor: body.accessor ?? "" }),
+    handle: (call, body) => {
+      if (!body.accessor) throw badRequest("accessor: required");
+      return capabilities(call, body, { accessor: body.accessor, within: call.grant.namespace });
+    },
   }),
 ];

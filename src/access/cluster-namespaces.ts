@@ -1,0 +1,102 @@
+import { ok, type Result, refuse } from "../result.ts";
+import type { Journal } from "./journal.ts";
+import { upperBound } from "./token-store.ts";
+
+/** A namespace of areas C and D. */
+export interface ClusterNamespace {
+  Name: string;
+  Description: string;
+  Quota: "";
+  Capabilities: null;
+  NodePoolConfiguration: null;
+  Meta: Record<string, string> | null;
+  CreateIndex: number | null;
+  ModifyIndex: number | null;
+}
+
+interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
+  name: string;
+  description: string;
+  meta: string | null;
+  create_index: number | null;
+  modify_index: number | null;
+}
+
+const NAME = /^[a-zA-Z0-9-]{1,128}$/;
+
+/** The flat namespaces of areas C and D. `default` always exists. */
+export class ClusterNamespaces {
+  readonly #sql: SqlStorage;
+  readonly #journal: Journal;
+
+  constructor(sql: SqlStorage, journal: Journal) {
+    this.#sql = sql;
+    this.#journal = journal;
+  }
+
+  list(prefix: string): ClusterNamespace[] {
+    return this.#sql
+      .exec<ClusterNamespaceRow>(
+        "SELECT * FROM cluster_namespaces WHERE name >= ? AND name < ? ORDER BY name",
+        prefix,
+        upperBound(prefix),
+      )
+      .toArray()
+      .map(clusterNamespace);
+  }
+
+  read(name: string): Result<ClusterNamespace> {
+    const [row] = this.#sql
+      .exec<ClusterNamespaceRow>("SELECT * FROM cluster_namespaces WHERE name = ?", name)
+      .toArray();
+    return row ? ok(clusterNamespace(row)) : missing(name);
+  }
+
+  async put(name: string, description: string, meta: Record<string, string> | null): Promise<Result<ClusterNamespace>> {
+    if (!NAME.test(name)) {
+      return refuse("invalid", `invalid name ${JSON.stringify(name.slice(0, 130))}. Must match regex ${NAME.source}`);
+    }
+    if (description.length > 256) return refuse("invalid", "description longer than 256");
+    this.#journal.commit(() => {
+      this.#sql.exec(
+        `INSERT INTO cluster_namespaces (name, description, meta) VALUES (?, ?, ?)
+         ON CONFLICT (name) DO UPDATE SET description = excluded.description, meta = excluded.meta, modify_index = NULL`,
+        name,
+        description,
+        meta === null ? null : JSON.stringify(meta),
+      );
+      this.#journal.emit([], [{ clusterNamespace: name }]);
+    });
+    await this.#journal.published();
+    return this.read(name);
+  }
+
+  delete(name: string): Result<null> {
+    if (name === "default") return refuse("invalid", `namespace "default" can not be deleted`);
+    if (!this.read(name).ok) return missing(name);
+    this.#journal.commit(() => this.#sql.exec("DELETE FROM cluster_namespaces WHERE name = ?", name));
+    return ok(null);
+  }
+
+  stamp(name: string, index: number): void {
+    this.#sql.exec(
+      "UPDATE cluster_namespaces SET create_index = ifnull(create_index, ?), modify_index = ? WHERE name = ?",
+      index,
+      index,
+      name,
+    );
+  }
+}
+
+const missing = (name: string) => refuse("missing", `namespace ${JSON.stringify(name.slice(0, 130))} not found`);
+
+const clusterNamespace = (row: ClusterNamespaceRow): ClusterNamespace => ({
+  Name: row.name,
+  Description: row.description,
+  Quota: "",
+  Capabilities: null,
+  NodePoolConfiguration: null,
+  Meta: row.meta === null ? null : (JSON.parse(row.meta) as Record<string, string>),
+  CreateIndex: row.create_index,
+  ModifyIndex: row.modify_index,
+});

@@ -1,0 +1,21 @@
+/** Single values that describe the deployment: its id, whether it has its first root token, its key term. */
+export class Facts {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  get(name: string): string | null {
+    const [row] = this.#sql.exec<{ value: string }>("SELECT value FROM facts WHERE name = ?", name).toArray();
+    return row?.value ?? null;
+  }
+
+  set(name: string, value: string): void {
+    this.#sql.exec(
+      "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+      name,
+      value,
+    );
+  }
+}

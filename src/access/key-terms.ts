@@ -1,0 +1,66 @@
+import { ok, type Result } from "../result.ts";
+import type { DataKeys } from "../sealing/data-keys.ts";
+import type { Facts } from "./facts.ts";
+import type { MountTable } from "./mounts.ts";
+
+/** Kinds of objects that hold data keys and are no mount. */
+export type KeyHolder = "sync-destination";
+
+interface Host {
+  readonly sql: SqlStorage;
+  commit<T>(change: () => T): T;
+  /** Promises an object the news of the current term; only the newest news counts. */
+  enlist(lane: string, body: { term: number }): void;
+}
+
+/** The deployment's key term, and who has to hear of a new one. */
+export class KeyTerms {
+  readonly #host: Host;
+  readonly #facts: Facts;
+  readonly #keys: DataKeys;
+  readonly #mounts: MountTable;
+
+  constructor(host: Host, facts: Facts, keys: DataKeys, mounts: MountTable) {
+    this.#host = host;
+    this.#facts = facts;
+    this.#keys = keys;
+    this.#mounts = mounts;
+  }
+
+  /** Sets the first term of a fresh deployment; inside a transaction. */
+  begin(now: number): void {
+    this.#facts.set("term", "1");
+    this.#facts.set("term_installed", String(now));
+  }
+
+  status(): { term: number; installed: number; pending: number } {
+    const { n } = this.#host.sql.exec<{ n: number }>("SELECT count(*) AS n FROM outbox WHERE topic = 'rekey'").one();
+    return { term: this.#term(), installed: Number(this.#facts.get("term_installed")), pending: n };
+  }
+
+  /** Moves this object to the next term, and promises all others the news. @throws Sealed */
+  rotate(now: number): Result<null> {
+    const term = this.#term() + 1;
+    this.#host.commit(() => {
+      this.#keys.rotate(term, now);
+      this.#facts.set("term", String(term));
+      this.#facts.set("term_installed", String(now));
+      for (const mount of this.#mounts.every()) this.#host.enlist(`kv ${mount.uuid}`, { term });
+      const holders = this.#host.sql.exec<{ kind: string; name: string }>("SELECT kind, name FROM key_holders");
+      for (const { kind, name } of holders) this.#host.enlist(`${kind} ${name}`, { term });
+    });
+    return ok(null);
+  }
+
+  /** Registers an object beside the mounts that holds data keys. @returns the current term */
+  register(kind: KeyHolder, name: string): number {
+    this.#host.commit(() =>
+      this.#host.sql.exec("INSERT OR IGNORE INTO key_holders (kind, name) VALUES (?, ?)", kind, name),
+    );
+    return this.#term();
+  }
+
+  #term(): number {
+    return Number(this.#facts.get("term") ?? 1);
+  }
+}

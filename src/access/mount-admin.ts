@@ -1,0 +1,103 @@
+import { withoutUndefined } from "../http/json.ts";
+import { ok, type Result, refuse } from "../result.ts";
+import { MOUNT_TYPES, type Mount, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
+import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
+import { mayBelow } from "./path-rules.ts";
+import type { Grants } from "./policy-store.ts";
+
+interface Host {
+  commit<T>(change: () => T): T;
+  /** Promises that the data of a mount will be destroyed. Inside `commit`. */
+  destroyLater(uuid: string): void;
+}
+
+/** Whoever looks at the mounts: what they may do, and the namespace that they may not look out of. */
+export interface Viewer {
+  readonly grants: Grants;
+  readonly namespace: string;
+}
+
+/** Enabling, tuning and disabling mounts, and who sees which. */
+export class MountAdmin {
+  readonly #table: MountTable;
+  readonly #namespaces: NamespaceTree;
+  readonly #host: Host;
+
+  constructor(table: MountTable, namespaces: NamespaceTree, host: Host) {
+    this.#table = table;
+    this.#namespaces = namespaces;
+    this.#host = host;
+  }
+
+  /** The mounts of a namespace on which the viewer may do anything at all; without a viewer those listed for everyone. */
+  visible(viewer: Viewer | null, namespace: string): Mount[] {
+    return this.#table.list(namespace).filter((mount) => isListed(mount) || (viewer !== null && sees(viewer, mount)));
+  }
+
+  /** The mount that `path` falls under, which may lead on into another namespace, if the viewer may do anything on it. */
+  visibleAt(viewer: Viewer, namespace: string, path: string): Mount | null {
+    const at = this.#namespaces.split(namespace, path);
+    const mount = this.#table.resolve(at.namespace, at.path);
+    return mount && (isListed(mount) || sees(viewer, mount)) ? mount : null;
+  }
+
+  read(namespace: string, path: string): Result<Mount> {
+    const named = mountPath(path);
+    const mount = named.ok ? this.#table.get(namespace, named.value) : null;
+    return mount ? ok(mount) : refuse("invalid", `No secret engine mount at ${path.replace(/\/*$/, "/")}`);
+  }
+
+  enable(namespace: string, path: string, request: MountRequest): Result<Mount> {
+    if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
+    const named = mountPath(path);
+    if (!named.ok) return named;
+    const type = request.type === "kv-v2" ? "kv" : request.type;
+    const known = MOUNT_TYPES.find((name) => name === type);
+    if (!known) return refuse("invalid", `plugin not found in the catalog: ${type.slice(0, 64)}`);
+    const version = request.options?.["version"] ?? (request.type === "kv-v2" ? "2" : undefined);
+    if (version !== "2") {
+      return refuse(
+        "invalid",
+        'options.version: only version 2 of the kv engine is offered; mount it with {"version": "2"}',
+      );
+    }
+    const free = this.#table.conflict(namespace, named.value, (prefix) => this.#namespaces.has(prefix));
+    if (!free.ok) return free;
+    const options = { ...request.options, version };
+    return ok(
+      this.#host.commit(() => this.#table.insert(namespace, named.value, known, { ...request, options }, Date.now())),
+    );
+  }
+
+  tune(namespace: string, path: string, request: TuneRequest): Result<Mount> {
+    const mount = this.read(namespace, path);
+    if (!mount.ok) return mount;
+    const { description, options, ...config } = request;
+    const version = options?.["version"];
+    if (version !== undefined && version !== "2") return refuse("invalid", "options.version: cannot be changed from 2");
+    const changed: Mount = {
+      ...mount.value,
+      description: description ?? mount.value.description,
+      options: { ...mount.value.options, ...options },
+      config: { ...mount.value.config, ...withoutUndefined(config) },
+    };
+    this.#host.commit(() => this.#table.update(changed));
+    return ok(changed);
+  }
+
+  /** Takes a mount out of the table at once; its data follows. @returns whether there was one */
+  disable(namespace: string, path: string): boolean {
+    const mount = this.read(namespace, path);
+    if (!mount.ok) return false;
+    this.#host.commit(() => {
+      this.#table.delete(mount.value.uuid);
+      this.#host.destroyLater(mount.value.uuid);
+    });
+    return true;
+  }
+}
+
+const isListed = (mount: Mount): boolean => mount.config.listing_visibility === "unauth";
+
+const sees = ({ grants, namespace }: Viewer, mount: Mount): boolean =>
+  mount.namespace.startsWith(namespace) && (grants.root || mayBelow(grants.paths, mount.namespace + mount.path));

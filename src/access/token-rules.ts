@@ -1,0 +1,243 @@
+import { ok, type Refusal, type Result, refuse } from "../result.ts";
+import { expirationSeconds } from "./cluster-acl.ts";
+import { capabilitiesFor } from "./path-rules.ts";
+import type { PolicyStore } from "./policy-store.ts";
+import {
+  type ClusterTokenRequest,
+  displayName,
+  expiryFor,
+  isRoot,
+  policiesOf,
+  type TokenRequest,
+  type TokenRow,
+} from "./token.ts";
+import { type NewToken, randomText, type TokenStore } from "./token-store.ts";
+
+/** The `auth` block of an answer that hands out or renews a token (contract: clients 4.2). */
+export interface AuthBlock {
+  readonly client_token: string;
+  readonly accessor: string;
+  readonly policies: readonly string[];
+  readonly token_policies: readonly string[];
+  readonly identity_policies: null;
+  readonly metadata: Readonly<Record<string, string>> | null;
+  readonly orphan: boolean;
+  readonly entity_id: "";
+  readonly lease_duration: number;
+  readonly renewable: boolean;
+  readonly mfa_requirement: null;
+  readonly num_uses: number;
+  readonly token_type: "service";
+}
+
+/** The rules by which tokens are made, renewed and shown. What is done with them is `Tokens`' and `ClusterTokens`'. */
+export class TokenRules {
+  readonly #store: TokenStore;
+  readonly #policies: PolicyStore;
+
+  constructor(store: TokenStore, policies: PolicyStore) {
+    this.#store = store;
+    this.#policies = policies;
+  }
+
+  /**
+   * Checks a request for a child of `parent` and answers the token to be stored.
+   * @param namespace where the token will live; @param path the path the request came in on, whose `sudo` widens what is allowed
+   */
+  draft(
+    parent: TokenRow,
+    namespace: string,
+    path: string,
+    request: TokenRequest,
+    orphan: boolean,
+    now: number,
+  ): Result<{ secret: string; token: NewToken; warnings: string[] }> {
+    const root = isRoot(parent);
+    const grants = this.#policies.grants(parent.namespace, policiesOf(parent));
+    const sudo = root || capabilitiesFor(grants.paths, namespace + path).includes("sudo");
+    if (parent.uses !== 0) return refuse("invalid", "restricted use token cannot generate child tokens");
+    if (request.id !== undefined && request.id !== "") {
+      if (!sudo) return refuse("denied", "root or sudo privileges required to specify token id");
+      if (/[.\s\p{Cc}]/u.test(request.id)) {
+        return refuse("invalid", "id: must not hold a dot, spaces or control characters");
+      }
+      if (this.#store.exists(this.#store.hashOf(request.id)))
+        return refuse("invalid", "cannot create a token with a duplicate ID");
+    }
+    if (request.no_parent && !sudo) return refuse("denied", "root or sudo privileges required to create orphan token");
+    if (request.period && !sudo) return refuse("denied", "root or sudo privileges required to create periodic token");
+    const policies = this.#draftPolicies(parent, namespace, request, sudo);
+    if (!policies.ok) return policies;
+    const makesRoot = policies.value.includes("root");
+    const explicitMaxTtl = request.explicit_max_ttl ?? 0;
+    const period = request.period ?? 0;
+    const ttl = request.ttl || request.lease || 0;
+    const limit = { created: now, ttl, explicitMaxTtl, period, root: makesRoot };
+    const { expires, capped } = expiryFor(limit, ttl, now);
+    const isOrphan = orphan || request.no_parent === true;
+    const warnings = policies.value
+      .filter((name) => name !== "root" && !this.#policies.find(namespace, name))
+      .map((name) => `Policy "${name}" does not exist`);
+    if (capped && ttl > 0) warnings.push("TTL is capped at the effective maximum");
+    return ok({
+      secret: request.id || `hvs.${randomText(24)}`,
+      warnings,
+      token: {
+        parent: isOrphan ? null : parent.hash,
+        namespace,
+        policies: JSON.stringify(policies.value),
+        name: displayName(request.display_name),
+        meta: request.meta && Object.keys(request.meta).length > 0 ? JSON.stringify(request.meta) : null,
+        path,
+        family: "secrets",
+        global: 0,
+        created: now,
+        expires,
+        renewed: null,
+        ttl: expires === null ? 0 : Math.round((expires - now) / 1000),
+        explicit_max_ttl: explicitMaxTtl,
+        period,
+        uses: request.num_uses,
+        orphan: isOrphan ? 1 : 0,
+        renewable: request.renewable && expires !== null ? 1 : 0,
+      },
+    });
+  }
+
+  /** Checks a token of areas C and D and answers what is to be stored. */
+  draftCluster(request: ClusterTokenRequest, path: string, now: number): Result<NewToken> {
+    const policies = this.clusterPolicies(request);
+    if (!policies.ok) return policies;
+    const seconds = expirationSeconds(request.ExpirationTTL, request.ExpirationTime, now);
+    if (seconds === null) {
+      return refuse("invalid", "token 0 invalid: ExpirationTTL must be a duration and ExpirationTime a time to come");
+    }
+    if (seconds !== 0 && (seconds < 60 || seconds > 86_400)) {
+      return refuse("invalid", "token 0 invalid: expiration must be between 1m0s and 24h0m0s from now");
+    }
+    return ok({
+      parent: null,
+      namespace: "",
+      policies: JSON.stringify(policies.value),
+      name: request.Name,
+      meta: null,
+      path,
+      family: "cluster",
+      global: request.Global ? 1 : 0,
+      created: now,
+      expires: seconds === 0 ? null : now + seconds * 1000,
+      renewed: null,
+      ttl: seconds,
+      explicit_max_ttl: 0,
+      period: 0,
+      uses: 0,
+      orphan: 1,
+      renewable: 0,
+    });
+  }
+
+  clusterPolicies(request: ClusterTokenRequest): Result<string[]> {
+    const named = request.Policies ?? [];
+    if (request.Type !== "client" && request.Type !== "management") {
+      return refuse("invalid", "token 0 invalid: token type must be client or management");
+    }
+    if (request.Type === "management") {
+      return named.length > 0
+        ? refuse("invalid", "token 0 invalid: management token cannot be associated with policies or roles")
+        : ok(["root"]);
+    }
+    if (named.length === 0) return refuse("invalid", "token 0 invalid: client token missing policies or roles");
+    if (named.includes("root")) return refuse("invalid", "token 0 invalid: policy root belongs to management tokens");
+    return ok(dedupe(named.map((name) => name.toLowerCase())));
+  }
+
+  /** Moves a token's expiry; `increment` in seconds, 0 = its own TTL. */
+  renew(row: TokenRow, increment: number, now: number): Result<{ row: TokenRow; warnings: string[] }> {
+    if (row.renewable === 0 || row.uses < 0) return refuse("invalid", "lease is not renewable");
+    const limit = {
+      created: row.created,
+      ttl: row.ttl,
+      explicitMaxTtl: row.explicit_max_ttl,
+      period: row.period,
+      root: false,
+    };
+    const { expires, capped } = expiryFor(limit, increment, now);
+    return ok({
+      row: { ...row, expires, renewed: now },
+      warnings: capped ? ["TTL is capped at the effective maximum"] : [],
+    });
+  }
+
+  authBlock(row: TokenRow, secret: string, now: number): AuthBlock {
+    const policies = policiesOf(row);
+    return {
+      client_token: secret,
+      accessor: row.accessor,
+      policies,
+      token_policies: policies,
+      identity_policies: null,
+      metadata: row.meta === null ? null : (JSON.parse(row.meta) as Record<string, string>),
+      orphan: row.orphan === 1,
+      entity_id: "",
+      lease_duration: secondsLeft(row, now),
+      renewable: row.renewable === 1,
+      mfa_requirement: null,
+      num_uses: Math.max(0, row.uses),
+      token_type: "service",
+    };
+  }
+
+  /** The `data` of a lookup (contract: clients 4.3). `secret` is empty when the token was named by its accessor. */
+  view(row: TokenRow, secret: string, now: number): Record<string, unknown> {
+    return {
+      accessor: row.accessor,
+      creation_time: Math.floor(row.created / 1000),
+      creation_ttl: row.ttl,
+      display_name: row.name,
+      entity_id: "",
+      expire_time: row.expires === null ? null : new Date(row.expires).toISOString(),
+      explicit_max_ttl: row.explicit_max_ttl,
+      id: secret,
+      issue_time: new Date(row.created).toISOString(),
+      ...(row.renewed !== null && {
+        last_renewal: new Date(row.renewed).toISOString(),
+        last_renewal_time: Math.floor(row.renewed / 1000),
+      }),
+      meta: row.meta === null ? null : JSON.parse(row.meta),
+      namespace_path: row.namespace,
+      num_uses: Math.max(0, row.uses),
+      orphan: row.orphan === 1,
+      path: row.path,
+      ...(row.period > 0 && { period: row.period }),
+      policies: policiesOf(row),
+      renewable: row.renewable === 1,
+      ttl: secondsLeft(row, now),
+      type: "service",
+    };
+  }
+
+  #draftPolicies(parent: TokenRow, namespace: string, request: TokenRequest, sudo: boolean): Result<string[]> {
+    const own = policiesOf(parent);
+    const asked = (request.policies ?? []).map((name) => name.trim().toLowerCase()).filter((name) => name !== "");
+    const wrong = asked.find((name) => name.length > 128 || /[\p{Cc}]/u.test(name));
+    if (wrong !== undefined)
+      return refuse("invalid", "policies: names must be at most 128 characters without control characters");
+    if (asked.includes("root") && (!own.includes("root") || namespace !== "")) {
+      return refuse("invalid", "root tokens may not be created without parent token being root");
+    }
+    // Without a list the child gets what the parent has; root stays in the root namespace.
+    const policies = asked.length > 0 ? asked : own.filter((name) => name !== "root" || namespace === "");
+    if (!sudo) {
+      const foreign = policies.find((name) => !own.includes(name));
+      if (foreign !== undefined || parent.namespace !== namespace) return childMustBeSubset();
+    }
+    if (request.no_default_policy) return ok(dedupe(policies.filter((name) => name !== "default")).sort());
+    const withDefault = !policies.includes("root") && (sudo || own.includes("default"));
+    return ok(dedupe(withDefault ? [...policies, "default"] : policies).sort());
+  }
+}
+
+const childMustBeSubset = (): Refusal => refuse("invalid", "child policies must be subset of parent");
+const dedupe = (names: readonly string[]): string[] => [...new Set(names)];
+const secondsLeft = (row: TokenRow, now: number): number =>
+  row.expires === null ? 0 : Math.max(1, Math.round((row.expires - now) / 1000));
