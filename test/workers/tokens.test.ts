@@ -1,0 +1,230 @@
+import { describe, expect, it } from "vitest";
+import { holderOf, issue, path, policies } from "./access.ts";
+import { get, put, send } from "./client.ts";
+
+const MAX = 768 * 3600;
+const create = (body: object, token?: string) =>
+  send("POST", "/v1/auth/token/create", body, token === undefined ? {} : { token });
+
+describe("presenting a token", () => {
+  const self = "/v1/auth/token/lookup-self";
+
+  it.each([
+    ["X-Orch-Token", "root"],
+    ["X-Vault-Token", "root"],
+    ["X-Nomad-Token", "root"],
+    ["Authorization", "Bearer root"],
+    ["Authorization", "bearer root"],
+  ])("takes it from %s: %s", async (name, value) => {
+    expect((await get(self, { token: null, headers: { [name]: value } })).status).toBe(200);
+  });
+
+  it.each([
+    ["none", {}],
+    ["an unknown one", { "X-Orch-Token": "hvs.nobody" }],
+    ["an empty one", { "X-Orch-Token": "" }],
+    ["one of another scheme", { Authorization: "Basic root" }],
+    ["one that is far too long", { "X-Orch-Token": "x".repeat(5_000) }],
+  ])("refuses %s with 403 in the words of its area", async (_what, headers) => {
+    const secrets = await get(self, { token: null, headers });
+    expect(secrets.status).toBe(403);
+    expect(secrets.body.errors.join()).toMatch(/^permission denied/);
+    expect(secrets.headers.get("content-type")).toBe("application/json");
+    const cluster = await get("/v1/acl/token/self", { token: null, headers });
+    expect([cluster.status, cluster.text]).toEqual([403, "Permission denied"]);
+  });
+
+  it("grants nothing to a token without policies", async () => {
+    const { client_token } = await holderOf("");
+    for (const wanted of ["/v1/sys/mounts", "/v1/sys/policies/acl/default", self, "/v1/acl/tokens"]) {
+      expect((await get(wanted, { token: client_token })).status, wanted).toBe(403);
+    }
+  });
+});
+
+describe("creating a token", () => {
+  it("answers the whole envelope, with data null and all of auth", async () => {
+    const answer = await create({ policies: ["app"], meta: { team: "x" }, ttl: "20m", renewable: false });
+    expect(answer.headers.get("content-type")).toBe("application/json");
+    expect(answer.headers.get("cache-control")).toBe("no-store");
+    expect(answer.body).toEqual({
+      request_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      lease_id: "",
+      renewable: false,
+      lease_duration: 0,
+      data: null,
+      wrap_info: null,
+      warnings: ['Policy "app" does not exist'],
+      mount_type: "token",
+      auth: {
+        client_token: expect.stringMatching(/^hvs\.[A-Za-z0-9]{24}$/),
+        accessor: expect.stringMatching(/^[A-Za-z0-9]{24}$/),
+        policies: ["app", "default"],
+        token_policies: ["app", "default"],
+        identity_policies: null,
+        metadata: { team: "x" },
+        orphan: false,
+        entity_id: "",
+        lease_duration: 1200,
+        renewable: false,
+        mfa_requirement: null,
+        num_uses: 0,
+        token_type: "service",
+      },
+    });
+  });
+
+  it("takes the zero values that command-line clients send for fields they do not set", async () => {
+    const answer = await create({
+      policies: null,
+      ttl: "0s",
+      explicit_max_ttl: "0s",
+      period: "0s",
+      num_uses: 0,
+      type: "service",
+      entity_alias: "",
+      display_name: "",
+      renewable: true,
+      no_default_policy: false,
+    });
+    expect([answer.status, answer.body.auth.policies, answer.body.warnings]).toEqual([200, ["root"], null]);
+  });
+
+  it("gives the parent's policies when none are named", async () => {
+    const parent = await issue({ policies: ["a", "b"] });
+    await policies({ a: path("auth/token/create", "update") });
+    expect((await issue({}, { token: parent.client_token })).policies).toEqual(["a", "b", "default"]);
+  });
+
+  it("leaves out the default policy on request, also when it would come from the parent", async () => {
+    await policies({ a: path("auth/token/create", "update") });
+    const parent = await issue({ policies: ["a"] });
+    expect((await issue({ no_default_policy: true }, { token: parent.client_token })).policies).toEqual(["a"]);
+  });
+
+  it("does not add the default policy to the child of a parent that lacks it", async () => {
+    const parent = await holderOf(path("auth/token/create", "update"));
+    expect((await issue({}, { token: parent.client_token })).policies).not.toContain("default");
+    expect((await create({ policies: ["default"] }, parent.client_token)).status).toBe(400);
+  });
+
+  it("refuses policies that the parent lacks, unless it has sudo on the path", async () => {
+    const plain = await holderOf(path("auth/token/create", "update"));
+    const refused = await create({ policies: ["other"] }, plain.client_token);
+    expect([refused.status, refused.body.errors]).toEqual([400, ["child policies must be subset of parent"]]);
+    const strong = await holderOf(path("auth/token/create", "update", "sudo"));
+    expect((await issue({ policies: ["other"] }, { token: strong.client_token })).policies).toEqual([
+      "default",
+      "other",
+    ]);
+  });
+
+  it("lets only root make root, not even sudo", async () => {
+    const strong = await holderOf(path("auth/token/create", "update", "sudo"));
+    const refused = await create({ policies: ["root"] }, strong.client_token);
+    expect([refused.status, refused.body.errors]).toEqual([
+      400,
+      ["root tokens may not be created without parent token being root"],
+    ]);
+    expect((await issue({ policies: ["root"] })).policies).toEqual(["root"]);
+  });
+
+  it.each([{ id: "my-token" }, { no_parent: true }, { period: "1h" }])("needs sudo for %j", async (wish) => {
+    const plain = await holderOf(path("auth/token/create", "update"));
+    expect((await create(wish, plain.client_token)).status).toBe(403);
+    const strong = await holderOf(path("auth/token/create", "update", "sudo"));
+    expect((await create(wish, strong.client_token)).status).toBe(200);
+  });
+
+  it("needs only the right to its own path for an orphan", async () => {
+    const plain = await holderOf(path("auth/token/create-orphan", "update"));
+    const answer = await send("POST", "/v1/auth/token/create-orphan", {}, { token: plain.client_token });
+    expect([answer.status, answer.body.auth.orphan]).toEqual([200, true]);
+    expect((await create({}, plain.client_token)).status).toBe(403);
+  });
+
+  it("counts as update: the right to create alone is not enough", async () => {
+    const holder = await holderOf(path("auth/token/*", "create"));
+    expect((await create({}, holder.client_token)).status).toBe(403);
+  });
+
+  it("takes a wished id once, and none that could be taken for a made one", async () => {
+    expect((await issue({ id: "testtoken" })).client_token).toBe("testtoken");
+    expect((await get("/v1/auth/token/lookup-self", { token: "testtoken" })).status).toBe(200);
+    for (const id of ["testtoken", "root", "a.b", "hvs.mine", "a b"]) {
+      expect((await create({ id })).status, id).toBe(400);
+    }
+  });
+
+  it.each([
+    [{ ttl: "1h" }, 3600, null],
+    [{ ttl: "60" }, 60, null],
+    [{ ttl: 90 }, 90, null],
+    [{ lease: "2h" }, 7200, null],
+    [{}, MAX, null],
+    [{ ttl: "2h", explicit_max_ttl: "1h" }, 3600, ["TTL is capped at the effective maximum"]],
+    [{ explicit_max_ttl: "1h" }, 3600, null],
+    [{ ttl: "9000h" }, MAX, ["TTL is capped at the effective maximum"]],
+    [{ period: "9000h" }, 9000 * 3600, null],
+    [{ period: "1h", ttl: "5h" }, 3600, null],
+  ])("gives %j a life of %i seconds", async (wish, seconds, warnings) => {
+    const answer = await create({ policies: ["default"], ...wish });
+    expect([answer.body.auth.lease_duration, answer.body.warnings]).toEqual([seconds, warnings]);
+  });
+
+  it("lets a root token without a TTL live for ever, and one with a TTL not", async () => {
+    const forever = await issue({ policies: ["root"] });
+    expect([forever.lease_duration, forever.renewable]).toEqual([0, false]);
+    expect((await issue({ policies: ["root"], ttl: "1h" })).lease_duration).toBe(3600);
+  });
+
+  it.each([
+    ["terraform", "token-terraform"],
+    ["a b/c", "token-a-b-c"],
+    ["", "token"],
+  ])("names a token wished %j %j", async (display_name, shown) => {
+    const { accessor } = await issue({ display_name });
+    expect((await send("POST", "/v1/auth/token/lookup-accessor", { accessor })).body.data.display_name).toBe(shown);
+  });
+
+  it.each([
+    [{ type: "batch" }, "type"],
+    [{ ttl: "soon" }, "ttl"],
+    [{ ttl: -5 }, "ttl"],
+    [{ num_uses: -1 }, "num_uses"],
+    [{ num_uses: "many" }, "num_uses"],
+    [{ meta: 5 }, "meta"],
+    [{ meta: { a: 5 } }, "meta"],
+    [{ policies: [5] }, "policies"],
+    [{ policies: [`${"x".repeat(129)}`] }, "policies"],
+    [{ entity_alias: "me" }, "entity_alias"],
+    [{ renewable: "perhaps" }, "renewable"],
+  ])("refuses %j with 400, naming the field", async (body, field) => {
+    const answer = await create(body);
+    expect(answer.status).toBe(400);
+    expect(answer.body.errors.join()).toContain(field);
+  });
+
+  it("takes every value as text, too", async () => {
+    const answer = await create({ policies: "b, a", meta: "k=v,k2=v2", renewable: "false", num_uses: "3", ttl: "60" });
+    expect(answer.body.auth).toMatchObject({
+      policies: ["a", "b", "default"],
+      metadata: { k: "v", k2: "v2" },
+      renewable: false,
+      num_uses: 3,
+      lease_duration: 60,
+    });
+  });
+
+  it("refuses what the caller's policy denies among the parameters", async () => {
+    const rules = 'path "auth/token/create" { capabilities = ["update"] denied_parameters = { "num_uses" = ["5"] } }';
+    const holder = await holderOf(rules);
+    expect((await create({ num_uses: 5 }, holder.client_token)).status).toBe(403);
+    expect((await create({ num_uses: 4 }, holder.client_token)).status).toBe(200);
+  });
+
+  it("answers PUT like POST, with and without the version prefix", async () => {
+    expect((await put("/v1/auth/token/create", {})).status).toBe(200);
+    expect((await put("/auth/token/create", {})).status).toBe(200);
+  });
+});
