@@ -6,7 +6,7 @@ import { type Migration, migrate } from "./migrations.ts";
 /** While an alarm works, the next one is set this far ahead; after one that failed, it is the next try. */
 const ALARM_GUARD_MS = 5_000;
 /** Between two alarms of an object, whatever its rows say: a defect must not become a busy loop. */
-const ALARM_GAP_MS = 50;
+const ALARM_GAP_MS = 250;
 
 /**
  * What every object of this service shares: a schema, an outbox, and one alarm that is set whenever rows wait.
@@ -50,8 +50,8 @@ export abstract class StoredObject extends DurableObject<Env> {
     if (this.#committing) return this.ctx.storage.transactionSync(change);
     this.#committing = true;
     try {
-      const result = this.ctx.storage.transactionSync(change);
-      this.#arm(this.nextDue());
+      const { result, due } = this.ctx.storage.transactionSync(() => ({ result: change(), due: this.nextDue() }));
+      this.#arm(due);
       return result;
     } finally {
       this.#committing = false;

@@ -1,0 +1,42 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import type { StoredObject } from "../../src/objects/stored-object.ts";
+import { type Deliver, Outbox } from "../../src/outbox.ts";
+
+/** What tests reach of an object: its `commit`, and the outbox they may replace. */
+export interface Inside extends Pick<StoredObject, "nextDue" | "alarm"> {
+  commit<T>(change: () => T): T;
+  outbox: Outbox;
+}
+
+/** A seeded generator of numbers from 0 to 1 (mulberry32), so that a failing run can be repeated. */
+export function randomFrom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Runs inside an object that has nothing of its own but what every object has, with an outbox of these topics. */
+export function withOutbox<R>(
+  name: string,
+  topics: Record<string, Deliver>,
+  run: (object: Inside, state: DurableObjectState) => R | Promise<R>,
+): Promise<R> {
+  return runInDurableObject(env.EVENT_LOG.getByName(name), (instance, state) => {
+    const object = instance as unknown as Inside;
+    object.outbox = new Outbox(state.storage.sql, topics, (change) => object.commit(change));
+    return run(object, state);
+  });
+}
+
+/** The rows that wait in an object's outbox. */
+export const waiting = (state: DurableObjectState) =>
+  state.storage.sql
+    .exec<{ seq: number; topic: string; lane: string; body: string; attempts: number; due: number | null }>(
+      "SELECT * FROM outbox ORDER BY seq",
+    )
+    .toArray();

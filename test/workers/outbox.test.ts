@@ -1,0 +1,465 @@
+import { evictDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import type { OutboxRow } from "../../src/outbox.ts";
+import { type Inside, randomFrom, waiting, withOutbox } from "../crash/inside.ts";
+
+const pass = () => Promise.resolve();
+const bodies = (rows: readonly OutboxRow[]): unknown[] => rows.map((row) => JSON.parse(row.body));
+
+/** Time that only the test moves; what was passed to timers still runs on the real clock. */
+function clock() {
+  let offset = 0;
+  const real = Date.now.bind(Date);
+  vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
+  return {
+    advance(ms: number) {
+      offset += ms;
+    },
+  };
+}
+
+/** A receiver that answers when the test says so. */
+function gate() {
+  const open = Promise.withResolvers<void>();
+  const entered = Promise.withResolvers<void>();
+  return {
+    entered: entered.promise,
+    open: () => open.resolve(),
+    break: () => open.reject(new Error("receiver failed")),
+    deliver: () => {
+      entered.resolve();
+      return open.promise;
+    },
+  };
+}
+
+describe("what an object promises in a commit", () => {
+  it("is delivered in the order of each lane, and forgotten after", async () => {
+    const seen: [string, unknown[]][] = [];
+    const t = async (lane: string, rows: OutboxRow[]) => void seen.push([lane, bodies(rows)]);
+    await withOutbox("order", { t }, async (object, state) => {
+      object.commit(() => {
+        for (const [lane, body] of [
+          ["a", 1],
+          ["b", 2],
+          ["a", 3],
+        ] as const)
+          object.outbox.enlist("t", lane, body);
+      });
+      await object.outbox.drain();
+      expect(waiting(state)).toEqual([]);
+      expect(object.nextDue()).toBeNull();
+    });
+    expect(seen).toEqual([
+      ["a", [1, 3]],
+      ["b", [2]],
+    ]);
+  });
+
+  it("is not promised when the change fails", async () => {
+    await withOutbox("rollback", { t: pass }, (object, state) => {
+      expect(() =>
+        object.commit(() => {
+          object.outbox.enlist("t", "a", 1);
+          throw new Error("refused");
+        }),
+      ).toThrow("refused");
+      expect(waiting(state)).toEqual([]);
+    });
+  });
+
+  it("refuses a topic that nobody delivers", async () => {
+    await withOutbox("unknown", { t: pass }, (object) => {
+      expect(() => object.commit(() => object.outbox.enlist("other", "a", 1))).toThrow("no delivery");
+    });
+  });
+
+  it("has an alarm that became durable with it, whenever the object dies", async () => {
+    let both = 0;
+    let neither = 0;
+    for (let turns = 0; turns < 12; turns++) {
+      const name = `power-cut-${turns}`;
+      await withOutbox(name, { t: pass }, async (object, state) => {
+        object.commit(() => object.outbox.enlist("t", "a", 1));
+        for (let turn = 0; turn < turns; turn++) await (turn % 2 === 0 ? Promise.resolve() : scheduler.wait(1));
+        state.abort("killed");
+      }).catch(() => undefined);
+      const after = await withOutbox(name, { t: pass }, async (_object, state) => ({
+        rows: waiting(state).length,
+        alarm: await state.storage.getAlarm(),
+      }));
+      expect(after.alarm !== null, `after ${turns} turns`).toBe(after.rows === 1);
+      if (after.rows === 1) both++;
+      else neither++;
+    }
+    expect([both > 0, neither > 0]).toEqual([true, true]);
+  });
+
+  it("keeps its alarm when an outer transaction undoes an inner one", async () => {
+    await withOutbox("nested", { t: pass }, async (object, state) => {
+      expect(() =>
+        object.commit(() => {
+          object.commit(() => object.outbox.enlist("t", "a", 1));
+          throw new Error("outer");
+        }),
+      ).toThrow("outer");
+      expect(waiting(state)).toEqual([]);
+      object.commit(() => object.outbox.enlist("t", "a", 2));
+      expect(await state.storage.getAlarm()).not.toBeNull();
+    });
+  });
+});
+
+describe("a lane", () => {
+  it("keeps what was enlisted while it was delivered, and delivers it next", async () => {
+    const first = gate();
+    const seen: unknown[][] = [];
+    const t = async (_lane: string, rows: OutboxRow[]) => {
+      seen.push(bodies(rows));
+      await first.deliver();
+    };
+    await withOutbox("during", { t }, async (object, state) => {
+      object.commit(() => object.outbox.enlist("t", "a", 1));
+      const drained = object.outbox.drain();
+      await first.entered;
+      object.commit(() => object.outbox.enlist("t", "a", 2));
+      const joined = object.outbox.drain("t", "a");
+      first.open();
+      await Promise.all([drained, joined]);
+      expect(waiting(state)).toEqual([]);
+    });
+    expect(seen).toEqual([[1], [2]]);
+  });
+
+  it("of which only the newest matters delivers what replaced a row on its way, also when that one fails", async () => {
+    for (const fails of [false, true]) {
+      const first = gate();
+      const seen: unknown[] = [];
+      const t = async (_lane: string, rows: OutboxRow[]) => {
+        seen.push(...bodies(rows));
+        if (seen.length === 1) await first.deliver();
+      };
+      const time = clock();
+      await withOutbox(`latest-${fails}`, { t }, async (object, state) => {
+        object.commit(() => object.outbox.enlistLatest("t", "a", "old"));
+        const drained = object.outbox.drain();
+        await first.entered;
+        object.commit(() => object.outbox.enlistLatest("t", "a", "new"));
+        if (fails) first.break();
+        else first.open();
+        await drained;
+        if (fails) {
+          expect(waiting(state)).toMatchObject([{ body: '"new"', attempts: 1 }]);
+          time.advance(5_000);
+          await object.outbox.drain();
+        }
+        expect(waiting(state)).toEqual([]);
+      });
+      expect(seen).toEqual(["old", "new"]);
+      vi.restoreAllMocks();
+    }
+  });
+
+  it("is never delivered twice at a time, however many drain", async () => {
+    let inside = 0;
+    let most = 0;
+    let deliveries = 0;
+    const t = async () => {
+      most = Math.max(most, ++inside);
+      deliveries++;
+      await scheduler.wait(1);
+      inside--;
+    };
+    await withOutbox("single", { t }, async (object) => {
+      const drains: Promise<void>[] = [];
+      for (let round = 0; round < 30; round++) {
+        object.commit(() => object.outbox.enlist("t", "a", round));
+        drains.push(object.outbox.drain("t"), object.outbox.drain());
+        if (round % 3 === 0) await scheduler.wait(round % 2);
+        for (let turn = 0; turn < round % 7; turn++) await Promise.resolve();
+      }
+      await Promise.all(drains);
+      expect(object.nextDue()).toBeNull();
+    });
+    expect(most).toBe(1);
+    expect(deliveries).toBeGreaterThan(1);
+  });
+
+  it("serves a drain that begins at the very moment the one before ends", async () => {
+    await withOutbox("handover", { t: pass }, async (object, state) => {
+      for (let turns = 0; turns < 12; turns++) {
+        object.commit(() => object.outbox.enlist("t", "a", 1));
+        const before = object.outbox.drain();
+        for (let turn = 0; turn < turns; turn++) await Promise.resolve();
+        object.commit(() => object.outbox.enlist("t", "a", 2));
+        await object.outbox.drain();
+        expect(waiting(state), `after ${turns} turns`).toEqual([]);
+        await before;
+      }
+    });
+  });
+
+  it("does not wait for another one that hangs", async () => {
+    const hung = gate();
+    const seen: string[] = [];
+    const t = async (lane: string) => {
+      if (lane === "hung") await hung.deliver();
+      seen.push(lane);
+    };
+    await withOutbox("hung", { t }, async (object) => {
+      object.commit(() => object.outbox.enlist("t", "hung", 1));
+      const stuck = object.outbox.drain();
+      await hung.entered;
+      object.commit(() => object.outbox.enlist("t", "quick", 1));
+      await object.outbox.drain("t", "quick");
+      expect(seen).toEqual(["quick"]);
+      hung.open();
+      await stuck;
+    });
+    expect(seen).toEqual(["quick", "hung"]);
+  });
+
+  it("that holds more rows than one delivery takes is delivered whole", async () => {
+    const sizes: number[] = [];
+    const t = async (_lane: string, rows: OutboxRow[]) => void sizes.push(rows.length);
+    await withOutbox("long", { t }, async (object, state) => {
+      object.commit(() => {
+        for (let row = 0; row < 250; row++) object.outbox.enlist("t", "a", row);
+      });
+      await object.outbox.drain();
+      expect(waiting(state)).toEqual([]);
+    });
+    expect(sizes).toEqual([100, 100, 50]);
+  });
+
+  it("is found among more lanes than one page holds", async () => {
+    const seen = new Set<string>();
+    const t = async (lane: string) => void seen.add(lane);
+    await withOutbox("many", { t }, async (object) => {
+      object.commit(() => {
+        for (let lane = 0; lane < 250; lane++) object.outbox.enlist("t", `lane ${lane}`, null);
+      });
+      await object.outbox.drain();
+    });
+    expect(seen.size).toBe(250);
+  });
+});
+
+describe("a delivery that fails", () => {
+  const failing = async () => {
+    throw new Error("receiver is down");
+  };
+
+  it("is tried again later and later, and callers are not held up meanwhile", async () => {
+    const deliver = vi.fn(failing);
+    const time = clock();
+    await withOutbox("backoff", { t: deliver }, async (object, state) => {
+      object.commit(() => object.outbox.enlist("t", "a", 1));
+      const waits: number[] = [];
+      for (let attempt = 1; attempt <= 10; attempt++) {
+        await object.outbox.drain();
+        await object.outbox.drain();
+        expect(deliver).toHaveBeenCalledTimes(attempt);
+        const wait = (object.nextDue() ?? 0) - Date.now();
+        waits.push(wait);
+        time.advance(wait + 1);
+      }
+      expect(waits[0]).toBeLessThanOrEqual(1_000);
+      expect(waits[4]).toBeGreaterThan(waits[0] ?? 0);
+      expect(Math.max(...waits)).toBeLessThanOrEqual(30_000);
+      expect(waiting(state)).toMatchObject([{ attempts: 10 }]);
+    });
+  });
+
+  it("keeps rows that join its lane from waking the alarm before the lane may be tried", async () => {
+    await withOutbox("joins", { t: failing }, async (object) => {
+      const long = Date.now() - 60_000;
+      object.commit(() => object.outbox.enlist("t", "a", 1, long));
+      await object.outbox.drain();
+      const due = object.nextDue();
+      expect(due).toBeGreaterThan(Date.now());
+      object.commit(() => object.outbox.enlist("t", "a", 2, long));
+      expect(object.nextDue()).toBe(due);
+    });
+  });
+
+  it("does not keep the alarm busy", async () => {
+    const deliver = vi.fn(failing);
+    await withOutbox("calm", { t: deliver }, async (object) => {
+      const alarm = vi.spyOn(object, "alarm");
+      object.commit(() => {
+        for (let row = 0; row < 20; row++) object.outbox.enlist("t", `lane ${row % 3}`, row, Date.now() - 10_000);
+      });
+      await scheduler.wait(1_500);
+      expect(alarm.mock.calls.length).toBeGreaterThan(0);
+      expect(alarm.mock.calls.length).toBeLessThan(12);
+      expect(deliver.mock.calls.length).toBeLessThan(12);
+    });
+  });
+
+  it("also when what it wanted to write back fails: nothing of it is written", async () => {
+    let broken = true;
+    const t = async () => () => {
+      if (broken) throw new Error("no");
+    };
+    const time = clock();
+    await withOutbox("confirm", { t }, async (object, state) => {
+      object.commit(() => object.outbox.enlist("t", "a", 1));
+      await object.outbox.drain();
+      expect(waiting(state)).toMatchObject([{ attempts: 1 }]);
+      broken = false;
+      time.advance(2_000);
+      await object.outbox.drain();
+      expect(waiting(state)).toEqual([]);
+    });
+  });
+
+  it("or never ends counts as failed after its deadline", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      await withOutbox("never", { t: () => new Promise(() => undefined) }, async (object, state) => {
+        object.commit(() => object.outbox.enlist("t", "a", 1));
+        const drained = object.outbox.drain();
+        await Promise.resolve();
+        await vi.advanceTimersByTimeAsync(10_001);
+        await drained;
+        expect(waiting(state)).toMatchObject([{ attempts: 1 }]);
+      });
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
+
+describe("the alarm", () => {
+  it("delivers what a crash left behind", async () => {
+    const seen: unknown[] = [];
+    const t = async (_lane: string, rows: OutboxRow[]) => void seen.push(...bodies(rows));
+    await withOutbox("left", { t }, (object) => void object.commit(() => object.outbox.enlist("t", "a", 1)));
+    await evictDurableObject(env.EVENT_LOG.getByName("left"));
+    await withOutbox("left", { t }, async (object, state) => {
+      const time = clock();
+      time.advance(3_000);
+      await object.alarm();
+      expect(waiting(state)).toEqual([]);
+    });
+    expect(seen).toEqual([1]);
+  });
+
+  it("is set at every moment at which rows wait, even while it runs", async () => {
+    const hung = gate();
+    await withOutbox("guard", { t: hung.deliver }, async (object, state) => {
+      object.commit(() => object.outbox.enlist("t", "a", 1, Date.now() - 10_000));
+      await hung.entered;
+      expect(await state.storage.getAlarm()).not.toBeNull();
+      hung.open();
+      await vi.waitFor(() => expect(waiting(state)).toEqual([]));
+    });
+  });
+
+  it("never throws, whatever fails", async () => {
+    await withOutbox("throws", { t: pass }, async (object, state) => {
+      object.commit(() => object.outbox.enlist("t", "a", 1, Date.now() - 10_000));
+      const fragile = object as Inside & { onAlarm(): Promise<void> };
+      for (const [method, failure] of [
+        ["onAlarm", () => Promise.reject(new Error("own part"))],
+        [
+          "onAlarm",
+          () => {
+            throw new Error("at once");
+          },
+        ],
+        [
+          "nextDue",
+          () => {
+            throw new Error("no storage");
+          },
+        ],
+      ] as const) {
+        object.commit(() => object.outbox.enlist("t", "a", 1, Date.now() - 10_000));
+        vi.spyOn(fragile, method).mockImplementationOnce(failure as never);
+        await expect(object.alarm(), method).resolves.toBeUndefined();
+        expect(await state.storage.getAlarm()).not.toBeNull();
+      }
+      vi.restoreAllMocks();
+      await object.outbox.drain();
+    });
+  });
+
+  it("comes for rows that no code delivers any more, but not often", async () => {
+    await withOutbox("orphans", { t: pass }, async (object, state) => {
+      object.commit(() => object.outbox.enlist("t", "a", 1, Date.now() - 10_000));
+      state.storage.sql.exec("UPDATE outbox SET topic = 'gone'");
+      const alarm = vi.spyOn(object, "alarm");
+      await scheduler.wait(1_100);
+      expect(alarm.mock.calls.length).toBeLessThanOrEqual(6);
+      state.storage.sql.exec("DELETE FROM outbox");
+    });
+  });
+});
+
+/** Every row at least once, each lane in order, effects once: with receivers that fail and objects that die at random. */
+it.each([1, 2, 3, 4, 5, 6])("survives random failures and power cuts (seed %i)", async (seed) => {
+  const random = randomFrom(seed);
+  const name = `fuzz-${seed}`;
+  const accepted = new Map<string, number[]>();
+  const effects = new Map<string, Set<number>>();
+  let repeats = 0;
+  let cuts = 0;
+  let state: DurableObjectState | undefined;
+  const cut = () => {
+    cuts++;
+    state?.abort("killed");
+    throw new Error("killed");
+  };
+  const t = async (lane: string, rows: OutboxRow[]) => {
+    if (random() < 0.2) throw new Error("refused");
+    if (random() < 0.1) cut();
+    const known = effects.get(lane) ?? new Set();
+    effects.set(lane, known);
+    for (const { seq } of rows) {
+      if (known.has(seq)) repeats++;
+      // What is new comes after everything the receiver has seen.
+      else expect(seq).toBeGreaterThan(Math.max(0, ...known));
+      known.add(seq);
+      if (random() < 0.05) throw new Error("broke off in the middle");
+    }
+    if (random() < 0.5) await scheduler.wait(random() * 3);
+    if (random() < 0.15) cut();
+  };
+  const time = clock();
+  for (let round = 0; round < 40; round++) {
+    await withOutbox(name, { t }, async (object, inner) => {
+      state = inner;
+      const drains: Promise<void>[] = [];
+      for (let step = 0; step < 6; step++) {
+        const lane = `lane ${Math.floor(random() * 4)}`;
+        const seq = object.commit(() => object.outbox.enlist("t", lane, null));
+        await inner.storage.sync();
+        accepted.set(lane, [...(accepted.get(lane) ?? []), seq]);
+        if (random() < 0.6) drains.push(object.outbox.drain());
+      }
+      if (random() < 0.7) await Promise.all(drains);
+      time.advance(40_000);
+    }).catch((failure: unknown) => {
+      if (!String(failure).includes("killed")) throw failure;
+    });
+  }
+  const done = vi.fn();
+  for (let round = 0; round < 200 && done.mock.calls.length === 0; round++) {
+    time.advance(40_000);
+    await withOutbox(name, { t }, async (object, inner) => {
+      state = inner;
+      await object.outbox.drain();
+      if (waiting(inner).length === 0) done();
+    }).catch(() => undefined);
+  }
+  expect(done).toHaveBeenCalled();
+  const lanes = [...accepted.keys()].sort();
+  for (const lane of lanes)
+    expect([...(effects.get(lane) ?? [])], lane).toEqual(expect.arrayContaining(accepted.get(lane) ?? []));
+  console.info(`outbox fuzz: seed ${seed}, ${cuts} power cuts, ${repeats} repeated rows`);
+  expect(cuts).toBeGreaterThan(0);
+  expect(repeats).toBeGreaterThan(0);
+});
