@@ -8,7 +8,6 @@ export type Dialect = "neutral" | "upstream";
 export const requestHeader = {
   token: ["X-Orch-Token", "X-Vault-Token", "X-Nomad-Token"],
   namespace: ["X-Orch-Namespace", "X-Vault-Namespace"],
-  marker: ["X-Vault-Request"],
 } as const;
 
 /** Response headers of areas C and D; both spellings leave, as they are only headers. */
@@ -20,17 +19,17 @@ export const clusterHeader = {
   oldestIndex: ["X-Orch-Oldest-Index", "X-Nomad-Oldest-Index"],
 } as const;
 
-const isUpstream = (name: string): boolean => /^X-(Vault|Nomad)-/i.test(name);
-
+/** The dialect of a request, by its headers: any of an upstream system's own makes it that system's. */
 export function dialectOf(headers: Headers): Dialect {
-  const names = Object.values(requestHeader).flat();
-  return names.some((name) => isUpstream(name) && headers.has(name)) ? "upstream" : "neutral";
+  for (const [name] of headers) if (/^x-(vault|nomad)-/.test(name)) return "upstream";
+  return "neutral";
 }
 
-export function firstHeader(headers: Headers, names: readonly string[]): string | null {
+/** The first of these headers that says something: an empty one counts as absent. */
+export function firstHeader(headers: Headers, names: readonly string[]): string | undefined {
   for (const name of names) {
     const value = headers.get(name);
-    if (value !== null) return value;
+    if (value) return value;
   }
-  return null;
+  return undefined;
 }

@@ -1,5 +1,5 @@
-import type { Area } from "./respond.ts";
-import type { Target } from "./target.ts";
+/** Which of the two conventions of design 2.2 a request and its answer follow: areas A and B, or areas C and D. */
+export type Area = "secrets" | "cluster";
 
 /** First path segments that belong to areas C and D under `/v1`; no mount may take them. */
 export const CLUSTER_ROOTS: ReadonlySet<string> = new Set(
@@ -13,6 +13,11 @@ export const CLUSTER_ROOTS: ReadonlySet<string> = new Set(
 /** First path segments that belong to the service itself in areas A and B. */
 export const SERVICE_ROOTS: ReadonlySet<string> = new Set(["sys", "auth", "identity", "cubbyhole", "v1", "ui", "docs"]);
 
-/** Areas C and D need the `/v1` prefix; A and B answer with and without. */
-export const areaOf = (target: Target): Area =>
-  target.versioned && CLUSTER_ROOTS.has(target.path.split("/", 1)[0] ?? "") ? "cluster" : "secrets";
+/**
+ * The area of a path as it came in. Areas C and D need the `/v1` prefix, A and B answer with and without. Known before
+ * anything is checked, so that even a malformed request is refused in the convention of its area.
+ */
+export function areaOf(pathname: string): Area {
+  const [, root = ""] = /^\/+v1\/+([^/]*)/.exec(pathname) ?? [];
+  return CLUSTER_ROOTS.has(root) ? "cluster" : "secrets";
+}

@@ -1,10 +1,44 @@
-import { badRequest, RequestError } from "./errors.ts";
+import { checkParameters, type ParameterConstraints } from "../access/path-rules.ts";
+import { badRequest, denied, invalid, RequestError } from "./errors.ts";
 import { isPlainObject, parseLossless } from "./json.ts";
+import type { AnyRoute } from "./route.ts";
 
 /** Largest request body, in bytes. */
 export const MAX_BODY_BYTES = 1024 * 1024;
 
 const tooLarge = () => new RequestError(413, `request body: larger than ${MAX_BODY_BYTES} bytes`);
+
+/**
+ * The body as its route's schema gives it; undefined for a route that takes none.
+ * @param constraints what the caller's policies allow in it
+ */
+export async function readBody(
+  route: AnyRoute,
+  request: Request,
+  constraints: ParameterConstraints | null,
+): Promise<unknown> {
+  const text = route.body || route.verb !== "GET" ? await readText(request) : "";
+  if (!route.body) return undefined;
+  if (route.verb === "PATCH") checkPatchType(request);
+  const body = "rights" in route ? parseJsonObject(text) : parseObject(text);
+  if (constraints) {
+    const checked = checkParameters(constraints, body);
+    if (!checked.ok) throw denied(`permission denied: ${checked.message}`);
+  }
+  const parsed = route.body.safeParse(body);
+  if (!parsed.success) throw invalid(parsed.error);
+  return parsed.data;
+}
+
+const MERGE_PATCH = "application/merge-patch+json";
+
+function checkPatchType(request: Request): void {
+  const type = request.headers.get("content-type")?.split(";", 1)[0]?.trim().toLowerCase();
+  if (!type) throw badRequest(`PATCH requires Content-Type of ${MERGE_PATCH}`);
+  if (type !== MERGE_PATCH && type !== "application/json") {
+    throw new RequestError(415, `PATCH requires Content-Type of ${MERGE_PATCH}, provided ${type.slice(0, 100)}`);
+  }
+}
 
 /** The body as text. @throws RequestError 413 beyond the limit, 400 when it is not UTF-8 */
 export async function readText(request: Request): Promise<string> {
@@ -25,18 +59,21 @@ export async function readText(request: Request): Promise<string> {
 }
 
 /**
- * The body as an object; empty when there is none. Clients often send no content type, so the first character decides: JSON
- * when it is `{` or `[`, else a form.
+ * The body of areas A and B as an object; empty when there is none or it is `null`, as some clients write that. Clients often
+ * send no content type, so the first character decides: JSON when it is `{` or `[`, else a form.
  */
 export function parseObject(text: string): Record<string, unknown> {
-  const trimmed = text.trimStart();
-  if (trimmed === "") return {};
-  if (!/^[{[]/.test(trimmed)) {
-    if (trimmed.trim() === "null") return {};
-    if (/[\u0000-\u001f"]/.test(trimmed) || !trimmed.includes("="))
-      throw badRequest("request body: is not a JSON object");
-    return Object.fromEntries(new URLSearchParams(trimmed.trimEnd()));
-  }
+  const trimmed = text.trim();
+  if (trimmed === "" || trimmed === "null") return {};
+  if (/^[{[]/.test(trimmed)) return parseJsonObject(text);
+  if (/[\u0000-\u001f"]/.test(trimmed) || !trimmed.includes("="))
+    throw badRequest("request body: is not a JSON object");
+  return Object.fromEntries(new URLSearchParams(trimmed));
+}
+
+/** The body of areas C and D as an object: there must be one, and in JSON. */
+export function parseJsonObject(text: string): Record<string, unknown> {
+  if (text.trim() === "") throw badRequest("Request body is empty");
   let value: unknown;
   try {
     value = parseLossless(text);

@@ -1,4 +1,5 @@
 import type * as z from "zod";
+import { textOf, warn } from "../log.ts";
 import type { Reason, Refusal, Result } from "../result.ts";
 
 /** The one error of the request layer: a status and what the caller reads. Anything else that is thrown is a defect. */
@@ -56,4 +57,19 @@ export function invalid(failure: z.ZodError): RequestError {
     return field === "" || issue.message.startsWith(`${field}:`) ? issue.message : `${field}: ${issue.message}`;
   });
   return new RequestError(400, messages);
+}
+
+/** What the caller reads of anything that was thrown. A defect is told to the operator only, under the request's id. */
+export function asRequestError(failure: unknown, requestId: string): RequestError {
+  if (failure instanceof RequestError) return failure;
+  const { retryable, overloaded } = (failure ?? {}) as { retryable?: boolean; overloaded?: boolean };
+  if (overloaded || retryable) {
+    return new RequestError(503, "the service is busy or restarting; try again", { "Retry-After": "1" });
+  }
+  // The engine's own syntax errors quote what they could not read, which may be a secret.
+  const because = failure instanceof SyntaxError ? failure.name : textOf(failure);
+  const stack =
+    failure instanceof Error ? failure.stack?.split("\n").filter((line) => /^\s+at /.test(line)) : undefined;
+  warn("defect", { requestId, because, stack: stack?.join("\n") });
+  return new RequestError(500, `internal error; the operator finds it in the log under request ${requestId}`);
 }

@@ -1,9 +1,7 @@
 import { clusterHeader } from "../compat/dialect.ts";
+import type { Area } from "./areas.ts";
 import type { RequestError } from "./errors.ts";
 import type { Call } from "./route.ts";
-
-/** Which of the two conventions of design 2.2 an answer follows. */
-export type Area = "secrets" | "cluster";
 
 const SECRETS_HEADERS = { "Content-Type": "application/json", "Cache-Control": "no-store" };
 
@@ -93,7 +91,8 @@ export function errorResponse(area: Area, error: Pick<RequestError, "status" | "
     const body = JSON.stringify({ errors: error.messages });
     return new Response(body, { status: error.status, headers: { ...SECRETS_HEADERS, ...error.headers } });
   }
-  const text = error.messages.join("; ");
+  // Plain text is read on terminals; what a message repeats of the request must not steer one.
+  const text = error.messages.join("; ").replace(/\p{Cc}/gu, " ");
   const denied = error.status === 403 && text.startsWith("permission denied") ? "Permission denied" : text;
   const headers = { "Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store", ...error.headers };
   return new Response(denied === "" ? "not found" : denied, { status: error.status, headers });

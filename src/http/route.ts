@@ -51,6 +51,7 @@ export interface OpenRoute<Body = unknown> extends Common<Body> {
 
 /** A route of areas C and D: judged by the token's cluster rights. */
 export interface ClusterRoute<Body = unknown> extends Common<Body> {
+  readonly access?: never;
   /** Whether the rights suffice; `any` = every valid token, the handler judges. */
   readonly rights: "any" | "management" | ((rights: ClusterRights, call: AuthorisedCall) => boolean);
   readonly handle: (call: AuthorisedCall, body: Body) => Promise<Response>;
@@ -69,32 +70,37 @@ export const cluster = <Body = undefined>(route: ClusterRoute<Body>): ClusterRou
 
 type Found<R> = { readonly route: R; readonly params: Record<string, string> };
 
-/** A table of routes, matched in order. */
-export class RouteTable<R extends { verb: Verb; path: string }> {
+/**
+ * A table of routes, matched in order. The router reads the patterns; choosing one is a plain loop, because what follows
+ * needs the route itself (its rights, its schema) before anything runs.
+ */
+export class RouteTable<out R extends { verb: Verb; path: string }> {
   readonly routes: readonly R[];
-  readonly #router = Router();
+  readonly #patterns: readonly { readonly route: R; readonly pattern: RegExp }[];
 
   constructor(routes: readonly R[]) {
     this.routes = routes;
-    for (const route of routes) {
-      const register = this.#router[route.verb.toLowerCase() as "get"];
-      register(route.path, (request: { params: Record<string, string> }) => ({ route, params: request.params }));
-    }
+    this.#patterns = routes.map((route) => {
+      const [entry] = Router().all(route.path).routes;
+      if (!entry) throw new Error(`no pattern for ${route.path}`);
+      return { route, pattern: entry[1] };
+    });
   }
 
   /** The route for a verb and an encoded path, its parameters decoded. */
-  async match(verb: string, path: string): Promise<Found<R> | null> {
-    const found = (await this.#router.fetch({ method: verb, url: `http://x${path}` } as Request)) as
-      | Found<R>
-      | undefined;
-    if (!found) return null;
-    const params = Object.entries(found.params).map(([name, value]) => [name, decodePath(value ?? "")]);
-    return { route: found.route, params: Object.fromEntries(params) as Record<string, string> };
+  match(verb: string, path: string): Found<R> | null {
+    for (const { route, pattern } of this.#patterns) {
+      const found = route.verb === verb ? pattern.exec(path) : null;
+      if (!found) continue;
+      const params = Object.entries(found.groups ?? {}).map(([name, value = ""]) => [name, decodePath(value)]);
+      return { route, params: Object.fromEntries(params) as Record<string, string> };
+    }
+    return null;
   }
 
   /** The verbs that a path knows; empty when it is unknown. */
   verbs(path: string): Verb[] {
-    const known = this.#router.routes.filter(([, pattern]) => pattern.test(path)).map(([verb]) => verb as Verb);
+    const known = this.#patterns.filter(({ pattern }) => pattern.test(path)).map(({ route }) => route.verb);
     return [...new Set(known)];
   }
 }

@@ -1,53 +1,52 @@
+import type { Area } from "./areas.ts";
 import { badRequest } from "./errors.ts";
 
 /** What a request wants done. PUT counts as POST; LIST is also `GET ?list=true`. */
 export type Verb = "GET" | "LIST" | "POST" | "PATCH" | "DELETE";
 
 export interface Target {
-  readonly verb: Verb | "OPTIONS";
-  readonly head: boolean;
-  readonly versioned: boolean;
-  /** Percent-encoded, without `/v1`, no double slashes; starts with `/`. What routes are matched against. */
+  /** OTHER is a method that no route has. */
+  readonly verb: Verb | "OPTIONS" | "OTHER";
+  /** Without `/v1`, each segment decoded and encoded again, no empty segments; starts with `/`. What routes are matched against. */
   readonly route: string;
   /** Decoded, without the leading slash; keeps a trailing one. What rights are judged by. */
   readonly path: string;
   readonly query: URLSearchParams;
 }
 
-const VERBS: Readonly<Record<string, Verb | "OPTIONS">> = {
-  GET: "GET",
-  HEAD: "GET",
-  LIST: "LIST",
-  POST: "POST",
-  PUT: "POST",
-  PATCH: "PATCH",
-  DELETE: "DELETE",
-  OPTIONS: "OPTIONS",
-};
+const VERBS: ReadonlyMap<string, Target["verb"]> = new Map([
+  ["GET", "GET"],
+  ["HEAD", "GET"],
+  ["LIST", "LIST"],
+  ["POST", "POST"],
+  ["PUT", "POST"],
+  ["PATCH", "PATCH"],
+  ["DELETE", "DELETE"],
+  ["OPTIONS", "OPTIONS"],
+]);
 const MAX_PATH = 4_096;
 
-/** Reads method and URL. @returns null when the method is none that this service knows */
-export function parseTarget(request: Request): Target | null {
-  const url = new URL(request.url);
-  const override = request.method === "GET" ? request.headers.get("X-HTTP-Method-Override") : null;
-  const verb = VERBS[override?.toUpperCase() === "LIST" ? "LIST" : request.method];
-  if (!verb) return null;
+/** Reads method and URL. @throws RequestError 400 when the path is too long or cannot be a name of anything */
+export function parseTarget(request: Request, url: URL, area: Area): Target {
   const collapsed = url.pathname.replace(/\/{2,}/g, "/");
-  const versioned = collapsed === "/v1" || collapsed.startsWith("/v1/");
-  const route = versioned ? collapsed.slice(3) || "/" : collapsed;
-  if (route.length > MAX_PATH) throw badRequest(`path: longer than ${MAX_PATH} characters`);
-  const listed = verb === "GET" && /^(1|t|true)$/i.test(url.searchParams.get("list") ?? "");
-  return {
-    verb: listed ? "LIST" : verb,
-    head: request.method === "HEAD",
-    versioned,
-    route,
-    path: decodePath(route.slice(1)),
-    query: url.searchParams,
-  };
+  const encoded = collapsed.replace(/^\/v1(?=\/|$)/, "") || "/";
+  if (encoded.length > MAX_PATH) throw badRequest(`path: longer than ${MAX_PATH} characters`);
+  const path = decodePath(encoded.slice(1));
+  // One spelling for each path: `%6dounts` is `mounts`, while an encoded slash stays inside its segment.
+  const route = encoded.split("/").map(decodeURIComponent).map(encodeURIComponent).join("/");
+  return { verb: verbOf(request, url, area), route, path, query: url.searchParams };
 }
 
-/** Decodes a path by segments, once. @throws RequestError 400 on bad encoding, control characters and dot segments */
+function verbOf(request: Request, url: URL, area: Area): Target["verb"] {
+  const verb = VERBS.get(request.method) ?? "OTHER";
+  // Lists of areas C and D are plain reads.
+  if (verb !== "GET" || area === "cluster") return verb;
+  // Only reading can be overridden, and only into another way of reading.
+  const override = request.headers.get("X-HTTP-Method-Override")?.toUpperCase() === "LIST";
+  return override || /^(1|t|true)$/i.test(url.searchParams.get("list") ?? "") ? "LIST" : "GET";
+}
+
+/** Decodes a path by segments, once. @throws RequestError 400 on bad encoding, control characters, dot and empty segments */
 export function decodePath(encoded: string): string {
   let decoded: string;
   try {
@@ -56,8 +55,13 @@ export function decodePath(encoded: string): string {
     throw badRequest("path: bad percent-encoding");
   }
   if (/[\p{Cc}\u2028\u2029]/u.test(decoded)) throw badRequest("path: must not hold control characters");
-  // The URL parser has resolved plain and %2e dots; what is left came in behind an encoded slash.
-  if (decoded.split("/").some((segment) => segment === "." || segment === ".."))
+  // The URL parser has resolved plain and %2e dots, and plain slashes are collapsed; what is left came in encoded.
+  const segments = decoded.split("/");
+  if (segments.some((segment) => segment === "." || segment === ".."))
     throw badRequest("path: must not hold . or .. as a segment");
+  if (segments.slice(0, -1).includes("")) throw badRequest("path: must not hold empty segments");
   return decoded;
 }
+
+/** A decoded path, as routes are matched against. */
+export const encodePath = (path: string): string => path.split("/").map(encodeURIComponent).join("/");

@@ -1,0 +1,31 @@
+import type { Area } from "./areas.ts";
+import { notFound, RequestError } from "./errors.ts";
+import type { Verb } from "./target.ts";
+
+/** What a path does not know, and what it does: 404, 405 and OPTIONS. */
+
+const methodsOf = {
+  GET: ["GET", "HEAD"],
+  LIST: ["LIST"],
+  POST: ["POST", "PUT"],
+  PATCH: ["PATCH"],
+  DELETE: ["DELETE"],
+} as const satisfies Record<Verb, readonly string[]>;
+
+const allow = (verbs: readonly Verb[]) => ({
+  Allow: [...verbs.flatMap((verb) => methodsOf[verb]), "OPTIONS"].join(", "),
+});
+
+/** Why nothing matched: the path is unknown, or it does not know the verb. `verbs` are those it knows. */
+export function unmatched(area: Area, path: string, verbs: readonly Verb[]): RequestError {
+  if (verbs.length > 0) {
+    return new RequestError(405, area === "cluster" ? "Invalid method" : "unsupported operation", allow(verbs));
+  }
+  if (area === "cluster") return notFound("not found: no such path");
+  return notFound(`no handler for route ${JSON.stringify(path.slice(0, 200))}. route entry not found.`);
+}
+
+export function options(verbs: readonly Verb[]): Response {
+  if (verbs.length === 0) throw notFound();
+  return new Response(null, { status: 204, headers: allow(verbs) });
+}
