@@ -18,22 +18,11 @@ const namespaced: ReadonlyMap<string, NamespaceRight> = new Map([
   ["CSIVolume", "csi-read-volume"],
 ]);
 
-/**
- * Whether a token may read a topic in all the namespaces given.
- * @param everywhere the request asked for all namespaces, which also needs a rule that says so
- */
-export function mayReadTopic(
-  rights: ClusterRights,
-  topic: string,
-  namespaces: readonly string[],
-  everywhere: boolean,
-): boolean {
+/** Whether a token may read a topic in all the namespaces given. A topic that nothing opens is for management. */
+export function mayReadTopic(rights: ClusterRights, topic: string, namespaces: readonly string[]): boolean {
   if (rights.management) return true;
   const capability = namespaced.get(topic);
-  if (capability !== undefined) {
-    const explicit = !everywhere || rights.namespaces.some((rule) => rule.name === "*");
-    return explicit && namespaces.every((namespace) => allowsNamespace(rights, namespace, capability));
-  }
+  if (capability) return namespaces.every((namespace) => allowsNamespace(rights, namespace, capability));
   if (topic === "Node" || topic === "NodeDrain") return allowsNode(rights, "read");
   if (topic === "Operator") return allowsOperator(rights, "read");
   return false;

@@ -1,7 +1,10 @@
 import { settings } from "../env.ts";
-import { type Append, numbered, type StreamEvent } from "../events/event.ts";
-import { encodeFor, groupOf, Ring } from "../events/ring.ts";
+import { type Append, numbered } from "../events/event.ts";
+import { Line } from "../events/line.ts";
+import { Readers } from "../events/readers.ts";
+import { Ring } from "../events/ring.ts";
 import type { Subscription } from "../events/subscription.ts";
+import { warn } from "../log.ts";
 import type { Migration } from "./migrations.ts";
 import { StoredObject } from "./stored-object.ts";
 
@@ -19,73 +22,91 @@ const schema: Migration[] = [
   },
 ];
 
-const CHUNK_BYTES = 64 * 1024;
-const PAGE_LINES = 256;
+const PAGE_LINES = 1_000;
 /** Space is freed for this share of the limit at a time, so that not every append deletes a row. */
 const TRIM_SHARE = 0.02;
+/** A row holds 2 MB at most. */
+const MAX_LINE_BYTES = 1_900_000;
 
 /**
  * The one sequence of cluster events. One writer at a time (`append`, in order of arrival); any number of readers, each only
- * a cursor that pulls. A reader that stalls costs nothing but its cursor.
+ * a cursor that pulls. The newest lines are in memory, the whole buffer is in storage.
  */
 export class EventLog extends StoredObject {
   readonly #ring = new Ring();
-  /** The newest index given out, once read from storage. */
-  #newest: number | undefined;
+  readonly #readers: Readers;
+  /** The newest index given out; 0 before the first. */
+  #newest: number;
+  /** The newest index that no crash takes back, and the newest that readers get. */
+  #durable: number;
+  /** Lines up to this index have left the buffer. */
+  #evicted: number;
   #lines: number;
   #bytes: number;
-  #readers = 0;
-  #news = Promise.withResolvers<void>();
-  #beat: ReturnType<typeof setTimeout> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env, { events: schema }, {});
-    const total = this.sql
-      .exec<{ n: number; bytes: number }>("SELECT count(*) AS n, ifnull(sum(bytes), 0) AS bytes FROM lines")
+    // Not from the lines, which leave: an index is never given out twice.
+    this.#newest = this.sql.exec<{ idx: number }>("SELECT ifnull(max(idx), 0) AS idx FROM sources").one().idx;
+    this.#durable = this.#newest;
+    const held = this.sql
+      .exec<{ n: number; bytes: number; oldest: number | null }>(
+        "SELECT count(*) AS n, ifnull(sum(bytes), 0) AS bytes, min(idx) AS oldest FROM lines",
+      )
       .one();
-    this.#lines = total.n;
-    this.#bytes = total.bytes;
+    this.#lines = held.n;
+    this.#bytes = held.bytes;
+    this.#evicted = held.oldest === null ? this.#newest : held.oldest - 1;
+    this.#readers = new Readers(
+      {
+        newest: () => this.#durable,
+        evicted: () => this.#evicted,
+        after: (cursor) => this.#ring.after(cursor) ?? this.#stored(cursor),
+      },
+      () => settings(this.env).EVENT_HEARTBEAT_MS,
+    );
   }
 
   /**
-   * Appends lines, one per entry, in order. Idempotent by (source, seq): a repeated entry gets its first index again.
+   * Appends lines, one per entry, in order. Idempotent by (source, seq): a repeated entry adds nothing and gets its first
+   * index again, or the newest index of its source once its line has left the buffer.
    * @returns the index of each entry
    */
-  append(source: string, entries: readonly Append[]): number[] {
-    const fresh: { index: number; events: StreamEvent[]; bytes: number }[] = [];
+  async append(source: string, entries: readonly Append[]): Promise<number[]> {
+    const fresh: Line[] = [];
     const indexes = this.commit(() => entries.map((entry) => this.#appendOne(source, entry, fresh)));
     for (const line of fresh) {
       this.#newest = line.index;
-      this.#ring.push(line.index, line.events, line.bytes);
+      this.#ring.push(line);
       this.#lines += 1;
-      this.#bytes += line.bytes;
+      this.#bytes += line.size;
     }
     this.#trim();
-    if (fresh.length > 0) this.#wake();
+    await this.#publish(this.#newest);
     return indexes;
   }
 
   /** The newest index given out; 1 before the first event, because an index is never 0 on the wire. */
   newest(): number {
-    return Math.max(1, this.#newestLine());
+    return Math.max(1, this.#newest);
   }
 
-  /** How many lines the buffer holds, and how many readers are open. */
+  /** What the buffer holds, and how many readers are open. `oldest` is 0 when it is empty. */
   state(): { lines: number; bytes: number; oldest: number; newest: number; readers: number } {
     return {
       lines: this.#lines,
       bytes: this.#bytes,
-      oldest: this.#oldestLine(),
-      newest: this.#newestLine(),
-      readers: this.#readers,
+      oldest: this.#oldest(),
+      newest: this.#newest,
+      readers: this.#readers.count,
     };
   }
 
-  /** Opens a stream; the header `x-subscription` holds the `Subscription` that the Worker has authorised. */
+  /** Opens a stream; the body is the `Subscription` that the Worker has authorised. */
   override async fetch(request: Request): Promise<Response> {
-    const subscription = JSON.parse(request.headers.get("x-subscription") ?? "") as Subscription;
-    return new Response(this.#stream(subscription, request.signal), {
-      headers: { "x-oldest-index": String(this.#oldestLine()) },
+    const subscription = await request.json<Subscription>();
+    return new Response(this.#readers.open(subscription, request.signal), {
+      headers: { "x-oldest-index": String(this.#oldest()) },
     });
   }
 
@@ -95,7 +116,22 @@ export class EventLog extends StoredObject {
 
   protected override async onAlarm(): Promise<void> {}
 
-  #appendOne(source: string, entry: Append, fresh: { index: number; events: StreamEvent[]; bytes: number }[]): number {
+  /**
+   * Shows lines to readers once they are on disk. An answer waits for that by itself, a stream that is already open does not:
+   * a reader would see a line, a crash would take it back, and the next line would get its index.
+   */
+  async #publish(index: number): Promise<void> {
+    if (index <= this.#durable) return;
+    await this.ctx.storage.sync();
+    this.#durable = Math.max(this.#durable, index);
+    this.#readers.wake();
+  }
+
+  #oldest(): number {
+    return this.#lines === 0 ? 0 : this.#evicted + 1;
+  }
+
+  #appendOne(source: string, entry: Append, fresh: Line[]): number {
     const [known] = this.sql
       .exec<{ seq: number; idx: number }>("SELECT seq, idx FROM sources WHERE source = ?", source)
       .toArray();
@@ -105,39 +141,35 @@ export class EventLog extends StoredObject {
         .toArray();
       return line?.idx ?? known.idx;
     }
-    const index = this.#newestLine() + fresh.length + 1;
-    const events = numbered(entry.events, index);
-    const text = JSON.stringify(events);
+    const line = lineOf(this.#newest + fresh.length + 1, entry);
     this.sql.exec(
       "INSERT INTO lines (idx, source, seq, bytes, events) VALUES (?, ?, ?, ?, ?)",
-      index,
+      line.index,
       source,
       entry.seq,
-      text.length,
-      text,
+      line.size,
+      line.text,
     );
     this.sql.exec(
       `INSERT INTO sources (source, seq, idx) VALUES (?, ?, ?)
        ON CONFLICT (source) DO UPDATE SET seq = excluded.seq, idx = excluded.idx`,
       source,
       entry.seq,
-      index,
+      line.index,
     );
-    fresh.push({ index, events, bytes: text.length });
-    return index;
+    fresh.push(line);
+    return line.index;
   }
 
-  /** Drops the oldest lines beyond the configured bounds; indexes are never given out again. */
+  /** Drops the oldest lines beyond the configured bounds. The newest stays: who reads live has a right to it. */
   #trim(): void {
     const { EVENT_BUFFER_LINES: maxLines, EVENT_BUFFER_BYTES: maxBytes } = settings(this.env);
     if (this.#lines <= maxLines && this.#bytes <= maxBytes) return;
     const keepLines = Math.floor(maxLines * (1 - TRIM_SHARE));
     const keepBytes = Math.floor(maxBytes * (1 - TRIM_SHARE));
-    const oldest = this.sql.exec<{ idx: number; bytes: number }>("SELECT idx, bytes FROM lines ORDER BY idx");
     let { lines, bytes } = { lines: this.#lines, bytes: this.#bytes };
-    let last = 0;
-    for (const line of oldest) {
-      // The newest line always stays: it carries the sequence across a restart.
+    let last = this.#evicted;
+    for (const line of this.sql.exec<{ idx: number; bytes: number }>("SELECT idx, bytes FROM lines ORDER BY idx")) {
       if ((lines <= keepLines && bytes <= keepBytes) || lines === 1) break;
       lines -= 1;
       bytes -= line.bytes;
@@ -146,114 +178,29 @@ export class EventLog extends StoredObject {
     this.commit(() => this.sql.exec("DELETE FROM lines WHERE idx <= ?", last));
     this.#lines = lines;
     this.#bytes = bytes;
+    this.#evicted = last;
   }
 
-  #stream(subscription: Subscription, signal: AbortSignal): ReadableStream<Uint8Array> {
-    const group = groupOf(subscription);
-    let cursor = subscription.from < 0 ? this.#newestLine() : subscription.from - 1;
-    let open = true;
-    let greeted = false;
-    this.#readers += 1;
-    this.#startBeating();
-    const close = () => {
-      if (!open) return;
-      open = false;
-      this.#readers -= 1;
-    };
-    signal.addEventListener("abort", close);
-    return new ReadableStream<Uint8Array>(
-      {
-        pull: async (controller) => {
-          if (!greeted && subscription.heartbeat === "empty") {
-            greeted = true;
-            return controller.enqueue(this.#heartbeat(subscription, cursor));
-          }
-          for (;;) {
-            if (!open) return controller.close();
-            const read = this.#read(cursor, group, subscription);
-            cursor = read.cursor;
-            if (read.chunks.length > 0) {
-              greeted = true;
-              for (const chunk of read.chunks) controller.enqueue(chunk);
-              return;
-            }
-            if (cursor < this.#newestLine()) {
-              // A long backlog without a line for this reader must not keep the others waiting.
-              await scheduler.wait(0);
-              continue;
-            }
-            // The answer's head leaves with the first bytes, so a reader with no backlog is greeted at once.
-            const news = greeted && (await this.#newsOrBeat());
-            if (!open) return controller.close();
-            if (!news) {
-              greeted = true;
-              return controller.enqueue(this.#heartbeat(subscription, cursor));
-            }
-          }
-        },
-        cancel: close,
-      },
-      { highWaterMark: 0 },
-    );
-  }
-
-  #read(cursor: number, group: string, subscription: Subscription): { chunks: Uint8Array[]; cursor: number } {
-    if (cursor >= this.#newestLine()) return { chunks: [], cursor };
-    if (this.#ring.covers(cursor)) return this.#ring.after(cursor, group, subscription, CHUNK_BYTES);
-    const chunks: Uint8Array[] = [];
-    let at = cursor;
-    let size = 0;
-    const rows = this.sql.exec<{ idx: number; events: string }>(
-      "SELECT idx, events FROM lines WHERE idx > ? ORDER BY idx LIMIT ?",
+  *#stored(cursor: number): Iterable<Line> {
+    const rows = this.sql.exec<{ idx: number; events: string; bytes: number }>(
+      "SELECT idx, events, bytes FROM lines WHERE idx > ? ORDER BY idx LIMIT ?",
       cursor,
       PAGE_LINES,
     );
-    for (const row of rows) {
-      const bytes = encodeFor(subscription, row.idx, JSON.parse(row.events) as StreamEvent[]);
-      if (bytes) {
-        chunks.push(bytes);
-        size += bytes.length;
-      }
-      at = row.idx;
-      if (size >= CHUNK_BYTES) break;
-    }
-    return { chunks, cursor: at };
+    for (const row of rows) yield Line.stored(row);
   }
+}
 
-  #heartbeat(subscription: Subscription, cursor: number): Uint8Array {
-    const line = subscription.heartbeat === "empty" ? {} : { Index: Math.max(0, cursor), Events: [] };
-    return new TextEncoder().encode(`${JSON.stringify(line)}\n`);
-  }
-
-  /** Resolves true when a line was appended, false when it is time for a heartbeat. */
-  async #newsOrBeat(): Promise<boolean> {
-    const before = this.#newestLine();
-    await this.#news.promise;
-    return this.#newestLine() > before;
-  }
-
-  #wake(): void {
-    const { resolve } = this.#news;
-    this.#news = Promise.withResolvers<void>();
-    resolve();
-  }
-
-  /** One timer serves the heartbeats of all readers, and is also how a dead client is noticed: by writing to it. */
-  #startBeating(): void {
-    if (this.#beat !== undefined) return;
-    this.#beat = setTimeout(() => {
-      this.#beat = undefined;
-      this.#wake();
-      if (this.#readers > 0) this.#startBeating();
-    }, settings(this.env).EVENT_HEARTBEAT_MS);
-  }
-
-  #newestLine(): number {
-    this.#newest ??= this.sql.exec<{ idx: number | null }>("SELECT max(idx) AS idx FROM sources").one().idx ?? 0;
-    return this.#newest;
-  }
-
-  #oldestLine(): number {
-    return this.sql.exec<{ idx: number | null }>("SELECT min(idx) AS idx FROM lines").one().idx ?? 0;
-  }
+function lineOf(index: number, { events }: Append): Line {
+  const line = Line.of(index, numbered(events, index));
+  if (line.size <= MAX_LINE_BYTES) return line;
+  // No row can hold it, and a line that cannot be taken would keep all later ones waiting: what changed is still told.
+  warn("event-payload-dropped", { index, bytes: line.size });
+  return Line.of(
+    index,
+    numbered(
+      events.map((event) => ({ ...event, Payload: {} })),
+      index,
+    ),
+  );
 }

@@ -1,37 +1,54 @@
+import type { ClusterRights } from "../access/cluster-rights.ts";
 import { clusterHeader } from "../compat/dialect.ts";
 import { parseTopics, type Subscription } from "../events/subscription.ts";
 import { mayReadTopic } from "../events/topic-rights.ts";
 import { badRequest, denied } from "../http/errors.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { accessControl, openEventStream } from "../objects/stubs.ts";
+import { accessControl } from "../objects/stubs.ts";
 
 /** The event stream of area C: authorised whole before its first byte. */
 
 function startIndex(text: string | null): number {
   if (text === null || text === "") return 0;
-  if (!/^[+-]?\d{1,15}$/.test(text))
+  // A plus that nobody encoded arrives as a space.
+  if (!/^[ +-]?\d{1,15}$/.test(text))
     throw badRequest(`Unable to parse index: ${JSON.stringify(text.slice(0, 40))} is not an integer`);
   return Number(text);
 }
 
+const ALL = "*";
+
+/** The namespaces whose events a request is about. @throws RequestError 403 when it asks for all and no rule of its says so */
+async function namespacesFor(call: AuthorisedCall, wanted: string): Promise<string[]> {
+  if (wanted !== ALL) return [wanted];
+  const { management, namespaces }: ClusterRights = call.grant.cluster;
+  if (!management && !namespaces.some((rule) => rule.name === ALL)) throw denied();
+  const known = await accessControl(call.env).listClusterNamespaces("");
+  return known.map(({ Name }) => Name);
+}
+
 async function stream(call: AuthorisedCall): Promise<Response> {
-  const from = startIndex(call.query.get("index"));
-  const parsed = parseTopics(call.query.getAll("topic"));
+  const { query, grant, dialect, env, request } = call;
+  const from = startIndex(query.get("index"));
+  const parsed = parseTopics(query.getAll("topic"));
   if (!parsed.ok) throw badRequest(parsed.message);
-  const wanted = call.query.get("namespace") ?? "default";
-  const everywhere = wanted === "*";
-  const known = everywhere ? await accessControl(call.env).listClusterNamespaces("") : [];
-  const namespaces = everywhere ? known.map(({ Name }) => Name) : [wanted];
-  const rights = call.grant.cluster;
-  if (!Object.keys(parsed.topics).every((topic) => mayReadTopic(rights, topic, namespaces, everywhere))) throw denied();
+  const wanted = query.get("namespace") || "default";
+  const namespaces = await namespacesFor(call, wanted);
+  if (!Object.keys(parsed.topics).every((topic) => mayReadTopic(grant.cluster, topic, namespaces))) throw denied();
   const subscription: Subscription = {
     topics: parsed.topics,
     // A management token keeps seeing namespaces that are made later.
-    namespaces: everywhere && rights.management ? null : namespaces,
+    namespaces: wanted === ALL && grant.cluster.management ? null : namespaces,
     from,
-    heartbeat: call.dialect === "upstream" ? "empty" : "indexed",
+    heartbeat: dialect === "upstream" ? "empty" : "indexed",
+    errors: /^(1|t|true)$/i.test(query.get("errors") ?? ""),
   };
-  const opened = await openEventStream(call.env, JSON.stringify(subscription), call.request.signal);
+  // A body, not a header: topics are any text, and a deployment may have thousands of namespaces.
+  const opened = await env.EVENT_LOG.getByName("log").fetch("https://event-log/stream", {
+    method: "POST",
+    body: JSON.stringify(subscription),
+    signal: request.signal,
+  });
   const headers = new Headers({
     "Content-Type": "application/json",
     "Cache-Control": "no-store, no-transform",
