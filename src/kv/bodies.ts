@@ -5,6 +5,9 @@ import { isPlainObject } from "../http/json.ts";
 
 /** Request bodies of a KV mount, in all the spellings that clients use (contract: clients 1.1 and 3). */
 
+/** How many versions a path can be told to keep, and a request can name. */
+const MAX_VERSIONS = 10_000;
+
 export const DataBody = z.object({
   data: z.unknown().optional(),
   options: z.object({ cas: integer().min(0).nullish() }).nullish(),
@@ -18,7 +21,7 @@ export function dataText({ data }: z.infer<typeof DataBody>): string {
 }
 
 export const VersionsBody = z.object({
-  versions: z.preprocess(asList, z.array(integer().min(1)).max(10_000).nullish()),
+  versions: z.preprocess(asList, z.array(integer().min(1)).max(MAX_VERSIONS).nullish()),
 });
 
 function asList(value: unknown): unknown {
@@ -32,14 +35,19 @@ export function versionsOf({ versions }: z.infer<typeof VersionsBody>): number[]
   return versions;
 }
 
+const maxVersions = () =>
+  integer()
+    .min(0)
+    .refine((count) => count <= MAX_VERSIONS, `must be at most ${MAX_VERSIONS}`);
+
 export const ConfigBody = z.object({
-  max_versions: integer().min(0).nullish(),
+  max_versions: maxVersions().nullish(),
   cas_required: flag().nullish(),
   delete_version_after: signedDuration().nullish(),
 });
 
 export const MetadataBody = z.object({
-  max_versions: integer().min(0).nullish(),
+  max_versions: maxVersions().nullish(),
   cas_required: flag().nullish(),
   delete_version_after: duration("cannot provide negative value").nullish(),
   /** Judged as a whole, so that one answer tells every violation. */

@@ -1,8 +1,6 @@
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result } from "../result.ts";
 import { type CustomMetadataChange, changeCustomMetadata } from "./custom-metadata.ts";
 import type { KvConfig, SecretRow } from "./version.ts";
-
-const MAX_VERSIONS_LIMIT = 10_000;
 
 /** What a caller may set on a path. Absent means unchanged; null in a patch means the default again. */
 export interface MetadataSettings {
@@ -22,12 +20,10 @@ export function changeSettings(
 ): Result<SecretRow> {
   const custom = changeCustomMetadata(row.custom_metadata, changes.custom_metadata, patch);
   if (!custom.ok) return custom;
-  const maxVersions = merge(changes.max_versions, row.max_versions, patch, 0);
-  if (maxVersions > MAX_VERSIONS_LIMIT) return tooMany();
   return ok({
     ...row,
     updated: now,
-    max_versions: maxVersions,
+    max_versions: merge(changes.max_versions, row.max_versions, patch, 0),
     cas_required: Number(merge(changes.cas_required, row.cas_required === 1, patch, false)),
     delete_version_after: merge(changes.delete_version_after, row.delete_version_after, patch, 0),
     custom_metadata: custom.value,
@@ -35,18 +31,12 @@ export function changeSettings(
 }
 
 /** The mount's settings changed; absent and null mean unchanged. */
-export function changeConfig(config: KvConfig, changes: Omit<MetadataSettings, "custom_metadata">): Result<KvConfig> {
-  const maxVersions = changes.max_versions ?? config.max_versions;
-  if (maxVersions > MAX_VERSIONS_LIMIT) return tooMany();
-  return ok({
-    max_versions: maxVersions,
-    cas_required: changes.cas_required ?? config.cas_required,
-    // Any negative value switches the feature off, and all of them are shown as -1s.
-    delete_version_after: Math.max(-1, changes.delete_version_after ?? config.delete_version_after),
-  });
-}
-
-const tooMany = () => refuse("invalid", `max_versions: at most ${MAX_VERSIONS_LIMIT}`);
+export const changeConfig = (config: KvConfig, changes: Omit<MetadataSettings, "custom_metadata">): KvConfig => ({
+  max_versions: changes.max_versions ?? config.max_versions,
+  cas_required: changes.cas_required ?? config.cas_required,
+  // Any negative value switches the feature off, and all of them are shown as -1s.
+  delete_version_after: Math.max(-1, changes.delete_version_after ?? config.delete_version_after),
+});
 
 function merge<T>(change: T | null | undefined, before: T, patch: boolean, usual: T): T {
   if (change === undefined) return before;

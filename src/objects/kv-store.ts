@@ -164,11 +164,8 @@ export class KvStore extends StoredObject {
     return this.#state().config;
   }
 
-  setConfig(changes: Omit<MetadataSettings, "custom_metadata">): Result<null> {
-    const next = changeConfig(this.config(), changes);
-    if (!next.ok) return next;
-    this.#setState("config", JSON.stringify(next.value));
-    return ok(null);
+  setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void {
+    this.#setState("config", JSON.stringify(changeConfig(this.config(), changes)));
   }
 
   rekey(term: number): void {

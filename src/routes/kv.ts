@@ -153,7 +153,7 @@ const engineRoutes = [
     path: "/config",
     body: ConfigBody,
     handle: async (call, body) => {
-      unwrap(await store(call).setConfig(body));
+      await store(call).setConfig(body);
       return noContent();
     },
   }),

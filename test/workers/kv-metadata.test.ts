@@ -1,0 +1,260 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { del, get, mountKv, patch, put, send } from "./client.ts";
+
+/** Contract: clients, section 3: config, metadata, custom_metadata, subkeys. */
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/;
+const metadata = async (path = "a") => (await get(`/v1/kv/metadata/${path}`)).body.data;
+const custom = async (path = "a") => (await metadata(path)).custom_metadata;
+
+beforeEach(async () => {
+  await mountKv();
+});
+
+describe("config", () => {
+  it("has the defaults of a fresh mount", async () => {
+    const answer = await get("/v1/kv/config");
+    expect(answer.body).toEqual({
+      request_id: answer.body.request_id,
+      lease_id: "",
+      renewable: false,
+      lease_duration: 0,
+      data: { max_versions: 0, cas_required: false, delete_version_after: "0s" },
+      wrap_info: null,
+      warnings: null,
+      auth: null,
+      mount_type: "kv",
+    });
+  });
+
+  it("takes texts, numbers and forms, and keeps what a request does not name", async () => {
+    for (const [method, body] of [
+      ["PUT", { max_versions: "5", cas_required: "true" }],
+      ["POST", "delete_version_after=1h30m"],
+    ] as const) {
+      expect((await send(method, "/v1/kv/config", body)).status).toBe(204);
+    }
+    const config = (await get("/v1/kv/config")).body.data;
+    expect(config).toEqual({ max_versions: 5, cas_required: true, delete_version_after: "1h30m0s" });
+    await put("/v1/kv/config", { max_versions: null, cas_required: false });
+    expect((await get("/v1/kv/config")).body.data).toEqual({ ...config, cas_required: false });
+  });
+
+  it.each([
+    ["max_versions", "x"],
+    ["max_versions", -1],
+    ["max_versions", 1.5],
+    ["max_versions", 10_001],
+    ["cas_required", "maybe"],
+    ["delete_version_after", "soon"],
+    ["delete_version_after", [1]],
+  ])("with %s %j is 400 and names the field", async (field, wrong) => {
+    for (const answer of [
+      await put("/v1/kv/config", { [field]: wrong }),
+      await put("/v1/kv/metadata/a", { [field]: wrong }),
+      await patch("/v1/kv/metadata/a", { [field]: wrong }),
+    ]) {
+      expect(answer.status).toBe(400);
+      expect(answer.body.errors[0]).toMatch(new RegExp(`^${field}: `));
+    }
+    expect((await get("/v1/kv/config")).body.data).toMatchObject({ max_versions: 0, cas_required: false });
+    expect((await get("/v1/kv/metadata/a")).status).toBe(404);
+  });
+});
+
+describe("metadata", () => {
+  it("shows every version and every setting", async () => {
+    await put("/v1/kv/data/a", { data: { n: 1 } });
+    await put("/v1/kv/data/a", { data: { n: 2 } });
+    await put("/v1/kv/data/a", { data: { n: 3 } });
+    await put("/v1/kv/delete/a", { versions: [1] });
+    await put("/v1/kv/destroy/a", { versions: [2] });
+    const data = await metadata();
+    const version = (deletion: unknown, destroyed: boolean) => ({
+      created_time: expect.stringMatching(TIME),
+      deletion_time: deletion,
+      destroyed,
+    });
+    expect(data).toEqual({
+      versions: { 1: version(expect.stringMatching(TIME), false), 2: version("", true), 3: version("", false) },
+      current_version: 3,
+      oldest_version: 0,
+      created_time: expect.stringMatching(TIME),
+      updated_time: expect.stringMatching(TIME),
+      max_versions: 0,
+      cas_required: false,
+      delete_version_after: "0s",
+      custom_metadata: null,
+    });
+    expect(data.updated_time >= data.versions[3].created_time).toBe(true);
+  });
+
+  it("written alone creates a path without a version: listed, and nothing to read", async () => {
+    for (const body of [{}, ""]) expect((await put("/v1/kv/metadata/a", body)).status).toBe(204);
+    expect(await metadata()).toMatchObject({ versions: {}, current_version: 0, oldest_version: 0 });
+    expect((await get("/v1/kv/metadata/?list=true")).body.data.keys).toEqual(["a"]);
+    expect(await get("/v1/kv/data/a")).toMatchObject({ status: 404, text: '{"errors":[]}' });
+    expect((await del("/v1/kv/data/a")).status).toBe(204);
+  });
+
+  it("takes every field in a command line's spelling", async () => {
+    const body = { max_versions: "7", cas_required: "1", delete_version_after: "90", custom_metadata: "a=1,b=2" };
+    expect((await send("POST", "/v1/kv/metadata/a", body)).status).toBe(204);
+    const seven = {
+      max_versions: 7,
+      cas_required: true,
+      delete_version_after: "1m30s",
+      custom_metadata: { a: "1", b: "2" },
+    };
+    expect(await metadata()).toMatchObject(seven);
+    await put("/v1/kv/metadata/a", { max_versions: null });
+    expect(await metadata()).toMatchObject(seven);
+  });
+
+  it("patched changes what it names, and null goes back to the default", async () => {
+    await put("/v1/kv/metadata/a", { max_versions: 7, cas_required: true, delete_version_after: "1h" });
+    expect((await patch("/v1/kv/metadata/a", { max_versions: 3 })).status).toBe(204);
+    expect(await metadata()).toMatchObject({ max_versions: 3, cas_required: true, delete_version_after: "1h0m0s" });
+    await patch("/v1/kv/metadata/a", { max_versions: null, cas_required: null, delete_version_after: null });
+    expect(await metadata()).toMatchObject({ max_versions: 0, cas_required: false, delete_version_after: "0s" });
+  });
+
+  it("of an absent path is 404 to read and to patch, and deleting it is 204", async () => {
+    expect(await get("/v1/kv/metadata/a")).toMatchObject({ status: 404, text: '{"errors":[]}' });
+    expect(await patch("/v1/kv/metadata/a", { max_versions: 1 })).toMatchObject({ status: 404, text: '{"errors":[]}' });
+    expect((await del("/v1/kv/metadata/a")).status).toBe(204);
+    expect((await get("/v1/kv/metadata/a")).status).toBe(404);
+  });
+
+  it("deleted takes all versions along: a new write starts at 1", async () => {
+    await put("/v1/kv/data/a", { data: { n: 1 } });
+    await put("/v1/kv/data/a", { data: { n: 2 } });
+    await put("/v1/kv/metadata/a", { custom_metadata: { k: "v" } });
+    expect((await del("/v1/kv/metadata/a")).status).toBe(204);
+    for (const path of ["data/a", "data/a?version=1", "metadata/a", "metadata/?list=true"]) {
+      expect((await get(`/v1/kv/${path}`)).text, path).toBe('{"errors":[]}');
+    }
+    expect((await put("/v1/kv/data/a", { data: {} })).body.data).toMatchObject({ version: 1, custom_metadata: null });
+  });
+
+  it("warns when cas_required is switched off under a mount that requires it", async () => {
+    await put("/v1/kv/config", { cas_required: true });
+    const warned = await put("/v1/kv/metadata/a", { cas_required: false });
+    expect(warned.status).toBe(200);
+    expect(warned.body.warnings).toEqual([expect.stringContaining('"cas_required" set to false')]);
+    expect((await put("/v1/kv/metadata/a", { cas_required: true })).status).toBe(204);
+  });
+
+  it("changes updated_time with a delete that changed something, and not with one that did not", async () => {
+    await put("/v1/kv/data/a", { data: {} });
+    const before = (await metadata()).updated_time;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    await put("/v1/kv/delete/a", { versions: [9] });
+    expect((await metadata()).updated_time).toBe(before);
+    await del("/v1/kv/data/a");
+    expect((await metadata()).updated_time > before).toBe(true);
+  });
+});
+
+describe("custom_metadata", () => {
+  it("appears in metadata, in reads, in answers of writes and in the 404 of a deleted version", async () => {
+    await put("/v1/kv/data/a", { data: {} });
+    await put("/v1/kv/metadata/a", { custom_metadata: { owner: "team" } });
+    expect(await custom()).toEqual({ owner: "team" });
+    expect((await get("/v1/kv/data/a")).body.data.metadata.custom_metadata).toEqual({ owner: "team" });
+    expect((await put("/v1/kv/data/a", { data: {} })).body.data.custom_metadata).toEqual({ owner: "team" });
+    await del("/v1/kv/data/a");
+    expect((await get("/v1/kv/data/a")).body.data.metadata.custom_metadata).toEqual({ owner: "team" });
+  });
+
+  it("is replaced by a write, merged by a patch, where null removes a key, and null again when empty", async () => {
+    await put("/v1/kv/metadata/a", { custom_metadata: { a: "1", b: "2" } });
+    await patch("/v1/kv/metadata/a", { custom_metadata: { a: null, c: "3" } });
+    expect(await custom()).toEqual({ b: "2", c: "3" });
+    await put("/v1/kv/metadata/a", { custom_metadata: { d: "4" } });
+    expect(await custom()).toEqual({ d: "4" });
+    await put("/v1/kv/metadata/a", { max_versions: 2 });
+    expect(await custom()).toEqual({ d: "4" });
+    await patch("/v1/kv/metadata/a", { custom_metadata: null });
+    expect(await custom()).toBeNull();
+    await put("/v1/kv/metadata/a", { custom_metadata: { d: "4" } });
+    await put("/v1/kv/metadata/a", { custom_metadata: {} });
+    expect(await custom()).toBeNull();
+  });
+
+  it("tells all violations in one 400, and changes nothing", async () => {
+    const wrong = { [`k${"x".repeat(128)}`]: "v", empty: "", long: "v".repeat(513), tab: "a\tb" };
+    for (const answer of [
+      await put("/v1/kv/metadata/a", { custom_metadata: wrong }),
+      await put("/v1/kv/metadata/a", { custom_metadata: { n: 1, list: [], o: {} } }),
+      await put("/v1/kv/metadata/a", { custom_metadata: 5 }),
+      await put("/v1/kv/metadata/a", '{"custom_metadata":{"n":1.10}}'),
+      await put("/v1/kv/metadata/a", {
+        custom_metadata: Object.fromEntries(Array.from({ length: 65 }, (_, n) => [`k${n}`, "v"])),
+      }),
+    ]) {
+      expect(answer.status).toBe(400);
+      expect(answer.body.errors).toEqual([expect.stringMatching(/^custom_metadata validation failed: /)]);
+    }
+    const [text] = (await put("/v1/kv/metadata/a", { custom_metadata: wrong })).body.errors;
+    expect(text.split("; ")).toHaveLength(4);
+    expect((await get("/v1/kv/metadata/a")).status).toBe(404);
+  });
+
+  it("keeps a key named __proto__", async () => {
+    await put("/v1/kv/metadata/a", '{"custom_metadata":{"__proto__":"x"}}');
+    expect((await get("/v1/kv/metadata/a")).text).toContain('"custom_metadata":{"__proto__":"x"}');
+  });
+});
+
+describe("subkeys", () => {
+  beforeEach(async () => {
+    await put("/v1/kv/data/a", { data: { one: 1 } });
+    await put("/v1/kv/data/a", { data: { x: "secret", o: { p: { q: [1] }, empty: {} } } });
+  });
+
+  it("shows the keys without the values, and the version's metadata", async () => {
+    const answer = await get("/v1/kv/subkeys/a");
+    expect(answer.body.data).toEqual({
+      subkeys: { x: null, o: { p: { q: null }, empty: null } },
+      metadata: {
+        created_time: expect.stringMatching(TIME),
+        custom_metadata: null,
+        deletion_time: "",
+        destroyed: false,
+        version: 2,
+      },
+    });
+    expect(answer.body.mount_type).toBe("kv");
+  });
+
+  it("takes a depth and a version", async () => {
+    expect((await get("/v1/kv/subkeys/a?depth=1")).body.data.subkeys).toEqual({ x: null, o: null });
+    expect((await get("/v1/kv/subkeys/a?depth=2")).body.data.subkeys).toEqual({ x: null, o: { p: null, empty: null } });
+    expect((await get("/v1/kv/subkeys/a?depth=0")).body.data.subkeys.o.p).toEqual({ q: null });
+    expect((await get("/v1/kv/subkeys/a?version=1")).body.data.subkeys).toEqual({ one: null });
+    expect((await get("/v1/kv/subkeys/a?depth=x")).body.errors).toEqual(["depth: must be a number, 0 or more"]);
+  });
+
+  it("understands a query that arrives encoded inside the path", async () => {
+    expect((await get("/v1/kv/subkeys/a%3Fversion%3D1%26depth%3D1")).body.data.subkeys).toEqual({ one: null });
+    expect((await get("/v1/kv/subkeys/a%3Fdepth=1")).body.data.subkeys).toEqual({ x: null, o: null });
+  });
+
+  it("gives no way around a policy by such a query", async () => {
+    const policy = 'path "kv/subkeys/*" { capabilities = ["read"] } path "kv/subkeys/a" { capabilities = ["deny"] }';
+    await put("/v1/sys/policies/acl/p", { policy });
+    const token = (await put("/v1/auth/token/create", { policies: ["p"] })).body.auth.client_token;
+    await put("/v1/kv/data/b", { data: { open: 1 } });
+    expect((await get("/v1/kv/subkeys/a", { token })).status).toBe(403);
+    expect((await get("/v1/kv/subkeys/a%3Fversion%3D1", { token })).status).toBe(403);
+    expect((await get("/v1/kv/subkeys/b%3Fversion%3D1", { token })).body.data.subkeys).toEqual({ open: null });
+  });
+
+  it("of an unknown path is 404 with nothing, of a deleted version 404 with its metadata", async () => {
+    expect((await get("/v1/kv/subkeys/none")).text).toBe('{"errors":[]}');
+    await del("/v1/kv/data/a");
+    const gone = await get("/v1/kv/subkeys/a");
+    expect([gone.status, gone.body.data]).toMatchObject([404, { subkeys: null, metadata: { version: 2 } }]);
+  });
+});
