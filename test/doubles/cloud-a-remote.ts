@@ -1,0 +1,23 @@
+import { env } from "cloudflare:workers";
+import type { SecretView } from "./cloud-a-secrets.ts";
+import type { Fault, LoggedRequest } from "./cloud-a-sm.ts";
+
+const at = (path: string, init?: RequestInit) => fetch(`${env.TEST_CLOUD_A.url}/_double/${path}`, init);
+const post = async (path: string, body: unknown = null) => {
+  const answer = await at(path, { method: "POST", body: JSON.stringify(body) });
+  if (!answer.ok) throw new Error(`the double refused ${path}: ${await answer.text()}`);
+};
+
+/** The double of cloud-a, driven from tests inside the Workers runtime. */
+export const cloudA = {
+  reset: () => post("reset"),
+  fault: (fault: Fault) => post("faults", fault),
+  /** Does something as somebody else. */
+  call: (operation: string, parameters: Record<string, unknown>) => post("call", { operation, parameters }),
+  secrets: async (): Promise<SecretView[]> => (await at("secrets")).json(),
+  requests: async (): Promise<LoggedRequest[]> => (await at("requests")).json(),
+  /** The current value of a secret, undefined when there is none. */
+  async value(name: string): Promise<string | null | undefined> {
+    return (await cloudA.secrets()).find((secret) => secret.name === name)?.value;
+  },
+};

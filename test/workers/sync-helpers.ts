@@ -1,0 +1,47 @@
+import { env } from "cloudflare:workers";
+import { expect, vi } from "vitest";
+import { type Answer, get, put } from "./client.ts";
+
+/** A complete body for a cloud-a-sm destination at the double. */
+export const cloudABody = (changes: Record<string, unknown> = {}): Record<string, unknown> => ({
+  access_key_id: env.TEST_CLOUD_A.accessKeyId,
+  secret_access_key: env.TEST_CLOUD_A.secretAccessKey,
+  region: "eu-west-1",
+  ...changes,
+});
+
+export async function makeDestination(type: string, name: string, body?: Record<string, unknown>): Promise<Answer> {
+  const made = await put(`/sys/sync/destinations/${type}/${name}`, body ?? (type === "in-mem" ? {} : cloudABody()));
+  expect(made.status, made.text).toBe(200);
+  return made;
+}
+
+export const setAssociation = (destination: string, secret: string, mount = "kv") =>
+  put(`/sys/sync/destinations/${destination}/associations/set`, { mount, secret_name: secret });
+
+export const removeAssociation = (destination: string, secret: string, mount = "kv") =>
+  put(`/sys/sync/destinations/${destination}/associations/remove`, { mount, secret_name: secret });
+
+export const write = async (secret: string, data: Record<string, unknown>): Promise<void> => {
+  const written = await put(`/v1/kv/data/${secret}`, { data });
+  expect(written.status, written.text).toBe(200);
+};
+
+/** What the API says of one association, or undefined. */
+export async function association(destination: string, secret: string) {
+  const { body } = await get(`/sys/sync/destinations/${destination}/associations`);
+  const entries: Record<string, { secret_name: string }> = body.data.associated_secrets;
+  return Object.values(entries).find((entry) => entry.secret_name === secret) as
+    | undefined
+    | (Record<string, unknown> & { sync_status: string });
+}
+
+/** The objects of an in-mem destination, name to value. */
+export async function objects(name: string): Promise<Record<string, string>> {
+  const { body } = await get(`/sys/sync/destinations/in-mem/${name}/objects`);
+  const all: Record<string, { value: string }> = body.data.objects;
+  return Object.fromEntries(Object.entries(all).map(([key, { value }]) => [key, value]));
+}
+
+export const eventually = (check: () => Promise<void> | void, timeout = 15_000) =>
+  vi.waitFor(check, { timeout, interval: 50 });

@@ -1,0 +1,411 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { cloudA } from "../doubles/cloud-a-remote.ts";
+import { del, get, mountKv, put } from "./client.ts";
+import {
+  association,
+  cloudABody,
+  eventually,
+  makeDestination,
+  objects,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "./sync-helpers.ts";
+
+let accessor = "";
+beforeEach(async () => {
+  await cloudA.reset();
+  ({ accessor } = await mountKv());
+  await makeDestination("cloud-a-sm", "d");
+  await makeDestination("in-mem", "m");
+});
+
+const nameOf = (secret: string) => `vault/${accessor}/${secret}`;
+const stub = (name: string) => env.SYNC_DESTINATION.getByName(name);
+
+describe("setting an association", () => {
+  it("pushes the secret under its default name and answers only what it touched", async () => {
+    await write("app/db", { b: 1.0, a: "x" });
+    await write("other", { a: 1 });
+    await setAssociation("cloud-a-sm/d", "other");
+    const set = await setAssociation("cloud-a-sm/d", "app/db");
+    expect(set.status).toBe(200);
+    expect(set.body.data).toEqual({
+      store_name: "d",
+      store_type: "cloud-a-sm",
+      associated_secrets: {
+        [`${accessor}/app/db`]: {
+          accessor,
+          secret_name: "app/db",
+          external_name: nameOf("app/db"),
+          sync_status: "SYNCED",
+          synced_version: 1,
+          updated_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+        },
+      },
+      sync_operation_counters: { SYNCED: 1 },
+    });
+    const all = await get("/sys/sync/destinations/cloud-a-sm/d/associations");
+    expect(Object.keys(all.body.data.associated_secrets).sort()).toEqual([`${accessor}/app/db`, `${accessor}/other`]);
+    expect(all.body.data.sync_operation_counters).toEqual({ SYNCED: 2 });
+    const [secret] = (await cloudA.secrets()).filter(({ name }) => name === nameOf("app/db"));
+    expect(secret).toMatchObject({ value: '{"a":"x","b":1}', tags: { "hashicorp:vault": "" } });
+  });
+
+  it("is shown as no association at all by a destination that has none", async () => {
+    const none = await get("/sys/sync/destinations/in-mem/m/associations");
+    expect(none.body.data).toMatchObject({ associated_secrets: {}, sync_operation_counters: {} });
+  });
+
+  it.each([
+    ["nothing", "Secret not found. Please provide full path to existing secret", "app/", "kv", 400],
+    ["an unknown secret", "secret not found: kv/nope", "nope", "kv", 400],
+    ["a deleted secret", "secret not found: kv/gone", "gone", "kv", 400],
+    ["an unknown mount", "mount: no secret engine mount at zz/", "app", "zz", 400],
+    ["a strange name", "secret_name: ", "a/../b", "kv", 400],
+  ])("of %s is refused: %s", async (_what, text, secret, mount, status) => {
+    await write("gone", { a: 1 });
+    await del("/v1/kv/data/gone");
+    const refused = await setAssociation("in-mem/m", secret, mount);
+    expect([refused.status, refused.body.errors[0]]).toEqual([status, expect.stringContaining(text)]);
+    expect((await get("/sys/sync/destinations/in-mem/m/associations")).body.data.associated_secrets).toEqual({});
+  });
+
+  it("at a destination that does not exist is not found", async () => {
+    await write("app", { a: 1 });
+    expect((await setAssociation("in-mem/none", "app")).status).toBe(404);
+    expect((await removeAssociation("in-mem/none", "app")).status).toBe(404);
+  });
+
+  it("needs the right to read the secret, at that moment only", async () => {
+    await write("app", { a: 1 });
+    const sync = 'path "sys/sync/*" { capabilities = ["create","update","read"] }';
+    await put("/v1/sys/policies/acl/sync", { policy: sync });
+    const { body } = await put("/v1/auth/token/create", { policies: ["sync"] });
+    const options = { token: body.auth.client_token };
+    const at = "/sys/sync/destinations/in-mem/m/associations/set";
+    const refused = await put(at, { mount: "kv/", secret_name: "app" }, options);
+    expect([refused.status, refused.body.errors[0]]).toEqual([
+      403,
+      "permission denied to read the content of the secret app in mount kv",
+    ]);
+    await put("/v1/sys/policies/acl/sync", { policy: `${sync} path "kv/data/app" { capabilities = ["read"] }` });
+    expect((await put(at, { mount: "kv/", secret_name: "app" }, options)).status).toBe(200);
+    await put("/v1/sys/policies/acl/sync", { policy: sync });
+    await write("app", { a: 2 });
+    await eventually(async () => expect(await objects("m")).toEqual({ [nameOf("app")]: '{"a":2}' }));
+  });
+
+  it("again pushes again, under the new name when the template has changed, and removes the old one", async () => {
+    await write("app", { a: 1 });
+    await setAssociation("cloud-a-sm/d", "app");
+    await cloudA.call("UpdateSecret", {
+      SecretId: nameOf("app"),
+      SecretString: "drift",
+      ClientRequestToken: "x".repeat(32),
+    });
+    await setAssociation("cloud-a-sm/d", "app");
+    expect(await cloudA.value(nameOf("app"))).toBe('{"a":1}');
+    await makeDestination("cloud-a-sm", "d", { secret_name_template: "new/{{ .SecretPath }}" });
+    await write("app", { a: 2 });
+    await eventually(async () => expect(await cloudA.value(nameOf("app"))).toBe('{"a":2}'));
+    const set = await setAssociation("cloud-a-sm/d", "app");
+    expect(set.body.data.associated_secrets[`${accessor}/app`].external_name).toBe("new/app");
+    expect((await cloudA.secrets()).map(({ name }) => name)).toEqual(["new/app"]);
+  });
+
+  it("is refused when another secret has the external name, or had it and it is still there", async () => {
+    await makeDestination("cloud-a-sm", "d", { secret_name_template: "same" });
+    await write("one", { a: 1 });
+    await write("two", { a: 2 });
+    await setAssociation("cloud-a-sm/d", "one");
+    const refused = await setAssociation("cloud-a-sm/d", "two");
+    expect([refused.status, refused.body.errors[0]]).toEqual([
+      400,
+      `external name "same" is taken by the association of ${accessor}/one`,
+    ]);
+    await makeDestination("cloud-a-sm", "d", { secret_name_template: "other" });
+    await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret" });
+    expect((await setAssociation("cloud-a-sm/d", "one")).body.data.sync_operation_counters).toEqual({
+      CLIENT_SIDE_ERROR: 1,
+    });
+    await makeDestination("cloud-a-sm", "d", { secret_name_template: "same" });
+    await eventually(async () => expect((await association("cloud-a-sm/d", "one"))?.sync_status).toBe("SYNCED"));
+    expect((await setAssociation("cloud-a-sm/d", "two")).status).toBe(200);
+    expect(await cloudA.value("same")).toBe('{"a":2}');
+  });
+});
+
+describe("removing an association", () => {
+  it("removes the object outside, shows it once as unsynced, and may be repeated", async () => {
+    for (const at of ["cloud-a-sm/d", "in-mem/m"]) {
+      await write("app", { a: 1 });
+      await setAssociation(at, "app");
+      const removed = await removeAssociation(at, "app", "kv/");
+      expect(removed.body.data).toMatchObject({
+        associated_secrets: { [`${accessor}/app`]: { sync_status: "UNSYNCED", external_name: nameOf("app") } },
+        sync_operation_counters: { UNSYNCED: 1 },
+      });
+      expect(await association(at, "app")).toBeUndefined();
+      const again = await removeAssociation(at, "app");
+      expect([again.status, again.body.data.associated_secrets]).toEqual([200, {}]);
+    }
+    expect(await cloudA.secrets()).toEqual([]);
+    expect(await objects("m")).toEqual({});
+  });
+
+  it("ends the pushes of later writes, and the destination can go", async () => {
+    await write("app", { a: 1 });
+    await setAssociation("in-mem/m", "app");
+    await removeAssociation("in-mem/m", "app");
+    await write("app", { a: 2 });
+    expect((await del("/sys/sync/destinations/in-mem/m")).status).toBe(204);
+    await runInDurableObject(env.KV_STORE.getByName((await get("/v1/sys/mounts/kv")).body.data.uuid), (_kv, state) => {
+      expect(state.storage.sql.exec("SELECT * FROM watchers").toArray()).toEqual([]);
+    });
+  });
+
+  it("succeeds when the object outside is gone already", async () => {
+    await write("app", { a: 1 });
+    await setAssociation("cloud-a-sm/d", "app");
+    await cloudA.call("DeleteSecret", { SecretId: nameOf("app"), ForceDeleteWithoutRecovery: true });
+    expect((await removeAssociation("cloud-a-sm/d", "app")).body.data.sync_operation_counters).toEqual({ UNSYNCED: 1 });
+  });
+
+  it("works after the mount is gone, whose secrets it has removed by itself", async () => {
+    await write("app", { a: 1 });
+    await setAssociation("cloud-a-sm/d", "app");
+    await del("/v1/sys/mounts/kv");
+    await eventually(async () => expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("UNSYNCED"));
+    expect(await cloudA.secrets()).toEqual([]);
+    const removed = await removeAssociation("cloud-a-sm/d", "app");
+    expect(removed.body.data.sync_operation_counters).toEqual({ UNSYNCED: 1 });
+    expect(await association("cloud-a-sm/d", "app")).toBeUndefined();
+  });
+
+  it("that is refused leaves the association with its error, and is tried again when the keys are repaired", async () => {
+    await write("app", { a: 1 });
+    await setAssociation("cloud-a-sm/d", "app");
+    await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret" });
+    const refused = await removeAssociation("cloud-a-sm/d", "app");
+    expect(refused.body.data.associated_secrets[`${accessor}/app`]).toMatchObject({
+      sync_status: "CLIENT_SIDE_ERROR",
+      error_code: "permission_denied",
+    });
+    await makeDestination("cloud-a-sm", "d");
+    await eventually(async () => expect(await association("cloud-a-sm/d", "app")).toBeUndefined());
+    expect(await cloudA.secrets()).toEqual([]);
+  });
+});
+
+describe("a change of the secret", () => {
+  const both = async (secret: string) => {
+    await setAssociation("cloud-a-sm/d", secret);
+    await setAssociation("in-mem/m", secret);
+  };
+  const seen = async (secret: string) => [await cloudA.value(nameOf(secret)), (await objects("m"))[nameOf(secret)]];
+
+  it("is pushed by itself, newest version only, however many writes come at once", async () => {
+    await write("app", { v: 0 });
+    await both("app");
+    const before = (await cloudA.requests()).length;
+    await Promise.all(Array.from({ length: 20 }, (_, v) => write("app", { v: v + 1 })));
+    const newest = JSON.stringify((await get("/v1/kv/data/app")).body.data.data);
+    await eventually(async () => expect(await seen("app")).toEqual([newest, newest]));
+    await eventually(async () => expect((await association("cloud-a-sm/d", "app"))?.["synced_version"]).toBe(21));
+    const pushes = (await cloudA.requests()).slice(before).filter(({ operation }) => operation === "UpdateSecret");
+    expect(pushes.length).toBeLessThan(20);
+  });
+
+  it("that deletes the newest version brings back the newest living one, then nothing, and an undelete returns", async () => {
+    await write("app", { v: 1 });
+    await write("app", { v: 2 });
+    await both("app");
+    await del("/v1/kv/data/app");
+    await eventually(async () => expect(await seen("app")).toEqual(['{"v":1}', '{"v":1}']));
+    await put("/v1/kv/destroy/app", { versions: [1] });
+    await eventually(async () => expect(await seen("app")).toEqual([undefined, undefined]));
+    for (const at of ["cloud-a-sm/d", "in-mem/m"]) {
+      await eventually(async () => expect((await association(at, "app"))?.sync_status).toBe("UNSYNCED"));
+    }
+    await put("/v1/kv/undelete/app", { versions: [2] });
+    await eventually(async () => expect(await seen("app")).toEqual(['{"v":2}', '{"v":2}']));
+  });
+
+  it("that deletes all of it removes the object and keeps the association, for when the path comes back", async () => {
+    await write("app", { v: 1 });
+    await both("app");
+    await del("/v1/kv/metadata/app");
+    await eventually(async () => expect(await seen("app")).toEqual([undefined, undefined]));
+    await write("app", { v: "new" });
+    await eventually(async () => expect(await seen("app")).toEqual(['{"v":"new"}', '{"v":"new"}']));
+  });
+
+  it("that touches no living version pushes nothing", async () => {
+    await write("app", { v: 1 });
+    await write("app", { v: 2 });
+    await setAssociation("cloud-a-sm/d", "app");
+    const before = (await cloudA.requests()).length;
+    await put("/v1/kv/delete/app", { versions: [1] });
+    await put("/v1/kv/destroy/app", { versions: [1] });
+    await eventually(async () => expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED"));
+    await eventually(() => runInDurableObject(stub("cloud-a-sm/d"), (object) => expect(object.nextDue()).toBeNull()));
+    expect((await cloudA.requests()).slice(before)).toEqual([]);
+  });
+
+  it("larger than the destination takes is a refusal of the data, until a smaller one comes", async () => {
+    await write("app", { v: "x".repeat(70_000) });
+    const set = await setAssociation("cloud-a-sm/d", "app");
+    expect(set.body.data.associated_secrets[`${accessor}/app`]).toMatchObject({
+      sync_status: "CLIENT_SIDE_ERROR",
+      error_code: "value_too_large",
+      error_message: expect.stringContaining("65536"),
+    });
+    await write("app", { v: "small" });
+    await eventually(async () => expect(await cloudA.value(nameOf("app"))).toBe('{"v":"small"}'));
+    expect((await association("cloud-a-sm/d", "app"))?.["error_code"]).toBeUndefined();
+  });
+});
+
+describe("a provider that", () => {
+  const setOne = async () => {
+    await write("app", { a: 1 });
+    const set = await setAssociation("cloud-a-sm/d", "app");
+    return set.body.data.associated_secrets[`${accessor}/app`];
+  };
+  const syncs = () =>
+    eventually(async () => {
+      expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED");
+      expect(await cloudA.value(nameOf("app"))).toBe('{"a":1}');
+    });
+
+  it("refuses us is left alone until something changes", async () => {
+    await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret" });
+    expect(await setOne()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "permission_denied" });
+    const calls = (await cloudA.requests()).length;
+    await runInDurableObject(stub("cloud-a-sm/d"), async (object) => {
+      expect(object.nextDue()).toBeNull();
+      await object.alarm();
+    });
+    expect((await cloudA.requests()).length).toBe(calls);
+    await makeDestination("cloud-a-sm", "d", {});
+    await syncs();
+  });
+
+  it("does not know our key is a refusal, too", async () => {
+    await makeDestination("cloud-a-sm", "d", { access_key_id: "AKIAUNKNOWN" });
+    expect(await setOne()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "auth_failed" });
+    await makeDestination("cloud-a-sm", "d", cloudABody());
+    await syncs();
+  });
+
+  it("fails is tried again by itself, and the answer says when", async () => {
+    await cloudA.fault({ fault: "error", type: "InternalServiceError", status: 500, count: 1 });
+    const entry = await setOne();
+    expect(entry).toMatchObject({
+      sync_status: "EXTERNAL_SERVICE_ERROR",
+      error_code: "provider_unavailable",
+      attempts: 1,
+      next_attempt_at: expect.any(String),
+    });
+    await syncs();
+    expect((await association("cloud-a-sm/d", "app"))?.["attempts"]).toBeUndefined();
+  });
+
+  it("asks for a pause gets it from all associations of the destination", async () => {
+    await write("second", { a: 2 });
+    await cloudA.fault({
+      fault: "error",
+      type: "ThrottlingException",
+      status: 429,
+      headers: { "retry-after": "40" },
+    });
+    const entry = await setOne();
+    expect(entry).toMatchObject({ sync_status: "EXTERNAL_SERVICE_ERROR", error_code: "throttled" });
+    const wait = Date.parse(entry.next_attempt_at) - Date.now();
+    expect(wait).toBeGreaterThan(30_000);
+    const calls = (await cloudA.requests()).length;
+    expect((await setAssociation("cloud-a-sm/d", "second")).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
+    expect((await cloudA.requests()).length).toBe(calls);
+  });
+
+  it("does what it was asked but whose answer is lost leaves us unsure, then it converges without a second effect", async () => {
+    await cloudA.fault({ fault: "apply-then-drop", operation: "CreateSecret" });
+    expect(await setOne()).toMatchObject({ sync_status: "UNKNOWN", error_code: "network_error" });
+    expect(await cloudA.value(nameOf("app"))).toBe('{"a":1}');
+    await syncs();
+    await write("app", { a: 2 });
+    await eventually(async () => expect(await cloudA.value(nameOf("app"))).toBe('{"a":2}'));
+  });
+
+  it("answers late is not waited for: the answer says PENDING and the push arrives", async () => {
+    await cloudA.fault({ fault: "delay", ms: 3_500, operation: "CreateSecret" });
+    expect(await setOne()).toMatchObject({ sync_status: "PENDING" });
+    await syncs();
+  });
+});
+
+it("forgets its memory at any time without forgetting what it has to do", async () => {
+  await write("app", { a: 1 });
+  await evictDurableObject(stub("in-mem/m"));
+  await setAssociation("in-mem/m", "app");
+  await evictDurableObject(stub("in-mem/m"));
+  await write("app", { a: 2 });
+  await evictDurableObject(stub("in-mem/m")).catch(() => undefined);
+  await eventually(async () => expect(await objects("m")).toEqual({ [nameOf("app")]: '{"a":2}' }));
+  await evictDurableObject(stub("in-mem/m"));
+  expect((await removeAssociation("in-mem/m", "app")).body.data.sync_operation_counters).toEqual({ UNSYNCED: 1 });
+  expect(await objects("m")).toEqual({});
+});
+
+it("leaves no secret in plain rows, in D1, in queue messages or in the log", async () => {
+  const canary = "canary-7f3a9";
+  const logged: string[] = [];
+  for (const method of ["log", "info", "warn", "error", "debug"] as const) {
+    vi.spyOn(console, method).mockImplementation((...words) => void logged.push(words.map(String).join(" ")));
+  }
+  const sent: unknown[] = [];
+  const send = env.SYNC_WORK.send.bind(env.SYNC_WORK);
+  vi.spyOn(env.SYNC_WORK, "send").mockImplementation(async (message, options) => {
+    sent.push(message);
+    return send(message, options);
+  });
+  await makeDestination(
+    "cloud-a-sm",
+    "d",
+    cloudABody({ role_arn: "", access_key_id: "AKIACANARY", secret_access_key: canary }),
+  );
+  await write("app", { password: canary, [canary]: 1 });
+  for (const fault of ["drop", "apply-then-drop"] as const) await cloudA.fault({ fault });
+  await cloudA.fault({ fault: "error", type: "InvalidRequestException", message: `bad ${canary}`, count: 2 });
+  const first = await setAssociation("cloud-a-sm/d", "app");
+  await setAssociation("in-mem/m", "app");
+  await write("app", { password: canary, again: true });
+  await eventually(async () => expect((await objects("m"))[nameOf("app")]).toContain("again"));
+  const answers = [first.text, (await get("/sys/sync/destinations/cloud-a-sm/d/associations")).text];
+  answers.push((await get("/sys/sync/destinations/cloud-a-sm/d")).text);
+  const { results } = await env.LISTINGS.prepare("SELECT * FROM destinations").all();
+  expect(results.length).toBeGreaterThan(0);
+  let tables = 0;
+  for (const name of ["cloud-a-sm/d", "in-mem/m"]) {
+    await runInDurableObject(stub(name), (_object, state) => {
+      const { sql } = state.storage;
+      for (const { name: table } of sql.exec<{ name: string }>(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\' AND name NOT LIKE 'sqlite%'",
+      )) {
+        tables++;
+        for (const row of sql.exec(`SELECT * FROM ${table}`)) {
+          for (const value of Object.values(row)) {
+            const text = value instanceof ArrayBuffer ? Buffer.from(value).toString("latin1") : String(value);
+            expect(text.includes(canary), `${name} ${table}`).toBe(false);
+          }
+        }
+      }
+    });
+  }
+  expect(tables).toBeGreaterThan(8);
+  expect(sent.length).toBeGreaterThan(0);
+  expect(JSON.stringify([results, sent, logged, answers])).not.toContain(canary);
+});
