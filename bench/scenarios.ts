@@ -25,9 +25,11 @@ export interface Measure {
 export interface Row {
   readonly name: string;
   readonly aim?: number;
-  readonly ours: Measure;
-  readonly bare: Measure;
-  /** Ours / bare, each of a pair measured one after the other. */
+  /** Ours, or the large set of keys. */
+  readonly measured: Measure;
+  /** What it is held against: the bare Worker, or the small set. */
+  readonly against: Measure;
+  /** Measured / against, each of a pair measured one after the other. */
   readonly ratio: Figure;
   readonly cpuRatio: Figure | null;
 }
@@ -161,8 +163,8 @@ export class Bench {
     return {
       name,
       ...(aim !== undefined && { aim }),
-      ours: measure(pairs.map(([slice]) => slice)),
-      bare: measure(pairs.map(([, slice]) => slice)),
+      measured: measure(pairs.map(([slice]) => slice)),
+      against: measure(pairs.map(([, slice]) => slice)),
       ratio: figure(ratios),
       cpuRatio: cpuRatios.length > 0 ? figure(cpuRatios) : null,
     };
