@@ -2,10 +2,11 @@ import { authorize } from "../access/authorizer.ts";
 import { type Mount, MountRequest, TuneRequest } from "../access/mounts.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/token.ts";
-import { firstHeader, requestHeader } from "../compat/dialect.ts";
+import { namespaceOf } from "../http/caller.ts";
 import { denied, refusalError, unwrap } from "../http/errors.ts";
 import { envelope, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "../http/route.ts";
+import { parseTarget } from "../http/target.ts";
 import { accessControl } from "../objects/stubs.ts";
 
 /** The mount table (contract: clients 2.2). */
@@ -44,9 +45,9 @@ const find = async (call: AuthorisedCall): Promise<Mount> =>
 
 /** The mounts a caller sees. Without a valid token that is what `listing_visibility` shows to everyone, and less of it. */
 async function listVisible(call: Call): Promise<Response> {
-  const header = firstHeader(call.request.headers, requestHeader.namespace) ?? "";
-  const ask = { token: call.token, namespace: header, path: "sys/internal/ui/mounts" };
-  const caller = call.grant ?? (await authorize(call.env, ask, true));
+  const header = namespaceOf(call.request.headers);
+  const { path } = parseTarget(call.request, new URL(call.request.url), "secrets");
+  const caller = await authorize(call.env, { token: call.token, namespace: header, path }, true);
   if (!caller.ok && caller.reason !== "denied") throw refusalError(caller);
   const namespace = caller.ok ? caller.namespace : unwrap(namespacePath(header));
   const mounts = await accessControl(call.env).visibleMounts(caller.ok ? caller.identity.accessor : null, namespace);
