@@ -1,0 +1,322 @@
+import { describe, expect, it } from "vitest";
+import { eventsOf, issue, path, policies } from "./access.ts";
+import { del, get, put, send } from "./client.ts";
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const RFC3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
+const create = (body: object) => send("POST", "/v1/acl/token", body);
+const clientOf = async (rules: string): Promise<string> => {
+  const name = `p-${crypto.randomUUID().slice(0, 8)}`;
+  await put(`/v1/acl/policy/${name}`, { Rules: rules });
+  return (await create({ Name: "c", Type: "client", Policies: [name] })).body.SecretID;
+};
+
+/** What every answer of areas C and D carries. */
+const expectCluster = (answer: Awaited<ReturnType<typeof get>>) => {
+  expect(answer.status).toBe(200);
+  for (const family of ["x-orch", "x-nomad"]) {
+    expect(Number(answer.headers.get(`${family}-index`))).toBeGreaterThan(0);
+    expect(answer.headers.get(`${family}-knownleader`)).toBe("true");
+    expect(answer.headers.get(`${family}-lastcontact`)).toBe("0");
+  }
+};
+
+describe("tokens of areas C and D", () => {
+  it("show every field; the secret only in the answer that makes them", async () => {
+    const made = await create({ Name: "n", Type: "client", Policies: ["p"], Global: true });
+    expectCluster(made);
+    expect(made.headers.get("content-type")).toBe("application/json");
+    expect(made.body).toEqual({
+      AccessorID: expect.stringMatching(UUID),
+      SecretID: expect.stringMatching(UUID),
+      Name: "n",
+      Type: "client",
+      Policies: ["p"],
+      Roles: null,
+      Global: true,
+      Hash: expect.stringMatching(/^[A-Za-z0-9+/]{43}=$/),
+      CreateTime: expect.stringMatching(RFC3339),
+      ExpirationTime: null,
+      ExpirationTTL: "",
+      CreateIndex: expect.any(Number),
+      ModifyIndex: made.body.CreateIndex,
+    });
+    expect(made.body.AccessorID).not.toBe(made.body.SecretID);
+    expect(Number(made.headers.get("x-orch-index"))).toBe(made.body.ModifyIndex);
+    const read = await get(`/v1/acl/token/${made.body.AccessorID}`);
+    expect(read.body).toEqual({ ...made.body, SecretID: "" });
+    const { SecretID: _secret, ExpirationTTL: _ttl, ...stub } = made.body;
+    const listed = await get("/v1/acl/tokens");
+    expectCluster(listed);
+    expect(listed.body).toContainEqual(stub);
+    for (const token of listed.body) expect(Object.keys(token)).not.toContain("SecretID");
+  });
+
+  it("read keys in any case, as some clients write them", async () => {
+    const made = await create({ name: "n", type: "client", policies: ["p"] });
+    expect(made.body).toMatchObject({ Name: "n", Policies: ["p"] });
+  });
+
+  it("are unlimited as management, and carry no list of policies then", async () => {
+    const made = await create({ Name: "m", Type: "management" });
+    expect(made.body).toMatchObject({ Type: "management", Policies: null });
+    expect((await get("/v1/acl/tokens", { token: made.body.SecretID })).status).toBe(200);
+    expect((await get("/v1/sys/mounts", { token: made.body.SecretID })).status).toBe(200);
+  });
+
+  it("expire as told, in nanoseconds, as a duration or at a time", async () => {
+    const wishes = [
+      { ExpirationTTL: 3_600_000_000_000 },
+      { ExpirationTTL: "1h" },
+      { ExpirationTime: new Date(Date.now() + 3_600_000).toISOString() },
+    ];
+    for (const wish of wishes) {
+      const { body } = await create({ Type: "management", ...wish });
+      expect(body.ExpirationTTL).toBe("1h0m0s");
+      expect(Math.abs(Date.parse(body.ExpirationTime) - Date.now() - 3_600_000)).toBeLessThan(5_000);
+    }
+  });
+
+  it.each([
+    [{ Type: "client" }, "token 0 invalid: client token missing policies or roles"],
+    [{ Type: "management", Policies: ["p"] }, "management token cannot be associated with policies or roles"],
+    [{ Type: "boss" }, "token type must be client or management"],
+    [{ Type: "client", Policies: ["root"] }, "root"],
+    [{ Type: "management", ExpirationTTL: "10s" }, "between 1m0s and 24h0m0s"],
+    [{ Type: "management", ExpirationTTL: "25h" }, "between 1m0s and 24h0m0s"],
+    [{ Type: "management", ExpirationTTL: "soon" }, "ExpirationTTL"],
+    [{ Type: "management", ExpirationTTL: -1 }, "ExpirationTTL"],
+    [{ Type: "management", ExpirationTime: "2001-01-01T00:00:00Z" }, "ExpirationTime"],
+    [{ Type: "client", Policies: ["p"], Roles: [{ ID: "r" }] }, "Roles"],
+    [{ Type: "management", AccessorID: crypto.randomUUID() }, "AccessorID"],
+    [{ Type: "client", Policies: "p" }, "Policies"],
+  ])("refuse %j with 400 in plain text", async (body, because) => {
+    const refused = await create(body);
+    expect(refused.status).toBe(400);
+    expect(refused.headers.get("content-type")).toMatch(/^text\/plain/);
+    expect(refused.text).toContain(because);
+  });
+
+  it("change name and policies, keep secret and creation, and tell the stream", async () => {
+    const { body: made } = await create({ Name: "n", Type: "client", Policies: ["p"] });
+    const at = `/v1/acl/token/${made.AccessorID}`;
+    const changed = await put(at, { AccessorID: made.AccessorID, Name: "m", Type: "client", Policies: ["q"] });
+    expectCluster(changed);
+    expect(changed.body).toMatchObject({ Name: "m", Policies: ["q"], SecretID: "", CreateIndex: made.CreateIndex });
+    expect(changed.body.ModifyIndex).toBeGreaterThan(made.ModifyIndex);
+    expect((await get("/v1/acl/token/self", { token: made.SecretID })).body.Policies).toEqual(["q"]);
+    const gone = await del(at);
+    expect([gone.status, gone.text]).toEqual([200, ""]);
+    const events = await eventsOf(`ACLToken:${made.AccessorID}`);
+    expect(events.map(({ Type, Index }) => [Type, Index])).toEqual([
+      ["ACLTokenUpserted", made.CreateIndex],
+      ["ACLTokenUpserted", changed.body.ModifyIndex],
+      ["ACLTokenDeleted", expect.any(Number)],
+    ]);
+    expect(events[0]).toMatchObject({ Topic: "ACLToken", Key: made.AccessorID, Namespace: "", FilterKeys: null });
+    expect(events[0].Payload).toEqual({ ACLToken: { ...made, SecretID: "" } });
+    expect(events[1].Payload).toEqual({ ACLToken: changed.body });
+    expect(events[2].Payload).toEqual({ ACLToken: changed.body });
+  });
+
+  it("made by auth/token are on the stream and in the list, too, with the indexes that reads show", async () => {
+    const { accessor } = await issue({ policies: ["p"], ttl: "1h" });
+    const { body } = await get(`/v1/acl/token/${accessor}`);
+    expect(body).toMatchObject({ Type: "client", Policies: ["default", "p"], ExpirationTTL: "1h0m0s" });
+    const [made] = await eventsOf(`ACLToken:${accessor}`);
+    expect(made.Payload.ACLToken).toEqual(body);
+    expect([body.CreateIndex, body.ModifyIndex]).toEqual([made.Index, made.Index]);
+  });
+
+  it.each([
+    ["GET", "/v1/acl/token/nobody", undefined, 404, "ACL token not found"],
+    ["DELETE", "/v1/acl/token/nobody", undefined, 400, "Cannot delete nonexistent tokens: nobody"],
+    ["PUT", "/v1/acl/token/nobody", { Type: "management" }, 400, "cannot find token nobody"],
+    [
+      "PUT",
+      "/v1/acl/token/a",
+      { AccessorID: "b", Type: "management" },
+      400,
+      "ACL token accessor does not match request path",
+    ],
+    ["PATCH", "/v1/acl/token/a", {}, 405, "Invalid method"],
+    ["GET", "/acl/tokens", undefined, 404, ""],
+  ])("%s %s answers its error", async (method, at, body, status, text) => {
+    const answer = await send(method, at, body);
+    expect(answer.status).toBe(status);
+    expect(answer.text).toContain(text);
+  });
+
+  it("are listed in pages by prefix, each once, and only the global ones on request", async () => {
+    for (let n = 0; n < 5; n++) await create({ Name: `t${n}`, Type: "management", Global: n === 0 });
+    const seen: string[] = [];
+    let next: string | null = "";
+    while (next !== null) {
+      const page = await get(`/v1/acl/tokens?per_page=2&next_token=${next}`);
+      expect(page.body.length).toBeLessThanOrEqual(2);
+      seen.push(...page.body.map(({ AccessorID }: { AccessorID: string }) => AccessorID));
+      next = page.headers.get("x-orch-nexttoken");
+      if (next !== null) expect(seen).not.toContain(next);
+    }
+    expect(new Set(seen).size).toBe(6);
+    expect(seen).toHaveLength(6);
+    const [first = ""] = seen;
+    const byPrefix = await get(`/v1/acl/tokens?prefix=${first.slice(0, 8)}`);
+    expect(byPrefix.body.map(({ AccessorID }: { AccessorID: string }) => AccessorID)).toEqual([first]);
+    const global = (await get("/v1/acl/tokens?global=true")).body.map(({ Name }: { Name: string }) => Name);
+    expect(global.sort()).toEqual(["root", "t0"]);
+    expect((await get("/v1/acl/tokens?per_page=many")).status).toBe(400);
+  });
+
+  it("are the caller's own business: self and own accessor; the rest is for management", async () => {
+    const { body: made } = await create({ Type: "client", Policies: ["p"] });
+    const own = { token: made.SecretID };
+    expect((await get("/v1/acl/token/self", own)).body).toMatchObject({ AccessorID: made.AccessorID, SecretID: "" });
+    expect((await get(`/v1/acl/token/${made.AccessorID}`, own)).status).toBe(200);
+    const other = (await create({ Type: "client", Policies: ["p"] })).body.AccessorID;
+    const refused = [
+      await get("/v1/acl/tokens", own),
+      await get(`/v1/acl/token/${other}`, own),
+      await put(`/v1/acl/token/${made.AccessorID}`, { Type: "management" }, own),
+      await del(`/v1/acl/token/${other}`, own),
+      await put("/v1/acl/token", { Type: "management" }, own),
+    ];
+    for (const answer of refused) expect([answer.status, answer.text]).toEqual([403, "Permission denied"]);
+  });
+
+  it("with no policies left in their namespaces of rules may do nothing", async () => {
+    const token = await clientOf("");
+    expect((await get("/v1/namespaces", { token })).body).toEqual([]);
+    expect((await get("/v1/event/stream?topic=Node", { token })).status).toBe(403);
+  });
+});
+
+describe("policies of areas C and D", () => {
+  it("are written with an empty 200, and read whole or as stubs", async () => {
+    const written = await put("/v1/acl/policy/p", { Name: "p", Description: "d", Rules: 'node { policy = "read" }' });
+    expectCluster(written);
+    expect(written.text).toBe("");
+    const { body } = await get("/v1/acl/policy/p");
+    expect(body).toEqual({
+      Name: "p",
+      Description: "d",
+      Rules: 'node { policy = "read" }',
+      JobACL: null,
+      Hash: expect.any(String),
+      CreateIndex: expect.any(Number),
+      ModifyIndex: body.CreateIndex,
+    });
+    expect(Number(written.headers.get("x-orch-index"))).toBe(body.ModifyIndex);
+    const { Rules: _rules, ...stub } = body;
+    const listed = await get("/v1/acl/policies?prefix=p");
+    expectCluster(listed);
+    expect(listed.body).toEqual([stub]);
+    const gone = await del("/v1/acl/policy/p");
+    expect([gone.status, gone.text]).toEqual([200, ""]);
+    const missing = await get("/v1/acl/policy/p");
+    expect([missing.status, missing.text]).toEqual([404, "ACL policy not found"]);
+    expect((await del("/v1/acl/policy/p")).status).toBe(404);
+  });
+
+  it.each([
+    [{ Name: "q", Rules: "" }, "ACL policy name does not match request path"],
+    [{ Rules: "nod {" }, "policy 0 invalid: Failed to parse ACL Policy"],
+    [{ Rules: 'nod { policy = "read" }' }, "policy 0 invalid: Invalid or duplicate policy keys"],
+    [{ Rules: 'namespace "default" { policy = "fly" }' }, "policy 0 invalid: Invalid policy"],
+    [{ Description: "x".repeat(257) }, "Description"],
+    [{ Rules: "", JobACL: { Namespace: "default" } }, "JobACL"],
+  ])("refuse %j", async (body, because) => {
+    const refused = await put("/v1/acl/policy/p", body);
+    expect(refused.status).toBe(400);
+    expect(refused.text).toContain(because);
+    expect((await get("/v1/acl/policy/p")).status).toBe(404);
+  });
+
+  it("take lower-case keys", async () => {
+    expect((await send("POST", "/v1/acl/policy/p", { name: "p", rules: 'node { policy = "read" }' })).status).toBe(200);
+    expect((await get("/v1/acl/policy/p")).body.Rules).toBe('node { policy = "read" }');
+  });
+
+  it("show a client its own, and management all", async () => {
+    await put("/v1/acl/policy/other", { Rules: "" });
+    const token = await clientOf('node { policy = "read" }');
+    const names = (body: { Name: string }[]) => body.map(({ Name }) => Name);
+    const own = names((await get("/v1/acl/policy/self", { token })).body);
+    expect(own).toHaveLength(1);
+    expect(names((await get("/v1/acl/policies", { token })).body)).toEqual(own);
+    expect((await get(`/v1/acl/policy/${own[0]}`, { token })).status).toBe(200);
+    expect((await get("/v1/acl/policy/other", { token })).status).toBe(403);
+    expect(names((await get("/v1/acl/policies")).body)).toEqual(["default", "other", ...own].sort());
+    expect((await put("/v1/acl/policy/other", { Rules: "" }, { token })).status).toBe(403);
+    expect((await del("/v1/acl/policy/other", { token })).status).toBe(403);
+  });
+
+  it("may hold path rules beside the others: one token for all areas", async () => {
+    const token = await clientOf(`${path("sys/mounts", "read")} namespace "default" { policy = "read" }`);
+    expect((await get("/v1/sys/mounts", { token })).status).toBe(200);
+    expect((await get("/v1/namespace/default", { token })).status).toBe(200);
+  });
+
+  it("written as secrets policies count for areas C and D, too", async () => {
+    await policies({ both: 'namespace "default" { capabilities = ["read-job"] }' });
+    const { client_token: token } = await issue({ policies: ["both"] });
+    expect((await get("/v1/namespace/default", { token })).status).toBe(200);
+  });
+});
+
+describe("namespaces of areas C and D", () => {
+  it("are made, listed, changed and deleted", async () => {
+    const made = await put("/v1/namespace", { Name: "dev", Description: "d", Meta: { a: "b" } });
+    expectCluster(made);
+    const { body } = await get("/v1/namespace/dev");
+    expect(body).toEqual({
+      Name: "dev",
+      Description: "d",
+      Quota: "",
+      Capabilities: null,
+      NodePoolConfiguration: null,
+      Meta: { a: "b" },
+      CreateIndex: Number(made.headers.get("x-orch-index")),
+      ModifyIndex: Number(made.headers.get("x-orch-index")),
+    });
+    await send("POST", "/v1/namespace/dev", { name: "dev", description: "e" });
+    const changed = (await get("/v1/namespace/dev")).body;
+    expect(changed).toMatchObject({ Description: "e", CreateIndex: body.CreateIndex });
+    expect(changed.ModifyIndex).toBeGreaterThan(body.ModifyIndex);
+    const listed = await get("/v1/namespaces");
+    expectCluster(listed);
+    expect(listed.body.map(({ Name }: { Name: string }) => Name)).toEqual(["default", "dev"]);
+    expect((await get("/v1/namespaces?prefix=de")).body).toHaveLength(2);
+    expect((await get("/v1/namespaces?prefix=dev")).body).toHaveLength(1);
+    expect((await del("/v1/namespace/dev")).status).toBe(200);
+    expect((await get("/v1/namespace/dev")).status).toBe(404);
+    expect((await del("/v1/namespace/dev")).status).toBe(404);
+  });
+
+  it.each([
+    ["/v1/namespace", { Name: "a/b" }, "Must match regex"],
+    ["/v1/namespace", {}, "Must match regex"],
+    ["/v1/namespace/a", { Name: "b" }, "does not match request path"],
+    ["/v1/namespace/a", { Description: "x".repeat(257) }, "description longer than 256"],
+  ])("refuse %s %j", async (at, body, because) => {
+    const refused = await put(at, body);
+    expect(refused.status).toBe(400);
+    expect(refused.text).toContain(because);
+  });
+
+  it("keep `default` for ever", async () => {
+    expect((await del("/v1/namespace/default")).status).toBe(400);
+  });
+
+  it("are shown to whoever holds a capability in them, by the rule that is closest", async () => {
+    for (const Name of ["prod-a", "prod-b", "dev"]) await put("/v1/namespace", { Name });
+    const token = await clientOf('namespace "prod-*" { policy = "read" } namespace "prod-b" { policy = "deny" }');
+    const seen = await get("/v1/namespaces", { token });
+    expect(seen.body.map(({ Name }: { Name: string }) => Name)).toEqual(["prod-a"]);
+    expect((await get("/v1/namespace/prod-a", { token })).status).toBe(200);
+    for (const hidden of ["prod-b", "dev", "nowhere"]) {
+      expect((await get(`/v1/namespace/${hidden}`, { token })).status).toBe(403);
+    }
+    expect((await put("/v1/namespace", { Name: "x" }, { token })).status).toBe(403);
+  });
+});

@@ -1,0 +1,257 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { accessObject, holderOf, issue, path, policies } from "./access.ts";
+import { del, get, mountKv, put, send } from "./client.ts";
+
+const kv = { type: "kv", options: { version: "2" } };
+/** As clients decode it: every type matters. */
+const RECORD = {
+  type: "kv",
+  description: "",
+  accessor: expect.stringMatching(/^kv_[0-9a-f]{8}$/),
+  uuid: expect.stringMatching(/^[0-9a-f-]{36}$/),
+  local: false,
+  seal_wrap: false,
+  external_entropy_access: false,
+  options: { version: "2" },
+  plugin_version: "",
+  running_plugin_version: expect.any(String),
+  running_sha256: "",
+  deprecation_status: expect.any(String),
+  config: { default_lease_ttl: 0, max_lease_ttl: 0, force_no_cache: false, listing_visibility: "" },
+};
+
+/** The secrets and versions that the object of a mount holds. */
+const rowsOf = (uuid: string): Promise<number> =>
+  runInDurableObject(
+    env.KV_STORE.getByName(uuid),
+    (_object, { storage: { sql } }) =>
+      sql.exec<{ n: number }>("SELECT (SELECT count(*) FROM secrets) + (SELECT count(*) FROM versions) AS n").one().n,
+  );
+
+describe("sys/mounts", () => {
+  it("enables with 204 and shows the whole record, in data and at the top level", async () => {
+    const made = await put("/v1/sys/mounts/kv", kv);
+    expect([made.status, made.text]).toEqual([204, ""]);
+    const listed = await get("/v1/sys/mounts");
+    expect(listed.body.data).toEqual({ "kv/": RECORD });
+    expect(listed.body["kv/"]).toEqual(RECORD);
+    expect(listed.body).toMatchObject({ lease_id: "", renewable: false, warnings: null, auth: null, wrap_info: null });
+    const one = await get("/v1/sys/mounts/kv");
+    expect(one.body.data).toEqual(RECORD);
+    expect(one.body.accessor).toBe(one.body.data.accessor);
+  });
+
+  it("answers an empty table as an empty map", async () => {
+    const listed = await get("/v1/sys/mounts");
+    expect([listed.status, listed.body.data]).toEqual([200, {}]);
+  });
+
+  it("takes what the command line sends, all fields of it", async () => {
+    const made = await put("/v1/sys/mounts/deep/er/", {
+      type: "kv",
+      description: "d",
+      local: false,
+      seal_wrap: false,
+      external_entropy_access: false,
+      config: { default_lease_ttl: "0s", max_lease_ttl: "72h", force_no_cache: false, options: null },
+      options: { version: "2" },
+    });
+    expect(made.status).toBe(204);
+    const { data } = (await get("/v1/sys/mounts/deep/er")).body;
+    expect(data).toMatchObject({ description: "d", config: { default_lease_ttl: 0, max_lease_ttl: 259_200 } });
+  });
+
+  it("takes the short form kv-v2", async () => {
+    await put("/v1/sys/mounts/s", { type: "kv-v2" });
+    expect((await get("/v1/sys/mounts/s")).body.data).toMatchObject({ type: "kv", options: { version: "2" } });
+  });
+
+  it.each([
+    ["kv", {}, "type: required"],
+    ["kv", { type: "nope" }, "plugin not found in the catalog: nope"],
+    ["kv", { type: "kv" }, "options.version"],
+    ["kv", { type: "kv", options: { version: "1" } }, "options.version"],
+    ["sys", kv, "reserved"],
+    ["sys/x", kv, "reserved"],
+    ["auth", kv, "reserved"],
+    ["acl", kv, "reserved"],
+    ["a*", kv, "mount path"],
+    ["a%2F..%2Fb", kv, "path"],
+    ["x".repeat(600), kv, "mount path"],
+    ["kv", { ...kv, config: { max_lease_ttl: "soon" } }, "max_lease_ttl"],
+    ["kv", { ...kv, config: { listing_visibility: "all" } }, "listing_visibility"],
+  ])("refuses %s %j with 400", async (at, body, because) => {
+    const refused = await put(`/v1/sys/mounts/${at}`, body);
+    expect(refused.status).toBe(400);
+    expect(refused.body.errors.join()).toContain(because);
+    expect((await get("/v1/sys/mounts")).body.data).toEqual({});
+  });
+
+  it("refuses a path in use, above and below it, too", async () => {
+    await put("/v1/sys/mounts/a/b", kv);
+    for (const taken of ["a/b", "a", "a/b/c"]) {
+      const refused = await put(`/v1/sys/mounts/${taken}`, kv);
+      expect([refused.status, refused.body.errors]).toEqual([400, ["path is already in use at a/b/"]]);
+    }
+    expect((await put("/v1/sys/mounts/a/bc", kv)).status).toBe(204);
+  });
+
+  it("says of a missing mount what clients match on", async () => {
+    const missing = await get("/v1/sys/mounts/none");
+    expect([missing.status, missing.body.errors]).toEqual([400, ["No secret engine mount at none/"]]);
+  });
+
+  it("tunes only what is named, and shows the effective values", async () => {
+    await put("/v1/sys/mounts/a/b", kv);
+    expect((await get("/v1/sys/mounts/a/b/tune")).body.data).toEqual({
+      description: "",
+      default_lease_ttl: 2_764_800,
+      max_lease_ttl: 2_764_800,
+      force_no_cache: false,
+      options: { version: "2" },
+    });
+    const tuned = await put("/v1/sys/mounts/a/b/tune", { max_lease_ttl: "1h", listing_visibility: "unauth" });
+    expect(tuned.status).toBe(204);
+    await put("/v1/sys/mounts/a/b/tune", { description: "new", default_lease_ttl: 60 });
+    const expected = { description: "new", default_lease_ttl: 60, max_lease_ttl: 3600, listing_visibility: "unauth" };
+    expect((await get("/v1/sys/mounts/a/b/tune")).body).toMatchObject({ ...expected, data: expected });
+    await put("/v1/sys/mounts/a/b/tune", { max_lease_ttl: "system" });
+    expect((await get("/v1/sys/mounts/a/b")).body.data.config.max_lease_ttl).toBe(0);
+    expect((await put("/v1/sys/mounts/a/b/tune", { options: { version: "1" } })).status).toBe(400);
+    expect((await put("/v1/sys/mounts/none/tune", {})).status).toBe(400);
+  });
+
+  it("disables with 204, also what is not there, and destroys the data", async () => {
+    const { uuid, accessor } = await mountKv();
+    await put("/v1/kv/data/x", { data: { k: "canary" } });
+    expect(await rowsOf(uuid)).toBe(2);
+    expect((await del("/v1/sys/mounts/kv")).status).toBe(204);
+    expect((await del("/v1/sys/mounts/kv")).status).toBe(204);
+    expect((await get("/v1/kv/data/x")).status).toBe(404);
+    expect(await rowsOf(uuid)).toBe(0);
+    const again = await mountKv();
+    expect(again.accessor).not.toBe(accessor);
+    expect((await get("/v1/kv/data/x")).status).toBe(404);
+  });
+
+  it("needs the right of each verb", async () => {
+    await mountKv();
+    const reader = { token: (await holderOf(path("sys/mounts*", "read"))).client_token };
+    expect((await get("/v1/sys/mounts", reader)).status).toBe(200);
+    expect((await get("/v1/sys/mounts/kv", reader)).status).toBe(200);
+    expect((await put("/v1/sys/mounts/x", kv, reader)).status).toBe(403);
+    expect((await put("/v1/sys/mounts/kv/tune", {}, reader)).status).toBe(403);
+    expect((await del("/v1/sys/mounts/kv", reader)).status).toBe(403);
+  });
+});
+
+describe("sys/internal/ui/mounts", () => {
+  const preflight = (at: string, token: string) => get(`/v1/sys/internal/ui/mounts/${at}`, { token });
+
+  it("tells the mount of any path below it, with the version as text and the path", async () => {
+    await put("/v1/sys/mounts/a/b", kv);
+    for (const at of ["a/b", "a/b/", "a/b/data/x/y"]) {
+      expect((await preflight(at, "root")).body.data).toEqual({ ...RECORD, path: "a/b/" });
+    }
+  });
+
+  it("is 403 for an unknown mount, never 404, which would mean an old server", async () => {
+    expect((await preflight("none/x", "root")).status).toBe(403);
+  });
+
+  it("is open to whoever may do anything below the mount, and to nobody else", async () => {
+    await mountKv();
+    const may = await holderOf(path("kv/data/team/+/x", "patch"));
+    const deniedBelow = await holderOf(path("kv/*", "deny") + path("other/*", "read"));
+    const never = await holderOf(path("kvx/*", "read"));
+    expect((await preflight("kv/data/q", may.client_token)).status).toBe(200);
+    expect((await preflight("kv/data/q", deniedBelow.client_token)).status).toBe(403);
+    expect((await preflight("kv/data/q", never.client_token)).status).toBe(403);
+    expect((await get("/v1/sys/internal/ui/mounts/kv", { token: null })).status).toBe(403);
+  });
+
+  it("follows a path that leads into a namespace, and names it as the caller sees it", async () => {
+    await put("/v1/sys/namespaces/ns", {});
+    const inside = { headers: { "X-Orch-Namespace": "ns" } };
+    await mountKv("kv", inside);
+    expect((await preflight("ns/kv/data/x", "root")).body.data.path).toBe("ns/kv/");
+    expect((await get("/v1/sys/internal/ui/mounts/kv/data/x", inside)).body.data.path).toBe("kv/");
+    expect((await get("/v1/ns/sys/internal/ui/mounts/kv")).body.data.path).toBe("kv/");
+    await policies({ p: path("kv/*", "read") }, inside);
+    const { client_token } = await issue({ policies: ["p"] }, inside);
+    expect((await preflight("ns/kv/data/x", client_token)).status).toBe(403);
+    const seen = await get("/v1/ns/sys/internal/ui/mounts", { token: client_token });
+    expect(Object.keys(seen.body.data.secret)).toEqual(["kv/"]);
+  });
+
+  it("lists what the caller may see", async () => {
+    await mountKv("one");
+    await mountKv("two");
+    const { client_token: token } = await holderOf(path("one/data/x", "read"));
+    const seen = await get("/v1/sys/internal/ui/mounts", { token });
+    expect(seen.body.data).toEqual({ secret: { "one/": RECORD }, auth: {} });
+    expect(Object.keys((await get("/v1/sys/internal/ui/mounts")).body.data.secret)).toEqual(["one/", "two/"]);
+  });
+
+  it("shows without a token only what is listed for everyone, and no accessor", async () => {
+    await mountKv("hidden");
+    await put("/v1/sys/mounts/open", { ...kv, description: "d", config: { listing_visibility: "unauth" } });
+    for (const token of [null, "nobody"]) {
+      const seen = await get("/v1/sys/internal/ui/mounts", { token });
+      expect([seen.status, seen.body.data]).toEqual([
+        200,
+        { secret: { "open/": { type: "kv", description: "d", options: { version: "2" } } }, auth: {} },
+      ]);
+    }
+    const { client_token } = await holderOf("");
+    const seen = await get("/v1/sys/internal/ui/mounts", { token: client_token });
+    expect(Object.keys(seen.body.data.secret)).toEqual(["open/"]);
+  });
+});
+
+describe("health and seal status", () => {
+  it("are open, bare and complete", async () => {
+    const health = await get("/v1/sys/health", { token: null });
+    expect([health.status, health.headers.get("content-type")]).toEqual([200, "application/json"]);
+    expect(health.body).toEqual({
+      initialized: true,
+      sealed: false,
+      standby: false,
+      performance_standby: false,
+      replication_performance_mode: "disabled",
+      replication_dr_mode: "disabled",
+      server_time_utc: expect.any(Number),
+      version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+      enterprise: true,
+      cluster_name: expect.any(String),
+      cluster_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      echo_duration_ms: 0,
+      clock_skew_ms: 0,
+    });
+    const seal = await get("/v1/sys/seal-status", { token: null });
+    expect(seal.body).toMatchObject({ initialized: true, sealed: false, cluster_id: health.body.cluster_id });
+    expect([seal.body.t, seal.body.n, seal.body.progress].every(Number.isInteger)).toBe(true);
+  });
+
+  it("answer HEAD without a body, and the codes that a load balancer wishes", async () => {
+    const head = await send("HEAD", "/v1/sys/health?activecode=299", undefined, { token: null });
+    expect([head.status, head.text]).toEqual([299, ""]);
+  });
+
+  it("say what is wrong while the keys do not open, and everything else is 503, known token or not", async () => {
+    await runInDurableObject(accessObject(), (_object, { storage: { sql } }) => {
+      sql.exec("UPDATE data_keys SET master = 'lost'");
+    });
+    await evictDurableObject(accessObject());
+    const health = await get("/v1/sys/health", { token: null });
+    expect([health.status, health.body.sealed, health.body.initialized]).toEqual([503, true, true]);
+    expect((await get("/v1/sys/seal-status", { token: null })).body.sealed).toBe(true);
+    for (const token of ["root", "nobody", null]) {
+      const refused = await get("/v1/sys/mounts", { token });
+      expect([refused.status, refused.body.errors.join()]).toEqual([503, expect.stringMatching(/^sealed/)]);
+    }
+    expect((await put("/v1/acl/bootstrap", { BootstrapSecret: "x" }, { token: null })).status).toBe(400);
+  });
+});

@@ -1,0 +1,239 @@
+import { describe, expect, it } from "vitest";
+import { eventsOf, holderOf, issue, path, policies } from "./access.ts";
+import { del, get, list, mountKv, put, send } from "./client.ts";
+
+const policy = (name: string) => `/v1/sys/policies/acl/${name}`;
+
+describe("policies", () => {
+  it("can be written, read, listed and deleted", async () => {
+    const text = path("kv/data/x", "read");
+    expect([
+      (await put(policy("app"), { policy: text })).status,
+      (await put(policy("b"), { policy: "" })).status,
+    ]).toEqual([204, 204]);
+    const read = await get(policy("app"));
+    expect(read.body.data).toEqual({ name: "app", policy: text });
+    expect(read.body).toMatchObject({ name: "app", policy: text, auth: null, warnings: null, lease_id: "" });
+    expect((await list("/v1/sys/policies/acl")).body.data).toEqual({ keys: ["app", "b", "default", "root"] });
+    expect((await del(policy("app"))).status).toBe(204);
+    const gone = await get(policy("app"));
+    expect([gone.status, gone.body]).toEqual([404, { errors: [] }]);
+    expect((await del(policy("app"))).status).toBe(204);
+  });
+
+  it("answer under their older path, with its words", async () => {
+    await put("/v1/sys/policy/old", { rules: path("a", "read") });
+    expect((await get("/v1/sys/policy/old")).body).toMatchObject({
+      data: { name: "old", rules: path("a", "read") },
+      rules: path("a", "read"),
+    });
+    const keys = ["default", "old", "root"];
+    for (const answer of [await get("/v1/sys/policy"), await list("/v1/sys/policy")]) {
+      expect(answer.body).toMatchObject({ data: { keys, policies: keys }, keys, policies: keys });
+    }
+    expect((await del("/v1/sys/policy/old")).status).toBe(204);
+  });
+
+  it("are named without regard to case", async () => {
+    await put(policy("MixedCase"), { policy: path("sys/mounts", "read") });
+    expect((await get(policy("mixedCASE"))).body.data.name).toBe("mixedcase");
+    const { client_token, policies: named } = await issue({ policies: ["MIXEDcase"] });
+    expect(named).toEqual(["default", "mixedcase"]);
+    expect((await get("/v1/sys/mounts", { token: client_token })).status).toBe(200);
+  });
+
+  it("come as HCL, as JSON, and as either in base64", async () => {
+    const documents = [
+      'path "sys/mounts" { capabilities = ["read"] }',
+      '{"path":{"sys/mounts":{"capabilities":["read"]}}}',
+    ];
+    for (const text of [...documents, ...documents.map((each) => btoa(each))]) {
+      const { client_token } = await holderOf(text);
+      expect((await get("/v1/sys/mounts", { token: client_token })).status, text).toBe(200);
+    }
+  });
+
+  it.each([
+    [{}, "policy: required"],
+    [{ policy: 5 }, "policy: required"],
+    [{ policy: 'path "a" {' }, "Failed to parse ACL Policy"],
+    [{ policy: 'path "a" { capabilities = ["fly"] }' }, "fly"],
+    [{ policy: 'path "a/+*" { capabilities = ["read"] }' }, "+*"],
+    [{ policy: 'pth "a" { capabilities = ["read"] }' }, "pth"],
+  ])("are refused when written: %j", async (body, because) => {
+    const refused = await put(policy("bad"), body);
+    expect(refused.status).toBe(400);
+    expect(refused.body.errors.join()).toContain(because);
+    expect((await get(policy("bad"))).status).toBe(404);
+  });
+
+  it.each(["root", "a%2Fb", "a%00b", "x".repeat(129)])("cannot be called %s", async (name) => {
+    expect((await put(policy(name), { policy: "" })).status).toBe(400);
+  });
+
+  it("named root and default stay", async () => {
+    for (const name of ["root", "default"]) {
+      const refused = await del(policy(name));
+      expect([refused.status, refused.body.errors]).toEqual([400, [`cannot delete "${name}" policy`]]);
+    }
+    expect((await get(policy("root"))).body.data).toEqual({ name: "root", policy: "" });
+  });
+
+  it("named default may be replaced, for all tokens that carry it", async () => {
+    const { client_token } = await issue({ policies: ["default"] });
+    await put(policy("default"), { policy: path("sys/mounts", "read") });
+    expect((await get("/v1/sys/mounts", { token: client_token })).status).toBe(200);
+    expect((await get("/v1/auth/token/lookup-self", { token: client_token })).status).toBe(403);
+  });
+
+  it("named default lets a token look at, renew and give up itself, and ask what it may", async () => {
+    const { client_token } = await issue({ policies: ["default"] });
+    const own = { token: client_token };
+    expect((await get("/v1/auth/token/lookup-self", own)).status).toBe(200);
+    expect((await put("/v1/auth/token/renew-self", {}, own)).status).toBe(200);
+    expect((await put("/v1/sys/capabilities-self", { path: "a" }, own)).status).toBe(200);
+    expect((await get("/v1/sys/policies/acl/default", own)).status).toBe(403);
+    expect((await put("/v1/auth/token/create", {}, own)).status).toBe(403);
+    expect((await put("/v1/auth/token/revoke-self", {}, own)).status).toBe(204);
+  });
+
+  it("apply at once to tokens that carry them, written, changed or deleted", async () => {
+    const { client_token } = await issue({ policies: ["later"] });
+    const status = async () => (await get("/v1/sys/mounts", { token: client_token })).status;
+    const seen = [await status()];
+    await policies({ later: path("sys/mounts", "read") });
+    seen.push(await status());
+    await policies({ later: path("sys/mounts", "deny") });
+    seen.push(await status());
+    await policies({ later: path("sys/mounts", "read") });
+    await del(policy("later"));
+    seen.push(await status());
+    expect(seen).toEqual([403, 200, 403, 403]);
+  });
+
+  it("written through either family of routes are the same", async () => {
+    await put("/v1/acl/policy/shared", { Rules: path("sys/mounts", "read") });
+    expect((await get(policy("shared"))).body.data.policy).toBe(path("sys/mounts", "read"));
+  });
+
+  it("need update to be written; create is for objects whose existence a route looks up", async () => {
+    const maker = await holderOf(path("sys/policies/acl/*", "create"));
+    expect((await put(policy("x"), { policy: "" }, { token: maker.client_token })).status).toBe(403);
+    const writer = await holderOf(path("sys/policies/acl/*", "update"));
+    expect((await put(policy("x"), { policy: "" }, { token: writer.client_token })).status).toBe(204);
+  });
+
+  it("appear on the stream with the indexes that reads show", async () => {
+    await put("/v1/acl/policy/p", { Rules: path("a", "read"), Description: "one" });
+    await put("/v1/acl/policy/p", { Rules: path("a", "list"), Description: "two" });
+    const { body: shown, headers } = await get("/v1/acl/policy/p");
+    await del(policy("p"));
+    const events = await eventsOf("ACLPolicy:p");
+    expect(events.map(({ Type }) => Type)).toEqual(["ACLPolicyUpserted", "ACLPolicyUpserted", "ACLPolicyDeleted"]);
+    const [made, changed, deleted] = events;
+    expect(made).toEqual({
+      Topic: "ACLPolicy",
+      Type: "ACLPolicyUpserted",
+      Key: "p",
+      Namespace: "",
+      FilterKeys: null,
+      Index: made.Index,
+      Payload: {
+        ACLPolicy: {
+          Name: "p",
+          Description: "one",
+          Rules: path("a", "read"),
+          JobACL: null,
+          Hash: expect.any(String),
+          CreateIndex: made.Index,
+          ModifyIndex: made.Index,
+        },
+      },
+    });
+    expect(changed.Payload.ACLPolicy).toEqual({ ...shown, CreateIndex: made.Index, ModifyIndex: changed.Index });
+    expect([shown.CreateIndex, shown.ModifyIndex]).toEqual([made.Index, changed.Index]);
+    expect(headers.get("x-orch-index")).toBe(String(changed.Index));
+    expect(deleted.Payload.ACLPolicy).toEqual(shown);
+    expect(deleted.Index).toBeGreaterThan(changed.Index);
+  });
+});
+
+describe("what a path rule decides", () => {
+  // The rules of precedence are proved in src/access; here, that each request is judged by them.
+  it.each([
+    ["an exact path beats a prefix", path("kv/data/*", "read") + path("kv/data/a", "deny"), "GET", "kv/data/a", 403],
+    ["the prefix decides elsewhere", path("kv/data/*", "read") + path("kv/data/a", "deny"), "GET", "kv/data/b", 404],
+    ["+ is one segment", path("kv/data/+/x", "read"), "GET", "kv/data/a/x", 404],
+    ["+ is not two", path("kv/data/+/x", "read"), "GET", "kv/data/a/b/x", 403],
+    ["the longer prefix wins", path("kv/data/*", "read") + path("kv/data/a*", "list"), "GET", "kv/data/ab", 403],
+    ["LIST asks for list", path("kv/metadata/*", "read"), "LIST", "kv/metadata/a", 403],
+    ["LIST of a/ is judged by a, too", path("kv/metadata/a", "list"), "LIST", "kv/metadata/a/", 404],
+    ["DELETE asks for delete", path("kv/data/*", "update", "read"), "DELETE", "kv/data/a", 403],
+    ["PATCH asks for patch", path("kv/data/*", "update", "create"), "PATCH", "kv/data/a", 403],
+    ["a path in other letters is another path", path("kv/data/a", "read"), "GET", "kv/data/A", 403],
+    ["an encoded path is the path", path("kv/data/a b", "read"), "GET", "kv/data/a%20b", 404],
+    [
+      "an encoded slash is a slash to the rule",
+      path("kv/data/a/secret", "deny") + path("kv/data/*", "read"),
+      "GET",
+      "kv/data/a%2Fsecret",
+      403,
+    ],
+    ["doubled slashes are one", path("kv/data/a", "deny") + path("kv/*", "read"), "GET", "kv//data//a", 403],
+  ])("%s", async (_rule, rules, method, at, status) => {
+    await mountKv();
+    const { client_token } = await holderOf(rules);
+    const body = method === "PATCH" ? { data: {} } : undefined;
+    expect((await send(method, `/v1/${at}`, body, { token: client_token })).status).toBe(status);
+  });
+
+  it("adds up what several policies say about one pattern, and lets any deny win", async () => {
+    await policies({ a: path("sys/mounts", "read"), b: path("sys/mounts", "list"), c: path("sys/mounts", "deny") });
+    const both = await issue({ policies: ["a", "b"] });
+    const ask = (token: string) => put("/v1/sys/capabilities-self", { path: "sys/mounts" }, { token });
+    expect((await ask(both.client_token)).body.data.capabilities).toEqual(["list", "read"]);
+    const all = await issue({ policies: ["a", "b", "c"] });
+    expect((await ask(all.client_token)).body.data.capabilities).toEqual(["deny"]);
+  });
+});
+
+describe("capabilities", () => {
+  const rules = path("kv/data/*", "update", "read") + path("kv/metadata/x/", "list");
+  const route = "/v1/sys/capabilities-self";
+
+  it("are told sorted, in data and at the top level, under `capabilities` for a single path only", async () => {
+    const { client_token } = await issue({ policies: ["p"] });
+    await policies({ p: rules });
+    const one = await put(route, { path: "kv/data/a" }, { token: client_token });
+    expect(one.body.data).toEqual({ "kv/data/a": ["read", "update"], capabilities: ["read", "update"] });
+    expect(one.body.capabilities).toEqual(["read", "update"]);
+    const several = await put(route, { paths: ["/kv/data/a", "kv/metadata/x/", "z"] }, { token: client_token });
+    expect(several.body.data).toEqual({ "kv/data/a": ["read", "update"], "kv/metadata/x/": ["list"], z: ["deny"] });
+  });
+
+  it("of root are root", async () => {
+    expect((await put(route, { path: "any" })).body.data.any).toEqual(["root"]);
+  });
+
+  it("of another token are told by its text or accessor", async () => {
+    await policies({ p: rules });
+    const { client_token: token, accessor } = await issue({ policies: ["p"] });
+    const answers = [
+      await put("/v1/sys/capabilities", { token, path: "kv/data/a" }),
+      await put("/v1/sys/capabilities-accessor", { accessor, paths: "kv/data/a" }),
+    ];
+    for (const { body } of answers) expect(body.data.capabilities).toEqual(["read", "update"]);
+  });
+
+  it.each([
+    [route, {}, 400, "paths must be supplied"],
+    [route, { paths: [] }, 400, "paths must be supplied"],
+    [route, { paths: Array(1_001).fill("a") }, 400, "paths: at most 1000"],
+    ["/v1/sys/capabilities", { path: "a" }, 400, "token: required"],
+    ["/v1/sys/capabilities-accessor", { path: "a" }, 400, "accessor: required"],
+    ["/v1/sys/capabilities-accessor", { path: "a", accessor: "x" }, 400, "invalid accessor"],
+  ])("refuse %s", async (at, body, status, text) => {
+    const refused = await put(at, body);
+    expect([refused.status, refused.body.errors]).toEqual([status, [text]]);
+  });
+});
