@@ -1,0 +1,98 @@
+import { runInDurableObject } from "cloudflare:test";
+import { beforeEach, describe, expect, it } from "vitest";
+import { accessObject, dump, eventsOf } from "./access.ts";
+import { get, put } from "./client.ts";
+
+const SECRET = "bootstrap-secret-of-the-tests";
+const bootstrap = (body: object | undefined) => put("/v1/acl/bootstrap", body, { token: null });
+
+/** The object as it is on a deployed service, where no setting names a root token. */
+async function deployed(settings: { BOOTSTRAP_SECRET?: string } = { BOOTSTRAP_SECRET: SECRET }): Promise<void> {
+  await runInDurableObject(accessObject(), (object, { storage: { sql } }) => {
+    sql.exec("DELETE FROM tokens");
+    sql.exec("DELETE FROM facts WHERE name = 'bootstrapped'");
+    const held = object as unknown as { env: object };
+    held.env = { ...held.env, DEV_ROOT_TOKEN: undefined, BOOTSTRAP_SECRET: settings.BOOTSTRAP_SECRET };
+  });
+}
+
+describe("the first root token of a deployed service", () => {
+  beforeEach(() => deployed());
+
+  it("is made for whoever presents the secret, and works in all areas", async () => {
+    expect((await get("/v1/acl/token/self")).status).toBe(403);
+    const made = await bootstrap({ BootstrapSecret: SECRET });
+    expect(made.status).toBe(200);
+    expect(made.body).toMatchObject({
+      Name: "Bootstrap Token",
+      Type: "management",
+      Policies: null,
+      Global: true,
+      ExpirationTime: null,
+      SecretID: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+    const token = { token: made.body.SecretID };
+    expect((await get("/v1/acl/token/self", token)).body.AccessorID).toBe(made.body.AccessorID);
+    expect((await get("/v1/sys/mounts", token)).status).toBe(200);
+    expect(await dump()).not.toContain(made.body.SecretID);
+  });
+
+  it("is made once", async () => {
+    const first = await bootstrap({ BootstrapSecret: SECRET });
+    const again = await bootstrap({ BootstrapSecret: SECRET });
+    expect([again.status, again.text]).toEqual([400, "ACL bootstrap already done (reset index: 1)"]);
+    expect((await get("/v1/acl/tokens", { token: first.body.SecretID })).body).toHaveLength(1);
+  });
+
+  it("is made once, also when many ask at the same time", async () => {
+    const answers = await Promise.all(Array.from({ length: 8 }, () => bootstrap({ BootstrapSecret: SECRET })));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(400)]);
+  });
+
+  it("is not made again after it was revoked", async () => {
+    const { body } = await bootstrap({ BootstrapSecret: SECRET });
+    await put("/v1/auth/token/revoke-self", {}, { token: body.SecretID });
+    expect((await bootstrap({ BootstrapSecret: SECRET })).status).toBe(400);
+  });
+
+  it.each([
+    [undefined],
+    [{}],
+    [{ BootstrapSecret: "" }],
+    [{ BootstrapSecret: "wrong" }],
+    [{ BootstrapSecret: SECRET.toUpperCase() }],
+  ])("is refused to %j, and stays to be had", async (body) => {
+    const refused = await bootstrap(body);
+    expect(refused.status).toBe(403);
+    expect(refused.headers.get("content-type")).toMatch(/^text\/plain/);
+    expect(refused.text).not.toContain(SECRET);
+    expect((await bootstrap({ BootstrapSecret: SECRET })).status).toBe(200);
+  });
+
+  it("sends no event", async () => {
+    const { body } = await bootstrap({ BootstrapSecret: SECRET });
+    expect([body.CreateIndex, body.ModifyIndex]).toEqual([1, 1]);
+    await runInDurableObject(accessObject(), (object) => object.bootstrap(null));
+    expect(await dump()).not.toContain("ACLTokenUpserted");
+  });
+});
+
+it("is refused without the setting, whatever is presented", async () => {
+  await deployed({});
+  for (const body of [{}, { BootstrapSecret: "" }, { BootstrapSecret: SECRET }, { BootstrapSecret: "undefined" }]) {
+    expect((await bootstrap(body)).status).toBe(403);
+  }
+});
+
+it("tells load balancers that a deployment without its first token is not initialised", async () => {
+  await deployed();
+  expect((await get("/v1/sys/health", { token: null })).status).toBe(501);
+  expect((await get("/v1/sys/seal-status", { token: null })).body).toMatchObject({ initialized: false, sealed: false });
+  await bootstrap({ BootstrapSecret: SECRET });
+  expect((await get("/v1/sys/health", { token: null })).status).toBe(200);
+});
+
+it("is not to be had locally, where the setting has named the root token", async () => {
+  expect((await bootstrap({ BootstrapSecret: SECRET })).status).toBe(400);
+  expect((await eventsOf("ACLToken")).filter(({ Key }) => Key !== "")).toEqual([]);
+});

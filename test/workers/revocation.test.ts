@@ -1,0 +1,105 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { accessObject, holderOf, issue, path, policies } from "./access.ts";
+import { get, mountKv, put } from "./client.ts";
+
+/** The bound that the design promises (design 3): answers about rights are used again for no longer. */
+const BOUND_MS = 2_000;
+const ALL = `${path("*", "read", "update", "list", "create")} namespace "*" { policy = "read" }`;
+
+/**
+ * Revokes as a request to another isolate would: this one's remembered answers stay, as the object cannot reach them.
+ * (A revocation through this isolate forgets them at once.)
+ */
+const revokeElsewhere = (token: string) => accessObject().revokeToken({ own: token });
+
+/** Fills the memory of this isolate with answers about a token. */
+const warmUp = async (token: string, routes: readonly string[]) => {
+  for (const route of routes) expect((await get(route, { token })).status, route).toBe(200);
+};
+
+describe("a revoked token", () => {
+  const fresh = [
+    "/v1/kv/data/x",
+    "/v1/kv/metadata/x",
+    "/v1/auth/token/lookup-self",
+    "/v1/sys/policies/acl/default",
+    "/v1/sys/mounts",
+    "/v1/acl/token/self",
+    "/v1/acl/policies",
+  ];
+  const eventual = ["/v1/namespaces", "/v1/namespace/default", "/v1/sys/sync/destinations/in-mem/d"];
+
+  beforeEach(async () => {
+    await mountKv();
+    await put("/v1/kv/data/x", { data: {} });
+    await put("/v1/sys/sync/destinations/in-mem/d", {});
+  });
+
+  it("is refused by the very next read of a secret, token, policy or mount, wherever it was revoked", async () => {
+    const { client_token: token } = await holderOf(ALL);
+    await warmUp(token, fresh);
+    await revokeElsewhere(token);
+    for (const route of fresh) expect((await get(route, { token })).status, route).toBe(403);
+    expect((await put("/v1/auth/token/create", {}, { token })).status).toBe(403);
+    expect((await put("/v1/sys/policies/acl/x", { policy: "" }, { token })).status).toBe(403);
+  });
+
+  it.each(eventual)("is refused by %s within two seconds", async (route) => {
+    const { client_token: token } = await holderOf(ALL);
+    await warmUp(token, [route]);
+    await revokeElsewhere(token);
+    const start = performance.now();
+    const statuses: number[] = [];
+    while (statuses.at(-1) !== 403 && performance.now() - start < 2 * BOUND_MS) {
+      statuses.push((await get(route, { token })).status);
+      await scheduler.wait(10);
+    }
+    const measured = performance.now() - start;
+    console.log(`revocation seen by ${route} after ${Math.round(measured)} ms`);
+    expect(statuses.at(-1)).toBe(403);
+    expect(measured).toBeLessThan(BOUND_MS);
+  });
+
+  it("is refused everywhere at once where it was revoked", async () => {
+    const { client_token: token } = await holderOf(ALL);
+    await warmUp(token, [...fresh, ...eventual]);
+    expect((await put("/v1/auth/token/revoke", { token })).status).toBe(204);
+    for (const route of [...fresh, ...eventual]) expect((await get(route, { token })).status, route).toBe(403);
+  });
+
+  it("is not kept alive by being asked about again and again", async () => {
+    const { client_token: token } = await holderOf(ALL);
+    const [route = ""] = eventual;
+    const now = Date.now();
+    try {
+      vi.useFakeTimers({ toFake: ["Date"], now });
+      await warmUp(token, [route]);
+      vi.setSystemTime(now + BOUND_MS / 2);
+      await warmUp(token, [route]);
+      await revokeElsewhere(token);
+      vi.setSystemTime(now + BOUND_MS);
+      expect((await get(route, { token })).status).toBe(403);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it("takes its children along at the same moment", async () => {
+    await policies({ all: ALL });
+    const parent = (await issue({ policies: ["all"] })).client_token;
+    const child = (await issue({ policies: ["all"] }, { token: parent })).client_token;
+    await warmUp(child, fresh);
+    await revokeElsewhere(parent);
+    for (const route of fresh) expect((await get(route, { token: child })).status, route).toBe(403);
+  });
+});
+
+it("lets a changed policy be seen by the very next read of a secret", async () => {
+  await mountKv();
+  await put("/v1/kv/data/x", { data: {} });
+  await policies({ p: path("kv/data/x", "read") });
+  const { client_token: token } = await issue({ policies: ["p"] });
+  await warmUp(token, ["/v1/kv/data/x"]);
+  await accessObject().putPolicy("", "p", path("kv/data/x", "deny"));
+  expect((await get("/v1/kv/data/x", { token })).status).toBe(403);
+});

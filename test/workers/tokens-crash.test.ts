@@ -1,0 +1,129 @@
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { describe, expect, it, vi } from "vitest";
+import { EventLog } from "../../src/objects/event-log.ts";
+import { accessObject, eventsOf, issue, path, policies } from "./access.ts";
+import { del, get, put, send } from "./client.ts";
+
+/** The power cut of one object: what is not committed is gone, and so are its memory and its calls. */
+const cut = () =>
+  runInDurableObject(accessObject(), (_object, state) => {
+    state.abort("power cut");
+  }).catch(() => undefined);
+
+const outboxRows = () =>
+  runInDurableObject(
+    accessObject(),
+    (_object, { storage: { sql } }) => sql.exec<{ n: number }>("SELECT count(*) AS n FROM outbox").one().n,
+  );
+
+/** Waits until everything promised is delivered; the alarm does it without help. */
+const settled = () => vi.waitFor(async () => expect(await outboxRows()).toBe(0), { timeout: 10_000, interval: 100 });
+
+/** Cuts the power at the next append: before the log has it, or after, when only the answer is lost. */
+const cutAtAppend = (when: "before" | "after") => {
+  const append = EventLog.prototype.append;
+  const spy = vi.spyOn(EventLog.prototype, "append").mockImplementationOnce(async function (
+    this: EventLog,
+    ...entries
+  ) {
+    const indexes = when === "after" ? await append.apply(this, entries) : [];
+    await cut();
+    if (when === "before") throw new Error("never arrived");
+    return indexes;
+  });
+  return () => expect(spy).toHaveBeenCalled();
+};
+
+describe.each(["before", "after"] as const)("a power cut %s the event log has taken an event", (when) => {
+  it("loses no token and no policy, and delivers each event exactly once, in order", async () => {
+    const wasCut = cutAtAppend(when);
+    await put("/v1/acl/policy/first", { Rules: path("sys/mounts", "read") }).catch(() => undefined);
+    wasCut();
+    const token = await issue({ policies: ["first"] });
+    await put("/v1/acl/policy/second", { Rules: "" });
+    await del("/v1/acl/policy/first");
+    await settled();
+    const events = [...(await eventsOf("ACLPolicy")), ...(await eventsOf("ACLToken"))].sort(
+      (a, b) => a.Index - b.Index,
+    );
+    expect(events.map(({ Type, Key }) => [Type, Key])).toEqual([
+      ["ACLPolicyUpserted", "first"],
+      ["ACLTokenUpserted", token.accessor],
+      ["ACLPolicyUpserted", "second"],
+      ["ACLPolicyDeleted", "first"],
+    ]);
+    const shown = await get("/v1/acl/policy/second");
+    expect(shown.body.ModifyIndex).toBe(events[2].Index);
+  });
+
+  it("gives the token that was being made its indexes all the same", async () => {
+    const wasCut = cutAtAppend(when);
+    await send("POST", "/v1/acl/token", { Name: "n", Type: "management" }).catch(() => undefined);
+    wasCut();
+    await settled();
+    const [made, ...more] = await eventsOf("ACLToken");
+    expect(more).toEqual([]);
+    const { body } = await get(`/v1/acl/token/${made.Key}`);
+    expect([body.CreateIndex, body.ModifyIndex]).toEqual([made.Index, made.Index]);
+  });
+
+  it("keeps a revocation", async () => {
+    const { client_token, accessor } = await issue({});
+    const wasCut = cutAtAppend(when);
+    await put("/v1/auth/token/revoke", { token: client_token }).catch(() => undefined);
+    wasCut();
+    expect((await get("/v1/auth/token/lookup-self", { token: client_token })).status).toBe(403);
+    await settled();
+    expect((await eventsOf(`ACLToken:${accessor}`)).map(({ Type }) => Type)).toEqual([
+      "ACLTokenUpserted",
+      "ACLTokenDeleted",
+    ]);
+  });
+});
+
+it("answers although the event log is down, and tells the stream when it is back", async () => {
+  const down = vi.spyOn(EventLog.prototype, "append").mockImplementation(async () => {
+    throw new Error("down");
+  });
+  expect((await put("/v1/acl/policy/p", { Rules: "" })).status).toBe(200);
+  expect((await get("/v1/acl/policy/p")).body).toMatchObject({ Name: "p", ModifyIndex: null });
+  expect(down).toHaveBeenCalled();
+  down.mockRestore();
+  await settled();
+  const [made] = await eventsOf("ACLPolicy:p");
+  expect((await get("/v1/acl/policy/p")).body).toMatchObject({ CreateIndex: made.Index, ModifyIndex: made.Index });
+});
+
+it("loses nothing that was answered when the object forgets its memory between any two requests", async () => {
+  const restart = () => evictDurableObject(accessObject());
+  await policies({ p: path("sys/mounts", "read") });
+  await restart();
+  const parent = await issue({ policies: ["p"], num_uses: 2 });
+  await restart();
+  expect((await get("/v1/sys/mounts", { token: parent.client_token })).status).toBe(200);
+  await restart();
+  expect((await get("/v1/sys/mounts", { token: parent.client_token })).status).toBe(200);
+  await restart();
+  expect((await get("/v1/sys/mounts", { token: parent.client_token })).status).toBe(403);
+  await put("/v1/sys/namespaces/a", {});
+  await restart();
+  await put("/v1/a/sys/mounts/kv", { type: "kv-v2" });
+  await restart();
+  expect(Object.keys((await get("/v1/a/sys/mounts")).body.data)).toEqual(["kv/"]);
+  expect((await get("/v1/auth/token/lookup-self")).status).toBe(200);
+});
+
+it("expires a token although the power was cut before its time came", async () => {
+  const { accessor } = await issue({ ttl: "1s" });
+  await cut();
+  await vi.waitFor(
+    async () => {
+      const types = (await eventsOf(`ACLToken:${accessor}`)).map(({ Type }) => Type);
+      expect(types).toEqual(["ACLTokenUpserted", "ACLTokenDeleted"]);
+    },
+    { timeout: 8_000, interval: 200 },
+  );
+  // The object's rows are settled by then, so there is nothing left for another alarm to do.
+  await runDurableObjectAlarm(accessObject());
+  expect(await eventsOf(`ACLToken:${accessor}`)).toHaveLength(2);
+});
