@@ -20,7 +20,7 @@ export async function authorize(env: Env, ask: Ask, fresh: boolean): Promise<Gra
   const now = Date.now();
   const known = cache.get(key);
   if (known && known.until > now && !fresh) return known.answer;
-  const answer = await accessControl(env).authorize(ask);
+  const answer = await askedOrAgain(env, ask);
   // A path without a mount is not remembered: the mount may come a moment later.
   const reusable = answer.ok ? answer.cacheable && (answer.mount !== null || !ask.path) : answer.reason === "denied";
   if (reusable) {
@@ -28,4 +28,17 @@ export async function authorize(env: Env, ask: Ask, fresh: boolean): Promise<Gra
     cache.set(key, { until: now + REUSE_MS, answer });
   } else cache.delete(key);
   return answer;
+}
+
+/**
+ * Asks once more when the object was restarted under the question, as every deployment does. Safe, because asking changes
+ * nothing but the count of a limited token, which may then count a use that was not had.
+ */
+async function askedOrAgain(env: Env, ask: Ask): Promise<Grant | Refusal> {
+  try {
+    return await accessControl(env).authorize(ask);
+  } catch (failure) {
+    if ((failure as { overloaded?: boolean }).overloaded) throw failure;
+    return accessControl(env).authorize(ask);
+  }
 }

@@ -1,5 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { describe, expect, it, vi } from "vitest";
+import { AccessControl } from "../../src/objects/access-control.ts";
 import { EventLog } from "../../src/objects/event-log.ts";
 import { accessObject, eventsOf, issue, path, policies } from "./access.ts";
 import { del, get, put, send } from "./client.ts";
@@ -126,4 +127,14 @@ it("expires a token although the power was cut before its time came", async () =
   // The object's rows are settled by then, so there is nothing left for another alarm to do.
   await runDurableObjectAlarm(accessObject());
   expect(await eventsOf(`ACLToken:${accessor}`)).toHaveLength(2);
+});
+
+it("answers a request although the object restarts under the question who calls", async () => {
+  await get("/v1/sys/mounts");
+  const asked = vi.spyOn(AccessControl.prototype, "authorize").mockImplementationOnce(function (this: AccessControl) {
+    (this as unknown as { ctx: DurableObjectState }).ctx.abort("restarted");
+    throw new Error("unreachable");
+  });
+  expect((await get("/v1/sys/mounts")).status).toBe(200);
+  expect(asked).toHaveBeenCalledTimes(2);
 });
