@@ -8,7 +8,7 @@ import { markdown, type Report } from "./report.ts";
 import { Bench, loaderBusy, type Scale } from "./scenarios.ts";
 import { type Side, startBare, startOurs } from "./sides.ts";
 
-const FULL: Scale = { rounds: 5, sliceMs: 800, keys: { small: 1_000, large: 100_000 }, fillMs: 60_000 };
+const FULL: Scale = { rounds: 5, sliceMs: 600, keys: { small: 1_000, large: 100_000 }, fillMs: 90_000 };
 const QUICK: Scale = { rounds: 3, sliceMs: 300, keys: { small: 1_000, large: 10_000 }, fillMs: 10_000 };
 const LIMIT_MS = 240_000;
 

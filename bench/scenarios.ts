@@ -65,24 +65,23 @@ export class Bench {
     this.#note = note;
   }
 
-  /** Writes the keys through the API, which also warms both sides up. @returns how many the large set has on both sides */
+  /** Writes the keys, ours through the API, and warms both sides up. @returns how many keys the large set has */
   async fill(): Promise<number> {
-    let large = this.#scale.keys.large;
+    const keys = { ...this.#scale.keys };
     for (const side of this.#sides) {
       for (const set of KEY_SETS) {
-        this.#note(`writing ${this.#scale.keys[set]} keys to ${side.name}`);
-        const keys = set === "large" ? large : this.#scale.keys[set];
-        const { requests } = await this.#loader.requests({
-          ...this.#requests(side, "PUT", set, keys),
-          connections: 32,
-          ms: this.#scale.fillMs,
-          once: true,
-        });
-        if (set === "large") large = requests;
+        this.#note(`writing ${keys[set]} keys to ${side.name}`);
+        if (side.fill) await side.fill(set, keys[set]);
+        else {
+          const job = { ...this.#requests(side, "PUT", set, keys[set]), connections: 32, once: true };
+          keys[set] = (await this.#loader.requests({ ...job, ms: this.#scale.fillMs })).requests;
+        }
       }
-      await this.#loader.requests({ ...this.#requests(side, "GET", "small", 1), connections: 8, ms: 500 });
+      for (const method of ["PUT", "GET"] as const) {
+        await this.#loader.requests({ ...this.#requests(side, method, "small", keys.small), connections: 8, ms: 700 });
+      }
     }
-    return large;
+    return keys.large;
   }
 
   async keyValue(method: "GET" | "PUT"): Promise<Row[]> {

@@ -9,6 +9,8 @@ export interface Side {
   readonly token: string;
   /** Where the keys of a set live; a key's name is appended. */
   readonly keys: (set: KeySet) => string;
+  /** A shorter way than the API to write the keys of a set, where there is one. */
+  readonly fill?: (set: KeySet, keys: number) => Promise<void>;
   readonly stream: string;
   readonly publish: { readonly path: string; readonly body: string };
 }
@@ -45,11 +47,17 @@ const POLICY = 'path "+/data/app/*" { capabilities = ["create", "update", "read"
 
 export async function startBare(dir: string): Promise<Side> {
   const plan = { name: "bare", config: "bench/bare/wrangler.toml", main: "bench/bare/worker.mts", vars: {} };
+  const server = await Server.start(plan, join(dir, "bare"));
   return {
     name: "bare",
-    server: await Server.start(plan, join(dir, "bare")),
+    server,
     token: "none",
     keys: (set) => `/rows/${set}/`,
+    fill: async (set, keys) => {
+      const url = `http://127.0.0.1:${server.port}/fill/${set}?keys=${keys}`;
+      const response = await fetch(url, { method: "POST", body: SECRET });
+      if (!response.ok) throw new Error(`bare: ${response.status} ${await response.text()}`);
+    },
     stream: "/stream",
     publish: { path: "/publish", body: LINE },
   };
