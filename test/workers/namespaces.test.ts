@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { eventsOf, issue, path, policies } from "./access.ts";
+import { MountRequest } from "../../src/access/mounts.ts";
+import { TokenRequest } from "../../src/access/token.ts";
+import { accessObject, eventsOf, issue, path, policies } from "./access.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 
 const at = (namespace: string, token = "root") => ({ token, headers: { "X-Orch-Namespace": namespace } });
@@ -132,6 +134,18 @@ describe("namespaces", () => {
       "ACLPolicyUpserted",
       "ACLPolicyDeleted",
     ]);
+  });
+
+  it("take nothing in from a request that was let in just before they were deleted", async () => {
+    const root = (await get("/v1/auth/token/lookup-self")).body.data.accessor;
+    const access = accessObject();
+    const late = [
+      await access.putPolicy("gone/", "p", ""),
+      await access.putNamespace("gone/", "x", {}),
+      await access.enableMount("gone/", "kv", MountRequest.parse({ type: "kv-v2" })),
+      await access.createToken(root, "gone/", "auth/token/create", TokenRequest.parse({}), false),
+    ];
+    for (const result of late) expect(result).toMatchObject({ ok: false, reason: "missing" });
   });
 
   it.each(["health", "seal-status", "init", "rotate", "leader"])("have no sys/%s of their own", async (route) => {
