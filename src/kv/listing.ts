@@ -5,8 +5,8 @@ export interface ListedPage {
 }
 
 /**
- * Reads a page of a folder from the index of paths, sorted. Costs a row for each name, however many paths lie inside the
- * folders: a folder is skipped by starting the walk anew behind it.
+ * Reads a page of a folder from the index of paths, sorted. Costs a row for each name and one more for a folder, however many
+ * paths lie inside: a folder is skipped by starting the walk anew behind it.
  * @param folder empty for the root, else with its trailing slash; @param after a name: the page starts behind it
  */
 export function listFolder(sql: SqlStorage, folder: string, after: string, limit: number): ListedPage {

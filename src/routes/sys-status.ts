@@ -1,6 +1,9 @@
-import { unwrap } from "../http/errors.ts";
+import { namespacePath } from "../access/namespaces.ts";
+import { firstHeader, requestHeader } from "../compat/dialect.ts";
+import { badRequest, unwrap } from "../http/errors.ts";
 import { envelope, noContent } from "../http/respond.ts";
 import { type Call, open, secrets } from "../http/route.ts";
+import { timestamp } from "../kv/version.ts";
 import { accessControl } from "../objects/stubs.ts";
 import { VERSION } from "../version.ts";
 
@@ -20,11 +23,21 @@ function code(call: Call, parameter: string, usual: number): number {
 
 const CLUSTER_NAME = "sallyport";
 
+/** These say something about the deployment as a whole: no namespace but the root has them (contract: clients 0.1). */
+function onlyInRoot(namespace: string): void {
+  if (namespace !== "") throw badRequest("operation unavailable in namespaces");
+}
+
+/** The same for routes that are open, so that nobody has looked at the namespace yet. */
+const openOnlyInRoot = (call: Call): void =>
+  onlyInRoot(unwrap(namespacePath(firstHeader(call.request.headers, requestHeader.namespace) ?? "")));
+
 export const statusRoutes = [
   open({
     verb: "GET",
     path: "/sys/health",
     handle: async (call) => {
+      openOnlyInRoot(call);
       const status = await accessControl(call.env).status();
       const sealed = status.sealedBecause !== null;
       const body = {
@@ -74,6 +87,7 @@ export const statusRoutes = [
     verb: "GET",
     path: "/sys/init",
     handle: async (call) => {
+      openOnlyInRoot(call);
       const status = await accessControl(call.env).status();
       return raw({ initialized: status.sealedBecause !== null || status.bootstrapped });
     },
@@ -97,8 +111,9 @@ export const statusRoutes = [
     path: "/sys/key-status",
     fresh: true,
     handle: async (call) => {
+      onlyInRoot(call.grant.namespace);
       const { term, installed, pending } = await accessControl(call.env).keyStatus();
-      const data = { term, install_time: new Date(installed).toISOString(), encryptions: 0, pending_rewraps: pending };
+      const data = { term, install_time: timestamp(installed), encryptions: 0, pending_rewraps: pending };
       return envelope(call, { data, flat: true });
     },
   }),
@@ -108,6 +123,7 @@ export const statusRoutes = [
     access: "sudo",
     fresh: true,
     handle: async (call) => {
+      onlyInRoot(call.grant.namespace);
       unwrap(await accessControl(call.env).rotateKeys());
       return noContent();
     },

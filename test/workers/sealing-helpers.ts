@@ -1,0 +1,57 @@
+import { abortAllDurableObjects, listDurableObjectIds, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { forgetAnswers } from "../../src/access/authorizer.ts";
+import type { KvStore } from "../../src/objects/kv-store.ts";
+import type { StoredObject } from "../../src/objects/stored-object.ts";
+
+export const key = (name: string): string => Buffer.from(name.padEnd(32, ".").slice(0, 32)).toString("base64");
+/** As in vitest.config.ts. */
+export const FIRST_KEY = Buffer.from("sallyport-tests-use-this-master!").toString("base64");
+
+export const everyNamespace = (): DurableObjectNamespace<StoredObject>[] =>
+  [env.ACCESS_CONTROL, env.KV_STORE, env.SYNC_DESTINATION, env.EVENT_LOG] as DurableObjectNamespace<StoredObject>[];
+
+/** Runs `look` inside every object that exists. */
+export async function inEveryObject(look: (object: StoredObject, state: DurableObjectState) => void): Promise<void> {
+  for (const namespace of everyNamespace()) {
+    for (const id of await listDurableObjectIds(namespace)) await runInDurableObject(namespace.get(id), look);
+  }
+}
+
+/** What an operator does: sets another MASTER_KEY and deploys, which restarts every object. */
+export async function deployWithMasterKey(text: string | undefined): Promise<void> {
+  // The runtime hands the same `env` to an object's next instance.
+  await inEveryObject((object) => Object.assign((object as unknown as { env: Env }).env, { MASTER_KEY: text }));
+  await abortAllDurableObjects();
+  forgetAnswers();
+}
+
+export const inStore = <T>(
+  uuid: string,
+  look: (store: KvStore, state: DurableObjectState) => T | Promise<T>,
+): Promise<T> => runInDurableObject(env.KV_STORE.getByName(uuid) as DurableObjectStub<KvStore>, look);
+
+/** Everything that an object has on disk, as text in which any spelling of a value can be searched. */
+export function dump(state: DurableObjectState): string {
+  const tables = state.storage.sql
+    .exec<{ name: string }>(
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
+    )
+    .toArray();
+  return tables
+    .flatMap(({ name }) => state.storage.sql.exec(`SELECT * FROM "${name}"`).toArray())
+    .flatMap((row) => Object.values(row))
+    .map((value) => (value instanceof ArrayBuffer ? Buffer.from(value).toString("latin1") : String(value)))
+    .join("\n");
+}
+
+/** A value as it would look plain, in hex, and in base64 at each of its three alignments. */
+export function spellings(value: string): string[] {
+  const bytes = Buffer.from(value);
+  const base64 = [0, 1, 2].map((shift) =>
+    Buffer.concat([Buffer.alloc(shift), bytes])
+      .toString("base64")
+      .slice(4, -4),
+  );
+  return [value, bytes.toString("hex"), bytes.toString("hex").toUpperCase(), ...base64];
+}
