@@ -9,17 +9,6 @@ export interface Inside extends Pick<StoredObject, "nextDue" | "alarm"> {
   outbox: Outbox;
 }
 
-/** A seeded generator of numbers from 0 to 1 (mulberry32), so that a failing run can be repeated. */
-export function randomFrom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** Runs inside an object that has nothing of its own but what every object has, with an outbox of these topics. */
 export function withOutbox<R>(
   name: string,

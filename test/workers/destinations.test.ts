@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { cloudA } from "../doubles/cloud-a-remote.ts";
 import { del, get, list, mountKv, put } from "./client.ts";
+import { cloudA } from "./sync-cloud-a.ts";
 import { cloudABody, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
 const AT = "/sys/sync/destinations";

@@ -2,7 +2,8 @@ import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { OutboxRow } from "../../src/outbox.ts";
-import { type Inside, randomFrom, waiting, withOutbox } from "../crash/inside.ts";
+import { type Inside, waiting, withOutbox } from "../crash/inside.ts";
+import { randomFrom } from "../crash/random.ts";
 
 const pass = () => Promise.resolve();
 const bodies = (rows: readonly OutboxRow[]): unknown[] => rows.map((row) => JSON.parse(row.body));

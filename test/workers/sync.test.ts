@@ -1,8 +1,8 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { cloudA } from "../doubles/cloud-a-remote.ts";
 import { del, get, mountKv, put } from "./client.ts";
+import { cloudA } from "./sync-cloud-a.ts";
 import {
   association,
   cloudABody,

@@ -5,7 +5,7 @@ import { migrate } from "../../src/objects/migrations.ts";
 import { type Bell, Doorbell, RING_AGAIN_MS } from "../../src/work/doorbell.ts";
 import type { Claim, Ending } from "../../src/work/task.ts";
 import { LEASE_MS, WorkList, workMigrations } from "../../src/work/work-list.ts";
-import { randomFrom } from "../crash/inside.ts";
+import { randomFrom } from "../crash/random.ts";
 
 /** A work list on real storage, and a clock that only the test moves. */
 const withWork = <R>(run: (work: WorkList) => R | Promise<R>): Promise<R> =>

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
-import type { SecretView } from "./cloud-a-secrets.ts";
-import type { Fault, LoggedRequest } from "./cloud-a-sm.ts";
+import type { SecretView } from "../doubles/cloud-a-secrets.ts";
+import type { Fault, LoggedRequest } from "../doubles/cloud-a-sm.ts";
 
 const at = (path: string, init?: RequestInit) => fetch(`${env.TEST_CLOUD_A.url}/_double/${path}`, init);
 const post = async (path: string, body: unknown = null) => {

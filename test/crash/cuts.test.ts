@@ -1,0 +1,245 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { AccessControl, EventLog, KvStore, SyncDestination } from "../../src/worker.ts";
+import { type Answer, get, lines, mountKv, put, send } from "../workers/client.ts";
+import { cloudA } from "../workers/sync-cloud-a.ts";
+import {
+  association,
+  makeDestination,
+  objects,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "../workers/sync-helpers.ts";
+
+/** The power goes out at one named await of a flow: before a call has done anything, or when it is durable but unanswered. */
+type When = "before" | "after";
+type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => unknown;
+
+const classes = { AccessControl, EventLog, KvStore, SyncDestination };
+type Cut = readonly [keyof typeof classes, string, When];
+
+function prototypeOf(name: keyof typeof classes): Record<string, Method> {
+  return classes[name].prototype as unknown as Record<string, Method>;
+}
+
+/** Kills the object in its next call of a method. @returns whether it has happened */
+function cut([name, method, when]: Cut): () => boolean {
+  const original = prototypeOf(name)[method] as Method;
+  let happened = false;
+  vi.spyOn(prototypeOf(name), method).mockImplementationOnce(async function (
+    this: ThisParameterType<Method>,
+    ...parameters
+  ) {
+    happened = true;
+    if (when === "after") {
+      await original.apply(this, parameters);
+      await this.ctx.storage.sync();
+    }
+    this.ctx.abort(`killed ${when} ${method}`);
+    throw new Error("killed");
+  });
+  return () => happened;
+}
+
+/** An answer, or null when the request died with an object. */
+const attempt = (request: Promise<Answer>): Promise<Answer | null> =>
+  request.then((answer) => (answer.status < 500 ? answer : null)).catch(() => null);
+
+/** Lets time pass for all objects, leases and back-offs included, until `check` holds: nobody asks for anything meanwhile. */
+async function byItself(check: () => Promise<void>): Promise<void> {
+  let offset = 0;
+  const real = Date.now.bind(Date);
+  const clock = vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
+  try {
+    for (let round = 1; ; round++) {
+      try {
+        return await check();
+      } catch (failure) {
+        if (round === 60) throw failure;
+      }
+      if (round > 3) offset += 10_000;
+      for (const object of [
+        env.ACCESS_CONTROL.getByName("main"),
+        env.EVENT_LOG.getByName("log"),
+        env.KV_STORE.getByName(mount.uuid),
+        env.SYNC_DESTINATION.getByName("cloud-a-sm/d"),
+        env.SYNC_DESTINATION.getByName("in-mem/m"),
+      ]) {
+        await runDurableObjectAlarm(object);
+      }
+      await scheduler.wait(80);
+    }
+  } finally {
+    clock.mockRestore();
+  }
+}
+
+let mount = { accessor: "", uuid: "" };
+const nameOf = (secret: string) => `vault/${mount.accessor}/${secret}`;
+const valueAt = async (at: string) =>
+  at === "in-mem/m" ? (await objects("m"))[nameOf("app")] : cloudA.value(nameOf("app"));
+
+const both = (name: keyof typeof classes, ...methods: string[]): Cut[] =>
+  methods.flatMap((method): Cut[] => [
+    [name, method, "before"],
+    [name, method, "after"],
+  ]);
+const at = (destination: string, cuts: Cut[]) => cuts.map((each) => [destination, ...each] as const);
+const everywhere = (cuts: Cut[]) => [...at("cloud-a-sm/d", cuts), ...at("in-mem/m", cuts)];
+
+beforeEach(async () => {
+  await cloudA.reset();
+  mount = await mountKv();
+  await write("app", { v: 1 });
+  await makeDestination("cloud-a-sm", "d");
+  await makeDestination("in-mem", "m");
+});
+
+describe("setting an association", () => {
+  it.each(everywhere([...both("SyncDestination", "set", "claim", "settle"), ...both("KvStore", "watch", "newest")]))(
+    "at %s, cut at %s.%s (%s)",
+    async (destination, ...where) => {
+      const happened = cut(where);
+      const first = await attempt(setAssociation(destination, "app"));
+      expect(happened()).toBe(true);
+      // A client that got no answer asks again; one that got an answer need not.
+      if (!first) expect((await setAssociation(destination, "app")).status).toBe(200);
+      await byItself(async () => {
+        expect(await valueAt(destination)).toBe('{"v":1}');
+        expect(await association(destination, "app")).toMatchObject({ sync_status: "SYNCED", synced_version: 1 });
+      });
+      // The mount knows whom to tell, whatever was cut.
+      await write("app", { v: 2 });
+      await byItself(async () => expect(await valueAt(destination)).toBe('{"v":2}'));
+    },
+  );
+
+  it("finds a version that was written before the mount knew whom to tell", async () => {
+    const watch = vi.spyOn(prototypeOf("KvStore"), "watch").mockRejectedValue(new Error("mount is down"));
+    expect((await setAssociation("in-mem/m", "app")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
+    await write("app", { v: 2 });
+    expect(await valueAt("in-mem/m")).toBe('{"v":1}');
+    watch.mockRestore();
+    await byItself(async () => expect(await valueAt("in-mem/m")).toBe('{"v":2}'));
+  });
+});
+
+describe("a write of a secret", () => {
+  it.each(
+    everywhere([
+      ...both("KvStore", "put", "flush", "newest"),
+      ...both("SyncDestination", "changed", "claim", "settle"),
+    ]),
+  )("that goes to %s, cut at %s.%s (%s)", async (destination, ...where) => {
+    await setAssociation(destination, "app");
+    const happened = cut(where);
+    const first = await attempt(put("/v1/kv/data/app", { data: { v: 2 } }));
+    if (where[1] === "put") expect(first).toBeNull();
+    // Unacknowledged, it is there whole or not at all.
+    const { version } = (await get("/v1/kv/data/app")).body.data.metadata;
+    if (first) expect(version).toBe(2);
+    else expect(version).toBe(where[2] === "after" ? 2 : 1);
+    await byItself(async () => {
+      expect(await valueAt(destination)).toBe(`{"v":${version}}`);
+      expect(await association(destination, "app")).toMatchObject({ sync_status: "SYNCED", synced_version: version });
+    });
+    expect(happened()).toBe(true);
+  });
+});
+
+describe("removing an association", () => {
+  it.each(everywhere([...both("SyncDestination", "remove", "claim", "settle"), ...both("KvStore", "unwatch")]))(
+    "from %s, cut at %s.%s (%s)",
+    async (destination, ...where) => {
+      await setAssociation(destination, "app");
+      const happened = cut(where);
+      const first = await attempt(removeAssociation(destination, "app"));
+      if (!first) expect((await removeAssociation(destination, "app")).status).toBe(200);
+      await byItself(async () => {
+        expect(await valueAt(destination)).toBeUndefined();
+        expect(await association(destination, "app")).toBeUndefined();
+      });
+      expect(happened()).toBe(true);
+      expect((await send("DELETE", `/sys/sync/destinations/${destination}`)).status).toBe(204);
+    },
+  );
+});
+
+/** The lines of the stream so far: index and key of each event. */
+async function stream(): Promise<[number, string][]> {
+  const answer = await exports.default.fetch("https://x/v1/event/stream?topic=ACLPolicy&index=0", {
+    headers: { "X-Orch-Token": "root" },
+  });
+  const seen: [number, string][] = [];
+  for await (const line of lines(answer.body)) {
+    // Heartbeats follow the backlog.
+    if (!line.Events || line.Events.length === 0) break;
+    for (const event of line.Events) seen.push([event.Index, event.Key]);
+  }
+  await answer.body?.cancel().catch(() => undefined);
+  return seen;
+}
+
+describe("a policy write", () => {
+  const policy = { policy: 'path "x" { capabilities = ["read"] }' };
+
+  it.each([...both("AccessControl", "putPolicy"), ...both("EventLog", "append")])(
+    "cut at %s.%s (%s)",
+    async (...where) => {
+      await put("/v1/sys/policies/acl/first", policy);
+      const happened = cut(where);
+      const answered = await attempt(put("/v1/sys/policies/acl/app", policy));
+      expect(happened()).toBe(true);
+      const stored = (await get("/v1/sys/policies/acl/app")).status === 200;
+      if (answered || where[2] === "after") expect(stored).toBe(true);
+      await put("/v1/sys/policies/acl/last", policy).catch(() => undefined);
+      await byItself(async () => {
+        const seen = await stream();
+        expect(seen.map(([, key]) => key)).toEqual(stored ? ["first", "app", "last"] : ["first", "last"]);
+        expect(seen.map(([index]) => index)).toEqual(seen.map((_, position) => position + 1));
+      });
+    },
+  );
+});
+
+/** Deliveries repeat, effects do not: every receiver of every flow is called twice. */
+it("does everything once although every receiver is called twice", async () => {
+  const receivers: [keyof typeof classes, string][] = [
+    ["KvStore", "watch"],
+    ["KvStore", "unwatch"],
+    ["KvStore", "destroy"],
+    ["SyncDestination", "changed"],
+    ["SyncDestination", "settle"],
+    ["EventLog", "append"],
+    ["AccessControl", "holdsKeys"],
+  ];
+  const calls = receivers.map(([name, method]) => {
+    const original = prototypeOf(name)[method] as Method;
+    return vi.spyOn(prototypeOf(name), method).mockImplementation(async function (
+      this: ThisParameterType<Method>,
+      ...parameters
+    ) {
+      await original.apply(this, parameters);
+      return original.apply(this, parameters);
+    });
+  });
+  for (const name of ["one", "two"]) await put(`/v1/sys/policies/acl/${name}`, { policy: "" });
+  await makeDestination("in-mem", "fresh");
+  for (const destination of ["cloud-a-sm/d", "in-mem/m"]) {
+    expect((await setAssociation(destination, "app")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
+  }
+  await write("app", { v: 2 });
+  for (const destination of ["cloud-a-sm/d", "in-mem/m"]) {
+    await byItself(async () => expect(await valueAt(destination)).toBe('{"v":2}'));
+  }
+  await removeAssociation("in-mem/m", "app");
+  expect(await valueAt("in-mem/m")).toBeUndefined();
+  await send("DELETE", "/v1/sys/mounts/kv");
+  await byItself(async () => expect(await cloudA.secrets()).toEqual([]));
+  expect((await stream()).map(([, key]) => key)).toEqual(["one", "two"]);
+  for (const [position, receiver] of receivers.entries()) {
+    expect(calls[position], receiver.join(".")).toHaveBeenCalled();
+  }
+});

@@ -1,0 +1,148 @@
+import { createExecutionContext, createMessageBatch, getQueueResult, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { StoredObject } from "../../src/objects/stored-object.ts";
+import worker, { EventLog, KvStore, SyncDestination } from "../../src/worker.ts";
+import { mountKv, put } from "../workers/client.ts";
+import { cloudA } from "../workers/sync-cloud-a.ts";
+import { association, eventually, makeDestination, setAssociation, write } from "../workers/sync-helpers.ts";
+import { randomFrom } from "./random.ts";
+
+/** Whatever fails beneath them, `alarm()` and `queue()` come back without throwing, and what waits stays waiting. */
+let mount = { uuid: "", accessor: "" };
+beforeEach(async () => {
+  await cloudA.reset();
+  mount = await mountKv();
+  await write("app", { v: 1 });
+  await makeDestination("cloud-a-sm", "d");
+  await makeDestination("in-mem", "m");
+});
+
+const objects = () =>
+  [
+    env.ACCESS_CONTROL.getByName("main"),
+    env.KV_STORE.getByName(mount.uuid),
+    env.SYNC_DESTINATION.getByName("cloud-a-sm/d"),
+    env.SYNC_DESTINATION.getByName("in-mem/m"),
+    env.EVENT_LOG.getByName("log"),
+  ] as unknown as DurableObjectStub<StoredObject>[];
+
+type Breakable = Record<string, (...parameters: unknown[]) => unknown>;
+/** What the objects lean on, each of which may fail. */
+const bindings = (): [Breakable, string][] => [
+  [env.LISTINGS as unknown as Breakable, "prepare"],
+  [env.SYNC_WORK as unknown as Breakable, "send"],
+  [EventLog.prototype as unknown as Breakable, "append"],
+  [KvStore.prototype as unknown as Breakable, "watch"],
+  [KvStore.prototype as unknown as Breakable, "unwatch"],
+  [KvStore.prototype as unknown as Breakable, "newest"],
+  [SyncDestination.prototype as unknown as Breakable, "changed"],
+  [SyncDestination.prototype as unknown as Breakable, "claim"],
+  [SyncDestination.prototype as unknown as Breakable, "settle"],
+];
+
+describe("with everything failing at random", () => {
+  it.each([21, 22, 23, 24])("no alarm throws, rows keep their alarm, and all is well after (seed %i)", async (seed) => {
+    const random = randomFrom(seed);
+    let failures = 0;
+    const broken = bindings().map(([owner, name]) => {
+      const original = owner[name] as (...parameters: unknown[]) => unknown;
+      return vi.spyOn(owner, name).mockImplementation(function (this: unknown, ...parameters) {
+        if (random() < 0.6) {
+          failures++;
+          throw new Error(`${name} is down`);
+        }
+        return original.apply(this, parameters);
+      });
+    });
+    for (let step = 0; step < 12; step++) {
+      const act = [
+        () => setAssociation("cloud-a-sm/d", "app"),
+        () => setAssociation("in-mem/m", "app"),
+        () => put("/v1/kv/data/app", { data: { v: step } }),
+        () => put(`/v1/sys/policies/acl/p${step}`, { policy: "" }),
+        () => put("/sys/sync/destinations/in-mem/m", {}),
+      ][Math.floor(random() * 5)];
+      await act?.().catch(() => undefined);
+      for (const stub of objects()) {
+        await runInDurableObject(stub, async (object, state) => {
+          await expect(object.alarm()).resolves.toBeUndefined();
+          if (object.nextDue() !== null) expect(await state.storage.getAlarm()).not.toBeNull();
+        });
+      }
+    }
+    expect(failures).toBeGreaterThan(10);
+    for (const spy of broken) spy.mockRestore();
+    await write("app", { v: "last" });
+    for (const at of ["cloud-a-sm/d", "in-mem/m"]) {
+      expect((await setAssociation(at, "app")).status).toBe(200);
+    }
+    await eventually(async () => {
+      for (const stub of objects().slice(0, 2)) {
+        await runInDurableObject(stub, async (object) => {
+          await object.alarm();
+          expect(object.nextDue()).toBeNull();
+        });
+      }
+    });
+  });
+});
+
+describe("the queue's consumer", () => {
+  const ring = async (bodies: readonly unknown[], queue = "sync-work") => {
+    const batch = createMessageBatch<unknown>(
+      queue,
+      bodies.map((body, position) => ({ id: `m${position}`, timestamp: new Date(), attempts: 1, body })),
+    );
+    const context = createExecutionContext();
+    await worker.queue(batch as MessageBatch<{ destination: string }>, env);
+    return getQueueResult(batch, context);
+  };
+
+  it("drops what names no destination, and serves the rest of the batch", async () => {
+    vi.spyOn(KvStore.prototype, "watch").mockRejectedValueOnce(new Error("later"));
+    const claim = vi.spyOn(SyncDestination.prototype, "claim").mockReturnValue([]);
+    await setAssociation("in-mem/m", "app");
+    expect((await association("in-mem/m", "app"))?.sync_status).toBe("PENDING");
+    claim.mockRestore();
+    const result = await ring([
+      null,
+      7,
+      {},
+      { destination: 1 },
+      "text",
+      { destination: "in-mem/none" },
+      { destination: "in-mem/m" },
+    ]);
+    expect(result.explicitAcks).toEqual(["m0", "m1", "m2", "m3", "m4", "m5", "m6"]);
+    expect((await association("in-mem/m", "app"))?.sync_status).toBe("SYNCED");
+  });
+
+  it("asks for a message again when its object fails, without holding up the others", async () => {
+    vi.spyOn(SyncDestination.prototype, "claim").mockImplementationOnce(() => {
+      throw new Error("object is down");
+    });
+    const result = await ring([{ destination: "in-mem/m" }, { destination: "cloud-a-sm/d" }]);
+    expect(result.retryMessages).toEqual([{ msgId: "m0" }]);
+    expect(result.explicitAcks).toEqual(["m1"]);
+  });
+
+  it("only counts dead letters: the rows behind them are the truth", async () => {
+    const claim = vi.spyOn(SyncDestination.prototype, "claim");
+    const result = await ring([{ destination: "in-mem/m" }, null], "sync-work-dead");
+    expect(result.explicitAcks).toEqual(["m0", "m1"]);
+    expect(claim).not.toHaveBeenCalled();
+  });
+
+  it("may get every message many times at once: each push happens once", async () => {
+    const claim = vi.spyOn(SyncDestination.prototype, "claim").mockReturnValue([]);
+    await setAssociation("cloud-a-sm/d", "app");
+    claim.mockRestore();
+    await Promise.all(
+      Array.from({ length: 6 }, () => ring([{ destination: "cloud-a-sm/d" }, { destination: "cloud-a-sm/d" }])),
+    );
+    const creates = (await cloudA.requests()).filter(({ operation }) => operation === "CreateSecret");
+    expect(creates).toHaveLength(1);
+    expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED");
+  });
+});
