@@ -20,4 +20,9 @@ export const kvMigrations: Migration[] = [
       path TEXT NOT NULL, destination TEXT NOT NULL, PRIMARY KEY (path, destination)) STRICT, WITHOUT ROWID`,
   },
   { because: "the mount's settings", sql: "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT" },
+  {
+    because: "when a watched path next loses a version to its deletion time (ms): nothing else would tell the watchers",
+    sql: "CREATE TABLE expiries (path TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+  },
+  { because: "find the next expiry without a scan", sql: "CREATE INDEX expiries_by_time ON expiries (at)" },
 ];

@@ -14,6 +14,7 @@ import {
   type VersionView,
   versionView,
 } from "../kv/version.ts";
+import { Watchers } from "../kv/watchers.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
@@ -49,6 +50,7 @@ export interface WriteRights {
 }
 
 const WATCHERS_TOLD_INLINE = 8;
+const EXPIRED_PER_ALARM = 500;
 /** A patch may grow a secret; beyond this it would not fit a row once it is sealed. */
 const MAX_DATA_BYTES = 1024 * 1024;
 
@@ -57,6 +59,7 @@ export class KvStore extends StoredObject {
   readonly #keys: DataKeys;
   readonly #mount: string;
   readonly #secrets: Secrets;
+  readonly #watchers: Watchers;
   /** What every write asks about the mount, read once; forgotten whenever it changes. */
   #mountState: { readonly config: KvConfig; readonly gone: boolean } | undefined;
 
@@ -69,6 +72,7 @@ export class KvStore extends StoredObject {
     );
     this.#mount = ctx.id.name ?? ctx.id.toString();
     this.#secrets = new Secrets(this.sql);
+    this.#watchers = new Watchers(this.sql);
     this.#keys = new DataKeys(this.sql, this.#mount, () => this.env.MASTER_KEY);
   }
 
@@ -176,10 +180,8 @@ export class KvStore extends StoredObject {
   async destroy(): Promise<void> {
     this.#setState("gone", "1");
     this.commit(() => {
-      for (const { path } of this.sql.exec<{ path: string }>("SELECT DISTINCT path FROM watchers").toArray()) {
-        this.#tellWatchers(path);
-      }
       this.#secrets.clear();
+      for (const path of this.#watchers.paths()) this.#tellWatchers(path);
       this.sql.exec("DELETE FROM data_keys");
     });
     await this.outbox.drain("changed");
@@ -189,14 +191,13 @@ export class KvStore extends StoredObject {
 
   /** Tells `destination` from now on when `path` changes. Idempotent. @returns the newest living version, or null */
   watch(path: string, destination: string): number | null {
-    this.commit(() =>
-      this.sql.exec("INSERT OR IGNORE INTO watchers (path, destination) VALUES (?, ?)", path, destination),
-    );
-    return this.#secrets.newestLiving(path, Date.now())?.version ?? null;
+    const now = Date.now();
+    this.commit(() => this.#watchers.add(path, destination, now));
+    return this.#secrets.newestLiving(path, now)?.version ?? null;
   }
 
   unwatch(path: string, destination: string): void {
-    this.commit(() => this.sql.exec("DELETE FROM watchers WHERE path = ? AND destination = ?", path, destination));
+    this.commit(() => this.#watchers.remove(path, destination));
   }
 
   /** The newest living version, which is what a destination should hold; `value` null when there is none. */
@@ -215,11 +216,17 @@ export class KvStore extends StoredObject {
 
   // ---- inside ----
 
-  protected override ownDeadline(): null {
-    return null;
+  protected override ownDeadline(): number | null {
+    return this.#watchers.nextExpiry();
   }
 
-  protected override async onAlarm(): Promise<void> {}
+  /** A version that ends by itself is a change like any other to those who watch. */
+  protected override async onAlarm(now: number): Promise<void> {
+    const told = this.commit(() =>
+      this.#watchers.takeExpired(now, EXPIRED_PER_ALARM).flatMap((path) => this.#tellWatchers(path)),
+    );
+    if (told.length > 0) await this.outbox.drain("changed");
+  }
 
   #refusesWrite(secret: SecretRow | null, cas: number | null, rights: WriteRights): Refusal | null {
     const { gone, config } = this.#state();
@@ -283,10 +290,7 @@ export class KvStore extends StoredObject {
 
   /** One waiting row a destination and path, however often the path changes: what counts is the newest state. */
   #tellWatchers(path: string): string[] {
-    const watchers = this.sql
-      .exec<{ destination: string }>("SELECT destination FROM watchers WHERE path = ?", path)
-      .toArray()
-      .map((row) => row.destination);
+    const watchers = this.#watchers.of(path, Date.now());
     for (const destination of watchers) this.outbox.enlistLatest("changed", `${destination}\n${path}`, null);
     return watchers;
   }

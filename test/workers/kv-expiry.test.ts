@@ -1,0 +1,51 @@
+import { abortAllDurableObjects } from "cloudflare:test";
+import { beforeEach, expect, it, vi } from "vitest";
+import { get, mountKv, put } from "./client.ts";
+import { inStore } from "./sealing-helpers.ts";
+
+/** A version that `delete_version_after` ends is a change nobody asks for: the store's alarm tells the watchers. */
+
+const destination = "/v1/sys/sync/destinations/in-mem/d";
+const held = async () => Object.values((await get(`${destination}/objects`)).body.data?.objects ?? {});
+const associate = () => put(`${destination}/associations/set`, { mount: "kv", secret_name: "a" });
+
+let uuid: string;
+beforeEach(async () => {
+  uuid = (await mountKv()).uuid;
+  await put(destination, {});
+});
+
+it("takes a secret from its destination when the newest version ends, also after a restart", async () => {
+  await put("/v1/kv/metadata/a", { delete_version_after: "1s" });
+  await put("/v1/kv/data/a", { data: { n: 1 } });
+  await associate();
+  expect(await held()).toMatchObject([{ value: '{"n":1}' }]);
+  await abortAllDurableObjects();
+  await vi.waitFor(async () => expect(await held()).toEqual([]), { timeout: 10_000, interval: 200 });
+});
+
+it("falls back to the newest version that still lives", async () => {
+  await put("/v1/kv/data/a", { data: { n: 1 } });
+  await associate();
+  await put("/v1/kv/metadata/a", { delete_version_after: "1s" });
+  await put("/v1/kv/data/a", { data: { n: 2 } });
+  await vi.waitFor(async () => expect(await held()).toMatchObject([{ value: '{"n":2}' }]));
+  await vi.waitFor(async () => expect(await held()).toMatchObject([{ value: '{"n":1}' }]), {
+    timeout: 10_000,
+    interval: 200,
+  });
+});
+
+it("wakes for watched paths only, and not for a version that was destroyed or undeleted before its time", async () => {
+  const due = () => inStore(uuid, (store) => store.nextDue());
+  await put("/v1/kv/metadata/a", { delete_version_after: "1h" });
+  const written = await put("/v1/kv/data/a", { data: { n: 1 } });
+  expect(await due()).toBeNull();
+  await associate();
+  expect(await due()).toBe(Date.parse(written.body.data.deletion_time));
+  await put("/v1/kv/undelete/a", { versions: [1] });
+  await vi.waitFor(async () => expect(await due()).toBeNull());
+  await put("/v1/kv/data/a", { data: { n: 2 } });
+  await put("/v1/kv/destroy/a", { versions: [2] });
+  await vi.waitFor(async () => expect(await due()).toBeNull());
+});
