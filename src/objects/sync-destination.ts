@@ -293,7 +293,7 @@ export class SyncDestination extends StoredObject {
     // What happened outside is recorded even when the wish has changed since. In our own storage it happens here and now,
     // so then it does not happen at all.
     const effective = result.outcome.outcome === "ok" && !(superseded && found.type.kind === "stored");
-    if (effective) this.#associations.record(row, result);
+    if (effective) this.#associations.record(row, result, superseded);
     if (effective && found.type.kind === "stored") this.#store(result, found.row, now);
     if (superseded) return;
     if (settled === "done" && row.wish === "absent") {

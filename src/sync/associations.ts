@@ -25,7 +25,6 @@ export class Associations {
     return this.#where("id = ?", id)[0] ?? null;
   }
 
-  /** @param accessor of the secret's mount */
   ofSecret(mountUuid: string, secretName: string): AssociationRow[] {
     return this.#where("mount_uuid = ? AND secret_name = ?", mountUuid, secretName);
   }
@@ -91,15 +90,15 @@ export class Associations {
     this.#sql.exec("UPDATE associations SET known = 0, tag_keys = ? WHERE id = ?", JSON.stringify([...keys]), row.id);
   }
 
-  /** What a task did outside. */
-  record(row: AssociationRow, result: SyncResult): void {
+  /** What a task did outside. @param superseded the wish has changed since, maybe to "again, whatever is there" */
+  record(row: AssociationRow, result: SyncResult, superseded: boolean): void {
     const removed = new Set(result.removedNames);
     const stale = staleNamesOf(row).filter((name) => !removed.has(name));
     // It may have got another name meanwhile, of which nothing is known.
     const current = result.externalName === row.external_name;
     this.#sql.exec(
       "UPDATE associations SET known = ?, stale_names = ?, tag_keys = ?, synced_version = ? WHERE id = ?",
-      Number(current),
+      Number(current && !superseded),
       JSON.stringify(stale),
       JSON.stringify(current && result.version !== null ? result.tagKeys : []),
       current ? result.version : null,

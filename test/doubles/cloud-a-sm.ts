@@ -55,6 +55,8 @@ export interface CloudADouble {
   secrets(): SecretView[];
   requests(): LoggedRequest[];
   fault(fault: Fault): void;
+  /** Forgets the faults that have not happened. */
+  clearFaults(): void;
   /** Does something as somebody else: not signed, not logged, no faults. Throws `ServiceError`. */
   call(operation: string, parameters: Record<string, unknown>): Record<string, unknown> | null;
   /** Every assumed role ends now. */
@@ -211,6 +213,9 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
     secrets: () => store.view(),
     requests: () => structuredClone(log),
     fault: (fault) => void faults.push({ ...fault }),
+    clearFaults() {
+      faults.length = 0;
+    },
     call: (operation, parameters) => store.call(operation, parameters),
     expireSessions() {
       for (const session of sessions.values()) session.expiresAt = 0;

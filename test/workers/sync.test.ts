@@ -347,6 +347,37 @@ describe("a provider that", () => {
   });
 });
 
+it("ends with the newest name, tags and value when all of them change while a push is on its way", async () => {
+  await makeDestination("cloud-a-sm", "d", { custom_tags: { old: "1" } });
+  await write("app", { v: 1 });
+  await cloudA.fault({ fault: "delay", ms: 700, operation: "CreateSecret" });
+  const first = setAssociation("cloud-a-sm/d", "app");
+  await eventually(async () => expect(await cloudA.requests()).toHaveLength(1));
+  await makeDestination("cloud-a-sm", "d", {
+    secret_name_template: "new/{{ .SecretPath }}",
+    custom_tags: { new: "1" },
+  });
+  await write("app", { v: 2 });
+  await setAssociation("cloud-a-sm/d", "app");
+  await first;
+  const newest = { name: "new/app", value: '{"v":2}', tags: { new: "1", "hashicorp:vault": "" } };
+  await eventually(async () => expect(await cloudA.secrets()).toMatchObject([newest]));
+  await eventually(async () => expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED"));
+});
+
+it("takes tags away that only a push on its way has set", async () => {
+  await write("app", { v: 1 });
+  await setAssociation("cloud-a-sm/d", "app");
+  await makeDestination("cloud-a-sm", "d", { custom_tags: { passing: "1" } });
+  await cloudA.fault({ fault: "delay", ms: 700, operation: "UpdateSecret" });
+  const first = setAssociation("cloud-a-sm/d", "app");
+  await eventually(async () => expect(await cloudA.requests()).toHaveLength(2));
+  await makeDestination("cloud-a-sm", "d", { custom_tags: {} });
+  await setAssociation("cloud-a-sm/d", "app");
+  await first;
+  await eventually(async () => expect((await cloudA.secrets())[0]?.tags).toEqual({ "hashicorp:vault": "" }));
+});
+
 it("forgets its memory at any time without forgetting what it has to do", async () => {
   await write("app", { a: 1 });
   await evictDurableObject(stub("in-mem/m"));
