@@ -1,0 +1,262 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type FromRuntime, migrate, QUIET_WRANGLER, type ToRuntime } from "../../scripts/runtime.ts";
+import { randomFrom } from "../crash/random.ts";
+import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
+
+/** The whole runtime, a tree of processes on state that outlives it, is killed again and again in the middle of writes. */
+const KILLS = 12;
+const DESTINATIONS = ["cloud-a-sm/d", "in-mem/m"];
+/** A lease that a dead Worker holds runs out after a minute; everything else is a matter of seconds. */
+const CONVERGE_MS = 90_000;
+const seed = Number(process.env["CRASH_SEED"] ?? Date.now() % 1_000_000);
+const random = randomFrom(seed);
+
+const dataDir = mkdtempSync(join(tmpdir(), "sallyport-sigkill-"));
+let double: CloudADouble;
+let child: ChildProcess | undefined;
+let base = "";
+
+async function start(): Promise<void> {
+  child = fork(new URL("../../scripts/runtime-child.ts", import.meta.url), [], {
+    detached: true,
+    stdio: ["ignore", "ignore", "ignore", "ipc"],
+    execArgv: [],
+    env: { ...process.env, ...QUIET_WRANGLER },
+  });
+  const message: ToRuntime = {
+    dataDir,
+    log: false,
+    bindings: {
+      MASTER_KEY: Buffer.from("sigkill-tests-use-this-master-k!").toString("base64"),
+      DEV_ROOT_TOKEN: "root",
+      EVENT_HEARTBEAT_MS: "300",
+      CLOUD_A_SM_URL: double.url,
+    },
+  };
+  child.send(message);
+  const answer: FromRuntime = (await once(child, "message"))[0];
+  if ("failure" in answer) throw new Error(answer.failure);
+  base = answer.url;
+}
+
+/** SIGKILL to every process of the runtime at once: nobody gets to say goodbye. */
+async function kill(): Promise<void> {
+  if (!child?.pid) return;
+  const exited = once(child, "exit");
+  process.kill(-child.pid, "SIGKILL");
+  await exited;
+  child = undefined;
+}
+
+/** Null when there was no answer, or one that promises nothing. */
+// biome-ignore lint/suspicious/noExplicitAny: answers of every shape
+async function call(method: string, path: string, body?: unknown): Promise<any> {
+  try {
+    const answer = await fetch(base + path, {
+      method,
+      headers: { "X-Orch-Token": "root", ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await answer.text();
+    return answer.ok ? (text === "" ? {} : JSON.parse(text)) : null;
+  } catch {
+    return null;
+  }
+}
+
+async function must(method: string, path: string, body?: unknown) {
+  const answer = await call(method, path, body);
+  if (answer === null) throw new Error(`${method} ${path} was not answered`);
+  return answer;
+}
+
+async function until(check: () => Promise<void>, ms: number): Promise<void> {
+  for (const end = Date.now() + ms; ; ) {
+    try {
+      return await check();
+    } catch (failure) {
+      if (Date.now() > end) throw failure;
+      await sleep(250);
+    }
+  }
+}
+
+/** What was written: every value that was sent, and what the answers promised. */
+const sent = new Map<string, Set<string>>();
+const promised = new Map<string, Map<number, string>>();
+const associations = new Set<string>();
+const policies = { sent: new Set<string>(), promised: new Set<string>() };
+let answers = 0;
+let counter = 0;
+
+async function writeSecret(secret: string): Promise<void> {
+  const value = `${secret} ${++counter}`;
+  const values = sent.get(secret) ?? new Set();
+  sent.set(secret, values.add(value));
+  const answer = await call("POST", `/v1/kv/data/${secret}`, { data: { value } });
+  if (answer === null) return;
+  promised.set(secret, (promised.get(secret) ?? new Map()).set(answer.data.version, value));
+  answers++;
+}
+
+async function writeSecrets(secret: string, running: () => boolean): Promise<void> {
+  while (running()) await writeSecret(secret);
+}
+
+/** A secret that no dead Worker holds a lease of yet: written, associated and pushed while it goes on being written. */
+async function associate(secret: string, running: () => boolean): Promise<void> {
+  await writeSecret(secret);
+  const sets = DESTINATIONS.map(async (destination) => {
+    const body = { mount: "kv", secret_name: secret };
+    const answer = await call("POST", `/sys/sync/destinations/${destination}/associations/set`, body);
+    if (answer !== null) associations.add(`${destination} ${secret}`);
+  });
+  await Promise.all([...sets, writeSecrets(secret, running)]);
+}
+
+async function writePolicies(running: () => boolean): Promise<void> {
+  while (running()) {
+    const name = `p${++counter}`;
+    policies.sent.add(name);
+    const answer = await call("PUT", `/v1/sys/policies/acl/${name}`, {
+      policy: 'path "x" { capabilities = ["read"] }',
+    });
+    if (answer === null) continue;
+    policies.promised.add(name);
+    answers++;
+  }
+}
+
+/** Everything promised is there exactly once; what was not promised is there whole or not at all. */
+async function checkSecrets(): Promise<void> {
+  for (const secret of sent.keys()) {
+    const { data } = (await call("GET", `/v1/kv/metadata/${secret}`)) ?? { data: { versions: {}, current_version: 0 } };
+    const versions = Object.keys(data.versions).map(Number);
+    expect(versions, secret).toEqual(versions.map((_, position) => position + 1));
+    expect(data.current_version).toBe(versions.length);
+    const values = await Promise.all(
+      versions.map(async (version) => (await must("GET", `/v1/kv/data/${secret}?version=${version}`)).data.data.value),
+    );
+    expect(new Set(values).size, `${secret} holds a write twice`).toBe(values.length);
+    for (const value of values) expect(sent.get(secret)?.has(value), value).toBe(true);
+    for (const [version, value] of promised.get(secret) ?? []) expect(values[version - 1]).toBe(value);
+  }
+}
+
+async function readStream(): Promise<{ index: number; key: string }[]> {
+  const answer = await fetch(`${base}/v1/event/stream?topic=*&index=0`, {
+    headers: { "X-Orch-Token": "root" },
+  });
+  const seen: { index: number; key: string }[] = [];
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of answer.body ?? []) {
+    text += decoder.decode(chunk, { stream: true });
+    const complete = text.split("\n");
+    text = complete.pop() ?? "";
+    for (const line of complete) {
+      const { Events: events = [] } = JSON.parse(line);
+      // A heartbeat follows the backlog.
+      if (events.length === 0) return seen;
+      for (const event of events) seen.push({ index: event.Index, key: event.Key });
+    }
+  }
+  return seen;
+}
+
+async function checkEvents(): Promise<void> {
+  const seen = await readStream();
+  expect(seen.map(({ index }) => index)).toEqual(seen.map((_, position) => position + 1));
+  const keys = seen.map(({ key }) => key);
+  expect(new Set(keys).size, "an event was sent twice").toBe(keys.length);
+  for (const name of policies.promised) expect(keys).toContain(name);
+  for (const key of keys) expect(policies.sent.has(key), key).toBe(true);
+}
+
+/** The moments sweep the write path: just after the first request, on an answer, on a provider call, and times between. */
+async function momentToDie(round: number): Promise<void> {
+  const answered = answers;
+  const called = double.requests().length;
+  const limit = Date.now() + 3_000;
+  const reached = async (happened: () => boolean) => {
+    while (!happened() && Date.now() < limit) await sleep(1);
+  };
+  if (round % 4 === 1) await reached(() => answers > answered);
+  if (round % 4 === 2) await reached(() => double.requests().length > called);
+  if (round % 4 === 3) await reached(() => double.requests().length > called + 3 && answers > answered + 3);
+  await sleep(round % 4 === 0 ? (round / 4) * 25 + random() * 20 : random() * 15);
+}
+
+beforeAll(async () => {
+  double = await startCloudA({ regions: ["eu-west-1"], maxVersions: 100_000 });
+  await migrate(dataDir, AbortSignal.timeout(60_000));
+  await start();
+  await must("POST", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
+  await must("POST", "/v1/kv/config", { max_versions: 10_000 });
+  const { accessKeyId: access_key_id, secretAccessKey: secret_access_key } = defaultKey;
+  await must("POST", "/sys/sync/destinations/cloud-a-sm/d", { access_key_id, secret_access_key, region: "eu-west-1" });
+  await must("POST", "/sys/sync/destinations/in-mem/m", {});
+  await associate("shared", () => false);
+}, 120_000);
+
+afterAll(async () => {
+  await kill();
+  await double?.close();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+it("loses nothing that was promised and repeats nothing, however often all its processes are killed", async () => {
+  for (let round = 0; round < KILLS; round++) {
+    if (!child) await start();
+    let running = true;
+    if (random() < 0.5) double.fault({ fault: "apply-then-drop", count: 2 });
+    if (random() < 0.5) double.fault({ fault: "delay", ms: Math.round(random() * 400), count: 2 });
+    const going = () => running;
+    const writers = [writeSecrets("shared", going), associate(`round/${round}`, going), writePolicies(going)];
+    await momentToDie(round);
+    running = false;
+    await kill();
+    await Promise.all(writers);
+  }
+  double.clearFaults();
+  await start();
+  await checkSecrets();
+  // Without another write: alarms alone bring the events to the stream and the newest versions to the destinations.
+  await until(checkEvents, 20_000);
+  const { accessor } = (await must("GET", "/v1/sys/mounts/kv")).data;
+  const killed = Date.now();
+  await until(async () => {
+    const stored = (await must("GET", "/sys/sync/destinations/in-mem/m/objects")).data.objects;
+    const external = new Map(double.secrets().map(({ name, value }) => [name, value]));
+    for (const destination of DESTINATIONS) {
+      const { data } = await must("GET", `/sys/sync/destinations/${destination}/associations`);
+      const there: { secret_name: string; sync_status: string }[] = Object.values(data.associated_secrets);
+      const names = there.map(({ secret_name }) => `${destination} ${secret_name}`);
+      for (const association of associations)
+        if (association.startsWith(destination)) expect(names).toContain(association);
+      for (const { secret_name: secret, sync_status } of there) {
+        const newest = JSON.stringify((await must("GET", `/v1/kv/data/${secret}`)).data.data);
+        const name = `vault/${accessor}/${secret}`;
+        expect([sync_status, destination === "in-mem/m" ? stored[name]?.value : external.get(name)]).toEqual([
+          "SYNCED",
+          newest,
+        ]);
+      }
+    }
+  }, CONVERGE_MS);
+  await checkSecrets();
+  const count = (each: Map<string, { size: number }>) => [...each.values()].reduce((sum, { size }) => sum + size, 0);
+  console.info(
+    `sigkill: seed ${seed}, ${KILLS} kills, ${count(sent)} secret writes sent and ${count(promised)} promised, ` +
+      `${policies.sent.size} policies sent and ${policies.promised.size} promised, ` +
+      `${associations.size} associations, ${double.requests().length} provider calls, at rest after ${((Date.now() - killed) / 1000).toFixed(0)} s`,
+  );
+  expect(count(promised)).toBeGreaterThan(0);
+  expect(policies.promised.size).toBeGreaterThan(0);
+}, 240_000);
