@@ -90,7 +90,7 @@ const at = (destination: string, cuts: Cut[]) => cuts.map((each) => [destination
 const everywhere = (cuts: Cut[]) => [...at("cloud-a-sm/d", cuts), ...at("in-mem/m", cuts)];
 
 beforeEach(async () => {
-  await cloudA.reset();
+  await cloudA.begin();
   mount = await mountKv();
   await write("app", { v: 1 });
   await makeDestination("cloud-a-sm", "d");

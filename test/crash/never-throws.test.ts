@@ -11,7 +11,7 @@ import { randomFrom } from "./random.ts";
 /** Whatever fails beneath them, `alarm()` and `queue()` come back without throwing, and what waits stays waiting. */
 let mount = { uuid: "", accessor: "" };
 beforeEach(async () => {
-  await cloudA.reset();
+  await cloudA.begin();
   mount = await mountKv();
   await write("app", { v: 1 });
   await makeDestination("cloud-a-sm", "d");

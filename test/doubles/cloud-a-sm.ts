@@ -68,6 +68,13 @@ export interface CloudADouble {
 
 type Service = "secretsmanager" | "sts";
 
+/** What one account holds. Nothing that happens in one is seen in another. */
+interface Account {
+  store: SecretsStore;
+  log: LoggedRequest[];
+  faults: Fault[];
+}
+
 interface Answer {
   status: number;
   contentType: string;
@@ -87,22 +94,28 @@ export const defaultKey: KnownKey = { accessKeyId: "AKIADOUBLE0000000001", secre
  *
  * Tests inside the Workers runtime drive it over HTTP, unsigned: `GET /_double/secrets`, `GET /_double/requests`,
  * `POST /_double/faults` (one Fault), `POST /_double/call` (`{operation, parameters}`),
- * `POST /_double/expire-sessions`, `POST /_double/reset`.
+ * `POST /_double/expire-sessions`, `POST /_double/reset`. `POST /_double/accounts` opens an account of its own and answers
+ * its key; with `?key=<access key id>` the others speak of that account, so that tests beside each other do not meet.
  */
 export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADouble> {
   const { keys = [defaultKey], roles = [], regions = ["eu-west-1"], now = Date.now } = options;
-  const store = new SecretsStore({
-    region: regions[0] ?? "eu-west-1",
-    accountId: "123456789012",
-    now,
-    maxVersions: options.maxVersions ?? 100,
-    nameHeldMs: options.nameHeldMs ?? 0,
+  const newAccount = (): Account => ({
+    store: new SecretsStore({
+      region: regions[0] ?? "eu-west-1",
+      accountId: "123456789012",
+      now,
+      maxVersions: options.maxVersions ?? 100,
+      nameHeldMs: options.nameHeldMs ?? 0,
+    }),
+    log: [],
+    faults: [],
   });
+  const main = newAccount();
+  /** By access key id, for accounts opened while running and for sessions of their roles. */
+  const opened = new Map<string, { account: Account; key?: KnownKey }>();
   const sessions = new Map<string, KnownKey>();
-  const log: LoggedRequest[] = [];
-  const faults: Fault[] = [];
 
-  async function perform(request: Received, entry: LoggedRequest): Promise<Answer> {
+  async function perform(request: Received, entry: LoggedRequest, account: Account): Promise<Answer> {
     const { service } = entry;
     try {
       const { host, ["x-original-host"]: original = host } = request.headers;
@@ -113,7 +126,7 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
         service,
         regions,
         now: now(),
-        find: (id) => keys.find(({ accessKeyId }) => accessKeyId === id) ?? sessions.get(id),
+        find: (id) => keys.find(({ accessKeyId }) => accessKeyId === id) ?? sessions.get(id) ?? opened.get(id)?.key,
       });
       if (!verdict.ok) throw new ServiceError(verdict.type, verdict.message, service === "sts" ? 403 : 400);
       entry.accessKeyId = verdict.key.accessKeyId;
@@ -121,9 +134,10 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
       if (service === "sts") {
         const session = assumeRole(request.body.toString(), verdict.key, roles, now());
         sessions.set(session.accessKeyId, session);
+        opened.set(session.accessKeyId, { account });
         return { status: 200, contentType: "text/xml", body: sessionXml(session) };
       }
-      const answer = store.call(entry.operation, parseJson(request.body));
+      const answer = account.store.call(entry.operation, parseJson(request.body));
       return {
         status: 200,
         contentType: "application/x-amz-json-1.1",
@@ -142,8 +156,10 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
       return;
     }
     const entry = describeRequest(request);
-    log.push(entry);
-    const fault = takeFault(faults, entry);
+    const signer = /Credential=([^/,\s]+)/.exec(request.headers["authorization"] ?? "")?.[1] ?? "";
+    const account = opened.get(signer)?.account ?? main;
+    account.log.push(entry);
+    const fault = takeFault(account.faults, entry);
     if (fault?.fault === "drop") {
       incoming.socket.destroy();
       return;
@@ -157,7 +173,7 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
           }
         : fault?.fault === "raw"
           ? { status: fault.status, contentType: "text/plain", body: fault.body, headers: fault.headers ?? {} }
-          : await perform(request, entry);
+          : await perform(request, entry, account);
     entry.status = answer.status;
     entry.errorType = answer.errorType ?? null;
     if (fault?.fault === "apply-then-drop") incoming.socket.destroy();
@@ -165,15 +181,22 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
   }
 
   function inspect(request: Received): Answer {
-    const call = `${request.method} ${request.target}`;
+    const { pathname, searchParams } = new URL(request.target, "http://double");
+    const account = opened.get(searchParams.get("key") ?? "")?.account ?? main;
+    const call = `${request.method} ${pathname}`;
     switch (call) {
       case "GET /_double/secrets":
-        return json(store.view());
+        return json(account.store.view());
       case "GET /_double/requests":
-        return json(log);
+        return json(account.log);
       case "POST /_double/faults":
-        double.fault(parseJson(request.body) as Fault);
+        account.faults.push(parseJson(request.body) as Fault);
         return json(null);
+      case "POST /_double/accounts": {
+        const key = { accessKeyId: `AKIA${opened.size}X${randomHex()}`, secretAccessKey: randomHex() };
+        opened.set(key.accessKeyId, { account: newAccount(), key });
+        return json(key);
+      }
       case "POST /_double/expire-sessions":
         double.expireSessions();
         return json(null);
@@ -181,13 +204,16 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
         double.reset();
         return json(null);
       case "POST /_double/call":
-        return callUnsigned(parseJson(request.body) as { operation: string; parameters: unknown });
+        return callUnsigned(account, parseJson(request.body) as { operation: string; parameters: unknown });
       default:
         return { status: 404, contentType: "text/plain", body: `no ${call} here` };
     }
   }
 
-  function callUnsigned({ operation, parameters }: { operation: string; parameters: unknown }): Answer {
+  function callUnsigned(
+    { store }: Account,
+    { operation, parameters }: { operation: string; parameters: unknown },
+  ): Answer {
     try {
       return json(store.call(operation, parameters));
     } catch (problem) {
@@ -210,21 +236,22 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
 
   const double: CloudADouble = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    secrets: () => store.view(),
-    requests: () => structuredClone(log),
-    fault: (fault) => void faults.push({ ...fault }),
+    secrets: () => main.store.view(),
+    requests: () => structuredClone(main.log),
+    fault: (fault) => void main.faults.push({ ...fault }),
     clearFaults() {
-      faults.length = 0;
+      main.faults.length = 0;
     },
-    call: (operation, parameters) => store.call(operation, parameters),
+    call: (operation, parameters) => main.store.call(operation, parameters),
     expireSessions() {
       for (const session of sessions.values()) session.expiresAt = 0;
     },
     reset() {
-      store.reset();
+      main.store.reset();
       sessions.clear();
-      log.length = 0;
-      faults.length = 0;
+      opened.clear();
+      main.log.length = 0;
+      main.faults.length = 0;
     },
     async close() {
       server.closeAllConnections();
@@ -305,6 +332,8 @@ function takeFault(faults: Fault[], { service, operation }: LoggedRequest): Faul
   if (fault.count <= 0) faults.splice(index, 1);
   return fault;
 }
+
+const randomHex = () => crypto.randomUUID().replaceAll("-", "");
 
 const json = (body: unknown): Answer => ({ status: 200, contentType: "application/json", body: JSON.stringify(body) });
 

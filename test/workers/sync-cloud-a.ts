@@ -2,15 +2,24 @@ import { env } from "cloudflare:workers";
 import type { SecretView } from "../doubles/cloud-a-secrets.ts";
 import type { Fault, LoggedRequest } from "../doubles/cloud-a-sm.ts";
 
-const at = (path: string, init?: RequestInit) => fetch(`${env.TEST_CLOUD_A.url}/_double/${path}`, init);
-const post = async (path: string, body: unknown = null) => {
+/** The account of the test that runs: nobody else's requests, faults or secrets are in it. */
+let account = { accessKeyId: "", secretAccessKey: "" };
+
+const at = (path: string, init?: RequestInit) =>
+  fetch(`${env.TEST_CLOUD_A.url}/_double/${path}?key=${account.accessKeyId}`, init);
+const post = async (path: string, body: unknown = null): Promise<Response> => {
   const answer = await at(path, { method: "POST", body: JSON.stringify(body) });
   if (!answer.ok) throw new Error(`the double refused ${path}: ${await answer.text()}`);
+  return answer;
 };
 
 /** The double of cloud-a, driven from tests inside the Workers runtime. */
 export const cloudA = {
-  reset: () => post("reset"),
+  /** Moves to a fresh account. */
+  async begin(): Promise<void> {
+    account = await (await post("accounts")).json();
+  },
+  key: () => account,
   fault: (fault: Fault) => post("faults", fault),
   /** Does something as somebody else. */
   call: (operation: string, parameters: Record<string, unknown>) => post("call", { operation, parameters }),

@@ -1,11 +1,11 @@
-import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { type Answer, get, put } from "./client.ts";
+import { cloudA } from "./sync-cloud-a.ts";
 
 /** A complete body for a cloud-a-sm destination at the double. */
 export const cloudABody = (changes: Record<string, unknown> = {}): Record<string, unknown> => ({
-  access_key_id: env.TEST_CLOUD_A.accessKeyId,
-  secret_access_key: env.TEST_CLOUD_A.secretAccessKey,
+  access_key_id: cloudA.key().accessKeyId,
+  secret_access_key: cloudA.key().secretAccessKey,
   region: "eu-west-1",
   ...changes,
 });
