@@ -12,7 +12,7 @@ import {
   type SyncStatus,
   type SyncTask,
 } from "../sync/association.ts";
-import { Associations, staleNamesOf, tagKeysOf } from "../sync/associations.ts";
+import { Associations, isCertain, staleNamesOf, tagKeysOf } from "../sync/associations.ts";
 import { type Definition, define, effectiveTemplate, masked, tagsOf, typeOf } from "../sync/definition.ts";
 import type { DestinationType } from "../sync/destinations/index.ts";
 import { externalName } from "../sync/external-name.ts";
@@ -293,7 +293,7 @@ export class SyncDestination extends StoredObject {
     // What happened outside is recorded even when the wish has changed since. In our own storage it happens here and now,
     // so then it does not happen at all.
     const effective = result.outcome.outcome === "ok" && !(superseded && found.type.kind === "stored");
-    if (effective) this.#associations.record(row, result, superseded);
+    if (effective) this.#associations.record(row, result);
     if (effective && found.type.kind === "stored") this.#store(result, found.row, now);
     if (superseded) return;
     if (settled === "done" && row.wish === "absent") {
@@ -390,7 +390,7 @@ function task(claim: Claim, row: AssociationRow, definition: Definition, type: D
     staleNames: staleNamesOf(row),
     tags: tagsOf(definition),
     previousTagKeys: tagKeysOf(row),
-    ...(row.known === 1 && { outside: row.synced_version }),
+    ...(isCertain(row) && { outside: row.synced_version }),
     knownToExist: row.synced_version !== null,
     idempotencyToken: createHash("sha256").update(`${row.seed} ${row.intent}`).digest("hex"),
   };

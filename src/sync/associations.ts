@@ -8,6 +8,11 @@ import {
 } from "./association.ts";
 import type { AssociationRow } from "./schema.ts";
 
+/** Values of `known`: what is outside is not certain; it is as recorded; whatever it is, a push was asked for. */
+const UNSURE = 0;
+const CERTAIN = 1;
+const ASKED = 2;
+
 /**
  * The associations of one destination: what should be there, and what is known to be there. A changed wish leaves work in
  * `work` under the association's id. Methods that write are called inside the object's transaction.
@@ -55,7 +60,7 @@ export class Associations {
     const before = this.find(id);
     if (!before) this.#insert(id, secret, externalName, now);
     else if (before.external_name !== externalName) this.#rename(before, externalName);
-    this.#sql.exec("UPDATE associations SET known = 0 WHERE id = ?", id);
+    this.#sql.exec("UPDATE associations SET known = ? WHERE id = ?", ASKED, id);
     this.want(id, "present", now);
   }
 
@@ -87,18 +92,19 @@ export class Associations {
    */
   claimed(row: AssociationRow, tagKeys: readonly string[]): void {
     const keys = new Set([...tagKeysOf(row), ...tagKeys]);
-    this.#sql.exec("UPDATE associations SET known = 0, tag_keys = ? WHERE id = ?", JSON.stringify([...keys]), row.id);
+    const tags = JSON.stringify([...keys]);
+    this.#sql.exec("UPDATE associations SET known = ?, tag_keys = ? WHERE id = ?", UNSURE, tags, row.id);
   }
 
-  /** What a task did outside. @param superseded the wish has changed since, maybe to "again, whatever is there" */
-  record(row: AssociationRow, result: SyncResult, superseded: boolean): void {
+  /** What a task did outside. A push that was asked for since stays asked for. */
+  record(row: AssociationRow, result: SyncResult): void {
     const removed = new Set(result.removedNames);
     const stale = staleNamesOf(row).filter((name) => !removed.has(name));
     // It may have got another name meanwhile, of which nothing is known.
     const current = result.externalName === row.external_name;
     this.#sql.exec(
       "UPDATE associations SET known = ?, stale_names = ?, tag_keys = ?, synced_version = ? WHERE id = ?",
-      Number(current && !superseded),
+      row.known === ASKED || !current ? row.known : CERTAIN,
       JSON.stringify(stale),
       JSON.stringify(current && result.version !== null ? result.tagKeys : []),
       current ? result.version : null,
@@ -171,5 +177,7 @@ export class Associations {
   }
 }
 
+/** Whether the object outside is known to be what `synced_version` says. */
+export const isCertain = (row: AssociationRow): boolean => row.known === CERTAIN;
 export const staleNamesOf = (row: AssociationRow): string[] => JSON.parse(row.stale_names) as string[];
 export const tagKeysOf = (row: AssociationRow): string[] => JSON.parse(row.tag_keys) as string[];

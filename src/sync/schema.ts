@@ -11,7 +11,7 @@ export const destinationMigrations: Migration[] = [
   },
   {
     because:
-      "what should be at the destination; intent grows with each wish, seed makes its tokens unguessable; known = what is outside is synced_version (null: nothing), as its last settled push left it",
+      "what should be at the destination; intent grows with each wish, seed makes its tokens unguessable; known says whether what is outside is synced_version (null: nothing) for certain",
     sql: `CREATE TABLE associations (
       id TEXT PRIMARY KEY, mount_uuid TEXT NOT NULL, mount_accessor TEXT NOT NULL, mount_path TEXT NOT NULL,
       secret_name TEXT NOT NULL, wish TEXT NOT NULL, intent INTEGER NOT NULL, seed TEXT NOT NULL,

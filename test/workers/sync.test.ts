@@ -16,7 +16,7 @@ import {
 
 let accessor = "";
 beforeEach(async () => {
-  await cloudA.reset();
+  await cloudA.begin();
   ({ accessor } = await mountKv());
   await makeDestination("cloud-a-sm", "d");
   await makeDestination("in-mem", "m");
@@ -403,11 +403,7 @@ it("leaves no secret in plain rows, in D1, in queue messages or in the log", asy
     sent.push(message);
     return send(message, options);
   });
-  await makeDestination(
-    "cloud-a-sm",
-    "d",
-    cloudABody({ role_arn: "", access_key_id: "AKIACANARY", secret_access_key: canary }),
-  );
+  await makeDestination("cloud-a-sm", "d", cloudABody({ secret_access_key: canary }));
   await write("app", { password: canary, [canary]: 1 });
   for (const fault of ["drop", "apply-then-drop"] as const) await cloudA.fault({ fault });
   await cloudA.fault({ fault: "error", type: "InvalidRequestException", message: `bad ${canary}`, count: 2 });
