@@ -1,0 +1,391 @@
+import { exports } from "cloudflare:workers";
+import { afterEach, describe, expect, it } from "vitest";
+import { del, put, send } from "./client.ts";
+import { append, appendKeys, closeAll, event, evict, kill, noReaders, openStream, withSettings } from "./streams.ts";
+
+afterEach(closeAll);
+
+const refused = (query: string, token: string | null = "root") =>
+  send("GET", `/v1/event/stream${query}`, undefined, { token });
+
+/** A token with the cluster rules of one policy. */
+async function tokenWith(rules: string): Promise<string> {
+  expect((await put("/v1/acl/policy/rules", { Rules: rules })).status).toBe(200);
+  const made = await put("/v1/acl/token", { Name: "reader", Type: "client", Policies: ["rules"] });
+  return made.body.SecretID;
+}
+
+const keysOf = ({ Events }: { Events: readonly { Key: string }[] }) => Events.map(({ Key }) => Key);
+
+describe("what comes first", () => {
+  it("is the backlog, oldest first, then new events", async () => {
+    await appendKeys("a", "b");
+    const stream = await openStream();
+    expect([await stream.next(), await stream.next()].map(({ Index }) => Index)).toEqual([1, 2]);
+    await appendKeys("c");
+    expect(keysOf(await stream.nextLine())).toEqual(["c"]);
+  });
+
+  it("is a heartbeat when there is no backlog, so that the answer begins at once", async () => {
+    expect(await (await openStream()).next()).toEqual({ Index: 0, Events: [] });
+  });
+
+  it("is {} for upstream clients, backlog or not", async () => {
+    await appendKeys("a");
+    const stream = await openStream("", { token: null, headers: { "X-Nomad-Token": "root" } });
+    expect(await stream.nextText()).toBe("{}");
+    expect(keysOf(await stream.nextLine())).toEqual(["a"]);
+  });
+});
+
+describe("index", () => {
+  it.each([
+    ["", 1],
+    ["index=", 1],
+    ["index=0", 1],
+    ["index=1", 1],
+    ["index=2", 2],
+    ["index=%2B3", 3],
+    ["index=+3", 3],
+    ["index=4", 4],
+  ])("?%s begins with line %i", async (query, first) => {
+    await appendKeys("a", "b", "c", "d");
+    expect((await (await openStream(`?${query}`)).nextLine()).Index).toBe(first);
+  });
+
+  it.each(["-1", "-5"])("%s begins with what comes from now on", async (index) => {
+    await appendKeys("old", "older");
+    const stream = await openStream(`?index=${index}`);
+    expect(await stream.next()).toEqual({ Index: 2, Events: [] });
+    await appendKeys("new");
+    expect(keysOf(await stream.nextLine())).toEqual(["new"]);
+  });
+
+  it("in the future waits for that line in silence, and counts only what is there", async () => {
+    await appendKeys("a", "b");
+    const stream = await openStream("?index=5");
+    expect(await stream.next()).toEqual({ Index: 2, Events: [] });
+    await appendKeys("c", "d", "e");
+    expect(await stream.nextLine()).toMatchObject({ Index: 5, Events: [{ Key: "e" }] });
+  });
+
+  it("that has left the buffer begins with the oldest line, and the header says which that is", async () => {
+    await withSettings({ EVENT_BUFFER_LINES: "10" });
+    for (const key of "abcdefghijklmnopqrstuvwxyz") await appendKeys(key);
+    for (const query of ["?index=1", "?index=3", ""]) {
+      const stream = await openStream(query);
+      const oldest = Number(stream.response.headers.get("X-Orch-Oldest-Index"));
+      expect(oldest).toBeGreaterThan(16);
+      expect(stream.response.headers.get("X-Nomad-Oldest-Index")).toBe(String(oldest));
+      expect((await stream.nextLine()).Index).toBe(oldest);
+    }
+  });
+
+  it.each(["x", "1.5", "1e3", "0x1", "--1", "1 2", "9".repeat(40), "%00", "NaN", "Infinity"])(
+    "%s is refused before the stream begins",
+    async (index) => {
+      const answer = await refused(`?index=${index}`);
+      expect(answer.status).toBe(400);
+      expect(answer.text).toMatch(/^Unable to parse index: /);
+    },
+  );
+});
+
+describe("topic", () => {
+  const job = (Key: string, FilterKeys: string[] | null = null) => event({ Key, FilterKeys });
+  const node = event({ Topic: "Node", Key: "n1", Namespace: "" });
+  const drain = event({ Topic: "NodeDrain", Key: "n2", Namespace: "" });
+  const deployment = event({ Topic: "Deployment", Key: "d1", FilterKeys: ["web", ""] });
+
+  it.each([
+    ["", ["web", "api", "n1", "n2", "d1"]],
+    ["topic=*", ["web", "api", "n1", "n2", "d1"]],
+    ["topic=*:*", ["web", "api", "n1", "n2", "d1"]],
+    ["topic=*:*&topic=*:*", ["web", "api", "n1", "n2", "d1"]],
+    ["topic=Job", ["web", "api"]],
+    ["topic=Job:*", ["web", "api"]],
+    ["topic=Job:web", ["web"]],
+    ["topic=Job:*&topic=Job:web", ["web", "api"]],
+    ["topic=*:web", ["web", "d1"]],
+    ["topic=Deployment:web", ["d1"]],
+    ["topic=Deployment:", ["d1"]],
+    ["topic=Deployment:d1&topic=Deployment:web", ["d1"]],
+    ["topic=Job:web&topic=Job:api&topic=Node", ["web", "api", "n1", "n2"]],
+    ["topic=Node", ["n1", "n2"]],
+    ["topic=NodeDrain", ["n2"]],
+    ["topic=job", []],
+    ["topic=Job:we", []],
+    ["topic=Job:we*", []],
+    ["topic=", []],
+    ["topic=__proto__", []],
+    ["topic=constructor:toString", []],
+    ["topic=J%C3%B6b:%E6%97%A5%E6%9C%AC", []],
+  ])("?%s selects %j", async (query, keys) => {
+    await append([job("web"), job("api"), node, drain, deployment]);
+    await append([event({ Topic: "Job", Key: "end" }), event({ Topic: "Node", Key: "end", Namespace: "" })]);
+    const stream = await openStream(`?${query}`);
+    const line = keys.length === 0 ? await stream.next() : await stream.nextLine();
+    expect(keysOf(line)).toEqual(keys);
+    // A line without an event for the reader is passed over: what it waits at is the end.
+    if (keys.length === 0) expect(line.Index).toBe(2);
+  });
+
+  it("keys are any text but a colon", async () => {
+    await appendKeys("日本 %&=", "other");
+    const stream = await openStream(`?topic=Job:${encodeURIComponent("日本 %&=")}`);
+    expect(keysOf(await stream.nextLine())).toEqual(["日本 %&="]);
+  });
+
+  it("with two colons is refused by name, at bounded length", async () => {
+    const answer = await refused(`?topic=Job&topic=a:b:c${"x".repeat(2_000)}`);
+    expect(answer.status).toBe(400);
+    expect(answer.headers.get("content-type")).toMatch(/^text\/plain/);
+    expect(answer.text).toContain("Invalid key value pair for topic, topic: a:b:c");
+    expect(answer.text.length).toBeLessThan(500);
+  });
+});
+
+describe("namespace", () => {
+  const three = () =>
+    append(
+      [event({ Key: "in-default" })],
+      [event({ Key: "in-prod", Namespace: "prod" }), event({ Key: "in-dev", Namespace: "dev" })],
+      [event({ Topic: "Node", Key: "nowhere", Namespace: "" })],
+    );
+  const all = async (query: string, token = "root", headers = {}) => {
+    const stream = await openStream(query, { token, headers });
+    const found: string[] = [];
+    while (!found.includes("nowhere")) found.push(...keysOf(await stream.nextLine()));
+    return found;
+  };
+
+  it.each([
+    ["", ["in-default", "nowhere"]],
+    ["?namespace=", ["in-default", "nowhere"]],
+    ["?namespace=default", ["in-default", "nowhere"]],
+    ["?namespace=prod", ["in-prod", "nowhere"]],
+    ["?namespace=unknown", ["nowhere"]],
+    ["?namespace=*", ["in-default", "in-prod", "in-dev", "nowhere"]],
+  ])("%j gives %j", async (query, keys) => {
+    await three();
+    expect(await all(query)).toEqual(keys);
+  });
+
+  it("a policy that names all namespaces opens the star; its refusal of one closes it", async () => {
+    for (const name of ["prod", "dev"]) await put(`/v1/namespace/${name}`, {});
+    const query = "?namespace=*&topic=Job&index=-1";
+    const star = await tokenWith('namespace "*" { policy = "read" }');
+    const stream = await openStream(query, { token: star });
+    expect(stream.response.status).toBe(200);
+    await stream.next();
+    await three();
+    expect(keysOf(await stream.nextLine())).toEqual(["in-default"]);
+    expect(keysOf(await stream.nextLine())).toEqual(["in-prod", "in-dev"]);
+    const holed = await tokenWith('namespace "*" { policy = "read" }\nnamespace "dev" { policy = "deny" }');
+    expect((await refused(query, holed)).status).toBe(403);
+  });
+
+  it("the star is refused to who may read every namespace there is, but not all there will be", async () => {
+    const each = await tokenWith('namespace "default" { policy = "read" }\nnode { policy = "read" }');
+    expect((await refused("?namespace=*&topic=Job", each)).status).toBe(403);
+    expect((await refused("?namespace=*&topic=Node", each)).status).toBe(403);
+    const stream = await openStream("?topic=Job&topic=Node", { token: each });
+    expect(stream.response.status).toBe(200);
+  });
+});
+
+describe("authorisation comes whole and before the first byte", () => {
+  it.each([
+    ["topic=Job", 'namespace "default" { capabilities = ["read-job"] }', 200],
+    ["topic=Allocation&topic=Deployment&topic=Evaluation", 'namespace "default" { capabilities = ["read-job"] }', 200],
+    ["topic=Job", 'namespace "default" { capabilities = ["list-jobs"] }', 403],
+    ["topic=Job&namespace=prod", 'namespace "default" { capabilities = ["read-job"] }', 403],
+    ["topic=Job&topic=Node", 'namespace "default" { capabilities = ["read-job"] }', 403],
+    ["topic=Node", 'node { policy = "read" }', 200],
+    ["topic=NodeDrain", 'node { policy = "write" }', 200],
+    ["topic=Node", 'namespace "*" { policy = "write" }', 403],
+    ["topic=HostVolume", 'namespace "default" { capabilities = ["host-volume-read"] }', 200],
+    ["topic=HostVolume", 'namespace "default" { capabilities = ["read-job"] }', 403],
+    ["topic=CSIVolume", 'namespace "default" { capabilities = ["csi-read-volume"] }', 200],
+    ["topic=Operator", 'operator { policy = "read" }', 200],
+    ["topic=ACLToken", 'namespace "*" { policy = "write" }\noperator { policy = "write" }', 403],
+    ["topic=ACLPolicy", 'namespace "*" { policy = "write" }\noperator { policy = "write" }', 403],
+    ["topic=Unknown", 'namespace "*" { policy = "write" }', 403],
+    ["topic=", 'namespace "*" { policy = "write" }', 403],
+    ["topic=*", 'namespace "*" { policy = "write" }\nnode { policy = "write" }', 403],
+    ["", 'namespace "*" { policy = "write" }\nnode { policy = "write" }', 403],
+  ])("?%s with %s: %i", async (query, rules, status) => {
+    const token = await tokenWith(rules);
+    const { response } = await openStream(`?${query}`, { token });
+    expect(response.status).toBe(status);
+    if (status === 403) expect(await (await refused(`?${query}`, token)).text).toBe("Permission denied");
+  });
+
+  it.each([null, "unknown"])("refuses the token %s", async (token) => {
+    const answer = await refused("", token);
+    expect([answer.status, answer.text]).toEqual([403, "Permission denied"]);
+    expect(answer.headers.get("content-type")).toMatch(/^text\/plain/);
+  });
+
+  it("sees a revocation at once", async () => {
+    const token = await tokenWith('node { policy = "read" }');
+    expect((await openStream("?topic=Node", { token })).response.status).toBe(200);
+    await del("/v1/acl/policy/rules");
+    expect((await refused("?topic=Node", token)).status).toBe(403);
+  });
+});
+
+describe("framing", () => {
+  it("is one object and one line feed a line, whatever the payload holds", async () => {
+    const stream = await openStream("?index=-1");
+    await append([event({ Key: "\n\r\n\u2028", Payload: { Job: { ID: "line\nfeed", Meta: { "a\r\nb": "\n\n" } } } })]);
+    await append([event({ Key: "b" }), event({ Key: "c" })]);
+    const texts: string[] = [];
+    while (texts.filter((text) => text.includes('"Key"')).length < 2) texts.push((await stream.nextText()) ?? "");
+    for (const text of texts) {
+      expect([text.at(0), text.at(-1)]).toEqual(["{", "}"]);
+      expect(JSON.parse(text)).toBeInstanceOf(Object);
+    }
+    expect(texts.map((text) => JSON.parse(text)).find(({ Index }) => Index === 2).Events).toEqual([
+      { ...event({ Key: "b" }), Index: 2 },
+      { ...event({ Key: "c" }), Index: 2 },
+    ]);
+    expect(stream.rest()).not.toMatch(/^\s/);
+  });
+
+  it("fills in indexes that the object does not know yet, and no others", async () => {
+    await append([event({ Payload: { Job: { ID: "a", CreateIndex: null, ModifyIndex: null, Other: null } } })]);
+    await append([event({ Payload: { Job: { ID: "a", CreateIndex: 1, ModifyIndex: null } } })]);
+    const stream = await openStream();
+    expect((await stream.next()).Events[0]?.Payload).toEqual({
+      Job: { ID: "a", CreateIndex: 1, ModifyIndex: 1, Other: null },
+    });
+    expect((await stream.next()).Events[0]?.Payload).toEqual({ Job: { ID: "a", CreateIndex: 1, ModifyIndex: 2 } });
+  });
+
+  it("has headers that keep every hop from holding lines back", async () => {
+    const { response } = await openStream();
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "content-type": "application/json",
+      "content-encoding": "identity",
+      "cache-control": "no-store, no-transform",
+      "x-orch-oldest-index": "0",
+    });
+  });
+});
+
+describe("heartbeat", () => {
+  it("comes again and again, with the newest index passed", async () => {
+    await appendKeys("a");
+    const stream = await openStream("?topic=Node");
+    expect([await stream.next(), await stream.next()]).toEqual([
+      { Index: 1, Events: [] },
+      { Index: 1, Events: [] },
+    ]);
+    await appendKeys("b");
+    let beat = await stream.next();
+    while (beat.Index === 1) beat = await stream.next();
+    expect(beat).toEqual({ Index: 2, Events: [] });
+  });
+
+  it("is {} for upstream clients", async () => {
+    const stream = await openStream("", { headers: { "X-Vault-Request": "true" } });
+    expect([await stream.nextText(), await stream.nextText()]).toEqual(["{}", "{}"]);
+  });
+
+  it("comes to a reader whose filter lets nothing of a busy stream through", async () => {
+    const stream = await openStream("?topic=Node");
+    await stream.next();
+    let busy = true;
+    const writing = (async () => {
+      for (let n = 0; busy; n++) await appendKeys(`k${n}`);
+    })();
+    const beats = [await stream.next(), await stream.next(), await stream.next()];
+    busy = false;
+    await writing;
+    expect(beats.every(({ Events }) => Events.length === 0)).toBe(true);
+    expect(beats[2]?.Index).toBeGreaterThan(beats[0]?.Index ?? 0);
+  });
+});
+
+describe("a stream that breaks", () => {
+  it("resumes by index without loss or repeat, through restarts of the object while others write", async () => {
+    const seen: number[] = [];
+    for (let round = 0; round < 5; round++) {
+      const stream = await openStream(`?index=${(seen.at(-1) ?? 0) + 1}`);
+      await appendKeys(...Array.from({ length: 7 }, (_, n) => `${round}-${n}`));
+      while ((seen.at(-1) ?? 0) < round * 7 + 5) seen.push((await stream.nextLine()).Index);
+      await kill();
+      await expect(
+        (async () => {
+          for (;;) if ((await stream.nextText()) === null) throw new Error("ended");
+        })(),
+      ).rejects.toThrow();
+    }
+    const stream = await openStream(`?index=${(seen.at(-1) ?? 0) + 1}`);
+    while (seen.length < 35) seen.push((await stream.nextLine()).Index);
+    expect(seen).toEqual(Array.from({ length: 35 }, (_, n) => n + 1));
+  });
+
+  it("after a graceful restart reads the backlog from disk as it was written", async () => {
+    const payload = { Job: { ID: "é\n", Number: 1e21, Deep: { list: [1, null, ""] } } };
+    await append([event({ Payload: payload }), event({ Key: "b" })]);
+    const warm = await openStream();
+    const text = await warm.nextText();
+    await warm.close();
+    await noReaders();
+    await evict();
+    expect(await (await openStream()).nextText()).toBe(text);
+  });
+});
+
+describe("writes of access control are told", () => {
+  it("a policy and a token, when they are written and when they go, without the secret", async () => {
+    const stream = await openStream("?topic=ACLPolicy&topic=ACLToken&index=-1");
+    await stream.next();
+    await put("/v1/acl/policy/p", { Rules: 'node { policy = "read" }' });
+    const token = (await put("/v1/acl/token", { Name: "t", Type: "client", Policies: ["p"] })).body;
+    await del(`/v1/acl/token/${token.AccessorID}`);
+    await del("/v1/acl/policy/p");
+    const told = [];
+    for (let n = 0; n < 4; n++) told.push(await stream.nextLine());
+    expect(told.map(({ Events }) => [Events[0]?.Topic, Events[0]?.Type, Events[0]?.Key])).toEqual([
+      ["ACLPolicy", "ACLPolicyUpserted", "p"],
+      ["ACLToken", "ACLTokenUpserted", token.AccessorID],
+      ["ACLToken", "ACLTokenDeleted", token.AccessorID],
+      ["ACLPolicy", "ACLPolicyDeleted", "p"],
+    ]);
+    expect(JSON.stringify(told)).not.toContain(token.SecretID);
+    expect(told[1]?.Index).toBe(token.ModifyIndex);
+  });
+
+  it("in order of their indexes, however many are written at once", async () => {
+    const stream = await openStream("?topic=ACLPolicy");
+    await Promise.all(
+      Array.from({ length: 12 }, (_, n) => put(`/v1/acl/policy/p${n}`, { Rules: 'node { policy = "read" }' })),
+    );
+    const found: number[] = [];
+    const keys = new Set<string | undefined>();
+    while (keys.size < 12) {
+      const { Index, Events } = await stream.nextLine();
+      found.push(Index);
+      for (const { Key, Index: own } of Events) {
+        keys.add(Key);
+        expect(own).toBe(Index);
+      }
+    }
+    expect(found).toEqual([...found].sort((a, b) => a - b));
+    expect(new Set(found).size).toBe(found.length);
+  });
+});
+
+it.each(["POST", "PUT", "PATCH", "DELETE"])("%s is no way to read a stream", async (method) => {
+  const answer = await send(method, "/v1/event/stream");
+  expect([answer.status, answer.text, answer.headers.get("Allow")]).toEqual([
+    405,
+    "Invalid method",
+    "GET, HEAD, OPTIONS",
+  ]);
+  const without = await exports.default.fetch("https://x/event/stream", { headers: { "X-Orch-Token": "root" } });
+  expect(without.status).toBe(404);
+});
