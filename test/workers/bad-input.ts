@@ -1,0 +1,174 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { expect, vi } from "vitest";
+import * as z from "zod";
+import type { Area } from "../../src/http/areas.ts";
+import type { AnyRoute, RouteTable } from "../../src/http/route.ts";
+import { clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { mountKv, put } from "./client.ts";
+import { dump, forgotten } from "./dump.ts";
+
+/*
+ * What the tests of bad input share: the whole route table with real paths, a world in which every path leads to something that
+ * a request let through by mistake would change, and what a refusal must look like.
+ */
+
+/** Stands for a secret in every request; no answer and no log line may hold it. */
+export const CANARY = "canary-7f3a9c";
+
+export interface Case {
+  readonly name: string;
+  readonly area: Area;
+  readonly route: AnyRoute;
+  readonly table: RouteTable<AnyRoute>;
+  /** Where the table begins: `/v1`, or `/v1/` and a mount. */
+  readonly prefix: string;
+  /** A path that the route answers, and that leads to something. */
+  readonly path: string;
+}
+
+/** Values for the parameters of paths; `arrange` makes what they name. */
+const parameters: Readonly<Record<string, string>> = {
+  name: "n",
+  type: "in-mem",
+  path: "kv",
+  accessor: "00000000-0000-4000-8000-000000000000",
+};
+
+const fill = (path: string, values: Readonly<Record<string, string>>): string =>
+  path.replace(/:(\w+)\+?/g, (_whole, name: string) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`test/workers/bad-input.ts: give the parameter :${name} a value`);
+    return value;
+  });
+
+function casesOf(area: Area, table: RouteTable<AnyRoute>, prefix: string, values = parameters): Case[] {
+  return table.routes.map((route) => {
+    const path = prefix + fill(route.path, values);
+    return { name: `${route.verb} ${prefix}${route.path}`, area, route, table, prefix, path };
+  });
+}
+
+/** Every route there is. A route added to the table is tested without a word here. */
+export const cases: readonly Case[] = [
+  ...casesOf("secrets", secretsRoutes, "/v1"),
+  ...Object.entries(mountRoutes).flatMap(([type, table]) =>
+    casesOf("secrets", table, `/v1/${type}`, { ...parameters, path: "n" }),
+  ),
+  ...casesOf("cluster", clusterRoutes, "/v1"),
+];
+
+/** The same, by what they are about: one world serves them all. */
+export const groups = Object.entries(
+  Object.groupBy(cases, ({ prefix, route }) => prefix + route.path.split("/").slice(0, 3).join("/")),
+).map(([about, members = []]) => ({ about, members }));
+
+/** Valid values for required fields of bodies. */
+const samples: Readonly<Record<string, unknown>> = {
+  policy: 'path "kv/*" { capabilities = ["read"] }',
+  type: "kv",
+  token: "some-token",
+  accessor: "some-accessor",
+  mount: "kv",
+  secret_name: "n",
+  versions: [1],
+};
+
+/** The least that a route's schema takes. */
+export function leastBody(schema: z.ZodType): Record<string, unknown> {
+  const missing = schema.safeParse({}).error?.issues.map(({ path }) => String(path[0])) ?? [];
+  const body = Object.fromEntries(missing.map((field) => [field, samples[field]]));
+  if (!schema.safeParse(body).success)
+    throw new Error(`test/workers/bad-input.ts: give valid values to ${missing.join()}`);
+  return body;
+}
+
+/** The fields that a schema names. */
+export function fieldsOf(schema: z.ZodType): string[] {
+  const described = z.toJSONSchema(schema, { io: "output", unrepresentable: "any" });
+  return Object.keys(described.properties ?? {});
+}
+
+/** One request, sent as it is. */
+export async function request(method: string, path: string, init: RequestInit = {}) {
+  const headers = new Headers(init.headers);
+  if (!headers.has("X-Orch-Token") && !headers.has("Authorization")) headers.set("X-Orch-Token", "root");
+  if (headers.get("X-Orch-Token") === "none") headers.delete("X-Orch-Token");
+  if (method === "PATCH" && !headers.has("Content-Type")) headers.set("Content-Type", "application/merge-patch+json");
+  const listed = method === "LIST" ? `${path}${path.includes("?") ? "&" : "?"}list=true` : path;
+  const response = await exports.default.fetch(`https://x${listed}`, {
+    ...init,
+    method: method === "LIST" ? "GET" : method,
+    headers,
+  });
+  // A stream that was let through by mistake has no end.
+  const text = response.status < 400 ? "" : await response.text();
+  if (response.status < 400) await response.body?.cancel();
+  return { status: response.status, headers: response.headers, text };
+}
+export type Reply = Awaited<ReturnType<typeof request>>;
+
+/** What is wrong with a refusal, which must be 4xx, in the convention of its area, without the canary; null = nothing. */
+function faultOf({ status, headers, text }: Reply, area: Area, wanted: number, names: RegExp): string | null {
+  if (status !== wanted) return `is not ${wanted}`;
+  if (text.includes(CANARY)) return "repeats what was submitted";
+  if (!names.test(text)) return `does not say ${names}`;
+  const type = headers.get("content-type") ?? "";
+  if (area === "cluster") return /^text\/plain/.test(type) && !/^\s*[{[]/.test(text) ? null : "is not plain text";
+  if (type !== "application/json" || headers.get("cache-control") !== "no-store")
+    return `has the wrong headers: ${type}`;
+  const { errors } = JSON.parse(text) as { errors?: unknown };
+  return Array.isArray(errors) && errors.every((error) => typeof error === "string") ? null : "has no list of errors";
+}
+
+/** A request that must be refused. */
+export interface Attempt {
+  readonly what: string;
+  readonly path: string;
+  readonly status: number;
+  /** What the refusal says. */
+  readonly names: RegExp;
+  readonly method?: string;
+  readonly init?: RequestInit;
+  readonly area?: Area;
+  readonly check?: (reply: Reply) => string | null;
+}
+
+let before: ReadonlySet<string> = new Set();
+
+/** Every row there is. */
+export const rows = () => dump(before);
+
+/** Something behind every path of the route table. */
+export async function arrange(): Promise<void> {
+  before = await forgotten();
+  await mountKv("kv");
+  const made = [
+    await put("/v1/kv/data/n", { data: { value: CANARY } }),
+    await put("/v1/sys/policies/acl/n", { policy: samples["policy"] }),
+    await put("/v1/sys/namespaces/n", {}),
+    await put("/v1/namespace/n", {}),
+    await put("/v1/sys/sync/destinations/in-mem/n", {}),
+    await put("/v1/auth/token/create", { id: "spent", policies: ["root"], ttl: "1h" }),
+    await put("/v1/auth/token/create", { id: "plain", policies: ["n"] }),
+  ];
+  for (const { status, text } of made) expect(status, text).toBeLessThan(300);
+  await runInDurableObject(env.ACCESS_CONTROL.getByName("main"), async (_object, { storage }) => {
+    storage.sql.exec("UPDATE tokens SET accessor = ? WHERE policies LIKE '%\"n\"%'", parameters["accessor"]);
+    await storage.setAlarm(Date.now() + 5 * 3_600_000);
+  });
+  // "spent" has run out, and the alarm that would sweep it away has not rung yet.
+  vi.setSystemTime(Date.now() + 2 * 3_600_000);
+}
+
+/** Sends what must be refused; answers with one line for everything that went otherwise. */
+export async function faults(one: Case, attempts: Iterable<Attempt>): Promise<string[]> {
+  const found: string[] = [];
+  for (const { what, method = one.route.verb, path, init, area = one.area, status, names, check } of attempts) {
+    const reply = await request(method, path, init);
+    const fault = faultOf(reply, area, status, names) ?? check?.(reply);
+    if (fault)
+      found.push(`${what}: ${method} ${path.slice(0, 80)}: ${reply.status} ${reply.text.slice(0, 200)}: ${fault}`);
+  }
+  return found;
+}

@@ -1,0 +1,39 @@
+import { listDurableObjectIds, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+
+const OWN_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' ORDER BY name";
+/** Bookkeeping of SQLite, of D1 and of `migrate`: there from the first touch, whatever the touch was. */
+const BOOKKEEPING = /^(sqlite_|d1_|migrations$)/;
+
+type Rows = Record<string, unknown>[];
+
+/** Objects of mounts that earlier tests of the file have left behind: empty, and nobody knows their names any more. */
+export const forgotten = async (): Promise<ReadonlySet<string>> =>
+  new Set((await listDurableObjectIds(env.KV_STORE as DurableObjectNamespace)).map(String));
+
+/** Every row of every object and of the listings: equal before and after means that nothing was stored. */
+export async function dump(except: ReadonlySet<string> = new Set()): Promise<Record<string, Rows>> {
+  const found: Record<string, Rows> = {};
+  const keep = (name: string, rows: Rows) => {
+    if (rows.length > 0) found[name] = rows;
+  };
+  const namespaces = { access: env.ACCESS_CONTROL, kv: env.KV_STORE, sync: env.SYNC_DESTINATION, log: env.EVENT_LOG };
+  for (const [kind, namespace] of Object.entries(namespaces)) {
+    for (const id of await listDurableObjectIds(namespace as DurableObjectNamespace)) {
+      if (except.has(String(id))) continue;
+      const stub = (namespace as DurableObjectNamespace).get(id);
+      await runInDurableObject(stub, (_object, { storage: { sql } }) => {
+        for (const { name } of sql.exec<{ name: string }>(OWN_TABLES).toArray()) {
+          if (BOOKKEEPING.test(name)) continue;
+          keep(`${kind} ${id.name ?? id} ${name}`, sql.exec(`SELECT * FROM "${name}"`).toArray());
+        }
+      });
+    }
+  }
+  const tables = await env.LISTINGS.prepare(OWN_TABLES).all<{ name: string }>();
+  for (const { name } of tables.results) {
+    if (!BOOKKEEPING.test(name))
+      keep(`listings ${name}`, (await env.LISTINGS.prepare(`SELECT * FROM "${name}"`).all()).results);
+  }
+  return found;
+}
