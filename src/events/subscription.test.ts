@@ -1,0 +1,75 @@
+import { describe, expect, it } from "vitest";
+import { matcher, parseTopics } from "./subscription.ts";
+
+const event = { Topic: "Job", Key: "web", Namespace: "default", FilterKeys: ["group", ""] };
+
+describe("a matcher", () => {
+  it.each([
+    [{ "*": ["*"] }, null, true],
+    [{ Job: ["*"] }, null, true],
+    [{ Job: ["web"] }, null, true],
+    [{ Job: ["group"] }, null, true],
+    [{ Job: [""] }, null, true],
+    [{ "*": ["web"] }, null, true],
+    [{ Job: ["other"], "*": ["group"] }, null, true],
+    [{ Job: ["other"] }, null, false],
+    [{ Node: ["*"] }, null, false],
+    [{ job: ["*"] }, null, false],
+    [{ Job: ["we*"] }, null, false],
+    [{}, null, false],
+    [{ Job: ["*"] }, ["default"], true],
+    [{ Job: ["*"] }, ["prod"], false],
+    [{ "*": ["*"] }, [], false],
+  ])("of %j in %j says %s", (topics, namespaces, wanted) => {
+    expect(matcher({ topics, namespaces }).wants(event)).toBe(wanted);
+  });
+
+  it("lets events without a namespace through whatever the namespaces", () => {
+    expect(matcher({ topics: { Node: ["*"] }, namespaces: [] }).wants({ ...event, Topic: "Node", Namespace: "" })).toBe(
+      true,
+    );
+  });
+
+  it("counts drain events as node events, not the other way round", () => {
+    const at = (topic: string, Topic: string) =>
+      matcher({ topics: { [topic]: ["*"] }, namespaces: null }).wants({ ...event, Topic });
+    expect([at("Node", "NodeDrain"), at("NodeDrain", "NodeDrain"), at("NodeDrain", "Node")]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+  });
+
+  it("knows when nothing needs to be looked at", () => {
+    expect(matcher({ topics: { "*": ["a", "*"] }, namespaces: null }).everything).toBe(true);
+    expect(matcher({ topics: { "*": ["*"] }, namespaces: ["default"] }).everything).toBe(false);
+    expect(matcher({ topics: { "*": ["a"] }, namespaces: null }).everything).toBe(false);
+  });
+});
+
+describe("topics", () => {
+  it.each([
+    [[], { "*": ["*"] }],
+    [["Job"], { Job: ["*"] }],
+    [["Job:a", "Job:b", "Job:a", "Node"], { Job: ["a", "b"], Node: ["*"] }],
+    [["Job:"], { Job: [""] }],
+    [[""], { "": ["*"] }],
+  ])("%j are read as %j", (values, topics) => {
+    expect(parseTopics(values)).toEqual({ ok: true, topics });
+  });
+
+  it("of any name stay names", () => {
+    const parsed = parseTopics(["__proto__:a", "constructor"]);
+    expect(parsed.ok && Object.entries(parsed.topics)).toEqual([
+      ["__proto__", ["a"]],
+      ["constructor", ["*"]],
+    ]);
+  });
+
+  it("with two colons are refused whole", () => {
+    expect(parseTopics(["Job", "a:b:c"])).toMatchObject({
+      ok: false,
+      message: expect.stringContaining("topic: a:b:c"),
+    });
+  });
+});

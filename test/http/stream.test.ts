@@ -1,0 +1,131 @@
+import { once } from "node:events";
+import { type AddressInfo, connect } from "node:net";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createTestHarness } from "wrangler";
+import { createGateway } from "../../scripts/gateway.ts";
+
+/*
+ * The event stream over real sockets: what compression, buffering and clients that leave do to it shows nowhere else.
+ * Directly at the runtime, and through the gateway of `npm start`.
+ */
+
+const harness = createTestHarness({
+  workers: [
+    {
+      configPath: "./wrangler.toml",
+      vars: { EVENT_HEARTBEAT_MS: "300" },
+      secrets: { MASTER_KEY: Buffer.alloc(32, 1).toString("base64"), DEV_ROOT_TOKEN: "root" },
+    },
+  ],
+});
+const ports: Record<string, number> = {};
+let gateway: ReturnType<typeof createGateway>;
+
+beforeAll(async () => {
+  const { url } = await harness.listen();
+  await harness.getWorker().applyD1Migrations("LISTINGS");
+  ports["directly"] = Number(url.port);
+  gateway = createGateway(Number(url.port));
+  gateway.listen(0, "127.0.0.1");
+  await once(gateway, "listening");
+  ports["through the gateway"] = (gateway.address() as AddressInfo).port;
+}, 60_000);
+
+afterAll(async () => {
+  gateway.close();
+  await harness.close();
+});
+
+const TOKEN = { "X-Orch-Token": "root" };
+
+const readers = async (): Promise<number> => {
+  type Log = { state(): Promise<{ readers: number }> };
+  const env = (await harness.getWorker().getEnv()) as { EVENT_LOG: { getByName(name: string): Log } };
+  return (await env.EVENT_LOG.getByName("log").state()).readers;
+};
+
+describe.each(["directly", "through the gateway"])("%s", (way) => {
+  const base = () => `http://127.0.0.1:${ports[way]}`;
+
+  it("the first line arrives at once, and each later one, at a client that offers gzip", async () => {
+    const abort = new AbortController();
+    const response = await fetch(`${base()}/v1/event/stream?topic=ACLPolicy&index=-1`, {
+      headers: { ...TOKEN, "Accept-Encoding": "gzip, deflate, br" },
+      signal: abort.signal,
+    });
+    expect(response.headers.get("content-encoding")).toBe("identity");
+    expect(response.headers.get("cache-control")).toBe("no-store, no-transform");
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    expect(JSON.parse((await reader?.read())?.value ?? "")).toMatchObject({ Events: [] });
+    const written = await fetch(`${base()}/v1/acl/policy/p`, {
+      method: "PUT",
+      headers: TOKEN,
+      body: JSON.stringify({ Rules: 'node { policy = "read" }' }),
+    });
+    expect(written.status).toBe(200);
+    let text = "";
+    while (!text.includes("ACLPolicyUpserted")) text += (await reader?.read())?.value ?? "";
+    expect(text.endsWith("}\n")).toBe(true);
+    abort.abort();
+  });
+
+  it("a client that leaves is noticed", async () => {
+    await vi.waitFor(async () => expect(await readers()).toBe(0), { timeout: 10_000 });
+    const abort = new AbortController();
+    const opened = await Promise.all(
+      Array.from({ length: 5 }, async () => {
+        const response = await fetch(`${base()}/v1/event/stream?index=-1`, { headers: TOKEN, signal: abort.signal });
+        await response.body?.getReader().read();
+        return response.status;
+      }),
+    );
+    expect(opened).toEqual([200, 200, 200, 200, 200]);
+    expect(await readers()).toBe(5);
+    abort.abort();
+    await vi.waitFor(async () => expect(await readers()).toBe(0), { timeout: 10_000 });
+  });
+
+  it("a connection that is reset is noticed, too", async () => {
+    const socket = connect({ port: ports[way] ?? 0, host: "127.0.0.1" });
+    socket.on("error", () => undefined);
+    await once(socket, "connect");
+    socket.write("GET /v1/event/stream?index=-1 HTTP/1.1\r\nHost: a\r\nX-Orch-Token: root\r\n\r\n");
+    let text = "";
+    while (!text.includes('"Events":[]}')) text += String((await once(socket, "data"))[0]);
+    expect(text).toMatch(/^HTTP\/1\.1 200 /);
+    socket.resetAndDestroy();
+    await vi.waitFor(async () => expect(await readers()).toBe(0), { timeout: 10_000 });
+  });
+
+  it("a refusal is whole and has a status of its own", async () => {
+    const denied = await fetch(`${base()}/v1/event/stream`, { headers: { "X-Orch-Token": "wrong" } });
+    expect([denied.status, await denied.text()]).toEqual([403, "Permission denied"]);
+    const bad = await fetch(`${base()}/v1/event/stream?index=x`, { headers: TOKEN });
+    expect([bad.status, await bad.text()]).toEqual([400, 'Unable to parse index: "x" is not an integer']);
+  });
+
+  it("a body that is too large is refused by name while it is still being sent", async () => {
+    const response = await fetch(`${base()}/v1/namespace/n`, {
+      method: "PUT",
+      headers: TOKEN,
+      body: JSON.stringify({ Description: "x".repeat(1_048_576) }),
+    });
+    expect([response.status, await response.text()]).toEqual([413, "request body: larger than 1048576 bytes"]);
+  });
+
+  it.each(["/v1/kv/data/a/../../../sys/mounts", "/v1/kv/data/%2e%2e/%2e%2e/%2e%2e/sys/mounts"])(
+    "dots in %s lead where they lead before anybody is asked for rights",
+    async (path) => {
+      const answer = await new Promise<string>((resolve, reject) => {
+        const socket = connect({ port: ports[way] ?? 0, host: "127.0.0.1" });
+        let text = "";
+        socket.on("error", reject);
+        socket.on("data", (bytes) => (text += String(bytes)));
+        socket.on("end", () => resolve(text));
+        socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
+      });
+      expect(answer).toMatch(/^HTTP\/1\.1 (400|403) /);
+      expect(answer).toContain('{"errors":[');
+    },
+  );
+});
