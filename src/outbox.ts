@@ -45,6 +45,8 @@ const BACKOFF_CAP_MS = 30_000;
 /** A delivery that takes longer counts as failed. It may still land, even after a later one of its lane. */
 const DELIVERY_DEADLINE_MS = 10_000;
 const ROWS_PER_DELIVERY = 100;
+/** One RPC takes 32 MiB; rows may be large. */
+const BYTES_PER_DELIVERY = 4 * 1024 * 1024;
 const LANES_AT_ONCE = 6;
 const LANES_PER_PAGE = 100;
 
@@ -170,7 +172,13 @@ export class Outbox {
       )
       .toArray();
     const [head] = rows;
-    return head && head.attempts > 0 && (head.due ?? 0) > Date.now() ? [] : rows;
+    if (head && head.attempts > 0 && (head.due ?? 0) > Date.now()) return [];
+    let bytes = 0;
+    const tooMany = rows.findIndex((row, position) => {
+      bytes += row.body.length;
+      return position > 0 && bytes > BYTES_PER_DELIVERY;
+    });
+    return tooMany < 0 ? rows : rows.slice(0, tooMany);
   }
 
   /** @returns whether it succeeded */

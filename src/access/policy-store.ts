@@ -21,6 +21,8 @@ export interface Grants {
 }
 
 const NAME = /^[a-z0-9._@ -]{1,128}$/;
+/** A row holds 2 MB: the text, what it was read as, and the event that tells of it each have to fit. */
+const MAX_TEXT_BYTES = 512 * 1024;
 const MAX_CACHED_GRANTS = 1_000;
 const ROOT: Grants = { root: true, paths: compilePaths([]), cluster: MANAGEMENT };
 
@@ -65,6 +67,9 @@ export class PolicyStore {
       );
     }
     if (name === "root") return refuse("invalid", "cannot update root policy");
+    if (Buffer.byteLength(text) > MAX_TEXT_BYTES) {
+      return refuse("invalid", `policy: the document may have at most ${MAX_TEXT_BYTES} bytes`);
+    }
     const parsed = parsePolicy(text);
     if (!parsed.ok) return refuse("invalid", parsed.message);
     // Events and volumes know no tree of namespaces: such a rule would apply to nothing, or to what is not the writer's.

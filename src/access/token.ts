@@ -33,11 +33,19 @@ export interface TokenRow extends Record<string, SqlStorageValue> {
 export const policiesOf = (row: TokenRow): string[] => JSON.parse(row.policies) as string[];
 export const isRoot = (row: TokenRow): boolean => policiesOf(row).includes("root");
 
+/** A token is one row, and each of its policies is looked at in every request. */
+const MAX_POLICIES = 256;
+const TOO_MANY = `at most ${MAX_POLICIES} policies`;
+const notTooMany = (names: readonly string[]): boolean => names.length <= MAX_POLICIES;
+const MAX_META = 16 * 1024;
+const TOO_LARGE = `at most ${MAX_META} characters in all`;
+const notTooLarge = (meta: Readonly<Record<string, string>>): boolean => JSON.stringify(meta).length <= MAX_META;
+
 /** Body of `auth/token/create`; zero values mean "not set", because clients send every field. */
 export const TokenRequest = z.object({
   id: z.string().max(256).optional(),
-  policies: stringList().nullish(),
-  meta: stringMap().nullish(),
+  policies: stringList().refine(notTooMany, TOO_MANY).nullish(),
+  meta: stringMap().refine(notTooLarge, TOO_LARGE).nullish(),
   no_parent: flag().optional(),
   no_default_policy: flag().optional(),
   renewable: flag().default(true),
@@ -59,7 +67,7 @@ export const ClusterTokenRequest = z.object({
   AccessorID: z.string().optional(),
   Name: z.string().max(256).default(""),
   Type: z.string().default("client"),
-  Policies: z.array(z.string()).nullish(),
+  Policies: z.array(z.string()).refine(notTooMany, TOO_MANY).nullish(),
   Roles: z.array(z.unknown()).max(0, "Roles: roles are not supported").nullish(),
   Global: z.boolean().default(false),
   ExpirationTTL: z.union([z.string(), z.number()]).nullish(),

@@ -43,19 +43,26 @@ function checkPatchType(request: Request): void {
 /** The body as text. @throws RequestError 413 beyond the limit, 400 when it is not UTF-8 */
 export async function readText(request: Request): Promise<string> {
   if (request.body === null) return "";
-  if (Number(request.headers.get("content-length") ?? 0) > MAX_BODY_BYTES) throw tooLarge();
+  const declared = request.headers.get("content-length");
+  if (Number(declared ?? 0) > MAX_BODY_BYTES) throw tooLarge();
+  // The runtime holds a client to the length it declared, so only a body without one needs counting.
+  const bytes = declared === null ? await counted(request.body) : await request.arrayBuffer();
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
+  } catch {
+    throw badRequest("request body: is not UTF-8");
+  }
+}
+
+async function counted(body: ReadableStream<Uint8Array>): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for await (const chunk of request.body) {
+  for await (const chunk of body) {
     size += chunk.length;
     if (size > MAX_BODY_BYTES) throw tooLarge();
     chunks.push(chunk);
   }
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(Buffer.concat(chunks));
-  } catch {
-    throw badRequest("request body: is not UTF-8");
-  }
+  return Buffer.concat(chunks);
 }
 
 /**
@@ -68,7 +75,14 @@ export function parseObject(text: string): Record<string, unknown> {
   if (/^[{[]/.test(trimmed)) return parseJsonObject(text);
   if (/[\u0000-\u001f"]/.test(trimmed) || !trimmed.includes("="))
     throw badRequest("request body: is not a JSON object");
-  return Object.fromEntries(new URLSearchParams(trimmed));
+  return formFields(new URLSearchParams(trimmed));
+}
+
+/** A field that is given several times is a list. */
+function formFields(form: URLSearchParams): Record<string, unknown> {
+  const names = [...new Set(form.keys())];
+  const given = (name: string) => (form.getAll(name).length > 1 ? form.getAll(name) : form.get(name));
+  return Object.fromEntries(names.map((name) => [name, given(name)]));
 }
 
 /** The body of areas C and D as an object: there must be one, and in JSON. */

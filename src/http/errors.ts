@@ -59,11 +59,16 @@ export function invalid(failure: z.ZodError): RequestError {
   return new RequestError(400, messages);
 }
 
+/** The platform's own words for "this object is restarting or has too much to do"; what was answered before stands. */
+function isRestart(failure: unknown): boolean {
+  const { retryable, overloaded, durableObjectReset } = (failure ?? {}) as Record<string, unknown>;
+  return retryable === true || overloaded === true || durableObjectReset === true;
+}
+
 /** What the caller reads of anything that was thrown. A defect is told to the operator only, under the request's id. */
 export function asRequestError(failure: unknown, requestId: string): RequestError {
   if (failure instanceof RequestError) return failure;
-  const { retryable, overloaded } = (failure ?? {}) as { retryable?: boolean; overloaded?: boolean };
-  if (overloaded || retryable) {
+  if (isRestart(failure)) {
     return new RequestError(503, "the service is busy or restarting; try again", { "Retry-After": "1" });
   }
   // The engine's own syntax errors quote what they could not read, which may be a secret.

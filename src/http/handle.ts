@@ -66,8 +66,8 @@ interface Place {
 async function placeOf(base: Base, target: Target, area: Area): Promise<Place> {
   if (area === "cluster") return { table: clusterRoutes, path: target.route, grant: null };
   if (isOwn(target.path)) return { table: secretsRoutes, path: target.route, grant: null };
-  // A mount, or a namespace that leads the path: only `AccessControl` knows.
-  const grant = await ask(base, target, area, READS.has(target.verb));
+  // A mount, or a namespace that leads the path to one of our own: only `AccessControl` knows.
+  const grant = await ask(base, target, area, READS.has(target.verb) || MAY_LEAD_HOME.test(target.path));
   if (isOwn(grant.path)) return { table: secretsRoutes, path: `/${encodePath(grant.path)}`, grant };
   if (grant.mount) {
     const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
@@ -76,6 +76,9 @@ async function placeOf(base: Base, target: Target, area: Area): Promise<Place> {
   if (grant.capabilities.includes("deny")) throw denied();
   throw unmatched(area, grant.path, []);
 }
+
+/** What may turn out to be a route of our own, such as `ns1/sys/policies/acl/p`, is asked anew in any case. */
+const MAY_LEAD_HOME = new RegExp(`/(${[...SERVICE_ROOTS].join("|")})/`);
 
 const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0] ?? "");
 

@@ -22,6 +22,8 @@ const schema: Migration[] = [
   },
 ];
 
+type Last = { seq: number; idx: number };
+
 const PAGE_LINES = 1_000;
 /** Space is freed for this share of the limit at a time, so that not every append deletes a row. */
 const TRIM_SHARE = 0.02;
@@ -74,7 +76,19 @@ export class EventLog extends StoredObject {
    */
   async append(source: string, entries: readonly Append[]): Promise<number[]> {
     const fresh: Line[] = [];
-    const indexes = this.commit(() => entries.map((entry) => this.#appendOne(source, entry, fresh)));
+    const indexes = this.commit(() => {
+      let last = this.#lastOf(source);
+      const given = entries.map((entry) => {
+        if (last && entry.seq <= last.seq) return this.#indexOf(source, entry.seq) ?? last.idx;
+        const line = lineOf(this.#newest + fresh.length + 1, entry);
+        this.#insert(source, entry.seq, line);
+        fresh.push(line);
+        last = { seq: entry.seq, idx: line.index };
+        return line.index;
+      });
+      if (last && fresh.length > 0) this.#noteLast(source, last);
+      return given;
+    });
     for (const line of fresh) {
       this.#newest = line.index;
       this.#ring.push(line);
@@ -131,34 +145,36 @@ export class EventLog extends StoredObject {
     return this.#lines === 0 ? 0 : this.#evicted + 1;
   }
 
-  #appendOne(source: string, entry: Append, fresh: Line[]): number {
-    const [known] = this.sql
-      .exec<{ seq: number; idx: number }>("SELECT seq, idx FROM sources WHERE source = ?", source)
-      .toArray();
-    if (known && entry.seq <= known.seq) {
-      const [line] = this.sql
-        .exec<{ idx: number }>("SELECT idx FROM lines WHERE source = ? AND seq = ?", source, entry.seq)
-        .toArray();
-      return line?.idx ?? known.idx;
-    }
-    const line = lineOf(this.#newest + fresh.length + 1, entry);
+  /** The newest entry of a source, known even when its line has left the buffer. */
+  #lastOf(source: string): Last | undefined {
+    return this.sql.exec<Last>("SELECT seq, idx FROM sources WHERE source = ?", source).toArray()[0];
+  }
+
+  #indexOf(source: string, seq: number): number | undefined {
+    return this.sql
+      .exec<{ idx: number }>("SELECT idx FROM lines WHERE source = ? AND seq = ?", source, seq)
+      .toArray()[0]?.idx;
+  }
+
+  #insert(source: string, seq: number, { index, size, text }: Line): void {
     this.sql.exec(
       "INSERT INTO lines (idx, source, seq, bytes, events) VALUES (?, ?, ?, ?, ?)",
-      line.index,
+      index,
       source,
-      entry.seq,
-      line.size,
-      line.text,
+      seq,
+      size,
+      text,
     );
+  }
+
+  #noteLast(source: string, { seq, idx }: Last): void {
     this.sql.exec(
       `INSERT INTO sources (source, seq, idx) VALUES (?, ?, ?)
        ON CONFLICT (source) DO UPDATE SET seq = excluded.seq, idx = excluded.idx`,
       source,
-      entry.seq,
-      line.index,
+      seq,
+      idx,
     );
-    fresh.push(line);
-    return line.index;
   }
 
   /** Drops the oldest lines beyond the configured bounds. The newest stays: who reads live has a right to it. */

@@ -32,10 +32,3 @@ export const destinationName = ({ namespace, type, name }: DestinationKey): stri
 
 /** The sequence of events: one for the deployment. */
 export const eventLog = (env: Env) => remote<EventLog>(env.EVENT_LOG.getByName("log"));
-
-/** Opens a stream of events; `signal` ends it when the client has gone. */
-export const openEventStream = (env: Env, subscription: string, signal: AbortSignal): Promise<Response> =>
-  env.EVENT_LOG.getByName("log").fetch("https://event-log/stream", {
-    headers: { "x-subscription": subscription },
-    signal,
-  });

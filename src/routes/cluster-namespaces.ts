@@ -8,11 +8,16 @@ import { accessControl } from "../objects/stubs.ts";
 
 /** Namespaces of areas C and D: flat, `default` always exists. */
 
+const MAX_META = 16 * 1024;
+
 const NamespaceBody = caseless(
   z.object({
     Name: z.string().optional(),
     Description: z.string().default(""),
-    Meta: z.record(z.string(), z.string()).nullish(),
+    Meta: z
+      .record(z.string(), z.string())
+      .refine((meta) => JSON.stringify(meta).length <= MAX_META, `at most ${MAX_META} characters in all`)
+      .nullish(),
   }),
 );
 

@@ -3,6 +3,7 @@ import { env, exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { AccessControl, EventLog, KvStore, SyncDestination } from "../../src/worker.ts";
 import { type Answer, get, lines, mountKv, put, send } from "../workers/client.ts";
+import { clock } from "../workers/clock.ts";
 import { cloudA } from "../workers/sync-cloud-a.ts";
 import {
   association,
@@ -12,6 +13,8 @@ import {
   setAssociation,
   write,
 } from "../workers/sync-helpers.ts";
+
+clock.moves = true;
 
 /** The power goes out at one named await of a flow: before a call has done anything, or when it is durable but unanswered. */
 type When = "before" | "after";

@@ -12,6 +12,9 @@ import {
   request,
   rows,
 } from "./bad-input.ts";
+import { clock } from "./clock.ts";
+
+clock.moves = true;
 
 /*
  * The whole route table against a catalogue of bad input: always a refusal that names the problem in the convention of its area,

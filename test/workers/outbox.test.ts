@@ -4,12 +4,15 @@ import { describe, expect, it, vi } from "vitest";
 import type { OutboxRow } from "../../src/outbox.ts";
 import { type Inside, waiting, withOutbox } from "../crash/inside.ts";
 import { randomFrom } from "../crash/random.ts";
+import { clock } from "./clock.ts";
+
+clock.moves = true;
 
 const pass = () => Promise.resolve();
 const bodies = (rows: readonly OutboxRow[]): unknown[] => rows.map((row) => JSON.parse(row.body));
 
 /** Time that only the test moves; what was passed to timers still runs on the real clock. */
-function clock() {
+function movedClock() {
   let offset = 0;
   const real = Date.now.bind(Date);
   vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
@@ -141,7 +144,7 @@ describe("a lane", () => {
         seen.push(...bodies(rows));
         if (seen.length === 1) await first.deliver();
       };
-      const time = clock();
+      const time = movedClock();
       await withOutbox(`latest-${fails}`, { t }, async (object, state) => {
         object.commit(() => object.outbox.enlistLatest("t", "a", "old"));
         const drained = object.outbox.drain();
@@ -234,6 +237,19 @@ describe("a lane", () => {
     expect(sizes).toEqual([100, 100, 50]);
   });
 
+  it("with large rows is delivered in parts that one call can carry, a single larger row too", async () => {
+    const sizes: number[] = [];
+    const t = async (_lane: string, rows: OutboxRow[]) => void sizes.push(rows.length);
+    await withOutbox("large", { t }, async (object, state) => {
+      object.commit(() => {
+        for (let row = 0; row < 6; row++) object.outbox.enlist("t", "a", "x".repeat(1_500_000));
+      });
+      await object.outbox.drain();
+      expect(waiting(state)).toEqual([]);
+    });
+    expect(sizes).toEqual([2, 2, 2]);
+  });
+
   it("is found among more lanes than one page holds", async () => {
     const seen = new Set<string>();
     const t = async (lane: string) => void seen.add(lane);
@@ -254,7 +270,7 @@ describe("a delivery that fails", () => {
 
   it("is tried again later and later, and callers are not held up meanwhile", async () => {
     const deliver = vi.fn(failing);
-    const time = clock();
+    const time = movedClock();
     await withOutbox("backoff", { t: deliver }, async (object, state) => {
       object.commit(() => object.outbox.enlist("t", "a", 1));
       const waits: number[] = [];
@@ -304,7 +320,7 @@ describe("a delivery that fails", () => {
     const t = async () => () => {
       if (broken) throw new Error("no");
     };
-    const time = clock();
+    const time = movedClock();
     await withOutbox("confirm", { t }, async (object, state) => {
       object.commit(() => object.outbox.enlist("t", "a", 1));
       await object.outbox.drain();
@@ -340,7 +356,7 @@ describe("the alarm", () => {
     await withOutbox("left", { t }, (object) => void object.commit(() => object.outbox.enlist("t", "a", 1)));
     await evictDurableObject(env.EVENT_LOG.getByName("left"));
     await withOutbox("left", { t }, async (object, state) => {
-      const time = clock();
+      const time = movedClock();
       time.advance(3_000);
       await object.alarm();
       expect(waiting(state)).toEqual([]);
@@ -429,7 +445,7 @@ it.each([1, 2, 3, 4, 5, 6])("survives random failures and power cuts (seed %i)",
     if (random() < 0.5) await scheduler.wait(random() * 3);
     if (random() < 0.15) cut();
   };
-  const time = clock();
+  const time = movedClock();
   for (let round = 0; round < 40; round++) {
     await withOutbox(name, { t }, async (object, inner) => {
       state = inner;

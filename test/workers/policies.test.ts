@@ -237,3 +237,10 @@ describe("capabilities", () => {
     expect([refused.status, refused.body.errors]).toEqual([status, [text]]);
   });
 });
+
+it("a document that no row could hold is refused with its limit", async () => {
+  const policy = `# ${"x".repeat(512 * 1024)}`;
+  const refused = await put("/v1/sys/policies/acl/big", { policy });
+  expect([refused.status, refused.body.errors]).toEqual([400, ["policy: the document may have at most 524288 bytes"]]);
+  expect((await get("/v1/sys/policies/acl/big")).status).toBe(404);
+});

@@ -218,6 +218,14 @@ describe("bodies", () => {
     expect((await get("/v1/sys/policies/acl/p")).body.data.policy).toBe(document);
   });
 
+  it("as forms give a list where a field is given several times", async () => {
+    await mountKv();
+    for (let version = 1; version <= 3; version++) await put("/v1/kv/data/s", { data: { version } });
+    expect((await send("PUT", "/v1/kv/destroy/s", "versions=1&versions=2")).status).toBe(204);
+    const { versions } = (await get("/v1/kv/metadata/s")).body.data;
+    expect([versions["1"].destroyed, versions["2"].destroyed, versions["3"].destroyed]).toEqual([true, true, false]);
+  });
+
   it("hold keys that JavaScript knows, and numbers, exactly as they came", async () => {
     await mountKv();
     const text = '{"__proto__":{"a":1},"constructor":"x","n":12345678901234567890,"f":1.10}';
@@ -248,7 +256,7 @@ describe("bodies", () => {
 });
 
 describe("when the service cannot", () => {
-  it.each([{ overloaded: true }, { retryable: true }])(
+  it.each([{ overloaded: true }, { retryable: true }, { durableObjectReset: true }])(
     "an object that is %j is 503 with a hint when to come back",
     async (flags) => {
       vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(() => {

@@ -1,6 +1,9 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { get, mountKv, put } from "./client.ts";
+import { clock } from "./clock.ts";
+
+clock.moves = true;
 
 /** The bound that the design promises (design 3): answers about rights are used again for no longer. */
 const BOUND_MS = 2_000;
@@ -82,6 +85,15 @@ describe("a revoked token", () => {
     } finally {
       vi.useRealTimers();
     }
+  });
+
+  it("cannot write a policy once more behind a namespace that leads the path", async () => {
+    await put("/v1/sys/namespaces/ns1", {});
+    const { client_token: token } = await holderOf(`${ALL} path "ns1/*" { capabilities = ["update"] }`);
+    const write = () => put("/v1/ns1/sys/policies/acl/p", { policy: "" }, { token });
+    expect((await write()).status).toBe(204);
+    await revokeElsewhere(token);
+    expect((await write()).status).toBe(403);
   });
 
   it("takes its children along at the same moment", async () => {

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
 import type { StoredObject } from "../../src/objects/stored-object.ts";
+import { clock } from "./clock.ts";
 
 beforeEach(async () => {
   await reset();
@@ -10,18 +11,27 @@ beforeEach(async () => {
   await applyD1Migrations(env.LISTINGS, env.TEST_MIGRATIONS);
 });
 
+/** Stores of earlier tests: emptied, and never used again, because each mount has a store of its own. */
+const emptied = new Set<string>();
+
 /** Invariant 2, on every object after every test: rows that wait imply an alarm, and in time. */
 afterEach(async () => {
   vi.restoreAllMocks();
   for (const namespace of [env.ACCESS_CONTROL, env.KV_STORE, env.SYNC_DESTINATION, env.EVENT_LOG]) {
     const objects = namespace as DurableObjectNamespace<StoredObject>;
     for (const id of await listDurableObjectIds(objects)) {
+      if (emptied.has(id.toString())) continue;
+      if (namespace === env.KV_STORE) emptied.add(id.toString());
       const seen = await runInDurableObject(objects.get(id), async (object, state) => ({
         name: state.id.name,
         due: object.nextDue(),
         alarm: await state.storage.getAlarm(),
       }));
-      if (seen.due !== null) expect(seen.alarm, `alarm of ${seen.name}, whose rows wait`).not.toBeNull();
+      if (seen.due === null) continue;
+      const what = `alarm of ${seen.name ?? id.toString()}, whose rows wait`;
+      expect(seen.alarm, what).not.toBeNull();
+      // The alarm may stand later than the rows by the guard that is set while one runs.
+      if (!clock.moves) expect(seen.alarm, what).toBeLessThanOrEqual(Math.max(seen.due, Date.now()) + 6_000);
     }
   }
 });

@@ -2,6 +2,9 @@ import { runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { accessObject, dump, eventsOf, holderOf, issue, path } from "./access.ts";
 import { get, list, send } from "./client.ts";
+import { clock } from "./clock.ts";
+
+clock.moves = true;
 
 const self = "/v1/auth/token/lookup-self";
 const post = (route: string, body: object, token?: string) =>

@@ -228,3 +228,11 @@ describe("creating a token", () => {
     expect((await put("/auth/token/create", {})).status).toBe(200);
   });
 });
+
+it.each([
+  [{ policies: Array.from({ length: 257 }, (_, each) => `p${each}`) }, "policies: at most 256 policies"],
+  [{ meta: { note: "x".repeat(16 * 1024) } }, "meta: at most 16384 characters in all"],
+])("a token that would not fit its row is refused with the limit", async (body, message) => {
+  const refused = await put("/v1/auth/token/create", body);
+  expect([refused.status, refused.body.errors]).toEqual([400, [message]]);
+});
