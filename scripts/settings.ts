@@ -35,6 +35,9 @@ export function workerSettings(env: Environment): Record<string, string> {
     const value = env[name];
     if (value) found[name] = value;
   }
+  const checked = Settings.safeParse(found);
+  const [wrong] = checked.error?.issues ?? [];
+  if (wrong) throw new Refusal(`${wrong.path.join(".")} is not usable: ${wrong.message}.`);
   return found;
 }
 

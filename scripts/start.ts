@@ -19,6 +19,7 @@ const stopping = new AbortController();
 try {
   stopWhenAsked();
   const settings = localSettings(process.env);
+  workerSettings(process.env);
   await listening(createServer(), settings.port).then((probe) => closed(probe));
   const state = new LocalState(settings.stateDir, process.env);
   if (process.env["DEV_ROOT_TOKEN"] && process.env["DEV_ROOT_TOKEN"] !== state.rootToken) {

@@ -2,6 +2,7 @@ import { ok, type Result } from "../result.ts";
 import type { DataKeys } from "../sealing/data-keys.ts";
 import type { Facts } from "./facts.ts";
 import type { MountTable } from "./mounts.ts";
+import { upperBound } from "./token-store.ts";
 
 /** Kinds of objects that hold data keys and are no mount. */
 export type KeyHolder = "sync-destination";
@@ -52,12 +53,26 @@ export class KeyTerms {
     return ok(null);
   }
 
-  /** Registers an object beside the mounts that holds data keys. @returns the current term */
-  register(kind: KeyHolder, name: string): number {
-    this.#host.commit(() =>
-      this.#host.sql.exec("INSERT OR IGNORE INTO key_holders (kind, name) VALUES (?, ?)", kind, name),
-    );
+  /** Registers an object beside the mounts that holds data keys, or that no longer does. @returns the current term */
+  register(kind: KeyHolder, name: string, holds: boolean): number {
+    const statement = holds
+      ? "INSERT OR IGNORE INTO key_holders (kind, name) VALUES (?, ?)"
+      : "DELETE FROM key_holders WHERE kind = ? AND name = ?";
+    this.#host.commit(() => this.#host.sql.exec(statement, kind, name));
     return this.#term();
+  }
+
+  /** The destinations of one namespace, as `type/name`; not those of its children. */
+  destinationsIn(namespace: string): string[] {
+    return this.#host.sql
+      .exec<{ name: string }>(
+        "SELECT name FROM key_holders WHERE kind = 'sync-destination' AND name >= ? AND name < ? ORDER BY name",
+        namespace,
+        upperBound(namespace),
+      )
+      .toArray()
+      .map(({ name }) => name.slice(namespace.length))
+      .filter((rest) => /^[^/]+\/[^/]+$/.test(rest));
   }
 
   #term(): number {

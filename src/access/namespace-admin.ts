@@ -2,6 +2,7 @@ import { type CustomMetadataChange, changeCustomMetadata } from "../kv/custom-me
 import { ok, type Result, refuse } from "../result.ts";
 import { policyDeleted, tokenDeleted } from "./cluster-acl.ts";
 import type { Journal } from "./journal.ts";
+import type { KeyTerms } from "./key-terms.ts";
 import type { MountTable } from "./mounts.ts";
 import { type Namespace, type NamespaceTree, namespaceMissing } from "./namespaces.ts";
 import type { PolicyStore } from "./policy-store.ts";
@@ -13,10 +14,19 @@ export class NamespaceAdmin {
   readonly #mounts: MountTable;
   readonly #policies: PolicyStore;
   readonly #tokens: TokenStore;
+  readonly #terms: KeyTerms;
   readonly #journal: Journal;
 
-  constructor(tree: NamespaceTree, mounts: MountTable, policies: PolicyStore, tokens: TokenStore, journal: Journal) {
+  constructor(
+    tree: NamespaceTree,
+    mounts: MountTable,
+    policies: PolicyStore,
+    tokens: TokenStore,
+    terms: KeyTerms,
+    journal: Journal,
+  ) {
     this.#tree = tree;
+    this.#terms = terms;
     this.#mounts = mounts;
     this.#policies = policies;
     this.#tokens = tokens;
@@ -52,6 +62,11 @@ export class NamespaceAdmin {
     if (mounts.length > 0) {
       const named = mounts.slice(0, 10).join(", ");
       return refuse("in-use", `mounts exist in namespace ${JSON.stringify(path)}, cannot remove: ${named}`);
+    }
+    const destinations = this.#terms.destinationsIn(path);
+    if (destinations.length > 0) {
+      const named = destinations.slice(0, 10).join(", ");
+      return refuse("in-use", `sync destinations exist in namespace ${JSON.stringify(path)}, cannot remove: ${named}`);
     }
     this.#journal.commit(() => {
       const tokens = this.#tokens.ofNamespace(path);

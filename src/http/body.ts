@@ -20,7 +20,9 @@ export async function readBody(
   const text = route.body || route.verb !== "GET" ? await readText(request) : "";
   if (!route.body) return undefined;
   if (route.verb === "PATCH") checkPatchType(request);
-  const body = "rights" in route ? parseJsonObject(text) : parseObject(text);
+  const given = "rights" in route ? parseJsonObject(text) : parseObject(text);
+  // Clients send null for what they leave out; only a patch means it.
+  const body = route.verb === "PATCH" ? given : withoutNulls(given);
   if (constraints) {
     const checked = checkParameters(constraints, body);
     if (!checked.ok) throw denied(`permission denied: ${checked.message}`);
@@ -39,6 +41,9 @@ function checkPatchType(request: Request): void {
     throw new RequestError(415, `PATCH requires Content-Type of ${MERGE_PATCH}, provided ${type.slice(0, 100)}`);
   }
 }
+
+const withoutNulls = (body: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
 
 /** The body as text. @throws RequestError 413 beyond the limit, 400 when it is not UTF-8 */
 export async function readText(request: Request): Promise<string> {

@@ -79,7 +79,11 @@ export const stringList = () =>
   );
 
 /** A map of strings; also `"k=v,k2=v2"`, a list of `"k=v"`, or the map as JSON text. */
-export const stringMap = () => z.preprocess(asMap, z.record(z.string(), z.string()));
+export const stringMap = () => z.preprocess(asMap, z.record(z.string(), z.preprocess(asText, z.string())));
+
+/** Values of such maps may come as numbers or flags, which are their text. */
+const asText = (value: unknown): unknown =>
+  typeof value === "number" || typeof value === "boolean" ? String(value) : value;
 
 /** The string spellings of a map, as a map; anything else unchanged. */
 export function asMap(value: unknown): unknown {

@@ -85,11 +85,18 @@ export class AccessControl extends StoredObject {
     this.#gatekeeper = new Gatekeeper(this.#tokenStore, this.#tokens, this.#namespaceTree, this.#mountTable, grantsOf);
     this.#clusterTokens = new ClusterTokens(this.#tokenStore, rules, this.#journal);
     this.#policies = new Policies(this.#policyStore, this.#namespaceTree, this.#journal);
+    const rekeying = {
+      sql: this.sql,
+      commit,
+      enlist: (lane: string, body: { term: number }) => this.outbox.enlistLatest("rekey", lane, body),
+    };
+    this.#terms = new KeyTerms(rekeying, this.#facts, this.#keys, this.#mountTable);
     this.#namespaces = new NamespaceAdmin(
       this.#namespaceTree,
       this.#mountTable,
       this.#policyStore,
       this.#tokenStore,
+      this.#terms,
       this.#journal,
     );
     this.#clusterNamespaces = new ClusterNamespaces(this.sql, this.#journal);
@@ -97,12 +104,6 @@ export class AccessControl extends StoredObject {
       commit,
       destroyLater: (uuid) => this.outbox.enlist("unmount", uuid, null),
     });
-    const rekeying = {
-      sql: this.sql,
-      commit,
-      enlist: (lane: string, body: { term: number }) => this.outbox.enlistLatest("rekey", lane, body),
-    };
-    this.#terms = new KeyTerms(rekeying, this.#facts, this.#keys, this.#mountTable);
     this.#setUp();
   }
 
@@ -317,9 +318,9 @@ export class AccessControl extends StoredObject {
     return rotated;
   }
 
-  /** Registers an object beside the mounts that holds data keys. @returns the current term */
-  holdsKeys(kind: KeyHolder, name: string): number {
-    return this.#terms.register(kind, name);
+  /** Registers an object beside the mounts that holds data keys, or that no longer does. @returns the current term */
+  holdsKeys(kind: KeyHolder, name: string, holds: boolean): number {
+    return this.#terms.register(kind, name, holds);
   }
 
   // ---- inside ----

@@ -148,8 +148,9 @@ export class SyncDestination extends StoredObject {
     this.commit(() => {
       this.sql.exec("DELETE FROM destination");
       this.outbox.enlistLatest("listing", this.#lane(row), null);
+      this.outbox.enlistLatest("key-holder", this.#self, null);
     });
-    await this.outbox.drain("listing");
+    await this.outbox.drain();
     return ok(null);
   }
 
@@ -360,7 +361,7 @@ export class SyncDestination extends StoredObject {
   }
 
   async #deliverKeyHolder(): Promise<void> {
-    const term = await accessControl(this.env).holdsKeys("sync-destination", this.#self);
+    const term = await accessControl(this.env).holdsKeys("sync-destination", this.#self, this.#row() !== null);
     this.rekey(term);
   }
 

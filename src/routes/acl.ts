@@ -5,7 +5,7 @@ import { badRequest, notFound, unwrap } from "../http/errors.ts";
 import { caseless } from "../http/fields.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, cluster, open } from "../http/route.ts";
-import { accessControl } from "../objects/stubs.ts";
+import { accessControl, eventLog } from "../objects/stubs.ts";
 import type { Result } from "../result.ts";
 
 /** Policies and tokens of areas C and D (contract: events-and-volumes 6.4). */
@@ -18,6 +18,9 @@ const PolicyBody = caseless(
     JobACL: z.null("JobACL: policies of jobs are not supported").optional(),
   }),
 );
+
+/** The index of an answer about many: it never falls, also when the newest of them goes. */
+const listIndex = (call: AuthorisedCall): Promise<number> => eventLog(call.env).newest();
 
 const newest = (items: readonly { ModifyIndex: number | null }[]): number =>
   Math.max(1, ...items.map((item) => item.ModifyIndex ?? 1));
@@ -59,7 +62,7 @@ async function listTokens(call: AuthorisedCall): Promise<Response> {
     tokens.push(...page.tokens);
     next = page.next;
   } while (next !== null && tokens.length < wanted);
-  return clusterJson(call, tokens.map(tokenStub), { index: newest(tokens), nextToken: next });
+  return clusterJson(call, tokens.map(tokenStub), { index: await listIndex(call), nextToken: next });
 }
 
 const answerToken = (call: AuthorisedCall, result: Result<AclToken>): Response => {
@@ -85,7 +88,7 @@ export const aclRoutes = [
     fresh: true,
     handle: async (call) => {
       const found = await policies(call, ownPolicies(call), call.query.get("prefix") ?? "");
-      return clusterJson(call, found.map(policyStub), { index: newest(found) });
+      return clusterJson(call, found.map(policyStub), { index: await listIndex(call) });
     },
   }),
   cluster({
@@ -95,7 +98,7 @@ export const aclRoutes = [
     fresh: true,
     handle: async (call) => {
       const found = await policies(call, call.grant.identity.policies);
-      return clusterJson(call, found, { index: newest(found) });
+      return clusterJson(call, found, { index: await listIndex(call) });
     },
   }),
   cluster({

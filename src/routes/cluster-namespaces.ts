@@ -4,7 +4,7 @@ import { badRequest, unwrap } from "../http/errors.ts";
 import { caseless } from "../http/fields.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { accessControl } from "../objects/stubs.ts";
+import { accessControl, eventLog } from "../objects/stubs.ts";
 
 /** Namespaces of areas C and D: flat, `default` always exists. */
 
@@ -42,7 +42,7 @@ export const clusterNamespaceRoutes = [
       const found = (await accessControl(call.env).listClusterNamespaces(call.query.get("prefix") ?? "")).filter(
         ({ Name }) => visible(call, Name),
       );
-      return clusterJson(call, found, { index: Math.max(1, ...found.map(({ ModifyIndex }) => ModifyIndex ?? 1)) });
+      return clusterJson(call, found, { index: await eventLog(call.env).newest() });
     },
   }),
   cluster({

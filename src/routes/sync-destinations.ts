@@ -160,6 +160,10 @@ export const destinationRoutes = [
     verb: "DELETE",
     path: "/sys/sync/destinations/:type/:name",
     handle: async (call) => {
+      const purge = call.query.get("purge") ?? "false";
+      if (!/^(0|f|false)$/i.test(purge)) {
+        throw badRequest("purge: is not available yet; remove the associations first, then delete without it");
+      }
       unwrap(await destination(call, key(call)).delete());
       return noContent();
     },

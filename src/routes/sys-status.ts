@@ -93,6 +93,15 @@ export const statusRoutes = [
     },
   }),
   open({
+    verb: "POST",
+    path: "/sys/init",
+    handle: async () => {
+      throw badRequest(
+        "already initialized: a deployment makes its keys itself; see /v1/acl/bootstrap for its first token",
+      );
+    },
+  }),
+  open({
     verb: "GET",
     path: "/sys/leader",
     handle: async () =>

@@ -141,7 +141,12 @@ describe("a write of a secret", () => {
     const first = await attempt(put("/v1/kv/data/app", { data: { v: 2 } }));
     if (where[1] === "put") expect(first).toBeNull();
     // Unacknowledged, it is there whole or not at all.
-    const { version } = (await get("/v1/kv/data/app")).body.data.metadata;
+    // A store that is being restarted answers 503: try again.
+    const { version } = await vi.waitFor(async () => {
+      const read = await get("/v1/kv/data/app");
+      expect(read.status).toBe(200);
+      return read.body.data.metadata;
+    });
     if (first) expect(version).toBe(2);
     else expect(version).toBe(where[2] === "after" ? 2 : 1);
     await byItself(async () => {

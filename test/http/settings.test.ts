@@ -28,3 +28,7 @@ it.each([
 ])("%j is refused in one sentence", (env, sentence) => {
   expect(() => localSettings(env)).toThrow(new Refusal(sentence));
 });
+
+it("a setting of the Worker that it could not use is refused by name before anything starts", () => {
+  expect(() => workerSettings({ EVENT_HEARTBEAT_MS: "x" })).toThrow(/^EVENT_HEARTBEAT_MS is not usable: /);
+});

@@ -194,7 +194,7 @@ describe("creating a token", () => {
     [{ num_uses: -1 }, "num_uses"],
     [{ num_uses: "many" }, "num_uses"],
     [{ meta: 5 }, "meta"],
-    [{ meta: { a: 5 } }, "meta"],
+    [{ meta: { a: { deep: 5 } } }, "meta"],
     [{ policies: [5] }, "policies"],
     [{ policies: [`${"x".repeat(129)}`] }, "policies"],
     [{ entity_alias: "me" }, "entity_alias"],

@@ -1,0 +1,74 @@
+import { expect, it } from "vitest";
+import { del, get, mountKv, put, send } from "./client.ts";
+
+/* What real clients send that the documents do not show: found by driving the service with them. */
+
+it("null in a body is a field left out, as some clients write every field they know", async () => {
+  const mount = { type: "kv-v2", description: null, local: null, seal_wrap: null, options: null, config: null };
+  expect((await put("/v1/sys/mounts/kv", mount)).status).toBe(204);
+  const token = { ttl: null, period: null, num_uses: null, renewable: null, display_name: null, type: null, id: null };
+  const created = await put("/v1/auth/token/create", { ...token, policies: ["p"] });
+  expect([created.status, created.body.auth.policies]).toEqual([200, ["default", "p"]]);
+  expect(
+    (await put("/v1/sys/sync/destinations/in-mem/d", { secret_name_template: null, granularity: null })).status,
+  ).toBe(200);
+  expect((await put("/v1/acl/policy/x", { Name: null, Description: null, Rules: null })).status).toBe(200);
+});
+
+it("a required field that is null is missing", async () => {
+  const refused = await put("/v1/sys/policies/acl/p", { policy: null });
+  expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining("policy")]);
+});
+
+it("numbers and flags in a map of texts are their text", async () => {
+  expect((await put("/v1/sys/mounts/kv", { type: "kv", options: { version: 2 } })).status).toBe(204);
+  expect((await get("/v1/sys/mounts/kv")).body.data.options).toEqual({ version: "2" });
+  const created = await put("/v1/auth/token/create", { policies: ["p"], meta: { n: 1, on: true } });
+  expect(created.body.auth.metadata).toEqual({ n: "1", on: "true" });
+});
+
+it("a namespace is not deleted under its sync destinations, whose credentials would wait for the next of its name", async () => {
+  const inside = { headers: { "X-Orch-Namespace": "tenant" } };
+  await put("/v1/sys/namespaces/tenant", {});
+  await put("/v1/sys/sync/destinations/in-mem/prod", {}, inside);
+  const refused = await del("/v1/sys/namespaces/tenant");
+  expect([refused.status, refused.body.errors[0]]).toEqual([
+    400,
+    'sync destinations exist in namespace "tenant/", cannot remove: in-mem/prod',
+  ]);
+  expect((await del("/v1/sys/sync/destinations/in-mem/prod", inside)).status).toBe(204);
+  expect((await del("/v1/sys/namespaces/tenant")).status).toBe(204);
+});
+
+it("a destination of the root does not stand in the way of a namespace that is called like its type", async () => {
+  await put("/v1/sys/sync/destinations/in-mem/d", {});
+  expect((await put("/v1/sys/namespaces/in-mem", {})).status).toBe(200);
+  expect((await del("/v1/sys/namespaces/in-mem")).status).toBe(204);
+});
+
+it("what is not offered yet is refused by name rather than ignored", async () => {
+  await mountKv();
+  await put("/v1/kv/data/s", { data: {} });
+  await put("/v1/sys/sync/destinations/in-mem/d", {});
+  await send("POST", "/v1/sys/sync/destinations/in-mem/d/associations/set", { mount: "kv", secret_name: "s" });
+  const refused = await del("/v1/sys/sync/destinations/in-mem/d?purge=true");
+  expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringMatching(/^purge: /)]);
+  expect((await get("/v1/sys/sync/destinations/in-mem/d")).status).toBe(200);
+});
+
+it("the index of a list never falls, also when the newest of it goes", async () => {
+  const index = async (path: string) => Number((await get(path)).headers.get("X-Orch-Index"));
+  await put("/v1/acl/policy/a", { Rules: "" });
+  await put("/v1/acl/policy/b", { Rules: "" });
+  await put("/v1/namespace", { Name: "tmp" });
+  const before = { policies: await index("/v1/acl/policies"), namespaces: await index("/v1/namespaces") };
+  await del("/v1/acl/policy/b");
+  await del("/v1/namespace/tmp");
+  expect(await index("/v1/acl/policies")).toBeGreaterThan(before.policies);
+  expect(await index("/v1/namespaces")).toBeGreaterThanOrEqual(before.namespaces);
+});
+
+it("an initialised deployment says so to whoever would initialise it", async () => {
+  const refused = await put("/v1/sys/init", { secret_shares: 1 }, { token: null });
+  expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining("already initialized")]);
+});
