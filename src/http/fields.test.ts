@@ -73,7 +73,8 @@ describe("fields of requests", () => {
     for (const spelling of [{ a: "1", b: "x=y" }, "a=1,b=x=y", ["a=1", "b=x=y"], '{"a":"1","b":"x=y"}']) {
       expect(accepts(stringMap(), spelling)).toEqual({ a: "1", b: "x=y" });
     }
-    for (const wrong of ["a", ["a"], { a: 1 }, "{broken", 5]) refuses(stringMap(), wrong);
+    expect(accepts(stringMap(), { a: 1, b: true })).toEqual({ a: "1", b: "true" });
+    for (const wrong of ["a", ["a"], { a: {} }, { a: null }, "{broken", 5]) refuses(stringMap(), wrong);
     expect(asMap(["=x"])).toEqual(["=x"]);
   });
 
