@@ -82,7 +82,7 @@ const MAY_LEAD_HOME = new RegExp(`/(${[...SERVICE_ROOTS].join("|")})/`);
 
 const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0] ?? "");
 
-/** Reads must see a revocation at once; a write may use an answer of the last two seconds, unless its route says `fresh`. */
+/** Reads must see a revocation at once; a write may use an answer of a moment ago, unless its route says `fresh`. */
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
 
 async function ask({ env, token, request }: Base, target: Target, area: Area, fresh = false): Promise<Grant> {
