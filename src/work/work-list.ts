@@ -7,7 +7,7 @@ export const workMigrations: Migration[] = [
     because: "what should be made so outside; ready_at = when it may be claimed",
     sql: `CREATE TABLE work (
       id TEXT PRIMARY KEY, generation INTEGER NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, ready_at INTEGER NOT NULL,
-      lease TEXT, leased_generation INTEGER) STRICT`,
+      lease TEXT) STRICT`,
   },
   { because: "find the next thing ready without a scan", sql: "CREATE INDEX work_by_ready ON work (ready_at)" },
   {
@@ -25,7 +25,6 @@ interface Row extends Record<string, SqlStorageValue> {
   attempts: number;
   ready_at: number;
   lease: string | null;
-  leased_generation: number | null;
 }
 
 /**
@@ -67,12 +66,7 @@ export class WorkList {
     return ready.map((row) => {
       const lease = crypto.randomUUID();
       const leaseUntil = now + LEASE_MS;
-      this.#sql.exec(
-        "UPDATE work SET lease = ?, leased_generation = generation, ready_at = ? WHERE id = ?",
-        lease,
-        leaseUntil,
-        row.id,
-      );
+      this.#sql.exec("UPDATE work SET lease = ?, ready_at = ? WHERE id = ?", lease, leaseUntil, row.id);
       return { id: row.id, generation: row.generation, lease, leaseUntil };
     });
   }
@@ -128,11 +122,6 @@ export class WorkList {
   }
 
   #release(id: string, attempts: number, readyAt: number): void {
-    this.#sql.exec(
-      "UPDATE work SET lease = NULL, leased_generation = NULL, attempts = ?, ready_at = ? WHERE id = ?",
-      attempts,
-      readyAt,
-      id,
-    );
+    this.#sql.exec("UPDATE work SET lease = NULL, attempts = ?, ready_at = ? WHERE id = ?", attempts, readyAt, id);
   }
 }

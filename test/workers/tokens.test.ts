@@ -236,3 +236,9 @@ it.each([
   const refused = await put("/v1/auth/token/create", body);
   expect([refused.status, refused.body.errors]).toEqual([400, [message]]);
 });
+
+it("a misspelt field of a new token is told, because the token may hold more than was wished", async () => {
+  const created = await put("/v1/auth/token/create", { polices: ["app"], ttl: "1h" });
+  expect(created.body.warnings).toEqual(["Endpoint ignored these unrecognized parameters: [polices]"]);
+  expect((await put("/v1/auth/token/create", { policies: ["default"] })).body.warnings).toBeNull();
+});
