@@ -39,6 +39,24 @@ export interface CallLimits {
   deadlineMs: number;
 }
 
+/** Sends one request of an operation and reads the answer: `callProvider` with what the operation has left. */
+export type Send = (request: readonly [url: string, init: RequestInit]) => Promise<Call>;
+
+/** Whether a call may start now. Asked before each one; answers false while syncing is paused. */
+export type Permit = () => Promise<boolean>;
+
+/**
+ * The `Send` of one operation: all its calls share one deadline, counted from now, and each asks `permit` first.
+ * This is the fence of a pause: after `permit` has said no, nothing leaves.
+ */
+export function sender({ deadlineMs, permit }: CallLimits & { permit?: Permit }): Send {
+  const end = Date.now() + deadlineMs;
+  return async (request) => {
+    if (permit && !(await permit())) return { ok: false, outcome: failure("external", "paused", "Syncing is paused.") };
+    return callProvider(request, { deadlineMs: end - Date.now() });
+  };
+}
+
 /** A failure as a value. */
 export function failure(
   outcome: Failure["outcome"],
