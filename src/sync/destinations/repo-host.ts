@@ -1,0 +1,351 @@
+import * as z from "zod";
+import { type Failure, failure } from "../../providers/outcome.ts";
+import {
+  type Answer,
+  type Refused,
+  type RepoHost,
+  type RepoHostConnection,
+  refuseEnterpriseUrl,
+  repoHostClient,
+} from "../../providers/repo-host.ts";
+import { sealBox } from "../../providers/sealed-box.ts";
+import { TokenCache } from "../../providers/token-cache.ts";
+import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "./destination-type.ts";
+import { repoHostConnection } from "./repo-host-connection.ts";
+
+/** "Secrets are limited to 48 KB in size" (GitHub's documentation, "Using secrets", limits); no limit of a name is told. */
+const maxValueBytes = 48 * 1024;
+const maxNameLength = 255;
+const namePattern = /^[A-Z_][A-Z0-9_]{0,254}$/;
+
+const keyLifeMs = 5 * 60_000;
+const repositoryIdLifeMs = 60 * 60_000;
+
+/** Times of change are told in seconds, by another clock than the answers'. */
+const clockToleranceMs = 5000;
+
+/** Where the secrets live. `limit`: how many there can be (same page as the size). */
+interface Place {
+  kind: "repository" | "environment" | "organization";
+  label: string;
+  path: string;
+  limit: number;
+}
+
+/** What a write needs to know of the place. */
+interface Target {
+  keyId: string;
+  publicKey: Uint8Array;
+  /** Who may use the secret: for organizations. Always sent whole, since an update without the list clears it. */
+  access: { visibility?: string; selected_repository_ids?: number[] };
+}
+
+const targets = new TokenCache<Target & { expiresAt: number }>({ marginMs: 0 });
+const repositoryIds = new TokenCache<{ id: number; expiresAt: number }>({ marginMs: 0, max: 2048 });
+
+const KeyAnswer = z.object({ key_id: z.string().min(1), key: z.base64() });
+const SecretAnswer = z.object({ updated_at: z.iso.datetime({ offset: true }) });
+const CountAnswer = z.object({ total_count: z.number() });
+const RepositoryAnswer = z.object({
+  id: z.number().int(),
+  archived: z.boolean().default(false),
+  permissions: z.record(z.string(), z.boolean()).optional(),
+});
+
+/**
+ * GitHub Actions secrets of a repository, one of its environments, or an organization. One external object is one secret.
+ *
+ * A token needs: classic, the scope `repo` (organization: `admin:org`); fine-grained, Secrets: write (environment: also
+ * Environments: write; organization: Secrets of the organization). An application needs the same permissions.
+ *
+ * Values cannot be read back and there is nowhere to leave a mark, so a secret is ours when an earlier push of it is known
+ * to have succeeded. What follows: `owned-only` refuses, and `if-not-exists` leaves, a secret of ours whose first push was
+ * applied without us ever learning it. There is no conditional write either: what somebody creates between our look and
+ * our write is overwritten.
+ */
+export const repoHost: RemoteDestinationType<RepoHostConnection> = {
+  kind: "remote",
+  type: "repo-host",
+  connection: repoHostConnection,
+  sensitive: ["access_token"],
+  immutable: [
+    "repository_owner",
+    "repository_name",
+    "environment_name",
+    "secrets_location",
+    "organization_name",
+    "organization_visibility",
+    "selected_repository_names",
+  ],
+  defaults: {
+    granularity: "secret-key",
+    template: {
+      "secret-path": "VAULT_{{ .MountAccessor | uppercase }}_{{ .SecretPath | uppercase }}",
+      "secret-key": "VAULT_{{ .MountAccessor | uppercase }}_{{ .SecretPath | uppercase }}_{{ .SecretKey | uppercase }}",
+    },
+  },
+  naming: {
+    allowed: /^[A-Za-z0-9_]$/,
+    maxLength: maxNameLength,
+    replacement: "_",
+    adapt: (name) => name.toUpperCase().replace(/^(?=\d)/, "_"),
+    fold: (name) => name.toUpperCase(),
+    refuse: (name) => (/^GITHUB_/i.test(name) ? "The name of a secret must not begin with GITHUB_." : null),
+  },
+  maxValueBytes,
+  // Content is created at most about 80 times a minute (GitHub's REST API, "Rate limits", secondary ones).
+  pace: { atOnce: 1, burst: 30, perMinute: 60 },
+  checkSettings: ({ enterprise_url: url }, settings) => refuseEnterpriseUrl(url, settings),
+  appOf: ({ app_name: name }) => name ?? null,
+  shown: ({ app_name: name }) => (name === undefined ? {} : { app_config: { app_name: name } }),
+
+  async put(object, connection, context) {
+    const wrong = checkObject(object);
+    if (wrong !== null) return wrong;
+    const client = repoHostClient(connection, context);
+    if (!client.ok) return client.outcome;
+    const { host } = client;
+    const place = placeOf(connection);
+    const { name, updatePolicy: policy } = object;
+
+    if (policy === "if-not-exists" || (policy === "owned-only" && !object.knownToExist)) {
+      const seen = await host.call("GET", `${place.path}/${name}`);
+      if (seen.ok) return policy === "if-not-exists" ? { outcome: "ok", left: true } : notOwned(name);
+      if (seen.status !== 404) return seen.outcome;
+    }
+
+    const target = await targetOf(host, place, connection);
+    if (!target.ok) return target.status === 404 ? whyMissing(host, place, connection) : target.outcome;
+    let answer = await write(host, place, object, target);
+    if (!answer.ok && answer.status === 422) {
+      // The key may have been replaced since it was read (or a selected repository); nothing in the answer tells so.
+      const fresh = await targetOf(host, place, connection, { fresh: true });
+      if (fresh.ok && !sameTarget(target, fresh)) answer = await write(host, place, object, fresh);
+    }
+    // Under `replace` the next attempt repeats it. Under the others that attempt would take the secret for a foreign one.
+    if (!answer.ok && answer.outcome.outcome === "unknown" && policy !== "replace") {
+      answer = await write(host, place, object, target);
+    }
+    if (answer.ok) return written(answer, name);
+    if (answer.status === 404) return whyMissing(host, place, connection);
+    return answer.status === 422 ? whyRefused(host, place, name, answer) : answer.outcome;
+  },
+
+  async remove({ name, reference, ownedOnly }, connection, context) {
+    if (ownedOnly && reference === null) return { outcome: "ok" };
+    const client = repoHostClient(connection, context);
+    if (!client.ok) return client.outcome;
+    const place = placeOf(connection);
+    const answer = await client.host.call("DELETE", `${place.path}/${name}`);
+    if (answer.ok) return answer.status === 204 ? { outcome: "ok" } : unreadable(`The deletion of ${name}`);
+    return answer.status === 404 ? proveAbsent(client.host, place, connection) : answer.outcome;
+  },
+
+  async inspect({ name, reference }, connection, context): Promise<Inspection> {
+    const client = repoHostClient(connection, context);
+    if (!client.ok) return client.outcome;
+    const place = placeOf(connection);
+    const answer = await client.host.call("GET", `${place.path}/${name}`);
+    if (!answer.ok) {
+      if (answer.status !== 404) return answer.outcome;
+      const absent = await proveAbsent(client.host, place, connection);
+      return absent.outcome === "ok" ? { outcome: "ok", state: "absent", owned: null } : absent;
+    }
+    const secret = SecretAnswer.safeParse(answer.body);
+    if (!secret.success) return failure("external", "unreadable_answer", `The answer about ${name} cannot be read.`);
+    const pushed = Date.parse(reference ?? "");
+    const later = Date.parse(secret.data.updated_at) > pushed + clockToleranceMs;
+    return { outcome: "ok", state: Number.isNaN(pushed) ? "present" : later ? "changed" : "unchanged", owned: null };
+  },
+
+  async probe(connection, context) {
+    const client = repoHostClient(connection, context);
+    if (!client.ok) return client.outcome;
+    const { host } = client;
+    const place = placeOf(connection);
+    const wrongApp = await host.checkApp();
+    if (wrongApp !== null) return wrongApp.outcome;
+    const key = await host.call("GET", `${place.path}/public-key`);
+    if (!key.ok) return key.status === 404 ? whyMissing(host, place, connection) : key.outcome;
+    // Only classic tokens tell their scopes. That a fine-grained one may write shows at the first push.
+    const scopes = (key.headers.get("x-oauth-scopes") ?? "").split(/[\s,]+/).filter((scope) => scope !== "");
+    const needed = place.kind === "organization" ? "admin:org" : "repo";
+    if (scopes.length > 0 && !scopes.includes(needed)) {
+      return failure("client", "permission_denied", `The access token lacks the scope ${needed}.`);
+    }
+    if (place.kind !== "organization") return probeRepository(host, connection);
+    const target = await targetOf(host, place, connection, { fresh: true });
+    return target.ok ? { outcome: "ok" } : target.outcome;
+  },
+};
+
+function placeOf(connection: RepoHostConnection): Place {
+  const { organization_name: organization, environment_name: environment } = connection;
+  if (connection.secrets_location === "organization") {
+    const path = `/orgs/${organization}/actions/secrets`;
+    return { kind: "organization", label: `the organization ${organization}`, path, limit: 1000 };
+  }
+  const repository = repositoryPath(connection);
+  const label = repositoryLabel(connection);
+  if (environment === undefined)
+    return { kind: "repository", label, path: `${repository}/actions/secrets`, limit: 100 };
+  const path = `${repository}/environments/${encodeURIComponent(environment)}/secrets`;
+  return { kind: "environment", label: `the environment ${environment} of ${label}`, path, limit: 100 };
+}
+
+const repositoryPath = ({ repository_owner: owner, repository_name: name }: RepoHostConnection) =>
+  `/repos/${owner}/${name}`;
+
+const repositoryLabel = ({ repository_owner: owner, repository_name: name }: RepoHostConnection) =>
+  `the repository ${owner}/${name}`;
+
+function checkObject({ name, value }: ExternalObject): Failure | null {
+  if (!namePattern.test(name) || name.startsWith("GITHUB_")) {
+    const rule = `1 to ${maxNameLength} capital letters, digits or _, not beginning with a digit or GITHUB_`;
+    return failure("client", "name_invalid", `The secret's name must be ${rule}.`);
+  }
+  const bytes = new TextEncoder().encode(value).byteLength;
+  if (bytes <= maxValueBytes) return null;
+  const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${maxValueBytes}.`;
+  return failure("client", "value_too_large", message);
+}
+
+type Found = ({ ok: true } & Target) | (Pick<Refused, "ok" | "outcome"> & { status?: number | null });
+
+/** The place's key and who may use the secret, read when none is held, or when `fresh` is asked for. */
+async function targetOf(
+  host: RepoHost,
+  place: Place,
+  connection: RepoHostConnection,
+  { fresh = false } = {},
+): Promise<Found> {
+  const { organization_visibility: visibility, selected_repository_names: names = [] } = connection;
+  const cacheKey = [...host.identity, place.path, visibility, names];
+  if (fresh) targets.forget(cacheKey);
+  let status: number | null = null;
+  const got = await targets.get(cacheKey, async () => {
+    const answer = await host.call("GET", `${place.path}/public-key`);
+    if (!answer.ok) {
+      status = answer.status;
+      return answer;
+    }
+    const parsed = KeyAnswer.safeParse(answer.body);
+    const publicKey = parsed.success ? Buffer.from(parsed.data.key, "base64") : Buffer.alloc(0);
+    if (!parsed.success || publicKey.length !== 32) {
+      return { ok: false, outcome: failure("external", "unreadable_answer", `The key of ${place.label} is not one.`) };
+    }
+    const access: Target["access"] = place.kind === "organization" && visibility ? { visibility } : {};
+    if (visibility === "selected") {
+      const ids = await idsOf(host, connection.organization_name ?? "", names, fresh);
+      if (!ids.ok) return ids;
+      access.selected_repository_ids = ids.ids;
+    }
+    const token = { keyId: parsed.data.key_id, publicKey, access, expiresAt: Date.now() + keyLifeMs };
+    return { ok: true, token };
+  });
+  return got.ok ? { ok: true, ...got.token } : { ...got, status };
+}
+
+/** The ids of repositories. Each one learned is kept, so that a long list is not begun anew when time runs out. */
+async function idsOf(
+  host: RepoHost,
+  organization: string,
+  names: readonly string[],
+  fresh: boolean,
+): Promise<{ ok: true; ids: number[] } | { ok: false; outcome: Failure }> {
+  const ids: number[] = [];
+  for (const name of names) {
+    const cacheKey = [...host.identity, organization, name];
+    if (fresh) repositoryIds.forget(cacheKey);
+    const got = await repositoryIds.get(cacheKey, async () => {
+      const label = `the repository ${organization}/${name}`;
+      const answer = await host.call("GET", `/repos/${organization}/${name}`);
+      if (!answer.ok) return answer.status === 404 ? { ok: false, outcome: notVisible(label) } : answer;
+      const parsed = RepositoryAnswer.safeParse(answer.body);
+      if (parsed.success)
+        return { ok: true, token: { id: parsed.data.id, expiresAt: Date.now() + repositoryIdLifeMs } };
+      return {
+        ok: false,
+        outcome: failure("external", "unreadable_answer", `The answer about ${label} is not readable.`),
+      };
+    });
+    if (!got.ok) return got;
+    ids.push(got.token.id);
+  }
+  return { ok: true, ids };
+}
+
+const sameTarget = (one: Target, other: Target) =>
+  one.keyId === other.keyId && JSON.stringify(one.access) === JSON.stringify(other.access);
+
+function write(host: RepoHost, place: Place, { name, value }: ExternalObject, target: Target): Promise<Answer> {
+  const sealed = sealBox(new TextEncoder().encode(value), target.publicKey);
+  const encrypted_value = Buffer.from(sealed).toString("base64");
+  return host.call("PUT", `${place.path}/${name}`, { encrypted_value, key_id: target.keyId, ...target.access });
+}
+
+/** The reference is the provider's time of the write: all that a later look can be compared with. */
+function written({ status, headers }: Extract<Answer, { ok: true }>, name: string): Put {
+  if (status !== 201 && status !== 204) return unreadable(`The write of ${name}`);
+  const told = Date.parse(headers.get("date") ?? "");
+  return { outcome: "ok", reference: new Date(Number.isNaN(told) ? Date.now() : told).toISOString() };
+}
+
+/** Something other than the service may have spoken. */
+const unreadable = (what: string): Failure =>
+  failure("unknown", "unreadable_answer", `${what} was answered, but not as the provider does.`);
+
+const notOwned = (name: string): Failure =>
+  failure("client", "not_owned", `The secret ${name} exists already and was not written by this service.`);
+
+const notVisible = (label: string): Failure =>
+  failure("client", "not_found", `There is no ${label.replace(/^the /, "")}, or the credentials may not see it.`);
+
+/** Why the place answers "not found": the provider also says so of what the credentials may not see. */
+async function whyMissing(host: RepoHost, place: Place, connection: RepoHostConnection): Promise<Failure> {
+  if (place.kind === "organization") return notVisible(place.label);
+  const repository = await host.call("GET", repositoryPath(connection));
+  if (!repository.ok) return repository.status === 404 ? notVisible(repositoryLabel(connection)) : repository.outcome;
+  if (place.kind === "environment") {
+    return failure("client", "environment_not_found", `There is no ${place.label.replace(/^the /, "")}.`);
+  }
+  return failure("client", "permission_denied", `The credentials may see ${place.label}, but not its secrets.`);
+}
+
+/**
+ * After "not found" about a secret: ok when the place is there, or is an environment that is gone from a repository we
+ * see. A repository or organization that cannot be seen proves nothing, since its secrets may be there still.
+ */
+async function proveAbsent(host: RepoHost, place: Place, connection: RepoHostConnection): Promise<Done> {
+  const key = await host.call("GET", `${place.path}/public-key`);
+  if (key.ok) return { outcome: "ok" };
+  if (key.status !== 404) return key.outcome;
+  const why = await whyMissing(host, place, connection);
+  return why.code === "environment_not_found" ? { outcome: "ok" } : why;
+}
+
+/** A place that is full has no code of its own, so it is counted. */
+async function whyRefused(host: RepoHost, place: Place, name: string, answer: Refused): Promise<Failure> {
+  const seen = await host.call("GET", `${place.path}/${name}`);
+  if (seen.ok || seen.status !== 404) return answer.outcome;
+  const listed = await host.call("GET", `${place.path}?per_page=1`);
+  const count = listed.ok ? CountAnswer.safeParse(listed.body).data?.total_count : undefined;
+  if (count === undefined || count < place.limit) return answer.outcome;
+  return failure("client", "quota_exceeded", `There are ${count} secrets in ${place.label}, which is all it can hold.`);
+}
+
+async function probeRepository(host: RepoHost, connection: RepoHostConnection): Promise<Done> {
+  const label = repositoryLabel(connection);
+  const answer = await host.call("GET", repositoryPath(connection));
+  if (!answer.ok) return answer.status === 404 ? notVisible(label) : answer.outcome;
+  const seen = RepositoryAnswer.safeParse(answer.body);
+  if (!seen.success) return failure("external", "unreadable_answer", `The answer about ${label} cannot be read.`);
+  const { archived, permissions } = seen.data;
+  if (archived) return failure("client", "read_only", `It is archived, and so read-only: ${label}.`);
+  // Of an application these say nothing: what it may do was granted with its token.
+  const mayWrite = ["admin", "maintain", "push"].some((role) => permissions?.[role]);
+  if (host.kind === "token" && permissions !== undefined && !mayWrite) {
+    return failure("client", "permission_denied", `The access token's user may not write to ${label}.`);
+  }
+  return { outcome: "ok" };
+}
