@@ -1,0 +1,330 @@
+import { createHash } from "node:crypto";
+import * as z from "zod";
+import {
+  type Answer,
+  type ApiFailure,
+  type DeploymentEnvironment,
+  type DeployProject,
+  type DeployProjectConnection,
+  deploymentEnvironments,
+  deployProjectApi,
+  type Variable,
+  type VariableChange,
+} from "../../providers/deploy-project.ts";
+import { type Failure, failure } from "../../providers/outcome.ts";
+import type { Done, ExternalObject, Inspection, KnownObject, Put, RemoteDestinationType } from "./destination-type.ts";
+
+/** What all variables of a deployment may have together, names included ("Environment variables", size limits). */
+const maxValueBytes = 65_536;
+const namePattern = /^[A-Za-z_][A-Za-z0-9_]{0,255}$/;
+
+/** Begins the comment (at most 500 characters) of every variable that we wrote. */
+const marker = "managed by sallyport sync";
+
+/** Conflict, look again … ends here: somebody else changes the same variable as fast as we do. */
+const maxRounds = 3;
+
+/** Page "Reserved environment variables". Others, of the platform itself, are left to the provider to refuse. */
+const reservedNames = new Set([
+  "AWS_SECRET_KEY",
+  "AWS_EXECUTION_ENV",
+  "AWS_LAMBDA_LOG_GROUP_NAME",
+  "AWS_LAMBDA_LOG_STREAM_NAME",
+  "AWS_LAMBDA_FUNCTION_NAME",
+  "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+  "AWS_LAMBDA_FUNCTION_VERSION",
+  "NOW_REGION",
+  "TZ",
+  "LAMBDA_TASK_ROOT",
+  "LAMBDA_RUNTIME_DIR",
+]);
+
+const textual = (message: string) => z.union([z.string(), z.number()], message).transform(String);
+const text = (rule: RegExp, message: string) => textual(message).refine((given) => rule.test(given), message);
+
+const environmentsRule = `must name one or more of ${deploymentEnvironments.join(", ")}`;
+
+const environments = z
+  .union([z.array(z.string()), z.string().transform((given) => given.split(","))], environmentsRule)
+  .transform((given) => given.map((one) => one.trim()).filter((one) => one !== ""))
+  .refine(
+    (given) => given.length > 0 && given.every((one) => deploymentEnvironments.some((known) => known === one)),
+    environmentsRule,
+  )
+  .transform((given): DeploymentEnvironment[] => deploymentEnvironments.filter((known) => given.includes(known)));
+
+const connection = z
+  .object({
+    access_token: text(/^[\x21-\x7e]{1,512}$/, "must be 1 to 512 printable characters without spaces"),
+    project_id: text(
+      /^(?!\.{1,2}$)[\w.-]{1,100}$/,
+      "must be the project's id or name: 1 to 100 letters, digits or characters of ._-",
+    ),
+    team_id: text(/^[\w-]{0,100}$/, "must be at most 100 letters, digits or characters of _-").optional(),
+    deployment_environments: environments,
+  })
+  .transform(({ team_id, ...rest }): DeployProjectConnection => (team_id ? { ...rest, team_id } : rest));
+
+/**
+ * Environment variables of a Vercel project. One external object is one variable (a record with an id) for the
+ * connection's deployment environments, all branches. Deployments that exist keep the values they were made with.
+ *
+ * Names are unique per environment, so another record of the same name can cover some of ours. Policy `replace` takes
+ * from such a record only the environments that are ours; what it says for the others stays. A record whose environments
+ * are all ours becomes ours. Records for one branch, which stand beside ours, are never touched.
+ *
+ * A record is ours when its id is the one we remember or its comment begins with our marker. Two destinations with the
+ * same names in one project therefore must not share an environment.
+ */
+export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
+  kind: "remote",
+  type: "deploy-project",
+  connection,
+  sensitive: ["access_token"],
+  immutable: ["project_id"],
+  defaults: {
+    granularity: "secret-key",
+    template: {
+      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
+      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
+    },
+  },
+  naming: {
+    allowed: /^[A-Za-z0-9_]$/,
+    maxLength: 256,
+    replacement: "_",
+    adapt: (name) => (/^\d/.test(name) ? `_${name}` : name),
+    refuse: (name) => (reservedNames.has(name) ? `${name} is reserved by the provider.` : null),
+  },
+  maxValueBytes,
+  // The API's limits count per endpoint and minute and come with each answer; none is promised in its documentation.
+  pace: { atOnce: 2, burst: 30, perMinute: 120 },
+
+  async put(object, details, context) {
+    const refused = checkObject(object);
+    if (refused !== null) return refused;
+    const api = deployProjectApi(details, context);
+    const comment = `${marker} (push ${intentOf(object)})`;
+    const wanted = { name: object.name, value: object.value, target: details.deployment_environments, comment };
+    const known = readReference(object.reference);
+
+    if (known !== null && object.updatePolicy === "replace") {
+      const edited = await api.edit(known.id, object.name, changeOf(wanted, known.type));
+      if (edited.ok && edited.variable.gitBranch === null) return done(edited.variable);
+      // Gone, in the way of another record, or not of the type we knew: a look at the list tells.
+      if (!edited.ok && !isNotFound(edited) && !isRejected(edited)) return edited.outcome;
+    }
+
+    let contended = failure("external", "contended", `${object.name} is being created and deleted by somebody else.`);
+    for (let round = 0; round < maxRounds; round++) {
+      const listed = await api.list();
+      if (!listed.ok) return listed.outcome;
+      const { own, overlapping } = find(listed.variables, object.name, wanted.target, known?.id);
+
+      if (object.updatePolicy === "if-not-exists" && (own ?? overlapping[0]) !== undefined) {
+        const written = [own, ...overlapping].find((one) => one?.comment === comment);
+        return written === undefined ? { outcome: "ok", left: true } : done(written);
+      }
+      if (object.updatePolicy === "owned-only" && [own, ...overlapping].some((one) => one && !isMarked(one))) {
+        return notOwned(object.name);
+      }
+
+      const adopted = own ?? adoptable(overlapping, wanted.target);
+      const others = overlapping.filter((one) => one !== adopted);
+      const written = await write(api, wanted, adopted, others, object.updatePolicy === "replace");
+      if (written.ok) return done(written.variable);
+      if (isConflict(written)) {
+        if (object.updatePolicy === "if-not-exists") return { outcome: "ok", left: true };
+        // Either it came between the list and the write, or it is one that the token may not see.
+        contended = object.updatePolicy === "owned-only" ? notOwned(object.name) : written.outcome;
+      } else if (!adopted || !isNotFound(written)) {
+        return written.outcome;
+      }
+    }
+    return contended;
+  },
+
+  async remove(object, details, context) {
+    const api = deployProjectApi(details, context);
+    const known = readReference(object.reference);
+    // With the environments it was written for: the connection may have lost some since.
+    const targets = [...new Set([...details.deployment_environments, ...(known?.target ?? [])])];
+    const listed = await api.list();
+    if (!listed.ok) return listed.outcome;
+    const { own, overlapping } = find(listed.variables, object.name, targets, known?.id);
+
+    for (const variable of new Set(own ? [own, ...overlapping] : overlapping)) {
+      if (object.ownedOnly && !isMarked(variable)) continue;
+      const taken = await takeAway(api, variable, targets);
+      if (!taken.ok) return taken.outcome;
+    }
+    const mayHide = !own && listed.hidden > 0 && targets.includes("production");
+    if (!mayHide || (known === null && overlapping.length > 0)) return { outcome: "ok" };
+    if (known === null || object.ownedOnly) return hidden(object.name);
+    const removed = await api.remove(known.id, object.name);
+    return removed.ok || isNotFound(removed) ? { outcome: "ok" } : removed.outcome;
+  },
+
+  async inspect(object, details, context): Promise<Inspection> {
+    const listed = await deployProjectApi(details, context).list();
+    if (!listed.ok) return listed.outcome;
+    const targets = details.deployment_environments;
+    const known = readReference(object.reference);
+    const { own, overlapping } = find(listed.variables, object.name, targets, known?.id);
+    const all = own && !overlapping.includes(own) ? [own, ...overlapping] : overlapping;
+    if (all.length === 0) {
+      if (listed.hidden > 0 && targets.includes("production")) return hidden(object.name);
+      return { outcome: "ok", state: "absent", owned: null };
+    }
+    const owned = all.every(isMarked);
+    if (known === null) return { outcome: "ok", state: "present", owned };
+    const unchanged =
+      all.length === 1 &&
+      own?.key === object.name &&
+      own.updatedAt === known.updatedAt &&
+      own.gitBranch === null &&
+      sameTargets(own.target, targets);
+    return { outcome: "ok", state: unchanged ? "unchanged" : "changed", owned };
+  },
+
+  async probe(details, context): Promise<Done> {
+    const api = deployProjectApi(details, context);
+    const project = await api.readProject();
+    if (project.ok) {
+      const listed = await api.list();
+      return listed.ok ? { outcome: "ok" } : listed.outcome;
+    }
+    if (project.outcome.code !== "permission_denied") return project.outcome;
+    // One status stands for a token that is wrong and for one that may not: the account tells, it needs no project.
+    const user = await api.readUser();
+    return !user.ok && (user.error?.status === 401 || user.error?.status === 403)
+      ? failure("client", "auth_failed", "The access token is not accepted.")
+      : project.outcome;
+  },
+};
+
+interface Wanted {
+  name: string;
+  value: string;
+  target: string[];
+  comment: string;
+}
+
+/** A sensitive variable stays one: its key and type are not accepted in a change, not even unchanged. */
+function changeOf({ name, value, target, comment }: Wanted, type: string, gitBranch: string | null = null) {
+  const change: VariableChange = type === "sensitive" ? { value } : { key: name, value, type: "encrypted" };
+  return { ...change, target, comment, ...(gitBranch === null ? {} : { gitBranch: null }) };
+}
+
+const newVariable = ({ name, value, target, comment }: Wanted) => ({
+  key: name,
+  value,
+  type: "encrypted" as const,
+  target,
+  comment,
+});
+
+/** The record we remember, and all for all branches with this name that cover one of `targets`. */
+function find(variables: Variable[], name: string, targets: readonly string[], id: string | undefined) {
+  return {
+    own: variables.find((one) => one.id === id),
+    overlapping: variables.filter(
+      (one) => one.key === name && one.gitBranch === null && one.target.some((target) => targets.includes(target)),
+    ),
+  };
+}
+
+/** The one to write into: one with our marker, else one that has nothing beyond our environments. */
+function adoptable(overlapping: Variable[], targets: readonly string[]): Variable | undefined {
+  return (
+    overlapping.find((one) => isMarked(one) && sameTargets(one.target, targets)) ??
+    overlapping.find(isMarked) ??
+    overlapping.find((one) => !hasMore(one, targets))
+  );
+}
+
+/** Writes into `adopted`, or into a new record, after taking our environments from `others`. */
+async function write(
+  api: DeployProject,
+  wanted: Wanted,
+  adopted: Variable | undefined,
+  others: Variable[],
+  upsert: boolean,
+): Promise<Answer<{ variable: Variable }>> {
+  const change = (target: string[]) => {
+    if (!adopted) return api.create({ ...newVariable(wanted), target }, { upsert });
+    return api.edit(adopted.id, wanted.name, changeOf({ ...wanted, target }, adopted.type, adopted.gitBranch));
+  };
+  if (adopted && others.length > 0) {
+    // Others lose theirs only once the provider has taken the value.
+    const tried = await change(adopted.target);
+    if (!tried.ok) return tried;
+  }
+  for (const other of others) {
+    const taken = await takeAway(api, other, wanted.target);
+    if (!taken.ok) return taken;
+  }
+  const written = await change(wanted.target);
+  if (!written.ok && written.outcome.outcome === "client" && !adopted) {
+    // Refused, so nothing of ours is there: they get back what they had, if that is possible.
+    for (const other of others) await api.edit(other.id, other.key, { target: other.target });
+  }
+  return written;
+}
+
+/** Ends what `variable` says for `targets`; it is deleted when nothing else is left of it. */
+async function takeAway(api: DeployProject, variable: Variable, targets: readonly string[]): Promise<Answer<object>> {
+  const rest = variable.target.filter((target) => !targets.includes(target));
+  const taken = hasMore(variable, targets)
+    ? await api.edit(variable.id, variable.key, { target: rest })
+    : await api.remove(variable.id, variable.key);
+  return !taken.ok && isNotFound(taken) ? { ok: true } : taken;
+}
+
+const hasMore = ({ target, customEnvironmentIds }: Variable, targets: readonly string[]) =>
+  customEnvironmentIds.length > 0 || target.some((one) => !targets.includes(one));
+
+const sameTargets = (some: readonly string[], others: readonly string[]) =>
+  some.length === others.length && some.every((one) => others.includes(one));
+
+const isMarked = ({ comment }: Variable) => comment.startsWith(marker);
+
+const isNotFound = ({ error }: ApiFailure) => error?.status === 404;
+const isConflict = ({ outcome }: ApiFailure) => outcome.code === "already_exists" || outcome.code === "conflict";
+const isRejected = (refused: ApiFailure) => isConflict(refused) || refused.error?.status === 400;
+
+const notOwned = (name: string): Failure =>
+  failure("client", "not_owned", `The variable ${name} exists and was not made by this service.`);
+
+const hidden = (name: string): Failure =>
+  failure("client", "permission_denied", `${name} may be among the production variables that the token may not see.`);
+
+function checkObject({ name, value }: ExternalObject): Failure | null {
+  if (!namePattern.test(name)) {
+    const rule = "must be 1 to 256 letters, digits and underscores and not begin with a digit";
+    return failure("client", "name_invalid", `The variable's name ${rule}.`);
+  }
+  const bytes = new TextEncoder().encode(value).byteLength;
+  if (bytes <= maxValueBytes) return null;
+  const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${maxValueBytes} for all together.`;
+  return failure("client", "value_too_large", message);
+}
+
+/** Recognises what a push whose answer was lost has written. Says nothing about the value: the token is not guessable. */
+const intentOf = ({ idempotencyToken, name, value }: ExternalObject) =>
+  createHash("sha256")
+    .update(JSON.stringify([idempotencyToken, name, value]))
+    .digest("hex")
+    .slice(0, 32);
+
+const done = ({ id, updatedAt, type, target }: Variable): Put => ({
+  outcome: "ok",
+  reference: [id, updatedAt, type, target.join(",")].join(" "),
+});
+
+/** What `done` wrote; null when there is none or it is not readable. */
+function readReference(reference: KnownObject["reference"]) {
+  const [id, updatedAt, type, target] = reference?.split(" ") ?? [];
+  if (!id || !type || target === undefined) return null;
+  return { id, updatedAt: Number(updatedAt), type, target: target.split(",").filter((one) => one !== "") };
+}
