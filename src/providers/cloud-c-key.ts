@@ -1,0 +1,115 @@
+import { createPrivateKey } from "node:crypto";
+import * as z from "zod";
+
+/** What we keep of a service account's key file. Everything else in the file is dropped. */
+export interface ServiceAccountKey {
+  type: "service_account";
+  client_email: string;
+  /** PKCS#8 PEM with real line breaks. */
+  private_key: string;
+  private_key_id?: string;
+  project_id?: string;
+  /** The audience of our assertions, and where they go unless the deployment says otherwise. */
+  token_uri: string;
+}
+
+/** Where Google exchanges assertions for access tokens, for key files that do not say. */
+export const googleTokenUri = "https://oauth2.googleapis.com/token";
+
+const rsaBits = 2048;
+
+/**
+ * A project's id, its number, or an id with its domain (`example.com:project`).
+ * Rules: Resource Manager API v3, resource Project, field projectId.
+ */
+export const projectPattern = /^(?:\d{1,19}|(?:[a-z0-9-]+(?:\.[a-z0-9-]+)+:)?[a-z][a-z0-9-]{4,28}[a-z0-9])$/;
+
+export const projectRule =
+  "must be a project id (6 to 30 lowercase letters, digits and hyphens, beginning with a letter and not ending with a hyphen, perhaps with its domain as in example.com:my-project) or a project number";
+
+/** The other kinds of credentials files that Google's tools write. Some name a URL that would be sent a token. */
+const otherTypes = [
+  "authorized_user",
+  "external_account",
+  "external_account_authorized_user",
+  "gdch_service_account",
+  "impersonated_service_account",
+];
+
+const text = (rule: RegExp, message: string) => z.string(message).regex(rule, message);
+const optionalText = (rule: RegExp, message: string) =>
+  z
+    .string(message)
+    .transform((given) => given || undefined)
+    .refine((given) => given === undefined || rule.test(given), message)
+    .optional();
+
+const Fields = z.object({
+  client_email: text(/^[^\s@]{1,64}@[^\s@]{3,253}$/, "client_email must be the service account's e-mail address"),
+  private_key: z.string("private_key must be a text").transform((given, context) => {
+    // Tools that carry the file through an environment variable leave a backslash and an n for each line break.
+    const pem = given.replaceAll("\\n", "\n").replaceAll("\r\n", "\n").trim();
+    const mistake = mistakeInKey(pem);
+    if (mistake === null) return `${pem}\n`;
+    context.addIssue({ code: "custom", message: mistake });
+    return z.NEVER;
+  }),
+  private_key_id: optionalText(/^[\w-]{1,128}$/, "private_key_id must be letters, digits, hyphens and underscores"),
+  project_id: optionalText(projectPattern, `project_id in the key ${projectRule}`),
+  token_uri: optionalText(/^https?:\/\/[^\s@]{1,2000}$/, "token_uri must be a URL without credentials"),
+});
+
+/**
+ * A service account's key, given as the JSON text of its file or as that object. Messages name fields, never contents.
+ * Fields: "Creating service account keys", Google Cloud IAM.
+ */
+export const serviceAccountKey: z.ZodType<ServiceAccountKey> = z.unknown().transform((given, context) => {
+  const refuse = (message: string) => {
+    context.addIssue({ code: "custom", message });
+    return z.NEVER;
+  };
+  if (given === undefined || given === null || given === "") return refuse("is required: a service account's key");
+  if (typeof given === "string" && given.trimStart().startsWith("@")) {
+    return refuse("begins with @: send the content of the file instead, because the service cannot read your files");
+  }
+  const file = typeof given === "string" ? parseJson(given) : given;
+  if (typeof file !== "object" || file === null || Array.isArray(file)) {
+    return refuse("must be the JSON content of a service account's key file");
+  }
+  const type: unknown = "type" in file ? file.type : undefined;
+  if (type !== "service_account") {
+    const named = otherTypes.find((other) => other === type);
+    return refuse(
+      `must be the key of a service account (type service_account)${named === undefined ? "" : `; ${named} is not supported`}`,
+    );
+  }
+  const parsed = Fields.safeParse(file);
+  if (!parsed.success) return refuse(parsed.error.issues.map(({ message }) => message).join("; "));
+  const { private_key_id, project_id, token_uri, ...required } = parsed.data;
+  return {
+    type: "service_account",
+    ...required,
+    ...(private_key_id === undefined ? {} : { private_key_id }),
+    ...(project_id === undefined ? {} : { project_id }),
+    token_uri: token_uri ?? googleTokenUri,
+  };
+});
+
+function mistakeInKey(pem: string): string | null {
+  const form = `private_key must be an RSA key of at least ${rsaBits} bits in PKCS#8 PEM form (BEGIN PRIVATE KEY)`;
+  if (!/^-----BEGIN PRIVATE KEY-----\n[A-Za-z0-9+/=\n]+\n-----END PRIVATE KEY-----$/.test(pem)) return form;
+  try {
+    const { asymmetricKeyType, asymmetricKeyDetails } = createPrivateKey(pem);
+    return asymmetricKeyType === "rsa" && (asymmetricKeyDetails?.modulusLength ?? rsaBits) >= rsaBits ? null : form;
+  } catch {
+    return form;
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

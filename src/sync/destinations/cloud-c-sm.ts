@@ -1,0 +1,372 @@
+import { createHash } from "node:crypto";
+import * as z from "zod";
+import {
+  type CloudCConnection,
+  projectOf,
+  refuseTokenUri,
+  secretManager,
+  unreadable,
+} from "../../providers/cloud-c.ts";
+import type { CloudCFailure } from "../../providers/cloud-c-errors.ts";
+import { projectPattern, projectRule, serviceAccountKey } from "../../providers/cloud-c-key.ts";
+import { crc32c } from "../../providers/crc32c.ts";
+import { type Failure, failure } from "../../providers/outcome.ts";
+import { labelsOf, labelText, maxLabels } from "./cloud-c-labels.ts";
+import type { CallContext, ExternalObject, RemoteDestinationType } from "./destination-type.ts";
+
+/** Secret Manager API v1: CreateSecretRequest.secret_id, and "Quotas and limits" for the payload. */
+const namePattern = /^[A-Za-z0-9_-]{1,255}$/;
+const maxValueBytes = 65_536;
+
+/** Create, exists, look, gone, create … ends here: somebody else changes the same secret as fast as we do. */
+const maxSteps = 8;
+
+/** How the built-in marker `hashicorp:vault` is spelled as a label. */
+const markerLabel = labelText("hashicorp:vault");
+
+/** The annotation on secrets that we created: which intent did it. */
+const intentAnnotation = "sallyport-intent";
+
+/** What a write with an etag is answered when the object has changed: AIP-154, and what it said before 2021. */
+const conflicts: readonly (string | null)[] = ["ABORTED", "FAILED_PRECONDITION"];
+
+const connection = z
+  .object({
+    credentials: serviceAccountKey,
+    project_id: z
+      .union([z.string(), z.number()], projectRule)
+      .transform(String)
+      .refine((given) => given === "" || projectPattern.test(given), projectRule)
+      .optional(),
+  })
+  .transform(({ credentials, project_id }, context): CloudCConnection => {
+    if (!project_id && credentials.project_id === undefined) {
+      const message = "is required, because the key in credentials does not name its project";
+      context.addIssue({ code: "custom", path: ["project_id"], message });
+      return z.NEVER;
+    }
+    return { credentials, ...(project_id ? { project_id } : {}) };
+  });
+
+/**
+ * Google Secret Manager, with a service account's key. One external object is one secret with automatic replication; its
+ * value is the newest version, and the version that our last push wrote before is destroyed.
+ *
+ * Needs the permissions secrets.create, secrets.delete, versions.add and versions.destroy; secrets.get and secrets.update for
+ * custom tags and for secrets that were there before; versions.get for `inspect` and `if-not-exists`.
+ *
+ * A push whose answer is lost after its version was added adds another one of equal content when it is repeated. Nothing tells
+ * the first from a version of somebody else, so it stays until the secret is removed; the one before it is destroyed all the
+ * same. A version that could not be destroyed is remembered in the reference and tried again at the next push.
+ */
+export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
+  kind: "remote",
+  type: "cloud-c-sm",
+  connection,
+  sensitive: ["credentials"],
+  // The project is fixed as well, but not the field: a new key may make it necessary to name the project that was implied.
+  immutable: [],
+  defaults: {
+    granularity: "secret-path",
+    template: {
+      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
+      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
+    },
+  },
+  naming: { allowed: /^[A-Za-z0-9_-]$/, maxLength: 255, replacement: "-" },
+  maxValueBytes,
+  // A project has 600 write requests per minute ("Quotas and limits"), and a push takes two: add a version, destroy one.
+  pace: { atOnce: 4, burst: 60, perMinute: 240 },
+
+  checkTags(tags) {
+    const spelled = labelsOf(tags);
+    return spelled.ok ? null : spelled.message;
+  },
+
+  checkChange(before, after) {
+    const [from, to] = [projectOf(before), projectOf(after)];
+    return from === to
+      ? null
+      : `field "project_id" cannot be updated: the project must stay ${from}, and the key or the field now says ${to}`;
+  },
+
+  checkSettings: ({ credentials }, settings) => refuseTokenUri(credentials, settings),
+
+  async put(object, details, context) {
+    const refused = checkObject(object);
+    if (refused !== null) return refused;
+    const spelled = labelsOf(object.tags);
+    if (!spelled.ok) return failure("client", "tags_invalid", `${spelled.message}.`);
+    const { labels } = spelled;
+    const { name, updatePolicy } = object;
+    const secret = remoteSecret(name, details, context);
+    const intent = intentMark(object);
+
+    let step = firstStep(object);
+    let created = false;
+    let refusedEtag: string | null = null;
+    for (let steps = 0; steps < maxSteps; steps++) {
+      if (step === "create") {
+        const answer = await secret.create(labels, intent);
+        if (answer.ok) [created, step] = [true, "write"];
+        else if (answer.status === "ALREADY_EXISTS") step = "look";
+        else return inProject(answer, details);
+      } else if (step === "look") {
+        const seen = await secret.look();
+        if (!seen.ok) {
+          if (seen.status !== "NOT_FOUND") return seen.outcome;
+          step = "create";
+          continue;
+        }
+        if (updatePolicy === "owned-only" && !isOurs(seen)) return notOwned(name);
+        if (updatePolicy === "if-not-exists") {
+          const newest = await secret.newest();
+          if (newest.ok) {
+            // Created by this very intent and written once: that was a push of ours whose answer was lost.
+            const ours = seen.annotations[intentAnnotation] === intent && newest.version.number === "1";
+            return ours ? { outcome: "ok", reference: referenceTo([newest.version]) } : { outcome: "ok", left: true };
+          }
+          if (newest.status !== "NOT_FOUND") return newest.outcome;
+          // Without a version it is what an interrupted push of ours left, or else somebody's to fill.
+          if (!isOurs(seen)) return { outcome: "ok", left: true };
+        }
+        const wanted = labelsWith(seen.labels, labels, object.previousTagKeys);
+        if (Object.keys(wanted).length > maxLabels) {
+          const message = `The secret ${name} would have ${Object.keys(wanted).length} labels with those of others; at most ${maxLabels} are possible.`;
+          return failure("client", "tags_invalid", message);
+        }
+        step = "write";
+        if (same(wanted, seen.labels)) continue;
+        const relabelled = await secret.relabel(wanted, seen.etag);
+        if (relabelled.ok) continue;
+        if (relabelled.status === "NOT_FOUND") step = "create";
+        else if (conflicts.includes(relabelled.status) && refusedEtag !== seen.etag) {
+          // Somebody changed it in between, perhaps: it is looked at again, and refused again only if it had not changed.
+          [refusedEtag, step] = [seen.etag, "look"];
+        } else return relabelled.outcome;
+      } else {
+        const added = await secret.add(object.value);
+        if (added.ok) {
+          const old = created
+            ? []
+            : versionsIn(object.reference).filter(({ number }) => number !== added.version.number);
+          return { outcome: "ok", reference: referenceTo([added.version, ...(await secret.destroy(old))]) };
+        }
+        if (added.status !== "NOT_FOUND") return added.outcome;
+        [created, step] = [false, "create"];
+      }
+    }
+    return failure("external", "contended", `The secret ${name} is being created and deleted by somebody else.`);
+  },
+
+  async remove({ name, ownedOnly }, details, context) {
+    const secret = remoteSecret(name, details, context);
+    let etag: string | null = null;
+    for (let steps = 0; steps < maxSteps; steps++) {
+      if (ownedOnly) {
+        const seen = await secret.look();
+        if (!seen.ok) return seen.status === "NOT_FOUND" ? { outcome: "ok" } : seen.outcome;
+        if (!isOurs(seen)) return { outcome: "ok" };
+        if (seen.etag === etag) break;
+        etag = seen.etag;
+      }
+      const deleted = await secret.delete(etag);
+      if (deleted.ok || deleted.status === "NOT_FOUND") return { outcome: "ok" };
+      if (!ownedOnly || !conflicts.includes(deleted.status)) return deleted.outcome;
+    }
+    return failure("external", "contended", `The secret ${name} is being changed by somebody else.`);
+  },
+
+  async inspect({ name, reference }, details, context) {
+    const secret = remoteSecret(name, details, context);
+    const seen = await secret.look();
+    if (!seen.ok) return seen.status === "NOT_FOUND" ? { outcome: "ok", state: "absent", owned: null } : seen.outcome;
+    const owned = isOurs(seen);
+    const newest = await secret.newest();
+    if (!newest.ok && newest.status !== "NOT_FOUND") return newest.outcome;
+    const [ours] = versionsIn(reference);
+    if (ours === undefined) return { outcome: "ok", state: "present", owned };
+    // The etag tells a version of the same number in a secret that was deleted and created again, and one that was disabled.
+    const unchanged = newest.ok && newest.version.number === ours.number && newest.version.etag === ours.etag;
+    return { outcome: "ok", state: unchanged ? "unchanged" : "changed", owned };
+  },
+
+  async probe(details, context) {
+    const { call } = secretManager(details, context);
+    const listed = await call("ListSecrets", "GET", "secrets?pageSize=1");
+    if (listed.ok) return { outcome: "ok" };
+    if (listed.outcome.code !== "permission_denied") return inProject(listed, details);
+    // A role made for pushing has no need to list, so what it may do to one secret is asked as well.
+    const looked = await call("GetSecret", "GET", "secrets/sallyport-probe");
+    if (looked.ok || looked.status === "NOT_FOUND") return { outcome: "ok" };
+    if (looked.outcome.code !== "permission_denied") return looked.outcome;
+    const message = `The service account may neither list nor get secrets in the project ${projectOf(details)}, or there is no such project; the role Secret Manager Admin has all permissions that are needed.`;
+    return failure("client", "permission_denied", message);
+  },
+};
+
+type Step = "create" | "look" | "write";
+
+/**
+ * Labels can only be replaced all at once, so they are looked at first whenever they may have to change. Of the labels of the
+ * last push only the keys are known: a label with a value may always have changed.
+ */
+function firstStep({ updatePolicy, knownToExist, tags, previousTagKeys }: ExternalObject): Step {
+  if (updatePolicy === "if-not-exists") return "create";
+  if (updatePolicy === "owned-only") return "look";
+  if (!knownToExist) return "create";
+  const keys = new Set(Object.keys(tags));
+  const sameKeys = previousTagKeys.length === keys.size && previousTagKeys.every((key) => keys.has(key));
+  return sameKeys && Object.values(tags).every((value) => value === "") ? "write" : "look";
+}
+
+function checkObject({ name, value }: ExternalObject): Failure | null {
+  if (!namePattern.test(name)) {
+    return failure(
+      "client",
+      "name_invalid",
+      "The secret's name must be 1 to 255 letters, digits, hyphens or underscores.",
+    );
+  }
+  const bytes = Buffer.byteLength(value);
+  if (bytes === 0)
+    return failure("client", "value_empty", `The value of ${name} is empty, which the provider refuses.`);
+  if (bytes > maxValueBytes) {
+    const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${maxValueBytes}.`;
+    return failure("client", "value_too_large", message);
+  }
+  return null;
+}
+
+/** Hashed once more, because who may look at the secret sees it. */
+const intentMark = ({ idempotencyToken, name }: ExternalObject): string =>
+  createHash("sha256")
+    .update(JSON.stringify([idempotencyToken, name]))
+    .digest("hex");
+
+const isOurs = ({ labels }: { labels: Record<string, string> }) => Object.hasOwn(labels, markerLabel);
+
+const notOwned = (name: string): Failure =>
+  failure(
+    "client",
+    "not_owned",
+    `The secret ${name} exists and does not carry the label ${markerLabel}, so it is not ours.`,
+  );
+
+/** Where the path names no secret, what is not found is the project. */
+function inProject({ status, outcome }: CloudCFailure, details: CloudCConnection): Failure {
+  if (status !== "NOT_FOUND") return outcome;
+  return failure("client", "project_not_found", `There is no project ${projectOf(details)}.`);
+}
+
+/** The labels a secret should have: those of others, and ours in place of what ours were before. */
+function labelsWith(
+  present: Record<string, string>,
+  wanted: Record<string, string>,
+  previousTagKeys: readonly string[],
+): Record<string, string> {
+  const before = new Set(previousTagKeys.map(labelText));
+  return { ...Object.fromEntries(Object.entries(present).filter(([key]) => !before.has(key))), ...wanted };
+}
+
+const same = (one: Record<string, string>, other: Record<string, string>) =>
+  Object.keys(one).length === Object.keys(other).length &&
+  Object.entries(one).every(([key, value]) => other[key] === value);
+
+/** A version of a secret. The etag makes sure that it is the very one: a secret that is created again counts from 1. */
+interface Version {
+  /** Decimal, from 1. */
+  number: string;
+  etag: string;
+}
+
+const Versions = z.array(z.tuple([z.string().regex(/^\d{1,18}$/), z.string()]));
+
+/** What a reference holds: the version that the last push wrote, then older ones of ours that are still to be destroyed. */
+function versionsIn(reference: string | null): Version[] {
+  try {
+    const parsed = Versions.safeParse(JSON.parse(reference ?? "[]"));
+    return parsed.success ? parsed.data.map(([number, etag]) => ({ number, etag })) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** A reference has room for 512 characters, which is about fifteen versions; the oldest are given up. */
+function referenceTo(versions: readonly Version[]): string {
+  const kept = versions.map(({ number, etag }) => [number, etag]);
+  while (kept.length > 1 && JSON.stringify(kept).length > 512) kept.pop();
+  return JSON.stringify(kept);
+}
+
+const Secret = z.object({
+  labels: z.record(z.string(), z.string()).default({}),
+  annotations: z.record(z.string(), z.string()).default({}),
+  etag: z.string().max(64).default(""),
+});
+
+const SecretVersion = z.object({ name: z.string(), etag: z.string().max(64).default("") });
+
+/** The requests about one secret. Each is sent once. */
+function remoteSecret(name: string, details: CloudCConnection, context: CallContext) {
+  const { call } = secretManager(details, context);
+  const path = `secrets/${name}`;
+  // Answers name the project by its number, whatever we called it.
+  const versionName = new RegExp(`^projects/[^/]+/secrets/${name}/versions/(\\d{1,18})$`);
+  const versionOf = (body: Record<string, unknown>): Version | null => {
+    const { data } = SecretVersion.safeParse(body);
+    const number = versionName.exec(data?.name ?? "")?.[1];
+    return data === undefined || number === undefined ? null : { number, etag: data.etag };
+  };
+  const notUnderstood = (outcome: Failure): CloudCFailure => ({ ok: false, status: null, outcome });
+
+  return {
+    create: (labels: Record<string, string>, intent: string) =>
+      call("CreateSecret", "POST", `secrets?secretId=${name}`, {
+        replication: { automatic: {} },
+        labels,
+        annotations: { [intentAnnotation]: intent },
+      }),
+
+    async look() {
+      const answer = await call("GetSecret", "GET", path);
+      if (!answer.ok) return answer;
+      const { data } = Secret.safeParse(answer.body);
+      return data === undefined ? notUnderstood(unreadable("GetSecret", "external")) : { ok: true as const, ...data };
+    },
+
+    relabel: (labels: Record<string, string>, etag: string) =>
+      call("UpdateSecret", "PATCH", `${path}?updateMask=labels`, { labels, ...(etag === "" ? {} : { etag }) }),
+
+    async add(value: string) {
+      const data = Buffer.from(value);
+      const payload = { data: data.toString("base64"), dataCrc32c: String(crc32c(data)) };
+      const answer = await call("AddSecretVersion", "POST", `${path}:addVersion`, { payload });
+      if (!answer.ok) return answer;
+      const version = versionOf(answer.body);
+      return version ? { ok: true as const, version } : notUnderstood(unreadable("AddSecretVersion", "unknown"));
+    },
+
+    async newest() {
+      const answer = await call("GetSecretVersion", "GET", `${path}/versions/latest`);
+      if (!answer.ok) return answer;
+      const version = versionOf(answer.body);
+      return version ? { ok: true as const, version } : notUnderstood(unreadable("GetSecretVersion", "external"));
+    },
+
+    /** Destroys versions and answers those that are still to be destroyed. */
+    async destroy(versions: readonly Version[]): Promise<readonly Version[]> {
+      for (const [at, { number, etag }] of versions.entries()) {
+        const condition = etag === "" ? {} : { etag };
+        const answer = await call("DestroySecretVersion", "POST", `${path}/versions/${number}:destroy`, condition);
+        // Gone, destroyed already, or not the version that we wrote any more: in each case there is nothing left to do.
+        if (answer.ok || answer.status === "NOT_FOUND" || conflicts.includes(answer.status)) continue;
+        return versions.slice(at);
+      }
+      return [];
+    },
+
+    delete: (etag: string | null) =>
+      call("DeleteSecret", "DELETE", etag ? `${path}?etag=${encodeURIComponent(etag)}` : path),
+  };
+}

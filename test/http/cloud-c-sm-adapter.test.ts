@@ -1,0 +1,338 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm.ts";
+import type { ExternalObject } from "../../src/sync/destinations/destination-type.ts";
+import { again, connectionOf, contextOf, marker, operations, wanted } from "../doubles/cloud-c-fixture.ts";
+import { type CloudCDouble, startCloudC } from "../doubles/cloud-c-sm.ts";
+
+let double: CloudCDouble;
+
+beforeAll(async () => {
+  double = await startCloudC();
+});
+afterAll(() => double.close());
+beforeEach(() => double.reset());
+
+const put = (object: ExternalObject) => cloudCSm.put(object, connectionOf(double), contextOf(double));
+/** A push that must succeed; answers what it handed back. */
+async function pushed(object: ExternalObject): Promise<string> {
+  const done = await put(object);
+  if (done.outcome !== "ok" || done.reference === undefined) throw new Error(JSON.stringify(done));
+  return done.reference;
+}
+const remove = (ownedOnly = false) =>
+  cloudCSm.remove({ name: "app-db", reference: null, ownedOnly }, connectionOf(double), contextOf(double));
+const inspect = (reference: string | null = null) =>
+  cloudCSm.inspect({ name: "app-db", reference }, connectionOf(double), contextOf(double));
+const secret = () => double.secrets()[0];
+const states = () => secret()?.versions.map(({ number, state }) => `${number} ${state}`);
+const creation = (labels: Record<string, string> = {}) => ({
+  operation: "CreateSecret",
+  query: { secretId: "app-db" },
+  body: { replication: { automatic: {} }, labels },
+});
+const create = (labels: Record<string, string> = {}) => double.call(creation(labels));
+const addAsSomebodyElse = () =>
+  double.call({
+    operation: "AddSecretVersion",
+    secretId: "app-db",
+    body: { payload: { data: "b25l", dataCrc32c: "714388201" } },
+  });
+const relabelling = (labels: Record<string, string>) => ({
+  ...{ operation: "UpdateSecret", secretId: "app-db" },
+  ...{ query: { updateMask: "labels" }, body: { labels } },
+});
+const relabelAsSomebodyElse = (labels: Record<string, string>) => double.call(relabelling(labels));
+
+describe("put", () => {
+  it("creates an unknown secret with its labels and adds the value", async () => {
+    await pushed(wanted({ tags: { "hashicorp:vault": "", "Cost Center": "R&D" } }));
+    expect(operations(double)).toEqual(["CreateSecret", "AddSecretVersion"]);
+    expect(secret()).toMatchObject({ name: "app-db", value: "hunter2-hunter2" });
+    expect(secret()?.labels).toEqual({ ...marker, "cost-center": "r-d" });
+  });
+
+  it("stores every byte of a value that is not ASCII, up to 65 536 of them", async () => {
+    const value = "é€😀".repeat(7281) + "x".repeat(7);
+    expect(Buffer.byteLength(value)).toBe(65_536);
+    await pushed(wanted({ value }));
+    expect(secret()?.value).toBe(value);
+  });
+
+  it("adds a version to a known secret in one call, then destroys the version of the last push", async () => {
+    const first = await pushed(wanted());
+    const second = await pushed(again(first));
+    expect(operations(double).slice(2)).toEqual(["AddSecretVersion", "DestroySecretVersion"]);
+    expect(secret()?.value).toBe("two");
+    expect(states()).toEqual(["1 DESTROYED", "2 ENABLED"]);
+    await pushed(again(second, { value: "three" }));
+    expect(states()).toEqual(["1 DESTROYED", "2 DESTROYED", "3 ENABLED"]);
+  });
+
+  it("creates a known secret that turns out to be gone, and destroys nothing of the new one", async () => {
+    const first = await pushed(wanted());
+    await remove();
+    await pushed(again(first));
+    expect(operations(double).slice(3)).toEqual(["AddSecretVersion", "CreateSecret", "AddSecretVersion"]);
+    expect(states()).toEqual(["1 ENABLED"]);
+    expect(secret()?.labels).toEqual(marker);
+  });
+
+  it("adopts a secret of somebody else's: keeps its labels and its versions, adds ours", async () => {
+    create({ team: "foreign", env: "prod" });
+    addAsSomebodyElse();
+    await pushed(wanted({ tags: { "hashicorp:vault": "", team: "payments" } }));
+    expect(operations(double)).toEqual(["CreateSecret", "GetSecret", "UpdateSecret", "AddSecretVersion"]);
+    expect(secret()?.labels).toEqual({ ...marker, team: "payments", env: "prod" });
+    expect(states()).toEqual(["1 ENABLED", "2 ENABLED"]);
+  });
+
+  it("takes away only labels that were ours, and patches only what differs", async () => {
+    const tags = { "hashicorp:vault": "", Team: "a", old: "1" };
+    const first = await pushed(wanted({ tags }));
+    relabelAsSomebodyElse({ ...secret()?.labels, foreign: "x" });
+    const next = { tags: { "hashicorp:vault": "", Team: "b" }, previousTagKeys: Object.keys(tags) };
+    const second = await pushed(again(first, next));
+    expect(secret()?.labels).toEqual({ ...marker, team: "b", foreign: "x" });
+    await pushed(again(second, { tags: next.tags, previousTagKeys: Object.keys(next.tags) }));
+    expect(operations(double).slice(-3)).toEqual(["GetSecret", "AddSecretVersion", "DestroySecretVersion"]);
+  });
+
+  it("never destroys a version of somebody else, nor one of equal number in a secret created again", async () => {
+    const first = await pushed(wanted());
+    addAsSomebodyElse();
+    await pushed(again(first));
+    expect(states()).toEqual(["1 DESTROYED", "2 ENABLED", "3 ENABLED"]);
+    double.call({ operation: "DeleteSecret", secretId: "app-db" });
+    create();
+    addAsSomebodyElse();
+    await pushed(again(first));
+    expect(states()).toEqual(["1 ENABLED", "2 ENABLED"]);
+  });
+
+  it("succeeds although the old version could not be destroyed, and destroys it with the next push", async () => {
+    const first = await pushed(wanted());
+    double.change({ deny: ["secretmanager.versions.destroy"] });
+    const second = await pushed(again(first));
+    const third = await pushed(again(second));
+    expect(states()).toEqual(["1 ENABLED", "2 ENABLED", "3 ENABLED"]);
+    double.change({ deny: [] });
+    await pushed(again(third));
+    expect(states()).toEqual(["1 DESTROYED", "2 DESTROYED", "3 DESTROYED", "4 ENABLED"]);
+  });
+
+  it("hands back a reference of at most 512 characters, however much is left to destroy", async () => {
+    double.change({ deny: ["secretmanager.versions.destroy"] });
+    let reference = await pushed(wanted());
+    for (let push = 0; push < 40; push++) reference = await pushed(again(reference));
+    expect(reference.length).toBeLessThanOrEqual(512);
+    expect(JSON.parse(reference)[0][0]).toBe("41");
+  });
+
+  it.each(["ABORTED", "FAILED_PRECONDITION"] as const)(
+    "looks again when the labels changed after it looked (told as %s)",
+    async (etagMismatch) => {
+      await using own = await startCloudC({ etagMismatch });
+      own.call(creation({ foreign: "x" }));
+      own.fault({ fault: "meanwhile", calls: [relabelling({ foreign: "y" })], operation: "UpdateSecret" });
+      expect(await cloudCSm.put(wanted(), connectionOf(own), contextOf(own))).toMatchObject({ outcome: "ok" });
+      expect(own.secrets()[0]?.labels).toEqual({ ...marker, foreign: "y" });
+      expect(operations(own).filter((one) => one === "UpdateSecret")).toHaveLength(2);
+    },
+  );
+
+  it("says so when a policy, and not a change, refuses new labels", async () => {
+    create({ foreign: "x" });
+    double.fault({ fault: "error", status: "FAILED_PRECONDITION", operation: "UpdateSecret", count: 9 });
+    expect(await put(wanted())).toMatchObject({ outcome: "client", code: "precondition_failed" });
+    expect(operations(double).filter((one) => one === "UpdateSecret")).toHaveLength(2);
+  });
+
+  it("gives up as 'external' when somebody creates and deletes in between for ever", async () => {
+    double.fault({ fault: "error", status: "ALREADY_EXISTS", operation: "CreateSecret", count: 99 });
+    expect(await put(wanted())).toMatchObject({ outcome: "external", code: "contended" });
+    expect(operations(double)).toHaveLength(8);
+  });
+
+  it("refuses more than 64 labels together with those of others", async () => {
+    create(Object.fromEntries(Array.from({ length: 64 }, (_, at) => [`l${at}`, ""])));
+    expect(await put(wanted())).toMatchObject({ outcome: "client", code: "tags_invalid" });
+    expect(states()).toEqual([]);
+  });
+
+  it.each<[string, Partial<ExternalObject>, string]>([
+    ["an empty value", { value: "" }, "value_empty"],
+    ["65 537 bytes", { value: `${"é".repeat(32_768)}x` }, "value_too_large"],
+    ["a name with a slash", { name: "a/b" }, "name_invalid"],
+    ["a name of 256 characters", { name: "n".repeat(256) }, "name_invalid"],
+    ["a tag key that begins with a digit", { tags: { "1st": "" } }, "tags_invalid"],
+  ])("refuses %s without a call", async (_what, changed, code) => {
+    expect(await put(wanted(changed))).toMatchObject({ outcome: "client", code });
+    expect(double.requests()).toEqual([]);
+  });
+});
+
+describe("repeating an intent whose answer was lost", () => {
+  it("at the create ends with one version of the value", async () => {
+    double.fault({ fault: "apply-then-drop", operation: "CreateSecret" });
+    expect(await put(wanted())).toMatchObject({ outcome: "unknown", code: "network_error" });
+    await pushed(wanted());
+    expect(states()).toEqual(["1 ENABLED"]);
+    expect(secret()?.labels).toEqual(marker);
+  });
+
+  it("at the first version ends with that value as the newest", async () => {
+    double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
+    expect(await put(wanted())).toMatchObject({ outcome: "unknown" });
+    await pushed(wanted());
+    expect(secret()).toMatchObject({ value: "hunter2-hunter2", versions: { length: 2 } });
+  });
+
+  it("at a later version still destroys the version of the last push that succeeded", async () => {
+    const first = await pushed(wanted());
+    double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
+    expect(await put(again(first))).toMatchObject({ outcome: "unknown" });
+    await pushed(again(first));
+    expect(secret()?.value).toBe("two");
+    expect(states()).toEqual(["1 DESTROYED", "2 ENABLED", "3 ENABLED"]);
+  });
+
+  it("at the labels adds no version before they are right", async () => {
+    create({ foreign: "x" });
+    double.fault({ fault: "apply-then-drop", operation: "UpdateSecret" });
+    expect(await put(wanted())).toMatchObject({ outcome: "unknown" });
+    expect(states()).toEqual([]);
+    await pushed(wanted());
+    expect(secret()).toMatchObject({ labels: { ...marker, foreign: "x" }, versions: { length: 1 } });
+  });
+
+  it("at the destruction is not noticed, and the next push finds nothing left to do", async () => {
+    const first = await pushed(wanted());
+    double.fault({ fault: "apply-then-drop", operation: "DestroySecretVersion" });
+    const third = await pushed(again(await pushed(again(first))));
+    expect(states()).toEqual(["1 DESTROYED", "2 DESTROYED", "3 ENABLED"]);
+    expect(JSON.parse(third)).toHaveLength(1);
+  });
+});
+
+describe("if-not-exists", () => {
+  const policy = { updatePolicy: "if-not-exists" } as const;
+
+  it("writes a secret that is not there, and nothing after that", async () => {
+    const reference = await pushed(wanted(policy));
+    expect(await put(again(reference, policy))).toEqual({ outcome: "ok", left: true });
+    expect(secret()).toMatchObject({ value: "hunter2-hunter2", versions: { length: 1 } });
+  });
+
+  it("leaves what somebody else made, with a value or without", async () => {
+    create();
+    expect(await put(wanted(policy))).toEqual({ outcome: "ok", left: true });
+    addAsSomebodyElse();
+    expect(await put(wanted(policy))).toEqual({ outcome: "ok", left: true });
+    expect(secret()).toMatchObject({ value: "one", labels: {}, versions: { length: 1 } });
+  });
+
+  it("fills the secret that an interrupted push of ours left without a value", async () => {
+    double.fault({ fault: "drop", operation: "AddSecretVersion" });
+    expect(await put(wanted(policy))).toMatchObject({ outcome: "unknown" });
+    expect(states()).toEqual([]);
+    await pushed(wanted(policy));
+    expect(secret()?.value).toBe("hunter2-hunter2");
+  });
+
+  it("recognises its own push whose answer was lost, and not that of another intent", async () => {
+    double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
+    expect(await put(wanted(policy))).toMatchObject({ outcome: "unknown" });
+    const reference = await pushed(wanted(policy));
+    expect(await inspect(reference)).toMatchObject({ state: "unchanged" });
+    expect(await put(wanted({ ...policy, idempotencyToken: "intent-2" }))).toEqual({ outcome: "ok", left: true });
+    expect(states()).toEqual(["1 ENABLED"]);
+    addAsSomebodyElse();
+    expect(await put(wanted(policy))).toEqual({ outcome: "ok", left: true });
+  });
+});
+
+describe("owned-only", () => {
+  const policy = { updatePolicy: "owned-only" } as const;
+
+  it("creates what is not there and writes what carries our label", async () => {
+    const first = await pushed(wanted(policy));
+    await pushed(again(first, policy));
+    expect(secret()?.value).toBe("two");
+    expect(states()).toEqual(["1 DESTROYED", "2 ENABLED"]);
+  });
+
+  it("does not touch a secret without our label, though it was once ours", async () => {
+    const first = await pushed(wanted(policy));
+    relabelAsSomebodyElse({ team: "theirs" });
+    expect(await put(again(first, policy))).toMatchObject({ outcome: "client", code: "not_owned" });
+    expect(secret()).toMatchObject({ value: "hunter2-hunter2", labels: { team: "theirs" } });
+  });
+});
+
+describe("remove", () => {
+  it("deletes the secret, and what is absent is fine", async () => {
+    await pushed(wanted());
+    expect(await remove()).toEqual({ outcome: "ok" });
+    expect(double.secrets()).toEqual([]);
+    expect(await remove()).toEqual({ outcome: "ok" });
+    expect(await remove(true)).toEqual({ outcome: "ok" });
+  });
+
+  it("with ownedOnly deletes ours and leaves others' alone", async () => {
+    create();
+    expect(await remove(true)).toEqual({ outcome: "ok" });
+    expect(double.secrets()).toHaveLength(1);
+    relabelAsSomebodyElse(marker);
+    expect(await remove(true)).toEqual({ outcome: "ok" });
+    expect(double.secrets()).toEqual([]);
+  });
+
+  it("with ownedOnly looks again when the secret changed after it looked, and leaves it when it is not ours any more", async () => {
+    create(marker);
+    const meanwhile = (labels: Record<string, string>) =>
+      double.fault({ fault: "meanwhile", calls: [relabelling(labels)], operation: "DeleteSecret" });
+    meanwhile({});
+    expect(await remove(true)).toEqual({ outcome: "ok" });
+    expect(double.secrets()).toHaveLength(1);
+    relabelAsSomebodyElse(marker);
+    meanwhile({ ...marker, other: "" });
+    expect(await remove(true)).toEqual({ outcome: "ok" });
+    expect(double.secrets()).toEqual([]);
+  });
+
+  it("with ownedOnly says so when an unchanged secret cannot be deleted", async () => {
+    create(marker);
+    double.fault({ fault: "error", status: "ABORTED", operation: "DeleteSecret", count: 9 });
+    expect(await remove(true)).toMatchObject({ outcome: "external", code: "contended" });
+  });
+
+  it("does not take a 404 of something in between for an absent secret", async () => {
+    double.fault({ fault: "raw", status: 404, body: "<html>no such site</html>" });
+    expect(await remove()).toMatchObject({ outcome: "client", code: "refused" });
+  });
+});
+
+describe("inspect", () => {
+  it("tells absent, present, unchanged and changed, and never reads a value", async () => {
+    expect(await inspect()).toEqual({ outcome: "ok", state: "absent", owned: null });
+    const reference = await pushed(wanted());
+    expect(await inspect(reference)).toEqual({ outcome: "ok", state: "unchanged", owned: true });
+    expect(await inspect()).toEqual({ outcome: "ok", state: "present", owned: true });
+    addAsSomebodyElse();
+    relabelAsSomebodyElse({});
+    expect(await inspect(reference)).toEqual({ outcome: "ok", state: "changed", owned: false });
+    expect(operations(double)).not.toContain("AccessSecretVersion");
+  });
+
+  it("sees a version that was disabled or destroyed, and a secret that was created again", async () => {
+    const reference = await pushed(wanted());
+    double.call({ operation: "DisableSecretVersion", secretId: "app-db", version: "1" });
+    expect(await inspect(reference)).toMatchObject({ state: "changed" });
+    double.call({ operation: "DeleteSecret", secretId: "app-db" });
+    create();
+    expect(await inspect(reference)).toMatchObject({ state: "changed" });
+    addAsSomebodyElse();
+    expect(await inspect(reference)).toMatchObject({ state: "changed" });
+    expect(await inspect("from another time")).toMatchObject({ state: "present" });
+  });
+});
