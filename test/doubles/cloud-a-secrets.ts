@@ -240,8 +240,11 @@ function describe(secret: Secret): Parameters {
     ...answerOf(secret, null),
     ...(secret.description === null ? {} : { Description: secret.description }),
     ...(secret.deletedAt === null ? {} : { DeletedDate: secret.deletedAt / 1000 }),
-    Tags: [...secret.tags].map(([Key, Value]) => ({ Key, Value })),
-    VersionIdsToStages: Object.fromEntries(staged.map(({ id, stages }) => [id, [...stages]])),
+    // Both are optional in the reference, so a reader must do without.
+    ...(secret.tags.size === 0 ? {} : { Tags: [...secret.tags].map(([Key, Value]) => ({ Key, Value })) }),
+    ...(staged.length === 0
+      ? {}
+      : { VersionIdsToStages: Object.fromEntries(staged.map(({ id, stages }) => [id, [...stages]])) }),
   };
 }
 

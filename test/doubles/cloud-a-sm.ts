@@ -2,9 +2,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import { operationNames, ServiceError } from "./cloud-a-parameters.ts";
+import { RateQuota } from "./cloud-a-quota.ts";
 import { SecretsStore, type SecretView } from "./cloud-a-secrets.ts";
 import { type KnownKey, type Received, type Verdict, verifySignature } from "./cloud-a-signature.ts";
-import { assumeRole, errorXml, type Role, sessionXml } from "./cloud-a-sts.ts";
+import { callSts, errorXml, type Role } from "./cloud-a-sts.ts";
 
 export interface CloudAOptions {
   /** 0, the default: any free port. */
@@ -16,6 +17,8 @@ export interface CloudAOptions {
   now?: () => number;
   maxVersions?: number;
   nameHeldMs?: number;
+  /** The quota of each group of writing operations (50 with the real service); no limit when it is not given. */
+  writesPerSecond?: number;
   /** Verify against the host in `x-original-host`, for tests that reroute the Worker's outbound requests here. */
   trustOriginalHost?: boolean;
 }
@@ -71,6 +74,7 @@ type Service = "secretsmanager" | "sts";
 /** What one account holds. Nothing that happens in one is seen in another. */
 interface Account {
   store: SecretsStore;
+  quota: RateQuota;
   log: LoggedRequest[];
   faults: Fault[];
 }
@@ -89,7 +93,7 @@ const maxBodyBytes = 256 * 1024;
 export const defaultKey: KnownKey = { accessKeyId: "AKIADOUBLE0000000001", secretAccessKey: "double/secret+key=1" };
 
 /**
- * AWS Secrets Manager and STS AssumeRole on loopback, stricter than the real services: every signature is checked
+ * AWS Secrets Manager and STS (AssumeRole, GetCallerIdentity) on loopback, stricter than the real services: every signature is checked
  * with the vendor's signer, every parameter against the reference, unknown ones are refused.
  *
  * Tests inside the Workers runtime drive it over HTTP, unsigned: `GET /_double/secrets`, `GET /_double/requests`,
@@ -107,6 +111,7 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
       maxVersions: options.maxVersions ?? 100,
       nameHeldMs: options.nameHeldMs ?? 0,
     }),
+    quota: new RateQuota({ now, perSecond: options.writesPerSecond ?? Number.POSITIVE_INFINITY }),
     log: [],
     faults: [],
   });
@@ -132,11 +137,14 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
       entry.accessKeyId = verdict.key.accessKeyId;
       checkEnvelope(request, service);
       if (service === "sts") {
-        const session = assumeRole(request.body.toString(), verdict.key, roles, now());
-        sessions.set(session.accessKeyId, session);
-        opened.set(session.accessKeyId, { account });
-        return { status: 200, contentType: "text/xml", body: sessionXml(session) };
+        const { xml, session } = callSts(request.body.toString(), verdict.key, roles, now());
+        if (session !== undefined) {
+          sessions.set(session.accessKeyId, session);
+          opened.set(session.accessKeyId, { account });
+        }
+        return { status: 200, contentType: "text/xml", body: xml };
       }
+      account.quota.take(entry.operation);
       const answer = account.store.call(entry.operation, parseJson(request.body));
       return {
         status: 200,
@@ -275,9 +283,10 @@ async function receive(incoming: IncomingMessage): Promise<Received> {
 
 function describeRequest(request: Received): LoggedRequest {
   const target = request.headers["x-amz-target"];
+  const form = new URLSearchParams(target === undefined ? request.body.toString() : "");
   const entry: LoggedRequest = {
     service: target === undefined ? "sts" : "secretsmanager",
-    operation: target?.replace(/^secretsmanager\./, "") ?? "AssumeRole",
+    operation: target?.replace(/^secretsmanager\./, "") ?? form.get("Action") ?? "",
     subject: null,
     accessKeyId: null,
     clientRequestToken: null,
@@ -286,8 +295,7 @@ function describeRequest(request: Received): LoggedRequest {
     errorType: null,
   };
   try {
-    const body =
-      target === undefined ? Object.fromEntries(new URLSearchParams(request.body.toString())) : parseJson(request.body);
+    const body = target === undefined ? Object.fromEntries(form) : parseJson(request.body);
     const { Name, SecretId, RoleArn, ClientRequestToken, SecretString } = body as Record<string, unknown>;
     entry.subject = String(Name ?? SecretId ?? RoleArn ?? "") || null;
     entry.clientRequestToken = typeof ClientRequestToken === "string" ? ClientRequestToken : null;

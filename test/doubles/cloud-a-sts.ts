@@ -9,15 +9,19 @@ export interface Role {
   trustedAccessKeyIds: readonly string[];
 }
 
-const rules: Record<string, RegExp> = {
-  Action: /^AssumeRole$/,
-  Version: /^2011-06-15$/,
-  RoleArn: /^(?=.{20,2048}$)arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]+$/,
-  RoleSessionName: /^[\w+=,.@-]{2,64}$/,
-  ExternalId: /^[\w+=,.@:/-]{2,1224}$/,
-  DurationSeconds: /^\d{1,5}$/,
+/** Each action's parameters and their rules. Those of the real service that we do not use are refused. */
+const actions: Record<string, { required: string[]; rules: Record<string, RegExp> }> = {
+  AssumeRole: {
+    required: ["RoleArn", "RoleSessionName"],
+    rules: {
+      RoleArn: /^(?=.{20,2048}$)arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]+$/,
+      RoleSessionName: /^[\w+=,.@-]{2,64}$/,
+      ExternalId: /^[\w+=,.@:/-]{2,1224}$/,
+      DurationSeconds: /^\d{1,5}$/,
+    },
+  },
+  GetCallerIdentity: { required: [], rules: {} },
 };
-const required = ["Action", "Version", "RoleArn", "RoleSessionName"];
 
 /** The names STS gives to what Secrets Manager calls otherwise. */
 export const stsNames: Record<string, string> = {
@@ -29,21 +33,47 @@ export const stsNames: Record<string, string> = {
 };
 
 /**
- * STS AssumeRole (API version 2011-06-15): a session key for `caller`, valid from `now` (ms since the epoch).
- * Throws `ServiceError` with STS's names. Parameters we do not use are refused.
+ * One action of STS (API version 2011-06-15) for `caller`: the answer's document, and for AssumeRole the session's key,
+ * valid from `now` (ms since the epoch). Throws `ServiceError` with STS's names.
  */
-export function assumeRole(form: string, caller: KnownKey, roles: readonly Role[], now: number): KnownKey {
-  const parameters = new Map<string, string>();
-  for (const [name, value] of new URLSearchParams(form)) {
-    const rule = rules[name];
-    if (parameters.has(name) || rule === undefined || !rule.test(value)) {
-      throw new ServiceError("ValidationError", `Value '${value}' at '${name}' failed to satisfy constraint`);
-    }
-    parameters.set(name, value);
+export function callSts(
+  form: string,
+  caller: KnownKey,
+  roles: readonly Role[],
+  now: number,
+): { xml: string; session?: KnownKey } {
+  const parameters = checkedForm(form);
+  if (parameters.get("Action") === "GetCallerIdentity") return { xml: identityXml(caller) };
+  const session = assumeRole(parameters, caller, roles, now);
+  return { xml: sessionXml(session), session };
+}
+
+function checkedForm(form: string): Map<string, string> {
+  const given = [...new URLSearchParams(form)];
+  const parameters = new Map(given);
+  if (parameters.size !== given.length) throw new ServiceError("ValidationError", "A parameter is given twice");
+  const name = parameters.get("Action") ?? "";
+  const action = Object.hasOwn(actions, name) ? actions[name] : undefined;
+  if (action === undefined || parameters.get("Version") !== "2011-06-15") {
+    const message = `Could not find operation ${name} for version ${parameters.get("Version")}`;
+    throw new ServiceError("InvalidAction", message);
   }
-  for (const name of required) {
-    if (!parameters.has(name)) throw new ServiceError("ValidationError", `Value null at '${name}'`);
+  for (const [key, value] of given) {
+    if (key === "Action" || key === "Version" || action.rules[key]?.test(value)) continue;
+    throw new ServiceError("ValidationError", `Value '${value}' at '${key}' failed to satisfy constraint`);
   }
+  for (const key of action.required) {
+    if (!parameters.has(key)) throw new ServiceError("ValidationError", `Value null at '${key}'`);
+  }
+  return parameters;
+}
+
+function assumeRole(
+  parameters: ReadonlyMap<string, string>,
+  caller: KnownKey,
+  roles: readonly Role[],
+  now: number,
+): KnownKey {
   const seconds = Number(parameters.get("DurationSeconds") ?? 3600);
   // A session that assumes a further role gets an hour at most.
   if (seconds < 900 || seconds > (caller.sessionToken === undefined ? 43_200 : 3600)) {
@@ -65,8 +95,21 @@ export function assumeRole(form: string, caller: KnownKey, roles: readonly Role[
   };
 }
 
+function identityXml({ accessKeyId, sessionToken }: KnownKey): string {
+  const arn =
+    sessionToken === undefined
+      ? `arn:aws:iam::123456789012:user/${accessKeyId}`
+      : "arn:aws:sts::123456789012:assumed-role/r/s";
+  return `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+  <GetCallerIdentityResult>
+    <Arn>${escapeXml(arn)}</Arn><UserId>AIDA</UserId><Account>123456789012</Account>
+  </GetCallerIdentityResult>
+  <ResponseMetadata><RequestId>${crypto.randomUUID()}</RequestId></ResponseMetadata>
+</GetCallerIdentityResponse>`;
+}
+
 /** The answer's document. Text is escaped more than needed, so that a reader without entities fails. */
-export function sessionXml(session: KnownKey): string {
+function sessionXml(session: KnownKey): string {
   const { accessKeyId, secretAccessKey, sessionToken = "", expiresAt = 0 } = session;
   return `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
   <AssumeRoleResult>

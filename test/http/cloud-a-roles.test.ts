@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { CloudAConnection } from "../../src/providers/cloud-a.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
+import { contextOf, keys } from "./cloud-a-driver.ts";
 
 const role = "arn:aws:iam::123456789012:role/sync";
 let double: CloudADouble;
@@ -13,18 +14,12 @@ beforeEach(async () => {
   return () => double.close();
 });
 
-const connection: CloudAConnection = {
-  access_key_id: defaultKey.accessKeyId,
-  secret_access_key: defaultKey.secretAccessKey,
-  region: "eu-west-1",
-  role_arn: role,
-  external_id: "ext-1",
-};
+const connection: CloudAConnection = { ...keys, role_arn: role, external_id: "ext-1" };
 const remove = (changed: CloudAConnection = {}, stsUrl = double.url) =>
   cloudASm.remove(
-    { name: "s" },
+    { name: "s", reference: null, ownedOnly: false },
     { ...connection, ...changed },
-    { settings: { CLOUD_A_SM_URL: double.url, CLOUD_A_STS_URL: stsUrl }, deadlineMs: 5000 },
+    contextOf({ CLOUD_A_SM_URL: double.url, CLOUD_A_STS_URL: stsUrl }),
   );
 const seen = () => double.requests().map(({ operation, status }) => `${operation} ${status}`);
 
@@ -74,6 +69,26 @@ describe("assuming a role", () => {
     double.fault({ fault: "raw", service: "sts", status: 200, body: "<Credentials/>" });
     expect(await remove()).toMatchObject({ outcome: "external", code: "unreadable_answer" });
     expect(await remove({}, "not a url")).toMatchObject({ outcome: "client", code: "invalid_url" });
+  });
+});
+
+describe("settings of the deployment", () => {
+  const check = (details: CloudAConnection, settings = {}) => cloudASm.checkSettings?.(details, settings);
+  const defaults = { CLOUD_A_ACCESS_KEY_ID: "A", CLOUD_A_SECRET_ACCESS_KEY: "B", CLOUD_A_REGION: "eu-west-1" };
+
+  it("are not needed by a connection that names keys and region, and make up for what it leaves out", () => {
+    expect(check(keys)).toBeNull();
+    expect(check({}, defaults)).toBeNull();
+    expect(check({ region: "eu-west-1" }, { ...defaults, CLOUD_A_REGION: undefined })).toBeNull();
+  });
+
+  it.each<[string, CloudAConnection, object, RegExp]>([
+    ["no region", { ...keys, region: "" }, {}, /^region must be given.*CLOUD_A_REGION/],
+    ["a default region that is none", {}, { ...defaults, CLOUD_A_REGION: "Frankfurt" }, /CLOUD_A_REGION/],
+    ["no keys", { region: "eu-west-1" }, {}, /^access_key_id and secret_access_key.*CLOUD_A_ACCESS_KEY_ID/],
+    ["half of the default keys", {}, { ...defaults, CLOUD_A_SECRET_ACCESS_KEY: "" }, /CLOUD_A_SECRET_ACCESS_KEY/],
+  ])("%s is told by the field and the setting", (_what, details, settings, sentence) => {
+    expect(check(details, settings)).toMatch(sentence);
   });
 });
 

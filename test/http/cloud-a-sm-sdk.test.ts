@@ -14,11 +14,11 @@ import {
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
+import { contextAt, keys, objectOf, region } from "./cloud-a-driver.ts";
 
 // The vendor's own client accepts the double's answers and errors, and reads what our adapter wrote: so neither the
 // double nor the adapter is only our own misreading of the protocol.
 
-const region = "eu-west-1";
 let double: CloudADouble;
 let client: SecretsManagerClient;
 
@@ -82,22 +82,20 @@ describe("the vendor's client against the double", () => {
 });
 
 describe("our adapter beside the vendor's client", () => {
-  const connection = { access_key_id: defaultKey.accessKeyId, secret_access_key: defaultKey.secretAccessKey, region };
-  const context = () => ({ settings: { CLOUD_A_SM_URL: double.url }, deadlineMs: 5000 });
-  const object = { name: "app/db", tags: { "hashicorp:vault": "" }, idempotencyToken: "i", previousTagKeys: [] };
+  const put = (value: string, knownToExist: boolean) =>
+    cloudASm.put(objectOf({ value, knownToExist }), keys, contextAt(double.url));
 
   it("the client reads what the adapter wrote, and the adapter takes over what the client wrote", async () => {
     const value = '{"password":"é😀\\n"}';
-    expect(await cloudASm.put({ ...object, value, knownToExist: false }, connection, context())).toEqual({
-      outcome: "ok",
-    });
-    expect(await client.send(new GetSecretValueCommand({ SecretId: "app/db" }))).toMatchObject({ SecretString: value });
+    const created = await put(value, false);
+    const read = await client.send(new GetSecretValueCommand({ SecretId: "app/db" }));
+    expect(read.SecretString).toBe(value);
+    expect(created).toEqual({ outcome: "ok", reference: read.VersionId });
     await client.send(new UpdateSecretCommand({ SecretId: "app/db", SecretString: "theirs" }));
-    expect(await cloudASm.put({ ...object, value, knownToExist: true }, connection, context())).toEqual({
-      outcome: "ok",
-    });
+    expect(await put(value, true)).toMatchObject({ outcome: "ok" });
     expect(await client.send(new GetSecretValueCommand({ SecretId: "app/db" }))).toMatchObject({ SecretString: value });
-    expect(await cloudASm.remove({ name: "app/db" }, connection, context())).toEqual({ outcome: "ok" });
+    const obsolete = { name: "app/db", reference: null, ownedOnly: false };
+    expect(await cloudASm.remove(obsolete, keys, contextAt(double.url))).toEqual({ outcome: "ok" });
     await expect(client.send(new GetSecretValueCommand({ SecretId: "app/db" }))).rejects.toMatchObject({
       name: "ResourceNotFoundException",
     });

@@ -1,15 +1,25 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
-import { type CloudAConnection, type CloudAFailure, regionPattern, secretsManager } from "../../providers/cloud-a.ts";
-import { failure, type Outcome } from "../../providers/outcome.ts";
-import type { ExternalObject, RemoteDestinationType } from "./destination-type.ts";
+import {
+  type CloudAConnection,
+  regionPattern,
+  resolveAccount,
+  type SecretsManager,
+  secretsManager,
+} from "../../providers/cloud-a.ts";
+import { type CloudAFailure, unanswered } from "../../providers/cloud-a-errors.ts";
+import { type Failure, failure } from "../../providers/outcome.ts";
+import type { ExternalObject, Put, RemoteDestinationType } from "./destination-type.ts";
+
+/** The tag that marks a secret as ours; its value is empty. */
+const marker = "hashicorp:vault";
 
 /** SecretString is 1 to 65 536 bytes, a name 1 to 512 characters (CreateSecret, API version 2017-10-17). */
 const maxValueBytes = 65_536;
 const namePattern = /^[A-Za-z0-9/_+=.@-]{1,512}$/;
 
-/** Create, exists, update, gone, create … ends here: somebody else changes the same secret as fast as we do. */
-const maxSteps = 6;
+/** Create, exists, look, update, gone, create … ends here: somebody else changes the same secret as fast as we do. */
+const maxSteps = 8;
 
 /** A forced deletion frees the name only after a moment, during which it can be neither created nor restored. */
 const nameHeldRetryMs = 10_000;
@@ -50,10 +60,14 @@ const connection = z
   });
 
 /**
- * AWS Secrets Manager. One external object is one secret; its value is the SecretString.
+ * AWS Secrets Manager. One external object is one secret; its value is the SecretString, its reference a VersionId.
  *
  * Needs the actions CreateSecret, UpdateSecret, DeleteSecret, TagResource; UntagResource when tags are taken away,
- * RestoreSecret when somebody scheduled a secret of ours for deletion. DescribeSecret is used when it is allowed.
+ * RestoreSecret when somebody scheduled a secret of ours for deletion. DescribeSecret is needed to inspect, for the
+ * update policy `owned-only` and to remove what is ours only; elsewhere it is used when it is allowed.
+ *
+ * A name may end in a hyphen and six characters although the vendor advises against it: such a name can be taken for
+ * another secret's ARN only where partial ARNs are used, and every call here names the secret in full.
  */
 export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   kind: "remote",
@@ -70,6 +84,8 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   },
   naming: { allowed: /^[A-Za-z0-9/_+=.@-]$/, maxLength: 512, replacement: "-" },
   maxValueBytes,
+  // Quotas of a region: 50 per second for each of creating, updating, deleting and tagging.
+  pace: { atOnce: 6, burst: 50, perMinute: 3000 },
   checkTags,
 
   checkChange(before, after) {
@@ -79,72 +95,210 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
       : `role_arn must stay in the account ${from}; another account is another destination`;
   },
 
-  async put(object, details, { settings, deadlineMs }) {
-    const refused = checkObject(object);
-    if (refused !== null) return refused;
-    const { call } = secretsManager(details, settings, { deadlineMs });
-    const { name, value, tags } = object;
-    const content = { SecretString: value };
-    const token = versionToken(object);
-
-    let step: "create" | "update" | "restore" = object.knownToExist ? "update" : "create";
-    let updateToken = token;
-    for (let steps = 0; steps < maxSteps; steps++) {
-      if (step === "create") {
-        // Never the intent's own token: a repeated create with a known token and equal content is answered OK
-        // without writing, even when a later version is the current one. A name that exists must come back as such.
-        const parameters = { Name: name, ...content, Tags: tagList(tags), ClientRequestToken: freshToken() };
-        const created = await call("CreateSecret", parameters);
-        if (created.ok) return { outcome: "ok" };
-        if (created.error?.type === "ResourceExists") step = "update";
-        else if (isScheduledForDeletion(created)) step = "restore";
-        else return created.outcome;
-      } else if (step === "update") {
-        const updated = await call("UpdateSecret", { SecretId: name, ...content, ClientRequestToken: updateToken });
-        if (updated.ok) return settleTags();
-        if (updated.error?.type === "ResourceExists") {
-          // A version with this token exists, so this content was stored once; that is all it proves. It is done
-          // only if that version is the current one: an edit from outside may have come after it.
-          const described = await call("DescribeSecret", { SecretId: name });
-          if (described.ok && isCurrent(described.body, updateToken)) return settleTags();
-          // Not current, or not ours to see: store the content once more, as a version of its own.
-          updateToken = freshToken();
-        } else if (updated.error?.type === "ResourceNotFound") step = "create";
-        else if (isScheduledForDeletion(updated)) step = "restore";
-        else return updated.outcome;
-      } else {
-        const restored = await call("RestoreSecret", { SecretId: name });
-        if (!restored.ok) return restoreFailed(restored, name);
-        step = "update";
-      }
-    }
-    return failure("external", "contended", `The secret ${name} is being created and deleted by somebody else.`);
-
-    /** Brings the tags of an existing secret in line. Create has set them already. */
-    async function settleTags(): Promise<Outcome> {
-      if (Object.keys(tags).length > 0) {
-        const tagged = await call("TagResource", { SecretId: name, Tags: tagList(tags) });
-        if (!tagged.ok) return tagged.outcome;
-      }
-      const stale = object.previousTagKeys.filter((key) => !Object.hasOwn(tags, key));
-      if (stale.length > 0) {
-        const untagged = await call("UntagResource", { SecretId: name, TagKeys: stale });
-        if (!untagged.ok) return untagged.outcome;
-      }
-      return { outcome: "ok" };
-    }
+  checkSettings(details, settings) {
+    const resolved = resolveAccount(details, settings);
+    return resolved.ok ? null : resolved.outcome.message;
   },
 
-  async remove({ name }, details, { settings, deadlineMs }) {
+  async put(object, details, context) {
+    const refused = checkObject(object);
+    if (refused !== null) return refused;
+    const client = secretsManager(details, context);
+    return object.updatePolicy === "if-not-exists" ? createOnly(object, client) : write(object, client);
+  },
+
+  async remove({ name, ownedOnly }, details, context) {
+    const client = secretsManager(details, context);
+    if (ownedOnly) {
+      const seen = await look(client, name);
+      if (!seen.ok) return seen.outcome;
+      if (!seen.secret?.owned) return { outcome: "ok" };
+    }
     // Forced, because a recovery window of 7 to 30 days would block the name for the next push.
-    const { call } = secretsManager(details, settings, { deadlineMs });
-    const deleted = await call("DeleteSecret", { SecretId: name, ForceDeleteWithoutRecovery: true });
+    const deleted = await client.call("DeleteSecret", { SecretId: name, ForceDeleteWithoutRecovery: true });
     if (deleted.ok || deleted.error?.type === "ResourceNotFound") return { outcome: "ok" };
+    if (isDenied(deleted)) {
+      // A policy that asks for our tag denies what carries none, the absent secret too.
+      const seen = await look(client, name);
+      if (seen.ok && seen.secret === null) return { outcome: "ok" };
+    }
     return deleted.outcome;
+  },
+
+  async inspect({ name, reference }, details, context) {
+    const seen = await look(secretsManager(details, context), name);
+    if (!seen.ok) return seen.outcome;
+    const { secret } = seen;
+    if (secret === null || secret.scheduledForDeletion) return { outcome: "ok", state: "absent", owned: null };
+    const state = reference === null ? "present" : secret.current === reference ? "unchanged" : "changed";
+    return { outcome: "ok", state, owned: secret.owned };
+  },
+
+  /**
+   * Who the keys and the role are is asked of STS, which denies that to nobody. Then the service itself is asked about a
+   * secret that cannot exist. That this is denied is no failure: pushing does not need DescribeSecret, and a policy may
+   * be limited to other names or to our tag. So the rights to write remain untried, which only a write could try.
+   */
+  async probe(details, context) {
+    const client = secretsManager(details, context);
+    const identified = await client.identify();
+    if (!identified.ok) return identified.outcome;
+    const seen = await look(client, `sallyport/probe/${crypto.randomUUID()}`);
+    return seen.ok || isDenied(seen) ? { outcome: "ok" } : seen.outcome;
   },
 };
 
-function checkObject({ name, value }: ExternalObject): Outcome | null {
+/**
+ * `if-not-exists`. Created with the intent's own token, so that a repeat after a lost answer is recognised: by the
+ * provider, which then answers OK and writes nothing, or by the current version's id.
+ */
+async function createOnly(object: ExternalObject, client: SecretsManager): Promise<Put> {
+  const { name } = object;
+  const token = versionToken(object);
+  const created = await create(object, client, token);
+  if (created.ok && !object.knownToExist) return created.put;
+  const held = !created.ok && isScheduledForDeletion(created);
+  if (!created.ok && !held && created.error?.type !== "ResourceExists") return created.outcome;
+  const seen = await look(client, name);
+  if (!seen.ok && !isDenied(seen)) return seen.outcome;
+  const secret = seen.ok ? seen.secret : null;
+  if (held) {
+    if (!secret?.scheduledForDeletion) return nameHeld(name);
+    const message = `The secret ${name} is scheduled for deletion; the update policy if-not-exists does not restore it.`;
+    return failure("client", "name_held", message);
+  }
+  if (secret?.current === token) return { outcome: "ok", reference: token };
+  // Where nothing can be seen the provider's word counts: OK is this intent's own version.
+  if (created.ok && secret === null) return created.put;
+  return seen.ok && secret === null ? contended(name) : { outcome: "ok", left: true };
+}
+
+/** `replace` and `owned-only`: the latter looks before it touches what is there. */
+async function write(object: ExternalObject, client: SecretsManager): Promise<Put> {
+  const { name, value } = object;
+  const existing = object.updatePolicy === "owned-only" ? "look" : "update";
+  let step: "create" | "look" | "update" | "restore" = object.knownToExist ? existing : "create";
+  let token = versionToken(object);
+  let held = false;
+  let denied: Failure | null = null;
+  for (let steps = 0; steps < maxSteps; steps++) {
+    if (step === "create") {
+      // Never the intent's own token: a repeated create with a known token and equal content is answered OK
+      // without writing, even when a later version is the current one. A name that exists must come back as such.
+      const created = await create(object, client, freshToken());
+      if (created.ok) return created.put;
+      const exists = created.error?.type === "ResourceExists";
+      if (denied !== null && (exists || isDenied(created))) return denied;
+      held = isScheduledForDeletion(created);
+      if (exists) step = existing;
+      else if (held) step = existing === "look" ? "look" : "restore";
+      else return created.outcome;
+    } else if (step === "look") {
+      const seen = await look(client, name);
+      if (seen.ok) {
+        if (seen.secret === null && held) return nameHeld(name);
+        if (seen.secret?.owned === false) return notOwned(name);
+        step = seen.secret === null ? "create" : seen.secret.scheduledForDeletion ? "restore" : "update";
+      } else if (isDenied(seen) && denied === null) [denied, step] = [seen.outcome, "create"];
+      else return seen.outcome;
+    } else if (step === "update") {
+      const parameters = { SecretId: name, SecretString: value, ClientRequestToken: token };
+      const updated = await client.call("UpdateSecret", parameters);
+      if (updated.ok) return settleTags(object, client, stored(updated.body, "UpdateSecret"));
+      if (updated.error?.type === "ResourceExists") {
+        // A version with this token exists, so this content was stored once; that is all it proves. It is done
+        // only if that version is the current one: an edit from outside may have come after it.
+        const seen = await look(client, name);
+        if (seen.ok && seen.secret?.current === token) {
+          return settleTags(object, client, { outcome: "ok", reference: token });
+        }
+        // Not current, or not ours to see: store the content once more, as a version of its own.
+        token = freshToken();
+      } else if (updated.error?.type === "ResourceNotFound") step = "create";
+      else if (isScheduledForDeletion(updated)) step = "restore";
+      // A policy that asks for our tag denies what carries none, the absent secret too: creating it tells.
+      else if (isDenied(updated) && denied === null) [denied, step] = [updated.outcome, "create"];
+      else return updated.outcome;
+    } else {
+      const restored = await client.call("RestoreSecret", { SecretId: name });
+      if (!restored.ok) return restoreFailed(restored, name);
+      step = "update";
+    }
+  }
+  return contended(name);
+}
+
+async function create(
+  { name, value, tags }: ExternalObject,
+  client: SecretsManager,
+  token: string,
+): Promise<{ ok: true; put: Put } | CloudAFailure> {
+  const parameters = { Name: name, SecretString: value, Tags: tagList(tags), ClientRequestToken: token };
+  const created = await client.call("CreateSecret", parameters);
+  return created.ok ? { ok: true, put: stored(created.body, "CreateSecret") } : created;
+}
+
+/** Whatever stores a value is answered with the version's id; an answer without one is not the service's. */
+function stored(body: Record<string, unknown>, operation: string): Put {
+  const { VersionId: reference } = body;
+  return typeof reference === "string" && reference.length <= 64
+    ? { outcome: "ok", reference }
+    : failure("unknown", "unreadable_answer", `${operation} was answered without a version id.`);
+}
+
+/** Brings the tags of an existing secret in line; create has set them already. Takes away first: 50 is the limit. */
+async function settleTags(
+  { name, tags, previousTagKeys }: ExternalObject,
+  client: SecretsManager,
+  put: Put,
+): Promise<Put> {
+  if (put.outcome !== "ok") return put;
+  const stale = previousTagKeys.filter((key) => !Object.hasOwn(tags, key));
+  if (stale.length > 0) {
+    const untagged = await client.call("UntagResource", { SecretId: name, TagKeys: stale });
+    if (!untagged.ok) return untagged.outcome;
+  }
+  if (Object.keys(tags).length > 0) {
+    const tagged = await client.call("TagResource", { SecretId: name, Tags: tagList(tags) });
+    if (!tagged.ok) return tagged.outcome;
+  }
+  return put;
+}
+
+/** What DescribeSecret tells. `current`: the id of the version labelled AWSCURRENT, null when none is. */
+interface Seen {
+  owned: boolean;
+  current: string | null;
+  scheduledForDeletion: boolean;
+}
+
+const described = z.object({
+  Tags: z.array(z.object({ Key: z.string() })).nullish(),
+  VersionIdsToStages: z.record(z.string(), z.array(z.string())).nullish(),
+  DeletedDate: z.unknown().optional(),
+});
+
+/** `secret` is null when there is none. */
+async function look(client: SecretsManager, name: string): Promise<{ ok: true; secret: Seen | null } | CloudAFailure> {
+  const answer = await client.call("DescribeSecret", { SecretId: name });
+  if (!answer.ok) return answer.error?.type === "ResourceNotFound" ? { ok: true, secret: null } : answer;
+  const { success, data } = described.safeParse(answer.body);
+  if (!success) {
+    const message = "DescribeSecret was answered, but not as the service answers it.";
+    return unanswered(failure("external", "unreadable_answer", message));
+  }
+  const versions = Object.entries(data.VersionIdsToStages ?? {});
+  return {
+    ok: true,
+    secret: {
+      owned: data.Tags?.some(({ Key }) => Key === marker) ?? false,
+      current: versions.find(([, stages]) => stages.includes("AWSCURRENT"))?.[0] ?? null,
+      scheduledForDeletion: data.DeletedDate != null,
+    },
+  };
+}
+
+function checkObject({ name, value }: ExternalObject): Failure | null {
   if (!namePattern.test(name)) {
     return failure("client", "name_invalid", "The secret's name must be 1 to 512 letters, digits or /_+=.@-");
   }
@@ -172,6 +326,9 @@ const freshToken = () => (crypto.randomUUID() + crypto.randomUUID()).replaceAll(
 
 const tagList = (tags: Record<string, string>) => Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
 
+/** The service denied this very operation; that a role is denied is another thing. */
+const isDenied = ({ error, outcome }: CloudAFailure) => error !== null && outcome.code === "permission_denied";
+
 /** The same error type is used for other states too, so the text decides. */
 function isScheduledForDeletion({ error }: CloudAFailure): boolean {
   return (
@@ -179,17 +336,19 @@ function isScheduledForDeletion({ error }: CloudAFailure): boolean {
   );
 }
 
-/** `VersionIdsToStages` maps a version id to its staging labels. */
-function isCurrent(described: Record<string, unknown>, version: string): boolean {
-  const parsed = z.object({ VersionIdsToStages: z.record(z.string(), z.array(z.string())) }).safeParse(described);
-  return parsed.success && parsed.data.VersionIdsToStages[version]?.includes("AWSCURRENT") === true;
+function restoreFailed(restored: CloudAFailure, name: string): Failure {
+  const type = restored.error?.type;
+  return type === "ResourceNotFound" || type === "InvalidRequest" ? nameHeld(name) : restored.outcome;
 }
 
-function restoreFailed(restored: CloudAFailure, name: string): Outcome {
-  const type = restored.error?.type;
-  if (type !== "ResourceNotFound" && type !== "InvalidRequest") return restored.outcome;
-  return failure("external", "name_held", `The name ${name} is not free again yet after a deletion.`, nameHeldRetryMs);
-}
+const contended = (name: string) =>
+  failure("external", "contended", `The secret ${name} is being created and deleted by somebody else.`);
+
+const nameHeld = (name: string) =>
+  failure("external", "name_held", `The name ${name} is not free again yet after a deletion.`, nameHeldRetryMs);
+
+const notOwned = (name: string) =>
+  failure("client", "not_owned", `The secret ${name} exists and does not carry the tag ${marker}, so it is not ours.`);
 
 const accountOf = (roleArn: string | undefined) => roleArn?.split(":")[4] ?? null;
 
