@@ -7,6 +7,7 @@ import type { Grants } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
 import type { Tokens } from "./tokens.ts";
+import { inOneSpelling } from "./two-names.ts";
 
 /** Answers every request's first question: who calls, what they may do there, and which mount it is about. */
 export class Gatekeeper {
@@ -45,9 +46,9 @@ export class Gatekeeper {
     if (!this.#namespaces.has(asked.value)) return namespaceMissing(asked.value);
     if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
     const grants = this.#grantsOf(row);
-    const full = at.namespace + at.path;
+    const { acl, path } = inOneSpelling(grants.paths, at.namespace, at.path);
     const options = { list: ask.list === true };
-    const rule = grants.root ? undefined : ruleFor(grants.paths, full, options);
+    const rule = grants.root ? undefined : ruleFor(acl, path, options);
     const { allowedParameters, deniedParameters, requiredParameters } = rule ?? {};
     return {
       ok: true,
@@ -60,7 +61,7 @@ export class Gatekeeper {
       },
       namespace: at.namespace,
       path: at.path,
-      capabilities: grants.root ? ["root"] : capabilitiesFor(grants.paths, full, options),
+      capabilities: grants.root ? ["root"] : capabilitiesFor(acl, path, options),
       constraints: allowedParameters || deniedParameters || requiredParameters ? { ...rule } : null,
       mount: ask.path === null ? null : this.#mounts.resolve(at.namespace, at.path),
       cluster: grants.cluster,

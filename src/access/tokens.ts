@@ -7,6 +7,7 @@ import type { Grants } from "./policy-store.ts";
 import type { TokenRequest, TokenRow } from "./token.ts";
 import type { AuthBlock, TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
+import { inOneSpelling } from "./two-names.ts";
 
 /**
  * How a request names a token: the caller's own, by its text or by the accessor that `authorize` answered, or another, which
@@ -126,7 +127,10 @@ export class Tokens {
     const { root, paths: rules } = this.#grantsOf(row.value);
     const of = (path: string): (Capability | "root")[] => {
       if (!(namespace + path).startsWith(row.value.namespace)) return ["deny"];
-      return root ? ["root"] : capabilitiesFor(rules, namespace + path, { list: path.endsWith("/") });
+      if (root) return ["root"];
+      const at = this.#namespaces.split(namespace, path);
+      const asked = inOneSpelling(rules, at.namespace, at.path);
+      return capabilitiesFor(asked.acl, asked.path, { list: path.endsWith("/") });
     };
     return ok(Object.fromEntries(paths.map((path) => [path, of(path)])));
   }

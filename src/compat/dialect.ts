@@ -1,10 +1,29 @@
 /**
  * Whose words a caller speaks. `upstream`: the request used an upstream header or path name, so the answer follows upstream
- * where the two differ (design 2.3). Everything inside the service speaks neutral.
+ * where the two differ (docs/dialects.md). Everything inside the service speaks neutral.
  */
 export type Dialect = "neutral" | "upstream";
 
-/** Request headers, by what they mean; the neutral name first. */
+/*
+ * The one table of names. Each pair says one thing, the neutral word first.
+ */
+
+/** Types of destinations: in paths, `type`, `store_type`, and the keys of lists. A type that is not here has one name. */
+export const TYPE_NAMES = [
+  ["cloud-a-sm", "aws-sm"],
+  ["cloud-b-kv", "azure-kv"],
+  ["cloud-c-sm", "gcp-sm"],
+  ["repo-host", "gh"],
+  ["deploy-project", "vercel-project"],
+] as const;
+
+/** Folders below `sys/sync/`. */
+export const FOLDER_NAMES = [["repo-host-apps", "github-apps"]] as const;
+
+/** Values of `sync_status`. */
+export const STATUS_NAMES = [["INTERNAL_ERROR", "INTERNAL_VAULT_ERROR"]] as const;
+
+/** Request headers, by what they mean. */
 export const requestHeader = {
   token: ["X-Orch-Token", "X-Vault-Token", "X-Nomad-Token"],
   namespace: ["X-Orch-Namespace", "X-Vault-Namespace"],

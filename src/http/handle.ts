@@ -1,12 +1,14 @@
 import type { Grant } from "../access/authorize.ts";
 import { authorize, forgetAnswers } from "../access/authorizer.ts";
 import type { Capability } from "../access/path-rules.ts";
-import { dialectOf } from "../compat/dialect.ts";
+import { type Dialect, dialectOf } from "../compat/dialect.ts";
+import { wordMessage } from "../compat/sync-names.ts";
+import { neutralPath } from "../compat/sync-paths.ts";
 import { clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
 import { type Area, areaOf, SERVICE_ROOTS } from "./areas.ts";
 import { readBody } from "./body.ts";
 import { namespaceOf, tokenOf } from "./caller.ts";
-import { asRequestError, denied, refusalError } from "./errors.ts";
+import { asRequestError, denied, RequestError, refusalError } from "./errors.ts";
 import { options, unmatched } from "./methods.ts";
 import { errorResponse } from "./respond.ts";
 import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsRoute } from "./route.ts";
@@ -40,17 +42,21 @@ async function answer(
   if (target.verb === "OPTIONS") return options(verbsAt(area, target));
 
   const place = await placeOf(base, target, area);
+  const dialect = place.upstream ? "upstream" : base.dialect;
   const found = place.table.match(target.verb, place.path);
   if (!found) throw unmatched(area, target.path, place.table.verbs(place.path));
   const { route, params } = found;
   if (route.access === "none") {
-    return route.handle({ ...base, params, grant: null }, await readBody(route, base.request, null));
+    return route.handle({ ...base, dialect, params, grant: null }, await readBody(route, base.request, null));
   }
-  const call: AuthorisedCall = { ...base, params, grant: place.grant ?? (await ask(base, target, area, route.fresh)) };
+  const grant = place.grant ?? (await ask(base, target, area, route.fresh));
+  const call: AuthorisedCall = { ...base, dialect, params, grant };
   checkRight(route, call);
   const body = await readBody(route, base.request, call.grant.constraints);
   try {
     return await route.handle(call, body);
+  } catch (failure) {
+    throw worded(failure, dialect);
   } finally {
     if (route.fresh && !READS.has(target.verb)) forgetAnswers();
   }
@@ -61,20 +67,28 @@ interface Place {
   readonly table: RouteTable<AnyRoute>;
   readonly path: string;
   readonly grant: Grant | null;
+  /** The path was written with an upstream name; `path` no longer has it. */
+  readonly upstream: boolean;
 }
 
 async function placeOf(base: Base, target: Target, area: Area): Promise<Place> {
-  if (area === "cluster") return { table: clusterRoutes, path: target.route, grant: null };
-  if (isOwn(target.path)) return { table: secretsRoutes, path: target.route, grant: null };
+  if (area === "cluster") return { table: clusterRoutes, path: target.route, grant: null, upstream: false };
+  if (isOwn(target.path)) return ownPlace(target.route.slice(1), null);
   // A mount, or a namespace that leads the path to one of our own: only `AccessControl` knows.
   const grant = await ask(base, target, area, READS.has(target.verb) || MAY_LEAD_HOME.test(target.path));
-  if (isOwn(grant.path)) return { table: secretsRoutes, path: `/${encodePath(grant.path)}`, grant };
+  if (isOwn(grant.path)) return ownPlace(encodePath(grant.path), grant);
   if (grant.mount) {
     const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
-    return { table: mountRoutes[grant.mount.type], path: relative, grant };
+    return { table: mountRoutes[grant.mount.type], path: relative, grant, upstream: false };
   }
   if (grant.capabilities.includes("deny")) throw denied();
   throw unmatched(area, grant.path, []);
+}
+
+/** A path of our own. Routes know it by neutral names only, `AccessControl` by either. */
+function ownPlace(written: string, grant: Grant | null): Place {
+  const path = neutralPath(written);
+  return { table: secretsRoutes, path: `/${path}`, grant, upstream: path !== written };
 }
 
 /** What may turn out to be a route of our own, such as `ns1/sys/policies/acl/p`, is asked anew in any case. */
@@ -120,7 +134,16 @@ function checkRight(route: SecretsRoute | ClusterRoute, call: AuthorisedCall): v
 /** What OPTIONS answers, to anybody: which mount a path is in is not told to strangers. */
 function verbsAt(area: Area, { path, route }: Target): Verb[] {
   if (area === "cluster") return clusterRoutes.verbs(route);
-  return isOwn(path) ? secretsRoutes.verbs(route) : ["GET", "LIST", "POST", "PATCH", "DELETE"];
+  return isOwn(path)
+    ? secretsRoutes.verbs(ownPlace(route.slice(1), null).path)
+    : ["GET", "LIST", "POST", "PATCH", "DELETE"];
+}
+
+/** A refusal in the caller's words: the objects that make it know none but ours. */
+function worded(failure: unknown, dialect: Dialect): unknown {
+  if (dialect === "neutral" || !(failure instanceof RequestError)) return failure;
+  const messages = failure.messages.map((message) => wordMessage(dialect, message));
+  return new RequestError(failure.status, messages, { ...failure.headers });
 }
 
 /** The answer without its body, which is let go: a stream would otherwise stay open for nobody. */

@@ -1,0 +1,39 @@
+import { type TwoNames, twoNames, withSegment } from "../compat/sync-paths.ts";
+import { compilePaths, type PathAcl, type PathRule } from "./path-rules.ts";
+
+/**
+ * The question about a path, and the rules to put it to, in neutral names. A rule may name what has two names by either, and
+ * holds for requests by either: so both are brought into one spelling before the rules are compared with each other. Only at
+ * the place that the request is about, so that nothing else which happens to bear such a name is touched.
+ * @param path inside `namespace`
+ */
+export function inOneSpelling(acl: PathAcl, namespace: string, path: string): { acl: PathAcl; path: string } {
+  const named = twoNames(path);
+  if (!named) return { acl, path: namespace + path };
+  const at = { ...named, segment: named.segment + namespace.split("/").length - 1 };
+  const rules = [...acl.exact.values(), ...acl.wild.map(({ rule }) => rule)];
+  const spelt = rules.map((rule) => respell(rule, at));
+  const changed = spelt.some((rule, index) => rule !== rules[index]);
+  return {
+    acl: changed ? compilePaths([{ namespace: "", paths: spelt }]) : acl,
+    path: withSegment(namespace + path, at.segment, at.neutral),
+  };
+}
+
+function respell(rule: PathRule, { segment, neutral, upstream }: TwoNames): PathRule {
+  const isPrefix = rule.path.endsWith("*");
+  const segments = (isPrefix ? rule.path.slice(0, -1) : rule.path).split("/");
+  const word = segments[segment];
+  if (!word) return rule;
+  const end = isPrefix ? "*" : "";
+  if (word === upstream) return { ...rule, path: segments.with(segment, neutral).join("/") + end };
+  if (!isPrefix || segment !== segments.length - 1) return rule;
+  // A glob that ends inside a name, such as `aws-*`. Cut from different names, lengths say nothing about which rule is the more
+  // specific; so a deny holds against all others of the kind, and the others keep the order they have among themselves.
+  const denies = rule.capabilities.includes("deny");
+  if (denies && (upstream.startsWith(word) || neutral.startsWith(word))) {
+    return { ...rule, path: `${segments.with(segment, neutral).join("/")}*` };
+  }
+  if (!upstream.startsWith(word)) return rule;
+  return { ...rule, path: `${segments.with(segment, neutral.slice(0, word.length)).join("/")}*` };
+}

@@ -1,0 +1,159 @@
+import { describe, expect, it } from "vitest";
+import { TYPE_NAMES } from "./dialect.ts";
+import {
+  neutralType,
+  wordAssociations,
+  wordDestination,
+  wordDestinationList,
+  wordMessage,
+  wordSecretDestinations,
+  wordStatus,
+  wordType,
+} from "./sync-names.ts";
+
+describe("a word", () => {
+  it.each(TYPE_NAMES)("%s is %s to those who say so", (neutral, upstream) => {
+    expect([wordType("neutral", neutral), wordType("upstream", neutral)]).toEqual([neutral, upstream]);
+    expect([neutralType(neutral), neutralType(upstream)]).toEqual([neutral, neutral]);
+  });
+
+  it("that has one name has it in both dialects", () => {
+    expect([wordType("upstream", "in-mem"), neutralType("in-mem"), neutralType("toString")]).toEqual([
+      "in-mem",
+      "in-mem",
+      "toString",
+    ]);
+    expect([wordStatus("upstream", "SYNCED"), wordStatus("upstream", "CLIENT_SIDE_ERROR")]).toEqual([
+      "SYNCED",
+      "CLIENT_SIDE_ERROR",
+    ]);
+  });
+
+  it("for our own failure differs", () => {
+    expect([wordStatus("neutral", "INTERNAL_ERROR"), wordStatus("upstream", "INTERNAL_ERROR")]).toEqual([
+      "INTERNAL_ERROR",
+      "INTERNAL_VAULT_ERROR",
+    ]);
+  });
+
+  it("has one meaning: no name stands for two things", () => {
+    const words = TYPE_NAMES.flat();
+    expect(new Set(words).size).toBe(words.length);
+  });
+});
+
+/** Everything that people name bears the name of a type. */
+const destination = {
+  name: "repo-host",
+  type: "repo-host",
+  connection_details: { repository_name: "cloud-a-sm", repository_owner: "deploy-project" },
+  options: { secret_name_template: "cloud-a-sm/{{ .SecretPath }}", custom_tags: { "repo-host": "cloud-c-sm" } },
+};
+const list = {
+  keys: ["cloud-a-sm/", "deploy-project/", "in-mem/", "repo-host/"],
+  key_info: { "cloud-a-sm/": ["cloud-a-sm"], "deploy-project/": ["p"], "in-mem/": ["gh"], "repo-host/": ["repo-host"] },
+  total_destinations: 4,
+};
+const associations = {
+  store_name: "cloud-a-sm",
+  store_type: "cloud-a-sm",
+  associated_secrets: {
+    "kv_1/INTERNAL_ERROR": {
+      accessor: "kv_1",
+      secret_name: "INTERNAL_ERROR",
+      external_name: "repo-host/INTERNAL_ERROR",
+      sync_status: "INTERNAL_ERROR",
+      error_code: "INTERNAL_ERROR",
+      updated_at: "t",
+    },
+    "kv_1/repo-host": { accessor: "kv_1", secret_name: "repo-host", sync_status: "SYNCED", updated_at: "t" },
+  },
+  sync_operation_counters: { INTERNAL_ERROR: 1, SYNCED: 1 },
+};
+const ofSecret = {
+  associated_destinations: {
+    "repo-host/repo-host": { type: "repo-host", name: "repo-host", sync_status: "INTERNAL_ERROR", updated_at: "t" },
+    "in-mem/gh": { type: "in-mem", name: "gh", sync_status: "PENDING", updated_at: "t" },
+  },
+};
+
+describe("an answer", () => {
+  it("is untouched for those who speak neutral", () => {
+    expect(wordDestination("neutral", destination)).toEqual(destination);
+    expect(wordDestinationList("neutral", list)).toEqual(list);
+    expect(wordAssociations("neutral", associations)).toEqual(associations);
+    expect(wordSecretDestinations("neutral", ofSecret)).toEqual(ofSecret);
+  });
+
+  it("about a destination changes its type and nothing that people named", () => {
+    expect(wordDestination("upstream", destination)).toEqual({ ...destination, type: "gh" });
+  });
+
+  it("that lists destinations changes their types and is sorted by what it shows", () => {
+    expect(wordDestinationList("upstream", list)).toEqual({
+      keys: ["aws-sm/", "gh/", "in-mem/", "vercel-project/"],
+      key_info: { "aws-sm/": ["cloud-a-sm"], "vercel-project/": ["p"], "in-mem/": ["gh"], "gh/": ["repo-host"] },
+      total_destinations: 4,
+    });
+  });
+
+  it("that lists associations changes the type, statuses and their counters", () => {
+    const [internal, synced] = Object.values(associations.associated_secrets);
+    expect(wordAssociations("upstream", associations)).toEqual({
+      store_name: "cloud-a-sm",
+      store_type: "aws-sm",
+      associated_secrets: {
+        "kv_1/INTERNAL_ERROR": { ...internal, sync_status: "INTERNAL_VAULT_ERROR" },
+        "kv_1/repo-host": synced,
+      },
+      sync_operation_counters: { INTERNAL_VAULT_ERROR: 1, SYNCED: 1 },
+    });
+  });
+
+  it("about the destinations of a secret changes keys, types and statuses", () => {
+    expect(wordSecretDestinations("upstream", ofSecret)).toEqual({
+      associated_destinations: {
+        "gh/repo-host": { type: "gh", name: "repo-host", sync_status: "INTERNAL_VAULT_ERROR", updated_at: "t" },
+        "in-mem/gh": { type: "in-mem", name: "gh", sync_status: "PENDING", updated_at: "t" },
+      },
+    });
+  });
+});
+
+describe("a refusal", () => {
+  it.each([
+    [
+      "custom_tags: a destination of type repo-host takes no tags",
+      "custom_tags: a destination of type gh takes no tags",
+    ],
+    ["application is in use by destinations: repo-host/web", "application is in use by destinations: gh/web"],
+    [
+      "application is in use by destinations: repo-host/repo-host, repo-host/b.c and 3 more",
+      "application is in use by destinations: gh/repo-host, gh/b.c and 3 more",
+    ],
+    [
+      'sync destinations exist in namespace "repo-host/", cannot remove: in-mem/repo-host, cloud-a-sm/prod',
+      'sync destinations exist in namespace "repo-host/", cannot remove: in-mem/repo-host, aws-sm/prod',
+    ],
+  ])("names types: %s", (neutral, upstream) => {
+    expect(wordMessage("upstream", neutral)).toBe(upstream);
+    expect(wordMessage("neutral", neutral)).toBe(neutral);
+  });
+
+  it.each([
+    "secret not found: repo-host/cloud-a-sm",
+    "permission denied to read the content of the secret repo-host in mount cloud-a-sm",
+    'app_name: there is no application "repo-host"; create it first',
+    "mount: no secret engine mount at repo-host/",
+    'no handler for route "sys/sync/destinations: repo-host/x". route entry not found.',
+    "",
+  ])("leaves alone what people named: %s", (message) => {
+    expect(wordMessage("upstream", message)).toBe(message);
+  });
+
+  it("of a hostile length is read in no time", () => {
+    const start = performance.now();
+    wordMessage("upstream", `destinations${" destinations".repeat(20_000)}: ${"a/b, ".repeat(20_000)}`);
+    expect(performance.now() - start).toBeLessThan(500);
+  });
+});

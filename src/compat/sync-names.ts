@@ -1,0 +1,98 @@
+import { type Dialect, STATUS_NAMES, TYPE_NAMES } from "./dialect.ts";
+
+/*
+ * Answers of area B in the caller's words. Each kind of answer has its own function, which knows where such words stand:
+ * names that people gave, and that may happen to be `repo-host`, are never looked at.
+ */
+
+const upstreamTypes: ReadonlyMap<string, string> = new Map(TYPE_NAMES);
+const neutralTypes: ReadonlyMap<string, string> = new Map(TYPE_NAMES.map(([neutral, upstream]) => [upstream, neutral]));
+const upstreamStatuses: ReadonlyMap<string, string> = new Map(STATUS_NAMES);
+
+/** A destination type as the caller calls it. */
+export const wordType = (dialect: Dialect, neutral: string): string =>
+  (dialect === "upstream" ? upstreamTypes.get(neutral) : undefined) ?? neutral;
+
+/** A destination type as we call it, whichever of its names is given. */
+export const neutralType = (word: string): string => neutralTypes.get(word) ?? word;
+
+/** A sync status as the caller calls it. */
+export const wordStatus = (dialect: Dialect, neutral: string): string =>
+  (dialect === "upstream" ? upstreamStatuses.get(neutral) : undefined) ?? neutral;
+
+/** `type/…`, of which only the type is a word of ours. */
+function wordKey(dialect: Dialect, key: string): string {
+  const end = key.indexOf("/");
+  return wordType(dialect, key.slice(0, end)) + key.slice(end);
+}
+
+const mapEntries = <T, U>(
+  record: Readonly<Record<string, T>>,
+  change: (key: string, value: T) => readonly [string, U],
+): Record<string, U> => Object.fromEntries(Object.entries(record).map(([key, value]) => change(key, value)));
+
+/** One destination. */
+export const wordDestination = <T extends { readonly type: string }>(dialect: Dialect, data: T): T => ({
+  ...data,
+  type: wordType(dialect, data.type),
+});
+
+/** Destinations by type; the keys are sorted by the words that are shown. */
+export function wordDestinationList<
+  T extends { readonly keys: readonly string[]; readonly key_info: Readonly<Record<string, unknown>> },
+>(dialect: Dialect, data: T): T {
+  const keys = data.keys.map((key) => wordKey(dialect, key)).sort();
+  return { ...data, keys, key_info: mapEntries(data.key_info, (key, names) => [wordKey(dialect, key), names]) };
+}
+
+interface WithStatus {
+  readonly sync_status: string;
+}
+
+/** One association, as the list of a destination holds it. */
+export const wordAssociation = <T extends WithStatus>(dialect: Dialect, entry: T): T => ({
+  ...entry,
+  sync_status: wordStatus(dialect, entry.sync_status),
+});
+
+/** The associations of a destination. */
+export function wordAssociations<
+  T extends {
+    readonly store_type: string;
+    readonly associated_secrets: Readonly<Record<string, WithStatus>>;
+    readonly sync_operation_counters: Readonly<Record<string, number>>;
+  },
+>(dialect: Dialect, data: T): T {
+  return {
+    ...data,
+    store_type: wordType(dialect, data.store_type),
+    associated_secrets: mapEntries(data.associated_secrets, (id, entry) => [id, wordAssociation(dialect, entry)]),
+    sync_operation_counters: mapEntries(data.sync_operation_counters, (status, n) => [wordStatus(dialect, status), n]),
+  };
+}
+
+/** The destinations of a secret. */
+export function wordSecretDestinations<
+  T extends { readonly associated_destinations: Readonly<Record<string, WithStatus & { readonly type: string }>> },
+>(dialect: Dialect, data: T): T {
+  const associated_destinations = mapEntries(data.associated_destinations, (key, entry) => [
+    wordKey(dialect, key),
+    wordDestination(dialect, wordAssociation(dialect, entry)),
+  ]);
+  return { ...data, associated_destinations };
+}
+
+const OF_TYPE = /^((?:\w+: )?a destination of type )([a-z-]+)(?= )/;
+const LISTED = /^[\w-]+\/[\w.-]+( and \d+ more)?$/;
+
+/** A refusal. Two kinds of ours name types: "a destination of type x …", and a list "… destinations …: x/name, y/name". */
+export function wordMessage(dialect: Dialect, message: string): string {
+  const end = message.indexOf(": ") + 2;
+  const start = message.slice(0, end);
+  const list = message.slice(end).split(", ");
+  // What follows other words, such as "secret not found: ", is a path that people named.
+  if (/\bdestinations\b/.test(start) && list.every((item) => LISTED.test(item))) {
+    return start + list.map((item) => wordKey(dialect, item)).join(", ");
+  }
+  return message.replace(OF_TYPE, (_all, before: string, type: string) => before + wordType(dialect, type));
+}
