@@ -11,13 +11,22 @@ export function inOneSpelling(acl: PathAcl, namespace: string, path: string): { 
   const named = twoNames(path);
   if (!named) return { acl, path: namespace + path };
   const at = { ...named, segment: named.segment + namespace.split("/").length - 1 };
+  const known = respelt.get(acl) ?? new Map<string, PathAcl>();
+  respelt.set(acl, known);
+  const key = `${at.segment} ${at.neutral}`;
+  const inNeutral = known.get(key) ?? compileIn(acl, at);
+  known.set(key, inNeutral);
+  return { acl: inNeutral, path: withSegment(namespace + path, at.segment, at.neutral) };
+}
+
+/** One question may be about a thousand paths, and compiling many rules takes milliseconds. */
+const respelt = new WeakMap<PathAcl, Map<string, PathAcl>>();
+
+function compileIn(acl: PathAcl, at: TwoNames): PathAcl {
   const rules = [...acl.exact.values(), ...acl.wild.map(({ rule }) => rule)];
   const spelt = rules.map((rule) => respell(rule, at));
   const changed = spelt.some((rule, index) => rule !== rules[index]);
-  return {
-    acl: changed ? compilePaths([{ namespace: "", paths: spelt }]) : acl,
-    path: withSegment(namespace + path, at.segment, at.neutral),
-  };
+  return changed ? compilePaths([{ namespace: "", paths: spelt }]) : acl;
 }
 
 function respell(rule: PathRule, { segment, neutral, upstream }: TwoNames): PathRule {

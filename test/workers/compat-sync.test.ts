@@ -1,0 +1,243 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { holderOf, path } from "./access.ts";
+import { del, get, list, mountKv, patch, put, send } from "./client.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import { cloudABody, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+
+/* Requests as unmodified upstream clients send them: their headers, their names in paths, their words in answers. */
+
+const AT = "/v1/sys/sync/destinations";
+/** A header that any upstream client sends; the path may then use either name. */
+const upstream = { headers: { "X-Vault-Request": "true" } };
+
+beforeEach(() => cloudA.begin());
+
+describe("a destination", () => {
+  it("made by an upstream name is the one of the neutral name", async () => {
+    const made = await put(`${AT}/aws-sm/prod`, cloudABody());
+    expect(made.status, made.text).toBe(200);
+    expect((await get(`${AT}/cloud-a-sm/prod`)).body.data).toMatchObject({ type: "cloud-a-sm", name: "prod" });
+    expect((await del(`${AT}/aws-sm/prod`)).status).toBe(204);
+    expect((await get(`${AT}/cloud-a-sm/prod`)).status).toBe(404);
+  });
+
+  it("is answered by the name that the caller uses, in the path or by an upstream header", async () => {
+    await makeDestination("cloud-a-sm", "gh", cloudABody({ custom_tags: { gh: "cloud-a-sm" } }));
+    const type = async (at: string, options?: typeof upstream) => (await get(at, options)).body.data.type;
+    expect([
+      await type(`${AT}/cloud-a-sm/gh`),
+      await type(`${AT}/aws-sm/gh`),
+      await type(`${AT}/cloud-a-sm/gh`, upstream),
+      await type(`${AT}/%61ws-sm/gh`),
+      await type("/sys/sync/destinations/aws-sm/gh"),
+    ]).toEqual(["cloud-a-sm", "aws-sm", "aws-sm", "aws-sm", "aws-sm"]);
+    const { data } = (await get(`${AT}/aws-sm/gh`)).body;
+    expect([data.name, data.options.custom_tags]).toEqual(["gh", { gh: "cloud-a-sm" }]);
+  });
+
+  it("has one name, and it is not looked for elsewhere in the path", async () => {
+    await makeDestination("in-mem", "aws-sm");
+    expect((await get(`${AT}/in-mem/aws-sm`)).body.data).toMatchObject({ type: "in-mem", name: "aws-sm" });
+    expect((await get(`${AT}/in-mem/cloud-a-sm`)).status).toBe(404);
+    expect((await get(`${AT}/AWS-SM/aws-sm`)).status).toBe(404);
+  });
+
+  it("is found through a namespace that leads the path, too", async () => {
+    await put("/v1/sys/namespaces/team", {});
+    const made = await put("/v1/team/sys/sync/destinations/aws-sm/prod", cloudABody());
+    expect([made.status, made.body.data?.type]).toEqual([200, "aws-sm"]);
+    const inside = { headers: { "X-Orch-Namespace": "team" } };
+    expect((await get(`${AT}/cloud-a-sm/prod`, inside)).body.data.type).toBe("cloud-a-sm");
+  });
+
+  it("can be asked for the methods it knows by either name", async () => {
+    const allow = async (at: string) => (await send("OPTIONS", at)).headers.get("Allow");
+    expect(await allow(`${AT}/aws-sm/prod`)).toBe(await allow(`${AT}/cloud-a-sm/prod`));
+  });
+});
+
+describe("lists", () => {
+  beforeEach(async () => {
+    await makeDestination("cloud-a-sm", "repo-host");
+    await makeDestination("in-mem", "gh");
+  });
+
+  it("of all destinations use the caller's names in keys and key_info, with a slash behind the path or without", async () => {
+    const neutral = {
+      keys: ["cloud-a-sm/", "in-mem/"],
+      key_info: { "cloud-a-sm/": ["repo-host"], "in-mem/": ["gh"] },
+      total_destinations: 2,
+    };
+    const theirs = {
+      keys: ["aws-sm/", "in-mem/"],
+      key_info: { "aws-sm/": ["repo-host"], "in-mem/": ["gh"] },
+      total_destinations: 2,
+    };
+    for (const at of [AT, `${AT}/`]) {
+      expect((await list(at)).body.data, at).toEqual(neutral);
+      expect((await list(at, upstream)).body.data, at).toEqual(theirs);
+    }
+  });
+
+  it("of one type answer to either name", async () => {
+    for (const at of [`${AT}/cloud-a-sm`, `${AT}/aws-sm`, `${AT}/aws-sm/`]) {
+      const { keys } = (await list(at)).body.data;
+      expect(keys, at).toEqual(["repo-host"]);
+    }
+    expect((await list(`${AT}/azure-kv`)).status).toBe(404);
+  });
+});
+
+describe("associations", () => {
+  it("name the type of their destination as the caller does, and leave the names of secrets", async () => {
+    await mountKv();
+    await write("cloud-a-sm", { a: 1 });
+    await makeDestination("cloud-a-sm", "prod");
+    const set = await put(`${AT}/aws-sm/prod/associations/set`, { mount: "kv", secret_name: "cloud-a-sm" }, upstream);
+    expect(set.status, set.text).toBe(200);
+    expect([set.body.data.store_type, set.body.data.store_name]).toEqual(["aws-sm", "prod"]);
+    const [entry] = Object.values<{ secret_name: string }>(set.body.data.associated_secrets);
+    expect(entry?.secret_name).toBe("cloud-a-sm");
+    const read = async (type: string) => (await get(`${AT}/${type}/prod/associations`)).body.data.store_type;
+    expect([await read("cloud-a-sm"), await read("aws-sm")]).toEqual(["cloud-a-sm", "aws-sm"]);
+  });
+
+  it("that stand in the way of a deletion do so by either name", async () => {
+    await mountKv();
+    await write("app", { a: 1 });
+    await makeDestination("cloud-a-sm", "prod");
+    await setAssociation("aws-sm/prod", "app");
+    expect((await del(`${AT}/aws-sm/prod`)).status).toBe(400);
+    expect((await get(`${AT}/cloud-a-sm/prod`)).status).toBe(200);
+  });
+});
+
+it("a refusal names types as the caller does", async () => {
+  await put("/v1/sys/namespaces/tenant", {});
+  await put(`${AT}/cloud-a-sm/in-mem`, cloudABody(), { headers: { "X-Orch-Namespace": "tenant" } });
+  const told = async (options?: typeof upstream) => (await del("/v1/sys/namespaces/tenant", options)).body.errors[0];
+  expect(await told()).toMatch(/: cloud-a-sm\/in-mem$/);
+  expect(await told(upstream)).toMatch(/: aws-sm\/in-mem$/);
+});
+
+describe("a policy may use either name, and means both", () => {
+  const read = async (rules: string, at: string) => {
+    const { client_token } = await holderOf(rules);
+    return (await get(at, { token: client_token })).status;
+  };
+  const spellings = [`${AT}/cloud-a-sm/prod`, `${AT}/aws-sm/prod`];
+
+  beforeEach(async () => {
+    await makeDestination("cloud-a-sm", "prod");
+  });
+
+  it.each(["cloud-a-sm", "aws-sm"])("to grant: %s", async (word) => {
+    for (const at of spellings) {
+      expect(await read(path(`sys/sync/destinations/${word}/*`, "read"), at), at).toBe(200);
+      expect(await read(path(`sys/sync/destinations/${word}/prod`, "read"), at), at).toBe(200);
+      expect(await read(path(`sys/sync/destinations/${word}/other`, "read"), at), at).toBe(403);
+    }
+    expect(await read(path(`sys/sync/destinations/${word}/*`, "read"), `${AT}/in-mem/d`)).toBe(403);
+  });
+
+  it.each(["cloud-a-sm", "aws-sm"])("to deny, which no spelling of a request gets round: %s", async (word) => {
+    const ways = [
+      ...spellings,
+      "/sys/sync/destinations/aws-sm/prod",
+      `${AT}/%61ws-sm/prod`,
+      `${AT}//aws-sm/prod`,
+      `${AT}/aws-sm/prod/`,
+      `${AT}/aws-sm%2Fprod`,
+    ];
+    for (const pattern of [`${word}/*`, `${word}/prod*`, `${word}*`, `${word.slice(0, 4)}*`]) {
+      const rules =
+        path("sys/sync/*", "read", "list") + path(`sys/sync/destinations/${pattern}`, "deny") + path("*", "read");
+      const { client_token } = await holderOf(rules);
+      for (const at of ways) {
+        for (const headers of [{}, upstream.headers]) {
+          const refused = await get(at, { token: client_token, headers });
+          // An encoded slash makes a path that cannot be read, which is as little as a refusal.
+          expect(refused.status, `${pattern} ${at}`).toBe(at.includes("%2F") ? 405 : 403);
+        }
+      }
+    }
+  });
+
+  it("and neither is a way to more than a more specific rule gives", async () => {
+    const rules =
+      path("sys/sync/destinations/cloud-a-sm/*", "read", "delete") + path("sys/sync/destinations/aws-sm/p*", "read");
+    const { client_token } = await holderOf(rules);
+    for (const at of spellings) {
+      expect([
+        (await get(at, { token: client_token })).status,
+        (await del(at, { token: client_token })).status,
+      ]).toEqual([200, 403]);
+    }
+  });
+
+  it("with what it says about parameters", async () => {
+    const rules = `path "sys/sync/destinations/aws-sm/*" {
+      capabilities = ["create", "update"]
+      denied_parameters = { "role_arn" = [] }
+    }`;
+    const { client_token: token } = await holderOf(rules);
+    for (const at of spellings) {
+      const refused = await put(at, { role_arn: "arn:aws:iam::123456789012:role/sync" }, { token });
+      expect([refused.status, refused.body.errors[0]]).toEqual([403, expect.stringContaining("role_arn")]);
+      expect((await put(at, {}, { token })).status).toBe(200);
+    }
+  });
+
+  it("in a namespace and for those who reach into it from above", async () => {
+    await put("/v1/sys/namespaces/team", {});
+    await put("/v1/team/sys/sync/destinations/cloud-a-sm/prod", cloudABody());
+    const { client_token: token } = await holderOf(
+      path("team/sys/sync/*", "read") + path("team/sys/sync/destinations/aws-sm/*", "deny"),
+    );
+    for (const word of ["cloud-a-sm", "aws-sm"]) {
+      expect((await get(`/v1/team/sys/sync/destinations/${word}/prod`, { token })).status).toBe(403);
+      const inside = { token, headers: { "X-Vault-Namespace": "team" } };
+      expect((await get(`${AT}/${word}/prod`, inside)).status).toBe(403);
+    }
+  });
+
+  it("and is told so by sys/capabilities", async () => {
+    await put("/v1/sys/namespaces/team", {});
+    const { client_token: token } = await holderOf(
+      path("sys/sync/destinations/aws-sm/*", "read") +
+        path("team/sys/sync/destinations/gh/*", "update") +
+        path("sys/sync/github-apps/*", "delete"),
+    );
+    const paths = [
+      "sys/sync/destinations/aws-sm/x",
+      "sys/sync/destinations/cloud-a-sm/x",
+      "team/sys/sync/destinations/repo-host/x",
+      "sys/sync/repo-host-apps/x",
+      "sys/sync/destinations/gcp-sm/x",
+    ];
+    const { data } = (await send("POST", "/v1/sys/capabilities", { token, paths })).body;
+    expect(paths.map((each) => data[each])).toEqual([["read"], ["read"], ["update"], ["delete"], ["deny"]]);
+  });
+
+  it("while a secret that is called like it is another matter", async () => {
+    await mountKv();
+    const secret = "sys/sync/destinations/aws-sm/x";
+    await write(secret, { a: 1 });
+    await write("sys/sync/destinations/cloud-a-sm/x", { a: 2 });
+    const { client_token: token } = await holderOf(path(`kv/data/${secret}`, "read"));
+    expect((await get(`/v1/kv/data/${secret}`, { token })).body.data.data).toEqual({ a: 1 });
+    expect((await get("/v1/kv/data/sys/sync/destinations/cloud-a-sm/x", { token })).status).toBe(403);
+  });
+});
+
+it("a patch is told its type as upstream tells it", async () => {
+  await makeDestination("cloud-a-sm", "prod");
+  const at = `${AT}/aws-sm/prod`;
+  const change = { external_id: "x" };
+  const status = async (type: string) => (await patch(at, change, { headers: { "Content-Type": type } })).status;
+  expect([
+    await status("application/merge-patch+json"),
+    await status("application/json"),
+    await status("text/plain"),
+  ]).toEqual([200, 200, 415]);
+});
