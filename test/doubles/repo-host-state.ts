@@ -1,0 +1,206 @@
+import { randomBytes, randomInt } from "node:crypto";
+import sodium from "libsodium-wrappers";
+
+/** A refusal as the service words it. Texts may quote what was sent, as the real ones do. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly headers: Record<string, string>;
+  readonly errors: readonly { code: string }[];
+
+  constructor(
+    status: number,
+    message: string,
+    {
+      headers = {},
+      errors = [],
+    }: { headers?: Record<string, string>; errors?: readonly { code: string }[] | undefined } = {},
+  ) {
+    super(message);
+    this.status = status;
+    this.headers = headers;
+    this.errors = errors;
+  }
+}
+
+export interface Secret {
+  name: string;
+  value: string;
+  /** Milliseconds since 1970. */
+  createdAt: number;
+  updatedAt: number;
+  visibility?: string;
+  selected?: number[];
+}
+
+/** One place that holds secrets, with the key they are sealed for. */
+export interface Vault {
+  keyId: string;
+  key: { publicKey: Uint8Array; privateKey: Uint8Array };
+  /** By name, which is always upper-case. */
+  secrets: Map<string, Secret>;
+  limit: number;
+}
+
+export interface Repository {
+  id: number;
+  name: string;
+  private: boolean;
+  archived: boolean;
+  vault: Vault;
+  /** By lower-case name. */
+  environments: Map<string, Vault>;
+}
+
+export type Level = "read" | "write";
+export type Permissions = Record<string, Level>;
+
+interface Reach {
+  permissions: Permissions;
+  repositories: "all" | Set<number>;
+}
+
+/** `role`: what the token's user may do in every repository. */
+export type Token =
+  | { kind: "classic"; scopes: string[]; role: "admin" | "write" | "read" }
+  | ({ kind: "fine-grained" } & Reach)
+  | ({ kind: "installation"; expiresAt: number } & Reach);
+
+export interface Installation extends Reach {
+  id: number;
+  suspended: boolean;
+}
+
+export interface Credentials {
+  /** For `?account=` of the double's own paths. */
+  account: string;
+  /** An organization. Its repositories: `web` and `api` are private, `site` is public; `web` has environments. */
+  owner: string;
+  repository: string;
+  environment: string;
+  /** Classic, with the scopes repo and admin:org. */
+  accessToken: string;
+  /** Fine-grained, with all that secrets of repositories, environments and organizations need. */
+  fineGrainedToken: string;
+  appId: string;
+  /** PKCS#1 PEM, as the real service hands it out. */
+  appKey: string;
+  installationId: number;
+}
+
+/** What one account holds. Nothing that happens in one is seen in another. */
+export interface State {
+  credentials: Credentials;
+  organization: Vault;
+  /** By lower-case name. */
+  repositories: Map<string, Repository>;
+  /** Old lower-case names of renamed repositories. */
+  renamed: Map<string, number>;
+  installations: Map<number, Installation>;
+  tokens: Map<string, Token>;
+}
+
+export const limits = { valueBytes: 48 * 1024, perRepository: 100, perOrganization: 1000 };
+
+/** A state with the repositories and credentials that `Credentials` tells of. */
+export async function newState(credentials: Credentials): Promise<State> {
+  await sodium.ready;
+  const state: State = {
+    credentials,
+    organization: newVault(limits.perOrganization),
+    repositories: new Map(),
+    renamed: new Map(),
+    installations: new Map(),
+    tokens: new Map(),
+  };
+  for (const name of ["web", "api", "site"]) addRepository(state, name, name !== "site");
+  const web = findRepository(state, "web");
+  for (const name of [credentials.environment, "eu/früh"]) web?.environments.set(name.toLowerCase(), newVault(100));
+
+  const permissions: Permissions = {
+    metadata: "read",
+    secrets: "write",
+    environments: "write",
+    organization_secrets: "write",
+  };
+  state.tokens.set(credentials.accessToken, { kind: "classic", scopes: ["admin:org", "repo"], role: "admin" });
+  state.tokens.set(credentials.fineGrainedToken, { kind: "fine-grained", permissions, repositories: "all" });
+  const { installationId: id } = credentials;
+  state.installations.set(id, { id, permissions: { ...permissions }, repositories: "all", suspended: false });
+  return state;
+}
+
+export function newVault(limit: number): Vault {
+  return { keyId: newKeyId(), key: sodium.crypto_box_keypair(), secrets: new Map(), limit };
+}
+
+/** Secrets sealed for the old key are refused from now on. */
+export function rotateKey(vault: Vault): void {
+  vault.keyId = newKeyId();
+  vault.key = sodium.crypto_box_keypair();
+}
+
+const newKeyId = () => String(BigInt(`0x1${randomBytes(7).toString("hex")}`));
+
+export function addRepository(state: State, name: string, isPrivate: boolean): Repository {
+  const repository: Repository = {
+    id: randomInt(1_000_000, 2 ** 40),
+    name,
+    private: isPrivate,
+    archived: false,
+    vault: newVault(limits.perRepository),
+    environments: new Map(),
+  };
+  state.repositories.set(name.toLowerCase(), repository);
+  return repository;
+}
+
+/** Names are not case sensitive. */
+export const findRepository = (state: State, name: string) => state.repositories.get(name.toLowerCase());
+
+/** The place spelled `owner`, `owner/repository` or `owner/repository:environment`. */
+export function vaultAt(state: State, place: string): Vault {
+  const [, owner, name, environment] = /^([^/]+)(?:\/([^:]+)(?::(.+))?)?$/s.exec(place) ?? [];
+  if (owner !== state.credentials.owner) throw new Error(`no owner in ${place}`);
+  if (name === undefined) return state.organization;
+  const repository = findRepository(state, name);
+  const vault = environment === undefined ? repository?.vault : repository?.environments.get(environment.toLowerCase());
+  if (vault === undefined) throw new Error(`no place ${place}`);
+  return vault;
+}
+
+export interface SecretView extends Omit<Secret, "createdAt" | "updatedAt"> {
+  place: string;
+  createdAt: string;
+  updatedAt: string;
+}
+
+/** Every secret with its value, place by place. */
+export function view(state: State): SecretView[] {
+  const { owner } = state.credentials;
+  const places: [string, Vault][] = [[owner, state.organization]];
+  for (const repository of state.repositories.values()) {
+    places.push([`${owner}/${repository.name}`, repository.vault]);
+    for (const [name, vault] of repository.environments) places.push([`${owner}/${repository.name}:${name}`, vault]);
+  }
+  return places.flatMap(([place, vault]) =>
+    [...vault.secrets.values()].map((secret) => ({
+      ...secret,
+      place,
+      createdAt: iso(secret.createdAt),
+      updatedAt: iso(secret.updatedAt),
+    })),
+  );
+}
+
+/** Seconds are the resolution. */
+export const iso = (ms: number) => new Date(ms).toISOString().replace(/\.\d{3}Z$/, "Z");
+
+/** The text in a sealed box, or null when it does not open with the place's key. */
+export function openBox(vault: Vault, box: Uint8Array): string | null {
+  try {
+    const opened = sodium.crypto_box_seal_open(box, vault.key.publicKey, vault.key.privateKey);
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(opened);
+  } catch {
+    return null;
+  }
+}
