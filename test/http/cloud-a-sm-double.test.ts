@@ -4,8 +4,6 @@ import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-s
 
 // The double's promises, driven by a signer that it does not use itself. Each test fails if the double were kinder.
 
-const externalRole = "arn:aws:iam::123456789012:role/external";
-const openRole = "arn:aws:iam::123456789012:role/open";
 const token = (letter: string) => letter.repeat(32);
 let now = Date.now();
 let double: CloudADouble;
@@ -17,10 +15,6 @@ beforeAll(async () => {
     now: () => now,
     maxVersions: 3,
     nameHeldMs: 5000,
-    roles: [
-      { arn: externalRole, externalId: "ext-1", trustedAccessKeyIds: [defaultKey.accessKeyId] },
-      { arn: openRole, trustedAccessKeyIds: [defaultKey.accessKeyId] },
-    ],
   });
   ({ send, call } = rawClient(double, () => now));
 });
@@ -275,6 +269,15 @@ describe("deletion", () => {
   });
 });
 
+describe("describing", () => {
+  it("leaves out what there is none of, and goes on while a secret is scheduled for deletion", async () => {
+    await call("CreateSecret", { Name: "s" });
+    expect(Object.keys(await call("DescribeSecret", { SecretId: "s" }))).toEqual(["ARN", "Name"]);
+    await call("DeleteSecret", { SecretId: "s" });
+    expect(await call("DescribeSecret", { SecretId: "s" })).toMatchObject({ DeletedDate: expect.any(Number) });
+  });
+});
+
 describe("tags", () => {
   it("adds, overwrites and removes single tags, answers without a body, and keeps the limit over calls", async () => {
     await create("s");
@@ -297,65 +300,23 @@ describe("tags", () => {
   });
 });
 
-describe("assumed roles", () => {
-  const form = (fields: Record<string, string> = {}) =>
-    new URLSearchParams({
-      Action: "AssumeRole",
-      Version: "2011-06-15",
-      RoleArn: openRole,
-      RoleSessionName: "s1",
-      ...fields,
-    }).toString();
-  const sts = (body: string, options: Sending = {}) =>
-    send(body, "application/x-www-form-urlencoded", { service: "sts", ...options });
-  const field = (xml: string, name: string) =>
-    (new RegExp(`<${name}>(.*?)</${name}>`).exec(xml)?.[1] ?? "")
-      .replace(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code)))
-      .replaceAll("&#x2B;", "+");
-
-  it("a session works with its token until it expires", async () => {
-    const { status, text } = await sts(form({ DurationSeconds: "900" }));
-    expect(status).toBe(200);
-    const [accessKeyId, secretAccessKey, sessionToken] = ["AccessKeyId", "SecretAccessKey", "SessionToken"].map(
-      (name) => field(text, name),
-    );
-    const key = {
-      accessKeyId: accessKeyId ?? "",
-      secretAccessKey: secretAccessKey ?? "",
-      sessionToken: sessionToken ?? "",
-    };
-    const describeWith = (options: Sending) => call("DescribeSecret", { SecretId: "s" }, options);
-    expect(await describeWith({ key })).toEqual(refused("ResourceNotFoundException"));
-    expect(await describeWith({ key: { ...key, sessionToken: "other" } })).toEqual(
-      refused("UnrecognizedClientException"),
-    );
-    const { sessionToken: _none, ...withoutToken } = key;
-    expect(await describeWith({ key: withoutToken })).toEqual(refused("UnrecognizedClientException"));
-    now += 900_001;
-    expect(await describeWith({ key })).toEqual(refused("ExpiredTokenException"));
-  });
-
-  it.each<[string, Record<string, string>, string]>([
-    ["a role whose trust wants an external id, without one", { RoleArn: externalRole }, "AccessDenied"],
-    ["a wrong external id", { RoleArn: externalRole, ExternalId: "ext-2" }, "AccessDenied"],
-    ["an unknown role", { RoleArn: "arn:aws:iam::123456789012:role/none" }, "AccessDenied"],
-    ["a role ARN that is none", { RoleArn: "arn:aws:iam::12:role/x" }, "ValidationError"],
-    ["a session name of one character", { RoleSessionName: "s" }, "ValidationError"],
-    ["899 seconds", { DurationSeconds: "899" }, "ValidationError"],
-    ["another action", { Action: "GetCallerIdentity" }, "ValidationError"],
-    ["an unknown parameter", { Policy: "{}" }, "ValidationError"],
-  ])("refuses %s", async (_what, fields, code) => {
-    expect((await sts(form(fields))).text).toContain(`<Code>${code}</Code>`);
-  });
-
-  it("accepts the right external id, and checks the signature under the service's own names", async () => {
-    expect((await sts(form({ RoleArn: externalRole, ExternalId: "ext-1" }))).status).toBe(200);
-    const wrong = { key: { ...defaultKey, secretAccessKey: "wrong" } };
-    expect(await sts(form(), wrong)).toMatchObject({
-      status: 403,
-      text: expect.stringContaining("SignatureDoesNotMatch"),
-    });
-    expect((await sts(form(), { service: "secretsmanager" })).text).toContain("SignatureDoesNotMatch");
+describe("rates", () => {
+  it("refuses what is more than a group's share of a second, and never looking", async () => {
+    now = Date.UTC(2030, 0, 1);
+    const slow = await startCloudA({ now: () => now, writesPerSecond: 2 });
+    const { call: at } = rawClient(slow, () => now);
+    const put = (letter: string) =>
+      at("PutSecretValue", { SecretId: "s", SecretString: "v", ClientRequestToken: token(letter) });
+    expect(await at("CreateSecret", { Name: "s", ClientRequestToken: token("a") })).toMatchObject({ Name: "s" });
+    expect(await put("b")).toMatchObject({ Name: "s" });
+    expect(await at("UpdateSecret", { SecretId: "s", Description: "d" })).toMatchObject({ Name: "s" });
+    expect(await put("c")).toEqual(refused("ThrottlingException", "Rate exceeded"));
+    for (let count = 0; count < 5; count++) {
+      expect(await at("DescribeSecret", { SecretId: "s" })).toMatchObject({ Name: "s" });
+    }
+    now += 1000;
+    expect(await put("c")).toMatchObject({ Name: "s" });
+    await slow.close();
   });
 });
 

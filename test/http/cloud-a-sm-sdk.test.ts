@@ -13,6 +13,7 @@ import {
 } from "@aws-sdk/client-secrets-manager";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
+import type { CallContext } from "../../src/sync/destinations/destination-type.ts";
 import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
 import { contextAt, keys, objectOf, region } from "./cloud-a-driver.ts";
 
@@ -99,5 +100,95 @@ describe("our adapter beside the vendor's client", () => {
     await expect(client.send(new GetSecretValueCommand({ SecretId: "app/db" }))).rejects.toMatchObject({
       name: "ResourceNotFoundException",
     });
+  });
+});
+
+describe("our requests beside those of the vendor's client", () => {
+  const asRole = { ...keys, role_arn: "arn:aws:iam::123456789012:role/sync", external_id: "ext-1" };
+  const commands: Record<string, (input: never) => object> = {
+    CreateSecret: (input) => new CreateSecretCommand(input),
+    UpdateSecret: (input) => new UpdateSecretCommand(input),
+    DescribeSecret: (input) => new DescribeSecretCommand(input),
+    TagResource: (input) => new TagResourceCommand(input),
+    UntagResource: (input) => new UntagResourceCommand(input),
+    RestoreSecret: (input) => new RestoreSecretCommand(input),
+    DeleteSecret: (input) => new DeleteSecretCommand(input),
+  };
+
+  interface Sent {
+    method: string;
+    path: string;
+    contentType: string | null;
+    target: string | null;
+    body: unknown;
+  }
+
+  /** Everything the adapter sends while it does `work`, answered by the double. */
+  async function ours(work: (context: CallContext) => Promise<unknown>): Promise<Sent[]> {
+    const sent: Sent[] = [];
+    const context = contextAt(double.url);
+    const send: CallContext["send"] = (request) => {
+      const [url, init] = request;
+      const headers = new Headers(init.headers);
+      const [contentType, target] = [headers.get("content-type"), headers.get("x-amz-target")];
+      const body = target === null ? String(init.body) : JSON.parse(String(init.body));
+      sent.push({ method: String(init.method), path: new URL(url).pathname, contentType, target, body });
+      return context.send(request);
+    };
+    await work({ ...context, send });
+    return sent;
+  }
+
+  /** What the vendor's client would send for the same parameters. */
+  async function theirs({ target, body }: Sent): Promise<Sent> {
+    const captured = Promise.withResolvers<Sent>();
+    const recording = clientWith(defaultKey.secretAccessKey);
+    recording.middlewareStack.add(
+      (next) => async (given) => {
+        const request = given.request as {
+          method: string;
+          path: string;
+          headers: Record<string, string>;
+          body: string;
+        };
+        const headers = new Headers(request.headers);
+        captured.resolve({
+          ...{ method: request.method, path: request.path, contentType: headers.get("content-type") },
+          ...{ target: headers.get("x-amz-target"), body: JSON.parse(request.body) },
+        });
+        return next(given);
+      },
+      { step: "finalizeRequest", name: "recording" },
+    );
+    const command = commands[target?.replace("secretsmanager.", "") ?? ""]?.(body as never);
+    // What it is answered does not matter.
+    await recording.send(command as DescribeSecretCommand).catch(() => {});
+    recording.destroy();
+    return captured.promise;
+  }
+
+  it("are the same for every operation: method, path, content type, target and parameters", async () => {
+    const sent = await ours(async (context) => {
+      await cloudASm.put(objectOf({ tags: { "hashicorp:vault": "", a: "1" } }), keys, context);
+      double.call("DeleteSecret", { SecretId: "app/db" });
+      await cloudASm.put(objectOf({ knownToExist: true, previousTagKeys: ["a"] }), keys, context);
+      await cloudASm.inspect({ name: "app/db", reference: null }, keys, context);
+      await cloudASm.remove({ name: "app/db", reference: null, ownedOnly: false }, keys, context);
+    });
+    const operations = new Set(sent.map(({ target }) => target?.replace("secretsmanager.", "")));
+    expect([...operations].sort()).toEqual(Object.keys(commands).sort());
+    for (const one of sent) expect(one).toEqual(await theirs(one));
+  });
+
+  it("are to STS the forms that the vendor's client writes", async () => {
+    const [assume] = await ours((context) => cloudASm.inspect({ name: "s", reference: null }, asRole, context));
+    const [identify] = await ours((context) => cloudASm.probe(keys, context));
+    const form = { method: "POST", path: "/", contentType: "application/x-www-form-urlencoded", target: null };
+    const role = "RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Fsync";
+    expect(assume).toEqual({
+      ...form,
+      body: `Action=AssumeRole&Version=2011-06-15&${role}&RoleSessionName=sallyport&DurationSeconds=3600&ExternalId=ext-1`,
+    });
+    expect(identify).toEqual({ ...form, body: "Action=GetCallerIdentity&Version=2011-06-15" });
   });
 });
