@@ -1,4 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { TYPE_NAMES } from "../../src/compat/dialect.ts";
+import { destinationTypes } from "../../src/sync/destinations/index.ts";
 import { holderOf, path } from "./access.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
@@ -110,6 +112,74 @@ describe("associations", () => {
     expect((await del(`${AT}/aws-sm/prod`)).status).toBe(400);
     expect((await get(`${AT}/cloud-a-sm/prod`)).status).toBe(200);
   });
+});
+
+it("the destinations of a secret are keyed as the caller calls them", async () => {
+  await mountKv();
+  await write("app", { a: 1 });
+  await makeDestination("cloud-a-sm", "aws-sm");
+  await makeDestination("in-mem", "d");
+  for (const at of ["aws-sm/aws-sm", "in-mem/d"]) await setAssociation(at, "app");
+  const kinds = async (at: string, options?: typeof upstream) => {
+    const { associated_destinations } = (await get(at, options)).body.data;
+    return Object.entries<{ type: string; name: string }>(associated_destinations)
+      .map(([key, { type, name }]) => [key, type, name])
+      .sort();
+  };
+  for (const at of [
+    "/v1/sys/sync/associations/kv/app",
+    "/v1/sys/sync/associations/destinations?mount=kv&secret_name=app",
+  ]) {
+    expect(await kinds(at)).toEqual([
+      ["cloud-a-sm/aws-sm", "cloud-a-sm", "aws-sm"],
+      ["in-mem/d", "in-mem", "d"],
+    ]);
+    expect(await kinds(at, upstream)).toEqual([
+      ["aws-sm/aws-sm", "aws-sm", "aws-sm"],
+      ["in-mem/d", "in-mem", "d"],
+    ]);
+  }
+});
+
+describe("custom applications", () => {
+  const pem = async () => {
+    const algorithm = {
+      name: "RSASSA-PKCS1-v1_5",
+      modulusLength: 2048,
+      publicExponent: new Uint8Array([1, 0, 1]),
+      hash: "SHA-256",
+    };
+    const { privateKey } = (await crypto.subtle.generateKey(algorithm, true, ["sign"])) as CryptoKeyPair;
+    const der = (await crypto.subtle.exportKey("pkcs8", privateKey)) as ArrayBuffer;
+    return `-----BEGIN PRIVATE KEY-----\n${Buffer.from(der).toString("base64")}\n-----END PRIVATE KEY-----\n`;
+  };
+
+  it("answer under the path of either name, and a refusal to delete one names its users as the caller does", async () => {
+    const app = { app_id: 1, private_key: await pem() };
+    expect((await put("/v1/sys/sync/github-apps/github-apps", app, upstream)).status).toBe(200);
+    expect((await get("/v1/sys/sync/repo-host-apps/github-apps")).body.data.name).toBe("github-apps");
+    expect((await list("/v1/sys/sync/github-apps")).body.data.keys).toEqual(["github-apps"]);
+    expect((await list("/v1/sys/sync/github-apps/")).body.data.keys).toEqual(["github-apps"]);
+    const body = { app_name: "github-apps", installation_id: 7, repository_owner: "gh", repository_name: "repo-host" };
+    const made = await put(`${AT}/gh/repo-host`, body);
+    expect([made.status, made.body.data?.type, made.body.data?.connection_details.repository_owner], made.text).toEqual(
+      [200, "gh", "gh"],
+    );
+    const told = async (folder: string) => {
+      const refused = await del(`/v1/sys/sync/${folder}/github-apps`);
+      return [refused.status, refused.body.errors[0].split(": ").at(-1)];
+    };
+    expect([await told("repo-host-apps"), await told("github-apps")]).toEqual([
+      [400, "repo-host/repo-host"],
+      [400, "gh/repo-host"],
+    ]);
+    expect((await del(`${AT}/gh/repo-host`)).status).toBe(204);
+    expect((await del("/v1/sys/sync/github-apps/github-apps")).status).toBe(204);
+  });
+});
+
+it("every type that reaches a system outside has two names, and every pair of names is a type", () => {
+  expect([...destinationTypes.keys()].sort()).toEqual([...TYPE_NAMES.map(([neutral]) => neutral), "in-mem"].sort());
 });
 
 it("a refusal names types as the caller does", async () => {
@@ -233,7 +303,7 @@ describe("a policy may use either name, and means both", () => {
 it("a patch is told its type as upstream tells it", async () => {
   await makeDestination("cloud-a-sm", "prod");
   const at = `${AT}/aws-sm/prod`;
-  const change = { external_id: "x" };
+  const change = { external_id: "other" };
   const status = async (type: string) => (await patch(at, change, { headers: { "Content-Type": type } })).status;
   expect([
     await status("application/merge-patch+json"),
