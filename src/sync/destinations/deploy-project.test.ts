@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import { normalise } from "../naming.ts";
+import { deployProject } from "./deploy-project.ts";
+
+const { connection, naming } = deployProject;
+const base = { access_token: "token", project_id: "prj_1", deployment_environments: "production" };
+const parse = (changed: Record<string, unknown>) => connection.safeParse({ ...base, ...changed });
+const messages = (changed: Record<string, unknown>) =>
+  parse(changed).error?.issues.map(({ path, message }) => `${path.join(".")} ${message}`);
+
+describe("the connection", () => {
+  it.each<[unknown, string[]]>([
+    ["production", ["production"]],
+    ["production, development,", ["development", "production"]],
+    [
+      ["production", "preview", "production"],
+      ["preview", "production"],
+    ],
+    [
+      ["production", " development", "preview"],
+      ["development", "preview", "production"],
+    ],
+  ])("takes %j as environments, without duplicates and in one order", (given, environments) => {
+    expect(parse({ deployment_environments: given }).data).toEqual({
+      ...base,
+      deployment_environments: environments,
+    });
+  });
+
+  it("takes numbers as text, drops unknown fields, and an empty team clears it", () => {
+    expect(parse({ access_token: 12_345, team_id: "team_1", other: 1 }).data).toEqual({
+      ...{ access_token: "12345", project_id: "prj_1", team_id: "team_1" },
+      deployment_environments: ["production"],
+    });
+    expect(parse({ team_id: "" }).data).not.toHaveProperty("team_id");
+  });
+
+  const token = "access_token must be 1 to 512 printable characters without spaces";
+  const project = "project_id must be the project's id or name: 1 to 100 letters, digits or characters of ._-";
+  const environments = "deployment_environments must name one or more of development, preview, production";
+  it.each<[Record<string, unknown>, string]>([
+    [{ access_token: undefined }, token],
+    [{ access_token: "" }, token],
+    [{ access_token: "two words" }, token],
+    [{ access_token: { a: 1 } }, token],
+    [{ project_id: undefined }, project],
+    [{ project_id: "a/b" }, project],
+    [{ project_id: ".." }, project],
+    [{ team_id: "a&b" }, "team_id must be at most 100 letters, digits or characters of _-"],
+    [{ team_id: ["a"] }, "team_id must be at most 100 letters, digits or characters of _-"],
+    [{ deployment_environments: undefined }, environments],
+    [{ deployment_environments: "" }, environments],
+    [{ deployment_environments: [] }, environments],
+    [{ deployment_environments: ["Production"] }, environments],
+    [{ deployment_environments: 3 }, environments],
+    [{ deployment_environments: [3] }, environments],
+  ])("%j is refused in a sentence that names the rule", (changed, message) => {
+    expect(messages(changed)).toEqual([message]);
+  });
+});
+
+describe("names", () => {
+  it.each([
+    ["vault/kv_1/app/db-url", "vault_kv_1_app_db_url"],
+    ["1password", "_1password"],
+    ["Größe", "Gr__e"],
+  ])("%s becomes %s", (name, spelt) => expect(normalise(name, naming)).toBe(spelt));
+
+  it("are at most 256 characters, also with the underscore before a digit", () => {
+    const name = normalise("1".repeat(300), naming);
+    expect(name).toMatch(/^_1+[0-9a-f]{8}$/);
+    expect(name).toHaveLength(256);
+  });
+
+  it("that the provider reserves are refused, others are not", () => {
+    expect(naming.refuse?.("TZ")).toBe("TZ is reserved by the provider.");
+    expect(naming.refuse?.("AWS_REGION")).toBeNull();
+  });
+});
