@@ -6,9 +6,12 @@ declare namespace Cloudflare {
     ACCESS_CONTROL: DurableObjectNamespace<import("./worker.ts").AccessControl>;
     KV_STORE: DurableObjectNamespace<import("./worker.ts").KvStore>;
     SYNC_DESTINATION: DurableObjectNamespace<import("./worker.ts").SyncDestination>;
+    SYNC_CONTROL: DurableObjectNamespace<import("./worker.ts").SyncControl>;
     EVENT_LOG: DurableObjectNamespace<import("./worker.ts").EventLog>;
     LISTINGS: D1Database;
     SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;
+    /** The files that `@path` names. A deployment may leave it out. */
+    FILES?: R2Bucket;
     /** Comma-separated base64 keys of 32 bytes, newest first. */
     MASTER_KEY?: string;
   }

@@ -26,6 +26,8 @@ export const Settings = z.object({
   REPO_HOST_URL: z.string().optional(),
   DEPLOY_PROJECT_URL: z.string().optional(),
   PUBLIC_URL: z.string().optional(),
+  SYNC_ALLOWED_HOSTS: z.string().optional(),
+  SYNC_SCAN_MS: z.coerce.number().int().min(1_000).default(3_600_000),
 });
 export type Settings = z.infer<typeof Settings>;
 

@@ -6,6 +6,7 @@ import type { Bell } from "./work/doorbell.ts";
 export { AccessControl } from "./objects/access-control.ts";
 export { EventLog } from "./objects/event-log.ts";
 export { KvStore } from "./objects/kv-store.ts";
+export { SyncControl } from "./objects/sync-control.ts";
 export { SyncDestination } from "./objects/sync-destination.ts";
 
 /** How long one queue message may keep a consumer busy; what is left rings again. */
@@ -16,22 +17,24 @@ export default {
 
   /** Never throws: locally a throw would repeat even the messages that were acknowledged. */
   async queue(batch, env) {
-    for (const message of batch.messages) {
-      const destination = message.body?.destination;
-      // What names no destination can only be dropped. Dead letters are only counted: the rows behind a bell are the
-      // truth, and their alarm rings again.
-      if (typeof destination !== "string" || batch.queue.endsWith("-dead")) {
-        warn("bell-dropped", { queue: batch.queue, destination: String(destination).slice(0, 256) });
-        message.ack();
-        continue;
-      }
-      try {
-        await performWork(env, destination, { budgetMs: BELL_BUDGET_MS });
-        message.ack();
-      } catch (failure) {
-        warn("bell-failed", { destination, because: textOf(failure) });
-        message.retry({ delaySeconds: 5 });
-      }
-    }
+    // Beside each other, so that a destination that is slow or has much to do does not hold up the others.
+    await Promise.all(batch.messages.map((message) => answerBell(batch.queue, message, env)));
   },
 } satisfies ExportedHandler<Env, Bell>;
+
+async function answerBell(queue: string, message: Message<Bell>, env: Env): Promise<void> {
+  const destination = message.body?.destination;
+  // What names no destination can only be dropped. Dead letters are only counted: the rows behind a bell are the truth, and
+  // their alarm rings again.
+  if (typeof destination !== "string" || queue.endsWith("-dead")) {
+    warn("bell-dropped", { queue, destination: String(destination).slice(0, 256) });
+    return message.ack();
+  }
+  try {
+    await performWork(env, destination, { budgetMs: BELL_BUDGET_MS });
+    message.ack();
+  } catch (failure) {
+    warn("bell-failed", { destination, because: textOf(failure) });
+    message.retry({ delaySeconds: 5 });
+  }
+}

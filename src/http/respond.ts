@@ -47,6 +47,38 @@ export function rawEnvelope(
   return new Response(body, { status, headers: SECRETS_HEADERS });
 }
 
+/** Like `rawEnvelope`, for data too large to hold: its JSON text is written piece by piece, as fast as it is read. */
+export function rawStream(call: Pick<Call, "requestId">, pieces: () => AsyncGenerator<string>): Response {
+  const encoder = new TextEncoder();
+  async function* all(): AsyncGenerator<string> {
+    yield `{"request_id":"${call.requestId}","lease_id":"","renewable":false,"lease_duration":0,"wrap_info":null,"warnings":null,"auth":null,"mount_type":"system","data":`;
+    yield* pieces();
+    yield "}";
+  }
+  const source = all();
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      let text = "";
+      while (text.length < STREAM_CHUNK) {
+        const { done, value } = await source.next();
+        if (done) {
+          controller.enqueue(encoder.encode(text));
+          return controller.close();
+        }
+        text += value;
+      }
+      controller.enqueue(encoder.encode(text));
+    },
+    cancel: async () => {
+      await source.return(undefined);
+    },
+  });
+  return new Response(body, { headers: SECRETS_HEADERS });
+}
+
+/** Characters to a chunk of a streamed answer. */
+const STREAM_CHUNK = 16_384;
+
 /** Success of areas A and B with nothing to say. */
 export const noContent = (): Response => new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
 

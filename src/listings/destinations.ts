@@ -4,12 +4,43 @@ export interface DestinationListing {
   readonly name: string;
 }
 
-/** Brings the listing of one destination in line: `exists` or not. Idempotent. */
+/** A secret by the path that its mount had when it was associated. */
+export interface AssociationListing {
+  readonly mount: string;
+  readonly secret: string;
+}
+
+/** Brings the listing of one destination in line: `exists` or not, and then none of its associations either. Idempotent. */
 export async function projectDestination(db: D1Database, key: DestinationListing, exists: boolean): Promise<void> {
-  const statement = exists
-    ? db.prepare("INSERT OR IGNORE INTO destinations (namespace, type, name) VALUES (?, ?, ?)")
-    : db.prepare("DELETE FROM destinations WHERE namespace = ? AND type = ? AND name = ?");
-  await statement.bind(key.namespace, key.type, key.name).run();
+  const bound = [key.namespace, key.type, key.name];
+  if (exists) {
+    await db
+      .prepare("INSERT OR IGNORE INTO destinations (namespace, type, name) VALUES (?, ?, ?)")
+      .bind(...bound)
+      .run();
+    return;
+  }
+  const where = "WHERE namespace = ? AND type = ? AND name = ?";
+  await db.batch(
+    ["destinations", "associations"].map((table) => db.prepare(`DELETE FROM ${table} ${where}`).bind(...bound)),
+  );
+}
+
+/** Brings the listings of some associations of a destination in line. Idempotent. */
+export async function projectAssociations(
+  db: D1Database,
+  { namespace, type, name }: DestinationListing,
+  changes: readonly (AssociationListing & { readonly exists: boolean })[],
+): Promise<void> {
+  const add = db.prepare(
+    "INSERT OR IGNORE INTO associations (namespace, mount, secret, type, name) VALUES (?, ?, ?, ?, ?)",
+  );
+  const drop = db.prepare(
+    "DELETE FROM associations WHERE namespace = ? AND mount = ? AND secret = ? AND type = ? AND name = ?",
+  );
+  await db.batch(
+    changes.map(({ mount, secret, exists }) => (exists ? add : drop).bind(namespace, mount, secret, type, name)),
+  );
 }
 
 /** All destinations of a namespace, by type and name. Sees every write that was answered before. */
@@ -18,6 +49,36 @@ export async function listDestinations(db: D1Database, namespace: string): Promi
     .withSession("first-primary")
     .prepare("SELECT type, name FROM destinations WHERE namespace = ? ORDER BY type, name")
     .bind(namespace)
+    .all<{ type: string; name: string }>();
+  return results;
+}
+
+/** The secrets of a namespace that have associations, by mount and name, and how many each has. */
+export async function listAssociatedSecrets(
+  db: D1Database,
+  namespace: string,
+): Promise<(AssociationListing & { readonly associations: number })[]> {
+  const { results } = await db
+    .withSession("first-primary")
+    .prepare(
+      `SELECT mount, secret, count(*) AS associations FROM associations WHERE namespace = ?
+       GROUP BY mount, secret ORDER BY mount, secret`,
+    )
+    .bind(namespace)
+    .all<AssociationListing & { associations: number }>();
+  return results;
+}
+
+/** The destinations that a secret is associated with. */
+export async function destinationsOf(
+  db: D1Database,
+  namespace: string,
+  { mount, secret }: AssociationListing,
+): Promise<{ type: string; name: string }[]> {
+  const { results } = await db
+    .withSession("first-primary")
+    .prepare("SELECT type, name FROM associations WHERE namespace = ? AND mount = ? AND secret = ? ORDER BY type, name")
+    .bind(namespace, mount, secret)
     .all<{ type: string; name: string }>();
   return results;
 }

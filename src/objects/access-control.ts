@@ -26,7 +26,7 @@ import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
 import { Sealed } from "../sealing/keyring.ts";
 import { StoredObject } from "./stored-object.ts";
-import { eventLog, kvStore, syncDestination } from "./stubs.ts";
+import { eventLog, kvStore, syncControl, syncDestination } from "./stubs.ts";
 
 const EXPIRED_PER_ALARM = 500;
 
@@ -376,8 +376,12 @@ export class AccessControl extends StoredObject {
   async #deliverRekey(lane: string, rows: OutboxRow[]): Promise<void> {
     const [kind = "", name = ""] = lane.split(/ (.*)/s);
     const { term } = JSON.parse(rows.at(-1)?.body ?? "{}") as { term: number };
-    const holder = kind === "kv" ? kvStore(this.env, name) : syncDestination(this.env, name);
-    await holder.rekey(term);
+    await this.#keyHolder(kind as KeyHolder | "kv", name).rekey(term);
+  }
+
+  #keyHolder(kind: KeyHolder | "kv", name: string): { rekey(term: number): Promise<void> } {
+    if (kind === "kv") return kvStore(this.env, name);
+    return kind === "sync-control" ? syncControl(this.env) : syncDestination(this.env, name);
   }
 
   #tokenHashKey(): Uint8Array {

@@ -209,6 +209,12 @@ export class KvStore extends StoredObject {
     });
   }
 
+  /** The newest living version of each path, null where there is none. */
+  newestVersions(paths: readonly string[]): (number | null)[] {
+    const now = Date.now();
+    return paths.map((path) => this.#secrets.newestLiving(path, now)?.version ?? null);
+  }
+
   /** Delivers what waits to be told, and resolves when it was tried. */
   async flush(): Promise<void> {
     await this.outbox.drain("changed");

@@ -1,7 +1,9 @@
+import type { DestinationKey } from "../sync/destination-record.ts";
 import type { AccessControl } from "./access-control.ts";
 import type { EventLog } from "./event-log.ts";
 import type { KvStore } from "./kv-store.ts";
-import type { DestinationKey, SyncDestination } from "./sync-destination.ts";
+import type { SyncControl } from "./sync-control.ts";
+import type { SyncDestination } from "./sync-destination.ts";
 
 /**
  * An object's methods as its callers see them: plain values in, plain values out. The runtime's own type wraps every value,
@@ -26,6 +28,9 @@ export const kvStore = (env: Env, mountUuid: string) => remote<KvStore>(env.KV_S
 /** One destination, by its object's name. */
 export const syncDestination = (env: Env, name: string) =>
   remote<SyncDestination>(env.SYNC_DESTINATION.getByName(name));
+
+/** What concerns all destinations: one for the deployment. */
+export const syncControl = (env: Env) => remote<SyncControl>(env.SYNC_CONTROL.getByName("main"));
 
 /** The name of the object that a destination is. */
 export const destinationName = ({ namespace, type, name }: DestinationKey): string => `${namespace}${type}/${name}`;

@@ -1,120 +1,44 @@
 import * as z from "zod";
-import { may } from "../access/authorize.ts";
-import { authorize } from "../access/authorizer.ts";
-import type { Mount } from "../access/mounts.ts";
-import { badRequest, denied, notFound, refusalError, unwrap } from "../http/errors.ts";
+import { wordDestination, wordDestinationList, wordType } from "../compat/sync-names.ts";
+import { unwrap } from "../http/errors.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { listDestinations } from "../listings/destinations.ts";
-import { accessControl, destinationName, kvStore, syncDestination } from "../objects/stubs.ts";
-import type { AssociationsView, DestinationKey } from "../objects/sync-destination.ts";
-import { associationId } from "../sync/association.ts";
-import { typeOf } from "../sync/definition.ts";
-import { performWork } from "../sync/perform.ts";
+import { resolveFile } from "../sync/files.ts";
+import { drift, verify } from "../sync/look.ts";
+import { destinationAt, flagIn, keyOf, limitIn } from "./sync-paths.ts";
 
-/** Destinations and associations of area B. */
+/** Destinations of area B. */
 
-const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
-/** How long a request that states a wish also performs it before it answers. */
-const INLINE_MS = 2_000;
+const AnyFields = z.record(z.string(), z.unknown());
+type AnyFields = z.infer<typeof AnyFields>;
 
-function key(call: AuthorisedCall): DestinationKey {
-  const { type = "", name = "" } = call.params;
-  if (!typeOf(type)) throw notFound(`unsupported path: no destination type ${JSON.stringify(type.slice(0, 64))}`);
-  if (!NAME.test(name))
-    throw badRequest("name: must be 1 to 128 letters, digits, _ . - and begin with a letter or digit");
-  return { namespace: call.grant.namespace, type, name };
-}
+/** Fields that may name a file of the deployment instead of holding its content. */
+const FILE_FIELDS = ["credentials"];
 
-const destination = (call: AuthorisedCall, { namespace, type, name }: DestinationKey) =>
-  syncDestination(call.env, destinationName({ namespace, type, name }));
-
-const Association = z.object({
-  mount: z.string("mount: required").min(1, "mount: required").max(512),
-  secret_name: z.string("secret_name: required").min(1, "secret_name: required").max(2_048),
-});
-type Association = z.infer<typeof Association>;
-
-const slashless = (mount: string): string => mount.replace(/^\/+|\/+$/g, "");
-
-function checkSecretName(name: string): string {
-  if (name.endsWith("/")) throw badRequest("Secret not found. Please provide full path to existing secret");
-  if (
-    /[\p{Cc}]/u.test(name) ||
-    name.split("/").some((segment) => segment === "." || segment === ".." || segment === "")
-  ) {
-    throw badRequest("secret_name: must not hold control characters nor empty, . or .. segments");
+async function withFiles(call: AuthorisedCall, body: AnyFields): Promise<AnyFields> {
+  const read = { ...body };
+  for (const field of FILE_FIELDS) {
+    const value = body[field];
+    if (typeof value === "string" && value.startsWith("@")) {
+      read[field] = unwrap(await resolveFile(call.env, call.grant.namespace, value));
+    }
   }
-  return name;
+  return read;
 }
 
-async function findMount(call: AuthorisedCall, path: string): Promise<Mount | null> {
-  const mount = await accessControl(call.env).findMount(call.grant.namespace, slashless(path));
-  return mount && slashless(mount.path) === slashless(path) ? mount : null;
-}
-
-/** Performs the work of one association for as long as an answer may wait; what is left goes on behind it. */
-async function tryNow(call: AuthorisedCall, where: DestinationKey, id: string): Promise<void> {
-  const run = performWork(call.env, destinationName(where), { budgetMs: INLINE_MS, only: id }).catch(() => undefined);
-  call.exec.waitUntil(run);
-  await Promise.race([run, scheduler.wait(INLINE_MS)]);
-}
-
-async function set(call: AuthorisedCall, body: Association): Promise<Response> {
-  const where = key(call);
-  const name = checkSecretName(body.secret_name);
-  const mount = await findMount(call, body.mount);
-  if (!mount) throw badRequest(`mount: no secret engine mount at ${slashless(body.mount)}/`);
-  const path = `${mount.path}data/${name}`;
-  const reader = await authorize(call.env, { token: call.token, namespace: call.grant.namespace, path }, true);
-  if (!reader.ok) throw refusalError(reader);
-  if (!may(reader, "read")) {
-    throw denied(`permission denied to read the content of the secret ${name} in mount ${slashless(mount.path)}`);
+async function configure(call: AuthorisedCall, given: AnyFields, mode: "write" | "patch"): Promise<Response> {
+  const key = keyOf(call);
+  const body = await withFiles(call, given);
+  const object = destinationAt(call, key);
+  if (flagIn(call.query, "dry_run")) {
+    const after = call.query.get("after") ?? "";
+    const { planned, warnings, next } = unwrap(await object.previewConfigure(key, body, mode, after));
+    return envelope(call, { data: { dry_run: true, planned, next: next ?? "" }, warnings });
   }
-  unwrap(await destination(call, where).read());
-  const source = await kvStore(call.env, mount.uuid).read(name, 0);
-  if (!source.ok && source.reason !== "missing") throw refusalError(source);
-  if (!source.ok || source.state === "gone") throw badRequest(`secret not found: ${mount.path}${name}`);
-  const secret = { mountUuid: mount.uuid, mountAccessor: mount.accessor, mountPath: mount.path, secretName: name };
-  unwrap(await destination(call, where).set(secret));
-  const id = associationId(secret);
-  await tryNow(call, where, id);
-  return envelope(call, { data: unwrap(await destination(call, where).associations([id])) });
-}
-
-async function remove(call: AuthorisedCall, body: Association): Promise<Response> {
-  const where = key(call);
-  const name = checkSecretName(body.secret_name);
-  const mount = await findMount(call, body.mount);
-  // The mount may be gone; its associations are still found by the path they were made with.
-  const accessor = mount?.accessor ?? (await destination(call, where).accessorOf(`${slashless(body.mount)}/`, name));
-  const target = { mountAccessor: accessor ?? "", secretName: name };
-  const before = unwrap(await destination(call, where).remove(target));
-  const id = associationId(target);
-  await tryNow(call, where, id);
-  const after = unwrap(await destination(call, where).associations([id]));
-  const entry = before.associated_secrets[id];
-  if (!entry || after.associated_secrets[id]) return envelope(call, { data: after });
-  // Shown once more, as what it has become; later reads no longer list it.
-  const gone = { ...entry, sync_status: "UNSYNCED", updated_at: new Date().toISOString() };
-  return envelope(call, {
-    data: { ...after, associated_secrets: { [id]: gone }, sync_operation_counters: { UNSYNCED: 1 } },
-  });
-}
-
-async function allAssociations(call: AuthorisedCall): Promise<AssociationsView> {
-  const where = key(call);
-  const all: Record<string, AssociationsView["associated_secrets"][string]> = {};
-  const counters: Record<string, number> = {};
-  for (let after = ""; ; ) {
-    const page = unwrap(await destination(call, where).associations(null, after));
-    Object.assign(all, page.associated_secrets);
-    for (const [status, count] of Object.entries(page.sync_operation_counters))
-      counters[status] = (counters[status] ?? 0) + count;
-    const last = Object.keys(page.associated_secrets).sort().at(-1);
-    if (last === undefined) return { ...page, associated_secrets: all, sync_operation_counters: counters };
-    after = last;
-  }
+  const word = wordType(call.dialect, key.type);
+  const { state, warnings } = unwrap(await object.configure(key, body, { word, mode }));
+  return envelope(call, { data: wordDestination(call.dialect, state), warnings });
 }
 
 export const destinationRoutes = [
@@ -128,7 +52,12 @@ export const destinationRoutes = [
         type,
         members.map((member) => member.name),
       ]);
-      return keyList(call, [...types.keys()], { key_info: Object.fromEntries(info), total_destinations: rows.length });
+      const { keys, ...more } = wordDestinationList(call.dialect, {
+        keys: [...types.keys()],
+        key_info: Object.fromEntries(info),
+        total_destinations: rows.length,
+      });
+      return keyList(call, keys, more);
     },
   }),
   secrets({
@@ -143,57 +72,62 @@ export const destinationRoutes = [
   secrets({
     verb: "GET",
     path: "/sys/sync/destinations/:type/:name",
-    handle: async (call) => envelope(call, { data: unwrap(await destination(call, key(call)).read()) }),
+    handle: async (call) => {
+      const state = unwrap(await destinationAt(call, keyOf(call)).read());
+      return envelope(call, { data: wordDestination(call.dialect, state) });
+    },
   }),
   secrets({
     verb: "POST",
     path: "/sys/sync/destinations/:type/:name",
     creates: true,
-    body: z.record(z.string(), z.unknown()),
-    handle: async (call, body) => {
-      const where = key(call);
-      const configured = await destination(call, where).configure(where, body);
-      return envelope(call, { data: unwrap(configured) });
-    },
+    body: AnyFields,
+    handle: (call, body) => configure(call, body, "write"),
+  }),
+  secrets({
+    verb: "PATCH",
+    path: "/sys/sync/destinations/:type/:name",
+    body: AnyFields,
+    handle: (call, body) => configure(call, body, "patch"),
   }),
   secrets({
     verb: "DELETE",
     path: "/sys/sync/destinations/:type/:name",
     handle: async (call) => {
-      const purge = call.query.get("purge") ?? "false";
-      if (!/^(0|f|false)$/i.test(purge)) {
-        throw badRequest("purge: is not available yet; remove the associations first, then delete without it");
-      }
-      unwrap(await destination(call, key(call)).delete());
+      const options = { purge: flagIn(call.query, "purge"), force: flagIn(call.query, "force_delete") };
+      unwrap(await destinationAt(call, keyOf(call)).delete(options));
       return noContent();
     },
   }),
   secrets({
+    verb: "POST",
+    path: "/sys/sync/destinations/:type/:name/verify",
+    handle: async (call) => envelope(call, { data: unwrap(await verify(call.env, keyOf(call))) }),
+  }),
+  secrets({
     verb: "GET",
-    path: "/sys/sync/destinations/:type/:name/associations",
-    handle: async (call) => envelope(call, { data: await allAssociations(call) }),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/sync/destinations/:type/:name/associations/set",
-    body: Association,
-    handle: set,
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/sync/destinations/:type/:name/associations/remove",
-    body: Association,
-    handle: remove,
+    path: "/sys/sync/destinations/:type/:name/drift",
+    handle: async (call) => {
+      const key = keyOf(call);
+      const limit = limitIn(call.query, 100);
+      const page = unwrap(await destinationAt(call, key).copyRecords(call.query.get("after") ?? "", limit));
+      const objects = unwrap(await drift(call.env, key, page.records));
+      const states = objects.map(([, { state }]) => state);
+      const counters = Object.fromEntries(
+        [...Map.groupBy(states, (state) => state)].map(([state, all]) => [state, all.length]),
+      );
+      return envelope(call, { data: { objects: Object.fromEntries(objects), counters, next: page.next ?? "" } });
+    },
   }),
   secrets({
     verb: "GET",
     path: "/sys/sync/destinations/in-mem/:name/objects",
     fresh: true,
     handle: async (call) => {
-      const where = key({ ...call, params: { ...call.params, type: "in-mem" } });
+      const key = keyOf({ ...call, params: { ...call.params, type: "in-mem" } });
       const objects: Record<string, { value: string; tags: Record<string, string>; updated_at: string }> = {};
       for (let after = ""; ; ) {
-        const page = unwrap(await destination(call, where).storedObjects(after));
+        const page = unwrap(await destinationAt(call, key).storedObjects(after));
         for (const { name, ...object } of page) objects[name] = object;
         const last = page.at(-1);
         if (!last) return envelope(call, { data: { objects } });

@@ -1,10 +1,14 @@
 import type { MountType } from "../access/mounts.ts";
 import { type ClusterRoute, type OpenRoute, RouteTable, type SecretsRoute } from "../http/route.ts";
 import { aclRoutes } from "./acl.ts";
+import { activationRoutes } from "./activation.ts";
 import { tokenRoutes } from "./auth-token.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
 import { kvRoutes } from "./kv.ts";
+import { repoHostAppRoutes } from "./repo-host-apps.ts";
+import { associationRoutes } from "./sync-associations.ts";
+import { syncConfigRoutes } from "./sync-config.ts";
 import { destinationRoutes } from "./sync-destinations.ts";
 import { mountTableRoutes } from "./sys-mounts.ts";
 import { namespaceRoutes } from "./sys-namespaces.ts";
@@ -14,11 +18,15 @@ import { statusRoutes } from "./sys-status.ts";
 /** The one route table: areas A and B at fixed paths, what each type of mount offers, and areas C and D. */
 export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...statusRoutes,
+  ...activationRoutes,
   ...tokenRoutes,
   ...policyRoutes,
   ...mountTableRoutes,
   ...namespaceRoutes,
+  ...syncConfigRoutes,
   ...destinationRoutes,
+  ...associationRoutes,
+  ...repoHostAppRoutes,
 ]);
 
 export const mountRoutes: Readonly<Record<MountType, RouteTable<SecretsRoute>>> = {

@@ -2,16 +2,22 @@ import type { WorkList } from "../work/work-list.ts";
 import {
   type AssociationView,
   associationId,
+  endingOf,
   type SecretRef,
   type SyncResult,
   type SyncStatus,
+  statusFor,
+  worst,
 } from "./association.ts";
-import type { AssociationRow } from "./schema.ts";
+import type { Copies, Step } from "./copies.ts";
+import type { Granularity } from "./destinations/destination-type.ts";
+import type { AssociationRow, CopyRow } from "./schema.ts";
 
-/** Values of `known`: what is outside is not certain; it is as recorded; whatever it is, a push was asked for. */
-const UNSURE = 0;
-const CERTAIN = 1;
-const ASKED = 2;
+/** The naming that an association was set with. */
+export interface SetNaming {
+  readonly granularity: Granularity;
+  readonly template: string;
+}
 
 /**
  * The associations of one destination: what should be there, and what is known to be there. A changed wish leaves work in
@@ -20,10 +26,12 @@ const ASKED = 2;
 export class Associations {
   readonly #sql: SqlStorage;
   readonly #work: WorkList;
+  readonly #copies: Copies;
 
-  constructor(sql: SqlStorage, work: WorkList) {
+  constructor(sql: SqlStorage, work: WorkList, copies: Copies) {
     this.#sql = sql;
     this.#work = work;
+    this.#copies = copies;
   }
 
   find(id: string): AssociationRow | null {
@@ -36,36 +44,58 @@ export class Associations {
 
   /** By the path that the mount had, for mounts that are gone. */
   ofPath(mountPath: string, secretName: string): AssociationRow | null {
-    return this.#where("secret_name = ? AND mount_path = ?", secretName, mountPath)[0] ?? null;
+    return this.#where("mount_path = ? AND secret_name = ?", mountPath, secretName)[0] ?? null;
   }
 
   page(after: string, limit: number): AssociationRow[] {
     return this.#where("id > ? ORDER BY id LIMIT ?", after, limit);
   }
 
-  count(): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM associations").one().n;
+  any(): boolean {
+    return this.page("", 1).length > 0;
   }
 
-  /** Who else holds an external name. One still to be removed for another secret is held, too. */
-  holderOf(name: string, id: string): AssociationRow | null {
-    const [holder] = this.#where("external_name = ? AND id <> ?", name, id);
-    if (holder) return holder;
-    return this.#where("stale_names <> '[]' AND id <> ?", id).find((row) => staleNamesOf(row).includes(name)) ?? null;
+  /** How many there are, counted to `limit` at most. */
+  count(limit: number): number {
+    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM (SELECT 1 FROM associations LIMIT ?)", limit).one()
+      .n;
   }
 
-  /** The wish that a secret be here under this name, or be pushed here again whatever is there. */
-  set(secret: SecretRef, externalName: string, now: number): void {
+  /** Why a purge did not come to its end, in one sentence. */
+  failures(): string {
+    const page = this.page("", 1_000);
+    const [first] = page.filter((row) => row.status !== "PENDING");
+    const shown = first && this.views(first).find(([, view]) => view.error_message !== undefined);
+    const count = page.length < 1_000 ? String(page.length) : "1000 or more";
+    const because = shown ? `; the first is ${shown[0]}: ${shown[1].error_message}` : "";
+    return `${count} secrets could not be removed${because}`;
+  }
+
+  /** The wish that a secret be here, or be pushed here again whatever is there. */
+  set(secret: SecretRef, naming: SetNaming, steps: readonly Step[], now: number, queued: boolean): void {
     const id = associationId(secret);
-    const before = this.find(id);
-    if (!before) this.#insert(id, secret, externalName, now);
-    else if (before.external_name !== externalName) this.#rename(before, externalName);
-    this.#sql.exec("UPDATE associations SET known = ? WHERE id = ?", ASKED, id);
-    this.want(id, "present", now);
+    if (!this.find(id)) this.#insert(id, secret, now);
+    this.#sql.exec("UPDATE associations SET asked = 1, naming = ? WHERE id = ?", this.#namingId(naming), id);
+    this.#copies.apply(id, steps, now);
+    this.#copies.askAgain(id);
+    this.want(id, "present", now, queued);
   }
 
-  /** A new wish, or the old one again: the work starts over. */
-  want(id: string, wish: "present" | "absent", now: number): void {
+  /** The naming that an association was set with, which holds until it is set again. */
+  namingOf(row: AssociationRow): SetNaming {
+    return this.#sql
+      .exec<{ granularity: Granularity; template: string }>(
+        "SELECT granularity, template FROM namings WHERE id = ?",
+        row.naming,
+      )
+      .one();
+  }
+
+  /**
+   * A new wish, or the old one again: the work starts over.
+   * @param queued false: no room in the queue; the work waits for it
+   */
+  want(id: string, wish: "present" | "absent", now: number, queued: boolean): void {
     this.#sql.exec(
       `UPDATE associations SET wish = ?, intent = intent + 1, status = 'PENDING', error_code = NULL, error_message = NULL,
          updated = ? WHERE id = ?`,
@@ -73,103 +103,111 @@ export class Associations {
       now,
       id,
     );
-    this.#work.want(id, now);
-  }
-
-  /** What the destination's configuration was blamed for gets another chance. */
-  wantRefused(now: number): void {
-    const refused = this.#sql
-      .exec<{ id: string; wish: "present" | "absent" }>(
-        "SELECT id, wish FROM associations WHERE status = 'CLIENT_SIDE_ERROR'",
-      )
-      .toArray();
-    for (const { id, wish } of refused) this.want(id, wish, now);
+    this.#work.want(id, now, queued);
   }
 
   /**
-   * A claim of the row goes out. From now until its result is in, nothing is known of the object outside, and it may carry
-   * the new tags as well as the old.
+   * Takes the result of a task.
+   * @param maxAttempts after so many a failure that may pass counts as final
+   * @returns `gone` when the association has come to its end, `stale` when the result came too late for anything
    */
-  claimed(row: AssociationRow, tagKeys: readonly string[]): void {
-    const keys = new Set([...tagKeysOf(row), ...tagKeys]);
-    const tags = JSON.stringify([...keys]);
-    this.#sql.exec("UPDATE associations SET known = ?, tag_keys = ? WHERE id = ?", UNSURE, tags, row.id);
-  }
-
-  /** What a task did outside. A push that was asked for since stays asked for. */
-  record(row: AssociationRow, result: SyncResult): void {
-    const removed = new Set(result.removedNames);
-    const stale = staleNamesOf(row).filter((name) => !removed.has(name));
-    // It may have got another name meanwhile, of which nothing is known.
-    const current = result.externalName === row.external_name;
-    this.#sql.exec(
-      "UPDATE associations SET known = ?, stale_names = ?, tag_keys = ?, synced_version = ? WHERE id = ?",
-      row.known === ASKED || !current ? row.known : CERTAIN,
-      JSON.stringify(stale),
-      JSON.stringify(current && result.version !== null ? result.tagKeys : []),
-      current ? result.version : null,
-      row.id,
-    );
-  }
-
-  /** How a task ended. */
-  conclude(id: string, status: SyncStatus, failure: { code: string; message: string } | null, now: number): void {
-    this.#sql.exec(
-      "UPDATE associations SET status = ?, error_code = ?, error_message = ?, updated = ? WHERE id = ?",
-      status,
-      failure?.code ?? null,
-      failure?.message ?? null,
-      now,
-      id,
-    );
+  settle(row: AssociationRow, result: SyncResult, now: number, maxAttempts?: number): "gone" | "stays" | "stale" {
+    const ending = endingOf(result);
+    const limited =
+      ending.kind === "retry" && maxAttempts !== undefined ? { ...ending, attempts: maxAttempts } : ending;
+    const settled = this.#work.settle(result.claim, limited, now);
+    if (settled === "stale") return "stale";
+    // What happened outside is recorded even when the wish has changed since.
+    for (const copy of result.copies) this.#copies.record(row.id, copy, result, now);
+    if (settled === "superseded") {
+      // The push that was asked for meanwhile is still to come.
+      if (row.asked) this.#copies.askAgain(row.id);
+      return "stays";
+    }
+    if (settled === "done" && row.wish === "absent") {
+      this.delete(row.id);
+      return "gone";
+    }
+    // Paused or out of time: it goes on being pending.
+    if (ending.kind !== "again") this.#conclude(row, result, now);
+    return "stays";
   }
 
   delete(id: string): void {
+    this.#copies.forget(id);
     this.#sql.exec("DELETE FROM associations WHERE id = ?", id);
     this.#work.forget(id);
   }
 
-  view(row: AssociationRow): AssociationView {
+  /** One entry an external object, by its key in answers; one for the association itself while it has none. */
+  views(row: AssociationRow): [key: string, view: AssociationView][] {
+    const live = this.#copies.live(row.id);
+    if (live.length === 0) return [[row.id, this.#view(row, null)]];
+    return live.map((copy) => [copy.sub_key === "" ? row.id : `${row.id}/${copy.sub_key}`, this.#view(row, copy)]);
+  }
+
+  #view(row: AssociationRow, copy: CopyRow | null): AssociationView {
     const work = this.#work.find(row.id);
     const waits = work !== null && work.attempts > 0;
+    // What concerns the whole association stands above what its objects say.
+    const own = row.status === "PENDING" || row.error_code !== null || copy === null;
+    const { status, error_code, error_message, updated } = own ? row : copy;
+    const version = copy === null ? row.synced_version : copy.version;
     return {
       accessor: row.mount_accessor,
       secret_name: row.secret_name,
-      external_name: row.external_name,
-      sync_status: row.status,
-      updated_at: new Date(row.updated).toISOString(),
-      ...(row.error_code !== null && { error_code: row.error_code, error_message: row.error_message ?? "" }),
-      ...(row.synced_version !== null && { synced_version: row.synced_version }),
+      ...(copy !== null && copy.sub_key !== "" && { sub_key: copy.sub_key }),
+      external_name: copy?.external_name ?? "",
+      sync_status: status,
+      updated_at: new Date(updated).toISOString(),
+      ...(error_code !== null && { error_code, error_message: error_message ?? "" }),
+      ...(copy?.left_alone === 1 && { note: "an object was there already, and update_policy if-not-exists leaves it" }),
+      ...(version !== null && { synced_version: version }),
       ...(waits && { attempts: work.attempts }),
       ...(waits && !work.claimed && { next_attempt_at: new Date(work.readyAt).toISOString() }),
     };
   }
 
-  #insert(id: string, secret: SecretRef, externalName: string, now: number): void {
+  /** How a task ended, in one word for the association, and for what concerns it as a whole. */
+  #conclude(row: AssociationRow, result: SyncResult, now: number): void {
+    const { trouble } = result;
+    const live = this.#copies.live(row.id);
+    const obsolete = result.copies.find((copy) => copy.trouble && !live.some((one) => isSame(one, copy)));
+    const shown = trouble ?? obsolete?.trouble;
+    const status: SyncStatus = shown
+      ? statusFor(shown)
+      : (worst(live.map((copy) => copy.status)) ?? (result.version === null ? "UNSYNCED" : "SYNCED"));
     this.#sql.exec(
-      `INSERT INTO associations (id, mount_uuid, mount_accessor, mount_path, secret_name, wish, intent, seed, external_name,
-         stale_names, tag_keys, known, status, updated) VALUES (?, ?, ?, ?, ?, 'present', 0, ?, ?, '[]', '[]', 0, 'PENDING', ?)`,
+      `UPDATE associations SET status = ?, error_code = ?, error_message = ?, synced_version = ?, asked = 0, updated = ?
+       WHERE id = ?`,
+      status,
+      shown?.code ?? null,
+      shown?.message ?? null,
+      result.trouble || result.copies.some((copy) => copy.trouble) ? row.synced_version : result.version,
+      now,
+      row.id,
+    );
+  }
+
+  #insert(id: string, secret: SecretRef, now: number): void {
+    this.#sql.exec(
+      `INSERT INTO associations (id, mount_uuid, mount_accessor, mount_path, secret_name, wish, intent, seed, status, updated)
+       VALUES (?, ?, ?, ?, ?, 'present', 0, ?, 'PENDING', ?)`,
       id,
       secret.mountUuid,
       secret.mountAccessor,
       secret.mountPath,
       secret.secretName,
       crypto.randomUUID(),
-      externalName,
       now,
     );
   }
 
-  /** The old name is removed outside even if no push of it has been confirmed: one may be on its way. */
-  #rename(row: AssociationRow, name: string): void {
-    const stale = new Set([...staleNamesOf(row), row.external_name]);
-    stale.delete(name);
-    this.#sql.exec(
-      "UPDATE associations SET external_name = ?, stale_names = ?, tag_keys = '[]', synced_version = NULL WHERE id = ?",
-      name,
-      JSON.stringify([...stale]),
-      row.id,
-    );
+  #namingId({ granularity, template }: SetNaming): number {
+    this.#sql.exec("INSERT OR IGNORE INTO namings (granularity, template) VALUES (?, ?)", granularity, template);
+    return this.#sql
+      .exec<{ id: number }>("SELECT id FROM namings WHERE granularity = ? AND template = ?", granularity, template)
+      .one().id;
   }
 
   #where(condition: string, ...values: SqlStorageValue[]): AssociationRow[] {
@@ -177,7 +215,12 @@ export class Associations {
   }
 }
 
-/** Whether the object outside is known to be what `synced_version` says. */
-export const isCertain = (row: AssociationRow): boolean => row.known === CERTAIN;
-export const staleNamesOf = (row: AssociationRow): string[] => JSON.parse(row.stale_names) as string[];
-export const tagKeysOf = (row: AssociationRow): string[] => JSON.parse(row.tag_keys) as string[];
+const isSame = (row: CopyRow, copy: { subKey: string; name: string }): boolean =>
+  row.sub_key === copy.subKey && row.external_name === copy.name;
+
+export const secretOf = (row: AssociationRow): SecretRef => ({
+  mountUuid: row.mount_uuid,
+  mountAccessor: row.mount_accessor,
+  mountPath: row.mount_path,
+  secretName: row.secret_name,
+});

@@ -1,19 +1,22 @@
 import * as z from "zod";
-import { stringMap } from "../http/fields.ts";
+import { stringList, stringMap } from "../http/fields.ts";
 import { ok, type Result, refuse } from "../result.ts";
+import { MARKER_TAG, type ProviderSettings, type UpdatePolicy } from "./destinations/destination-type.ts";
 import { type DestinationType, destinationTypes, type Granularity } from "./destinations/index.ts";
 import { checkTemplate } from "./naming.ts";
 
 /** The literal that stands for every sensitive value, whatever its length. */
 export const MASK = "*****";
-/** The tag that marks every object as ours. */
-export const MARKER_TAG = "hashicorp:vault";
 
 /** Fields that all types share. */
 const Common = z.object({
-  granularity: z.enum(["secret-path", "secret-key"]).optional(),
+  granularity: z.enum(["secret-path", "secret-key"], "must be secret-path or secret-key").optional(),
   secret_name_template: z.string().optional(),
   custom_tags: stringMap().nullish(),
+  update_policy: z
+    .enum(["replace", "if-not-exists", "owned-only"], "must be replace, if-not-exists or owned-only")
+    .optional(),
+  deletion_policy: z.enum(["delete", "retain"], "must be delete or retain").optional(),
 });
 
 /** A destination's settings, checked: what is stored. */
@@ -22,7 +25,16 @@ export interface Definition {
   /** As written; empty = the type's default. */
   readonly template: string;
   readonly customTags: Readonly<Record<string, string>>;
+  readonly updatePolicy: UpdatePolicy;
+  /** What becomes of an object that is not wanted any more. */
+  readonly deletionPolicy: "delete" | "retain";
   readonly connection: Readonly<Record<string, unknown>>;
+}
+
+/** A definition that may be stored, and what its writer should know about it. */
+export interface Defined {
+  readonly definition: Definition;
+  readonly warnings: readonly string[];
 }
 
 export const typeOf = (name: string): DestinationType<unknown> | undefined => destinationTypes.get(name);
@@ -43,32 +55,102 @@ export function define(
   type: DestinationType<unknown>,
   body: Readonly<Record<string, unknown>>,
   before: Definition | null,
-): Result<Definition> {
+  settings: ProviderSettings,
+): Result<Defined> {
   const common = Common.safeParse(body);
   if (!common.success) return refuse("invalid", tell(common.error));
   const given = Object.entries(body).filter(([key, value]) => !(type.sensitive.includes(key) && isMask(value)));
   const parsed = type.connection.safeParse({ ...before?.connection, ...Object.fromEntries(given) });
   if (!parsed.success) return refuse("invalid", tell(parsed.error));
   const connection = parsed.data as Record<string, unknown>;
-  if (before) {
-    const fixed = type.immutable.find((field) => connection[field] !== before.connection[field]);
-    if (fixed !== undefined) return refuse("invalid", `field ${JSON.stringify(fixed)} cannot be updated`);
-    const refused = type.checkChange?.(before.connection, connection) ?? null;
-    if (refused !== null) return refuse("invalid", refused);
-  }
+  const refused =
+    (before ? refusedChange(type, before.connection, connection) : null) ??
+    type.checkSettings?.(connection, settings) ??
+    null;
+  if (refused !== null) return refuse("invalid", refused);
+  const { data } = common;
   const definition: Definition = {
-    granularity: common.data.granularity ?? before?.granularity ?? type.defaults.granularity,
-    template: common.data.secret_name_template ?? before?.template ?? "",
-    customTags: common.data.custom_tags ?? before?.customTags ?? {},
+    granularity: data.granularity ?? before?.granularity ?? type.defaults.granularity,
+    template: data.secret_name_template ?? before?.template ?? "",
+    customTags: data.custom_tags ?? before?.customTags ?? {},
+    updatePolicy: data.update_policy ?? before?.updatePolicy ?? "replace",
+    deletionPolicy: data.deletion_policy ?? before?.deletionPolicy ?? "delete",
     connection,
   };
-  if (definition.granularity === "secret-key") {
-    return refuse("invalid", "granularity: secret-key is not available yet; use secret-path");
-  }
   const template = checkTemplate(effectiveTemplate(type, definition), definition.granularity);
   if (!template.ok) return refuse("invalid", template.message);
+  if (Object.keys(definition.customTags).length > 0 && type.kind === "remote" && !type.checkTags) {
+    return refuse("invalid", `custom_tags: a destination of type ${type.type} takes no tags`);
+  }
   const tags = type.checkTags?.(tagsOf(definition)) ?? null;
-  return tags === null ? ok(definition) : refuse("invalid", tags);
+  if (tags !== null) return refuse("invalid", tags);
+  const unknown = Object.keys(body).filter((field) => !knownFields(type).has(field));
+  return ok({
+    definition,
+    warnings: [
+      ...(template.warning === null ? [] : [template.warning]),
+      ...(unknown.length === 0
+        ? []
+        : [`Endpoint ignored these unrecognized parameters: [${unknown.sort().join(" ").slice(0, 512)}]`]),
+    ],
+  });
+}
+
+/**
+ * A JSON merge patch (RFC 7396) as the body of a write: null clears a field, `custom_tags` merge key by key, and
+ * `tags_to_remove` names tags to take away.
+ */
+export function patched(
+  patch: Readonly<Record<string, unknown>>,
+  before: Definition,
+): Result<Readonly<Record<string, unknown>>> {
+  const parsed = Patch.safeParse(patch);
+  if (!parsed.success) return refuse("invalid", tell(parsed.error));
+  const { tags_to_remove, custom_tags } = parsed.data;
+  const tags: Record<string, string | null> =
+    custom_tags === null ? {} : { ...before.customTags, ...(custom_tags as Record<string, string | null>) };
+  for (const key of tags_to_remove ?? []) delete tags[key];
+  const others = Object.entries(patch).filter(([key]) => key !== "tags_to_remove" && key !== "custom_tags");
+  const cleared = others.map(([key, value]): [string, unknown] => [key, value === null ? (UNSET[key] ?? "") : value]);
+  const kept = Object.entries(tags).filter((entry): entry is [string, string] => entry[1] !== null);
+  return ok({ ...Object.fromEntries(cleared), custom_tags: Object.fromEntries(kept) });
+}
+
+const Patch = z.object({
+  tags_to_remove: stringList().nullish(),
+  custom_tags: z
+    .record(z.string(), z.union([z.string(), z.number(), z.boolean()]).transform(String).nullable())
+    .nullish(),
+});
+
+/** What null means for a field that an empty text does not clear. */
+const UNSET: Readonly<Record<string, unknown>> = {
+  granularity: undefined,
+  update_policy: "replace",
+  deletion_policy: "delete",
+};
+
+function refusedChange(
+  type: DestinationType<unknown>,
+  before: Readonly<Record<string, unknown>>,
+  after: Readonly<Record<string, unknown>>,
+): string | null {
+  const fixed = type.immutable.find((field) => JSON.stringify(after[field]) !== JSON.stringify(before[field]));
+  if (fixed !== undefined) return `field ${JSON.stringify(fixed)} cannot be updated`;
+  return type.checkChange?.(before, after) ?? null;
+}
+
+/** Fields that some caller may send although they mean nothing here: paths, and parameters of other methods. */
+const KNOWN_ELSEWHERE = ["name", "type", "tags_to_remove", "purge", "force_delete", "dry_run"];
+
+const knownFields = (type: DestinationType<unknown>): ReadonlySet<string> =>
+  new Set([...fieldsOf(type.connection), ...Object.keys(Common.shape), ...KNOWN_ELSEWHERE]);
+
+/** The fields of an object schema, also of one that goes on to transform what it has read. */
+function fieldsOf(schema: z.core.$ZodType): string[] {
+  const { shape, in: input, out } = schema._zod.def as { shape?: object; in?: z.core.$ZodType; out?: z.core.$ZodType };
+  if (shape) return Object.keys(shape);
+  return [input, out].flatMap((part) => (part ? fieldsOf(part) : []));
 }
 
 /** All tags an object carries: the caller's and the marker, which cannot be replaced. */

@@ -1,27 +1,57 @@
 import type { SecretRef } from "./association.ts";
-import { effectiveTemplate } from "./definition.ts";
-import type { DestinationType } from "./destinations/index.ts";
+import type { DestinationType, Granularity } from "./destinations/destination-type.ts";
 import { baseName, normalise, parseTemplate, render } from "./naming.ts";
-import type { DestinationRow } from "./schema.ts";
 
-/** What a secret is called at a destination: the template in force, spelled as the destination's type allows. */
-export function externalName(row: DestinationRow, type: DestinationType<unknown>, secret: SecretRef): string {
-  const template = parseTemplate(effectiveTemplate(type, { template: row.template, granularity: "secret-path" }));
+/** What the names of a destination are made from, besides the secret. */
+export interface NamingScope {
+  readonly namespace: string;
+  readonly name: string;
+  /** The type as the destination's creator called it. */
+  readonly word: string;
+  readonly granularity: Granularity;
+  /** As written; empty = the type's default. */
+  readonly template: string;
+}
+
+/** An external object that a secret should have. */
+export interface WantedCopy {
+  readonly subKey: string;
+  readonly name: string;
+  readonly fold: string;
+  /** Why the provider would never take the name. */
+  readonly refused: string | null;
+}
+
+/**
+ * What a secret's objects are called at a destination: the template in force, spelled as the type allows.
+ * @param keys the secret's top-level keys; ignored with granularity secret-path, where there is one object
+ */
+export function wantedCopies(
+  scope: NamingScope,
+  type: DestinationType<unknown>,
+  secret: SecretRef,
+  keys: readonly string[],
+): WantedCopy[] {
+  const parsed = parseTemplate(scope.template || type.defaults.template[scope.granularity]);
   // Templates are checked when they are written, so this one parses.
-  if (!template.ok) throw new Error(template.message);
+  if (!parsed.ok) throw new Error(parsed.message);
   const mount = secret.mountPath.replace(/\/$/, "");
-  const name = render(template.template, {
-    DestinationType: row.type,
-    DestinationName: row.name,
-    NamespacePath: row.namespace,
-    NamespaceBaseName: baseName(row.namespace),
-    NamespaceID: row.namespace === "" ? "root" : row.namespace.replace(/\/$/, ""),
-    MountPath: mount,
-    MountBaseName: baseName(mount),
-    MountAccessor: secret.mountAccessor,
-    SecretPath: secret.secretName,
-    SecretBaseName: baseName(secret.secretName),
-    SecretKey: "",
+  const { naming } = type;
+  return (scope.granularity === "secret-key" ? keys : [""]).map((subKey) => {
+    const rendered = render(parsed.template, {
+      DestinationType: scope.word,
+      DestinationName: scope.name,
+      NamespacePath: scope.namespace,
+      NamespaceBaseName: baseName(scope.namespace),
+      NamespaceID: scope.namespace === "" ? "root" : scope.namespace.replace(/\/$/, ""),
+      MountPath: mount,
+      MountBaseName: baseName(mount),
+      MountAccessor: secret.mountAccessor,
+      SecretPath: secret.secretName,
+      SecretBaseName: baseName(secret.secretName),
+      SecretKey: subKey,
+    });
+    const name = normalise(rendered, naming);
+    return { subKey, name, fold: naming.fold?.(name) ?? name, refused: naming.refuse?.(name) ?? null };
   });
-  return normalise(name, type.naming);
 }

@@ -128,7 +128,9 @@ export function render(template: Template, fields: TemplateFields): string {
  */
 export function normalise(name: string, naming: Naming): string {
   const spelt = [...name].map((one) => (naming.allowed.test(one) ? one : naming.replacement)).join("");
-  return truncateSha256(naming.maxLength, spelt);
+  const adapt = naming.adapt ?? ((adapted: string) => adapted);
+  // Adapted again, because the hash of what was cut is spelled in its own way.
+  return adapt(truncateSha256(naming.maxLength, adapt(spelt)));
 }
 
 /** The segment after the last slash; a trailing slash does not count. */

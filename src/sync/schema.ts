@@ -38,6 +38,71 @@ export const destinationMigrations: Migration[] = [
     because: "objects of a destination that keeps them itself",
     sql: "CREATE TABLE stored_objects (name TEXT PRIMARY KEY, value BLOB NOT NULL, tags TEXT NOT NULL, updated INTEGER NOT NULL) STRICT",
   },
+  {
+    because:
+      "one row an external object that is or may be there, so an association can have many; fold = what the provider takes for the same name; obsolete = to be removed; ours = we may have written it; known = the row says for certain what is there (version NULL: nothing)",
+    sql: `CREATE TABLE copies (
+      association TEXT NOT NULL, sub_key TEXT NOT NULL, external_name TEXT NOT NULL, fold TEXT NOT NULL,
+      obsolete INTEGER NOT NULL DEFAULT 0, ours INTEGER NOT NULL DEFAULT 0, known INTEGER NOT NULL DEFAULT 0, version INTEGER,
+      fingerprint TEXT, reference TEXT, tag_keys TEXT NOT NULL DEFAULT '[]', blocked TEXT, left_alone INTEGER NOT NULL DEFAULT 0,
+      status TEXT NOT NULL, error_code TEXT, error_message TEXT, updated INTEGER NOT NULL,
+      PRIMARY KEY (association, sub_key, external_name)) STRICT, WITHOUT ROWID;
+      INSERT INTO copies (association, sub_key, external_name, fold, ours, version, tag_keys, status, error_code, error_message, updated)
+        SELECT id, '', external_name, external_name, 1, synced_version, tag_keys, status, error_code, error_message, updated
+        FROM associations;
+      INSERT OR IGNORE INTO copies (association, sub_key, external_name, fold, obsolete, ours, status, updated)
+        SELECT a.id, '', name.value, name.value, 1, 1, 'PENDING', a.updated FROM associations a, json_each(a.stale_names) name`,
+  },
+  { because: "see who holds an external name", sql: "CREATE INDEX copies_by_fold ON copies (fold)" },
+  {
+    because: "an association keeps the naming it was set with until it is set again",
+    sql: `CREATE TABLE namings (
+      id INTEGER PRIMARY KEY, granularity TEXT NOT NULL, template TEXT NOT NULL, UNIQUE (granularity, template)) STRICT;
+      INSERT INTO namings SELECT 1, granularity, template FROM destination`,
+  },
+  {
+    because:
+      "what a copy knows has moved there; asked = push even what is there already; naming = the row of namings in force",
+    sql: `DROP INDEX associations_by_external_name;
+      DROP INDEX associations_with_stale_names;
+      DROP INDEX associations_refused;
+      ALTER TABLE associations DROP COLUMN external_name;
+      ALTER TABLE associations DROP COLUMN stale_names;
+      ALTER TABLE associations DROP COLUMN tag_keys;
+      ALTER TABLE associations DROP COLUMN known;
+      ALTER TABLE associations ADD COLUMN asked INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE associations ADD COLUMN naming INTEGER NOT NULL DEFAULT 1`,
+  },
+  {
+    because: "find an association by the path that its mount had",
+    sql: "CREATE INDEX associations_by_path ON associations (mount_path, secret_name)",
+  },
+  {
+    because:
+      "policies; word = the type as its creator called it, for templates; fingerprint_key (sealed) makes fingerprints of values that tell nothing without it",
+    sql: `ALTER TABLE destination ADD COLUMN update_policy TEXT NOT NULL DEFAULT 'replace';
+      ALTER TABLE destination ADD COLUMN deletion_policy TEXT NOT NULL DEFAULT 'delete';
+      ALTER TABLE destination ADD COLUMN word TEXT NOT NULL DEFAULT '';
+      ALTER TABLE destination ADD COLUMN fingerprint_key BLOB`,
+  },
+  {
+    because:
+      "a purge, or a forced end: since when, how far it has told the associations (NULL: all), how it failed; force = whatever fails",
+    sql: `CREATE TABLE purge (
+      id INTEGER PRIMARY KEY CHECK (id = 1), initiated INTEGER NOT NULL, cursor TEXT, error TEXT, force INTEGER NOT NULL) STRICT`,
+  },
+  {
+    because: "the scan for what was missed: when its next page is due, and behind which association that begins",
+    sql: "CREATE TABLE scan (id INTEGER PRIMARY KEY CHECK (id = 1), next_at INTEGER NOT NULL, cursor TEXT NOT NULL) STRICT",
+  },
+  {
+    because: "this destination's share of the queue, as SyncControl granted it last",
+    sql: "CREATE TABLE share (id INTEGER PRIMARY KEY CHECK (id = 1), granted INTEGER NOT NULL) STRICT",
+  },
+  {
+    because: "the circuit breaker: failures in a row, and until when nothing is tried",
+    sql: "CREATE TABLE breaker (id INTEGER PRIMARY KEY CHECK (id = 1), failures INTEGER NOT NULL, open_until INTEGER NOT NULL) STRICT",
+  },
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -50,6 +115,10 @@ export interface DestinationRow extends Record<string, SqlStorageValue> {
   connection: ArrayBuffer;
   created: number;
   updated: number;
+  update_policy: string;
+  deletion_policy: string;
+  word: string;
+  fingerprint_key: ArrayBuffer | null;
 }
 
 export interface AssociationRow extends Record<string, SqlStorageValue> {
@@ -61,13 +130,40 @@ export interface AssociationRow extends Record<string, SqlStorageValue> {
   wish: "present" | "absent";
   intent: number;
   seed: string;
-  external_name: string;
-  stale_names: string;
-  tag_keys: string;
-  known: number;
   status: SyncStatus;
   error_code: string | null;
   error_message: string | null;
   synced_version: number | null;
   updated: number;
+  asked: number;
+  naming: number;
+}
+
+export interface CopyRow extends Record<string, SqlStorageValue> {
+  association: string;
+  sub_key: string;
+  external_name: string;
+  fold: string;
+  obsolete: number;
+  ours: number;
+  known: number;
+  version: number | null;
+  fingerprint: string | null;
+  reference: string | null;
+  tag_keys: string;
+  /** Why it may not be pushed, although its secret has it. */
+  blocked: string | null;
+  left_alone: number;
+  status: SyncStatus;
+  error_code: string | null;
+  error_message: string | null;
+  updated: number;
+}
+
+export interface PurgeRow extends Record<string, SqlStorageValue> {
+  initiated: number;
+  /** The last association told to go; null: all have been told. */
+  cursor: string | null;
+  error: string | null;
+  force: number;
 }

@@ -35,6 +35,10 @@ export class StoredObjects {
     this.#sql.exec("DELETE FROM stored_objects WHERE name = ?", name);
   }
 
+  clear(): void {
+    this.#sql.exec("DELETE FROM stored_objects");
+  }
+
   page(after: string, limit: number): StoredObjectView[] {
     return this.#sql
       .exec<{ name: string; value: ArrayBuffer; tags: string; updated: number }>(

@@ -12,13 +12,15 @@ export interface Claim {
 }
 
 /**
- * How a claim ended. `park`: nothing to gain from trying again until the wish changes. `retry`: after a back-off, and not
- * before `afterMs`; with `all`, whoever is served asked for that pause from everything in the list.
+ * How a claim ended. `park`: nothing to gain from trying again until the wish changes. `again`: it did not come to an end,
+ * through no fault of its own. `retry`: after a back-off, and not before `afterMs`; with `all`, whoever is served asked for
+ * that pause from everything in the list; after `attempts` of them it is parked (default: never).
  */
 export type Ending =
   | { readonly kind: "done" }
   | { readonly kind: "park" }
-  | { readonly kind: "retry"; readonly afterMs?: number; readonly all?: boolean };
+  | { readonly kind: "again" }
+  | { readonly kind: "retry"; readonly afterMs?: number; readonly all?: boolean; readonly attempts?: number };
 
 /** What settling a claim did. `superseded`: the wish changed meanwhile, the row is ready again. `stale`: the claim was void. */
 export type Settled = "done" | "parked" | "retrying" | "superseded" | "stale";

@@ -14,6 +14,25 @@ export const workMigrations: Migration[] = [
     because: "whoever is served asked for a pause: nothing is claimed before then",
     sql: "CREATE TABLE work_pause (id INTEGER PRIMARY KEY CHECK (id = 1), until INTEGER NOT NULL) STRICT",
   },
+  {
+    because: "a queue can be full: what is not queued waits for room, and is not claimed",
+    sql: `ALTER TABLE work ADD COLUMN queued INTEGER NOT NULL DEFAULT 1;
+      DROP INDEX work_by_ready;
+      CREATE INDEX work_by_ready ON work (queued, ready_at);
+      CREATE INDEX work_leased ON work (ready_at) WHERE lease IS NOT NULL`,
+  },
+  {
+    because: "how many rows are queued and how many wait for room, known without counting",
+    sql: `CREATE TABLE work_counts (queued INTEGER PRIMARY KEY, n INTEGER NOT NULL) STRICT;
+      INSERT INTO work_counts VALUES (0, 0), (1, (SELECT count(*) FROM work));
+      CREATE TRIGGER work_added AFTER INSERT ON work
+        BEGIN UPDATE work_counts SET n = n + 1 WHERE queued = NEW.queued; END;
+      CREATE TRIGGER work_ended AFTER DELETE ON work
+        BEGIN UPDATE work_counts SET n = n - 1 WHERE queued = OLD.queued; END;
+      CREATE TRIGGER work_moved AFTER UPDATE OF queued ON work
+        BEGIN UPDATE work_counts SET n = n - 1 WHERE queued = OLD.queued;
+              UPDATE work_counts SET n = n + 1 WHERE queued = NEW.queued; END`,
+  },
 ];
 
 /** A claim is void after this long; every provider call must end well before. */
@@ -25,6 +44,14 @@ interface Row extends Record<string, SqlStorageValue> {
   attempts: number;
   ready_at: number;
   lease: string | null;
+  queued: number;
+}
+
+/** A row as others see it. `readyAt`: when it may be claimed; for one that is claimed, when its lease ends. */
+export interface WorkView {
+  readonly attempts: number;
+  readonly readyAt: number;
+  readonly claimed: boolean;
 }
 
 /**
@@ -41,14 +68,16 @@ export class WorkList {
   /**
    * States that `id` should be made so (again). While a claim is out, the row waits for it: two workers never act on one
    * thing at a time, so an older effect cannot overtake a newer one.
+   * @param queued false: a row that is new waits until `promote` finds room for it
    */
-  want(id: string, now: number): void {
+  want(id: string, now: number, queued = true): void {
     this.#sql.exec(
-      `INSERT INTO work (id, generation, ready_at) VALUES (?, 1, ?)
+      `INSERT INTO work (id, generation, ready_at, queued) VALUES (?, 1, ?, ?)
        ON CONFLICT (id) DO UPDATE SET generation = generation + 1, attempts = 0,
          ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END`,
       id,
       now,
+      queued ? 1 : 0,
     );
   }
 
@@ -56,13 +85,26 @@ export class WorkList {
     this.#sql.exec("DELETE FROM work WHERE id = ?", id);
   }
 
+  /** Queues up to `room` rows that wait for it, longest waiting first. @returns how many */
+  promote(room: number): number {
+    const before = this.waiting();
+    if (room <= 0 || before === 0) return 0;
+    this.#sql.exec(
+      "UPDATE work SET queued = 1 WHERE id IN (SELECT id FROM work WHERE queued = 0 ORDER BY ready_at LIMIT ?)",
+      room,
+    );
+    return before - this.waiting();
+  }
+
   /** Leases up to `limit` ready rows, longest ready first. */
   claim(limit: number, now: number, only?: string): Claim[] {
-    if (this.#pausedUntil() > now) return [];
+    if (limit <= 0 || this.pausedUntil() > now) return [];
     const ready =
       only !== undefined
-        ? this.#sql.exec<Row>("SELECT * FROM work WHERE id = ? AND ready_at <= ?", only, now).toArray()
-        : this.#sql.exec<Row>("SELECT * FROM work WHERE ready_at <= ? ORDER BY ready_at LIMIT ?", now, limit).toArray();
+        ? this.#sql.exec<Row>("SELECT * FROM work WHERE id = ? AND queued = 1 AND ready_at <= ?", only, now).toArray()
+        : this.#sql
+            .exec<Row>("SELECT * FROM work WHERE queued = 1 AND ready_at <= ? ORDER BY ready_at LIMIT ?", now, limit)
+            .toArray();
     return ready.map((row) => {
       const lease = crypto.randomUUID();
       const leaseUntil = now + LEASE_MS;
@@ -71,54 +113,90 @@ export class WorkList {
     });
   }
 
+  /** Whether a claim can still be settled, and its wish is the newest. */
+  holds(claim: Claim, now: number): boolean {
+    const row = this.#find(claim.id);
+    return row !== null && row.lease === claim.lease && row.ready_at > now && row.generation === claim.generation;
+  }
+
   /** Ends a claim. The caller records its own outcome only for "done", "parked" and "retrying". */
   settle(claim: Claim, ending: Ending, now: number): Settled {
-    const [row] = this.#sql.exec<Row>("SELECT * FROM work WHERE id = ?", claim.id).toArray();
+    const row = this.#find(claim.id);
     if (!row || row.lease !== claim.lease || row.ready_at <= now) return "stale";
     if (row.generation !== claim.generation) {
       this.#release(claim.id, 0, now);
       return "superseded";
     }
-    if (ending.kind === "retry") {
+    if (ending.kind === "again") {
+      this.#release(claim.id, row.attempts, now);
+      return "retrying";
+    }
+    if (ending.kind === "retry" && row.attempts + 1 < (ending.attempts ?? Number.POSITIVE_INFINITY)) {
       const again = now + Math.max(ending.afterMs ?? 0, backoff(row.attempts));
       this.#release(claim.id, row.attempts + 1, again);
-      if (ending.all) this.#pause(now + (ending.afterMs ?? 0));
+      if (ending.all) this.pause(now + (ending.afterMs ?? 0));
       return "retrying";
     }
     this.forget(claim.id);
     return ending.kind === "done" ? "done" : "parked";
   }
 
-  /** When the next row may be claimed (ms since 1970), or null when there is no work. */
+  /** When the next queued row may be claimed (ms since 1970), or null when there is none. */
   nextReady(): number | null {
-    const { at } = this.#sql.exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work").one();
-    return at === null ? null : Math.max(at, this.#pausedUntil());
+    const { at } = this.#sql.exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work WHERE queued = 1").one();
+    return at === null ? null : Math.max(at, this.pausedUntil());
   }
 
-  /** `readyAt`: when it may be claimed; for one that is claimed, when its lease ends. */
-  find(id: string): { attempts: number; readyAt: number; claimed: boolean } | null {
-    const [row] = this.#sql.exec<Row>("SELECT * FROM work WHERE id = ?", id).toArray();
+  find(id: string): WorkView | null {
+    const row = this.#find(id);
     if (!row) return null;
     return {
       attempts: row.attempts,
-      readyAt: Math.max(row.ready_at, this.#pausedUntil()),
+      readyAt: Math.max(row.ready_at, this.pausedUntil()),
       claimed: row.lease !== null,
     };
   }
 
-  count(): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM work").one().n;
+  /** How many rows are queued, claimed ones included. */
+  queued(): number {
+    return this.#count(1);
   }
 
-  #pausedUntil(): number {
+  /** How many rows wait for room in the queue. */
+  waiting(): number {
+    return this.#count(0);
+  }
+
+  /** How many claims are out. */
+  leased(now: number): number {
+    return this.#sql
+      .exec<{ n: number }>("SELECT count(*) AS n FROM work WHERE lease IS NOT NULL AND ready_at > ?", now)
+      .one().n;
+  }
+
+  pausedUntil(): number {
     return this.#sql.exec<{ until: number }>("SELECT until FROM work_pause").toArray()[0]?.until ?? 0;
   }
 
-  #pause(until: number): void {
+  /** Nothing is claimed before `until`; a later time that was asked for already stays. */
+  pause(until: number): void {
     this.#sql.exec(
       "INSERT INTO work_pause VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET until = max(until, excluded.until)",
       until,
     );
+  }
+
+  /** Whatever pause was asked for is over: its cause may be gone. */
+  unpause(): void {
+    this.#sql.exec("DELETE FROM work_pause");
+  }
+
+  #find(id: string): Row | null {
+    return this.#sql.exec<Row>("SELECT * FROM work WHERE id = ?", id).toArray()[0] ?? null;
+  }
+
+  #count(queued: 0 | 1): number {
+    return this.#sql.exec<{ n: number }>("SELECT n FROM work_counts WHERE queued = ?", queued).one().n;
   }
 
   #release(id: string, attempts: number, readyAt: number): void {

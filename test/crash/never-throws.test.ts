@@ -37,8 +37,7 @@ const bindings = (): [Breakable, string][] => [
   [KvStore.prototype as unknown as Breakable, "unwatch"],
   [KvStore.prototype as unknown as Breakable, "newest"],
   [SyncDestination.prototype as unknown as Breakable, "changed"],
-  [SyncDestination.prototype as unknown as Breakable, "claim"],
-  [SyncDestination.prototype as unknown as Breakable, "settle"],
+  [SyncDestination.prototype as unknown as Breakable, "turn"],
 ];
 
 describe("with everything failing at random", () => {
@@ -88,6 +87,9 @@ describe("with everything failing at random", () => {
   });
 });
 
+/** As if another Worker had everything. */
+const IDLE = { running: true, permitMs: 0, setup: null, tasks: [], retryInMs: null };
+
 describe("the queue's consumer", () => {
   const ring = async (bodies: readonly unknown[], queue = "sync-work") => {
     const batch = createMessageBatch<unknown>(
@@ -101,10 +103,10 @@ describe("the queue's consumer", () => {
 
   it("drops what names no destination, and serves the rest of the batch", async () => {
     vi.spyOn(KvStore.prototype, "watch").mockRejectedValueOnce(new Error("later"));
-    const claim = vi.spyOn(SyncDestination.prototype, "claim").mockReturnValue([]);
+    const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
     await setAssociation("in-mem/m", "app");
     expect((await association("in-mem/m", "app"))?.sync_status).toBe("PENDING");
-    claim.mockRestore();
+    turn.mockRestore();
     const result = await ring([
       null,
       7,
@@ -119,7 +121,7 @@ describe("the queue's consumer", () => {
   });
 
   it("asks for a message again when its object fails, without holding up the others", async () => {
-    vi.spyOn(SyncDestination.prototype, "claim").mockImplementationOnce(() => {
+    vi.spyOn(SyncDestination.prototype, "turn").mockImplementationOnce(() => {
       throw new Error("object is down");
     });
     const result = await ring([{ destination: "in-mem/m" }, { destination: "cloud-a-sm/d" }]);
@@ -128,16 +130,16 @@ describe("the queue's consumer", () => {
   });
 
   it("only counts dead letters: the rows behind them are the truth", async () => {
-    const claim = vi.spyOn(SyncDestination.prototype, "claim");
+    const turn = vi.spyOn(SyncDestination.prototype, "turn");
     const result = await ring([{ destination: "in-mem/m" }, null], "sync-work-dead");
     expect(result.explicitAcks).toEqual(["m0", "m1"]);
-    expect(claim).not.toHaveBeenCalled();
+    expect(turn).not.toHaveBeenCalled();
   });
 
   it("may get every message many times at once: each push happens once", async () => {
-    const claim = vi.spyOn(SyncDestination.prototype, "claim").mockReturnValue([]);
+    const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
     await setAssociation("cloud-a-sm/d", "app");
-    claim.mockRestore();
+    turn.mockRestore();
     await Promise.all(
       Array.from({ length: 6 }, () => ring([{ destination: "cloud-a-sm/d" }, { destination: "cloud-a-sm/d" }])),
     );

@@ -19,6 +19,8 @@ describe("a destination", () => {
         granularity_level: "secret-path",
         secret_name_template: "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
         custom_tags: { team: "pay" },
+        update_policy: "replace",
+        deletion_policy: "delete",
       },
     };
     expect(made.body.data).toEqual(data);

@@ -17,7 +17,7 @@ const emptied = new Set<string>();
 /** Invariant 2, on every object after every test: rows that wait imply an alarm, and in time. */
 afterEach(async () => {
   vi.restoreAllMocks();
-  for (const namespace of [env.ACCESS_CONTROL, env.KV_STORE, env.SYNC_DESTINATION, env.EVENT_LOG]) {
+  for (const namespace of [env.ACCESS_CONTROL, env.KV_STORE, env.SYNC_DESTINATION, env.SYNC_CONTROL, env.EVENT_LOG]) {
     const objects = namespace as DurableObjectNamespace<StoredObject>;
     for (const id of await listDurableObjectIds(objects)) {
       if (emptied.has(id.toString())) continue;

@@ -1,6 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { SyncDestination } from "../../src/worker.ts";
 import { del, get, mountKv, put } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
@@ -24,6 +25,10 @@ beforeEach(async () => {
 
 const nameOf = (secret: string) => `vault/${accessor}/${secret}`;
 const stub = (name: string) => env.SYNC_DESTINATION.getByName(name);
+
+/** Nothing is left to be done but the scan, which comes once an hour. */
+const expectQuiet = (object: SyncDestination): void =>
+  expect((object.nextDue() ?? Number.POSITIVE_INFINITY) - Date.now()).toBeGreaterThan(60_000);
 
 describe("setting an association", () => {
   it("pushes the secret under its default name and answers only what it touched", async () => {
@@ -251,7 +256,7 @@ describe("a change of the secret", () => {
     await put("/v1/kv/delete/app", { versions: [1] });
     await put("/v1/kv/destroy/app", { versions: [1] });
     await eventually(async () => expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED"));
-    await eventually(() => runInDurableObject(stub("cloud-a-sm/d"), (object) => expect(object.nextDue()).toBeNull()));
+    await eventually(() => runInDurableObject(stub("cloud-a-sm/d"), (object) => expectQuiet(object)));
     expect((await cloudA.requests()).slice(before)).toEqual([]);
   });
 
@@ -285,10 +290,8 @@ describe("a provider that", () => {
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret" });
     expect(await setOne()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "permission_denied" });
     const calls = (await cloudA.requests()).length;
-    await runInDurableObject(stub("cloud-a-sm/d"), async (object) => {
-      expect(object.nextDue()).toBeNull();
-      await object.alarm();
-    });
+    await eventually(() => runInDurableObject(stub("cloud-a-sm/d"), (object) => expectQuiet(object)));
+    await runInDurableObject(stub("cloud-a-sm/d"), (object) => object.alarm());
     expect((await cloudA.requests()).length).toBe(calls);
     await makeDestination("cloud-a-sm", "d", {});
     await syncs();

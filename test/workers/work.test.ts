@@ -41,7 +41,7 @@ describe("a claim", () => {
       work.want("a", 0);
       const claim = only(work.claim(1, 0));
       expect(work.settle(claim, DONE, LEASE_MS)).toBe("stale");
-      expect(work.count()).toBe(1);
+      expect(work.queued()).toBe(1);
     }));
 
   it("is settled once: a repeated answer changes nothing", () =>
@@ -51,7 +51,7 @@ describe("a claim", () => {
       expect([work.settle(claim, DONE, 1), work.settle(claim, DONE, 2)]).toEqual(["done", "stale"]);
       work.want("a", 3);
       expect(work.settle(claim, DONE, 4)).toBe("stale");
-      expect(work.count()).toBe(1);
+      expect(work.queued()).toBe(1);
     }));
 
   it("of an older wish is superseded by the newer one, which is ready at once", () =>
@@ -85,7 +85,7 @@ describe("a claim", () => {
       expect(work.settle(claim, DONE, 1)).toBe("stale");
       work.want("a", 2);
       expect(work.settle(claim, DONE, 3), "the generation begins anew, the lease does not").toBe("stale");
-      expect(work.count()).toBe(1);
+      expect(work.queued()).toBe(1);
     }));
 });
 
@@ -185,14 +185,14 @@ it.each([11, 12, 13, 14, 15, 16, 17, 18])("keeps every wish and never lets claim
         const open = (wished.get(id) ?? 0) > (covered.get(id) ?? 0);
         expect(work.find(id) !== null, `${id} has work`).toBe(open);
       }
-      expect(work.nextReady() !== null).toBe(work.count() > 0);
+      expect(work.nextReady() !== null).toBe(work.queued() > 0);
     }
     // At rest, everything ends.
-    for (let round = 0; round < 1_000 && work.count() > 0; round++) {
+    for (let round = 0; round < 1_000 && work.queued() > 0; round++) {
       now = Math.max(now, work.nextReady() ?? 0);
       for (const claim of work.claim(10, now)) work.settle(claim, DONE, now);
     }
-    expect(work.count()).toBe(0);
+    expect(work.queued()).toBe(0);
     expect([superseded > 0, stale > 0]).toEqual([true, true]);
   }),
 );

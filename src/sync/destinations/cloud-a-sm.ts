@@ -9,10 +9,7 @@ import {
 } from "../../providers/cloud-a.ts";
 import { type CloudAFailure, unanswered } from "../../providers/cloud-a-errors.ts";
 import { type Failure, failure } from "../../providers/outcome.ts";
-import type { ExternalObject, Put, RemoteDestinationType } from "./destination-type.ts";
-
-/** The tag that marks a secret as ours; its value is empty. */
-const marker = "hashicorp:vault";
+import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
 
 /** SecretString is 1 to 65 536 bytes, a name 1 to 512 characters (CreateSecret, API version 2017-10-17). */
 const maxValueBytes = 65_536;
@@ -291,7 +288,7 @@ async function look(client: SecretsManager, name: string): Promise<{ ok: true; s
   return {
     ok: true,
     secret: {
-      owned: data.Tags?.some(({ Key }) => Key === marker) ?? false,
+      owned: data.Tags?.some(({ Key }) => Key === MARKER_TAG) ?? false,
       current: versions.find(([, stages]) => stages.includes("AWSCURRENT"))?.[0] ?? null,
       scheduledForDeletion: data.DeletedDate != null,
     },
@@ -348,7 +345,11 @@ const nameHeld = (name: string) =>
   failure("external", "name_held", `The name ${name} is not free again yet after a deletion.`, nameHeldRetryMs);
 
 const notOwned = (name: string) =>
-  failure("client", "not_owned", `The secret ${name} exists and does not carry the tag ${marker}, so it is not ours.`);
+  failure(
+    "client",
+    "not_owned",
+    `The secret ${name} exists and does not carry the tag ${MARKER_TAG}, so it is not ours.`,
+  );
 
 const accountOf = (roleArn: string | undefined) => roleArn?.split(":")[4] ?? null;
 

@@ -12,7 +12,7 @@ import { projectPattern, projectRule, serviceAccountKey } from "../../providers/
 import { crc32c } from "../../providers/crc32c.ts";
 import { type Failure, failure } from "../../providers/outcome.ts";
 import { labelsOf, labelText, maxLabels } from "./cloud-c-labels.ts";
-import type { CallContext, ExternalObject, RemoteDestinationType } from "./destination-type.ts";
+import { type CallContext, type ExternalObject, MARKER_TAG, type RemoteDestinationType } from "./destination-type.ts";
 
 /** Secret Manager API v1: CreateSecretRequest.secret_id, and "Quotas and limits" for the payload. */
 const namePattern = /^[A-Za-z0-9_-]{1,255}$/;
@@ -21,8 +21,8 @@ const maxValueBytes = 65_536;
 /** Create, exists, look, gone, create … ends here: somebody else changes the same secret as fast as we do. */
 const maxSteps = 8;
 
-/** How the built-in marker `hashicorp:vault` is spelled as a label. */
-const markerLabel = labelText("hashicorp:vault");
+/** How the built-in marker is spelled as a label. */
+const markerLabel = labelText(MARKER_TAG);
 
 /** The annotation on secrets that we created: which intent did it. */
 const intentAnnotation = "sallyport-intent";

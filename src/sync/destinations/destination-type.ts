@@ -2,6 +2,9 @@ import type * as z from "zod";
 import type { Settings } from "../../env.ts";
 import type { Failure, Send } from "../../providers/outcome.ts";
 
+/** The tag that marks every object as ours; its value is empty. */
+export const MARKER_TAG = "hashicorp:vault";
+
 /** What may be done to an object that is there already. `owned-only`: only what carries our marker is touched. */
 export type UpdatePolicy = "replace" | "if-not-exists" | "owned-only";
 

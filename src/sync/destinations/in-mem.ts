@@ -13,4 +13,6 @@ export const inMem: StoredDestinationType<Record<string, never>> = {
   defaults: cloudASm.defaults,
   naming: cloudASm.naming,
   maxValueBytes: cloudASm.maxValueBytes,
+  // Our own storage has no limits worth keeping.
+  pace: { atOnce: 6, burst: 1_000_000, perMinute: 60_000_000 },
 };

@@ -1,6 +1,10 @@
 import { cloudASm } from "./cloud-a-sm.ts";
+import { cloudBKv } from "./cloud-b-kv.ts";
+import { cloudCSm } from "./cloud-c-sm.ts";
+import { deployProject } from "./deploy-project.ts";
 import type { DestinationType } from "./destination-type.ts";
 import { inMem } from "./in-mem.ts";
+import { repoHost } from "./repo-host.ts";
 
 export type { DestinationType, Granularity } from "./destination-type.ts";
 
@@ -9,5 +13,8 @@ export type { DestinationType, Granularity } from "./destination-type.ts";
  * type's own schema: the map cannot say so in types.
  */
 export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = new Map(
-  [cloudASm, inMem].map((type) => [type.type, type]),
+  [cloudASm, cloudBKv, cloudCSm, repoHost, deployProject, inMem].map((type) => [
+    type.type,
+    type as DestinationType<unknown>,
+  ]),
 );

@@ -1,0 +1,209 @@
+import { textOf, warn } from "../log.ts";
+import type { Result } from "../result.ts";
+import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
+import { guarded } from "../sealing/guarded.ts";
+import { type AppCredentials, Apps, type AppView } from "../sync/apps.ts";
+import { controlMigrations } from "../sync/control-schema.ts";
+import type { Granted } from "../sync/share.ts";
+import { StoredObject } from "./stored-object.ts";
+import { accessControl, syncDestination } from "./stubs.ts";
+
+export interface SyncConfig {
+  readonly disabled: boolean;
+  readonly queue_capacity: number;
+}
+
+/** Whether calls to providers may start, and for how long that holds, counted from when the question was sent. */
+export interface MayRun {
+  readonly running: boolean;
+  readonly permitMs: number;
+}
+
+const DEFAULTS: SyncConfig = { disabled: false, queue_capacity: 1_000_000 };
+
+/** How long a permission to call providers holds. A pause has taken effect once the last of them has run out. */
+export const PERMIT_MS = 80;
+/** What clocks that tick at different speeds may add to that. */
+const PERMIT_MARGIN_MS = 20;
+const WOKEN_PER_PAGE = 100;
+const USERS_ASKED = 50;
+/** The part of the queue that must be free for it not to be scarce: a half. */
+const SCARCE = 2;
+
+/**
+ * What concerns all destinations: the pause, the queue's capacity, and the custom applications. One for the deployment.
+ * Destinations state how much of the queue they need, always as a whole: so what was lost is healed by the next statement.
+ */
+export class SyncControl extends StoredObject {
+  readonly #keys: DataKeys;
+  readonly #apps: Apps;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(
+      ctx,
+      env,
+      { data_keys: dataKeyMigrations, control: controlMigrations },
+      { "key-holder": () => this.#deliverKeyHolder() },
+    );
+    this.#keys = new DataKeys(this.sql, "sync-control", () => this.env.MASTER_KEY);
+    this.#apps = new Apps(this.sql, this.#keys);
+  }
+
+  // ---- configuration ----
+
+  config(): SyncConfig {
+    const [row] = this.sql
+      .exec<{ disabled: number; queue_capacity: number }>("SELECT disabled, queue_capacity FROM config")
+      .toArray();
+    return row ? { disabled: row.disabled === 1, queue_capacity: row.queue_capacity } : DEFAULTS;
+  }
+
+  /** Changes what is given. A pause has taken effect when this returns: no call to a provider starts after it. */
+  async setConfig(changes: Partial<SyncConfig>): Promise<SyncConfig> {
+    const before = this.config();
+    const after = { ...before, ...changes };
+    this.commit(() => {
+      this.sql.exec(
+        `INSERT INTO config VALUES (1, ?, ?)
+         ON CONFLICT (id) DO UPDATE SET disabled = excluded.disabled, queue_capacity = excluded.queue_capacity`,
+        after.disabled ? 1 : 0,
+        after.queue_capacity,
+      );
+      if (before.disabled && !after.disabled) this.#resume();
+    });
+    // The permissions given until a moment ago; this also makes the pause durable before it is promised.
+    if (after.disabled) await Promise.all([scheduler.wait(PERMIT_MS + PERMIT_MARGIN_MS), this.ctx.storage.sync()]);
+    // The alarm wakes whom this could not.
+    else await this.#wakeSome().catch((failure) => warn("wake-failed", { because: textOf(failure) }));
+    return after;
+  }
+
+  resetConfig(): Promise<SyncConfig> {
+    return this.setConfig(DEFAULTS);
+  }
+
+  /** Whether calls to providers may start. Asked before the first call of a batch, and again whenever the answer has run out. */
+  mayRun(): MayRun {
+    return { running: !this.config().disabled, permitMs: PERMIT_MS };
+  }
+
+  // ---- capacity ----
+
+  /** A destination states how many operations it has, or wants to have, queued. Idempotent. */
+  share(destination: string, wanted: number): Granted & MayRun {
+    const { queue_capacity } = this.config();
+    const mine =
+      this.sql.exec<{ granted: number }>("SELECT granted FROM shares WHERE destination = ?", destination).toArray()[0]
+        ?.granted ?? 0;
+    // What is queued already stays queued, also when the capacity was lowered since.
+    const room = Math.max(0, queue_capacity - (this.pending() - mine));
+    const granted = Math.min(wanted, Math.max(room, Math.min(mine, wanted)));
+    this.commit(() => {
+      if (granted === 0 && wanted === 0) this.sql.exec("DELETE FROM shares WHERE destination = ?", destination);
+      else
+        this.sql.exec(
+          `INSERT INTO shares VALUES (?, ?, ?)
+           ON CONFLICT (destination) DO UPDATE SET granted = excluded.granted, wanted = excluded.wanted`,
+          destination,
+          granted,
+          wanted,
+        );
+    });
+    const left = queue_capacity - this.pending();
+    return { granted, scarce: left < queue_capacity / SCARCE, ...this.mayRun() };
+  }
+
+  /** How many operations all destinations together have queued. */
+  pending(): number {
+    return this.sql.exec<{ granted: number }>("SELECT granted FROM total").one().granted;
+  }
+
+  // ---- custom applications of the repository host ----
+
+  async putApp(namespace: string, name: string, appId: number, privateKey: string): Promise<Result<AppView>> {
+    const written = guarded(() =>
+      this.commit(() => {
+        if (!this.#apps.any()) this.outbox.enlistLatest("key-holder", "", null);
+        return this.#apps.put(namespace, name, appId, privateKey);
+      }),
+    );
+    await this.outbox.drain();
+    return written;
+  }
+
+  app(namespace: string, name: string): Result<AppView> {
+    return this.#apps.view(namespace, name);
+  }
+
+  appNames(namespace: string): string[] {
+    return this.#apps.names(namespace);
+  }
+
+  appCredentials(namespace: string, name: string): Result<AppCredentials> {
+    return guarded(() => this.#apps.credentials(namespace, name));
+  }
+
+  /** Refused while a destination uses it. One that is gone already counts as deleted. */
+  async deleteApp(namespace: string, name: string): Promise<Result<AppView | null>> {
+    // A destination that died between saying so and storing so does not use it.
+    for (const user of this.#apps.users(namespace, name).slice(0, USERS_ASKED)) {
+      const destination = `${namespace}${user}`;
+      const used = await syncDestination(this.env, destination).usesApp();
+      if (used !== name) this.commit(() => this.#apps.use(namespace, destination, used));
+    }
+    return this.commit(() => this.#apps.delete(namespace, name));
+  }
+
+  /** A destination says which application it uses, null for none. Refused when there is no such application. Idempotent. */
+  useApp(namespace: string, destination: string, app: string | null): Result<null> {
+    return this.commit(() => this.#apps.use(namespace, destination, app));
+  }
+
+  rekey(term: number): void {
+    this.commit(() => this.#keys.rotate(term, Date.now()));
+  }
+
+  // ---- inside ----
+
+  protected override ownDeadline(): number | null {
+    return this.#resuming() === null ? null : 0;
+  }
+
+  protected override async onAlarm(): Promise<void> {
+    await this.#wakeSome();
+  }
+
+  #resuming(): string | null {
+    return this.sql.exec<{ after: string }>("SELECT after FROM resuming").toArray()[0]?.after ?? null;
+  }
+
+  #resume(): void {
+    this.sql.exec("INSERT INTO resuming VALUES (1, '') ON CONFLICT (id) DO UPDATE SET after = ''");
+  }
+
+  /** Wakes one page of the destinations that have work; the alarm wakes the next, so none waits for another to finish. */
+  async #wakeSome(): Promise<void> {
+    const after = this.#resuming();
+    if (after === null) return;
+    const page = this.sql
+      .exec<{ destination: string }>(
+        "SELECT destination FROM shares WHERE destination > ? ORDER BY destination LIMIT ?",
+        after,
+        WOKEN_PER_PAGE,
+      )
+      .toArray();
+    if (page.length > 0) await this.env.SYNC_WORK.sendBatch(page.map((body) => ({ body })));
+    const last = page.at(-1);
+    this.commit(() => {
+      // Paused and resumed again meanwhile: then it has begun anew.
+      if (this.#resuming() !== after) return;
+      if (last && page.length === WOKEN_PER_PAGE) this.sql.exec("UPDATE resuming SET after = ?", last.destination);
+      else this.sql.exec("DELETE FROM resuming");
+    });
+  }
+
+  async #deliverKeyHolder(): Promise<void> {
+    const term = await accessControl(this.env).holdsKeys("sync-control", "main", true);
+    this.rekey(term);
+  }
+}

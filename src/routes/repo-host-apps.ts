@@ -1,0 +1,52 @@
+import * as z from "zod";
+import { unwrap } from "../http/errors.ts";
+import { integer } from "../http/fields.ts";
+import { envelope, keyList, noContent } from "../http/respond.ts";
+import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { syncControl } from "../objects/stubs.ts";
+import type { AppView } from "../sync/apps.ts";
+import { MASK } from "../sync/definition.ts";
+import { checkedName } from "./sync-paths.ts";
+
+/** Custom applications of the repository host. */
+
+const App = z.object({
+  app_id: integer().min(1),
+  private_key: z.string("private_key: required").min(1, "private_key: required").max(16_384),
+});
+
+const at = (call: AuthorisedCall): [namespace: string, name: string] => [
+  call.grant.namespace,
+  checkedName(call.params["name"] ?? ""),
+];
+
+const shown = (call: AuthorisedCall, app: AppView): Response => envelope(call, { data: { ...app, private_key: MASK } });
+
+export const repoHostAppRoutes = [
+  secrets({
+    verb: "LIST",
+    path: "/sys/sync/repo-host-apps",
+    handle: async (call) => keyList(call, await syncControl(call.env).appNames(call.grant.namespace)),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/sync/repo-host-apps/:name",
+    creates: true,
+    body: App,
+    handle: async (call, body) =>
+      shown(call, unwrap(await syncControl(call.env).putApp(...at(call), body.app_id, body.private_key))),
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/sync/repo-host-apps/:name",
+    handle: async (call) => shown(call, unwrap(await syncControl(call.env).app(...at(call)))),
+  }),
+  secrets({
+    verb: "DELETE",
+    path: "/sys/sync/repo-host-apps/:name",
+    handle: async (call) => {
+      unwrap(await syncControl(call.env).deleteApp(...at(call)));
+      return noContent();
+    },
+  }),
+];

@@ -1,0 +1,260 @@
+import * as z from "zod";
+import { may } from "../access/authorize.ts";
+import { authorize } from "../access/authorizer.ts";
+import {
+  wordAssociation,
+  wordAssociations,
+  wordSecretDestinations,
+  wordStatus,
+  wordType,
+} from "../compat/sync-names.ts";
+import { badRequest, denied, notFound, refusalError, unwrap } from "../http/errors.ts";
+import { envelope, keyList, rawStream } from "../http/respond.ts";
+import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { type AssociationListing, destinationsOf, listAssociatedSecrets } from "../listings/destinations.ts";
+import { kvStore } from "../objects/stubs.ts";
+import type { AssociationsPage } from "../objects/sync-destination.ts";
+import { type AssociationView, associationId, type SecretRef, worst } from "../sync/association.ts";
+import { previewed } from "../sync/look.ts";
+import { secretKeyValues } from "../sync/payload.ts";
+import { destinationAt, flagIn, keyOf, limitIn, mountAt, slashless, tryNow } from "./sync-paths.ts";
+
+/** Associations: which secret goes where. */
+
+const Association = z.object({
+  mount: z.string("mount: required").min(1, "mount: required").max(512),
+  secret_name: z.string("secret_name: required").min(1, "secret_name: required").max(2_048),
+});
+type Association = z.infer<typeof Association>;
+
+type Entries = readonly (readonly [string, AssociationView])[];
+
+function checkSecretName(name: string): string {
+  if (name.endsWith("/")) throw badRequest("Secret not found. Please provide full path to existing secret");
+  if (
+    /[\p{Cc}]/u.test(name) ||
+    name.split("/").some((segment) => segment === "." || segment === ".." || segment === "")
+  ) {
+    throw badRequest("secret_name: must not hold control characters nor empty, . or .. segments");
+  }
+  return name;
+}
+
+/** The secret that a caller may associate: it exists, and the caller may read it. */
+async function source(call: AuthorisedCall, body: Association): Promise<{ secret: SecretRef; keys: string[] }> {
+  const name = checkSecretName(body.secret_name);
+  const mount = await mountAt(call, body.mount);
+  if (!mount) throw badRequest(`mount: no secret engine mount at ${slashless(body.mount)}/`);
+  const path = `${mount.path}data/${name}`;
+  const reader = await authorize(call.env, { token: call.token, namespace: call.grant.namespace, path }, true);
+  if (!reader.ok) throw refusalError(reader);
+  if (!may(reader, "read")) {
+    throw denied(`permission denied to read the content of the secret ${name} in mount ${slashless(mount.path)}`);
+  }
+  const read = await kvStore(call.env, mount.uuid).read(name, 0);
+  if (!read.ok && read.reason !== "missing") throw refusalError(read);
+  // A newest version that is deleted may leave an older one that lives.
+  const newest = read.ok && read.state === "lives" ? read.data : await newestData(call, mount.uuid, name);
+  if (newest === null) throw badRequest(`secret not found: ${mount.path}${name}`);
+  const parts = secretKeyValues(newest);
+  const secret = { mountUuid: mount.uuid, mountAccessor: mount.accessor, mountPath: mount.path, secretName: name };
+  return { secret, keys: parts.ok ? parts.values.map(({ key }) => key) : [] };
+}
+
+async function newestData(call: AuthorisedCall, mountUuid: string, name: string): Promise<string | null> {
+  return unwrap(await kvStore(call.env, mountUuid).newest(name))?.data ?? null;
+}
+
+function answer(call: AuthorisedCall, page: AssociationsPage, entries: Entries): Response {
+  const counters: Record<string, number> = {};
+  for (const [, { sync_status }] of entries) counters[sync_status] = (counters[sync_status] ?? 0) + 1;
+  const data = wordAssociations(call.dialect, {
+    store_name: page.store_name,
+    store_type: page.store_type,
+    associated_secrets: Object.fromEntries(entries),
+    sync_operation_counters: counters,
+  });
+  return envelope(call, { data });
+}
+
+async function set(call: AuthorisedCall, body: Association): Promise<Response> {
+  const key = keyOf(call);
+  unwrap(await destinationAt(call, key).read());
+  const { secret, keys } = await source(call, body);
+  if (flagIn(call.query, "dry_run")) {
+    const planned = unwrap(await destinationAt(call, key).previewSet(secret, keys));
+    return envelope(call, { data: { dry_run: true, planned: await previewed(call.env, key, planned) } });
+  }
+  unwrap(await destinationAt(call, key).set(secret, keys));
+  const id = associationId(secret);
+  await tryNow(call, key, id);
+  const page = unwrap(await destinationAt(call, key).associations([id]));
+  return answer(call, page, page.associated_secrets);
+}
+
+async function remove(call: AuthorisedCall, body: Association): Promise<Response> {
+  const key = keyOf(call);
+  const name = checkSecretName(body.secret_name);
+  const mount = await mountAt(call, body.mount);
+  // The mount may be gone; its associations are still found by the path they were made with.
+  const accessor = mount?.accessor ?? (await destinationAt(call, key).accessorOf(`${slashless(body.mount)}/`, name));
+  const target = { mountAccessor: accessor ?? "", secretName: name };
+  const before = unwrap(await destinationAt(call, key).remove(target));
+  const id = associationId(target);
+  await tryNow(call, key, id);
+  const after = unwrap(await destinationAt(call, key).associations([id]));
+  if (after.associated_secrets.length > 0 || before.associated_secrets.length === 0) {
+    return answer(call, after, after.associated_secrets);
+  }
+  // Shown once more, as what it has become; later reads no longer list it.
+  const now = new Date().toISOString();
+  const gone = before.associated_secrets.map(([entry, view]): Entries[number] => [
+    entry,
+    { ...view, sync_status: "UNSYNCED", updated_at: now },
+  ]);
+  return answer(call, after, gone);
+}
+
+/** All associations of a destination. Written out page by page: there may be a million. */
+async function allAssociations(call: AuthorisedCall): Promise<Response> {
+  const key = keyOf(call);
+  const object = destinationAt(call, key);
+  const paged = call.query.has("limit") || call.query.has("after");
+  const limit = limitIn(call.query, 1_000);
+  const first = unwrap(await object.associations(null, call.query.get("after") ?? "", limit));
+  if (paged) {
+    const { next, store_name } = first;
+    const entries = first.associated_secrets.map(([id, view]) => [id, wordAssociation(call.dialect, view)] as const);
+    const data = { store_name, store_type: wordType(call.dialect, first.store_type), next: next ?? "" };
+    return envelope(call, { data: { ...data, associated_secrets: Object.fromEntries(entries) } });
+  }
+  if (first.next === null) return answer(call, first, first.associated_secrets);
+  const counters: Record<string, number> = {};
+  return rawStream(call, async function* () {
+    const store = { store_name: first.store_name, store_type: wordType(call.dialect, first.store_type) };
+    yield `${JSON.stringify(store).slice(0, -1)},"associated_secrets":{`;
+    for (let page = first, comma = ""; ; ) {
+      for (const [id, view] of page.associated_secrets) {
+        const entry = wordAssociation(call.dialect, view);
+        counters[entry.sync_status] = (counters[entry.sync_status] ?? 0) + 1;
+        yield `${comma}${JSON.stringify(id)}:${JSON.stringify(entry)}`;
+        comma = ",";
+      }
+      if (page.next === null) break;
+      page = unwrap(await object.associations(null, page.next));
+    }
+    yield `},"sync_operation_counters":${JSON.stringify(counters)}}`;
+  });
+}
+
+/** Every split of a path into a mount and a secret's name: mounts and names may both hold slashes. */
+function splits(path: string): AssociationListing[] {
+  const segments = path.split("/").filter((segment) => segment !== "");
+  return segments
+    .slice(1, 32)
+    .map((_, i) => ({ mount: `${segments.slice(0, i + 1).join("/")}/`, secret: segments.slice(i + 1).join("/") }));
+}
+
+/** The destinations of a secret, each with the worst status of its objects there. */
+async function destinationsOfSecret(
+  call: AuthorisedCall,
+  candidates: readonly AssociationListing[],
+): Promise<Response> {
+  const { namespace } = call.grant;
+  for (const listing of candidates) {
+    const holders = await destinationsOf(call.env.LISTINGS, namespace, listing);
+    const found = await Promise.all(
+      holders.map(async ({ type, name }) => {
+        const entries = await destinationAt(call, { namespace, type, name }).ofSecret(listing.mount, listing.secret);
+        return { type, name, entries };
+      }),
+    );
+    const lively = found.filter(({ entries }) => entries.length > 0);
+    if (lively.length === 0) continue;
+    const associated = lively.map(({ type, name, entries }) => [`${type}/${name}`, summary(call, type, name, entries)]);
+    return envelope(call, {
+      data: wordSecretDestinations(call.dialect, { associated_destinations: Object.fromEntries(associated) }),
+    });
+  }
+  throw notFound();
+}
+
+function summary(call: AuthorisedCall, type: string, name: string, entries: Entries) {
+  const views = entries.map(([, view]) => view);
+  const keys = views.flatMap((view) => (view.sub_key === undefined ? [] : [[view.sub_key, view] as const]));
+  return {
+    type,
+    name,
+    sync_status: worst(views.map((view) => view.sync_status)) ?? "UNKNOWN",
+    updated_at:
+      views
+        .map((view) => view.updated_at)
+        .sort()
+        .at(-1) ?? "",
+    ...(keys.length > 0 && {
+      sub_keys: Object.fromEntries(
+        keys.map(([key, view]) => [
+          key,
+          { sync_status: wordStatus(call.dialect, view.sync_status), external_name: view.external_name },
+        ]),
+      ),
+    }),
+  };
+}
+
+export const associationRoutes = [
+  secrets({
+    verb: "GET",
+    path: "/sys/sync/destinations/:type/:name/associations",
+    handle: allAssociations,
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/sync/destinations/:type/:name/associations/set",
+    body: Association,
+    handle: set,
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/sync/destinations/:type/:name/associations/remove",
+    body: Association,
+    handle: remove,
+  }),
+  secrets({
+    verb: "LIST",
+    path: "/sys/sync/associations",
+    handle: async (call) => {
+      const rows = await listAssociatedSecrets(call.env.LISTINGS, call.grant.namespace);
+      const keyed = Map.groupBy(rows, ({ mount, secret }) => `${mount}${secret}`);
+      const info = [...keyed].map(([key, members]): [string, { mount: string; secret_path: string }[]] => [
+        key,
+        members.map(({ mount, secret }) => ({ mount, secret_path: secret })),
+      ]);
+      return keyList(call, [...keyed.keys()], {
+        key_info: Object.fromEntries(info),
+        total_associations: rows.reduce((sum, row) => sum + row.associations, 0),
+        total_secrets: rows.length,
+      });
+    },
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/sync/associations/destinations",
+    handle: async (call) => {
+      const mount = slashless(call.query.get("mount") ?? "");
+      const secret = call.query.get("secret_name") ?? "";
+      if (mount === "") throw badRequest("mount: required");
+      if (secret === "") throw badRequest("secret_name: required");
+      return destinationsOfSecret(call, [{ mount: `${mount}/`, secret }]);
+    },
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/sync/associations/:path+",
+    handle: async (call) => {
+      const candidates = splits(call.params["path"] ?? "");
+      if (candidates.length === 0) throw badRequest("secret_name: required");
+      return destinationsOfSecret(call, candidates);
+    },
+  }),
+];

@@ -1,0 +1,51 @@
+import * as z from "zod";
+import { settings } from "../env.ts";
+import { denied } from "../http/errors.ts";
+import { flag, integer } from "../http/fields.ts";
+import { envelope } from "../http/respond.ts";
+import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { syncControl } from "../objects/stubs.ts";
+
+/** The global configuration of syncing: pause and capacity. */
+
+const Config = z.object({
+  disabled: flag().optional(),
+  queue_capacity: integer().min(1).optional(),
+});
+
+/** @throws RequestError 403 anywhere but in the root and the administrative namespace */
+function control(call: AuthorisedCall) {
+  const { namespace } = call.grant;
+  const admin = settings(call.env).ADMIN_NAMESPACE;
+  if (namespace !== "" && namespace !== `${admin}/`) {
+    throw denied(`sys/sync/config is reserved to the root namespace and the administrative namespace (${admin})`);
+  }
+  return syncControl(call.env);
+}
+
+export const syncConfigRoutes = [
+  secrets({
+    verb: "GET",
+    path: "/sys/sync/config",
+    handle: async (call) => envelope(call, { data: await control(call).config() }),
+  }),
+  secrets({
+    verb: "PATCH",
+    path: "/sys/sync/config",
+    fresh: true,
+    body: Config,
+    handle: async (call, { disabled, queue_capacity }) => {
+      const changes = {
+        ...(disabled !== undefined && { disabled }),
+        ...(queue_capacity !== undefined && { queue_capacity }),
+      };
+      return envelope(call, { data: await control(call).setConfig(changes) });
+    },
+  }),
+  secrets({
+    verb: "DELETE",
+    path: "/sys/sync/config",
+    fresh: true,
+    handle: async (call) => envelope(call, { data: await control(call).resetConfig() }),
+  }),
+];

@@ -1,0 +1,63 @@
+import type { Mount } from "../access/mounts.ts";
+import { badRequest, notFound } from "../http/errors.ts";
+import type { AuthorisedCall } from "../http/route.ts";
+import { accessControl, destinationName, type Remote, syncDestination } from "../objects/stubs.ts";
+import type { SyncDestination } from "../objects/sync-destination.ts";
+import { typeOf } from "../sync/definition.ts";
+import type { DestinationKey } from "../sync/destination-record.ts";
+import { performWork } from "../sync/perform.ts";
+
+/** What the routes of area B have in common: which destination, which mount, and trying work at once. */
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
+/** How long a request that states a wish also performs it before it answers. */
+const INLINE_MS = 2_000;
+
+/** A name in a path, of a destination or an application. @throws RequestError 400 */
+export function checkedName(name: string): string {
+  if (!NAME.test(name))
+    throw badRequest("name: must be 1 to 128 letters, digits, _ . - and begin with a letter or digit");
+  return name;
+}
+
+/** The destination that a path names. @throws RequestError 404 for a type that is none, 400 for a name that is none */
+export function keyOf(call: AuthorisedCall): DestinationKey {
+  const { type = "", name = "" } = call.params;
+  if (!typeOf(type)) throw notFound(`unsupported path: no destination type ${JSON.stringify(type.slice(0, 64))}`);
+  return { namespace: call.grant.namespace, type, name: checkedName(name) };
+}
+
+export const destinationAt = (call: AuthorisedCall, key: DestinationKey): Remote<SyncDestination> =>
+  syncDestination(call.env, destinationName(key));
+
+/** A mount's path without slashes around it. */
+export const slashless = (mount: string): string => mount.replace(/^\/+|\/+$/g, "");
+
+export async function mountAt(call: AuthorisedCall, path: string): Promise<Mount | null> {
+  const mount = await accessControl(call.env).findMount(call.grant.namespace, slashless(path));
+  return mount && slashless(mount.path) === slashless(path) ? mount : null;
+}
+
+/** Performs the work of one association for as long as an answer may wait; what is left goes on behind it. */
+export async function tryNow(call: AuthorisedCall, key: DestinationKey, id: string): Promise<void> {
+  const run = performWork(call.env, destinationName(key), { budgetMs: INLINE_MS, only: id }).catch(() => undefined);
+  call.exec.waitUntil(run);
+  await Promise.race([run, scheduler.wait(INLINE_MS)]);
+}
+
+/** A switch in the query. @throws RequestError 400 */
+export function flagIn(query: URLSearchParams, name: string): boolean {
+  const given = query.get(name);
+  if (given === null || /^(0|f|false)$/i.test(given)) return false;
+  if (given === "" || /^(1|t|true)$/i.test(given)) return true;
+  throw badRequest(`${name}: must be true or false`);
+}
+
+/** A page size in the query. @throws RequestError 400 */
+export function limitIn(query: URLSearchParams, most: number): number {
+  const given = query.get("limit");
+  if (given === null) return most;
+  const limit = Number(given);
+  if (!/^\d{1,9}$/.test(given) || limit < 1 || limit > most) throw badRequest(`limit: must be 1 to ${most}`);
+  return limit;
+}

@@ -1,0 +1,121 @@
+import { parseAppKey } from "../providers/app-key.ts";
+import { ok, type Result, refuse } from "../result.ts";
+import type { DataKeys } from "../sealing/data-keys.ts";
+
+/** A custom application as answers show it; its private key never leaves. */
+export interface AppView {
+  readonly name: string;
+  readonly app_id: number;
+  readonly fingerprint: string;
+}
+
+/** An application as an adapter gets it: in memory only. */
+export interface AppCredentials {
+  readonly appId: string;
+  /** PEM. */
+  readonly privateKey: string;
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  namespace: string;
+  name: string;
+  app_id: string;
+  fingerprint: string;
+  private_key: ArrayBuffer;
+}
+
+/** Custom applications of the repository host. Methods that write are called inside the object's transaction. */
+export class Apps {
+  readonly #sql: SqlStorage;
+  readonly #keys: DataKeys;
+
+  constructor(sql: SqlStorage, keys: DataKeys) {
+    this.#sql = sql;
+    this.#keys = keys;
+  }
+
+  any(): boolean {
+    return this.#sql.exec("SELECT 1 FROM apps LIMIT 1").toArray().length > 0;
+  }
+
+  /** Creates or replaces. @throws Sealed */
+  put(namespace: string, name: string, appId: number, privateKey: string): Result<AppView> {
+    const key = parseAppKey(privateKey);
+    if (!key.ok) return refuse("invalid", `private_key: ${key.message}`);
+    this.#sql.exec(
+      `INSERT INTO apps VALUES (?, ?, ?, ?, ?) ON CONFLICT (namespace, name) DO UPDATE
+       SET app_id = excluded.app_id, fingerprint = excluded.fingerprint, private_key = excluded.private_key`,
+      namespace,
+      name,
+      String(appId),
+      key.fingerprint,
+      this.#keys.seal(key.pem, context(namespace, name)),
+    );
+    return this.view(namespace, name);
+  }
+
+  view(namespace: string, name: string): Result<AppView> {
+    const row = this.#find(namespace, name);
+    if (!row) return refuse("missing");
+    return ok({ name: row.name, app_id: Number(row.app_id), fingerprint: row.fingerprint });
+  }
+
+  names(namespace: string): string[] {
+    return this.#sql
+      .exec<{ name: string }>("SELECT name FROM apps WHERE namespace = ? ORDER BY name", namespace)
+      .toArray()
+      .map(({ name }) => name);
+  }
+
+  /** @throws Sealed */
+  credentials(namespace: string, name: string): Result<AppCredentials> {
+    const row = this.#find(namespace, name);
+    if (!row) return refuse("missing", `there is no application ${JSON.stringify(name)}`);
+    return ok({ appId: row.app_id, privateKey: this.#keys.openText(row.private_key, context(namespace, name)) });
+  }
+
+  /** Deletes an application that nobody uses. */
+  delete(namespace: string, name: string): Result<AppView | null> {
+    const users = this.users(namespace, name);
+    if (users.length > 0) {
+      const more = users.length > 10 ? ` and ${users.length - 10} more` : "";
+      return refuse("in-use", `application is in use by destinations: ${users.slice(0, 10).join(", ")}${more}`);
+    }
+    const before = this.view(namespace, name);
+    this.#sql.exec("DELETE FROM apps WHERE namespace = ? AND name = ?", namespace, name);
+    return before.ok ? before : ok(null);
+  }
+
+  /** The destinations that use an application, as `type/name`. */
+  users(namespace: string, name: string): string[] {
+    return this.#sql
+      .exec<{ destination: string }>(
+        "SELECT destination FROM app_users WHERE namespace = ? AND app = ? ORDER BY destination",
+        namespace,
+        name,
+      )
+      .toArray()
+      .map(({ destination }) => destination.slice(namespace.length));
+  }
+
+  /** Says which application a destination uses; null for none (any more). */
+  use(namespace: string, destination: string, app: string | null): Result<null> {
+    if (app !== null && !this.#find(namespace, app)) {
+      return refuse(
+        "invalid",
+        `app_name: there is no application ${JSON.stringify(app.slice(0, 128))}; create it first`,
+      );
+    }
+    this.#sql.exec("DELETE FROM app_users WHERE destination = ?", destination);
+    if (app !== null) this.#sql.exec("INSERT INTO app_users VALUES (?, ?, ?)", namespace, app, destination);
+    return ok(null);
+  }
+
+  #find(namespace: string, name: string): Row | null {
+    return (
+      this.#sql.exec<Row>("SELECT * FROM apps WHERE namespace = ? AND name = ?", namespace, name).toArray()[0] ?? null
+    );
+  }
+}
+
+const context = (namespace: string, name: string): string => `repo-host-app ${namespace} ${name}`;

@@ -1,0 +1,37 @@
+import type { Migration } from "../objects/migrations.ts";
+
+export const controlMigrations: Migration[] = [
+  {
+    because: "the global configuration; a missing row is the default",
+    sql: `CREATE TABLE config (
+      id INTEGER PRIMARY KEY CHECK (id = 1), disabled INTEGER NOT NULL, queue_capacity INTEGER NOT NULL) STRICT`,
+  },
+  {
+    because: "how much of the queue each destination holds, and how much it asked for; one without either has no row",
+    sql: `CREATE TABLE shares (
+      destination TEXT PRIMARY KEY, granted INTEGER NOT NULL, wanted INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE total (id INTEGER PRIMARY KEY CHECK (id = 1), granted INTEGER NOT NULL) STRICT;
+      INSERT INTO total VALUES (1, 0);
+      CREATE TRIGGER share_added AFTER INSERT ON shares BEGIN UPDATE total SET granted = granted + NEW.granted; END;
+      CREATE TRIGGER share_ended AFTER DELETE ON shares BEGIN UPDATE total SET granted = granted - OLD.granted; END;
+      CREATE TRIGGER share_moved AFTER UPDATE OF granted ON shares
+        BEGIN UPDATE total SET granted = granted - OLD.granted + NEW.granted; END`,
+  },
+  {
+    because: "syncing goes on after a pause: behind which destination the next page to be woken begins",
+    sql: "CREATE TABLE resuming (id INTEGER PRIMARY KEY CHECK (id = 1), after TEXT NOT NULL) STRICT",
+  },
+  {
+    because: "custom applications of the repository host; the private key sealed",
+    sql: `CREATE TABLE apps (
+      namespace TEXT NOT NULL, name TEXT NOT NULL, app_id TEXT NOT NULL, fingerprint TEXT NOT NULL, private_key BLOB NOT NULL,
+      PRIMARY KEY (namespace, name)) STRICT`,
+  },
+  {
+    because: "which destinations use an application, so that it is not deleted under them",
+    sql: `CREATE TABLE app_users (
+      namespace TEXT NOT NULL, app TEXT NOT NULL, destination TEXT NOT NULL,
+      PRIMARY KEY (namespace, app, destination)) STRICT, WITHOUT ROWID;
+      CREATE INDEX app_users_by_destination ON app_users (destination)`,
+  },
+];

@@ -1,0 +1,121 @@
+import { createHash } from "node:crypto";
+import type { Claim } from "../work/task.ts";
+import type { WorkList } from "../work/work-list.ts";
+import type { CopyResult, CopyTask, SyncResult, SyncTask } from "./association.ts";
+import { type Associations, secretOf } from "./associations.ts";
+import type { Breaker } from "./breaker.ts";
+import { type Copies, copyTask } from "./copies.ts";
+import type { DestinationRecord, Found } from "./destination-record.ts";
+import { wantedCopies } from "./external-name.ts";
+import { Pacing } from "./pacing.ts";
+import { PURGE_ATTEMPTS, type Purge } from "./purge.ts";
+import type { AssociationRow, CopyRow } from "./schema.ts";
+import type { StoredObjects } from "./stored-objects.ts";
+
+interface Parts {
+  readonly record: DestinationRecord;
+  readonly work: WorkList;
+  readonly copies: Copies;
+  readonly associations: Associations;
+  readonly objects: StoredObjects;
+  readonly purge: Purge;
+  readonly breaker: Breaker;
+}
+
+/** Hands out the tasks of one destination and takes their results. Methods that write are called inside the object's transaction. */
+export class Desk {
+  readonly #parts: Parts;
+  readonly #pacing = new Pacing();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** How many tasks may go out now: what the destination takes at once, its pace, and its health say so. */
+  free(found: Found, now: number, only?: string): number {
+    const { work, breaker } = this.#parts;
+    const { pace } = found.type;
+    // Who asks for one association by name is the trial that the breaker waits for.
+    const limit = only !== undefined ? Math.max(1, breaker.limit(pace.atOnce, now)) : breaker.limit(pace.atOnce, now);
+    return Math.min(limit - work.leased(now), this.#pacing.room(pace, now));
+  }
+
+  /** When there may be something to hand out (ms since 1970), or null. */
+  due(found: Found, now: number): number | null {
+    const ready = this.#parts.work.nextReady();
+    if (ready === null) return null;
+    return Math.max(ready, this.#parts.breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(found.type.pace, now));
+  }
+
+  claim(found: Found, places: number, now: number, only?: string): SyncTask[] {
+    const { work, associations, copies, record } = this.#parts;
+    const tagKeys = Object.keys(record.tags(found.row));
+    return work.claim(Math.min(places, this.free(found, now, only)), now, only).flatMap((claim) => {
+      const row = associations.find(claim.id);
+      if (!row) {
+        work.forget(claim.id);
+        return [];
+      }
+      const rows = copies.of(row.id);
+      copies.claimed(rows, tagKeys);
+      this.#pacing.spend(found.type.pace, 1, now);
+      return [taskOf(claim, row, associations.namingOf(row).granularity, rows)];
+    });
+  }
+
+  /** The keys of a secret are others than its recorded objects: records what there is to be, before anything is called. */
+  plan(found: Found, claim: Claim, keys: readonly string[], now: number): CopyTask[] | null {
+    const { associations, copies, record, work } = this.#parts;
+    const row = associations.find(claim.id);
+    if (!row || !work.holds(claim, now)) return null;
+    const scope = record.scope(found.row, associations.namingOf(row));
+    copies.apply(row.id, copies.plan(row.id, wantedCopies(scope, found.type, secretOf(row), keys)), now);
+    const planned = copies.of(row.id);
+    copies.claimed(planned, Object.keys(record.tags(found.row)));
+    return planned.map(copyTask);
+  }
+
+  /** Takes results. @returns the associations that have come to their end */
+  settle(results: readonly SyncResult[], now: number): AssociationRow[] {
+    const { associations, breaker, purge, record } = this.#parts;
+    const found = record.find();
+    const attempts = purge.runs() ? PURGE_ATTEMPTS : undefined;
+    return results.flatMap((result) => {
+      const row = associations.find(result.claim.id);
+      if (!row || !found) return [];
+      // In our own storage it happens here and now, so superseded by a newer wish it does not happen at all.
+      const moot = found.type.kind === "stored" && !this.#parts.work.holds(result.claim, now);
+      const settled = associations.settle(row, moot ? { ...result, copies: [] } : result, now, attempts);
+      if (settled === "stale") return [];
+      breaker.ended(result, now);
+      this.#pacing.spend(found.type.pace, result.copies.filter(isCall).length - 1, now);
+      if (found.type.kind === "stored" && !moot) this.#keep(result.copies, found, now);
+      return settled === "gone" ? [row] : [];
+    });
+  }
+
+  #keep(results: readonly CopyResult[], found: Found, now: number): void {
+    const tags = this.#parts.record.tags(found.row);
+    for (const { state, name, value } of results) {
+      if (state === "absent") this.#parts.objects.remove(name);
+      else if (value !== undefined) this.#parts.objects.put(name, value, tags, now);
+    }
+  }
+}
+
+const isCall = ({ state }: CopyResult): boolean => state !== "kept" && state !== "untouched" && state !== "retained";
+
+const taskOf = (
+  claim: Claim,
+  row: AssociationRow,
+  granularity: SyncTask["granularity"],
+  rows: readonly CopyRow[],
+): SyncTask => ({
+  claim,
+  wish: row.wish,
+  mountUuid: row.mount_uuid,
+  secretName: row.secret_name,
+  granularity,
+  copies: rows.map(copyTask),
+  idempotencyToken: createHash("sha256").update(`${row.seed} ${row.intent}`).digest("hex"),
+});

@@ -1,0 +1,186 @@
+import { randomBytes } from "node:crypto";
+import { ok, type Result, refuse } from "../result.ts";
+import type { DataKeys } from "../sealing/data-keys.ts";
+import type { Setup } from "./association.ts";
+import type { SetNaming } from "./associations.ts";
+import {
+  type Defined,
+  type Definition,
+  define,
+  effectiveTemplate,
+  masked,
+  patched,
+  tagsOf,
+  typeOf,
+} from "./definition.ts";
+import type { ProviderSettings, UpdatePolicy } from "./destinations/destination-type.ts";
+import type { DestinationType } from "./destinations/index.ts";
+import type { NamingScope } from "./external-name.ts";
+import type { DestinationRow } from "./schema.ts";
+
+export interface DestinationKey {
+  readonly namespace: string;
+  readonly type: string;
+  readonly name: string;
+}
+
+/** A destination as answers show it, connection details masked. */
+export interface DestinationView {
+  readonly name: string;
+  readonly type: string;
+  readonly connection_details: Record<string, unknown>;
+  readonly options: {
+    readonly granularity_level: string;
+    readonly secret_name_template: string;
+    readonly custom_tags: Readonly<Record<string, string>>;
+    readonly update_policy: string;
+    readonly deletion_policy: string;
+  };
+}
+
+export interface Found {
+  readonly row: DestinationRow;
+  readonly type: DestinationType<unknown>;
+}
+
+/** The destination itself, as its object stores it. Methods that write are called inside the object's transaction. */
+export class DestinationRecord {
+  readonly #sql: SqlStorage;
+  readonly #keys: DataKeys;
+  readonly #self: string;
+
+  /** @param self the object's name; sealed fields are bound to it */
+  constructor(sql: SqlStorage, keys: DataKeys, self: string) {
+    this.#sql = sql;
+    this.#keys = keys;
+    this.#self = self;
+  }
+
+  row(): DestinationRow | null {
+    return this.#sql.exec<DestinationRow>("SELECT * FROM destination").toArray()[0] ?? null;
+  }
+
+  find(): Found | null {
+    const row = this.row();
+    const type = row ? typeOf(row.type) : undefined;
+    return row && type ? { row, type } : null;
+  }
+
+  /** @throws Sealed */
+  definition(row: DestinationRow): Definition {
+    return {
+      granularity: row.granularity as Definition["granularity"],
+      template: row.template,
+      customTags: JSON.parse(row.custom_tags) as Record<string, string>,
+      updatePolicy: row.update_policy as UpdatePolicy,
+      deletionPolicy: row.deletion_policy as Definition["deletionPolicy"],
+      connection: JSON.parse(this.#keys.openText(row.connection, this.#context("connection"))) as Record<
+        string,
+        unknown
+      >,
+    };
+  }
+
+  /**
+   * Checks what a caller wants the destination to be.
+   * @param mode `patch`: a JSON merge patch, which creates nothing
+   * @throws Sealed
+   */
+  define(
+    key: DestinationKey,
+    body: Readonly<Record<string, unknown>>,
+    mode: "write" | "patch",
+    settings: ProviderSettings,
+  ): Result<Defined & { readonly type: DestinationType<unknown> }> {
+    const type = typeOf(key.type);
+    if (!type)
+      return refuse("missing", `unsupported path: no destination type ${JSON.stringify(key.type.slice(0, 64))}`);
+    const row = this.row();
+    const before = row ? this.definition(row) : null;
+    if (mode === "patch" && !before) return refuse("missing");
+    const wanted = mode === "patch" && before ? patched(body, before) : ok(body);
+    if (!wanted.ok) return wanted;
+    const defined = define(type, wanted.value, before, settings);
+    return defined.ok ? ok({ ...defined.value, type }) : defined;
+  }
+
+  /** @param word the type as its creator calls it; kept from then on. @throws Sealed */
+  store({ namespace, type, name }: DestinationKey, word: string, definition: Definition, now: number): void {
+    this.#sql.exec(
+      `INSERT INTO destination (id, namespace, type, name, granularity, template, custom_tags, connection, created, updated,
+         update_policy, deletion_policy, word, fingerprint_key)
+       VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (id) DO UPDATE SET granularity = excluded.granularity, template = excluded.template,
+         custom_tags = excluded.custom_tags, connection = excluded.connection, updated = excluded.updated,
+         update_policy = excluded.update_policy, deletion_policy = excluded.deletion_policy,
+         fingerprint_key = coalesce(fingerprint_key, excluded.fingerprint_key)`,
+      namespace,
+      type,
+      name,
+      definition.granularity,
+      definition.template,
+      JSON.stringify(definition.customTags),
+      this.#keys.seal(JSON.stringify(definition.connection), this.#context("connection")),
+      now,
+      now,
+      definition.updatePolicy,
+      definition.deletionPolicy,
+      word,
+      this.#keys.seal(randomBytes(32), this.#context("fingerprint key")),
+    );
+  }
+
+  delete(): void {
+    this.#sql.exec("DELETE FROM destination");
+  }
+
+  /** @throws Sealed */
+  view({ row, type }: Found): DestinationView {
+    const definition = this.definition(row);
+    return {
+      name: row.name,
+      type: row.type,
+      connection_details: { ...type.shown?.(definition.connection), ...masked(type, definition.connection) },
+      options: {
+        granularity_level: definition.granularity,
+        secret_name_template: effectiveTemplate(type, definition),
+        custom_tags: definition.customTags,
+        update_policy: definition.updatePolicy,
+        deletion_policy: definition.deletionPolicy,
+      },
+    };
+  }
+
+  /** What performing a task takes. @throws Sealed */
+  setup({ row, type }: Found): Setup {
+    const definition = this.definition(row);
+    return {
+      namespace: row.namespace,
+      type: type.type,
+      connection: definition.connection,
+      tags: tagsOf(definition),
+      updatePolicy: definition.updatePolicy,
+      retain: definition.deletionPolicy === "retain",
+      // Made when the destination is next written, for one that is older than fingerprints: until then all are pushed.
+      fingerprintKey:
+        row.fingerprint_key === null
+          ? randomBytes(32).toString("hex")
+          : Buffer.from(this.#keys.open(row.fingerprint_key, this.#context("fingerprint key"))).toString("hex"),
+      atOnce: type.pace.atOnce,
+    };
+  }
+
+  /** All tags that an object here carries. */
+  tags(row: DestinationRow): Record<string, string> {
+    return tagsOf({ customTags: JSON.parse(row.custom_tags) as Record<string, string> });
+  }
+
+  /** What names here are made from, with the naming given. */
+  scope(row: DestinationRow, naming: SetNaming): NamingScope {
+    return { namespace: row.namespace, name: row.name, word: row.word || row.type, ...naming };
+  }
+
+  #context(what: string): string {
+    return `sync-destination ${this.#self} ${what}`;
+  }
+}

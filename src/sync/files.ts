@@ -1,0 +1,37 @@
+import { ok, type Result, refuse } from "../result.ts";
+
+/** Beyond any credentials there are; nothing larger is read into memory. */
+export const MAX_FILE_BYTES = 1_048_576;
+
+/** What the bucket takes for a key. */
+const MAX_KEY_BYTES = 1024;
+
+/**
+ * The content of the file that `value`, an `@` and a path, names. A Worker has no file system: the bucket `FILES` stands
+ * for one, and each namespace has its own folder in it, which no path leads out of.
+ */
+export async function resolveFile(env: Env, namespace: string, value: string): Promise<Result<string>> {
+  const path = value.replace(/^@\/*/, "");
+  if (/[\p{Cc}\p{Cs}]/u.test(path)) return refuse("invalid", "credentials: a path after @ holds no control characters");
+  if (path.split("/").some((segment) => segment === "" || segment === "." || segment === "..")) {
+    return refuse("invalid", "credentials: a path after @ has no empty segments, and none that are . or ..");
+  }
+  const key = namespace + path;
+  if (new TextEncoder().encode(key).byteLength > MAX_KEY_BYTES) {
+    return refuse("invalid", `credentials: a path after @, with its namespace, has at most ${MAX_KEY_BYTES} bytes`);
+  }
+  if (!env.FILES) return refuse("invalid", `credentials: no bucket is bound as FILES, where ${key} was to be read`);
+  const object = await env.FILES.get(key);
+  if (!object) return refuse("invalid", `credentials: the bucket FILES holds no object ${key}`);
+  if (object.size > MAX_FILE_BYTES) {
+    await object.body.cancel();
+    return refuse("invalid", `credentials: the object ${key} in the bucket FILES is larger than 1 MiB`);
+  }
+  try {
+    // Decoding drops a byte order mark, which editors leave and parsers trip over.
+    return ok(new TextDecoder("utf-8", { fatal: true }).decode(await object.arrayBuffer()));
+  } catch (failure) {
+    if (!(failure instanceof TypeError)) throw failure;
+    return refuse("invalid", `credentials: the object ${key} in the bucket FILES is not UTF-8 text`);
+  }
+}

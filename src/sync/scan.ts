@@ -1,0 +1,97 @@
+import type { WorkList } from "../work/work-list.ts";
+import type { Associations } from "./associations.ts";
+import type { AssociationRow } from "./schema.ts";
+
+const PAGE = 200;
+
+interface Host {
+  readonly sql: SqlStorage;
+  readonly associations: Associations;
+  readonly work: WorkList;
+  readonly everyMs: number;
+  commit<T>(change: () => T): T;
+  /** The newest living version of each of these secrets of a mount, null where there is none. */
+  newest(mountUuid: string, secretNames: readonly string[]): Promise<(number | null)[]>;
+  want(row: AssociationRow, now: number): void;
+}
+
+/**
+ * The scan that finds what was missed: it compares every association with its source, a page at a time, and gives what had
+ * failed for good another chance. Compares with our own records; it does not ask the provider.
+ */
+export class Scan {
+  readonly #host: Host;
+
+  constructor(host: Host) {
+    this.#host = host;
+  }
+
+  /** When the next page is due; null when there is nothing to scan. Scans go on for as long as there are associations. */
+  due(): number | null {
+    return this.#row()?.next_at ?? null;
+  }
+
+  /** There is something to scan; inside a transaction. */
+  begin(now: number): void {
+    if (!this.#row()) this.#store(now + this.#host.everyMs, "");
+  }
+
+  /** Everything is looked at anew, from now on; inside a transaction. */
+  restart(now: number): void {
+    this.#store(now, "");
+  }
+
+  end(): void {
+    this.#host.sql.exec("DELETE FROM scan");
+  }
+
+  /** Looks at the next page. */
+  async step(now: number): Promise<void> {
+    const { associations, commit } = this.#host;
+    const row = this.#row();
+    if (!row || row.next_at > now) return;
+    const page = associations.page(row.cursor, PAGE);
+    const newest = new Map<string, number | null>();
+    for (const [mountUuid, rows] of Map.groupBy(page, (one) => one.mount_uuid)) {
+      const versions = await this.#host.newest(
+        mountUuid,
+        rows.map((one) => one.secret_name),
+      );
+      for (const [index, one] of rows.entries()) newest.set(one.id, versions[index] ?? null);
+    }
+    commit.call(this.#host, () => {
+      for (const { id } of page) {
+        const current = associations.find(id);
+        if (current && this.#isBehind(current, newest.get(id) ?? null)) this.#host.want(current, now);
+      }
+      // Restarted meanwhile: then it begins anew.
+      const after = this.#row();
+      if (after?.next_at !== row.next_at || after.cursor !== row.cursor) return;
+      const last = page.at(-1);
+      if (last && page.length === PAGE) this.#store(now, last.id);
+      else if (associations.any()) this.#store(now + this.#host.everyMs, "");
+      else this.end();
+    });
+  }
+
+  #isBehind(row: AssociationRow, newest: number | null): boolean {
+    // What has work is on its way.
+    if (this.#host.work.find(row.id)) return false;
+    if (row.wish === "absent" || (row.status !== "SYNCED" && row.status !== "UNSYNCED")) return true;
+    return newest !== row.synced_version;
+  }
+
+  #row(): { next_at: number; cursor: string } | null {
+    return (
+      this.#host.sql.exec<{ next_at: number; cursor: string }>("SELECT next_at, cursor FROM scan").toArray()[0] ?? null
+    );
+  }
+
+  #store(nextAt: number, cursor: string): void {
+    this.#host.sql.exec(
+      "INSERT INTO scan VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET next_at = excluded.next_at, cursor = excluded.cursor",
+      nextAt,
+      cursor,
+    );
+  }
+}

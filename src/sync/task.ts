@@ -1,0 +1,240 @@
+import { createHash, createHmac } from "node:crypto";
+import { textOf, warn } from "../log.ts";
+import { kvStore, type Remote } from "../objects/stubs.ts";
+import type { SyncDestination } from "../objects/sync-destination.ts";
+import { failure, type Permit, sender } from "../providers/outcome.ts";
+import type { Result } from "../result.ts";
+import { LEASE_MS } from "../work/work-list.ts";
+import type { AppCredentials } from "./apps.ts";
+import {
+  type CopyResult,
+  type CopyTask,
+  isPaused,
+  type Setup,
+  type SyncResult,
+  type SyncTask,
+  type Trouble,
+} from "./association.ts";
+import { typeOf } from "./definition.ts";
+import type { CallContext, ProviderSettings } from "./destinations/destination-type.ts";
+import type { DestinationType } from "./destinations/index.ts";
+import { secretKeyValues, secretPathValue } from "./payload.ts";
+
+export type AppAccess = (namespace: string, name: string) => Promise<Result<AppCredentials>>;
+
+/** What performing takes besides the task. */
+export interface Means {
+  readonly env: Env;
+  readonly object: Pick<Remote<SyncDestination>, "plan">;
+  readonly settings: ProviderSettings;
+  readonly permit: Permit;
+  readonly apps: AppAccess;
+}
+
+/** One object must be done with well before the lease ends: after that another Worker may act on the same secret. */
+const OBJECT_MS = 20_000;
+/** What is left of a lease when the last call must be over: enough for the result to travel. */
+const LEASE_MARGIN_MS = 10_000;
+/** Less than this is not worth beginning an object with. */
+const LEAST_MS = 2_000;
+/** More keys than this are refused rather than pushed one by one. */
+const MAX_KEYS = 1_000;
+
+interface Value {
+  readonly key: string;
+  readonly value: string;
+}
+
+/** Performs one task. Never throws: what is our own fault is an outcome, too. */
+export async function performTask(means: Means, setup: Setup, task: SyncTask): Promise<SyncResult> {
+  const end = Date.now() + LEASE_MS - LEASE_MARGIN_MS;
+  const base = { claim: task.claim, tagKeys: Object.keys(setup.tags), unfinished: false };
+  const failed = (trouble: Trouble): SyncResult => ({ ...base, trouble, version: null, copies: [] });
+  try {
+    const type = typeOf(setup.type);
+    if (!type) return failed(internal("unknown_type", "this destination type is unknown"));
+    const newest = task.wish === "present" ? await kvStore(means.env, task.mountUuid).newest(task.secretName) : null;
+    if (newest && !newest.ok) return failed(internal(newest.reason, newest.message));
+    const source = newest?.value ?? null;
+    const values = source === null ? [] : valuesOf(task.granularity, source.data);
+    if (!Array.isArray(values)) return failed(values);
+    const copies = source === null ? task.copies : await copiesFor(means, task, values);
+    // The claim is void: nothing was done, and nobody waits for the result.
+    if (copies === null) return { ...base, version: null, copies: [], unfinished: true };
+    const context = await contextOf(means, setup, type);
+    if ("trouble" in context) return failed(context.trouble);
+    const job = new Job(type, setup, task, context.make, end);
+    // New names come first: for a moment a secret may be there twice, but never not at all.
+    const contents = new Map(values.map(({ key, value }) => [key, value]));
+    for (const copy of copies) if (isWanted(copy, source)) await job.put(copy, contents.get(copy.subKey) ?? "");
+    for (const copy of copies) if (!isWanted(copy, source)) await job.remove(copy, source === null);
+    return { ...base, version: source?.version ?? null, copies: job.results, unfinished: job.unfinished };
+  } catch (thrown) {
+    warn("sync-task-failed", { destination: setup.type, association: task.claim.id, because: textOf(thrown) });
+    return failed(internal("internal", "the service failed; it tries again"));
+  }
+}
+
+const internal = (code: string, message: string): Trouble => ({ outcome: "internal", code, message });
+
+/** The source being gone and the wish being "absent" come to the same at the destination. */
+const isWanted = (copy: CopyTask, source: object | null): boolean => source !== null && !copy.obsolete;
+
+function valuesOf(granularity: SyncTask["granularity"], data: string): Value[] | Trouble {
+  if (granularity === "secret-path") {
+    const whole = secretPathValue(data);
+    return whole.ok ? [{ key: "", value: whole.value }] : failure("client", "payload", whole.message);
+  }
+  const parts = secretKeyValues(data);
+  if (!parts.ok) return failure("client", "payload", parts.message);
+  if (parts.values.length > MAX_KEYS) {
+    return failure(
+      "client",
+      "too_many_keys",
+      `the secret has ${parts.values.length} keys; at most ${MAX_KEYS} are pushed`,
+    );
+  }
+  return parts.values;
+}
+
+/** The objects of the task; recorded anew when the secret has other keys than those that are recorded. */
+async function copiesFor(means: Means, task: SyncTask, values: readonly Value[]): Promise<readonly CopyTask[] | null> {
+  const live = new Set(task.copies.filter((copy) => !copy.obsolete).map((copy) => copy.subKey));
+  if (live.size === values.length && values.every(({ key }) => live.has(key))) return task.copies;
+  const planned = await means.object.plan(
+    task.claim,
+    values.map(({ key }) => key),
+  );
+  if (planned === null) return null;
+  // What was known when the claim went out is known still.
+  const before = new Map(task.copies.map((copy) => [`${copy.subKey}\n${copy.name}`, copy]));
+  return planned.map((copy) => ({ ...copy, outside: before.get(`${copy.subKey}\n${copy.name}`)?.outside }));
+}
+
+type MakeContext = (deadlineMs: number) => CallContext;
+
+/** What an adapter's calls take; a custom application is fetched when the connection names one. */
+export async function contextOf(
+  means: Pick<Means, "settings" | "permit" | "apps">,
+  setup: Pick<Setup, "namespace" | "connection">,
+  type: DestinationType<unknown>,
+): Promise<{ make: MakeContext } | { trouble: Trouble }> {
+  const { permit } = means;
+  const name = type.appOf?.(setup.connection) ?? null;
+  const app = name === null ? null : await means.apps(setup.namespace, name);
+  if (app && !app.ok) return { trouble: failure("client", "app_missing", app.message) };
+  return {
+    make: (deadlineMs) => ({
+      settings: means.settings,
+      send: sender({ deadlineMs, permit }),
+      ...(app && { app: app.value }),
+    }),
+  };
+}
+
+/** Does the objects of one task, one after the other. */
+class Job {
+  readonly results: CopyResult[] = [];
+  unfinished = false;
+  readonly #type: DestinationType<unknown>;
+  readonly #setup: Setup;
+  readonly #task: SyncTask;
+  readonly #context: MakeContext;
+  readonly #end: number;
+  /** What every further object would meet, too. */
+  #stopped = false;
+
+  constructor(type: DestinationType<unknown>, setup: Setup, task: SyncTask, context: MakeContext, end: number) {
+    this.#type = type;
+    this.#setup = setup;
+    this.#task = task;
+    this.#context = context;
+    this.#end = end;
+  }
+
+  async put(copy: CopyTask, value: string): Promise<void> {
+    if (copy.blocked) return;
+    const fingerprint = this.#fingerprint(value);
+    const same = copy.outside !== undefined && copy.outside !== null && copy.fingerprint === fingerprint;
+    if (same) return this.#note(copy, { state: "kept", fingerprint });
+    if (!this.#mayBegin(copy)) return;
+    const { maxValueBytes } = this.#type;
+    if (Buffer.byteLength(value) > maxValueBytes) {
+      const message = `the value is larger than the ${maxValueBytes} bytes that the destination takes`;
+      return this.#fail(copy, failure("client", "value_too_large", message));
+    }
+    if (this.#type.kind === "stored") return this.#note(copy, { state: "pushed", fingerprint, value });
+    const { granularity, idempotencyToken } = this.#task;
+    const done = await this.#type.put(
+      {
+        name: copy.name,
+        reference: copy.reference,
+        value,
+        tags: { ...this.#setup.tags },
+        previousTagKeys: [...copy.previousTagKeys],
+        knownToExist: copy.knownToExist,
+        idempotencyToken: digest([idempotencyToken, copy.name, value]),
+        contentType: granularity === "secret-path" ? "application/json" : "text/plain",
+        updatePolicy: this.#setup.updatePolicy,
+      },
+      this.#setup.connection,
+      this.#context(this.#budget()),
+    );
+    if (done.outcome !== "ok") return this.#fail(copy, done);
+    const reference = done.reference === undefined ? {} : { reference: done.reference };
+    this.#note(copy, { state: done.left ? "left" : "pushed", fingerprint, ...reference });
+  }
+
+  /** @param sourceGone the secret itself is gone, or is not wanted here any more */
+  async remove(copy: CopyTask, sourceGone: boolean): Promise<void> {
+    if (!copy.ours) return this.#note(copy, { state: "absent" });
+    if (this.#setup.retain) return this.#note(copy, { state: "retained" });
+    if (sourceGone && copy.outside === null) return this.#note(copy, { state: "absent" });
+    if (!this.#mayBegin(copy)) return;
+    if (this.#type.kind === "stored") return this.#note(copy, { state: "absent" });
+    const done = await this.#type.remove(
+      { name: copy.name, reference: copy.reference, ownedOnly: this.#setup.updatePolicy !== "replace" },
+      this.#setup.connection,
+      this.#context(this.#budget()),
+    );
+    if (done.outcome === "ok") this.#note(copy, { state: "absent" });
+    else this.#fail(copy, done);
+  }
+
+  #budget(): number {
+    return Math.min(OBJECT_MS, this.#end - Date.now());
+  }
+
+  /** Objects that are not begun are as they were. */
+  #mayBegin(copy: CopyTask): boolean {
+    if (!this.#stopped && this.#budget() >= LEAST_MS) return true;
+    this.unfinished = true;
+    if (copy.outside !== undefined) this.#note(copy, { state: "untouched" });
+    return false;
+  }
+
+  #note({ subKey, name }: CopyTask, result: Omit<CopyResult, "subKey" | "name">): void {
+    this.results.push({ subKey, name, ...result });
+  }
+
+  #fail(copy: CopyTask, trouble: Trouble): void {
+    // A refusal of this one object says nothing of the next; everything else does.
+    const general =
+      trouble.outcome !== "client" || trouble.code === "auth_failed" || trouble.code === "permission_denied";
+    this.#stopped ||= general || isPaused(trouble);
+    this.#note(copy, { state: "failed", trouble });
+  }
+
+  /** Tells whether an object is as it was pushed last: its content, its tags, and where it is pushed to. */
+  #fingerprint(value: string): string {
+    const { connection, tags, fingerprintKey } = this.#setup;
+    const where = Object.entries(connection as Record<string, unknown>).filter(
+      ([field]) => !this.#type.sensitive.includes(field),
+    );
+    return createHmac("sha256", fingerprintKey)
+      .update(JSON.stringify([value, Object.entries(tags).sort(), where.sort()]))
+      .digest("hex");
+  }
+}
+
+const digest = (parts: readonly string[]): string => createHash("sha256").update(JSON.stringify(parts)).digest("hex");
