@@ -109,6 +109,10 @@ export function repoHostClient(
     if (!call.ok) return refused(method === "PUT" || method === "DELETE" ? call.outcome : unchanged(call.outcome));
     const { response, text } = call;
     const parsed = parseJson(text);
+    if (response.ok && method === "GET" && parsed === null) {
+      // Something other than the service may have spoken.
+      return refused(failure("external", "unreadable_answer", `${method} ${path} was answered, but not with JSON.`));
+    }
     if (response.ok) return { ok: true, status: response.status, headers: response.headers, body: parsed };
     return refused(meaningOf(response, parsed, `${method} ${path}`), response.status);
   }
@@ -121,8 +125,7 @@ export function repoHostClient(
     }
     const answer = await request(method, path, bearer, body);
     if (answer.ok || answer.status !== 401) return answer;
-    const message = `The id ${app.appId} and the private key of the custom application are not accepted.`;
-    return refused(failure("client", "auth_failed", message), 401);
+    return notAccepted(app);
   }
 
   /** A token of the installation, limited to what this destination needs. */
@@ -182,7 +185,7 @@ export function repoHostClient(
     async checkApp() {
       if (credential.kind === "token") return null;
       const known = await asApp(credential, "GET", "/app");
-      if (!known.ok) return known;
+      if (!known.ok) return known.status === 404 ? notAccepted(credential) : known;
       const installed = await asApp(credential, "GET", installationPath(credential));
       if (installed.ok) return null;
       return installed.status === 404 ? noInstallation(credential) : installed;
@@ -250,6 +253,11 @@ async function signJwt({ appId, privateKey }: { appId: string; privateKey: strin
 const refused = (outcome: Failure, status: number | null = null): Refused => ({ ok: false, status, outcome });
 
 const installationPath = ({ installationId }: Installation) => `/app/installations/${installationId}`;
+
+const notAccepted = ({ appId }: Installation): Refused => {
+  const message = `The id ${appId} and the private key of the custom application are not accepted.`;
+  return refused(failure("client", "auth_failed", message), 401);
+};
 
 const noInstallation = ({ installationId: id }: Installation): Refused =>
   refused(failure("client", "installation_not_found", `The application has no installation ${id}.`));

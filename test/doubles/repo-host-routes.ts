@@ -26,6 +26,9 @@ interface Call {
   now: number;
 }
 
+/** `look`: to read a place's public key. */
+type Access = "look" | "read" | "write";
+
 /** What a request asks for: found by path, before anyone is authenticated. */
 export interface Route {
   operation: string;
@@ -43,6 +46,7 @@ const parts = {
 };
 
 export function routeOf(method: string, path: string): Route | null {
+  if (/%(?![0-9a-f]{2})/i.test(path)) return null;
   if (method === "GET" && path === "/app") return route("getApp", null, getApp);
   const installation = parts.installation.exec(path);
   if (installation) {
@@ -66,13 +70,13 @@ export function routeOf(method: string, path: string): Route | null {
   const [owner, repo, environment, organization, name] = secrets
     .slice(1)
     .map((part) => part && decodeURIComponent(part));
-  const find = (call: Call, level: "read" | "write") =>
+  const find = (call: Call, level: Access) =>
     organization === undefined
       ? placeInRepository(call, { owner: owner ?? "", repo: repo ?? "", environment }, level)
       : placeInOrganization(call, organization, level);
   if (method === "GET" && name === undefined)
     return route("listSecrets", null, (call) => list(call, find(call, "read")));
-  if (method === "GET" && name === "public-key") return route("getPublicKey", null, (call) => key(find(call, "read")));
+  if (method === "GET" && name === "public-key") return route("getPublicKey", null, (call) => key(find(call, "look")));
   if (name === undefined || name === "public-key") return null;
   if (method === "GET") return route("getSecret", name, (call) => get(find(call, "read"), name, organization));
   if (method === "DELETE") return route("deleteSecret", name, (call) => remove(find(call, "write"), name));
@@ -197,11 +201,14 @@ function getRepository(call: Call, owner: string, name: string): Answer {
 function placeInRepository(
   call: Call,
   { owner, repo, environment }: { owner: string; repo: string; environment: string | undefined },
-  level: "read" | "write",
+  access: Access,
 ): Vault {
   const { actor, repository } = repositoryOf(call, owner, repo);
+  const level = access === "write" ? "write" : "read";
   const wanted: Permissions = environment === undefined ? { secrets: level } : { secrets: level, environments: level };
-  mustHave(actor, wanted, { scope: "repo" });
+  // Whoever may read a public repository may read its key; the other kinds of token need the permission for it.
+  const open = access === "look" && !repository.private && actor.token.kind === "classic";
+  if (!open) mustHave(actor, wanted, { scope: "repo" });
   if (level === "write" && repository.archived) {
     throw new ApiError(403, "Repository was archived so is read-only.");
   }
@@ -210,10 +217,10 @@ function placeInRepository(
   return vault;
 }
 
-function placeInOrganization(call: Call, organization: string, level: "read" | "write"): Vault {
+function placeInOrganization(call: Call, organization: string, access: Access): Vault {
   const actor = asBearer(call.actor);
   if (organization.toLowerCase() !== actor.state.credentials.owner) throw notFound();
-  mustHave(actor, { organization_secrets: level }, { scope: "admin:org" });
+  mustHave(actor, { organization_secrets: access === "write" ? "write" : "read" }, { scope: "admin:org" });
   return actor.state.organization;
 }
 

@@ -174,6 +174,11 @@ describe("update policies", () => {
       account.fault({ fault: "apply-then-drop", operation: "putSecret" });
       expect(await put({ updatePolicy })).toEqual(ok);
       expect(account.secrets()).toMatchObject([{ value }]);
+      // And with the key that has just been read anew, when the first was refused.
+      account.call({ operation: "rotate-key", place: "acme/web" });
+      account.fault({ fault: "error", status: 422, operation: "putSecret" });
+      account.fault({ fault: "apply-then-drop", operation: "putSecret" });
+      expect(await put({ updatePolicy, name: "OTHER" })).toEqual(ok);
     },
   );
 
@@ -286,6 +291,12 @@ describe("probe", () => {
     expect(outcome).toMatchObject({ outcome: "client", code, message: expect.stringContaining(text) });
   });
 
+  it("says that reading the key of a public repository is not enough", async () => {
+    const token = addToken({ kind: "classic", scopes: ["gist"] });
+    const outcome = await probe(repository({ access_token: token, repository_name: "site" }));
+    expect(outcome).toMatchObject({ code: "permission_denied", message: expect.stringContaining("scope repo") });
+  });
+
   it("says that an organization needs another scope, and that an archived repository is read-only", async () => {
     const token = addToken({ kind: "classic", scopes: ["repo"] });
     expect(await probe(organization({ access_token: token }))).toMatchObject({ code: "permission_denied" });
@@ -300,7 +311,9 @@ describe("probe", () => {
     const app = asApp(repository());
     const wrongKey = await probe(app, context({ app: { appId, privateKey: pem } }));
     expect(wrongKey).toMatchObject({ outcome: "client", code: "auth_failed", message: expect.stringContaining(appId) });
-    expect(await probe(app, context({ app: { appId: "1", privateKey: appKey } }))).toMatchObject({ outcome: "client" });
+    expect(await probe(app, context({ app: { appId: "1", privateKey: appKey } }))).toMatchObject({
+      code: "auth_failed",
+    });
     expect(await probe(app, context({ app: { appId, privateKey: "none" } }))).toMatchObject({
       code: "app_key_invalid",
     });
@@ -345,6 +358,7 @@ describe("errors", () => {
     [429, {}, "", "external", "throttled", 60_000],
     [429, { "retry-after": "7" }, "", "external", "throttled", 7000],
     [403, { "retry-after": "90" }, "", "external", "throttled", 90_000],
+    [403, { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1" }, "", "external", "throttled", 1000],
     [403, {}, "You have exceeded a secondary rate limit.", "external", "throttled", 60_000],
     [403, {}, "You have triggered an abuse detection mechanism.", "external", "throttled", 60_000],
     [403, {}, "Resource not accessible by integration", "client", "permission_denied", undefined],
@@ -385,6 +399,10 @@ describe("errors", () => {
     expect(await remove()).toMatchObject({ outcome: "unknown", code: "unreadable_answer" });
     account.fault({ ...portal, operation: "getSecret" });
     expect(await inspect()).toMatchObject({ outcome: "external", code: "unreadable_answer" });
+    account.fault({ ...portal, operation: "getSecret" });
+    expect(await put({ updatePolicy: "if-not-exists" })).toMatchObject({ code: "unreadable_answer" });
+    account.fault({ ...portal, operation: "getPublicKey" });
+    expect(await remove(repository({ repository_name: "nowhere" }))).toMatchObject({ code: "unreadable_answer" });
     account.fault({ ...portal, operation: "createInstallationToken" });
     expect(await put({}, asApp(repository()))).toMatchObject({ outcome: "external", code: "unreadable_answer" });
   });

@@ -145,7 +145,8 @@ describe("what a token may do", () => {
     const none = add({ kind: "classic", scopes: [] });
     expect(await statusOf("/repos/acme/web", { bearer: none })).toBe(404);
     expect(await statusOf("/repos/acme/site", { bearer: none })).toBe(200);
-    expect(await statusOf("/repos/acme/site/actions/secrets/public-key", { bearer: none })).toBe(403);
+    expect(await statusOf("/repos/acme/site/actions/secrets/public-key", { bearer: none })).toBe(200);
+    expect(await statusOf("/repos/acme/site/actions/secrets", { bearer: none })).toBe(403);
     const reader = add({ kind: "classic", scopes: ["repo"], role: "read" });
     expect(await statusOf(`${secrets}/public-key`, { bearer: reader })).toBe(200);
     expect(await putStatus("A", await sealed("one"), { bearer: reader })).toBe(403);

@@ -114,13 +114,16 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
       if (seen.status !== 404) return seen.outcome;
     }
 
-    const target = await targetOf(host, place, connection);
+    let target = await targetOf(host, place, connection);
     if (!target.ok) return target.status === 404 ? whyMissing(host, place, connection) : target.outcome;
     let answer = await write(host, place, object, target);
     if (!answer.ok && answer.status === 422) {
       // The key may have been replaced since it was read (or a selected repository); nothing in the answer tells so.
       const fresh = await targetOf(host, place, connection, { fresh: true });
-      if (fresh.ok && !sameTarget(target, fresh)) answer = await write(host, place, object, fresh);
+      if (fresh.ok && !sameTarget(target, fresh)) {
+        target = fresh;
+        answer = await write(host, place, object, target);
+      }
     }
     // Under `replace` the next attempt repeats it. Under the others that attempt would take the secret for a foreign one.
     if (!answer.ok && answer.outcome.outcome === "unknown" && policy !== "replace") {
@@ -169,9 +172,9 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
     if (!key.ok) return key.status === 404 ? whyMissing(host, place, connection) : key.outcome;
     // Only classic tokens tell their scopes. That a fine-grained one may write shows at the first push.
     const scopes = (key.headers.get("x-oauth-scopes") ?? "").split(/[\s,]+/).filter((scope) => scope !== "");
-    const needed = place.kind === "organization" ? "admin:org" : "repo";
-    if (scopes.length > 0 && !scopes.includes(needed)) {
-      return failure("client", "permission_denied", `The access token lacks the scope ${needed}.`);
+    const needed = place.kind === "organization" ? ["admin:org"] : ["repo", "public_repo"];
+    if (scopes.length > 0 && !needed.some((scope) => scopes.includes(scope))) {
+      return failure("client", "permission_denied", `The access token lacks the scope ${needed[0]}.`);
     }
     if (place.kind !== "organization") return probeRepository(host, connection);
     const target = await targetOf(host, place, connection, { fresh: true });
