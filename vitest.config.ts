@@ -25,6 +25,13 @@ export default defineConfig({
                 CLOUD_A_SM_URL: inject("cloudA").url,
                 CLOUD_A_STS_URL: inject("cloudA").url,
                 TEST_CLOUD_A: inject("cloudA"),
+                CLOUD_B_LOGIN_URL: inject("doubles").cloudB,
+                CLOUD_C_SM_URL: inject("doubles").cloudC,
+                CLOUD_C_TOKEN_URL: inject("doubles").cloudCToken,
+                REPO_HOST_URL: inject("doubles").repoHost,
+                DEPLOY_PROJECT_URL: inject("doubles").deployProject,
+                SYNC_ALLOWED_HOSTS: "127.0.0.1",
+                TEST_DOUBLES: inject("doubles"),
               },
               queueConsumers: {
                 "sync-work": { maxBatchTimeout: 0.05, maxBatchSize: 10 },

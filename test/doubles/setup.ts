@@ -1,15 +1,45 @@
 import type { TestProject } from "vitest/node";
 import { defaultKey, startCloudA } from "./cloud-a-sm.ts";
+import { startCloudB } from "./cloud-b-kv.ts";
+import { startCloudC } from "./cloud-c-sm.ts";
+import { startDeployProject } from "./deploy-project-api.ts";
+import { startRepoHost } from "./repo-host-server.ts";
+
+/** Where the doubles listen. Each test opens an account of its own there (`POST /_double/accounts`). */
+export interface DoubleUrls {
+  cloudB: string;
+  cloudC: string;
+  /** The token endpoint of cloud-c. */
+  cloudCToken: string;
+  repoHost: string;
+  deployProject: string;
+}
 
 declare module "vitest" {
   export interface ProvidedContext {
     cloudA: { url: string; accessKeyId: string; secretAccessKey: string };
+    doubles: DoubleUrls;
   }
 }
 
 /** Starts the provider doubles that tests inside the Workers runtime reach over loopback. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const cloudA = await startCloudA({ regions: ["eu-west-1"] });
+  const [cloudA, cloudB, cloudC, repoHost, deployProject] = await Promise.all([
+    startCloudA({ regions: ["eu-west-1"] }),
+    startCloudB(),
+    startCloudC(),
+    startRepoHost(),
+    startDeployProject(),
+  ]);
   project.provide("cloudA", { url: cloudA.url, ...defaultKey });
-  return () => cloudA.close();
+  project.provide("doubles", {
+    cloudB: cloudB.url,
+    cloudC: cloudC.url,
+    cloudCToken: cloudC.tokenUrl,
+    repoHost: repoHost.url,
+    deployProject: deployProject.url,
+  });
+  return async () => {
+    await Promise.all([cloudA, cloudB, cloudC, repoHost, deployProject].map((double) => double.close()));
+  };
 }

@@ -1,0 +1,101 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { MAX_FILE_BYTES, resolveFile } from "../../src/sync/files.ts";
+
+/** Contract: secret-sync, `credentials` as `@path`. */
+
+const bucket = env.FILES as R2Bucket;
+
+beforeEach(async () => {
+  await bucket.put("gcp.json", '{"of":"the root"}');
+  await bucket.put("team-a/gcp.json", '{"of":"the team"}');
+  await bucket.put("team-a/keys/gcp.json", "deep");
+});
+
+const read = (value: string, namespace = "", where: Env = env) => resolveFile(where, namespace, value);
+
+describe("a file named after @", () => {
+  it.each([
+    ["", "@gcp.json", '{"of":"the root"}'],
+    ["", "@/gcp.json", '{"of":"the root"}'],
+    ["", "@///team-a/gcp.json", '{"of":"the team"}'],
+    ["team-a/", "@gcp.json", '{"of":"the team"}'],
+    ["team-a/", "@/gcp.json", '{"of":"the team"}'],
+    ["team-a/", "@keys/gcp.json", "deep"],
+    ["team-a/keys/", "@gcp.json", "deep"],
+  ])("is read from the folder of the namespace %j: %s", async (namespace, value, content) => {
+    expect(await read(value, namespace)).toEqual({ ok: true, value: content });
+  });
+
+  it("loses its byte order mark and nothing else", async () => {
+    await bucket.put("bom", "\uFEFF {}\r\n");
+    expect(await read("@bom")).toEqual({ ok: true, value: " {}\r\n" });
+  });
+
+  it("may hold 1 MiB and no more", async () => {
+    await bucket.put("big", new Uint8Array(MAX_FILE_BYTES).fill(97));
+    expect(await read("@big")).toEqual({ ok: true, value: "a".repeat(MAX_FILE_BYTES) });
+    await bucket.put("big", new Uint8Array(MAX_FILE_BYTES + 1));
+    expect(await read("@big")).toEqual({
+      ok: false,
+      reason: "invalid",
+      message: "credentials: the object big in the bucket FILES is larger than 1 MiB",
+    });
+  });
+
+  it("must be text", async () => {
+    await bucket.put("binary", new Uint8Array([0xff, 0xfe]));
+    expect(await read("@binary")).toEqual({
+      ok: false,
+      reason: "invalid",
+      message: "credentials: the object binary in the bucket FILES is not UTF-8 text",
+    });
+  });
+
+  it("that is not there is refused with the bucket and the key", async () => {
+    expect(await read("@nope.json", "team-a/")).toEqual({
+      ok: false,
+      reason: "invalid",
+      message: "credentials: the bucket FILES holds no object team-a/nope.json",
+    });
+  });
+
+  it("is refused with the bucket and the key where no bucket is bound", async () => {
+    const { FILES: _, ...without } = env;
+    expect(await read("@gcp.json", "team-a/", without)).toEqual({
+      ok: false,
+      reason: "invalid",
+      message: "credentials: no bucket is bound as FILES, where team-a/gcp.json was to be read",
+    });
+  });
+});
+
+describe("a path after @", () => {
+  it.each(["@", "@/", "@..", "@../gcp.json", "@/../gcp.json", "@keys/../../gcp.json", "@a//b", "@a/", "@./gcp.json"])(
+    "is refused when a segment is none: %s",
+    async (value) => {
+      expect(await read(value, "team-a/")).toEqual({
+        ok: false,
+        reason: "invalid",
+        message: "credentials: a path after @ has no empty segments, and none that are . or ..",
+      });
+    },
+  );
+
+  it.each(["@a\0b", "@a\nb", "@a\u007fb", "@a\u0085b", "@a\ud800b"])(
+    "is refused with a control character: %j",
+    async (value) => {
+      expect(await read(value)).toMatchObject({
+        ok: false,
+        reason: "invalid",
+        message: expect.stringMatching(/control/),
+      });
+    },
+  );
+
+  it("has at most the bytes of a key, namespace included", async () => {
+    await bucket.put(`team-a/${"é".repeat(508)}`, "long");
+    expect(await read(`@${"é".repeat(508)}`, "team-a/")).toEqual({ ok: true, value: "long" });
+    expect(await read(`@${"é".repeat(509)}`, "team-a/")).toMatchObject({ ok: false, reason: "invalid" });
+  });
+});
