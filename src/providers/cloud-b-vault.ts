@@ -1,0 +1,163 @@
+import * as z from "zod";
+import { type Cloud, cloudNamed, clouds, parseJson, sendAuthorized, word } from "./cloud-b.ts";
+import { type Failure, failure, retryAfterMs, type Send } from "./outcome.ts";
+
+/** How a destination reaches its vault. */
+export interface CloudBConnection {
+  /** The vault's origin, without a trailing slash. */
+  key_vault_uri: string;
+  tenant_id: string;
+  client_id: string;
+  client_secret: string;
+  /** A cloud's stored name. */
+  cloud: string;
+}
+
+/** The settings read here. `SYNC_ALLOWED_HOSTS`: see `refuseVaultHost`. */
+export interface CloudBSettings {
+  CLOUD_B_LOGIN_URL?: string | undefined;
+  SYNC_ALLOWED_HOSTS?: string | undefined;
+}
+
+/** The words of an error, "" where there was none that can be read. `inner` is the one inside `innererror`. */
+export interface VaultFailure {
+  ok: false;
+  code: string;
+  inner: string;
+  outcome: Failure;
+}
+
+export type VaultAnswer = { ok: true; body: unknown } | VaultFailure;
+
+export interface KeyVault {
+  /**
+   * One request, sent once: retrying is the caller's.
+   * @param operation the operation's name, for messages
+   * @param path begins with a slash; the API version is added to its query
+   */
+  call(operation: string, method: string, path: string, body?: Record<string, unknown>): Promise<VaultAnswer>;
+}
+
+/** The oldest version that the vendor's current client still speaks; requests and answers used here are equal in all later ones. */
+const apiVersion = "7.5";
+
+/** A client of one Key Vault's data plane. `settings` must allow the vault's host. */
+export function keyVault(connection: CloudBConnection, settings: CloudBSettings, send: Send): KeyVault {
+  const { key_vault_uri: base, tenant_id: tenantId, client_id: clientId, client_secret: clientSecret } = connection;
+  const { loginUrl, vaultResource: resource } = cloudOf(connection);
+  const account = {
+    ...{ tenantId, clientId, clientSecret, resource },
+    loginUrl: settings.CLOUD_B_LOGIN_URL?.replace(/\/+$/, "") || loginUrl,
+  };
+  return {
+    async call(operation, method, path, body) {
+      // Settings may have changed since the destination was written, and this is where the token would leave.
+      const refused = refuseVaultHost(connection, settings);
+      if (refused !== null) return unanswered(failure("client", "host_not_allowed", `${refused}.`));
+      const url = new URL(path, base);
+      url.searchParams.set("api-version", apiVersion);
+      const headers = { accept: "application/json", ...(body && { "content-type": "application/json" }) };
+      const init = { method, headers, ...(body && { body: JSON.stringify(body) }) };
+      const call = await sendAuthorized(account, [url.href, init], send);
+      if (!call.ok) return unanswered(call.outcome);
+      const answered = parseJson(call.text);
+      if (!call.response.ok) return refusal(call.response, answered, operation, tenantId);
+      if (typeof answered === "object" && answered !== null) return { ok: true, body: answered };
+      // Something other than the service may have spoken.
+      return unanswered(failure("unknown", "unreadable_answer", `${operation} was answered, but not with JSON.`));
+    },
+  };
+}
+
+const unanswered = (outcome: Failure): VaultFailure => ({ ok: false, code: "", inner: "", outcome });
+
+const cloudOf = ({ cloud }: CloudBConnection): Cloud => cloudNamed(cloud) ?? clouds[0];
+
+/** 3 to 24 letters, digits and single hyphens, from a letter to a letter or digit (resource naming rules of Microsoft.KeyVault). */
+const vaultName = /^(?!.*--)[a-z][a-z0-9-]{1,22}[a-z0-9]$/;
+
+/**
+ * Why tokens may not be sent to the vault's host, one sentence without a full stop; null when they may. Hosts of the
+ * connection's cloud are allowed, and those that `SYNC_ALLOWED_HOSTS` lists, separated by commas: `host` (any port),
+ * `host:port`, or `*.suffix`. http is for listed loopback hosts only.
+ */
+export function refuseVaultHost(connection: CloudBConnection, settings: CloudBSettings): string | null {
+  const { name, vaultSuffix } = cloudOf(connection);
+  const { protocol, host, hostname } = new URL(connection.key_vault_uri);
+  const listed = (settings.SYNC_ALLOWED_HOSTS ?? "")
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .some((one) => one === host || one === hostname || (one.startsWith("*.") && hostname.endsWith(one.slice(1))));
+  const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname);
+  if (protocol !== "https:" && !(listed && loopback)) return "key_vault_uri: must begin with https://";
+  const [vault = "", ...suffix] = host.split(".");
+  if (listed || (suffix.join(".") === vaultSuffix && vaultName.test(vault))) return null;
+  return `key_vault_uri: the host must be a vault of ${name}, such as my-vault.${vaultSuffix}, or one that the setting SYNC_ALLOWED_HOSTS lists`;
+}
+
+type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
+
+const throttled: Meaning = ["external", "throttled", "too many requests"];
+const unavailable: Meaning = ["external", "provider_unavailable", "the provider failed"];
+const firewalled: Meaning = ["client", "permission_denied", "the vault's firewall does not let this service in"];
+const contended: Meaning = ["external", "contended", "somebody else changes the secret at the same time"];
+
+/** By `innererror.code`, else `code`: contract 4.2, and the vendor's page "Azure Key Vault REST API error codes". */
+const byWord = new Map<string, Meaning>([
+  ["ForbiddenByRbac", ["client", "permission_denied", "no role of the application grants it"]],
+  [
+    "ForbiddenByPolicy",
+    ["client", "permission_denied", "the vault's access policy does not let the application do it"],
+  ],
+  ["AccessDenied", ["client", "permission_denied", "the vault's access policy does not let the application do it"]],
+  ["ForbiddenByFirewall", firewalled],
+  ["ForbiddenByConnection", firewalled],
+  ["ObjectIsDeletedButRecoverable", ["external", "name_held", "a deleted secret holds the name"]],
+  ["ObjectIsBeingDeleted", ["external", "name_held", "a secret of this name is still being deleted"]],
+  ["ObjectIsBeingRecovered", ["external", "name_held", "a secret of this name is still being recovered"]],
+  ["SecretNotFound", ["client", "not_found", "there is no such secret"]],
+  ["BadParameter", ["client", "invalid_parameter", "a parameter is not valid"]],
+  ["Throttled", throttled],
+]);
+
+const ErrorBody = z.object({
+  error: z.object({ code: z.unknown(), innererror: z.object({ code: z.unknown() }).nullish().catch(null) }),
+});
+
+/** What an answer without success means. Its message is never read, because it may quote what was sent. */
+function refusal(response: Response, body: unknown, operation: string, tenantId: string): VaultFailure {
+  const error = ErrorBody.safeParse(body).data?.error;
+  const [code, inner] = [word(error?.code), word(error?.innererror?.code)];
+  const [outcome, meaning, text] =
+    byWord.get(inner) ?? byWord.get(code) ?? byStatus(response.status, belongsElsewhere(response, tenantId));
+  const cause = [code || "unnamed", ...(inner ? [inner] : []), `HTTP ${response.status}`].join(", ");
+  const requestId = response.headers.get("x-ms-request-id") ?? "";
+  const reference = /^[\w-]{1,64}$/.test(requestId) ? `, request ${requestId}` : "";
+  const wait = outcome === "external" ? retryAfterMs(response) : null;
+  const message = `${operation} was refused: ${text} (${cause}${reference}).`;
+  return { ok: false, code, inner, outcome: failure(outcome, meaning, message, wait) };
+}
+
+function byStatus(status: number, elsewhere: boolean): Meaning {
+  if (status === 401 && elsewhere) {
+    return ["client", "auth_failed", "the vault belongs to another tenant than tenant_id"];
+  }
+  if (status === 401) return ["client", "auth_failed", "the vault does not accept the application's token"];
+  if (status === 403) return ["client", "permission_denied", "the application lacks the permission"];
+  if (status === 404) return ["client", "not_found", "there is no such object"];
+  if (status === 409) return contended;
+  if (status === 413) return ["client", "value_too_large", "the value is larger than the provider takes"];
+  if (status === 429) return throttled;
+  // What Cloudflare answers a Worker for a host name that does not resolve (its error 1016).
+  if (status === 530) return ["external", "network_error", "the vault's host cannot be reached"];
+  if (status >= 500 || status === 408) return unavailable;
+  return ["client", "refused", "the provider does not accept the request"];
+}
+
+const guid = /[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}/i;
+
+/** Whether the challenge (`Bearer authorization="https://login.windows.net/<tenant>", …`) names another tenant's id. */
+function belongsElsewhere(response: Response, tenantId: string): boolean {
+  const named = guid.exec(response.headers.get("www-authenticate") ?? "")?.[0];
+  return named !== undefined && guid.test(tenantId) && named.toLowerCase() !== tenantId.toLowerCase();
+}

@@ -1,0 +1,285 @@
+import * as z from "zod";
+import { cloudNamed, clouds } from "../../providers/cloud-b.ts";
+import {
+  type CloudBConnection,
+  type KeyVault,
+  keyVault,
+  refuseVaultHost,
+  type VaultFailure,
+} from "../../providers/cloud-b-vault.ts";
+import { type Failure, failure } from "../../providers/outcome.ts";
+import type { ExternalObject, Put, RemoteDestinationType } from "./destination-type.ts";
+
+/** A secret is at most 25 KB ("About Azure Key Vault secrets"), a name 1 to 127 characters (SetSecret, secret-name). */
+const maxValueBytes = 25_600;
+const namePattern = /^[0-9A-Za-z-]{1,127}$/;
+
+/** The built-in marker is a tag, and tags take any characters. */
+const markerTag = "hashicorp:vault";
+
+/** How long `put` waits for a deletion or a recovery between its tries, milliseconds: usually seconds, up to a minute. */
+const waitsMs = [200, 300, 500, 1000, 2000, 2000];
+
+/** When to come back after that. */
+const nameHeldRetryMs = 10_000;
+
+/** 500 versions in pages of the largest size. A secret that has more cannot even be backed up ("Azure Key Vault backup"). */
+const maxPages = 20;
+
+const required = (rule: RegExp, message: string) =>
+  z
+    .union([z.string(), z.number()], "must be a text")
+    .optional()
+    .transform((given) => String(given ?? "").trim())
+    .refine((given) => given !== "", "is required")
+    .refine((given) => given === "" || rule.test(given), message);
+
+const connection = z.object({
+  key_vault_uri: required(/^/, "").transform((given, context) => {
+    const url = URL.parse(given);
+    const problem =
+      given === ""
+        ? null
+        : url === null || !/^https?:$/.test(url.protocol)
+          ? "must be a URL such as https://my-vault.vault.azure.net"
+          : url.username || url.password
+            ? "must not hold credentials"
+            : url.pathname !== "/" || /[?#]/.test(given)
+              ? "must be the address of the vault alone, without a path, query or fragment"
+              : null;
+    if (problem !== null) context.addIssue({ code: "custom", message: problem });
+    return url?.origin ?? "";
+  }),
+  // Both become part of a token request; the tenant a segment of its path.
+  tenant_id: required(
+    /^[\dA-Za-z](?:[\dA-Za-z.-]{0,251}[\dA-Za-z])?$/,
+    "must be a tenant's id or domain name: letters, digits, dots and hyphens",
+  ),
+  client_id: required(/^[\x21-\x7e]{1,256}$/, "must be printable characters without spaces, at most 256"),
+  client_secret: required(/^[\x20-\x7e]{1,1024}$/, "must be printable characters, at most 1024"),
+  cloud: z
+    .string("must be a text")
+    .optional()
+    .transform((given, context) => {
+      const named = given?.trim() ? cloudNamed(given.trim()) : clouds[0];
+      if (named !== null) return named.name;
+      context.addIssue({ code: "custom", message: `must be one of ${clouds.map(({ name }) => name).join(", ")}` });
+      return z.NEVER;
+    }),
+});
+
+/**
+ * Azure Key Vault, with the secret of an app registration. One external object is one secret; each push is a new version,
+ * and the reference is that version's id.
+ *
+ * Needs the permissions set and delete, and recover to take back a name that was deleted (every deletion is soft, and a
+ * removed secret is left recoverable). `inspect`, `probe` and the update policies other than `replace` need list: they
+ * read the list of versions, since reading a secret would answer its value. These policies also need get, for a name that
+ * was deleted: there it answers no value.
+ *
+ * Tags belong to a version, so a push sets the complete set, and foreign tags stay on the older versions. A push whose
+ * answer is lost makes one more version of equal content when it is repeated. There are no conditional writes: somebody
+ * else's secret that appears between look and write gets our version on top. Under `if-not-exists` a push that broke off
+ * between recovery and write finds its own recovered secret, and leaves it.
+ */
+export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
+  kind: "remote",
+  type: "cloud-b-kv",
+  connection,
+  sensitive: ["client_secret"],
+  immutable: ["key_vault_uri", "tenant_id", "cloud"],
+  defaults: {
+    granularity: "secret-path",
+    template: {
+      "secret-path": 'vault-{{ .MountAccessor | replace "_" "-" }}-{{ .SecretPath }}',
+      "secret-key": 'vault-{{ .MountAccessor | replace "_" "-" }}-{{ .SecretPath }}-{{ .SecretKey }}',
+    },
+  },
+  naming: {
+    allowed: /^[0-9A-Za-z-]$/,
+    maxLength: 127,
+    replacement: "-",
+    fold: (name) => name.toLowerCase(),
+  },
+  maxValueBytes,
+  // A vault takes 300 new versions in 10 seconds ("Azure Key Vault service limits"), and others may write to it, too.
+  pace: { atOnce: 6, burst: 100, perMinute: 1500 },
+  checkTags,
+  checkSettings: refuseVaultHost,
+
+  async put(object, details, { settings, send }) {
+    const refused = checkObject(object);
+    if (refused !== null) return refused;
+    const vault = keyVault(details, settings, send);
+    if (object.updatePolicy !== "replace") {
+      const seen = await newestVersions(vault, object.name);
+      if (!seen.ok) return seen.outcome;
+      if (seen.newest.length > 0) {
+        if (object.updatePolicy === "if-not-exists") return { outcome: "ok", left: true };
+        if (!isOurs(seen.newest)) return notOwned(object.name);
+      }
+    }
+    return write(vault, object);
+  },
+
+  async remove({ name, ownedOnly }, details, { settings, send }) {
+    const vault = keyVault(details, settings, send);
+    if (ownedOnly) {
+      const seen = await newestVersions(vault, name);
+      if (!seen.ok) return seen.outcome;
+      if (seen.newest.length === 0 || !isOurs(seen.newest)) return { outcome: "ok" };
+    }
+    const deleted = await vault.call("DeleteSecret", "DELETE", `/secrets/${name}`);
+    if (deleted.ok || deleted.code === "SecretNotFound") return { outcome: "ok" };
+    return isHeld(deleted) ? nameHeld(name) : deleted.outcome;
+  },
+
+  async inspect({ name, reference }, details, { settings, send }) {
+    const seen = await newestVersions(keyVault(details, settings, send), name);
+    if (!seen.ok) return seen.outcome;
+    const { newest } = seen;
+    if (newest.length === 0) return { outcome: "ok", state: "absent", owned: null };
+    const ours = newest.find(({ version }) => version === reference);
+    const state = reference === null ? "present" : ours?.enabled ? "unchanged" : "changed";
+    return { outcome: "ok", state, owned: isOurs(newest) };
+  },
+
+  async probe(details, { settings, send }) {
+    // The versions of a secret that does not exist are an empty list.
+    const path = "/secrets/sallyport-connection-check/versions?maxresults=1";
+    const listed = await keyVault(details, settings, send).call("GetSecretVersions", "GET", path);
+    if (listed.ok) return { outcome: "ok" };
+    const { outcome } = listed;
+    // Only a call to the vault itself can end so: without a token the outcome is not "unknown".
+    if (outcome.outcome !== "unknown" || outcome.code !== "network_error") return outcome;
+    const { host } = new URL(details.key_vault_uri);
+    return failure("external", "network_error", `No vault can be reached at ${host}; key_vault_uri may be wrong.`);
+  },
+};
+
+function checkObject({ name, value }: ExternalObject): Failure | null {
+  if (!namePattern.test(name)) {
+    return failure("client", "name_invalid", "The secret's name must be 1 to 127 letters, digits or hyphens.");
+  }
+  const bytes = new TextEncoder().encode(value).byteLength;
+  if (bytes <= maxValueBytes) return null;
+  const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${maxValueBytes}.`;
+  return failure("client", "value_too_large", message);
+}
+
+const Bundle = z.object({ id: z.string().regex(/\/[\w-]{1,128}$/) });
+
+/**
+ * Writes a new version. A deleted secret of this name is recovered first, since its name is taken until it is purged;
+ * unless the policy is `replace`, only one of ours is. The write itself is what is tried again until a deletion or recovery
+ * has ended: a read can succeed while writes are still refused (Azure/azure-sdk-for-net, issue 31581).
+ */
+async function write(vault: KeyVault, object: ExternalObject): Promise<Put> {
+  const { name, value, contentType, tags } = object;
+  const body = { value, contentType, tags, attributes: { enabled: true } };
+  for (let tries = 0; ; tries++) {
+    const set = await vault.call("SetSecret", "PUT", `/secrets/${name}`, body);
+    if (set.ok) {
+      const version = Bundle.safeParse(set.body).data?.id.split("/").at(-1);
+      if (version !== undefined) return { outcome: "ok", reference: version };
+      return failure("unknown", "unreadable_answer", "SetSecret was answered, but not with a secret.");
+    }
+    if (!isHeld(set)) return set.outcome;
+    if (set.inner === "ObjectIsDeletedButRecoverable") {
+      const stopped = await recover(vault, object);
+      if (stopped !== null) return stopped;
+    }
+    const waitMs = waitsMs[tries];
+    if (waitMs === undefined) return nameHeld(name);
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+  }
+}
+
+/** Null when the write may be tried again. */
+async function recover(vault: KeyVault, { name, updatePolicy }: ExternalObject): Promise<Failure | null> {
+  const path = `/deletedsecrets/${name}`;
+  if (updatePolicy !== "replace") {
+    const deleted = await vault.call("GetDeletedSecret", "GET", path);
+    if (!deleted.ok) return deleted.code === "SecretNotFound" ? null : deleted.outcome;
+    if (!Object.hasOwn(Tagged.safeParse(deleted.body).data?.tags ?? {}, markerTag)) return notOwned(name);
+  }
+  const recovered = await vault.call("RecoverDeletedSecret", "POST", `${path}/recover`);
+  // Not found: it was purged, or somebody else has recovered it.
+  return recovered.ok || recovered.code === "SecretNotFound" || isHeld(recovered) ? null : recovered.outcome;
+}
+
+const Tagged = z.object({ tags: z.record(z.string(), z.string()).nullish() });
+
+const Page = z.object({
+  value: z
+    .array(
+      z
+        .object({
+          id: z.string(),
+          attributes: z.object({ enabled: z.boolean().default(true), created: z.number() }),
+          tags: z.record(z.string(), z.string()).nullish(),
+        })
+        .transform(({ id, attributes, tags }) => ({ ...attributes, version: id.split("/").at(-1), tags: tags ?? {} })),
+    )
+    .nullish()
+    .transform((list) => list ?? []),
+  nextLink: z.string().nullish(),
+});
+type Version = z.infer<typeof Page>["value"][number];
+
+/**
+ * The newest version of a secret with its tags, never a value; none when there is no such secret. Times are whole seconds,
+ * so there may be several. The list is in the order of the versions' ids, so all its pages must be read.
+ */
+async function newestVersions(
+  vault: KeyVault,
+  name: string,
+): Promise<{ ok: true; newest: readonly Version[] } | { ok: false; outcome: Failure }> {
+  const path = `/secrets/${name}/versions`;
+  let query = "?maxresults=25";
+  let newest: Version[] = [];
+  for (let page = 0; page < maxPages; page++) {
+    const listed = await vault.call("GetSecretVersions", "GET", path + query);
+    if (!listed.ok) return listed.code === "SecretNotFound" ? { ok: true, newest: [] } : listed;
+    const parsed = Page.safeParse(listed.body);
+    if (!parsed.success) {
+      const message = "GetSecretVersions was answered, but not with a list of versions.";
+      return { ok: false, outcome: failure("external", "unreadable_answer", message) };
+    }
+    const { value, nextLink } = parsed.data;
+    const latest = Math.max(...[...newest, ...value].map(({ created }) => created));
+    newest = [...newest, ...value].filter(({ created }) => created === latest);
+    // Of the link only the query is taken: the token goes to the host of key_vault_uri and nowhere else.
+    const next = nextLink ? URL.parse(nextLink)?.search : null;
+    if (!next) return { ok: true, newest };
+    query = next;
+  }
+  const message = `The secret ${name} has more than ${maxPages * 25} versions, too many to find the newest.`;
+  return { ok: false, outcome: failure("client", "too_many_versions", message) };
+}
+
+const isOurs = (newest: readonly Version[]): boolean => newest.every(({ tags }) => Object.hasOwn(tags, markerTag));
+
+const isHeld = ({ outcome }: VaultFailure): boolean => outcome.code === "name_held";
+
+const nameHeld = (name: string): Failure =>
+  failure("external", "name_held", `The name ${name} is not free yet after a deletion or a recovery.`, nameHeldRetryMs);
+
+const notOwned = (name: string): Failure =>
+  failure(
+    "client",
+    "not_owned",
+    `The secret ${name}, or a deleted one of that name, does not carry the tag ${markerTag}.`,
+  );
+
+/** Up to 15 tags of 256 characters each ("About Azure Key Vault secrets", Secret tags). */
+function checkTags(tags: Record<string, string>): string | null {
+  const entries = Object.entries(tags);
+  if (entries.length > 15) return `custom_tags: ${entries.length} tags with the built-in one; at most 15 are possible`;
+  for (const [key, value] of entries) {
+    const shown = JSON.stringify(key.slice(0, 256));
+    if (key === "" || key.length > 256) return `custom_tags: the key ${shown} must be 1 to 256 characters`;
+    if (value.length > 256) return `custom_tags: the value of ${shown} must be at most 256 characters`;
+  }
+  return null;
+}

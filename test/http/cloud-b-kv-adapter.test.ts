@@ -1,0 +1,305 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import type { CloudBConnection } from "../../src/providers/cloud-b-vault.ts";
+import { type Send, sender } from "../../src/providers/outcome.ts";
+import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv.ts";
+import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";
+import { type CloudBDouble, startCloudB } from "../doubles/cloud-b-kv.ts";
+
+const marker = { "hashicorp:vault": "" };
+const value = "hunter2-hunter2";
+const name = "app-db";
+let now = Date.now();
+let double: CloudBDouble;
+
+beforeAll(async () => {
+  double = await startCloudB({ now: () => now });
+});
+afterAll(() => double.close());
+beforeEach(() => {
+  now = Date.now();
+  double.reset();
+  // What the adapter waits between its tries passes at once; everything else takes its time.
+  const { setTimeout } = globalThis;
+  vi.stubGlobal("setTimeout", (run: () => void, ms: number) =>
+    setTimeout(run, [200, 300, 500, 1000, 2000].includes(ms) ? 0 : ms),
+  );
+});
+afterEach(() => vi.unstubAllGlobals());
+
+const connection = (): CloudBConnection => ({ ...double.account, cloud: "AzurePublicCloud" });
+const context = (send: Send = sender({ deadlineMs: 20_000 })): CallContext => ({
+  settings: { CLOUD_B_LOGIN_URL: double.url, SYNC_ALLOWED_HOSTS: "127.0.0.1" } as CallContext["settings"],
+  send,
+});
+const object = (changed: Partial<ExternalObject> = {}): ExternalObject => ({
+  ...{ name, value, tags: marker, reference: null, knownToExist: false, idempotencyToken: "intent-1" },
+  ...{ previousTagKeys: [], contentType: "text/plain", updatePolicy: "replace" },
+  ...changed,
+});
+const put = (changed: Partial<ExternalObject> = {}, to = connection(), given = context()) =>
+  cloudBKv.put(object(changed), to, given);
+const remove = (ownedOnly = false) => cloudBKv.remove({ name, reference: null, ownedOnly }, connection(), context());
+const inspect = (reference: string | null) => cloudBKv.inspect({ name, reference }, connection(), context());
+const operations = () => double.requests().flatMap(({ service, operation }) => (service === "vault" ? operation : []));
+const secret = () => double.secrets()[0];
+const somebodyElse = (operation: string, body: Record<string, unknown> = {}) => double.call(operation, { name, body });
+/** Deleted, and the deletion has ended. */
+const deletedByOthers = (tags: Record<string, string>) => {
+  somebodyElse("SetSecret", { value: "old", tags });
+  somebodyElse("DeleteSecret");
+  double.call("GetSecretVersions", { name });
+  double.call("GetSecretVersions", { name });
+};
+const ok = { outcome: "ok", reference: expect.stringMatching(/^[\da-f]{32}$/) };
+
+describe("put", () => {
+  it("writes value, type and the complete set of tags in one call, and answers the version", async () => {
+    expect(await put({ tags: { ...marker, team: "payments" } })).toEqual(ok);
+    expect(operations()).toEqual(["SetSecret"]);
+    const expected = { name, value, contentType: "text/plain", tags: { ...marker, team: "payments" }, enabled: true };
+    expect(secret()).toMatchObject(expected);
+    expect(await put({ value: "two", contentType: "application/json", knownToExist: true })).toEqual(ok);
+    expect(secret()).toMatchObject({ value: "two", tags: marker, contentType: "application/json" });
+    expect(secret()?.versions).toHaveLength(2);
+  });
+
+  it("enables a secret that somebody disabled", async () => {
+    somebodyElse("SetSecret", { value: "v", attributes: { enabled: false } });
+    expect(await put()).toEqual(ok);
+    expect(secret()).toMatchObject({ enabled: true, value });
+  });
+
+  it("takes an empty value and one of 25 600 bytes", async () => {
+    expect(await put({ value: "" })).toEqual(ok);
+    expect(await put({ value: "é".repeat(12_800) })).toEqual(ok);
+  });
+
+  it.each<[string, Partial<ExternalObject>, string]>([
+    ["25 601 bytes", { value: `${"é".repeat(12_800)}x` }, "value_too_large"],
+    ["a name with an underscore", { name: "a_b" }, "name_invalid"],
+    ["a name of 128 characters", { name: "n".repeat(128) }, "name_invalid"],
+    ["no name", { name: "" }, "name_invalid"],
+  ])("refuses %s without a call", async (_what, changed, code) => {
+    expect(await put(changed)).toMatchObject({ outcome: "client", code });
+    expect(double.requests()).toEqual([]);
+  });
+
+  it("sends what the vendor's own client sends", async () => {
+    const sent: [string, RequestInit][] = [];
+    const send = sender({ deadlineMs: 5000 });
+    const recording: Send = (request) => {
+      sent.push([...request]);
+      return send(request);
+    };
+    double.revokeTokens();
+    await put({}, connection(), context(recording));
+    const [[url = "", init = {}] = []] = sent.slice(-1);
+    expect(url).toBe(`${double.account.key_vault_uri}/secrets/${name}?api-version=7.5`);
+    expect(init.method).toBe("PUT");
+    const headers = Object.fromEntries(new Headers(init.headers));
+    expect(headers).toEqual({
+      accept: "application/json",
+      "content-type": "application/json",
+      authorization: expect.stringMatching(/^Bearer /),
+    });
+    expect(JSON.parse(String(init.body))).toEqual({
+      value,
+      tags: marker,
+      contentType: "text/plain",
+      attributes: { enabled: true },
+    });
+  });
+});
+
+describe("a name that was deleted", () => {
+  it("is recovered and written", async () => {
+    deletedByOthers({});
+    expect(await put()).toEqual(ok);
+    expect(operations()).toEqual(["SetSecret", "RecoverDeletedSecret", "SetSecret", "SetSecret"]);
+    expect(secret()).toMatchObject({ value, state: "active", tags: marker, versions: { length: 2 } });
+  });
+
+  it("is written also while it is still being deleted, or being recovered by somebody else", async () => {
+    await put();
+    await remove();
+    expect(secret()).toMatchObject({ state: "deleting" });
+    expect(await put({ value: "two" })).toEqual(ok);
+    double.reset();
+    deletedByOthers({});
+    somebodyElse("RecoverDeletedSecret");
+    expect(await put()).toEqual(ok);
+    expect(operations()).toEqual(["SetSecret", "SetSecret"]);
+  });
+
+  it("is written when it was purged before it could be recovered", async () => {
+    deletedByOthers({});
+    double.fault({ fault: "error", status: 404, type: "SecretNotFound", operation: "RecoverDeletedSecret" });
+    expect(await put()).toEqual(ok);
+  });
+
+  it.each(["ObjectIsBeingDeleted", "ObjectIsBeingRecovered", "ObjectIsDeletedButRecoverable"])(
+    "that stays %s is held, and tried again later",
+    async (inner) => {
+      deletedByOthers({});
+      double.fault({ fault: "error", status: 409, type: "Conflict", inner, operation: "SetSecret", count: 99 });
+      const held = { outcome: "external", code: "name_held", message: expect.any(String), retryAfterMs: 10_000 };
+      expect(await put()).toEqual(held);
+    },
+  );
+
+  it("says so when it may not be recovered", async () => {
+    deletedByOthers({});
+    const refused = { status: 403, type: "Forbidden", inner: "ForbiddenByPolicy" };
+    double.fault({ fault: "error", ...refused, operation: "RecoverDeletedSecret" });
+    const failed = await put();
+    expect(failed).toMatchObject({ outcome: "client", code: "permission_denied" });
+    expect(failed).toMatchObject({ message: expect.stringContaining("RecoverDeletedSecret") });
+  });
+
+  it.each(["if-not-exists", "owned-only"] as const)("is taken back under %s only when it was ours", async (policy) => {
+    deletedByOthers({ theirs: "1" });
+    expect(await put({ updatePolicy: policy })).toMatchObject({ outcome: "client", code: "not_owned" });
+    expect(secret()).toMatchObject({ state: "deleted", versions: { length: 1 } });
+    double.reset();
+    deletedByOthers(marker);
+    expect(await put({ updatePolicy: policy })).toEqual(ok);
+    expect(secret()).toMatchObject({ value, state: "active" });
+  });
+});
+
+describe("repeating an intent", () => {
+  it.each(["SetSecret", "RecoverDeletedSecret"])("after a lost answer to %s ends with its value", async (operation) => {
+    deletedByOthers(marker);
+    double.fault({ fault: "apply-then-drop", operation });
+    expect(await put()).toMatchObject({ outcome: "unknown", code: "network_error" });
+    expect(await put()).toEqual(ok);
+    expect(secret()).toMatchObject({ value, tags: marker, state: "active" });
+  });
+
+  it("whose write was applied but not answered makes a version of equal content", async () => {
+    double.fault({ fault: "apply-then-drop", operation: "SetSecret" });
+    expect(await put()).toMatchObject({ outcome: "unknown", code: "network_error" });
+    const answer = await put();
+    expect(answer).toEqual(ok);
+    expect(new Set(secret()?.versions.map(({ sha256 }) => sha256)).size).toBe(1);
+  });
+
+  it("under owned-only finds what broke off after the recovery to be ours", async () => {
+    deletedByOthers(marker);
+    double.fault({ fault: "apply-then-drop", operation: "RecoverDeletedSecret" });
+    await put({ updatePolicy: "owned-only" });
+    expect(await put({ updatePolicy: "owned-only" })).toEqual(ok);
+    expect(secret()).toMatchObject({ value });
+  });
+});
+
+describe("update policies", () => {
+  it("if-not-exists creates, and leaves alone whatever is there", async () => {
+    expect(await put({ updatePolicy: "if-not-exists" })).toEqual(ok);
+    expect(await put({ updatePolicy: "if-not-exists", value: "two" })).toEqual({ outcome: "ok", left: true });
+    expect(secret()).toMatchObject({ value, versions: { length: 1 } });
+  });
+
+  it("owned-only writes what is ours or absent, and refuses what is not", async () => {
+    expect(await put({ updatePolicy: "owned-only" })).toEqual(ok);
+    expect(await put({ updatePolicy: "owned-only", value: "two" })).toEqual(ok);
+    now += 1000;
+    somebodyElse("SetSecret", { value: "theirs" });
+    const refused = await put({ updatePolicy: "owned-only", knownToExist: true });
+    expect(refused).toMatchObject({ outcome: "client", code: "not_owned" });
+    expect(secret()).toMatchObject({ value: "theirs" });
+  });
+
+  it("never read a value", async () => {
+    somebodyElse("SetSecret", { value: "theirs", tags: marker });
+    await put({ updatePolicy: "owned-only" });
+    await put({ updatePolicy: "if-not-exists" });
+    await inspect(null);
+    await remove(true);
+    expect(operations()).not.toContain("GetSecret");
+  });
+
+  it("look at all pages of the versions for the newest", async () => {
+    for (let n = 0; n < 60; n++) {
+      now += 1000;
+      somebodyElse("SetSecret", { value: `v${n}`, tags: n === 59 ? {} : marker });
+    }
+    expect(await put({ updatePolicy: "owned-only" })).toMatchObject({ code: "not_owned" });
+    expect(operations()).toEqual(["GetSecretVersions", "GetSecretVersions", "GetSecretVersions"]);
+  });
+
+  it("say so when there are too many versions to look at", async () => {
+    const nextLink = `${double.account.key_vault_uri}/secrets/${name}/versions?api-version=7.5&$skiptoken=MA`;
+    const body = JSON.stringify({ value: [], nextLink });
+    double.fault({ fault: "raw", status: 200, body, operation: "GetSecretVersions", count: 20 });
+    expect(await inspect(null)).toMatchObject({ outcome: "client", code: "too_many_versions" });
+    expect(operations()).toHaveLength(20);
+  });
+
+  it("never follow a page to another host", async () => {
+    const body = JSON.stringify({ value: [], nextLink: "https://elsewhere.example/?$skiptoken=MA" });
+    double.fault({ fault: "raw", status: 200, body, operation: "GetSecretVersions" });
+    expect(await inspect(null)).toEqual({ outcome: "ok", state: "absent", owned: null });
+    expect(operations()).toEqual(["GetSecretVersions", "GetSecretVersions"]);
+  });
+});
+
+describe("remove", () => {
+  it("deletes and leaves the secret recoverable; what is absent or deleted is fine", async () => {
+    expect(await remove()).toEqual({ outcome: "ok" });
+    await put();
+    expect(await remove()).toEqual({ outcome: "ok" });
+    double.call("GetSecretVersions", { name });
+    expect(await remove()).toEqual({ outcome: "ok" });
+    expect(secret()).toMatchObject({ state: "deleted", value });
+    expect(operations()).not.toContain("PurgeDeletedSecret");
+  });
+
+  it("comes back later while the name is being deleted or recovered", async () => {
+    await put();
+    await remove();
+    expect(await remove()).toMatchObject({ outcome: "external", code: "name_held", retryAfterMs: 10_000 });
+    expect(await remove()).toEqual({ outcome: "ok" });
+  });
+
+  it("leaves foreign secrets alone when only ours may go", async () => {
+    somebodyElse("SetSecret", { value: "theirs" });
+    expect(await remove(true)).toEqual({ outcome: "ok" });
+    expect(secret()).toMatchObject({ value: "theirs", state: "active" });
+    double.reset();
+    await put();
+    expect(await remove(true)).toEqual({ outcome: "ok" });
+    expect(await remove(true)).toEqual({ outcome: "ok" });
+    expect(secret()).toMatchObject({ state: "deleting" });
+  });
+
+  it("does not take the 404 of something in between for an absent secret", async () => {
+    double.fault({ fault: "raw", status: 404, body: "<html>not here</html>", service: "vault" });
+    expect(await remove()).toMatchObject({ outcome: "client", code: "not_found" });
+  });
+});
+
+describe("inspect", () => {
+  it("tells absent, present, unchanged and changed, and whose it is", async () => {
+    expect(await inspect(null)).toEqual({ outcome: "ok", state: "absent", owned: null });
+    const written = await put();
+    const reference = "reference" in written ? (written.reference ?? null) : null;
+    expect(await inspect(null)).toEqual({ outcome: "ok", state: "present", owned: true });
+    expect(await inspect(reference)).toEqual({ outcome: "ok", state: "unchanged", owned: true });
+    now += 1000;
+    somebodyElse("SetSecret", { value: "theirs" });
+    expect(await inspect(reference)).toEqual({ outcome: "ok", state: "changed", owned: false });
+  });
+
+  it("takes a version that somebody disabled for changed", async () => {
+    const written = await put();
+    const reference = "reference" in written ? (written.reference ?? null) : null;
+    double.call("UpdateSecret", { name, body: { attributes: { enabled: false } } });
+    expect(await inspect(reference)).toMatchObject({ state: "changed" });
+  });
+
+  it("finds a deleted secret to be absent", async () => {
+    deletedByOthers(marker);
+    expect(await inspect("f".repeat(32))).toMatchObject({ state: "absent" });
+  });
+});
