@@ -6,14 +6,14 @@ import { startDeployProject } from "./deploy-project-api.ts";
 import { startRepoHost } from "./repo-host-server.ts";
 
 /** Where the doubles listen. Each test opens an account of its own there (`POST /_double/accounts`). */
-export interface DoubleUrls {
+export type DoubleUrls = {
   cloudB: string;
   cloudC: string;
   /** The token endpoint of cloud-c. */
   cloudCToken: string;
   repoHost: string;
   deployProject: string;
-}
+};
 
 declare module "vitest" {
   export interface ProvidedContext {
