@@ -163,7 +163,7 @@ const isObject = (given: unknown): given is Record<string, unknown> =>
 export function parseObject(body: Buffer): Record<string, unknown> {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    parsed = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(body));
   } catch {
     throw bad("The body is not JSON in UTF-8");
   }

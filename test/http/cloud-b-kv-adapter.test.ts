@@ -210,6 +210,15 @@ describe("update policies", () => {
     expect(secret()).toMatchObject({ value: "theirs" });
   });
 
+  it("take a secret for foreign when one of its versions of the newest second is", async () => {
+    await put();
+    somebodyElse("SetSecret", { value: "theirs" });
+    expect(await put({ updatePolicy: "owned-only" })).toMatchObject({ code: "not_owned" });
+    expect(secret()).toMatchObject({ value: "theirs", versions: { length: 2 } });
+    expect(await remove(true)).toEqual({ outcome: "ok" });
+    expect(secret()).toMatchObject({ state: "active" });
+  });
+
   it("never read a value", async () => {
     somebodyElse("SetSecret", { value: "theirs", tags: marker });
     await put({ updatePolicy: "owned-only" });

@@ -169,15 +169,18 @@ describe("tokens", () => {
   });
 
   it("are not obtained again when a fresh one is refused", async () => {
-    const own = connection(await double.newAccount());
-    const elsewhere = connection({ key_vault_uri: own.key_vault_uri });
-    double.revokeTokens();
-    await put();
-    double.revokeTokens();
-    const before = double.requests().length;
+    const { key_vault_uri } = double.account;
+    const stranger = connection({ ...(await double.newAccount()), key_vault_uri });
     const failed = { outcome: "client", code: "auth_failed", message: expect.stringContaining("another tenant") };
-    expect(await put(elsewhere)).toEqual(failed);
-    expect(operations().slice(before)).toEqual(["Token"]);
+    expect(await put(stranger)).toEqual(failed);
+    expect(operations()).toEqual(["SetSecret"]);
+  });
+
+  it("come from the endpoint of the setting, with or without a slash at its end", async () => {
+    double.revokeTokens();
+    const given = { ...context(), settings: settings({ CLOUD_B_LOGIN_URL: `${double.url}/` }) };
+    expect(await put(connection(), given)).toEqual(written);
+    expect(operations()).toContain("Token");
   });
 
   it("a secret that was rotated is refused, and the new one works", async () => {
