@@ -2,7 +2,8 @@
  * What `npm start` keeps on disk, all of it under STATE_DIR:
  *
  *   .dev.vars    the master key and the root token (mode 0600)
- *   about.json   which key sealed the data, which migrations it has, whether it was ever ready
+ *   about.json   which key sealed the data, which migrations and files it has, whether it was ever ready
+ *   files/       what the bucket FILES holds; made by hand, or not at all
  *   lock         the process that is using the state
  *   state/       the data, as wrangler keeps it
  */
@@ -19,6 +20,8 @@ const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 interface About {
   masterKey?: string;
   migrations?: string;
+  /** Absent when the bucket FILES is empty. */
+  files?: string | undefined;
   /** False from the first byte of data until the service was ready for the first time. */
   ready?: boolean;
 }
@@ -71,6 +74,10 @@ export class LocalState {
     return this.#path("state");
   }
 
+  get filesDir(): string {
+    return this.#path("files");
+  }
+
   get masterKey(): string {
     return this.#credentials.masterKey;
   }
@@ -83,8 +90,16 @@ export class LocalState {
     return this.#about.migrations;
   }
 
+  get files(): string | undefined {
+    return this.#about.files;
+  }
+
   noteMigrations(version: string): void {
     this.#note({ migrations: version });
+  }
+
+  noteFiles(version: string | undefined): void {
+    this.#note({ files: version });
   }
 
   /** The service works with this keyring: from now on its newest key is the one that must not be lost. */

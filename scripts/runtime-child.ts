@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { unstable_startWorker } from "wrangler";
+import { fillBucket } from "./bucket.ts";
 import type { FromRuntime, ToRuntime } from "./runtime.ts";
 
 const DISPOSE_MS = 2000;
@@ -13,8 +14,9 @@ let worker: Awaited<ReturnType<typeof unstable_startWorker>> | undefined;
 process.once("message", (message: ToRuntime) => void start(message));
 process.once("disconnect", () => void leave());
 
-async function start({ bindings, dataDir, log }: ToRuntime): Promise<void> {
+async function start({ bindings, dataDir, files, log }: ToRuntime): Promise<void> {
   try {
+    if (files) await fillBucket(dataDir, files);
     worker = await unstable_startWorker({
       config: "wrangler.toml",
       bindings: Object.fromEntries(

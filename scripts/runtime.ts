@@ -6,11 +6,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import type { LocalFile } from "./files.ts";
 import { Refusal } from "./settings.ts";
 
 export interface ToRuntime {
   bindings: Record<string, string>;
   dataDir: string;
+  /** What the bucket FILES is to hold; left out when it holds that already. */
+  files?: LocalFile[];
   log: boolean;
 }
 

@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { filesVersion, localFiles } from "./files.ts";
 import { createGateway } from "./gateway.ts";
 import { LocalState } from "./local-state.ts";
 import { watchStarter } from "./processes.ts";
@@ -41,6 +42,8 @@ process.exit();
 
 async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   const { signal } = stopping;
+  const files = localFiles(state.filesDir);
+  const isFilled = filesVersion(files) === state.files;
   const runtime = new Runtime();
   try {
     const version = migrationsVersion();
@@ -49,7 +52,11 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
       state.noteMigrations(version);
     }
     const bindings = { ...workerSettings(process.env), MASTER_KEY: state.masterKey, DEV_ROOT_TOKEN: state.rootToken };
-    const url = await runtime.serve({ bindings, dataDir: state.dataDir, log: settings.log }, signal);
+    const url = await runtime.serve(
+      { bindings, dataDir: state.dataDir, log: settings.log, ...(isFilled ? {} : { files }) },
+      signal,
+    );
+    state.noteFiles(filesVersion(files));
     await healthy(url, runtime, signal);
     // Before the public port opens, so that nobody meets a half-seeded service.
     if (settings.seed && state.fresh) await seed({ baseUrl: url, token: state.rootToken }, "seeds", signal);

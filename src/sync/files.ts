@@ -1,10 +1,5 @@
 import { ok, type Result, refuse } from "../result.ts";
-
-/** Beyond any credentials there are; nothing larger is read into memory. */
-export const MAX_FILE_BYTES = 1_048_576;
-
-/** What the bucket takes for a key. */
-const MAX_KEY_BYTES = 1024;
+import { MAX_FILE_BYTES, MAX_KEY_BYTES } from "./file-limits.ts";
 
 /**
  * The content of the file that `value`, an `@` and a path, names. A Worker has no file system: the bucket `FILES` stands
@@ -29,7 +24,7 @@ export async function resolveFile(env: Env, namespace: string, value: string): P
   }
   try {
     // Decoding drops a byte order mark, which editors leave and parsers trip over.
-    return ok(new TextDecoder("utf-8", { fatal: true }).decode(await object.arrayBuffer()));
+    return ok(new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(await object.arrayBuffer()));
   } catch (failure) {
     if (!(failure instanceof TypeError)) throw failure;
     return refuse("invalid", `credentials: the object ${key} in the bucket FILES is not UTF-8 text`);

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { MAX_FILE_BYTES, resolveFile } from "../../src/sync/files.ts";
+import { MAX_FILE_BYTES } from "../../src/sync/file-limits.ts";
+import { resolveFile } from "../../src/sync/files.ts";
 
 /** Contract: secret-sync, `credentials` as `@path`. */
 
