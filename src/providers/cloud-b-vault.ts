@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { type Cloud, cloudNamed, clouds, parseJson, sendAuthorized, word } from "./cloud-b.ts";
+import { isListed, isLoopback } from "./hosts.ts";
 import { type Failure, failure, retryAfterMs, type Send } from "./outcome.ts";
 
 /** How a destination reaches its vault. */
@@ -78,19 +79,15 @@ const vaultName = /^(?!.*--)[a-z][a-z0-9-]{1,22}[a-z0-9]$/;
 
 /**
  * Why tokens may not be sent to the vault's host, one sentence without a full stop; null when they may. Hosts of the
- * connection's cloud are allowed, and those that `SYNC_ALLOWED_HOSTS` lists, separated by commas: `host` (any port),
- * `host:port`, or `*.suffix`. http is for listed loopback hosts only.
+ * connection's cloud are allowed, and those that `SYNC_ALLOWED_HOSTS` lists. http is for listed loopback hosts only.
  */
 export function refuseVaultHost(connection: CloudBConnection, settings: CloudBSettings): string | null {
   const { name, vaultSuffix } = cloudOf(connection);
-  const { protocol, host, hostname } = new URL(connection.key_vault_uri);
-  const listed = (settings.SYNC_ALLOWED_HOSTS ?? "")
-    .toLowerCase()
-    .split(/[\s,]+/)
-    .some((one) => one === host || one === hostname || (one.startsWith("*.") && hostname.endsWith(one.slice(1))));
-  const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname);
-  if (protocol !== "https:" && !(listed && loopback)) return "key_vault_uri: must begin with https://";
-  const [vault = "", ...suffix] = host.split(".");
+  const url = new URL(connection.key_vault_uri);
+  const listed = isListed(url, settings.SYNC_ALLOWED_HOSTS);
+  if (url.protocol !== "https:" && !(listed && isLoopback(url.hostname)))
+    return "key_vault_uri: must begin with https://";
+  const [vault = "", ...suffix] = url.host.split(".");
   if (listed || (suffix.join(".") === vaultSuffix && vaultName.test(vault))) return null;
   return `key_vault_uri: the host must be a vault of ${name}, such as my-vault.${vaultSuffix}, or one that the setting SYNC_ALLOWED_HOSTS lists`;
 }

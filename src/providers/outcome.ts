@@ -1,3 +1,5 @@
+import { isLoopback } from "./hosts.ts";
+
 /** The answer bodies we read are small documents; one that is larger is not the provider we think it is. */
 const maxBodyBytes = 1024 * 1024;
 
@@ -136,11 +138,6 @@ function refuseUrl(url: URL | null): Failure | null {
   }
   if (url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname))) return null;
   return failure("client", "insecure_url", `${url.host} must be called with https; http is for loopback hosts only.`);
-}
-
-/** `URL` has already written every spelling of an IPv4 address as four decimal numbers. */
-function isLoopback(hostname: string): boolean {
-  return hostname === "localhost" || hostname === "[::1]" || /^127(\.\d{1,3}){3}$/.test(hostname);
 }
 
 /** The body as text, or null when it exceeds the limit. Rejects when the connection breaks or `signal` fires. */

@@ -2,6 +2,7 @@ import { createPrivateKey } from "node:crypto";
 import { SignJWT } from "jose";
 import * as z from "zod";
 import { VERSION } from "../version.ts";
+import { isListed } from "./hosts.ts";
 import { type Failure, failure, type Send } from "./outcome.ts";
 import { meaningOf } from "./repo-host-errors.ts";
 import { TokenCache } from "./token-cache.ts";
@@ -21,7 +22,7 @@ export interface RepoHostConnection {
   enterprise_url?: string;
 }
 
-/** `SYNC_ALLOWED_HOSTS`: the hosts that `enterprise_url` may name, separated by commas; `*.` stands for any subdomain. */
+/** `SYNC_ALLOWED_HOSTS`: the hosts that `enterprise_url` may name. */
 export interface RepoHostSettings {
   REPO_HOST_URL?: string | undefined;
   SYNC_ALLOWED_HOSTS?: string | undefined;
@@ -199,11 +200,10 @@ export function repoHostClient(
  * ghe.com are GitHub's own; any other would be sent credentials, so it must be named by SYNC_ALLOWED_HOSTS.
  */
 export function refuseEnterpriseUrl(url: string | undefined, settings: RepoHostSettings): string | null {
-  const host = url === undefined ? null : (URL.parse(url)?.hostname ?? "");
-  if (host === null || /^([a-z0-9-]+\.)+ghe\.com$/.test(host)) return null;
-  const allowed = (settings.SYNC_ALLOWED_HOSTS ?? "").toLowerCase().split(/[\s,]+/);
-  const named = allowed.some((one) => one === host || (/^\*\../.test(one) && host.endsWith(one.slice(1))));
-  return named ? null : `enterprise_url: the host ${host} is not one that the setting SYNC_ALLOWED_HOSTS lists`;
+  const parsed = URL.parse(url ?? "");
+  if (parsed === null || /^([a-z0-9-]+\.)+ghe\.com$/.test(parsed.hostname)) return null;
+  if (isListed(parsed, settings.SYNC_ALLOWED_HOSTS)) return null;
+  return `enterprise_url: the host ${parsed.host} is not one that the setting SYNC_ALLOWED_HOSTS lists`;
 }
 
 /** Without a trailing slash. GitHub Enterprise Server serves the API under /api/v3, GHE.com on a host of its own. */

@@ -8,14 +8,11 @@ import {
   type VaultFailure,
 } from "../../providers/cloud-b-vault.ts";
 import { type Failure, failure } from "../../providers/outcome.ts";
-import type { ExternalObject, Put, RemoteDestinationType } from "./destination-type.ts";
+import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
 
 /** A secret is at most 25 KB ("About Azure Key Vault secrets"), a name 1 to 127 characters (SetSecret, secret-name). */
 const maxValueBytes = 25_600;
 const namePattern = /^[0-9A-Za-z-]{1,127}$/;
-
-/** The built-in marker is a tag, and tags take any characters. */
-const markerTag = "hashicorp:vault";
 
 /** How long `put` waits for a deletion or a recovery between its tries, milliseconds: usually seconds, up to a minute. */
 const waitsMs = [200, 300, 500, 1000, 2000, 2000];
@@ -201,7 +198,7 @@ async function recover(vault: KeyVault, { name, updatePolicy }: ExternalObject):
   if (updatePolicy !== "replace") {
     const deleted = await vault.call("GetDeletedSecret", "GET", path);
     if (!deleted.ok) return deleted.code === "SecretNotFound" ? null : deleted.outcome;
-    if (!Object.hasOwn(Tagged.safeParse(deleted.body).data?.tags ?? {}, markerTag)) return notOwned(name);
+    if (!Object.hasOwn(Tagged.safeParse(deleted.body).data?.tags ?? {}, MARKER_TAG)) return notOwned(name);
   }
   const recovered = await vault.call("RecoverDeletedSecret", "POST", `${path}/recover`);
   // Not found: it was purged, or somebody else has recovered it.
@@ -258,7 +255,7 @@ async function newestVersions(
   return { ok: false, outcome: failure("client", "too_many_versions", message) };
 }
 
-const isOurs = (newest: readonly Version[]): boolean => newest.every(({ tags }) => Object.hasOwn(tags, markerTag));
+const isOurs = (newest: readonly Version[]): boolean => newest.every(({ tags }) => Object.hasOwn(tags, MARKER_TAG));
 
 const isHeld = ({ outcome }: VaultFailure): boolean => outcome.code === "name_held";
 
@@ -269,7 +266,7 @@ const notOwned = (name: string): Failure =>
   failure(
     "client",
     "not_owned",
-    `The secret ${name}, or a deleted one of that name, does not carry the tag ${markerTag}.`,
+    `The secret ${name}, or a deleted one of that name, does not carry the tag ${MARKER_TAG}.`,
   );
 
 /** Up to 15 tags of 256 characters each ("About Azure Key Vault secrets", Secret tags). */

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { isLoopback } from "../../providers/hosts.ts";
 import type { RepoHostConnection } from "../../providers/repo-host.ts";
 
 const text = (rule: RegExp, message: string) =>
@@ -104,6 +105,5 @@ function enterpriseOrigin(given: string): string | null {
   const url = URL.parse(given);
   if (url === null || !/^\/(api\/v3\/?)?$/.test(url.pathname) || url.search || url.hash || url.username || url.password)
     return null;
-  const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
-  return url.protocol === "https:" || (url.protocol === "http:" && loopback) ? url.origin : null;
+  return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname)) ? url.origin : null;
 }
