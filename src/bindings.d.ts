@@ -12,8 +12,6 @@ declare namespace Cloudflare {
     SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;
     /** The files that `@path` names. A deployment may leave it out. */
     FILES?: R2Bucket;
-    /** The files that `@path` names. A deployment may leave it out. */
-    FILES?: R2Bucket;
     /** Comma-separated base64 keys of 32 bytes, newest first. */
     MASTER_KEY?: string;
   }

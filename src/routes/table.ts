@@ -2,7 +2,6 @@ import type { MountType } from "../access/mounts.ts";
 import { type ClusterRoute, type OpenRoute, RouteTable, type SecretsRoute } from "../http/route.ts";
 import { aclRoutes } from "./acl.ts";
 import { activationRoutes } from "./activation.ts";
-import { activationRoutes } from "./activation.ts";
 import { tokenRoutes } from "./auth-token.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
@@ -19,7 +18,6 @@ import { statusRoutes } from "./sys-status.ts";
 /** The one route table: areas A and B at fixed paths, what each type of mount offers, and areas C and D. */
 export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...statusRoutes,
-  ...activationRoutes,
   ...activationRoutes,
   ...tokenRoutes,
   ...policyRoutes,
