@@ -29,6 +29,7 @@ it("documents every table of every object, and no table that does not exist", as
     ["AccessControl", env.ACCESS_CONTROL.getByName("main")],
     ["KvStore", env.KV_STORE.getByName(uuid)],
     ["SyncDestination", env.SYNC_DESTINATION.getByName("in-mem/d")],
+    ["SyncControl", env.SYNC_CONTROL.getByName("main")],
     ["EventLog", env.EVENT_LOG.getByName("log")],
   ];
   for (const [name, stub] of objects) expect([name, tablesOn(name)]).toEqual([name, await tablesIn(stub)]);
