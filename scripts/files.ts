@@ -27,9 +27,9 @@ function filesIn(dir: string): LocalFile[] {
   return [...pathsIn(root)].sort().map((path) => {
     const key = relative(root, path).replaceAll(sep, "/");
     const { size } = statSync(path);
-    if (size > MAX_FILE_BYTES) throw new Refusal(`${join(dir, key)} has ${size} bytes; a file there may have 1 MiB.`);
+    if (size > MAX_FILE_BYTES) throw new Refusal(`${join(dir, key)} has ${size} bytes; at most 1 MiB is taken.`);
     if (Buffer.byteLength(key) > MAX_KEY_BYTES) {
-      throw new Refusal(`${join(dir, key)}: a path there may have ${MAX_KEY_BYTES} bytes.`);
+      throw new Refusal(`${join(dir, key)}: a path there may have at most ${MAX_KEY_BYTES} bytes.`);
     }
     return { key, path, md5: createHash("md5").update(readFileSync(path)).digest("hex") };
   });

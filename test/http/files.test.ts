@@ -56,7 +56,7 @@ it("a file of 1 MiB is taken, one byte more is refused with its name", () => {
   const path = write("big", new Uint8Array(1_048_576));
   expect(keys()).toEqual(["big"]);
   write("big", new Uint8Array(1_048_577));
-  expect(() => localFiles(files)).toThrow(new Refusal(`${path} has 1048577 bytes; a file there may have 1 MiB.`));
+  expect(() => localFiles(files)).toThrow(new Refusal(`${path} has 1048577 bytes; at most 1 MiB is taken.`));
 });
 
 it("a path that is too long for a key is refused", () => {
@@ -64,7 +64,7 @@ it("a path that is too long for a key is refused", () => {
   write(`${segment.repeat(7)}${"f".repeat(128)}`, "");
   expect(keys()).toHaveLength(1);
   write(`${segment.repeat(7)}${"f".repeat(129)}`, "");
-  expect(() => localFiles(files)).toThrow("a path there may have 1024 bytes.");
+  expect(() => localFiles(files)).toThrow("a path there may have at most 1024 bytes.");
 });
 
 it("a folder that is none is refused in one sentence", () => {

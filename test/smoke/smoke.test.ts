@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync, renameSync, statSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -74,8 +74,16 @@ describe("npm start, in a fresh clone", () => {
     expect(await service.remains()).toEqual([]);
   });
 
-  it("finds its data again, and refuses a second start beside it", async () => {
+  it("finds its data again, reads the files beside it, and refuses a second start", async () => {
+    mkdirSync(join(dir, "state/files/team"), { recursive: true });
+    writeFileSync(join(dir, "state/files/team/key.json"), "not a key");
     const service = await npmStart().ready();
+    const refusalOf = (file: string) =>
+      service.shell(
+        `curl -s -X POST -H "X-Orch-Token: $SALLYPORT_TOKEN" -d '{"credentials":"@${file}"}' $SALLYPORT_ADDR/v1/sys/sync/destinations/cloud-c-sm/d`,
+      );
+    expect(await refusalOf("team/key.json")).toContain("credentials: must be the JSON content");
+    expect(await refusalOf("key.json")).toContain("credentials: the bucket FILES holds no object key.json");
     expect(
       await service.shell('curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" $SALLYPORT_ADDR/v1/secret/data/app/database'),
     ).toContain("changed-by-me");

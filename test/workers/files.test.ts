@@ -2,6 +2,9 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { MAX_FILE_BYTES } from "../../src/sync/file-limits.ts";
 import { resolveFile } from "../../src/sync/files.ts";
+import { mountKv, put } from "./client.ts";
+import { openCloudC } from "./sync-doubles.ts";
+import { setAssociation, write } from "./sync-helpers.ts";
 
 /** Contract: secret-sync, `credentials` as `@path`. */
 
@@ -68,6 +71,37 @@ describe("a file named after @", () => {
       reason: "invalid",
       message: "credentials: no bucket is bound as FILES, where team-a/gcp.json was to be read",
     });
+  });
+});
+
+describe("over HTTP", () => {
+  const DESTINATION = "/v1/sys/sync/destinations/cloud-c-sm/d";
+
+  it("gives a destination its credentials", async () => {
+    const { body, values } = await openCloudC();
+    await bucket.put("keys/project.json", `\uFEFF${body["credentials"]}`);
+    const made = await put(DESTINATION, { credentials: "@keys/project.json" });
+    expect(made.status, made.text).toBe(200);
+    expect(made.body.data.connection_details.credentials).toBe("*****");
+    await mountKv();
+    await write("app", { password: "p1" });
+    const set = await setAssociation("cloud-c-sm/d", "app");
+    expect(set.status, set.text).toBe(200);
+    expect(Object.values(await values()).join(" ")).toContain("p1");
+  });
+
+  it("reads the file of the caller's namespace, and says nothing of what is in it", async () => {
+    await put("/v1/sys/namespaces/team-a", {});
+    const headers = { "X-Orch-Namespace": "team-a" };
+    const there = await put(DESTINATION, { credentials: "@keys/gcp.json" }, { headers });
+    expect(there.status).toBe(400);
+    expect(there.body.errors[0]).toMatch(/^credentials: must be /);
+    expect(there.text).not.toContain("deep");
+    const elsewhere = await put(DESTINATION, { credentials: "@team-a/keys/gcp.json" }, { headers });
+    expect([elsewhere.status, elsewhere.body.errors]).toEqual([
+      400,
+      ["credentials: the bucket FILES holds no object team-a/team-a/keys/gcp.json"],
+    ]);
   });
 });
 
