@@ -1,5 +1,4 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import {
   checkOperation,
@@ -12,6 +11,7 @@ import {
 } from "./cloud-b-kv-requests.ts";
 import { type SecretView, Vault } from "./cloud-b-kv-vault.ts";
 import { type Answer, type Application, Directory, loginError, type Received } from "./cloud-b-login.ts";
+import { type Handler, Listeners } from "./cloud-b-server.ts";
 
 export interface CloudBOptions {
   /** Of the login endpoint; 0, the default: any free port. Vaults always have any free port. */
@@ -19,6 +19,8 @@ export interface CloudBOptions {
   now?: () => number;
   /** What the first account is like. */
   account?: AccountOptions;
+  /** Who answers the login endpoint for a tenant of another double; null when it is nobody's. */
+  otherTenants?: (request: Received) => Handler | null;
 }
 
 export interface AccountOptions {
@@ -114,7 +116,6 @@ interface Account {
 }
 
 const resource = "https://vault.azure.net";
-const maxBodyBytes = 256 * 1024;
 
 /**
  * Azure Key Vault and the identity platform's token endpoint on loopback, stricter than the real services: every request
@@ -133,28 +134,7 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
     resources: [resource, "https://graph.microsoft.com", "https://management.azure.com"],
   });
   const accounts = new Map<string, Account>();
-  const servers: Server[] = [];
-
-  async function listen(
-    port: number,
-    answer: (request: Received, incoming: IncomingMessage) => Promise<Answer | null>,
-  ) {
-    const server = createServer((incoming, outgoing) => {
-      receive(incoming)
-        .then((request) => answer(request, incoming))
-        .then((answered) => answered && send(outgoing, answered))
-        .catch((defect: unknown) => {
-          console.error("cloud-b double:", defect);
-          if (!outgoing.headersSent) send(outgoing, { status: 500, body: "defect in the double" });
-        });
-    });
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(port, "127.0.0.1", resolve);
-    });
-    servers.push(server);
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  }
+  const listeners = new Listeners();
 
   async function open(given: AccountOptions): Promise<Account> {
     const account: Account = {
@@ -170,7 +150,7 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
       log: [],
       faults: [],
     };
-    account.vaultUrl = await listen(0, (request, incoming) =>
+    account.vaultUrl = await listeners.listen(0, (request, incoming) =>
       logged(account, entryOf(request), incoming, () => performInVault(account, request)),
     );
     accounts.set(account.application.tenantId, account);
@@ -213,8 +193,10 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
 
   const main = await open(options.account ?? {});
 
-  const url = await listen(options.port ?? 0, async (request, incoming) => {
+  const url = await listeners.listen(options.port ?? 0, async (request, incoming) => {
     if (request.target.startsWith("/_double/")) return inspect(request);
+    const elsewhere = directory.tenantOf(request) === null && options.otherTenants?.(request);
+    if (elsewhere) return elsewhere(request, incoming);
     const account = accounts.get(directory.tenantOf(request) ?? "") ?? main;
     return logged(account, loginEntry(request), incoming, () => directory.answer(request));
   });
@@ -261,12 +243,9 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
     call: (operation, parameters) => main.vault.perform(operationOf({ operation, ...parameters })),
     newAccount: async (given = {}) => connectionOf(await open(given)),
     revokeTokens: () => directory.revokeTokens(),
-    rotateSecret: () => directory.rotateSecret(main.application.tenantId),
+    rotateSecret: () => directory.rotateSecret(main.application),
     reset: () => reset(main),
-    async close() {
-      for (const server of servers) server.closeAllConnections();
-      await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-    },
+    close: () => listeners.close(),
   };
 }
 
@@ -275,7 +254,7 @@ async function logged(
   account: Account,
   entry: LoggedRequest,
   { socket }: IncomingMessage,
-  perform: () => Answer,
+  perform: () => Answer | Promise<Answer>,
 ): Promise<Answer | null> {
   account.log.push(entry);
   const fault = takeFault(account.faults, entry);
@@ -285,7 +264,7 @@ async function logged(
   }
   if (fault?.fault === "delay") await wait(fault.ms);
   const answer =
-    fault?.fault === "error" ? faultyAnswer(fault, entry) : fault?.fault === "raw" ? rawAnswer(fault) : perform();
+    fault?.fault === "error" ? faultyAnswer(fault, entry) : fault?.fault === "raw" ? rawAnswer(fault) : await perform();
   entry.status = answer.status;
   entry.errorType = answer.errorType ?? null;
   if (fault?.fault !== "apply-then-drop") return answer;
@@ -367,26 +346,3 @@ const connectionOf = ({ application, vaultUrl }: Account): CloudBAccount => ({
   client_secret: application.clientSecret,
   key_vault_uri: vaultUrl,
 });
-
-async function receive(incoming: IncomingMessage): Promise<Received> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of incoming as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size <= maxBodyBytes) chunks.push(chunk);
-  }
-  const headers = Object.entries(incoming.headers).map(([name, value]) => [name, String(value)]);
-  const { method = "", url: target = "" } = incoming;
-  return { method, target, headers: Object.fromEntries(headers), body: Buffer.concat(chunks) };
-}
-
-/** A body that is a text is sent as it is. */
-function send(outgoing: ServerResponse, { status, body, headers = {} }: Answer): void {
-  const json = typeof body !== "string" && body !== undefined;
-  outgoing.writeHead(status, {
-    ...(json ? { "content-type": "application/json; charset=utf-8" } : { "content-type": "text/plain" }),
-    ...{ "x-ms-request-id": crypto.randomUUID(), "cache-control": "no-cache" },
-    ...headers,
-  });
-  outgoing.end(json ? JSON.stringify(body) : body);
-}

@@ -18,6 +18,26 @@ export interface Answer {
   errorType?: string;
 }
 
+/** What a directory needs to know of a tenant. */
+export interface Tenant {
+  readonly tenantId: string;
+  /** The audiences that tokens are issued for there, such as https://vault.azure.net. */
+  readonly resources: readonly string[];
+  /** Throws `LoginError` unless this client may have a token now. */
+  identify(clientId: string, proof: Proof): Identity | Promise<Identity>;
+}
+
+/** How a client shows who it is: with its secret, or with a signed assertion (RFC 7523). */
+export type Proof = { secret: string } | { assertion: string };
+
+export interface Identity {
+  clientId: string;
+  /** Of the service principal. */
+  objectId: string;
+  /** The application permissions that its tokens for this audience carry. */
+  roles(resource: string): string[];
+}
+
 /** An app registration with its one secret, and its service principal in the one tenant that knows it. */
 export interface Application {
   tenantId: string;
@@ -33,6 +53,7 @@ export interface Claims {
   tid: string;
   appid: string;
   oid: string;
+  roles?: string[];
   nbf: number;
   exp: number;
 }
@@ -40,18 +61,21 @@ export interface Claims {
 export interface DirectoryOptions {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** The audiences that tokens are issued for, such as https://vault.azure.net. */
-  resources: readonly string[];
+  /** The audiences of `newTenant`. */
+  resources?: readonly string[];
   /** How long a token is good for (60 to 90 minutes with the real service). */
   tokenSeconds?: number;
 }
 
 /** The names under which the vendor's own client describes itself; they mean nothing to a token request. */
 const telemetry = /^(x-client-|x-app-|x-ms-lib-capability$|client_info$|client-request-id$|claims$)/;
-const known = new Set(["grant_type", "client_id", "client_secret", "scope"]);
+const secretForm = ["grant_type", "client_id", "client_secret", "scope"];
+const assertionForm = ["grant_type", "client_id", "client_assertion_type", "client_assertion", "scope"];
+const known = new Set([...secretForm, ...assertionForm]);
+const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /** A refusal as the token endpoint words it. */
-class LoginError extends Error {
+export class LoginError extends Error {
   readonly error: string;
   readonly number: number;
   readonly status: number;
@@ -71,9 +95,9 @@ class LoginError extends Error {
 export class Directory {
   readonly #options: DirectoryOptions;
   readonly #key = randomBytes(32);
-  readonly #applications = new Map<string, Application>();
-  /** Written into each token; those with an earlier one are revoked. */
-  #serial = 0;
+  readonly #tenants = new Map<string, Tenant>();
+  /** Of each tenant, written into its tokens; those with an earlier one are revoked. */
+  readonly #serials = new Map<string, number>();
 
   constructor(options: DirectoryOptions) {
     this.#options = options;
@@ -87,24 +111,35 @@ export class Directory {
       clientSecret: `${randomBytes(3).toString("hex")}~${randomBytes(17).toString("base64url")}`,
       objectId: crypto.randomUUID(),
     };
-    this.#applications.set(application.tenantId, application);
+    this.add({
+      tenantId: application.tenantId,
+      resources: this.#options.resources ?? [],
+      identify: (clientId, proof) => identify(application, clientId, proof),
+    });
     return application;
   }
 
-  /** Gives the tenant's application another secret; the one before is refused from now on. */
-  rotateSecret(tenantId: string): void {
-    this.#application(tenantId).clientSecret = randomBytes(20).toString("base64url");
+  /** A tenant that says itself who its clients are. */
+  add(tenant: Tenant): void {
+    this.#tenants.set(tenant.tenantId, tenant);
   }
 
-  /** Every token issued until now is refused by `verify`. */
-  revokeTokens(): void {
-    this.#serial++;
+  /** Gives the application another secret; the one before is refused from now on. */
+  rotateSecret(application: Application): void {
+    application.clientSecret = randomBytes(20).toString("base64url");
+  }
+
+  /** Every token issued until now, by this tenant or by all, is refused by `verify`. */
+  revokeTokens(tenantId?: string): void {
+    for (const id of tenantId === undefined ? this.#tenants.keys() : [tenantId]) {
+      this.#serials.set(id, this.#serial(id) + 1);
+    }
   }
 
   /** The tenant that a request to this endpoint names, or null. */
   tenantOf({ target }: Pick<Received, "target">): string | null {
     const tenant = target.split("/")[1]?.toLowerCase() ?? "";
-    return this.#applications.has(tenant) ? tenant : null;
+    return this.#tenants.has(tenant) ? tenant : null;
   }
 
   /** The claims of a token that this directory issued and that is valid now; null for anything else. */
@@ -115,10 +150,10 @@ export class Directory {
     if (more !== undefined || expected.length !== given.length || !timingSafeEqual(expected, given)) return null;
     const claims = JSON.parse(Buffer.from(payload, "base64url").toString()) as Claims & { serial: number };
     const seconds = this.#options.now() / 1000;
-    return claims.nbf <= seconds && seconds < claims.exp && claims.serial === this.#serial ? claims : null;
+    return claims.nbf <= seconds && seconds < claims.exp && claims.serial === this.#serial(claims.tid) ? claims : null;
   }
 
-  answer(request: Received): Answer {
+  async answer(request: Received): Promise<Answer> {
     const { pathname, searchParams } = new URL(request.target, "http://login");
     const [, tenant = "", ...rest] = pathname.split("/");
     try {
@@ -126,7 +161,7 @@ export class Directory {
       if (unknown !== undefined)
         throw new LoginError("invalid_request", 9000411, `The parameter '${unknown}' is unknown.`);
       const path = rest.join("/");
-      if (path === "oauth2/v2.0/token") return { status: 200, body: this.#issue(request, tenant) };
+      if (path === "oauth2/v2.0/token") return { status: 200, body: await this.#issue(request, tenant) };
       if (path === "v2.0/.well-known/openid-configuration" && request.method === "GET") {
         return { status: 200, body: this.#discovery(request, tenant) };
       }
@@ -137,19 +172,23 @@ export class Directory {
     }
   }
 
-  #application(tenant: string): Application {
-    const application = this.#applications.get(tenant.toLowerCase());
-    if (application === undefined) {
+  #serial(tenantId: string): number {
+    return this.#serials.get(tenantId) ?? 0;
+  }
+
+  #tenant(tenant: string): Tenant {
+    const found = this.#tenants.get(tenant.toLowerCase());
+    if (found === undefined) {
       throw new LoginError(
         "invalid_request",
         90002,
         `Tenant '${tenant}' not found. Check to make sure you have the correct tenant ID.`,
       );
     }
-    return application;
+    return found;
   }
 
-  #issue({ method, headers, body }: Received, tenant: string): Record<string, unknown> {
+  async #issue({ method, headers, body }: Received, given: string): Promise<Record<string, unknown>> {
     if (method !== "POST") throw new LoginError("invalid_request", 900561, "The endpoint only accepts POST requests.");
     if (headers["content-type"]?.split(";")[0] !== "application/x-www-form-urlencoded") {
       throw new LoginError(
@@ -158,7 +197,7 @@ export class Directory {
         "The request body must contain the following parameter: 'grant_type'.",
       );
     }
-    const application = this.#application(tenant);
+    const tenant = this.#tenant(given);
     const form = new Map<string, string>();
     for (const [name, value] of new URLSearchParams(body.toString())) {
       if (form.has(name) || (!known.has(name) && !telemetry.test(name))) {
@@ -166,7 +205,11 @@ export class Directory {
       }
       form.set(name, value);
     }
-    for (const name of known) {
+    const asserts = form.has("client_assertion") || form.has("client_assertion_type");
+    if (asserts && form.has("client_secret")) {
+      throw new LoginError("invalid_request", 7000217, "The request must not hold both a secret and an assertion.");
+    }
+    for (const name of asserts ? assertionForm : secretForm) {
       if (!form.get(name))
         throw new LoginError(
           "invalid_request",
@@ -177,20 +220,17 @@ export class Directory {
     if (form.get("grant_type") !== "client_credentials") {
       throw new LoginError("unsupported_grant_type", 70003, "The app requested an unsupported grant type.");
     }
-    const clientId = form.get("client_id") ?? "";
-    if (clientId.toLowerCase() !== application.clientId) {
-      const message = `Application with identifier '${clientId}' was not found in the directory '${tenant}'.`;
-      throw new LoginError("unauthorized_client", 700016, message);
+    if (asserts && form.get("client_assertion_type") !== assertionType) {
+      throw new LoginError("invalid_request", 50027, "The value of client_assertion_type is not supported.");
     }
-    if (form.get("client_secret") !== application.clientSecret) {
-      // The real text does not quote the secret; this one does, so that a client that passes it on is found out.
-      const message = `Invalid client secret provided: '${form.get("client_secret")}'.`;
-      throw new LoginError("invalid_client", 7000215, message, 401);
-    }
-    return this.#grant(application, form.get("scope") ?? "");
+    const proof = asserts
+      ? { assertion: form.get("client_assertion") ?? "" }
+      : { secret: form.get("client_secret") ?? "" };
+    const identity = await tenant.identify((form.get("client_id") ?? "").toLowerCase(), proof);
+    return this.#grant(tenant, identity, form.get("scope") ?? "");
   }
 
-  #grant({ tenantId, clientId, objectId }: Application, scope: string): Record<string, unknown> {
+  #grant({ tenantId, resources }: Tenant, { clientId, objectId, roles }: Identity, scope: string) {
     const resource = /^(\S+)\/\.default$/.exec(scope)?.[1];
     if (resource === undefined) {
       throw new LoginError(
@@ -199,7 +239,7 @@ export class Directory {
         `The provided value for scope ${scope} is not valid. Client credential flows must have a scope value with /.default suffixed to the resource identifier.`,
       );
     }
-    if (!this.#options.resources.includes(resource)) {
+    if (!resources.includes(resource)) {
       throw new LoginError(
         "invalid_resource",
         500011,
@@ -210,7 +250,14 @@ export class Directory {
     const nbf = Math.floor(this.#options.now() / 1000);
     const claims = {
       ...{ aud: resource, iss: `https://sts.windows.net/${tenantId}/`, tid: tenantId, appid: clientId, oid: objectId },
-      ...{ nbf, exp: nbf + seconds, serial: this.#serial, uti: randomBytes(16).toString("base64url"), ver: "1.0" },
+      ...(roles(resource).length > 0 && { roles: roles(resource) }),
+      ...{
+        nbf,
+        exp: nbf + seconds,
+        serial: this.#serial(tenantId),
+        uti: randomBytes(16).toString("base64url"),
+        ver: "1.0",
+      },
     };
     const encoded = [{ typ: "JWT", alg: "HS256" }, claims].map((part) =>
       Buffer.from(JSON.stringify(part)).toString("base64url"),
@@ -220,7 +267,7 @@ export class Directory {
   }
 
   #discovery({ headers }: Received, tenant: string): Record<string, unknown> {
-    const { tenantId } = this.#application(tenant);
+    const { tenantId } = this.#tenant(tenant);
     const base = `https://${headers["x-original-host"] ?? headers["host"]}/${tenantId}`;
     return {
       token_endpoint: `${base}/oauth2/v2.0/token`,
@@ -240,6 +287,22 @@ export class Directory {
     return createHmac("sha256", this.#key).update(text).digest("base64url");
   }
 }
+
+function identify({ tenantId, clientId, clientSecret, objectId }: Application, given: string, proof: Proof): Identity {
+  if (given !== clientId) {
+    const message = `Application with identifier '${given}' was not found in the directory '${tenantId}'.`;
+    throw new LoginError("unauthorized_client", 700016, message);
+  }
+  if (!("secret" in proof)) {
+    throw new LoginError("invalid_client", 700211, "No matching federated identity record found.", 401);
+  }
+  if (proof.secret !== clientSecret) throw wrongSecret(proof.secret);
+  return { clientId, objectId, roles: () => [] };
+}
+
+/** The real text does not quote the secret; this one does, so that a client that passes it on is found out. */
+export const wrongSecret = (secret: string): LoginError =>
+  new LoginError("invalid_client", 7000215, `Invalid client secret provided: '${secret}'.`, 401);
 
 /** An error as the token endpoint writes it, for faults, too. */
 export function loginError({ error, number, message }: { error: string; number: number; message: string }): Answer {
