@@ -35,5 +35,12 @@ export const syncControl = (env: Env) => remote<SyncControl>(env.SYNC_CONTROL.ge
 /** The name of the object that a destination is. */
 export const destinationName = ({ namespace, type, name }: DestinationKey): string => `${namespace}${type}/${name}`;
 
+/** The destination that an object is, by the object's name. */
+export function destinationKeyOf(objectName: string): DestinationKey {
+  const parts = objectName.split("/");
+  const [type = "", name = ""] = parts.splice(-2);
+  return { namespace: parts.map((part) => `${part}/`).join(""), type, name };
+}
+
 /** The sequence of events: one for the deployment. */
 export const eventLog = (env: Env) => remote<EventLog>(env.EVENT_LOG.getByName("log"));

@@ -4,7 +4,7 @@ import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
 import { type AppCredentials, Apps, type AppView } from "../sync/apps.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
-import type { Granted } from "../sync/share.ts";
+import type { Granted, Need } from "../sync/share.ts";
 import { StoredObject } from "./stored-object.ts";
 import { accessControl, syncDestination } from "./stubs.ts";
 
@@ -19,12 +19,12 @@ export interface MayRun {
   readonly permitMs: number;
 }
 
-const DEFAULTS: SyncConfig = { disabled: false, queue_capacity: 1_000_000 };
+export const DEFAULTS: SyncConfig = { disabled: false, queue_capacity: 1_000_000 };
 
 /** How long a permission to call providers holds. A pause has taken effect once the last of them has run out. */
-export const PERMIT_MS = 80;
-/** What clocks that tick at different speeds may add to that. */
-const PERMIT_MARGIN_MS = 20;
+export const PERMIT_MS = 300;
+/** What a call may take from its permission to the wire, and clocks that tick at different speeds may add. */
+const PERMIT_MARGIN_MS = 70;
 const WOKEN_PER_PAGE = 100;
 const USERS_ASKED = 50;
 /** The part of the queue that must be free for it not to be scarce: a half. */
@@ -69,7 +69,9 @@ export class SyncControl extends StoredObject {
         after.disabled ? 1 : 0,
         after.queue_capacity,
       );
-      if (before.disabled && !after.disabled) this.#resume();
+      if (after.disabled) this.sql.exec("DELETE FROM resuming");
+      // There may be something to do for whoever waits: for the end of the pause, or for room.
+      else if (before.disabled || after.queue_capacity > before.queue_capacity) this.#resume();
     });
     // The permissions given until a moment ago; this also makes the pause durable before it is promised.
     if (after.disabled) await Promise.all([scheduler.wait(PERMIT_MS + PERMIT_MARGIN_MS), this.ctx.storage.sync()]);
@@ -89,15 +91,23 @@ export class SyncControl extends StoredObject {
 
   // ---- capacity ----
 
-  /** A destination states how many operations it has, or wants to have, queued. Idempotent. */
-  share(destination: string, wanted: number): Granted & MayRun {
+  /** A destination states what it needs of the queue. Idempotent. */
+  share(destination: string, { kept, waiting, asked }: Need): Granted & MayRun {
     const { queue_capacity } = this.config();
-    const mine =
-      this.sql.exec<{ granted: number }>("SELECT granted FROM shares WHERE destination = ?", destination).toArray()[0]
-        ?.granted ?? 0;
+    const mine = this.sql
+      .exec<{ granted: number; wanted: number }>(
+        "SELECT granted, wanted FROM shares WHERE destination = ?",
+        destination,
+      )
+      .toArray()[0] ?? { granted: 0, wanted: 0 };
+    const { granted: pending, short } = this.#total();
+    const room = queue_capacity - (pending - mine.granted);
+    const others = short - (mine.wanted > mine.granted ? 1 : 0);
+    // While others wait for room nobody takes more than an equal part.
+    const part = Math.max(1, Math.floor(queue_capacity / (others + 1)));
     // What is queued already stays queued, also when the capacity was lowered since.
-    const room = Math.max(0, queue_capacity - (this.pending() - mine));
-    const granted = Math.min(wanted, Math.max(room, Math.min(mine, wanted)));
+    const granted = Math.max(kept, Math.min(kept + waiting + asked, room, part));
+    const wanted = kept + waiting;
     this.commit(() => {
       if (granted === 0 && wanted === 0) this.sql.exec("DELETE FROM shares WHERE destination = ?", destination);
       else
@@ -115,7 +125,11 @@ export class SyncControl extends StoredObject {
 
   /** How many operations all destinations together have queued. */
   pending(): number {
-    return this.sql.exec<{ granted: number }>("SELECT granted FROM total").one().granted;
+    return this.#total().granted;
+  }
+
+  #total(): { granted: number; short: number } {
+    return this.sql.exec<{ granted: number; short: number }>("SELECT granted, short FROM total").one();
   }
 
   // ---- custom applications of the repository host ----
@@ -148,10 +162,15 @@ export class SyncControl extends StoredObject {
     // A destination that died between saying so and storing so does not use it.
     for (const user of this.#apps.users(namespace, name).slice(0, USERS_ASKED)) {
       const destination = `${namespace}${user}`;
-      const used = await syncDestination(this.env, destination).usesApp();
-      if (used !== name) this.commit(() => this.#apps.use(namespace, destination, used));
+      if (await syncDestination(this.env, destination).needsApp(name)) continue;
+      this.commit(() => this.#apps.release(namespace, destination, name));
     }
     return this.commit(() => this.#apps.delete(namespace, name));
+  }
+
+  /** A destination is about to use an application. Refused when there is no such application. Idempotent. */
+  claimApp(namespace: string, destination: string, app: string): Result<null> {
+    return this.commit(() => this.#apps.claim(namespace, destination, app));
   }
 
   /** A destination says which application it uses, null for none. Refused when there is no such application. Idempotent. */

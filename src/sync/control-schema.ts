@@ -34,4 +34,20 @@ export const controlMigrations: Migration[] = [
       PRIMARY KEY (namespace, app, destination)) STRICT, WITHOUT ROWID;
       CREATE INDEX app_users_by_destination ON app_users (destination)`,
   },
+  {
+    because:
+      "short = how many destinations want more of the queue than they hold: then nobody takes more than an equal part",
+    sql: `ALTER TABLE total ADD COLUMN short INTEGER NOT NULL DEFAULT 0;
+      UPDATE total SET short = (SELECT count(*) FROM shares WHERE wanted > granted);
+      DROP TRIGGER share_added;
+      DROP TRIGGER share_ended;
+      DROP TRIGGER share_moved;
+      CREATE TRIGGER share_added AFTER INSERT ON shares BEGIN
+        UPDATE total SET granted = granted + NEW.granted, short = short + (NEW.wanted > NEW.granted); END;
+      CREATE TRIGGER share_ended AFTER DELETE ON shares BEGIN
+        UPDATE total SET granted = granted - OLD.granted, short = short - (OLD.wanted > OLD.granted); END;
+      CREATE TRIGGER share_moved AFTER UPDATE ON shares BEGIN
+        UPDATE total SET granted = granted - OLD.granted + NEW.granted,
+          short = short - (OLD.wanted > OLD.granted) + (NEW.wanted > NEW.granted); END`,
+  },
 ];

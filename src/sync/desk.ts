@@ -32,25 +32,31 @@ export class Desk {
   }
 
   /** How many tasks may go out now: what the destination takes at once, its pace, and its health say so. */
-  free(found: Found, now: number, only?: string): number {
+  #free(found: Found, now: number, only?: string): number {
     const { work, breaker } = this.#parts;
     const { pace } = found.type;
+    const limit = breaker.limit(pace.atOnce, now);
     // Who asks for one association by name is the trial that the breaker waits for.
-    const limit = only !== undefined ? Math.max(1, breaker.limit(pace.atOnce, now)) : breaker.limit(pace.atOnce, now);
-    return Math.min(limit - work.leased(now), this.#pacing.room(pace, now));
+    const places = (only === undefined ? limit : Math.max(1, limit)) - work.leased(now);
+    return Math.min(places, this.#pacing.room(pace, now));
   }
 
   /** When there may be something to hand out (ms since 1970), or null. */
   due(found: Found, now: number): number | null {
     const ready = this.#parts.work.nextReady();
     if (ready === null) return null;
-    return Math.max(ready, this.#parts.breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(found.type.pace, now));
+    const { breaker, work } = this.#parts;
+    const { pace } = found.type;
+    const at = Math.max(ready, breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(pace, now));
+    // All places taken: settling a claim frees one and asks again, unless its Worker has died.
+    const taken = work.leased(now) >= breaker.limit(pace.atOnce, Math.max(now, at));
+    return taken ? Math.max(at, work.leaseEnd() ?? 0) : at;
   }
 
   claim(found: Found, places: number, now: number, only?: string): SyncTask[] {
     const { work, associations, copies, record } = this.#parts;
     const tagKeys = Object.keys(record.tags(found.row));
-    return work.claim(Math.min(places, this.free(found, now, only)), now, only).flatMap((claim) => {
+    return work.claim(Math.min(places, this.#free(found, now, only)), now, only).flatMap((claim) => {
       const row = associations.find(claim.id);
       if (!row) {
         work.forget(claim.id);

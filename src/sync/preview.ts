@@ -1,9 +1,11 @@
-import type { Associations } from "./associations.ts";
-import { secretOf } from "./associations.ts";
+import type { Setup } from "./association.ts";
+import { type Associations, secretOf } from "./associations.ts";
 import type { Copies, Step } from "./copies.ts";
-import type { Definition } from "./definition.ts";
+import type { Defined } from "./definition.ts";
+import type { DestinationKey, DestinationRecord } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
-import { type NamingScope, wantedCopies } from "./external-name.ts";
+import { wantedCopies } from "./external-name.ts";
+import type { AssociationRow } from "./schema.ts";
 
 /** What would be done to one external object. */
 export interface PlannedCopy {
@@ -14,17 +16,29 @@ export interface PlannedCopy {
   readonly reason?: string;
 }
 
-/** One object as it is recorded, to be compared with the provider. */
-export interface CopyRecord {
-  /** As in the list of associations. */
-  readonly key: string;
-  readonly name: string;
-  readonly reference: string | null;
-  /** The version that should be outside, null for none; absent while that is not known for certain. */
-  readonly version?: number | null;
+/** What looking at a provider takes. Holds connection secrets: it lives in memory only. */
+export type LookSetup = Pick<Setup, "namespace" | "type" | "connection" | "updatePolicy">;
+
+/** An association whose objects depend on the keys that its secret has now. */
+export interface Keyless {
+  readonly id: string;
+  readonly mountUuid: string;
+  readonly secretName: string;
 }
 
-const PAGE = 200;
+/** The top-level keys of secrets by the ids of their associations; null for a secret that is gone. */
+export type KeysOf = Readonly<Record<string, readonly string[] | null>>;
+
+/** A page of a preview. */
+export interface PreviewPage {
+  readonly planned: readonly PlannedCopy[];
+  /** What the preview lacks; nothing is planned for these. */
+  readonly keyless: readonly Keyless[];
+  /** Behind which association the next page begins; null on the last. */
+  readonly next: string | null;
+}
+
+const PAGE = 100;
 
 /** The steps of one association as changes outside. */
 export function plannedCopies(association: string, steps: readonly Step[], deletionPolicy: string): PlannedCopy[] {
@@ -37,45 +51,98 @@ export function plannedCopies(association: string, steps: readonly Step[], delet
     const { copy, blocked } = step;
     const shown = { association, ...subKey(copy.subKey), external_name: copy.name };
     if (blocked !== null) return [{ ...shown, action: "refuse", reason: blocked }];
-    return [{ ...shown, action: step.kind === "keep" || step.takenOver ? "update" : "create" }];
+    return [{ ...shown, action: step.kind === "keep" || step.heirTo.length > 0 ? "update" : "create" }];
   });
 }
 
-/** What a configuration would do to one page of associations, once they are set again: those that would change. */
+/**
+ * What a configuration would do to one page of associations, once they are set again: those that would change.
+ * @param keys what an earlier call found missing; null on the first
+ */
 export function previewed(
-  associations: Associations,
-  copies: Copies,
-  type: DestinationType<unknown>,
-  scope: NamingScope,
-  definition: Pick<Definition, "deletionPolicy">,
-  after: string,
-): { planned: PlannedCopy[]; next: string | null } {
+  { record, associations, copies }: { record: DestinationRecord; associations: Associations; copies: Copies },
+  key: DestinationKey,
+  { definition, type, warnings }: Defined & { readonly type: DestinationType<unknown> },
+  { after, keys }: { readonly after: string; readonly keys: KeysOf | null },
+): PreviewPage & { readonly setup: LookSetup; readonly warnings: readonly string[] } {
+  const scope = { namespace: key.namespace, name: key.name, word: record.row()?.word || key.type, ...definition };
   const page = associations.page(after, PAGE);
-  const planned = page.flatMap((row) => {
-    const keys = copies.live(row.id).map((copy) => copy.sub_key);
-    const steps = copies.plan(row.id, wantedCopies(scope, type, secretOf(row), keys));
-    return plannedCopies(row.id, steps, definition.deletionPolicy).filter(({ action }) => action !== "update");
-  });
-  return { planned, next: page.length < PAGE ? null : (page.at(-1)?.id ?? null) };
+  const isKeyed = definition.granularity === "secret-key";
+  const keyless = isKeyed && keys === null ? page.map(keylessOf) : [];
+  const planned =
+    keyless.length > 0
+      ? []
+      : page.flatMap((row) => {
+          const found = isKeyed ? (keys?.[row.id] ?? null) : [];
+          const wanted = found === null ? [] : wantedCopies(scope, type, secretOf(row), found);
+          const steps = copies.plan(row.id, wanted);
+          return plannedCopies(row.id, steps, definition.deletionPolicy).filter(({ action }) => action !== "update");
+        });
+  const setup = {
+    namespace: key.namespace,
+    type: key.type,
+    connection: definition.connection,
+    updatePolicy: definition.updatePolicy,
+  };
+  return { planned, keyless, warnings, setup, next: page.length < PAGE ? null : (page.at(-1)?.id ?? null) };
 }
 
-/** One page of all live objects of a destination, by association. */
+const keylessOf = (row: AssociationRow): Keyless => ({
+  id: row.id,
+  mountUuid: row.mount_uuid,
+  secretName: row.secret_name,
+});
+
+/** One object as it is recorded, to be compared with the provider. */
+export interface CopyRecord {
+  /** As in the list of associations. */
+  readonly key: string;
+  readonly name: string;
+  readonly reference: string | null;
+  /** A page that begins behind this one. */
+  readonly cursor: string;
+  /** The version that should be outside, null for none; absent while that is not known for certain. */
+  readonly version?: number | null;
+}
+
+export interface RecordsPage {
+  readonly records: readonly CopyRecord[];
+  readonly isLast: boolean;
+}
+
+/** One page of all live objects of a destination, by association. Null: `after` is no cursor. */
 export function copyRecords(
-  associations: Associations,
-  copies: Copies,
+  { associations, copies }: { readonly associations: Associations; readonly copies: Copies },
   after: string,
   limit: number,
-): { records: CopyRecord[]; next: string | null } {
-  const page = associations.page(after, limit);
-  const records = page.flatMap((row) =>
-    copies.live(row.id).map((copy) => ({
-      key: copy.sub_key === "" ? row.id : `${row.id}/${copy.sub_key}`,
+): RecordsPage | null {
+  const from = after === "" ? { association: "", subKey: "" } : readCursor(after);
+  if (!from) return null;
+  const page = copies.livePage(from, limit);
+  const records = page.map((copy) => {
+    const certain = copy.known === 1 && associations.find(copy.association)?.status !== "PENDING";
+    return {
+      key: copy.sub_key === "" ? copy.association : `${copy.association}/${copy.sub_key}`,
       name: copy.external_name,
       reference: copy.reference,
-      ...(copy.known === 1 && row.status !== "PENDING" && { version: copy.version }),
-    })),
-  );
-  return { records, next: page.length < limit ? null : (page.at(-1)?.id ?? null) };
+      cursor: cursorOf(copy.association, copy.sub_key),
+      ...(certain && { version: copy.version }),
+    };
+  });
+  return { records, isLast: page.length < limit };
+}
+
+/** Ids of associations and keys of secrets may hold any separator, and cursors travel in queries. */
+const cursorOf = (...position: [association: string, subKey: string]): string =>
+  Buffer.from(JSON.stringify(position)).toString("base64url");
+
+function readCursor(cursor: string): { association: string; subKey: string } | null {
+  try {
+    const [association, subKey] = JSON.parse(Buffer.from(cursor, "base64url").toString()) as unknown[];
+    return typeof association === "string" && typeof subKey === "string" ? { association, subKey } : null;
+  } catch {
+    return null;
+  }
 }
 
 const subKey = (key: string): { sub_key?: string } => (key === "" ? {} : { sub_key: key });

@@ -1,21 +1,46 @@
-import type { PurgeRow } from "./schema.ts";
+import type { WorkList } from "../work/work-list.ts";
+import type { Associations } from "./associations.ts";
+import type { Breaker } from "./breaker.ts";
+import type { DestinationRecord } from "./destination-record.ts";
+import type { AssociationRow, DestinationRow, PurgeRow } from "./schema.ts";
+import type { StoredObjects } from "./stored-objects.ts";
 
 /** A failure that may pass counts as final for a purge after so many attempts. */
 export const PURGE_ATTEMPTS = 5;
+/** So many failures in a row, and a purge has failed, however many secrets it has not tried yet. */
+const HOPELESS = 10;
+const PAGE = 500;
+
+interface Host {
+  readonly sql: SqlStorage;
+  readonly record: DestinationRecord;
+  readonly associations: Associations;
+  readonly objects: StoredObjects;
+  readonly work: WorkList;
+  readonly breaker: Breaker;
+  want(row: AssociationRow, wish: "absent", now: number): void;
+  /** An association is no more. */
+  forget(row: AssociationRow): void;
+  /** The destination is no more; nothing but its associations is left to be cleared away. */
+  ended(row: DestinationRow): void;
+  /** Nothing is left. */
+  cleared(): void;
+}
 
 /**
- * The end of a destination that has associations: each is told to go, page by page, and when the last is gone so is the
- * destination. Methods that write are called inside the object's transaction.
+ * The end of a destination: each association is told to go, page by page, and when the last is gone so is the destination. A
+ * forced end does not wait for that, and clears away behind what nobody sees any more. All methods that write are called
+ * inside the object's transaction.
  */
 export class Purge {
-  readonly #sql: SqlStorage;
+  readonly #host: Host;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(host: Host) {
+    this.#host = host;
   }
 
   find(): PurgeRow | null {
-    return this.#sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null;
+    return this.#host.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null;
   }
 
   /** Whether one runs: then nothing is set or removed. One that failed does not. */
@@ -23,26 +48,78 @@ export class Purge {
     return this.find()?.error === null;
   }
 
-  begin(now: number, force: boolean): void {
-    this.#sql.exec(
-      `INSERT INTO purge (id, initiated, cursor, error, force) VALUES (1, ?, '', NULL, ?)
-       ON CONFLICT (id) DO UPDATE SET initiated = excluded.initiated, cursor = '', error = NULL,
-         force = max(purge.force, excluded.force)`,
-      now,
-      force ? 1 : 0,
-    );
+  /**
+   * Begins the end; one that is on its way goes on as it is.
+   * @param removes whether what is outside is removed first; @param force ends even if that fails
+   */
+  begin({ removes, force }: { readonly removes: boolean; readonly force: boolean }, now: number): void {
+    const { sql, breaker } = this.#host;
+    if (!this.runs()) {
+      sql.exec(
+        `INSERT INTO purge (id, initiated, cursor, error, force) VALUES (1, ?, '', NULL, 0)
+         ON CONFLICT (id) DO UPDATE SET initiated = excluded.initiated, cursor = '', error = NULL`,
+        now,
+      );
+      // Whoever asks knows of the failures so far, and has a fresh try coming.
+      breaker.close();
+    }
+    if (force) sql.exec("UPDATE purge SET force = 1");
+    if (!removes) this.#end();
   }
 
-  /** The associations up to this one have been told; null: all have. */
-  told(upTo: string | null): void {
-    this.#sql.exec("UPDATE purge SET cursor = ?", upTo);
+  /** When the next step can be taken, or null while there is none. */
+  due(): number | null {
+    const purge = this.find();
+    if (!purge || purge.error !== null) return null;
+    return purge.cursor !== null || this.#host.record.row() === null || this.#isOver() ? 0 : null;
   }
 
-  failed(error: string): void {
-    this.#sql.exec("UPDATE purge SET error = ?, force = 0", error);
+  /** One step: tells a page of associations to go, ends, fails, or clears away a page. */
+  step(now: number): void {
+    const { record, associations } = this.#host;
+    const purge = this.find();
+    if (!purge || this.due() === null) return;
+    if (record.row() === null) this.#clearSome();
+    else if (purge.cursor !== null) this.#tellSome(purge.cursor, now);
+    else if (purge.force === 1 || !associations.any()) this.#end();
+    else this.#fail();
   }
 
-  ended(): void {
-    this.#sql.exec("DELETE FROM purge");
+  #isOver(): boolean {
+    const { work, breaker } = this.#host;
+    return work.queued() + work.waiting() === 0 || (breaker.view()?.failures ?? 0) >= HOPELESS;
+  }
+
+  #tellSome(after: string, now: number): void {
+    const { sql, associations, want } = this.#host;
+    const page = associations.page(after, PAGE);
+    for (const row of page) want(row, "absent", now);
+    sql.exec("UPDATE purge SET cursor = ?", page.length < PAGE ? null : (page.at(-1)?.id ?? null));
+  }
+
+  #fail(): void {
+    this.#host.sql.exec("UPDATE purge SET error = ?, force = 0", this.#host.associations.failures());
+  }
+
+  #end(): void {
+    const { record, breaker, ended } = this.#host;
+    const row = record.row();
+    if (!row) return;
+    record.delete();
+    breaker.close();
+    ended(row);
+    this.#clearSome();
+  }
+
+  #clearSome(): void {
+    const { sql, associations, objects, forget, cleared } = this.#host;
+    const page = associations.page("", PAGE);
+    for (const row of page) {
+      associations.delete(row.id);
+      forget(row);
+    }
+    if (page.length === PAGE || objects.clear(PAGE)) return;
+    sql.exec("DELETE FROM purge");
+    cleared();
   }
 }

@@ -103,6 +103,10 @@ export const destinationMigrations: Migration[] = [
     because: "the circuit breaker: failures in a row, and until when nothing is tried",
     sql: "CREATE TABLE breaker (id INTEGER PRIMARY KEY CHECK (id = 1), failures INTEGER NOT NULL, open_until INTEGER NOT NULL) STRICT",
   },
+  {
+    because: "a question about the share that has had no answer is asked again, also after a crash",
+    sql: "ALTER TABLE share ADD COLUMN open INTEGER NOT NULL DEFAULT 0",
+  },
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {

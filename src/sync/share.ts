@@ -1,19 +1,31 @@
 import type { WorkList } from "../work/work-list.ts";
+import { PAUSE_LOOK_MS } from "./pause.ts";
 
-/** What `SyncControl` answers to a destination that says how much of the queue it needs. */
+/** What a destination says to `SyncControl` of the queue. Always the whole: only the newest statement counts. */
+export interface Need {
+  /** Operations that are queued, or have been promised room: this much is never taken away. */
+  readonly kept: number;
+  /** Operations that wait until there is room. */
+  readonly waiting: number;
+  /** Operations that are added if there is room now, and not at all if there is none. */
+  readonly asked: number;
+}
+
+/** What `SyncControl` answers. */
 export interface Granted {
-  /** How many pending operations the destination may have queued. */
+  /** How many operations the destination may have queued. */
   readonly granted: number;
   /** So little room is left that what is not needed should be given back at once. */
   readonly scarce: boolean;
+  /** False while syncing is paused: then room seldom comes. */
+  readonly running: boolean;
 }
 
 interface Host {
   readonly sql: SqlStorage;
   readonly work: WorkList;
   commit<T>(change: () => T): T;
-  /** States the destination's whole need; only the newest statement counts. */
-  exchange(wanted: number): Promise<Granted>;
+  exchange(need: Need): Promise<Granted>;
 }
 
 /** While there is no room, it is asked for again after this long. */
@@ -22,8 +34,9 @@ const ASK_AGAIN_MS = 2_000;
 const GIVE_BACK_MS = 500;
 
 /**
- * A destination's share of the queue. Each question to `SyncControl` states the whole need (what is queued, what waits, who
- * is about to add), one question at a time: so they are absolute, and one that was lost is healed by the next.
+ * A destination's share of the queue. One question at a time is out to `SyncControl`. What is not kept is given up before it
+ * is asked, and what is granted is used once the answer is stored: so whatever is lost on the way, no room is ever used twice,
+ * and the next question heals the rest.
  */
 export class Share {
   readonly #host: Host;
@@ -32,7 +45,7 @@ export class Share {
   /** Callers that wait for room. */
   #asking = 0;
   #running: Promise<unknown> = Promise.resolve();
-  #next: Promise<Granted> | null = null;
+  #next: Promise<void> | null = null;
   #quietUntil = 0;
   #scarce = false;
 
@@ -42,7 +55,7 @@ export class Share {
 
   /** Whether one more row may be queued without asking. */
   hasRoom(): boolean {
-    return this.#granted() > this.#host.work.queued() + this.#reserved;
+    return this.#row().granted > this.#kept();
   }
 
   /** Room for one row, to be given back with `release` once it is committed or given up. @returns false when the queue is full */
@@ -65,7 +78,7 @@ export class Share {
   }
 
   /** Brings the share in line with the need, and queues what waited for room. Who comes meanwhile shares the next question. */
-  ask(): Promise<Granted> {
+  ask(): Promise<void> {
     if (this.#next) return this.#next;
     const next = this.#running.then(() => {
       this.#next = null;
@@ -81,38 +94,58 @@ export class Share {
     this.#quietUntil = Math.max(this.#quietUntil, now + ASK_AGAIN_MS);
   }
 
-  /** Whether room should be given back at once: nothing is left to do, or others wait for what is not needed here. */
-  isSpare(): boolean {
-    const { work } = this.#host;
-    const needed = work.queued() + work.waiting() + this.#reserved;
-    return this.#granted() > needed && (needed === 0 || this.#scarce);
+  /**
+   * Whether to ask without waiting for the alarm: nothing is left to do, others wait for what is not needed here, or half of
+   * the room is free for what waits.
+   */
+  isWorthAsking(): boolean {
+    const { granted } = this.#row();
+    const waiting = this.#host.work.waiting();
+    const kept = this.#kept();
+    if (waiting > 0) return kept <= granted / 2;
+    return granted > kept && (kept === 0 || this.#scarce);
   }
 
-  /** When the alarm should ask: something waits for room, or room is not needed any more. Null: all is well. */
+  /** When the alarm should ask: something waits for room, room is not needed any more, or no answer has come. Null: all is well. */
   due(): number | null {
-    const { work } = this.#host;
-    if (work.waiting() > 0) return this.#quietUntil;
-    return this.#granted() > work.queued() + this.#reserved ? this.#quietUntil + GIVE_BACK_MS : null;
+    const { granted, open } = this.#row();
+    if (open === 1 || this.#host.work.waiting() > 0) return this.#quietUntil;
+    return granted === this.#kept() ? null : this.#quietUntil + GIVE_BACK_MS;
   }
 
-  async #askNow(): Promise<Granted> {
-    const { work, sql, commit } = this.#host;
+  async #askNow(): Promise<void> {
+    const { work, commit } = this.#host;
+    const kept = this.#kept();
+    const need: Need = { kept, waiting: work.waiting(), asked: this.#asking };
     this.#quietUntil = Date.now() + ASK_AGAIN_MS;
-    const answer = await this.#host.exchange(work.queued() + work.waiting() + this.#reserved + this.#asking);
+    commit.call(this.#host, () => this.#store(kept, true));
+    const answer = await this.#host.exchange(need);
     this.#scarce = answer.scarce;
+    if (!answer.running) this.#quietUntil = Date.now() + PAUSE_LOOK_MS;
     commit.call(this.#host, () => {
-      if (answer.granted !== this.#granted()) {
-        sql.exec(
-          "INSERT INTO share VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET granted = excluded.granted",
-          answer.granted,
-        );
-      }
-      work.promote(answer.granted - work.queued() - this.#reserved);
+      this.#store(answer.granted, false);
+      work.promote(answer.granted - this.#kept());
     });
-    return answer;
   }
 
-  #granted(): number {
-    return this.#host.sql.exec<{ granted: number }>("SELECT granted FROM share").toArray()[0]?.granted ?? 0;
+  #kept(): number {
+    return this.#host.work.queued() + this.#reserved;
+  }
+
+  #row(): { granted: number; open: number } {
+    return (
+      this.#host.sql.exec<{ granted: number; open: number }>("SELECT granted, open FROM share").toArray()[0] ?? {
+        granted: 0,
+        open: 0,
+      }
+    );
+  }
+
+  #store(granted: number, open: boolean): void {
+    this.#host.sql.exec(
+      "INSERT INTO share (id, granted, open) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET granted = excluded.granted, open = excluded.open",
+      granted,
+      open ? 1 : 0,
+    );
   }
 }

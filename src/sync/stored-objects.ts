@@ -35,8 +35,11 @@ export class StoredObjects {
     this.#sql.exec("DELETE FROM stored_objects WHERE name = ?", name);
   }
 
-  clear(): void {
-    this.#sql.exec("DELETE FROM stored_objects");
+  /** Removes up to `limit` of them. @returns whether there may be more */
+  clear(limit: number): boolean {
+    const names = this.#sql.exec<{ name: string }>("SELECT name FROM stored_objects LIMIT ?", limit).toArray();
+    for (const { name } of names) this.remove(name);
+    return names.length === limit;
   }
 
   page(after: string, limit: number): StoredObjectView[] {

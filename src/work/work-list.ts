@@ -174,6 +174,12 @@ export class WorkList {
       .one().n;
   }
 
+  /** When the first of the claims that are out ends (ms since 1970), or null. */
+  leaseEnd(): number | null {
+    return this.#sql.exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work WHERE lease IS NOT NULL").one()
+      .at;
+  }
+
   pausedUntil(): number {
     return this.#sql.exec<{ until: number }>("SELECT until FROM work_pause").toArray()[0]?.until ?? 0;
   }

@@ -1,0 +1,102 @@
+import { type AssociationListing, projectAssociations, projectDestination } from "../listings/destinations.ts";
+import { warn } from "../log.ts";
+import { accessControl, destinationKeyOf, kvStore, syncControl } from "../objects/stubs.ts";
+import type { Outbox, OutboxRow } from "../outbox.ts";
+import type { WorkList } from "../work/work-list.ts";
+import type { SecretRef } from "./association.ts";
+import type { Associations } from "./associations.ts";
+import type { DestinationRecord } from "./destination-record.ts";
+import type { AssociationRow } from "./schema.ts";
+
+interface Host {
+  readonly env: Env;
+  /** The destination object's name. */
+  readonly self: string;
+  readonly record: DestinationRecord;
+  readonly associations: Associations;
+  readonly work: WorkList;
+  want(row: AssociationRow, wish: "present", now: number): void;
+  /** The custom application in use, or null. @throws Sealed */
+  usedApp(): string | null;
+  rekey(term: number): void;
+}
+
+const watchLane = (mountUuid: string, secretName: string): string => `${mountUuid}\n${secretName}`;
+
+/** Whoever must know of the destination is told what it has become. Inside a transaction. */
+export function announceDestination(outbox: Outbox, isNew: boolean): void {
+  for (const topic of isNew ? ["key-holder", "listing", "app"] : ["listing", "app"]) {
+    outbox.enlistLatest(topic, "", null);
+  }
+}
+
+/** An association has come or gone: its mount tells us of its secret, or need not any more, and lists follow. Inside a transaction. */
+export function announceAssociation(outbox: Outbox, secret: SecretRef): void {
+  announceWatch(outbox, secret);
+  const listing: AssociationListing = { mount: secret.mountPath, secret: secret.secretName };
+  outbox.enlist("associations", "", listing);
+}
+
+/** Inside a transaction. */
+export function announceWatch(outbox: Outbox, { mountUuid, secretName }: SecretRef): void {
+  outbox.enlistLatest("watch", watchLane(mountUuid, secretName), null);
+}
+
+/** Delivers what is to be known of `secret` elsewhere. */
+export async function drainAssociation(outbox: Outbox, { mountUuid, secretName }: SecretRef): Promise<void> {
+  await Promise.all([outbox.drain("watch", watchLane(mountUuid, secretName)), outbox.drain("associations")]);
+}
+
+/** How a destination tells others what they must know of it. Always what is so at the moment of delivery. */
+export class Deliveries {
+  readonly #host: Host;
+
+  constructor(host: Host) {
+    this.#host = host;
+  }
+
+  /** Has the mount tell us about a secret for as long as an association wants it. One lane a secret: coming and going never cross. */
+  async watch(lane: string): Promise<(() => void) | undefined> {
+    const { env, self, associations, work, want } = this.#host;
+    const [mountUuid = "", secretName = ""] = lane.split("\n");
+    const kv = kvStore(env, mountUuid);
+    if (associations.ofSecret(mountUuid, secretName).length === 0) {
+      await kv.unwatch(secretName, self);
+      return;
+    }
+    const newest = await kv.watch(secretName, self);
+    return () => {
+      // A version written before the mount knew of us was told to nobody; a claim that is out may have read an older one.
+      for (const row of associations.ofSecret(mountUuid, secretName)) {
+        const waits = work.find(row.id);
+        const missed = waits ? waits.claimed : newest !== row.synced_version;
+        if (missed && row.wish === "present") want(row, "present", Date.now());
+      }
+    };
+  }
+
+  async listing(): Promise<void> {
+    const { env, self, record } = this.#host;
+    await projectDestination(env.LISTINGS, destinationKeyOf(self), record.row() !== null);
+  }
+
+  async associations(rows: OutboxRow[]): Promise<void> {
+    const { env, self, associations } = this.#host;
+    const changes = rows.map(({ body }) => {
+      const listed = JSON.parse(body) as AssociationListing;
+      return { ...listed, exists: associations.ofPath(listed.mount, listed.secret) !== null };
+    });
+    await projectAssociations(env.LISTINGS, destinationKeyOf(self), changes);
+  }
+
+  async app(): Promise<void> {
+    const { env, self, usedApp } = this.#host;
+    const used = await syncControl(env).useApp(destinationKeyOf(self).namespace, self, usedApp());
+    if (!used.ok) warn("app-missing", { destination: self });
+  }
+
+  async keyHolder(): Promise<void> {
+    const { env, self, record, rekey } = this.#host;
+    rekey(await accessControl(env).holdsKeys("sync-destination", self, record.row() !== null));
+  }
+}
