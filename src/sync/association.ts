@@ -50,8 +50,8 @@ export interface CopyTask {
   readonly name: string;
   /** To be removed, whatever the secret holds. */
   readonly obsolete: boolean;
-  /** We may have written it. */
-  readonly ours: boolean;
+  /** Whether something of ours is outside under this name; `no`: nothing was ever tried. */
+  readonly ours: "no" | "maybe" | "certainly";
   /** The version that is outside, null for none; undefined when that is not known for certain. */
   readonly outside: number | null | undefined;
   /** Whether an earlier push succeeded: a hint what to try first. */
@@ -104,11 +104,15 @@ export interface CopyResult {
   readonly subKey: string;
   readonly name: string;
   /**
-   * `kept`: it is what it should be already. `absent`: it is not there (any more). `untouched`: it is as it was known to be.
-   * `failed`: who knows.
+   * `kept`: it is what it should be already. `absent`: it is not there (any more). `untouched`: nothing was tried, it is as it
+   * was. `failed`: who knows.
    */
   readonly state: "pushed" | "kept" | "left" | "absent" | "retained" | "untouched" | "failed";
   readonly trouble?: Trouble;
+  /** Of an untouched one: what its record says was certain. */
+  readonly certain?: true;
+  /** For certain nothing of ours is outside under this name. */
+  readonly notOurs?: true;
   readonly fingerprint?: string;
   readonly reference?: string;
   /** For destinations that keep their objects themselves: the value to keep. */

@@ -152,7 +152,8 @@ export class Associations {
     // What concerns the whole association stands above what its objects say.
     const own = row.status === "PENDING" || row.error_code !== null || copy === null;
     const { status, error_code, error_message, updated } = own ? row : copy;
-    const version = copy === null ? row.synced_version : copy.version;
+    const leftAlone = copy?.left_alone === 1;
+    const version = copy === null ? row.synced_version : leftAlone ? null : copy.version;
     return {
       accessor: row.mount_accessor,
       secret_name: row.secret_name,
@@ -161,7 +162,7 @@ export class Associations {
       sync_status: status,
       updated_at: new Date(updated).toISOString(),
       ...(error_code !== null && { error_code, error_message: error_message ?? "" }),
-      ...(copy?.left_alone === 1 && { note: "an object was there already, and update_policy if-not-exists leaves it" }),
+      ...(leftAlone && { note: "an object was there already, and update_policy if-not-exists leaves it" }),
       ...(version !== null && { synced_version: version }),
       ...(waits && { attempts: work.attempts }),
       ...(waits && !work.claimed && { next_attempt_at: new Date(work.readyAt).toISOString() }),

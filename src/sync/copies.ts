@@ -1,18 +1,26 @@
-import type { CopyResult, CopyTask } from "./association.ts";
+import type { CopyResult, CopyTask, Trouble } from "./association.ts";
 import { statusFor } from "./association.ts";
 import type { WantedCopy } from "./external-name.ts";
 import type { CopyRow } from "./schema.ts";
 
+/** An object that should be there. `blocked`: why it may not be pushed. */
+interface Wanted {
+  readonly copy: WantedCopy;
+  readonly blocked: string | null;
+  /** Other rows of the same name, whose object goes on living as this one. */
+  readonly heirTo: readonly CopyRow[];
+}
+
 /** One step from the objects that are recorded to those that are wanted. */
 export type Step =
-  | { readonly kind: "add"; readonly copy: WantedCopy; readonly blocked: string | null; readonly takenOver: boolean }
-  | { readonly kind: "keep"; readonly copy: WantedCopy; readonly blocked: string | null; readonly takenOver: boolean }
+  | ({ readonly kind: "add" | "keep" } & Wanted)
   /** It is or may be outside, and has to go. */
   | { readonly kind: "retire"; readonly row: CopyRow }
   /** It is not outside, or another row speaks for it now. */
   | { readonly kind: "drop"; readonly row: CopyRow };
 
 const keyOf = (subKey: string, name: string): string => `${subKey}\n${name}`;
+const keyOfRow = (row: CopyRow): string => keyOf(row.sub_key, row.external_name);
 
 /**
  * How to get from the recorded objects of one association to the wanted ones. Pure.
@@ -23,21 +31,19 @@ export function planCopies(
   wanted: readonly WantedCopy[],
   holder: (fold: string) => string | null,
 ): Step[] {
-  const recorded = new Map(rows.map((row) => [keyOf(row.sub_key, row.external_name), row]));
-  const count = Map.groupBy(wanted, (copy) => copy.fold);
-  const liveFolds = new Set(wanted.map((copy) => copy.fold));
-  const kept = new Set<string>();
+  const recorded = new Set(rows.map(keyOfRow));
+  const namesakes = Map.groupBy(rows, (row) => row.fold);
+  const claimants = Map.groupBy(wanted, (copy) => copy.fold);
+  const kept = new Set(wanted.map((copy) => keyOf(copy.subKey, copy.name)));
   const steps = wanted.map((copy): Step => {
     const key = keyOf(copy.subKey, copy.name);
-    kept.add(key);
-    const blocked = refusal(copy, (count.get(copy.fold)?.length ?? 0) > 1, holder(copy.fold));
-    // An object that had to go under this very name goes on living as this one.
-    const takenOver = rows.some((row) => row.fold === copy.fold && keyOf(row.sub_key, row.external_name) !== key);
-    return { kind: recorded.has(key) ? "keep" : "add", copy, blocked, takenOver };
+    const blocked = refusal(copy, (claimants.get(copy.fold)?.length ?? 0) > 1, holder(copy.fold));
+    const heirTo = (namesakes.get(copy.fold) ?? []).filter((row) => keyOfRow(row) !== key && mayBeOurs(row));
+    return { kind: recorded.has(key) ? "keep" : "add", copy, blocked, heirTo };
   });
-  const leftover = rows.filter((row) => !kept.has(keyOf(row.sub_key, row.external_name)));
+  const leftover = rows.filter((row) => !kept.has(keyOfRow(row)));
   return [
-    ...leftover.map((row): Step => ({ kind: liveFolds.has(row.fold) || !mayBeOurs(row) ? "drop" : "retire", row })),
+    ...leftover.map((row): Step => ({ kind: claimants.has(row.fold) || !mayBeOurs(row) ? "drop" : "retire", row })),
     ...steps,
   ];
 }
@@ -73,6 +79,19 @@ export class Copies {
     return this.of(association).filter((row) => row.obsolete === 0);
   }
 
+  /** Live objects of all associations, in the order of association and key, behind a position. */
+  livePage(from: { readonly association: string; readonly subKey: string }, limit: number): CopyRow[] {
+    return this.#sql
+      .exec<CopyRow>(
+        `SELECT * FROM copies WHERE (association, sub_key) > (?, ?) AND obsolete = 0
+         ORDER BY association, sub_key LIMIT ?`,
+        from.association,
+        from.subKey,
+        limit,
+      )
+      .toArray();
+  }
+
   /** Which other association holds a name; one still to be removed for it is held, too. */
   holder(fold: string, association: string): string | null {
     const [held] = this.#sql
@@ -98,8 +117,7 @@ export class Copies {
     }
   }
 
-  #want(association: string, { copy, blocked, takenOver }: Step & { kind: "add" | "keep" }, now: number): void {
-    const trouble = blocked === null ? null : { code: "name_collision", message: blocked };
+  #want(association: string, { copy, blocked, heirTo }: Wanted, now: number): void {
     this.#sql.exec(
       `INSERT INTO copies (association, sub_key, external_name, fold, status, updated) VALUES (?1, ?2, ?3, ?4, 'PENDING', ?5)
        ON CONFLICT (association, sub_key, external_name) DO UPDATE SET obsolete = 0`,
@@ -110,17 +128,29 @@ export class Copies {
       now,
     );
     const row = { association, sub_key: copy.subKey, external_name: copy.name };
-    if (takenOver) this.#update(row, "ours = max(ours, ?), known = 0, fingerprint = NULL", MAYBE);
-    if (trouble) {
+    if (heirTo.length > 0) this.#inherit(row, heirTo);
+    if (blocked !== null) {
       this.#update(
         row,
         "blocked = ?, status = 'CLIENT_SIDE_ERROR', error_code = ?, error_message = ?, updated = ?",
-        trouble.message,
-        trouble.code,
-        trouble.message,
+        blocked,
+        "name_collision",
+        blocked,
         now,
       );
     } else this.#update(row, "blocked = NULL");
+  }
+
+  /** What is outside under this name was pushed for another row: with what, this one cannot tell. */
+  #inherit(row: Key, rows: readonly CopyRow[]): void {
+    const own = this.#find(row)?.tag_keys ?? "[]";
+    const tags = new Set([own, ...rows.map((one) => one.tag_keys)].flatMap(parseKeys));
+    this.#update(
+      row,
+      "ours = max(ours, ?), known = 0, fingerprint = NULL, tag_keys = ?",
+      MAYBE,
+      JSON.stringify([...tags]),
+    );
   }
 
   /**
@@ -129,9 +159,9 @@ export class Copies {
    */
   claimed(rows: readonly CopyRow[], tagKeys: readonly string[]): void {
     for (const row of rows) {
-      if (row.blocked !== null) continue;
-      const tags = row.obsolete === 1 ? row.tag_keys : JSON.stringify([...new Set([...tagKeysOf(row), ...tagKeys])]);
-      this.#update(row, "known = 0, tag_keys = ?, ours = max(ours, ?)", tags, row.obsolete === 1 ? UNTRIED : MAYBE);
+      const pushed = row.obsolete === 0 && row.blocked === null;
+      const tags = pushed ? JSON.stringify([...new Set([...parseKeys(row.tag_keys), ...tagKeys])]) : row.tag_keys;
+      this.#update(row, "known = 0, tag_keys = ?, ours = max(ours, ?)", tags, pushed ? MAYBE : UNTRIED);
     }
   }
 
@@ -147,16 +177,16 @@ export class Copies {
     outside: { readonly version: number | null; readonly tagKeys: readonly string[] },
     now: number,
   ): void {
-    const row = this.of(association).find(
-      ({ sub_key, external_name }) => sub_key === result.subKey && external_name === result.name,
-    );
+    const row = this.#find({ association, sub_key: result.subKey, external_name: result.name });
     if (!row) return;
+    if (result.notOurs) this.#update(row, "ours = ?", UNTRIED);
     const isGone = result.state === "absent" || result.state === "retained";
     if (isGone && row.obsolete === 1) this.#delete(row);
     else if (isGone) this.#recordGone(row, now);
-    else if (result.state === "untouched") this.#update(row, "known = 1");
-    else if (result.state === "failed") this.#recordFailed(row, result, now);
-    else this.#recordThere(row, result, outside, now);
+    else if (result.state === "left") this.#recordLeft(row, outside.version, now);
+    else if (result.state === "pushed" || result.state === "kept") this.#recordThere(row, result, outside, now);
+    else if (result.certain) this.#update(row, "known = 1");
+    if (result.trouble) this.#recordTrouble(row, result.trouble, now);
   }
 
   #recordGone(row: CopyRow, now: number): void {
@@ -168,8 +198,7 @@ export class Copies {
     );
   }
 
-  #recordFailed(row: CopyRow, { trouble }: CopyResult, now: number): void {
-    if (!trouble) return;
+  #recordTrouble(row: CopyRow, trouble: Trouble, now: number): void {
     this.#update(
       row,
       "status = ?, error_code = ?, error_message = ?, updated = ?",
@@ -186,17 +215,27 @@ export class Copies {
     { version, tagKeys }: { readonly version: number | null; readonly tagKeys: readonly string[] },
     now: number,
   ): void {
-    const left = state === "left";
     this.#update(
       row,
-      `known = 1, ours = ?, left_alone = ?, version = ?, fingerprint = ?, reference = ?, tag_keys = ?,
+      `known = 1, ours = ?, left_alone = 0, version = ?, fingerprint = ?, reference = ?, tag_keys = ?,
        status = 'SYNCED', error_code = NULL, error_message = NULL, updated = ?`,
-      left && row.ours !== OURS ? UNTRIED : OURS,
-      left ? 1 : 0,
+      OURS,
       version,
-      fingerprint ?? row.fingerprint,
+      fingerprint ?? null,
       reference ?? (state === "kept" ? row.reference : null),
-      JSON.stringify(left ? [] : tagKeys),
+      JSON.stringify(tagKeys),
+      now,
+    );
+  }
+
+  /** Without a fingerprint, since what is there is not what was to be pushed: the next push looks again. */
+  #recordLeft(row: CopyRow, version: number | null, now: number): void {
+    this.#update(
+      row,
+      `known = 1, ours = ?, left_alone = 1, version = ?, fingerprint = NULL,
+       status = 'SYNCED', error_code = NULL, error_message = NULL, updated = ?`,
+      row.ours === OURS ? OURS : UNTRIED,
+      version,
       now,
     );
   }
@@ -205,11 +244,18 @@ export class Copies {
     this.#sql.exec("DELETE FROM copies WHERE association = ?", association);
   }
 
-  #update(
-    row: Pick<CopyRow, "association" | "sub_key" | "external_name">,
-    assignments: string,
-    ...values: SqlStorageValue[]
-  ): void {
+  #find(row: Key): CopyRow | undefined {
+    return this.#sql
+      .exec<CopyRow>(
+        "SELECT * FROM copies WHERE association = ? AND sub_key = ? AND external_name = ?",
+        row.association,
+        row.sub_key,
+        row.external_name,
+      )
+      .toArray()[0];
+  }
+
+  #update(row: Key, assignments: string, ...values: SqlStorageValue[]): void {
     this.#sql.exec(
       `UPDATE copies SET ${assignments} WHERE association = ? AND sub_key = ? AND external_name = ?`,
       ...values,
@@ -219,7 +265,7 @@ export class Copies {
     );
   }
 
-  #delete(row: Pick<CopyRow, "association" | "sub_key" | "external_name">): void {
+  #delete(row: Key): void {
     this.#sql.exec(
       "DELETE FROM copies WHERE association = ? AND sub_key = ? AND external_name = ?",
       row.association,
@@ -229,18 +275,22 @@ export class Copies {
   }
 }
 
-export const tagKeysOf = (row: CopyRow): string[] => JSON.parse(row.tag_keys) as string[];
+type Key = Pick<CopyRow, "association" | "sub_key" | "external_name">;
+
+const parseKeys = (keys: string): string[] => JSON.parse(keys) as string[];
+
+const OURS_IN_WORDS = ["no", "maybe", "certainly"] as const;
 
 /** An object as a Worker gets it. */
 export const copyTask = (row: CopyRow): CopyTask => ({
   subKey: row.sub_key,
   name: row.external_name,
   obsolete: row.obsolete === 1,
-  ours: mayBeOurs(row),
+  ours: OURS_IN_WORDS[row.ours] ?? "maybe",
   outside: row.known === 1 ? row.version : undefined,
   knownToExist: row.ours === OURS && row.version !== null,
   fingerprint: row.fingerprint,
   reference: row.reference,
-  previousTagKeys: tagKeysOf(row),
+  previousTagKeys: parseKeys(row.tag_keys),
   blocked: row.blocked !== null,
 });

@@ -22,6 +22,15 @@ export interface WantedCopy {
   readonly refused: string | null;
 }
 
+const EMPTY = "its external name would be empty";
+
+/** So many objects a secret may have: one more makes it a refusal rather than a push that never ends. */
+const MAX_KEYS = 1_000;
+
+/** Why a secret with so many keys is not pushed with granularity secret-key; null when it is. */
+export const refusedKeys = (count: number): string | null =>
+  count <= MAX_KEYS ? null : `the secret has ${count} keys; with granularity secret-key at most ${MAX_KEYS} are pushed`;
+
 /**
  * What a secret's objects are called at a destination: the template in force, spelled as the type allows.
  * @param keys the secret's top-level keys; ignored with granularity secret-path, where there is one object
@@ -36,14 +45,15 @@ export function wantedCopies(
   // Templates are checked when they are written, so this one parses.
   if (!parsed.ok) throw new Error(parsed.message);
   const mount = secret.mountPath.replace(/\/$/, "");
+  const namespace = scope.namespace.replace(/\/$/, "");
   const { naming } = type;
   return (scope.granularity === "secret-key" ? keys : [""]).map((subKey) => {
     const rendered = render(parsed.template, {
       DestinationType: scope.word,
       DestinationName: scope.name,
-      NamespacePath: scope.namespace,
-      NamespaceBaseName: baseName(scope.namespace),
-      NamespaceID: scope.namespace === "" ? "root" : scope.namespace.replace(/\/$/, ""),
+      NamespacePath: namespace,
+      NamespaceBaseName: baseName(namespace),
+      NamespaceID: namespace || "root",
       MountPath: mount,
       MountBaseName: baseName(mount),
       MountAccessor: secret.mountAccessor,
@@ -52,6 +62,11 @@ export function wantedCopies(
       SecretKey: subKey,
     });
     const name = normalise(rendered, naming);
-    return { subKey, name, fold: naming.fold?.(name) ?? name, refused: naming.refuse?.(name) ?? null };
+    return {
+      subKey,
+      name,
+      fold: naming.fold?.(name) ?? name,
+      refused: name === "" ? EMPTY : (naming.refuse?.(name) ?? null),
+    };
   });
 }

@@ -1,3 +1,4 @@
+import { textOf, warn } from "../log.ts";
 import type { WorkList } from "../work/work-list.ts";
 import type { Associations } from "./associations.ts";
 import type { AssociationRow } from "./schema.ts";
@@ -53,10 +54,7 @@ export class Scan {
     const page = associations.page(row.cursor, PAGE);
     const newest = new Map<string, number | null>();
     for (const [mountUuid, rows] of Map.groupBy(page, (one) => one.mount_uuid)) {
-      const versions = await this.#host.newest(
-        mountUuid,
-        rows.map((one) => one.secret_name),
-      );
+      const versions = await this.#newest(mountUuid, rows);
       for (const [index, one] of rows.entries()) newest.set(one.id, versions[index] ?? null);
     }
     commit.call(this.#host, () => {
@@ -74,9 +72,23 @@ export class Scan {
     });
   }
 
+  /** A mount that does not answer must not keep the others from being looked at: its secrets count as unchanged. */
+  async #newest(mountUuid: string, rows: readonly AssociationRow[]): Promise<(number | null)[]> {
+    try {
+      return await this.#host.newest(
+        mountUuid,
+        rows.map((row) => row.secret_name),
+      );
+    } catch (failure) {
+      warn("scan-skipped", { mount: mountUuid, because: textOf(failure) });
+      return rows.map((row) => row.synced_version);
+    }
+  }
+
   #isBehind(row: AssociationRow, newest: number | null): boolean {
-    // What has work is on its way.
-    if (this.#host.work.find(row.id)) return false;
+    const work = this.#host.work.find(row.id);
+    // What has work is on its way, unless it waits after a failure, or is being done as things were before.
+    if (work) return work.claimed || work.attempts > 0;
     if (row.wish === "absent" || (row.status !== "SYNCED" && row.status !== "UNSYNCED")) return true;
     return newest !== row.synced_version;
   }

@@ -4,7 +4,6 @@ import { kvStore, type Remote } from "../objects/stubs.ts";
 import type { SyncDestination } from "../objects/sync-destination.ts";
 import { failure, type Permit, sender } from "../providers/outcome.ts";
 import type { Result } from "../result.ts";
-import { LEASE_MS } from "../work/work-list.ts";
 import type { AppCredentials } from "./apps.ts";
 import {
   type CopyResult,
@@ -18,6 +17,7 @@ import {
 import { typeOf } from "./definition.ts";
 import type { CallContext, ProviderSettings } from "./destinations/destination-type.ts";
 import type { DestinationType } from "./destinations/index.ts";
+import { refusedKeys } from "./external-name.ts";
 import { secretKeyValues, secretPathValue } from "./payload.ts";
 
 export type AppAccess = (namespace: string, name: string) => Promise<Result<AppCredentials>>;
@@ -31,14 +31,13 @@ export interface Means {
   readonly apps: AppAccess;
 }
 
-/** One object must be done with well before the lease ends: after that another Worker may act on the same secret. */
-const OBJECT_MS = 20_000;
-/** What is left of a lease when the last call must be over: enough for the result to travel. */
-const LEASE_MARGIN_MS = 10_000;
+/**
+ * A task must be over well before its lease ends, because after that another Worker may act on the same secret, and before
+ * the runtime ends what goes on behind an answer (30 s).
+ */
+const TASK_MS = 20_000;
 /** Less than this is not worth beginning an object with. */
 const LEAST_MS = 2_000;
-/** More keys than this are refused rather than pushed one by one. */
-const MAX_KEYS = 1_000;
 
 interface Value {
   readonly key: string;
@@ -47,22 +46,27 @@ interface Value {
 
 /** Performs one task. Never throws: what is our own fault is an outcome, too. */
 export async function performTask(means: Means, setup: Setup, task: SyncTask): Promise<SyncResult> {
-  const end = Date.now() + LEASE_MS - LEASE_MARGIN_MS;
+  const end = Date.now() + TASK_MS;
   const base = { claim: task.claim, tagKeys: Object.keys(setup.tags), unfinished: false };
-  const failed = (trouble: Trouble): SyncResult => ({ ...base, trouble, version: null, copies: [] });
+  const failed = (trouble: Trouble, copies: readonly CopyTask[] = []): SyncResult => ({
+    ...base,
+    trouble,
+    version: null,
+    copies: copies.map(untouched),
+  });
   try {
     const type = typeOf(setup.type);
-    if (!type) return failed(internal("unknown_type", "this destination type is unknown"));
+    if (!type) return failed(internal("unknown_type", "this destination type is unknown"), task.copies);
     const newest = task.wish === "present" ? await kvStore(means.env, task.mountUuid).newest(task.secretName) : null;
-    if (newest && !newest.ok) return failed(internal(newest.reason, newest.message));
+    if (newest && !newest.ok) return failed(internal(newest.reason, newest.message), task.copies);
     const source = newest?.value ?? null;
     const values = source === null ? [] : valuesOf(task.granularity, source.data);
-    if (!Array.isArray(values)) return failed(values);
+    if (!Array.isArray(values)) return failed(values, task.copies);
     const copies = source === null ? task.copies : await copiesFor(means, task, values);
     // The claim is void: nothing was done, and nobody waits for the result.
     if (copies === null) return { ...base, version: null, copies: [], unfinished: true };
     const context = await contextOf(means, setup, type);
-    if ("trouble" in context) return failed(context.trouble);
+    if ("trouble" in context) return failed(context.trouble, copies);
     const job = new Job(type, setup, task, context.make, end);
     // New names come first: for a moment a secret may be there twice, but never not at all.
     const contents = new Map(values.map(({ key, value }) => [key, value]));
@@ -87,20 +91,19 @@ function valuesOf(granularity: SyncTask["granularity"], data: string): Value[] |
   }
   const parts = secretKeyValues(data);
   if (!parts.ok) return failure("client", "payload", parts.message);
-  if (parts.values.length > MAX_KEYS) {
-    return failure(
-      "client",
-      "too_many_keys",
-      `the secret has ${parts.values.length} keys; at most ${MAX_KEYS} are pushed`,
-    );
-  }
-  return parts.values;
+  const refused = refusedKeys(parts.values.length);
+  return refused === null ? parts.values : failure("client", "too_many_keys", refused);
 }
 
-/** The objects of the task; recorded anew when the secret has other keys than those that are recorded. */
+/**
+ * The objects of the task; recorded anew when the secret has other keys than those that are recorded, or when one may not be
+ * pushed, because its name may have become free.
+ */
 async function copiesFor(means: Means, task: SyncTask, values: readonly Value[]): Promise<readonly CopyTask[] | null> {
-  const live = new Set(task.copies.filter((copy) => !copy.obsolete).map((copy) => copy.subKey));
-  if (live.size === values.length && values.every(({ key }) => live.has(key))) return task.copies;
+  const live = task.copies.filter((copy) => !copy.obsolete);
+  const keys = new Set(live.map((copy) => copy.subKey));
+  const same = keys.size === values.length && values.every(({ key }) => keys.has(key));
+  if (same && !live.some((copy) => copy.blocked)) return task.copies;
   const planned = await means.object.plan(
     task.claim,
     values.map(({ key }) => key),
@@ -108,7 +111,10 @@ async function copiesFor(means: Means, task: SyncTask, values: readonly Value[])
   if (planned === null) return null;
   // What was known when the claim went out is known still.
   const before = new Map(task.copies.map((copy) => [`${copy.subKey}\n${copy.name}`, copy]));
-  return planned.map((copy) => ({ ...copy, outside: before.get(`${copy.subKey}\n${copy.name}`)?.outside }));
+  return planned.map((copy) => {
+    const was = before.get(`${copy.subKey}\n${copy.name}`);
+    return { ...copy, outside: was?.outside, ours: was?.ours ?? copy.ours };
+  });
 }
 
 type MakeContext = (deadlineMs: number) => CallContext;
@@ -142,7 +148,7 @@ class Job {
   readonly #context: MakeContext;
   readonly #end: number;
   /** What every further object would meet, too. */
-  #stopped = false;
+  #stopped: Trouble | null = null;
 
   constructor(type: DestinationType<unknown>, setup: Setup, task: SyncTask, context: MakeContext, end: number) {
     this.#type = type;
@@ -153,16 +159,16 @@ class Job {
   }
 
   async put(copy: CopyTask, value: string): Promise<void> {
-    if (copy.blocked) return;
+    if (copy.blocked) return this.#leave(copy);
     const fingerprint = this.#fingerprint(value);
     const same = copy.outside !== undefined && copy.outside !== null && copy.fingerprint === fingerprint;
     if (same) return this.#note(copy, { state: "kept", fingerprint });
-    if (!this.#mayBegin(copy)) return;
     const { maxValueBytes } = this.#type;
     if (Buffer.byteLength(value) > maxValueBytes) {
       const message = `the value is larger than the ${maxValueBytes} bytes that the destination takes`;
-      return this.#fail(copy, failure("client", "value_too_large", message));
+      return this.#leave(copy, failure("client", "value_too_large", message));
     }
+    if (!this.#mayBegin()) return this.#leave(copy, this.#stopped ?? undefined);
     if (this.#type.kind === "stored") return this.#note(copy, { state: "pushed", fingerprint, value });
     const { granularity, idempotencyToken } = this.#task;
     const done = await this.#type.put(
@@ -187,30 +193,41 @@ class Job {
 
   /** @param sourceGone the secret itself is gone, or is not wanted here any more */
   async remove(copy: CopyTask, sourceGone: boolean): Promise<void> {
-    if (!copy.ours) return this.#note(copy, { state: "absent" });
+    if (copy.ours === "no") return this.#note(copy, { state: "absent" });
     if (this.#setup.retain) return this.#note(copy, { state: "retained" });
     if (sourceGone && copy.outside === null) return this.#note(copy, { state: "absent" });
-    if (!this.#mayBegin(copy)) return;
+    if (!this.#mayBegin()) return this.#leave(copy);
     if (this.#type.kind === "stored") return this.#note(copy, { state: "absent" });
-    const done = await this.#type.remove(
-      { name: copy.name, reference: copy.reference, ownedOnly: this.#setup.updatePolicy !== "replace" },
-      this.#setup.connection,
-      this.#context(this.#budget()),
-    );
+    const { connection, updatePolicy } = this.#setup;
+    const known = { name: copy.name, reference: copy.reference };
+    const context = this.#context(this.#budget());
+    if (copy.ours === "maybe") {
+      // A push whose end is not known may have done nothing, and what is there is then somebody else's.
+      const seen = await this.#type.inspect(known, connection, context);
+      if (seen.outcome === "ok" && (seen.state === "absent" || seen.owned === false)) {
+        return this.#note(copy, { state: "absent" });
+      }
+      if (seen.outcome !== "ok" && seen.outcome !== "client") return this.#fail(copy, seen);
+    }
+    const done = await this.#type.remove({ ...known, ownedOnly: updatePolicy !== "replace" }, connection, context);
     if (done.outcome === "ok") this.#note(copy, { state: "absent" });
     else this.#fail(copy, done);
   }
 
   #budget(): number {
-    return Math.min(OBJECT_MS, this.#end - Date.now());
+    return this.#end - Date.now();
   }
 
-  /** Objects that are not begun are as they were. */
-  #mayBegin(copy: CopyTask): boolean {
-    if (!this.#stopped && this.#budget() >= LEAST_MS) return true;
-    this.unfinished = true;
-    if (copy.outside !== undefined) this.#note(copy, { state: "untouched" });
-    return false;
+  #mayBegin(): boolean {
+    if (this.#stopped !== null) return false;
+    const enough = this.#budget() >= LEAST_MS;
+    this.unfinished ||= !enough;
+    return enough;
+  }
+
+  /** An object that nothing was tried on is as it was. */
+  #leave(copy: CopyTask, trouble?: Trouble): void {
+    this.results.push({ ...untouched(copy), ...(trouble && { trouble }) });
   }
 
   #note({ subKey, name }: CopyTask, result: Omit<CopyResult, "subKey" | "name">): void {
@@ -221,8 +238,8 @@ class Job {
     // A refusal of this one object says nothing of the next; everything else does.
     const general =
       trouble.outcome !== "client" || trouble.code === "auth_failed" || trouble.code === "permission_denied";
-    this.#stopped ||= general || isPaused(trouble);
-    this.#note(copy, { state: "failed", trouble });
+    if (general || isPaused(trouble)) this.#stopped = trouble;
+    this.#note(copy, { state: "failed", trouble, ...(trouble.code === "not_owned" && { notOurs: true }) });
   }
 
   /** Tells whether an object is as it was pushed last: its content, its tags, and where it is pushed to. */
@@ -236,5 +253,13 @@ class Job {
       .digest("hex");
   }
 }
+
+const untouched = ({ subKey, name, outside, ours }: CopyTask): CopyResult => ({
+  subKey,
+  name,
+  state: "untouched",
+  ...(outside !== undefined && { certain: true }),
+  ...(ours === "no" && { notOurs: true }),
+});
 
 const digest = (parts: readonly string[]): string => createHash("sha256").update(JSON.stringify(parts)).digest("hex");
