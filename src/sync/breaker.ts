@@ -1,5 +1,5 @@
 import { backoff } from "../work/backoff.ts";
-import type { SyncResult } from "./association.ts";
+import { isCall, type SyncResult } from "./association.ts";
 
 /** So many failures in a row, and a destination is tried once at a time, with growing pauses. */
 const FAILURES = 5;
@@ -46,7 +46,7 @@ export class Breaker {
     const before = this.#sql.exec<{ failures: number }>("SELECT failures FROM breaker").toArray()[0]?.failures ?? 0;
     if (broken)
       this.#store(before + 1, before + 1 < FAILURES ? 0 : now + backoff(before + 1 - FAILURES, { cap: CAP_MS }));
-    else if (before > 0 && result.copies.some((copy) => !copy.trouble && copy.state !== "untouched")) this.close();
+    else if (before > 0 && result.copies.some((copy) => !copy.trouble && isCall(copy))) this.close();
   }
 
   /** What it broke for may be repaired. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Claim } from "../work/task.ts";
 import type { WorkList } from "../work/work-list.ts";
-import type { CopyResult, CopyTask, SyncResult, SyncTask } from "./association.ts";
+import { type CopyResult, type CopyTask, isCall, type SyncResult, type SyncTask } from "./association.ts";
 import { type Associations, secretOf } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import { type Copies, copyTask } from "./copies.ts";
@@ -108,8 +108,6 @@ export class Desk {
     }
   }
 }
-
-const isCall = ({ state }: CopyResult): boolean => state !== "kept" && state !== "untouched" && state !== "retained";
 
 const taskOf = (
   claim: Claim,

@@ -1,0 +1,19 @@
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import type { Migration } from "../src/objects/migrations.ts";
+
+/** A database in memory that answers like an object's own, for tests outside the Workers runtime. */
+export function memorySql(migrations: readonly Migration[]): SqlStorage {
+  const db = new DatabaseSync(":memory:");
+  for (const { sql } of migrations) db.exec(sql);
+  const exec = (query: string, ...values: SQLInputValue[]) => {
+    const rows = db.prepare(query).all(...values);
+    return {
+      toArray: () => rows,
+      one: () => {
+        if (rows.length !== 1) throw new Error(`${rows.length} rows instead of one`);
+        return rows[0];
+      },
+    };
+  };
+  return { exec } as unknown as SqlStorage;
+}
