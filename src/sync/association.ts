@@ -119,6 +119,10 @@ export interface CopyResult {
   readonly value?: string;
 }
 
+/** Whether the provider was called for it. */
+export const isCall = ({ state }: CopyResult): boolean =>
+  state !== "kept" && state !== "untouched" && state !== "retained";
+
 /** What became of a task. */
 export interface SyncResult {
   readonly claim: Claim;
