@@ -39,8 +39,11 @@ export class LocalState {
   readonly #keyring: Keyring;
   #about: About;
 
-  /** Opens the state for this process alone. Throws a Refusal, and leaves the data as it was, when that cannot be right. */
-  constructor(dir: string, env: Environment) {
+  /**
+   * Opens the state for this process alone. Throws a Refusal, and leaves the data as it was, when that cannot be right.
+   * @param afresh what data there is goes
+   */
+  constructor(dir: string, env: Environment, afresh = false) {
     this.#dir = dir;
     try {
       mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -51,7 +54,7 @@ export class LocalState {
     try {
       const about = this.#readAbout();
       // A first start that was cut short has left nothing but a part of the seeds, and nobody can have seen that.
-      if (about.ready === false) rmSync(this.dataDir, { recursive: true, force: true });
+      if (about.ready === false || afresh) rmSync(this.dataDir, { recursive: true, force: true });
       this.fresh = !existsSync(this.dataDir) || readdirSync(this.dataDir).length === 0;
       this.#about = this.fresh ? {} : about;
       this.#credentials = this.#findCredentials(env);

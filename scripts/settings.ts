@@ -12,6 +12,8 @@ export interface LocalSettings {
   seed: boolean;
   /** Print a line for every request. */
   log: boolean;
+  /** Start the five providers of secret sync on this machine, too. */
+  playground: boolean;
 }
 
 /** What the Worker reads: its settings, and the keyring, which is a secret of its own. */
@@ -20,9 +22,11 @@ export const WORKER_SETTINGS: readonly string[] = [...Object.keys(Settings.shape
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export function localSettings(env: Environment): LocalSettings {
+  const playground = flag("PLAYGROUND", env["PLAYGROUND"] || "0");
   return {
+    playground,
     port: port(env["PORT"] || "8787"),
-    stateDir: env["STATE_DIR"] || ".sallyport",
+    stateDir: env["STATE_DIR"] || (playground ? ".sallyport-playground" : ".sallyport"),
     seed: flag("SEED", env["SEED"] || "1"),
     log: flag("LOG", env["LOG"] || "0"),
   };

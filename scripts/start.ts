@@ -1,10 +1,12 @@
 /** `npm start`: the service on this machine, from nothing to ready, until it is told to stop. */
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
+import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { filesVersion, localFiles } from "./files.ts";
 import { createGateway } from "./gateway.ts";
 import { LocalState } from "./local-state.ts";
+import { type Playground, startPlayground } from "./playground.ts";
 import { watchStarter } from "./processes.ts";
 import { migrate, migrationsVersion, Runtime } from "./runtime.ts";
 import { type Service, seed } from "./seed.ts";
@@ -22,7 +24,8 @@ try {
   const settings = localSettings(process.env);
   workerSettings(process.env);
   await listening(createServer(), settings.port).then((probe) => closed(probe));
-  const state = new LocalState(settings.stateDir, process.env);
+  // The providers of a playground remember nothing, so neither may the service.
+  const state = new LocalState(settings.stateDir, process.env, settings.playground);
   if (process.env["DEV_ROOT_TOKEN"] && process.env["DEV_ROOT_TOKEN"] !== state.rootToken) {
     console.warn(`DEV_ROOT_TOKEN is for a fresh state; the one in ${settings.stateDir} keeps its own root token.`);
   }
@@ -45,13 +48,16 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   const files = localFiles(state.filesDir);
   const isFilled = filesVersion(files) === state.files;
   const runtime = new Runtime();
+  let playground: Playground | undefined;
   try {
+    if (settings.playground) playground = await startPlayground(join(settings.stateDir, "providers"));
     const version = migrationsVersion();
     if (state.migrations !== version) {
       await migrate(state.dataDir, signal);
       state.noteMigrations(version);
     }
-    const bindings = { ...workerSettings(process.env), MASTER_KEY: state.masterKey, DEV_ROOT_TOKEN: state.rootToken };
+    const given = { ...playground?.settings, ...workerSettings(process.env) };
+    const bindings = { ...given, MASTER_KEY: state.masterKey, DEV_ROOT_TOKEN: state.rootToken };
     const url = await runtime.serve(
       { bindings, dataDir: state.dataDir, log: settings.log, ...(isFilled ? {} : { files }) },
       signal,
@@ -68,6 +74,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
     if (!signal.aborted) throw new Refusal("The Worker's process ended.");
   } finally {
     await runtime.stop();
+    await playground?.close();
   }
 }
 
@@ -123,10 +130,13 @@ async function healthy(url: string, runtime: Runtime, signal: AbortSignal): Prom
 }
 
 function banner({ baseUrl, token }: Service, settings: LocalSettings): string {
+  const kept = settings.playground
+    ? "a playground begins anew at each start"
+    : `the next start finds the data in ${settings.stateDir} again`;
   const steps = readTour().flatMap(({ title, command }) => ["", `# ${title}`, command]);
   return [
     "",
-    `Sallyport is ready (${((performance.now() - began) / 1000).toFixed(1)} s). Ctrl-C stops it; the next start finds the data in ${settings.stateDir} again.`,
+    `Sallyport is ready (${((performance.now() - began) / 1000).toFixed(1)} s). Ctrl-C stops it; ${kept}.`,
     "",
     `Base URL:   ${baseUrl}`,
     `Root token: ${token}`,
@@ -134,6 +144,7 @@ function banner({ baseUrl, token }: Service, settings: LocalSettings): string {
     "Try it, in another terminal:",
     "",
     `export SALLYPORT_ADDR=${baseUrl} SALLYPORT_TOKEN=${token}`,
+    ...(settings.playground ? [`export PROVIDERS=${resolve(settings.stateDir, "providers")}  # see docs/sync.md`] : []),
     ...steps,
     "",
   ].join("\n");

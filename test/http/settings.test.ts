@@ -7,7 +7,7 @@ it("every setting in the README is one that is read, and the other way round", (
   const named = [...section.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, names = ""]) =>
     [...names.matchAll(/`([A-Z_]+)`/g)].map(([, name]) => name),
   );
-  expect(named.sort()).toEqual([...WORKER_SETTINGS, "PORT", "STATE_DIR", "SEED", "LOG"].sort());
+  expect(named.sort()).toEqual([...WORKER_SETTINGS, "PORT", "PLAYGROUND", "STATE_DIR", "SEED", "LOG"].sort());
 });
 
 it("a setting that is empty counts as not set", () => {
@@ -17,7 +17,9 @@ it("a setting that is empty counts as not set", () => {
     stateDir: ".sallyport",
     seed: true,
     log: false,
+    playground: false,
   });
+  expect(localSettings({ PLAYGROUND: "1" }).stateDir).toBe(".sallyport-playground");
 });
 
 it.each([

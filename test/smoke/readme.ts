@@ -5,13 +5,21 @@ export interface Shown {
   output: string;
 }
 
-/** The commands of the README's tour with the output that it shows. */
-export function readmeTour(path: string): Shown[] {
-  const section = readFileSync(path, "utf8").split("## Five-minute tour")[1]?.split("\n### ")[0] ?? "";
-  return [...section.matchAll(/```console\n\$ ([^\n]+)\n([\s\S]*?)```/g)].map(([, command = "", output = ""]) => ({
-    command,
-    output,
-  }));
+/** The commands of a page's tour with the outputs that it shows; a block may hold several. */
+export function shownIn(path: string, heading: string): Shown[] {
+  const section =
+    readFileSync(path, "utf8")
+      .split(`## ${heading}\n`)[1]
+      ?.split(/\n##+ /)[0] ?? "";
+  return [...section.matchAll(/```console\n([\s\S]*?)```/g)].flatMap(([, block = ""]) =>
+    block
+      .split(/^\$ /m)
+      .slice(1)
+      .map((step) => {
+        const [command = "", ...output] = step.split("\n");
+        return { command, output: output.join("\n") };
+      }),
+  );
 }
 
 /** Looks past what differs from run to run: ids, times, hashes, accessors. */
@@ -20,6 +28,8 @@ export function withoutTheVolatile(output: string): string {
     .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "<id>")
     .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "<time>")
     .replace(/"Hash":"[^"]+"/g, '"Hash":"<hash>"')
-    .replace(/kv_[0-9a-f]{8}/g, "kv_<accessor>")
+    .replace(/kv[_-][0-9a-f]{8}/gi, "kv_<accessor>")
+    .replace(/127\.0\.0\.1:\d+/g, "127.0.0.1:<port>")
+    .replace(/"fingerprint":"[^"]+"/g, '"fingerprint":"<fingerprint>"')
     .trim();
 }

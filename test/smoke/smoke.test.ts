@@ -5,7 +5,7 @@ import { parseEnv } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { readTour } from "../../scripts/tour.ts";
 import { cloneOfWorkingTree, freePort, LocalService, remove } from "./local-service.ts";
-import { readmeTour, withoutTheVolatile } from "./readme.ts";
+import { shownIn, withoutTheVolatile } from "./readme.ts";
 
 let dir: string;
 let port: number;
@@ -37,7 +37,7 @@ describe("npm start, in a fresh clone", () => {
   it("gets ready, shows the main job working, and ends with Ctrl-C", async () => {
     const service = await npmStart().ready();
 
-    const shown = readmeTour(join(dir, "README.md"));
+    const shown = shownIn(join(dir, "README.md"), "Five-minute tour");
     const outputs = await service.tour();
     expect(shown.map(({ command }) => command)).toEqual(readTour(dir).map(({ command }) => command));
     expect(outputs.map(withoutTheVolatile)).toEqual(shown.map(({ output }) => withoutTheVolatile(output)));
@@ -118,5 +118,27 @@ describe("npm start, in a fresh clone", () => {
       `The MASTER_KEY in the environment is not the one that sealed the data in state: ${waysOut}`,
     );
     renameSync(join(dir, "kept"), join(dir, "state/.dev.vars"));
+  });
+});
+
+describe("the playground", () => {
+  it("shows all five destinations of docs/sync.md working, and begins anew at each start", async () => {
+    const settings = { PLAYGROUND: "1", STATE_DIR: "playground" };
+    const service = await npmStart(settings).ready();
+    const shown = shownIn(join(dir, "docs/sync.md"), "Tour");
+    expect(shown.length).toBeGreaterThan(20);
+    for (const { command, output } of shown) {
+      const printed = await service.shell(`export PROVIDERS=playground/providers; cd ${dir}; ${command}`);
+      expect(withoutTheVolatile(printed), command).toBe(withoutTheVolatile(output));
+    }
+    service.signal("SIGINT");
+    expect(await service.remains()).toEqual([]);
+
+    const again = await npmStart(settings).ready();
+    expect(
+      await again.shell('curl -s -X LIST -H "X-Orch-Token: $SALLYPORT_TOKEN" $SALLYPORT_ADDR/v1/sys/sync/destinations'),
+    ).toContain('"keys":["in-mem/"]');
+    again.signal("SIGINT");
+    expect(await again.remains()).toEqual([]);
   });
 });

@@ -1,0 +1,79 @@
+/**
+ * The five providers on this machine (`PLAYGROUND=1 npm start`): the servers that the tests use, each with one account whose
+ * credentials lie ready as the body of a destination. Nothing here reaches a real cloud.
+ */
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { defaultKey, startCloudA } from "../test/doubles/cloud-a-sm.ts";
+import { startCloudB } from "../test/doubles/cloud-b-kv.ts";
+import { startCloudC } from "../test/doubles/cloud-c-sm.ts";
+import { startDeployProject } from "../test/doubles/deploy-project-api.ts";
+import { startRepoHost } from "../test/doubles/repo-host-server.ts";
+
+export interface Playground {
+  /** For the Worker: where the providers are. */
+  readonly settings: Readonly<Record<string, string>>;
+  close(): Promise<void>;
+}
+
+/** Starts the providers, and writes what one needs to use them into `dir`, which is emptied first. */
+export async function startPlayground(dir: string): Promise<Playground> {
+  rmSync(dir, { recursive: true, force: true });
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const [cloudA, cloudB, cloudC, repoHost, deployProject] = await Promise.all([
+    startCloudA({ regions: ["eu-west-1"] }),
+    startCloudB(),
+    startCloudC(),
+    startRepoHost(),
+    startDeployProject(),
+  ]);
+  const { credentials } = repoHost.main;
+  const bodies: Readonly<Record<string, object>> = {
+    "cloud-a-sm": {
+      access_key_id: defaultKey.accessKeyId,
+      secret_access_key: defaultKey.secretAccessKey,
+      region: "eu-west-1",
+    },
+    "cloud-b-kv": { ...cloudB.account },
+    "cloud-c-sm": { credentials: JSON.stringify(cloudC.credentials) },
+    "repo-host-app": { app_id: credentials.appId, private_key: credentials.appKey },
+    "repo-host": {
+      app_name: "sync-bot",
+      installation_id: credentials.installationId,
+      repository_owner: credentials.owner,
+      repository_name: credentials.repository,
+    },
+    "deploy-project": {
+      access_token: deployProject.account.accessToken,
+      project_id: deployProject.account.projectId,
+      deployment_environments: ["preview", "production"],
+    },
+  };
+  for (const [name, body] of Object.entries(bodies)) {
+    writeFileSync(join(dir, `${name}.json`), `${JSON.stringify(body, null, 2)}\n`, { mode: 0o600 });
+  }
+  const addresses = {
+    CLOUD_A: cloudA.url,
+    CLOUD_B: cloudB.url,
+    CLOUD_C: cloudC.url,
+    REPO_HOST: repoHost.url,
+    DEPLOY_PROJECT: deployProject.url,
+  };
+  const lines = Object.entries(addresses).map(([name, url]) => `export ${name}=${url}/_double`);
+  writeFileSync(join(dir, "providers.sh"), `${lines.join("\n")}\n`);
+  return {
+    settings: {
+      CLOUD_A_SM_URL: cloudA.url,
+      CLOUD_A_STS_URL: cloudA.url,
+      CLOUD_B_LOGIN_URL: cloudB.url,
+      CLOUD_C_SM_URL: cloudC.url,
+      CLOUD_C_TOKEN_URL: cloudC.tokenUrl,
+      REPO_HOST_URL: repoHost.url,
+      DEPLOY_PROJECT_URL: deployProject.url,
+      SYNC_ALLOWED_HOSTS: "127.0.0.1",
+    },
+    close: async () => {
+      await Promise.all([cloudA, cloudB, cloudC, repoHost, deployProject].map((provider) => provider.close()));
+    },
+  };
+}
