@@ -1,11 +1,16 @@
-/** The one table that a run prints, in Markdown so that it can be kept as it is. */
+/** The tables that a run prints, in Markdown so that they can be kept as they are. */
 import type { Measure, Row } from "./scenarios.ts";
 import type { Figure } from "./statistics.ts";
 
-export interface Report {
+/** When, where and on what a part of the bench ran. */
+export interface Facts {
   readonly date: string;
   readonly versions: Readonly<Record<string, string>>;
   readonly machine: { readonly cores: number; readonly memoryGiB: number; readonly load: number };
+  readonly seconds: number;
+}
+
+export interface Report extends Facts {
   readonly scale: {
     readonly rounds: number;
     readonly sliceMs: number;
@@ -14,23 +19,28 @@ export interface Report {
   };
   /** What the load generator used of one core at most. */
   readonly loaderBusy: number;
-  readonly seconds: number;
   readonly comparison: readonly Row[];
   readonly growth: readonly Row[];
 }
 
-export function markdown(report: Report): string {
-  const { versions, machine, scale } = report;
-  const facts = [
-    report.date,
+/** One line above the tables. @param more what concerns these tables alone */
+export function heading({ date, versions, machine, seconds }: Facts, more: readonly string[]): string {
+  return [
+    date,
     ...Object.entries(versions).map(([name, version]) => `${name} ${version}`),
     `${machine.cores} cores, ${machine.memoryGiB} GiB, load ${machine.load.toFixed(1)} at the start`,
-    `${scale.rounds} rounds of ${scale.sliceMs} ms`,
-    `load generator at most ${(report.loaderBusy * 100).toFixed(0)} % of a core`,
-    `${report.seconds.toFixed(0)} s`,
-  ];
+    ...more,
+    `${seconds.toFixed(0)} s`,
+  ].join("; ");
+}
+
+export function markdown(report: Report): string {
+  const { scale } = report;
   return [
-    facts.join("; "),
+    heading(report, [
+      `${scale.rounds} rounds of ${scale.sliceMs} ms`,
+      `load generator at most ${percent(report.loaderBusy)} of a core`,
+    ]),
     "",
     ...table(
       [
@@ -83,13 +93,15 @@ export function markdown(report: Report): string {
   ].join("\n");
 }
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
   return [line(head), line(head.map((_, column) => (column === 0 ? "---" : "--:"))), ...rows.map(line)];
 }
 
-const count = (value: number): string => Math.round(value).toLocaleString("en").replaceAll(",", " ");
-const micro = (value: Figure | null): string => (value ? value.median.toFixed(value.median < 100 ? 1 : 0) : "");
-const ratio = ({ median, low, high }: Figure): string => `${median.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`;
+export const count = (value: number): string => Math.round(value).toLocaleString("en").replaceAll(",", " ");
+export const micro = (value: Figure | null): string => (value ? value.median.toFixed(value.median < 100 ? 1 : 0) : "");
+export const ratio = ({ median, low, high }: Figure): string =>
+  `${median.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`;
 const latency = ({ p50, p99 }: Measure): string =>
   p50 && p99 ? `${p50.median.toFixed(2)} / ${p99.median.toFixed(2)}` : "";
+export const percent = (share: number): string => `${(share * 100).toFixed(0)} %`;

@@ -1,69 +1,132 @@
-/** `npm run bench [-- --quick] [-- --json FILE]`: how much of what the platform gives is left, measured against a bare Worker. */
+/** `npm run bench [-- PART…] [-- --quick] [-- --json FILE]`: how much of what the platform gives is left, measured against a bare Worker. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Loader } from "./loader.ts";
-import { markdown, type Report } from "./report.ts";
+import { type Facts, markdown, type Report } from "./report.ts";
 import { Bench, loaderBusy, type Scale } from "./scenarios.ts";
-import { type Side, startBare, startOurs } from "./sides.ts";
+import { startBare, startOurs } from "./sides.ts";
+import { SyncBench, type SyncScale } from "./sync.ts";
+import { type SyncReport, syncMarkdown } from "./sync-report.ts";
+import { Double, startLoop, startService } from "./sync-sides.ts";
 
 const FULL: Scale = { rounds: 5, sliceMs: 600, keys: { small: 1_000, large: 100_000 }, fillMs: 90_000 };
 const QUICK: Scale = { rounds: 3, sliceMs: 300, keys: { small: 1_000, large: 10_000 }, fillMs: 10_000 };
+const SYNC_FULL: SyncScale = { rounds: 7, secrets: 100, singles: 50, pauses: 5, pending: [1_000, 10_000, 30_000] };
+const SYNC_QUICK: SyncScale = { rounds: 3, secrets: 50, singles: 20, pauses: 3, pending: [1_000, 4_000] };
+const DEEP = 100_000;
+const PARTS = ["kv", "sync"] as const;
 const LIMIT_MS = 240_000;
+const DEEP_LIMIT_MS = 900_000;
 
-const { values: options } = parseArgs({
-  options: { quick: { type: "boolean", default: false }, json: { type: "string" } },
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    quick: { type: "boolean", default: false },
+    deep: { type: "boolean", default: false },
+    json: { type: "string" },
+  },
 });
-const scale = options.quick ? QUICK : FULL;
-const began = performance.now();
+const unknown = positionals.find((part) => !PARTS.some((known) => known === part));
+if (unknown !== undefined) {
+  console.error(`bench: there is no part ${JSON.stringify(unknown)}; the parts are ${PARTS.join(" and ")}`);
+  process.exit(2);
+}
+const parts = PARTS.filter((part) => positionals.length === 0 || positionals.includes(part));
+let began = performance.now();
 process.chdir(join(import.meta.dirname, ".."));
 
 const dir = mkdtempSync(join(tmpdir(), "sallyport-bench-"));
-const loader = new Loader();
-const sides: Side[] = [];
+const running: { stop(): void }[] = [];
+const started = <T extends { stop(): void }>(one: T): T => {
+  running.push(one);
+  return one;
+};
+const stopAll = () => {
+  for (const one of running.splice(0)) one.stop();
+};
 /** Runs on every way out: nothing may be left running or lying around. */
 process.on("exit", () => {
-  loader.stop();
-  for (const side of sides) side.server.stop();
+  stopAll();
   rmSync(dir, { recursive: true, force: true });
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
-setTimeout(() => {
-  console.error(`bench: took longer than ${LIMIT_MS / 1000} s; the machine is too busy for figures that mean anything`);
-  process.exit(1);
-}, LIMIT_MS).unref();
 
+const runs = { kv: runKv, sync: runSync };
+const reports: Partial<Record<(typeof PARTS)[number], unknown>> = {};
 try {
-  const load = loadavg()[0] ?? 0;
-  const ours = await startOurs(dir);
-  sides.push(ours);
-  const bare = await startBare(dir);
-  sides.push(bare);
-  const bench = new Bench(loader, [ours, bare], scale, note);
-  const largeKeys = await bench.fill();
-  const comparison = [...(await bench.keyValue("GET")), ...(await bench.keyValue("PUT")), ...(await bench.streams())];
-  const growth = await bench.growth(largeKeys);
-  const report: Report = {
-    date: new Date().toISOString().slice(0, 10),
-    versions: { workerd: installed("workerd"), wrangler: installed("wrangler"), node: process.versions.node },
-    machine: { cores: availableParallelism(), memoryGiB: Math.round(totalmem() / 2 ** 30), load },
-    scale: { rounds: scale.rounds, sliceMs: scale.sliceMs, smallKeys: scale.keys.small, largeKeys },
-    loaderBusy: loaderBusy.most,
-    seconds: (performance.now() - began) / 1000,
-    comparison,
-    growth,
-  };
-  console.log(markdown(report));
-  if (options.json) writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`);
+  for (const part of parts) {
+    began = performance.now();
+    const limit = setTimeout(tooLong, options.deep ? DEEP_LIMIT_MS : LIMIT_MS);
+    reports[part] = await runs[part]();
+    clearTimeout(limit);
+    stopAll();
+  }
+  if (options.json) writeFileSync(options.json, `${JSON.stringify(reports, null, 2)}\n`);
 } catch (failure) {
   console.error(failure);
   process.exitCode = 1;
 }
 process.exit();
 
+async function runKv(): Promise<Report> {
+  const scale = options.quick ? QUICK : FULL;
+  const load = loadavg()[0] ?? 0;
+  const loader = started(new Loader());
+  const ours = await startOurs(dir);
+  started(ours.server);
+  const bare = await startBare(dir);
+  started(bare.server);
+  const bench = new Bench(loader, [ours, bare], scale, note);
+  const largeKeys = await bench.fill();
+  const comparison = [...(await bench.keyValue("GET")), ...(await bench.keyValue("PUT")), ...(await bench.streams())];
+  const growth = await bench.growth(largeKeys);
+  const report: Report = {
+    ...facts(load),
+    scale: { rounds: scale.rounds, sliceMs: scale.sliceMs, smallKeys: scale.keys.small, largeKeys },
+    loaderBusy: loaderBusy.most,
+    comparison,
+    growth,
+  };
+  console.log(markdown(report));
+  return report;
+}
+
+async function runSync(): Promise<SyncReport> {
+  const scale = { ...(options.quick ? SYNC_QUICK : SYNC_FULL) };
+  if (options.deep) scale.pending = [...scale.pending, DEEP];
+  const load = loadavg()[0] ?? 0;
+  const loader = started(new Loader());
+  const double = started(await Double.start());
+  const service = await startService(dir, double);
+  started(service.server);
+  const loop = await startLoop(dir, double);
+  started(loop.server);
+  const sync = await new SyncBench({ loader, service, loop, double }, scale, note).run();
+  const report = { ...facts(load), scale, sync };
+  console.log(syncMarkdown(report));
+  return report;
+}
+
+function facts(load: number): Facts {
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    versions: { workerd: installed("workerd"), wrangler: installed("wrangler"), node: process.versions.node },
+    machine: { cores: availableParallelism(), memoryGiB: Math.round(totalmem() / 2 ** 30), load },
+    seconds: (performance.now() - began) / 1000,
+  };
+}
+
+function tooLong(): never {
+  console.error("bench: took too long; the machine is too busy for figures that mean anything");
+  process.exit(1);
+}
+
 function note(text: string): void {
-  if (process.stderr.isTTY) console.error(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${text}`);
+  if (process.stderr.isTTY || process.env["BENCH_NOTES"]) {
+    console.error(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${text}`);
+  }
 }
 
 function installed(name: string): string {

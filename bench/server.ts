@@ -69,6 +69,17 @@ export class Server {
     }
   }
 
+  /** Bytes of memory in use, or null where the system does not say. */
+  memory(): number | null {
+    try {
+      const status = readFileSync(`/proc/${this.#process.pid}/status`, "utf8");
+      const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1];
+      return kilobytes === undefined ? null : Number(kilobytes) * 1024;
+    } catch {
+      return null;
+    }
+  }
+
   stop(): void {
     this.#process.removeAllListeners("exit");
     this.#process.kill("SIGKILL");
@@ -86,37 +97,101 @@ async function bundle({ name, config, main }: Plan, outdir: string): Promise<voi
   if (code !== 0) throw new Error(`${name}: the Worker could not be bundled`);
 }
 
-/** The same configuration as `wrangler dev` would make, for the bindings that the measured paths use. */
+/**
+ * The same configuration as `wrangler dev` would make, for the bindings that the measured paths use. Databases and queues are
+ * the Workers for them that workerd brings along.
+ */
 function capnp({ name, config, vars }: Plan, files: readonly string[], data: string): string {
-  const { compatibility_date, compatibility_flags, durable_objects } = unstable_readConfig({ config });
+  const { compatibility_date, compatibility_flags, durable_objects, d1_databases, queues } = unstable_readConfig({
+    config,
+  });
   const [entry] = files.filter((file) => file.endsWith(".js"));
-  const list = (items: readonly string[]) => `[${items.join(", ")}]`;
-  const text = (value: string) => JSON.stringify(value);
   const objects: readonly { name: string; class_name: string }[] = durable_objects.bindings;
+  const databases: readonly { binding: string; database_id?: string }[] = d1_databases;
+  const producers: readonly { binding: string; queue: string }[] = queues.producers ?? [];
+  const consumed: readonly { queue: string; max_batch_size?: number; max_batch_timeout?: number }[] =
+    queues.consumers ?? [];
+  const props = (value: unknown) => `props = (json = ${text(JSON.stringify(value))})`;
   const bindings = [
-    ...objects.map(
-      (object) => `(name = ${text(object.name)}, durableObjectNamespace = (className = ${text(object.class_name)}))`,
-    ),
+    ...objects.map((object) => objectBinding(object.name, object.class_name)),
     ...Object.entries(vars).map(([variable, value]) => `(name = ${text(variable)}, text = ${text(value)})`),
+    ...databases.map(({ binding, database_id }) => {
+      const fetcher = `(name = "fetcher", service = (name = "d1", ${props({ database: database_id })}))`;
+      return `(name = ${text(binding)}, wrapped = (moduleName = "cloudflare-internal:d1-api", innerBindings = [${fetcher}]))`;
+    }),
+    ...producers.map(
+      ({ binding, queue }) => `(name = ${text(binding)}, queue = (name = "queues", ${props({ queue })}))`,
+    ),
   ];
-  const classes = objects.map(
-    ({ class_name }) =>
-      `(className = ${text(class_name)}, uniqueKey = ${text(`${name}-${class_name}`)}, enableSql = true)`,
-  );
+  const main = {
+    module: `esModule = embed ${text(`code/${entry}`)}`,
+    date: compatibility_date ?? "",
+    flags: compatibility_flags,
+    bindings,
+    classes: objects.map(({ class_name }) => class_name),
+  };
+  const consumers = consumed.map(({ queue, max_batch_size, max_batch_timeout }) => [
+    queue,
+    { consumer: "MAIN", maxBatchSize: max_batch_size, maxBatchTimeout: max_batch_timeout },
+  ]);
+  const services = [
+    worker(name, "main", main),
+    worker(name, "d1", {
+      ...bundled("d1"),
+      bindings: [objectBinding("DATABASE", "D1Database")],
+      classes: ["D1Database"],
+    }),
+    worker(name, "queues", {
+      ...bundled("queues"),
+      bindings: [
+        objectBinding("SHARD", "QueueShard"),
+        '(name = "MAIN", service = "main")',
+        `(name = "CONSUMERS", json = ${text(JSON.stringify(Object.fromEntries(consumers)))})`,
+      ],
+      classes: ["QueueShard"],
+    }),
+    `(name = "data", disk = (path = ${text(data)}, writable = true))`,
+    '(name = "internet", network = (allow = ["private"]))',
+  ];
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
-  services = [
-    (name = "main", worker = (
-      modules = [(name = "worker", esModule = embed ${text(`code/${entry}`)})],
-      compatibilityDate = ${text(compatibility_date ?? "")},
-      compatibilityFlags = ${list(compatibility_flags.map(text))},
-      bindings = ${list(bindings)},
-      durableObjectNamespaces = ${list(classes)},
-      durableObjectStorage = (localDisk = "data"))),
-    (name = "data", disk = (path = ${text(data)}, writable = true)),
-    (name = "internet", network = (allow = ["private"]))],
+  services = ${list(services)},
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")]);
 `;
+}
+
+interface Service {
+  readonly module: string;
+  readonly date: string;
+  readonly flags: readonly string[];
+  readonly bindings: readonly string[];
+  readonly classes: readonly string[];
+}
+
+const text = (value: string): string => JSON.stringify(value);
+const list = (items: readonly string[]): string => `[${items.join(", ")}]`;
+
+/** A Worker that workerd brings along. */
+const bundled = (name: string): Pick<Service, "module" | "date" | "flags"> => ({
+  module: `bundled = ${text(`/workerd/${name}.js`)}`,
+  date: "2026-08-04",
+  flags: ["service_binding_extra_handlers"],
+});
+
+const objectBinding = (name: string, className: string): string =>
+  `(name = ${text(name)}, durableObjectNamespace = (className = ${text(className)}))`;
+
+function worker(plan: string, name: string, { module, date, flags, bindings, classes }: Service): string {
+  const namespaces = classes.map(
+    (one) => `(className = ${text(one)}, uniqueKey = ${text(`${plan}-${one}`)}, enableSql = true)`,
+  );
+  return `(name = ${text(name)}, worker = (
+    modules = [(name = "worker", ${module})],
+    compatibilityDate = ${text(date)},
+    compatibilityFlags = ${list(flags.map(text))},
+    bindings = ${list(bindings)},
+    durableObjectNamespaces = ${list(namespaces)},
+    durableObjectStorage = (localDisk = "data")))`;
 }
 
 async function listeningPort(control: Readable): Promise<number> {

@@ -63,6 +63,22 @@ export async function startBare(dir: string): Promise<Side> {
   };
 }
 
+export type Ask = (method: string, path: string, body: unknown) => Promise<string>;
+
+/** Single requests with the API, for whatever is not measured. */
+export function asker(server: Server, token: string): Ask {
+  return async (method, path, body) => {
+    const response = await fetch(`http://127.0.0.1:${server.port}${path}`, {
+      method,
+      headers: { "X-Orch-Token": token, ...(method === "PATCH" && { "Content-Type": "application/merge-patch+json" }) },
+      body: JSON.stringify(body),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    return text;
+  };
+}
+
 export async function startOurs(dir: string): Promise<Side> {
   const root = randomBytes(16).toString("hex");
   const vars = {
@@ -73,16 +89,7 @@ export async function startOurs(dir: string): Promise<Side> {
   };
   const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
   const server = await Server.start(plan, join(dir, "ours"), process.env["BENCH_INSPECTOR"]);
-  const ask = async (method: string, path: string, body: unknown): Promise<string> => {
-    const response = await fetch(`http://127.0.0.1:${server.port}${path}`, {
-      method,
-      headers: { "X-Orch-Token": root },
-      body: JSON.stringify(body),
-    });
-    const text = await response.text();
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-    return text;
-  };
+  const ask = asker(server, root);
   for (const set of KEY_SETS) await ask("PUT", `/v1/sys/mounts/${set}`, { type: "kv", options: { version: "2" } });
   await ask("PUT", "/v1/sys/policies/acl/app", { policy: `${POLICY}\nnamespace "default" { policy = "read" }` });
   const created = JSON.parse(await ask("PUT", "/v1/auth/token/create", { policies: ["app"] })) as {

@@ -1,23 +1,57 @@
 /**
- * The service as it is, and one more path for the bench: appending to the event log without the cost of what usually makes
- * events, so that delivery can be measured by itself.
+ * The service as it is, and a few more paths for the bench:
+ *
+ * - appending to the event log without the cost of what usually makes events, so that delivery can be measured by itself;
+ * - the listings' tables, and associating many secrets at once, so that there is something to push.
+ *
+ * What the providers' quotas ask for is lifted: 50 writes a second to a destination would be all that is measured.
  */
-import { eventLog } from "../../src/objects/stubs.ts";
+import { eventLog, syncDestination } from "../../src/objects/stubs.ts";
+import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import type { Bell } from "../../src/work/doorbell.ts";
 import service from "../../src/worker.ts";
 
 export * from "../../src/worker.ts";
 
+Object.assign(cloudASm.pace, { burst: 1e9, perMinute: 1e9 });
+
+interface Associate {
+  readonly destinations: readonly string[];
+  readonly mount: { readonly uuid: string; readonly accessor: string };
+  readonly from: number;
+  readonly to: number;
+}
+
+const ASSOCIATED_AT_ONCE = 4;
+
 export default {
   ...service,
   async fetch(request, env, exec) {
-    if (!request.url.includes("/bench/append")) return service.fetch(request, env, exec);
-    const { searchParams } = new URL(request.url);
-    const count = Number(searchParams.get("count"));
-    const first = Number(searchParams.get("seq"));
-    const event = JSON.parse(await request.text());
-    const lines = Array.from({ length: count }, (_, i) => ({ seq: first + i, events: [event] }));
-    await eventLog(env).append("bench", lines);
+    const { pathname, searchParams } = new URL(request.url);
+    if (!pathname.startsWith("/bench/")) return service.fetch(request, env, exec);
+    const body = JSON.parse(await request.text());
+    if (pathname === "/bench/append") {
+      const count = Number(searchParams.get("count"));
+      const first = Number(searchParams.get("seq"));
+      const lines = Array.from({ length: count }, (_, i) => ({ seq: first + i, events: [body] }));
+      await eventLog(env).append("bench", lines);
+    } else if (pathname === "/bench/listings") {
+      for (const table of body as string[]) await env.LISTINGS.prepare(table).run();
+    } else await Promise.all((body as Associate).destinations.map((name) => associate(env, name, body as Associate)));
     return new Response("{}", { headers: { "Content-Type": "application/json" } });
   },
 } satisfies ExportedHandler<Env, Bell>;
+
+async function associate(env: Env, destination: string, { mount, from, to }: Associate): Promise<void> {
+  const object = syncDestination(env, `cloud-a-sm/${destination}`);
+  let next = from;
+  const lane = async () => {
+    while (next < to) {
+      const secretName = `app/k${String(next++).padStart(6, "0")}`;
+      const secret = { mountUuid: mount.uuid, mountAccessor: mount.accessor, mountPath: "kv/", secretName };
+      const set = await object.set(secret);
+      if (!set.ok) throw new Error(set.message);
+    }
+  };
+  await Promise.all(Array.from({ length: ASSOCIATED_AT_ONCE }, lane));
+}

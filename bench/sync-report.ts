@@ -1,0 +1,72 @@
+/** The sync tables. */
+import { count, type Facts, heading, micro, percent, ratio, table } from "./report.ts";
+import type { Figure } from "./statistics.ts";
+import type { SyncResults, SyncScale } from "./sync.ts";
+import { DESTINATIONS } from "./sync-sides.ts";
+
+export interface SyncReport extends Facts {
+  readonly scale: SyncScale;
+  readonly sync: SyncResults;
+}
+
+const AIM = { ratio: 0.5, latencyMs: 150 } as const;
+
+export function syncMarkdown(report: SyncReport): string {
+  const { scale, sync } = report;
+  const { ours, bare, latency, pause } = sync;
+  const met = (is: boolean) => (is ? "met" : "missed");
+  return [
+    heading(report, [
+      `${scale.rounds} rounds of ${scale.secrets} secrets to ${DESTINATIONS} destinations`,
+      `stand-in at most ${percent(sync.doubleBusy)} of a core`,
+    ]),
+    "",
+    ...table(
+      ["", "ours /s", "bare /s", "ours CPU µs", "bare CPU µs", "ratio (spread)", "CPU ratio", "aim", ""],
+      [
+        [
+          `pushes to ${DESTINATIONS} destinations`,
+          count(ours.perSecond.median),
+          count(bare.perSecond.median),
+          micro(ours.cpu),
+          micro(bare.cpu),
+          ratio(sync.ratio),
+          sync.cpuRatio ? sync.cpuRatio.median.toFixed(2) : "",
+          `≥ ${AIM.ratio}`,
+          met(sync.ratio.median >= AIM.ratio),
+        ],
+      ],
+    ),
+    "",
+    ...table(
+      ["", "ms (spread)", "aim", ""],
+      [
+        [
+          "from a write's answer to its arrival, p50",
+          ms(latency.p50),
+          `< ${AIM.latencyMs}`,
+          met(latency.p50.median < AIM.latencyMs),
+        ],
+        ["from a write's answer to its arrival, p99", ms(latency.p99), "", ""],
+        ["pausing under load: until it is answered", ms(pause.answered), "", ""],
+        ["pausing under load: until the last call arrives", ms(pause.lastCall), "", ""],
+        ["pausing under load: calls after the answer", String(pause.callsAfter), "0", met(pause.callsAfter === 0)],
+      ],
+    ),
+    "",
+    ...table(
+      ["pending", "until the first, ms", "pushes /s", "CPU µs", "memory before, MiB", "at most, MiB"],
+      sync.drains.map(({ pending, firstMs, perSecond, cpu, memory }) => [
+        count(pending),
+        count(firstMs),
+        count(perSecond),
+        cpu === null ? "" : count(cpu),
+        memory ? mebi(memory.before) : "",
+        memory ? mebi(memory.most) : "",
+      ]),
+    ),
+  ].join("\n");
+}
+
+const ms = ({ median, low, high }: Figure): string => `${median.toFixed(1)} (${low.toFixed(1)}–${high.toFixed(1)})`;
+const mebi = (bytes: number): string => count(bytes / 2 ** 20);

@@ -1,0 +1,150 @@
+/** What the sync bench runs: the service with its destinations, the bare loop, and the stand-in that both push to. */
+import { type ChildProcess, fork } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Server } from "./server.ts";
+import { type Ask, asker } from "./sides.ts";
+import type { Seen, Ask as ToDouble } from "./sync-double.ts";
+
+export const DESTINATIONS = 8;
+
+/** The stand-in as the bench sees it. */
+export class Double {
+  readonly port: number;
+  readonly #child: ChildProcess;
+  readonly #waiting = new Map<number, (seen: Seen) => void>();
+  #next = 0;
+
+  private constructor(child: ChildProcess, port: number) {
+    this.#child = child;
+    this.port = port;
+    child.on("message", ({ id, seen }: { id: number; seen: Seen }) => {
+      this.#waiting.get(id)?.(seen);
+      this.#waiting.delete(id);
+    });
+  }
+
+  static async start(): Promise<Double> {
+    const child = fork(fileURLToPath(import.meta.resolve("./sync-double.ts")), []);
+    const [{ port }] = (await once(child, "message")) as [{ port: number }];
+    return new Double(child, port);
+  }
+
+  /** Resolves once so many pushes with the mark are complete. */
+  complete(mark: string, count: number): Promise<Seen> {
+    return this.#ask({ kind: "complete", mark, count });
+  }
+
+  seen(mark: string): Promise<Seen> {
+    return this.#ask({ kind: "seen", mark });
+  }
+
+  stop(): void {
+    this.#child.kill("SIGKILL");
+  }
+
+  #ask(ask: ToDouble): Promise<Seen> {
+    const id = this.#next++;
+    return new Promise((resolve) => {
+      this.#waiting.set(id, resolve);
+      this.#child.send({ id, ask });
+    });
+  }
+}
+
+export interface Service {
+  readonly server: Server;
+  readonly token: string;
+  readonly ask: Ask;
+  readonly pause: (disabled: boolean) => Promise<void>;
+  /** Makes destinations under a prefix. @returns their names */
+  readonly destinations: (prefix: string) => Promise<string[]>;
+  /** Associates the secrets from one number to another with the destinations, past the API's rights. */
+  readonly associate: (destinations: readonly string[], from: number, to: number) => Promise<void>;
+}
+
+/** The path that secrets are written to; a key's name follows. */
+export const SECRETS = "/v1/kv/data/";
+
+/** The value of every secret of one round. */
+export const secretOf = (mark: string): Record<string, string> => ({
+  mark,
+  username: "app",
+  password: "0123456789abcdef0123456789abcdef",
+  url: "postgres://db.internal.example:5432/app",
+});
+
+const accessKey = (number: number): string => `AKIABENCH${String(number).padStart(7, "0")}`;
+
+export async function startService(dir: string, double: Double): Promise<Service> {
+  const token = randomBytes(16).toString("hex");
+  const vars = {
+    MASTER_KEY: randomBytes(32).toString("base64"),
+    DEV_ROOT_TOKEN: token,
+    CLOUD_A_SM_URL: `http://127.0.0.1:${double.port}/`,
+  };
+  const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
+  const server = await Server.start(plan, join(dir, "sync-ours"), process.env["BENCH_INSPECTOR"]);
+  const ask = asker(server, token);
+  const tables = readdirSync("migrations").sort();
+  await ask(
+    "POST",
+    "/bench/listings",
+    tables.map((name) => readFileSync(join("migrations", name), "utf8")),
+  );
+  await ask("PUT", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
+  const mounts = JSON.parse(await ask("GET", "/v1/sys/mounts", undefined)) as {
+    data: Record<string, { uuid: string; accessor: string }>;
+  };
+  const mount = mounts.data["kv/"];
+  let made = 0;
+  return {
+    server,
+    token,
+    ask,
+    pause: async (disabled) => {
+      await ask("PATCH", "/v1/sys/sync/config", { disabled });
+    },
+    destinations: async (prefix) => {
+      const names = Array.from({ length: DESTINATIONS }, (_, number) => `${prefix}-${number}`);
+      for (const name of names) {
+        await ask("PUT", `/v1/sys/sync/destinations/cloud-a-sm/${name}`, {
+          access_key_id: accessKey(made++),
+          secret_access_key: randomBytes(20).toString("hex"),
+          region: "eu-west-1",
+        });
+      }
+      return names;
+    },
+    associate: async (destinations, from, to) => {
+      await ask("POST", "/bench/associate", { destinations, mount, from, to });
+    },
+  };
+}
+
+/** A Worker that signs and sends the same requests in a loop, and nothing else. */
+export interface Loop {
+  readonly server: Server;
+  /** Pushes so many secrets to each of the destinations. */
+  readonly push: (mark: string, secrets: number) => Promise<void>;
+}
+
+export async function startLoop(dir: string, double: Double): Promise<Loop> {
+  const plan = { name: "bare", config: "bench/bare/wrangler.toml", main: "bench/bare/worker.mts", vars: {} };
+  const server = await Server.start(plan, join(dir, "sync-bare"));
+  const ask = asker(server, "none");
+  const keys = Array.from({ length: DESTINATIONS }, (_, number) => ({
+    accessKeyId: `AKIABARE${String(number).padStart(8, "0")}`,
+    secretAccessKey: randomBytes(20).toString("hex"),
+  }));
+  return {
+    server,
+    push: async (mark, secrets) => {
+      const url = `http://127.0.0.1:${double.port}/`;
+      await ask("POST", "/pushes", { url, keys, secrets, value: JSON.stringify(secretOf(mark)) });
+    },
+  };
+}

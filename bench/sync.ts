@@ -1,0 +1,289 @@
+/** What syncing costs: pushes held against a bare loop of the same requests, how soon they leave, how soon a pause is quiet, how a long queue drains. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { Connection, wire } from "./connection.ts";
+import type { Loader } from "./loader.ts";
+import { type Figure, figure } from "./statistics.ts";
+import { clock } from "./sync-clock.ts";
+import { DESTINATIONS, type Double, type Loop, SECRETS, type Service, secretOf } from "./sync-sides.ts";
+
+export interface SyncScale {
+  readonly rounds: number;
+  /** Secrets written in a round; each goes to all destinations. */
+  readonly secrets: number;
+  /** Single writes whose way is timed. */
+  readonly singles: number;
+  readonly pauses: number;
+  /** Operations pending at all destinations together when syncing goes on. */
+  readonly pending: readonly number[];
+}
+
+/** Pushes a second, and microseconds of the server's CPU for each. */
+export interface Rate {
+  readonly perSecond: Figure;
+  readonly cpu: Figure | null;
+}
+
+export interface Drain {
+  readonly pending: number;
+  /** Until the first push arrives: the doorbell's way through the queue. */
+  readonly firstMs: number;
+  readonly perSecond: number;
+  readonly cpu: number | null;
+  /** Bytes, before syncing went on and at most while the queue was drained. */
+  readonly memory: { readonly before: number; readonly most: number } | null;
+}
+
+export interface SyncResults {
+  readonly ours: Rate;
+  readonly bare: Rate;
+  readonly ratio: Figure;
+  readonly cpuRatio: Figure | null;
+  /** From the answer to a write until its value arrives, ms. */
+  readonly latency: { readonly p50: Figure; readonly p99: Figure };
+  /** Of the request that pauses, ms from when it was sent. */
+  readonly pause: { readonly answered: Figure; readonly lastCall: Figure; readonly callsAfter: number };
+  readonly drains: readonly Drain[];
+  /** What the stand-in used of its own core at most. */
+  readonly doubleBusy: number;
+}
+
+interface Slice {
+  readonly perSecond: number;
+  /** Microseconds a push. */
+  readonly cpu: number;
+}
+
+const WRITERS = 8;
+const LATENCY_ROUNDS = 3;
+const PAUSE_AFTER_MS = 150;
+/** So long after a pause nothing may arrive any more. */
+const QUIET_MS = 700;
+const ASSOCIATED_AT_ONCE = 250;
+const MEMORY_EVERY_MS = 100;
+/** No run of writes takes that long. */
+const WRITES_MS = 600_000;
+
+export class SyncBench {
+  readonly #loader: Loader;
+  readonly #service: Service;
+  readonly #loop: Loop;
+  readonly #double: Double;
+  readonly #scale: SyncScale;
+  readonly #note: (text: string) => void;
+  #marks = 0;
+  #busy = 0;
+
+  constructor(
+    { loader, service, loop, double }: { loader: Loader; service: Service; loop: Loop; double: Double },
+    scale: SyncScale,
+    note: (text: string) => void,
+  ) {
+    this.#loader = loader;
+    this.#service = service;
+    this.#loop = loop;
+    this.#double = double;
+    this.#scale = scale;
+    this.#note = note;
+  }
+
+  async run(): Promise<SyncResults> {
+    const { secrets } = this.#scale;
+    this.#note(`associating ${secrets} secrets with ${DESTINATIONS} destinations`);
+    const mark = this.#mark();
+    await this.#write(mark, secrets);
+    await this.#associate(await this.#service.destinations("rate"), 0, secrets);
+    await this.#double.complete(mark, secrets * DESTINATIONS);
+    const rates = await this.#rates();
+    return {
+      ...rates,
+      latency: await this.#latency(),
+      pause: await this.#pauses(),
+      drains: await this.#drains(),
+      doubleBusy: this.#busy,
+    };
+  }
+
+  // ---- pushes a second ----
+
+  async #rates(): Promise<Pick<SyncResults, "ours" | "bare" | "ratio" | "cpuRatio">> {
+    this.#note("pushes a second");
+    await this.#ours();
+    await this.#bare();
+    const pairs: [ours: Slice, bare: Slice][] = [];
+    for (let round = 0; round < this.#scale.rounds; round++) {
+      if (round % 2 === 0) pairs.push([await this.#ours(), await this.#bare()]);
+      else {
+        const second = await this.#bare();
+        pairs.push([await this.#ours(), second]);
+      }
+    }
+    const cpuRatios = pairs.map(([ours, bare]) => bare.cpu / ours.cpu).filter(Number.isFinite);
+    return {
+      ours: rate(pairs.map(([slice]) => slice)),
+      bare: rate(pairs.map(([, slice]) => slice)),
+      ratio: figure(pairs.map(([ours, bare]) => ours.perSecond / bare.perSecond)),
+      cpuRatio: cpuRatios.length > 0 ? figure(cpuRatios) : null,
+    };
+  }
+
+  /** From the first write until the stand-in has everything. */
+  #ours(): Promise<Slice> {
+    const { secrets } = this.#scale;
+    const pushes = secrets * DESTINATIONS;
+    return this.#slice(this.#service, pushes, async (mark) => {
+      await Promise.all([this.#write(mark, secrets), this.#double.complete(mark, pushes)]);
+    });
+  }
+
+  #bare(): Promise<Slice> {
+    const { secrets } = this.#scale;
+    return this.#slice(this.#loop, secrets * DESTINATIONS, (mark) => this.#loop.push(mark, secrets));
+  }
+
+  async #slice(
+    { server }: Pick<Service, "server">,
+    pushes: number,
+    run: (mark: string) => Promise<void>,
+  ): Promise<Slice> {
+    const mark = this.#mark();
+    const double = await this.#double.seen(mark);
+    const before = server.cpu();
+    const began = clock();
+    await run(mark);
+    const seconds = (clock() - began) / 1000;
+    const after = server.cpu();
+    const { own } = await this.#double.seen(mark);
+    this.#busy = Math.max(this.#busy, (own - double.own) / seconds);
+    const cpu = before === null || after === null ? Number.NaN : ((after - before) / pushes) * 1e6;
+    return { perSecond: pushes / seconds, cpu };
+  }
+
+  // ---- from the answer to the arrival ----
+
+  /** One write after the other, each when the one before has arrived everywhere. */
+  async #latency(): Promise<SyncResults["latency"]> {
+    this.#note("from a write to its arrival");
+    const { server, token } = this.#service;
+    const connection = await Connection.open(server.port);
+    const rounds: { p50: number; p99: number }[] = [];
+    for (let round = 0; round < LATENCY_ROUNDS; round++) {
+      const took: number[] = [];
+      for (let single = 0; single < this.#scale.singles; single++) {
+        const mark = this.#mark();
+        await connection.ask(wire("PUT", `${SECRETS}app/k000000`, token, JSON.stringify({ data: secretOf(mark) })));
+        const answered = clock();
+        const { arrivals } = await this.#double.complete(mark, DESTINATIONS);
+        took.push(...arrivals.map((at) => at - answered));
+      }
+      took.sort((a, b) => a - b);
+      const at = (share: number) => took[Math.min(took.length - 1, Math.floor(took.length * share))] ?? 0;
+      rounds.push({ p50: at(0.5), p99: at(0.99) });
+    }
+    connection.close();
+    return { p50: figure(rounds.map(({ p50 }) => p50)), p99: figure(rounds.map(({ p99 }) => p99)) };
+  }
+
+  // ---- the pause ----
+
+  async #pauses(): Promise<SyncResults["pause"]> {
+    this.#note("pausing under load");
+    const { secrets, pauses } = this.#scale;
+    const answered: number[] = [];
+    const lastCall: number[] = [];
+    let callsAfter = 0;
+    for (let pause = 0; pause < pauses; pause++) {
+      const mark = this.#mark();
+      const written = this.#write(mark, secrets);
+      await sleep(PAUSE_AFTER_MS);
+      const sent = clock();
+      await this.#service.pause(true);
+      const promised = clock();
+      const before = await this.#double.seen(mark);
+      await sleep(QUIET_MS);
+      const after = await this.#double.seen(mark);
+      answered.push(promised - sent);
+      lastCall.push(after.last - sent);
+      if (after.last > promised) callsAfter += after.calls - before.calls;
+      await written;
+      await this.#service.pause(false);
+      await this.#double.complete(mark, secrets * DESTINATIONS);
+    }
+    return { answered: figure(answered), lastCall: figure(lastCall), callsAfter };
+  }
+
+  // ---- a long queue ----
+
+  /** Associations that are made while syncing is paused are all pending when it goes on. */
+  async #drains(): Promise<Drain[]> {
+    const drains: Drain[] = [];
+    for (const pending of this.#scale.pending) {
+      const secrets = Math.ceil(pending / DESTINATIONS);
+      this.#note(`making ${pending} operations pending`);
+      const mark = this.#mark();
+      const destinations = await this.#service.destinations(`drain-${pending}`);
+      await this.#service.pause(true);
+      await this.#write(mark, secrets);
+      await this.#associate(destinations, 0, secrets);
+      this.#note(`draining ${pending} operations`);
+      drains.push(await this.#drain(mark, secrets * DESTINATIONS));
+    }
+    return drains;
+  }
+
+  async #drain(mark: string, pending: number): Promise<Drain> {
+    const { server } = this.#service;
+    const cpu = server.cpu();
+    const before = server.memory();
+    let most = before ?? 0;
+    const watch = setInterval(() => {
+      most = Math.max(most, server.memory() ?? 0);
+    }, MEMORY_EVERY_MS);
+    const began = clock();
+    await this.#service.pause(false);
+    const { arrivals, last } = await this.#double.complete(mark, pending);
+    clearInterval(watch);
+    const after = server.cpu();
+    const first = Math.min(...arrivals.slice(0, WRITERS));
+    return {
+      pending,
+      firstMs: first - began,
+      perSecond: (pending / (last - first)) * 1000,
+      cpu: cpu === null || after === null ? null : ((after - cpu) / pending) * 1e6,
+      memory: before === null ? null : { before, most },
+    };
+  }
+
+  // ---- parts ----
+
+  #mark(): string {
+    return `round-${this.#marks++}`;
+  }
+
+  /** A new version of the first secrets. */
+  async #write(mark: string, secrets: number): Promise<void> {
+    const { server, token } = this.#service;
+    const body = JSON.stringify({ data: secretOf(mark) });
+    const job = { port: server.port, token, method: "PUT", path: SECRETS, body } as const;
+    await this.#loader.requests({
+      ...job,
+      keys: secrets,
+      connections: Math.min(WRITERS, secrets),
+      once: true,
+      ms: WRITES_MS,
+    });
+  }
+
+  async #associate(destinations: readonly string[], from: number, to: number): Promise<void> {
+    for (let at = from; at < to; at += ASSOCIATED_AT_ONCE) {
+      await this.#service.associate(destinations, at, Math.min(to, at + ASSOCIATED_AT_ONCE));
+    }
+  }
+}
+
+function rate(slices: readonly Slice[]): Rate {
+  const cpu = slices.map((slice) => slice.cpu).filter(Number.isFinite);
+  return {
+    perSecond: figure(slices.map((slice) => slice.perSecond)),
+    cpu: cpu.length > 0 ? figure(cpu) : null,
+  };
+}
