@@ -4,7 +4,7 @@ import { isLoopback } from "./hosts.ts";
 const maxBodyBytes = 1024 * 1024;
 
 /** The longest wait a provider may ask of us, in milliseconds: more would park work on one header's word. */
-const maxRetryAfterMs = 60 * 60 * 1000;
+export const maxRetryAfterMs = 60 * 60 * 1000;
 
 /**
  * Why a call to a provider did not succeed.

@@ -23,10 +23,10 @@ export class TokenCache<T extends Issued> {
   }
 
   /** The token for `key` (anything that JSON can write), obtained with `issue` when none is held that is fresh enough. */
-  async get(
+  async get<F extends { ok: false; outcome: Failure }>(
     key: unknown,
-    issue: () => Promise<{ ok: true; token: T } | { ok: false; outcome: Failure }>,
-  ): Promise<{ ok: true; token: T } | { ok: false; outcome: Failure }> {
+    issue: () => Promise<{ ok: true; token: T } | F>,
+  ): Promise<{ ok: true; token: T } | F> {
     const id = digest(key);
     const held = this.#held.get(id);
     if (held && held.expiresAt - this.#marginMs > Date.now()) return { ok: true, token: held };
