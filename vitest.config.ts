@@ -26,6 +26,8 @@ export default defineConfig({
                 CLOUD_A_STS_URL: inject("cloudA").url,
                 TEST_CLOUD_A: inject("cloudA"),
                 CLOUD_B_LOGIN_URL: inject("doubles").cloudB,
+                CLOUD_B_GRAPH_URL: inject("doubles").cloudBGraph,
+                CLOUD_B_ARM_URL: inject("doubles").cloudBArm,
                 CLOUD_C_SM_URL: inject("doubles").cloudC,
                 CLOUD_C_TOKEN_URL: inject("doubles").cloudCToken,
                 REPO_HOST_URL: inject("doubles").repoHost,

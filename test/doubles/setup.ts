@@ -1,5 +1,6 @@
 import type { TestProject } from "vitest/node";
 import { defaultKey, startCloudA } from "./cloud-a-sm.ts";
+import { startAzure } from "./cloud-b-azure.ts";
 import { startCloudB } from "./cloud-b-kv.ts";
 import { startCloudC } from "./cloud-c-sm.ts";
 import { startDeployProject } from "./deploy-project-api.ts";
@@ -7,7 +8,10 @@ import { startRepoHost } from "./repo-host-server.ts";
 
 /** Where the doubles listen. Each test opens an account of its own there (`POST /_double/accounts`). */
 export type DoubleUrls = {
+  /** The token endpoint of cloud-b, for tenants with a vault and for those with a directory. */
   cloudB: string;
+  cloudBGraph: string;
+  cloudBArm: string;
   cloudC: string;
   /** The token endpoint of cloud-c. */
   cloudCToken: string;
@@ -24,9 +28,10 @@ declare module "vitest" {
 
 /** Starts the provider doubles that tests inside the Workers runtime reach over loopback. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const azure = await startAzure();
   const [cloudA, cloudB, cloudC, repoHost, deployProject] = await Promise.all([
     startCloudA({ regions: ["eu-west-1"] }),
-    startCloudB(),
+    startCloudB({ otherTenants: azure.otherTenants }),
     startCloudC(),
     startRepoHost(),
     startDeployProject(),
@@ -34,12 +39,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide("cloudA", { url: cloudA.url, ...defaultKey });
   project.provide("doubles", {
     cloudB: cloudB.url,
+    cloudBGraph: azure.graphUrl,
+    cloudBArm: azure.armUrl,
     cloudC: cloudC.url,
     cloudCToken: cloudC.tokenUrl,
     repoHost: repoHost.url,
     deployProject: deployProject.url,
   });
   return async () => {
-    await Promise.all([cloudA, cloudB, cloudC, repoHost, deployProject].map((double) => double.close()));
+    await Promise.all([cloudA, azure, cloudB, cloudC, repoHost, deployProject].map((double) => double.close()));
   };
 }
