@@ -1,3 +1,6 @@
+import { textOf, warn } from "../log.ts";
+import { ok, type Result, refuse } from "../result.ts";
+
 export interface DestinationListing {
   readonly namespace: string;
   readonly type: string;
@@ -44,41 +47,47 @@ export async function projectAssociations(
 }
 
 /** All destinations of a namespace, by type and name. Sees every write that was answered before. */
-export async function listDestinations(db: D1Database, namespace: string): Promise<{ type: string; name: string }[]> {
-  const { results } = await db
-    .withSession("first-primary")
-    .prepare("SELECT type, name FROM destinations WHERE namespace = ? ORDER BY type, name")
-    .bind(namespace)
-    .all<{ type: string; name: string }>();
-  return results;
+export function listDestinations(db: D1Database, namespace: string): Promise<Result<{ type: string; name: string }[]>> {
+  return read(db, "SELECT type, name FROM destinations WHERE namespace = ? ORDER BY type, name", namespace);
 }
 
 /** The secrets of a namespace that have associations, by mount and name, and how many each has. */
-export async function listAssociatedSecrets(
+export function listAssociatedSecrets(
   db: D1Database,
   namespace: string,
-): Promise<(AssociationListing & { readonly associations: number })[]> {
-  const { results } = await db
-    .withSession("first-primary")
-    .prepare(
-      `SELECT mount, secret, count(*) AS associations FROM associations WHERE namespace = ?
-       GROUP BY mount, secret ORDER BY mount, secret`,
-    )
-    .bind(namespace)
-    .all<AssociationListing & { associations: number }>();
-  return results;
+): Promise<Result<(AssociationListing & { readonly associations: number })[]>> {
+  return read(
+    db,
+    `SELECT mount, secret, count(*) AS associations FROM associations WHERE namespace = ?
+     GROUP BY mount, secret ORDER BY mount, secret`,
+    namespace,
+  );
 }
 
 /** The destinations that a secret is associated with. */
-export async function destinationsOf(
+export function destinationsOf(
   db: D1Database,
   namespace: string,
   { mount, secret }: AssociationListing,
-): Promise<{ type: string; name: string }[]> {
-  const { results } = await db
-    .withSession("first-primary")
-    .prepare("SELECT type, name FROM associations WHERE namespace = ? AND mount = ? AND secret = ? ORDER BY type, name")
-    .bind(namespace, mount, secret)
-    .all<{ type: string; name: string }>();
-  return results;
+): Promise<Result<{ type: string; name: string }[]>> {
+  return read(
+    db,
+    "SELECT type, name FROM associations WHERE namespace = ? AND mount = ? AND secret = ? ORDER BY type, name",
+    ...[namespace, mount, secret],
+  );
+}
+
+/** Rows as the last write left them. That they cannot be read is no defect of ours: it passes. */
+async function read<T>(db: D1Database, sql: string, ...values: string[]): Promise<Result<T[]>> {
+  try {
+    const { results } = await db
+      .withSession("first-primary")
+      .prepare(sql)
+      .bind(...values)
+      .all<T>();
+    return ok(results);
+  } catch (failure) {
+    warn("listing-unread", { because: textOf(failure) });
+    return refuse("unavailable", "the lists of destinations and associations cannot be read at the moment; try again");
+  }
 }

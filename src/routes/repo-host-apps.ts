@@ -10,8 +10,13 @@ import { checkedName } from "./sync-paths.ts";
 
 /** Custom applications of the repository host. */
 
+const appId = integer().min(1);
+
 const App = z.object({
-  app_id: integer().min(1),
+  app_id: z
+    .unknown()
+    .refine((given) => appId.safeParse(given).success, "is required, a whole number of at least 1")
+    .pipe(appId),
   private_key: z.string("private_key: required").min(1, "private_key: required").max(16_384),
 });
 

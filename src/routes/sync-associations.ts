@@ -9,13 +9,14 @@ import {
   wordType,
 } from "../compat/sync-names.ts";
 import { badRequest, denied, notFound, refusalError, unwrap } from "../http/errors.ts";
+import { flag } from "../http/fields.ts";
 import { envelope, keyList, rawStream } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { type AssociationListing, destinationsOf, listAssociatedSecrets } from "../listings/destinations.ts";
 import { kvStore } from "../objects/stubs.ts";
 import type { AssociationsPage } from "../objects/sync-destination.ts";
 import { type AssociationView, associationId, type SecretRef, worst } from "../sync/association.ts";
-import { previewed } from "../sync/look.ts";
+import { previewSet } from "../sync/look.ts";
 import { secretKeyValues } from "../sync/payload.ts";
 import { destinationAt, flagIn, keyOf, limitIn, mountAt, slashless, tryNow } from "./sync-paths.ts";
 
@@ -26,6 +27,7 @@ const Association = z.object({
   secret_name: z.string("secret_name: required").min(1, "secret_name: required").max(2_048),
 });
 type Association = z.infer<typeof Association>;
+const Setting = Association.extend({ dry_run: flag().optional() });
 
 type Entries = readonly (readonly [string, AssociationView])[];
 
@@ -65,7 +67,13 @@ async function newestData(call: AuthorisedCall, mountUuid: string, name: string)
   return unwrap(await kvStore(call.env, mountUuid).newest(name))?.data ?? null;
 }
 
-function answer(call: AuthorisedCall, page: AssociationsPage, entries: Entries): Response {
+/** Entries and their counts; `next` on pages. */
+function answer(
+  call: AuthorisedCall,
+  page: AssociationsPage,
+  entries: Entries,
+  more: { next?: string } = {},
+): Response {
   const counters: Record<string, number> = {};
   for (const [, { sync_status }] of entries) counters[sync_status] = (counters[sync_status] ?? 0) + 1;
   const data = wordAssociations(call.dialect, {
@@ -74,16 +82,16 @@ function answer(call: AuthorisedCall, page: AssociationsPage, entries: Entries):
     associated_secrets: Object.fromEntries(entries),
     sync_operation_counters: counters,
   });
-  return envelope(call, { data });
+  return envelope(call, { data: { ...data, ...more } });
 }
 
-async function set(call: AuthorisedCall, body: Association): Promise<Response> {
+async function set(call: AuthorisedCall, body: z.infer<typeof Setting>): Promise<Response> {
   const key = keyOf(call);
   unwrap(await destinationAt(call, key).read());
   const { secret, keys } = await source(call, body);
-  if (flagIn(call.query, "dry_run")) {
-    const planned = unwrap(await destinationAt(call, key).previewSet(secret, keys));
-    return envelope(call, { data: { dry_run: true, planned: await previewed(call.env, key, planned) } });
+  if (body.dry_run || flagIn(call.query, "dry_run")) {
+    const planned = unwrap(await previewSet(call.env, key, secret, keys));
+    return envelope(call, { data: { dry_run: true, planned } });
   }
   unwrap(await destinationAt(call, key).set(secret, keys));
   const id = associationId(secret);
@@ -95,14 +103,17 @@ async function set(call: AuthorisedCall, body: Association): Promise<Response> {
 async function remove(call: AuthorisedCall, body: Association): Promise<Response> {
   const key = keyOf(call);
   const name = checkSecretName(body.secret_name);
+  const object = destinationAt(call, key);
   const mount = await mountAt(call, body.mount);
-  // The mount may be gone; its associations are still found by the path they were made with.
-  const accessor = mount?.accessor ?? (await destinationAt(call, key).accessorOf(`${slashless(body.mount)}/`, name));
-  const target = { mountAccessor: accessor ?? "", secretName: name };
-  const before = unwrap(await destinationAt(call, key).remove(target));
+  const current = { mountAccessor: mount?.accessor ?? "", secretName: name };
+  const isSet = unwrap(await object.associations([associationId(current)])).associated_secrets.length > 0;
+  // The mount may be gone, or be another one by now; its associations are still found by the path they were made with.
+  const former = isSet ? null : await object.accessorOf(`${slashless(body.mount)}/`, name);
+  const target = former === null ? current : { ...current, mountAccessor: former };
+  const before = unwrap(await object.remove(target));
   const id = associationId(target);
   await tryNow(call, key, id);
-  const after = unwrap(await destinationAt(call, key).associations([id]));
+  const after = unwrap(await object.associations([id]));
   if (after.associated_secrets.length > 0 || before.associated_secrets.length === 0) {
     return answer(call, after, after.associated_secrets);
   }
@@ -122,12 +133,7 @@ async function allAssociations(call: AuthorisedCall): Promise<Response> {
   const paged = call.query.has("limit") || call.query.has("after");
   const limit = limitIn(call.query, 1_000);
   const first = unwrap(await object.associations(null, call.query.get("after") ?? "", limit));
-  if (paged) {
-    const { next, store_name } = first;
-    const entries = first.associated_secrets.map(([id, view]) => [id, wordAssociation(call.dialect, view)] as const);
-    const data = { store_name, store_type: wordType(call.dialect, first.store_type), next: next ?? "" };
-    return envelope(call, { data: { ...data, associated_secrets: Object.fromEntries(entries) } });
-  }
+  if (paged) return answer(call, first, first.associated_secrets, { next: first.next ?? "" });
   if (first.next === null) return answer(call, first, first.associated_secrets);
   const counters: Record<string, number> = {};
   return rawStream(call, async function* () {
@@ -162,7 +168,7 @@ async function destinationsOfSecret(
 ): Promise<Response> {
   const { namespace } = call.grant;
   for (const listing of candidates) {
-    const holders = await destinationsOf(call.env.LISTINGS, namespace, listing);
+    const holders = unwrap(await destinationsOf(call.env.LISTINGS, namespace, listing));
     const found = await Promise.all(
       holders.map(async ({ type, name }) => {
         const entries = await destinationAt(call, { namespace, type, name }).ofSecret(listing.mount, listing.secret);
@@ -211,7 +217,7 @@ export const associationRoutes = [
   secrets({
     verb: "POST",
     path: "/sys/sync/destinations/:type/:name/associations/set",
-    body: Association,
+    body: Setting,
     handle: set,
   }),
   secrets({
@@ -224,7 +230,7 @@ export const associationRoutes = [
     verb: "LIST",
     path: "/sys/sync/associations",
     handle: async (call) => {
-      const rows = await listAssociatedSecrets(call.env.LISTINGS, call.grant.namespace);
+      const rows = unwrap(await listAssociatedSecrets(call.env.LISTINGS, call.grant.namespace));
       const keyed = Map.groupBy(rows, ({ mount, secret }) => `${mount}${secret}`);
       const info = [...keyed].map(([key, members]): [string, { mount: string; secret_path: string }[]] => [
         key,
@@ -246,6 +252,16 @@ export const associationRoutes = [
       if (mount === "") throw badRequest("mount: required");
       if (secret === "") throw badRequest("secret_name: required");
       return destinationsOfSecret(call, [{ mount: `${mount}/`, secret }]);
+    },
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/sync/associations/:mount/:name",
+    handle: async (call) => {
+      const { mount = "", name = "" } = call.params;
+      // Slashes that were encoded say where the mount ends; but some clients leave none as they are.
+      const exact = { mount: `${slashless(mount)}/`, secret: name };
+      return destinationsOfSecret(call, [exact, ...splits(`${mount}/${name}`)]);
     },
   }),
   secrets({

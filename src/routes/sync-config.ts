@@ -5,18 +5,21 @@ import { flag, integer } from "../http/fields.ts";
 import { envelope } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { syncControl } from "../objects/stubs.ts";
+import { DEFAULTS } from "../objects/sync-control.ts";
+import { slashless } from "./sync-paths.ts";
 
 /** The global configuration of syncing: pause and capacity. */
 
+/** Null, as a merge patch may say it, is the default. */
 const Config = z.object({
-  disabled: flag().optional(),
-  queue_capacity: integer().min(1).optional(),
+  disabled: flag().nullish(),
+  queue_capacity: integer().min(1).nullish(),
 });
 
 /** @throws RequestError 403 anywhere but in the root and the administrative namespace */
 function control(call: AuthorisedCall) {
   const { namespace } = call.grant;
-  const admin = settings(call.env).ADMIN_NAMESPACE;
+  const admin = slashless(settings(call.env).ADMIN_NAMESPACE);
   if (namespace !== "" && namespace !== `${admin}/`) {
     throw denied(`sys/sync/config is reserved to the root namespace and the administrative namespace (${admin})`);
   }
@@ -36,8 +39,8 @@ export const syncConfigRoutes = [
     body: Config,
     handle: async (call, { disabled, queue_capacity }) => {
       const changes = {
-        ...(disabled !== undefined && { disabled }),
-        ...(queue_capacity !== undefined && { queue_capacity }),
+        ...(disabled !== undefined && { disabled: disabled ?? DEFAULTS.disabled }),
+        ...(queue_capacity !== undefined && { queue_capacity: queue_capacity ?? DEFAULTS.queue_capacity }),
       };
       return envelope(call, { data: await control(call).setConfig(changes) });
     },

@@ -1,17 +1,25 @@
 import * as z from "zod";
 import { wordDestination, wordDestinationList, wordType } from "../compat/sync-names.ts";
 import { unwrap } from "../http/errors.ts";
+import { flag } from "../http/fields.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { listDestinations } from "../listings/destinations.ts";
 import { resolveFile } from "../sync/files.ts";
-import { drift, verify } from "../sync/look.ts";
-import { destinationAt, flagIn, keyOf, limitIn } from "./sync-paths.ts";
+import { drift, previewConfiguration, verify } from "../sync/look.ts";
+import { checkedType, destinationAt, flagIn, keyOf, limitIn } from "./sync-paths.ts";
 
 /** Destinations of area B. */
 
-const AnyFields = z.record(z.string(), z.unknown());
-type AnyFields = z.infer<typeof AnyFields>;
+type AnyFields = Readonly<Record<string, unknown>>;
+
+const Write = z.looseObject({ dry_run: flag().optional() });
+type Write = z.infer<typeof Write>;
+
+const Deletion = z.object({ purge: flag().optional(), force_delete: flag().optional() });
+
+/** Objects on a page of `drift`: each is a call to the provider. */
+const DRIFT_PAGE = 100;
 
 /** Fields that may name a file of the deployment instead of holding its content. */
 const FILE_FIELDS = ["credentials"];
@@ -27,17 +35,18 @@ async function withFiles(call: AuthorisedCall, body: AnyFields): Promise<AnyFiel
   return read;
 }
 
-async function configure(call: AuthorisedCall, given: AnyFields, mode: "write" | "patch"): Promise<Response> {
+async function configure(call: AuthorisedCall, given: Write, mode: "write" | "patch"): Promise<Response> {
   const key = keyOf(call);
-  const body = await withFiles(call, given);
-  const object = destinationAt(call, key);
-  if (flagIn(call.query, "dry_run")) {
+  const { dry_run, ...fields } = given;
+  const body = await withFiles(call, fields);
+  if (dry_run || flagIn(call.query, "dry_run")) {
     const after = call.query.get("after") ?? "";
-    const { planned, warnings, next } = unwrap(await object.previewConfigure(key, body, mode, after));
+    const preview = unwrap(await previewConfiguration(call.env, key, body, { mode, after }));
+    const { planned, warnings, next } = preview;
     return envelope(call, { data: { dry_run: true, planned, next: next ?? "" }, warnings });
   }
   const word = wordType(call.dialect, key.type);
-  const { state, warnings } = unwrap(await object.configure(key, body, { word, mode }));
+  const { state, warnings } = unwrap(await destinationAt(call, key).configure(key, body, { word, mode }));
   return envelope(call, { data: wordDestination(call.dialect, state), warnings });
 }
 
@@ -46,7 +55,7 @@ export const destinationRoutes = [
     verb: "LIST",
     path: "/sys/sync/destinations",
     handle: async (call) => {
-      const rows = await listDestinations(call.env.LISTINGS, call.grant.namespace);
+      const rows = unwrap(await listDestinations(call.env.LISTINGS, call.grant.namespace));
       const types = Map.groupBy(rows, (row) => `${row.type}/`);
       const info = [...types].map(([type, members]): [string, string[]] => [
         type,
@@ -64,8 +73,9 @@ export const destinationRoutes = [
     verb: "LIST",
     path: "/sys/sync/destinations/:type",
     handle: async (call) => {
-      const rows = await listDestinations(call.env.LISTINGS, call.grant.namespace);
-      const names = rows.filter((row) => row.type === call.params["type"]).map((row) => row.name);
+      const type = checkedType(call);
+      const rows = unwrap(await listDestinations(call.env.LISTINGS, call.grant.namespace));
+      const names = rows.filter((row) => row.type === type).map((row) => row.name);
       return keyList(call, names, { total_destinations: names.length });
     },
   }),
@@ -81,20 +91,24 @@ export const destinationRoutes = [
     verb: "POST",
     path: "/sys/sync/destinations/:type/:name",
     creates: true,
-    body: AnyFields,
+    body: Write,
     handle: (call, body) => configure(call, body, "write"),
   }),
   secrets({
     verb: "PATCH",
     path: "/sys/sync/destinations/:type/:name",
-    body: AnyFields,
+    body: Write,
     handle: (call, body) => configure(call, body, "patch"),
   }),
   secrets({
     verb: "DELETE",
     path: "/sys/sync/destinations/:type/:name",
-    handle: async (call) => {
-      const options = { purge: flagIn(call.query, "purge"), force: flagIn(call.query, "force_delete") };
+    body: Deletion,
+    handle: async (call, body) => {
+      const options = {
+        purge: body.purge || flagIn(call.query, "purge"),
+        force: body.force_delete || flagIn(call.query, "force_delete"),
+      };
       unwrap(await destinationAt(call, keyOf(call)).delete(options));
       return noContent();
     },
@@ -109,14 +123,16 @@ export const destinationRoutes = [
     path: "/sys/sync/destinations/:type/:name/drift",
     handle: async (call) => {
       const key = keyOf(call);
-      const limit = limitIn(call.query, 100);
+      const limit = limitIn(call.query, DRIFT_PAGE);
       const page = unwrap(await destinationAt(call, key).copyRecords(call.query.get("after") ?? "", limit));
       const objects = unwrap(await drift(call.env, key, page.records));
+      const isLast = page.isLast && objects.length === page.records.length;
+      const next = isLast ? "" : (page.records[objects.length - 1]?.cursor ?? "");
       const states = objects.map(([, { state }]) => state);
       const counters = Object.fromEntries(
         [...Map.groupBy(states, (state) => state)].map(([state, all]) => [state, all.length]),
       );
-      return envelope(call, { data: { objects: Object.fromEntries(objects), counters, next: page.next ?? "" } });
+      return envelope(call, { data: { objects: Object.fromEntries(objects), counters, next } });
     },
   }),
   secrets({

@@ -22,9 +22,13 @@ export function checkedName(name: string): string {
 
 /** The destination that a path names. @throws RequestError 404 for a type that is none, 400 for a name that is none */
 export function keyOf(call: AuthorisedCall): DestinationKey {
-  const { type = "", name = "" } = call.params;
+  return { namespace: call.grant.namespace, type: checkedType(call), name: checkedName(call.params["name"] ?? "") };
+}
+
+/** The destination type that a path names. @throws RequestError 404 */
+export function checkedType({ params: { type = "" } }: AuthorisedCall): string {
   if (!typeOf(type)) throw notFound(`unsupported path: no destination type ${JSON.stringify(type.slice(0, 64))}`);
-  return { namespace: call.grant.namespace, type, name: checkedName(name) };
+  return type;
 }
 
 export const destinationAt = (call: AuthorisedCall, key: DestinationKey): Remote<SyncDestination> =>

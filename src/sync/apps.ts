@@ -41,7 +41,7 @@ export class Apps {
   /** Creates or replaces. @throws Sealed */
   put(namespace: string, name: string, appId: number, privateKey: string): Result<AppView> {
     const key = parseAppKey(privateKey);
-    if (!key.ok) return refuse("invalid", `private_key: ${key.message}`);
+    if (!key.ok) return refuse("invalid", key.message);
     this.#sql.exec(
       `INSERT INTO apps VALUES (?, ?, ?, ?, ?) ON CONFLICT (namespace, name) DO UPDATE
        SET app_id = excluded.app_id, fingerprint = excluded.fingerprint, private_key = excluded.private_key`,
@@ -98,17 +98,27 @@ export class Apps {
       .map(({ destination }) => destination.slice(namespace.length));
   }
 
-  /** Says which application a destination uses; null for none (any more). */
-  use(namespace: string, destination: string, app: string | null): Result<null> {
-    if (app !== null && !this.#find(namespace, app)) {
-      return refuse(
-        "invalid",
-        `app_name: there is no application ${JSON.stringify(app.slice(0, 128))}; create it first`,
-      );
-    }
-    this.#sql.exec("DELETE FROM app_users WHERE destination = ?", destination);
-    if (app !== null) this.#sql.exec("INSERT INTO app_users VALUES (?, ?, ?)", namespace, app, destination);
+  /** A destination is about to use an application, beside the one that it may use already. */
+  claim(namespace: string, destination: string, app: string): Result<null> {
+    if (!this.#find(namespace, app)) return refuse("invalid", noSuchApp(app));
+    this.#sql.exec("INSERT OR IGNORE INTO app_users VALUES (?, ?, ?)", namespace, app, destination);
     return ok(null);
+  }
+
+  /** Says which application a destination uses, and no other; null for none (any more). */
+  use(namespace: string, destination: string, app: string | null): Result<null> {
+    this.#sql.exec("DELETE FROM app_users WHERE destination = ?", destination);
+    return app === null ? ok(null) : this.claim(namespace, destination, app);
+  }
+
+  /** A destination does not use an application, whatever it once said. */
+  release(namespace: string, destination: string, app: string): void {
+    this.#sql.exec(
+      "DELETE FROM app_users WHERE namespace = ? AND app = ? AND destination = ?",
+      namespace,
+      app,
+      destination,
+    );
   }
 
   #find(namespace: string, name: string): Row | null {
@@ -117,5 +127,9 @@ export class Apps {
     );
   }
 }
+
+/** Why a destination may not name an application. */
+export const noSuchApp = (name: string): string =>
+  `app_name: there is no application ${JSON.stringify(name.slice(0, 128))}; create it first`;
 
 const context = (namespace: string, name: string): string => `repo-host-app ${namespace} ${name}`;

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { stringList, stringMap } from "../http/fields.ts";
+import { asMap, stringList, stringMap } from "../http/fields.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { MARKER_TAG, type ProviderSettings, type UpdatePolicy } from "./destinations/destination-type.ts";
 import { type DestinationType, destinationTypes, type Granularity } from "./destinations/index.ts";
@@ -8,15 +8,17 @@ import { checkTemplate } from "./naming.ts";
 /** The literal that stands for every sensitive value, whatever its length. */
 export const MASK = "*****";
 
-/** Fields that all types share. */
+/** One of some words; an empty text is null. */
+const choice = <const Word extends string>(rule: string, ...words: Word[]) =>
+  z.preprocess((given) => (given === "" ? null : given), z.enum(words, rule).nullish());
+
+/** Fields that all types share. Null = the default; absent = as it was. */
 const Common = z.object({
-  granularity: z.enum(["secret-path", "secret-key"], "must be secret-path or secret-key").optional(),
-  secret_name_template: z.string().optional(),
+  granularity: choice("must be secret-path or secret-key", "secret-path", "secret-key"),
+  secret_name_template: z.string("must be a text").nullish(),
   custom_tags: stringMap().nullish(),
-  update_policy: z
-    .enum(["replace", "if-not-exists", "owned-only"], "must be replace, if-not-exists or owned-only")
-    .optional(),
-  deletion_policy: z.enum(["delete", "retain"], "must be delete or retain").optional(),
+  update_policy: choice("must be replace, if-not-exists or owned-only", "replace", "if-not-exists", "owned-only"),
+  deletion_policy: choice("must be delete or retain", "delete", "retain"),
 });
 
 /** A destination's settings, checked: what is stored. */
@@ -45,6 +47,9 @@ export const effectiveTemplate = (
   definition: Pick<Definition, "template" | "granularity">,
 ): string => definition.template || type.defaults.template[definition.granularity];
 
+const orBefore = <T>(given: T | null | undefined, before: T | undefined): T | null | undefined =>
+  given === undefined ? before : given;
+
 const isMask = (value: unknown): boolean => typeof value === "string" && /^\*+$/.test(value);
 
 /**
@@ -70,11 +75,11 @@ export function define(
   if (refused !== null) return refuse("invalid", refused);
   const { data } = common;
   const definition: Definition = {
-    granularity: data.granularity ?? before?.granularity ?? type.defaults.granularity,
-    template: data.secret_name_template ?? before?.template ?? "",
-    customTags: data.custom_tags ?? before?.customTags ?? {},
-    updatePolicy: data.update_policy ?? before?.updatePolicy ?? "replace",
-    deletionPolicy: data.deletion_policy ?? before?.deletionPolicy ?? "delete",
+    granularity: orBefore(data.granularity, before?.granularity) ?? type.defaults.granularity,
+    template: orBefore(data.secret_name_template, before?.template) ?? "",
+    customTags: orBefore(data.custom_tags, before?.customTags) ?? {},
+    updatePolicy: orBefore(data.update_policy, before?.updatePolicy) ?? "replace",
+    deletionPolicy: orBefore(data.deletion_policy, before?.deletionPolicy) ?? "delete",
     connection,
   };
   const template = checkTemplate(effectiveTemplate(type, definition), definition.granularity);
@@ -111,7 +116,11 @@ export function patched(
     custom_tags === null ? {} : { ...before.customTags, ...(custom_tags as Record<string, string | null>) };
   for (const key of tags_to_remove ?? []) delete tags[key];
   const others = Object.entries(patch).filter(([key]) => key !== "tags_to_remove" && key !== "custom_tags");
-  const cleared = others.map(([key, value]): [string, unknown] => [key, value === null ? (UNSET[key] ?? "") : value]);
+  // An empty text clears a field of the connection; those that all types share know null themselves.
+  const cleared = others.map(([key, value]): [string, unknown] => [
+    key,
+    value === null && !(key in Common.shape) ? "" : value,
+  ]);
   const kept = Object.entries(tags).filter((entry): entry is [string, string] => entry[1] !== null);
   return ok({ ...Object.fromEntries(cleared), custom_tags: Object.fromEntries(kept) });
 }
@@ -119,16 +128,12 @@ export function patched(
 const Patch = z.object({
   tags_to_remove: stringList().nullish(),
   custom_tags: z
-    .record(z.string(), z.union([z.string(), z.number(), z.boolean()]).transform(String).nullable())
+    .preprocess(
+      asMap,
+      z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]).transform(String).nullable()),
+    )
     .nullish(),
 });
-
-/** What null means for a field that an empty text does not clear. */
-const UNSET: Readonly<Record<string, unknown>> = {
-  granularity: undefined,
-  update_policy: "replace",
-  deletion_policy: "delete",
-};
 
 function refusedChange(
   type: DestinationType<unknown>,

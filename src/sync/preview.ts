@@ -1,6 +1,6 @@
 import type { Setup } from "./association.ts";
 import { type Associations, secretOf } from "./associations.ts";
-import type { Copies, Step } from "./copies.ts";
+import { type Copies, planCopies, type Step } from "./copies.ts";
 import type { Defined } from "./definition.ts";
 import type { DestinationKey, DestinationRecord } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
@@ -69,15 +69,21 @@ export function previewed(
   const page = associations.page(after, PAGE);
   const isKeyed = definition.granularity === "secret-key";
   const keyless = isKeyed && keys === null ? page.map(keylessOf) : [];
-  const planned =
-    keyless.length > 0
-      ? []
-      : page.flatMap((row) => {
-          const found = isKeyed ? (keys?.[row.id] ?? null) : [];
-          const wanted = found === null ? [] : wantedCopies(scope, type, secretOf(row), found);
-          const steps = copies.plan(row.id, wanted);
-          return plannedCopies(row.id, steps, definition.deletionPolicy).filter(({ action }) => action !== "update");
-        });
+  /** Names that associations of this page would take. */
+  const taken = new Map<string, string>();
+  const planned = (keyless.length > 0 ? [] : page).flatMap((row) => {
+    const found = isKeyed ? keys?.[row.id] : [];
+    // A secret that is gone cannot be set.
+    if (!found) return [];
+    const wanted = wantedCopies(scope, type, secretOf(row), found);
+    const holder = (fold: string) => copies.holder(fold, row.id) ?? taken.get(fold) ?? null;
+    const steps = planCopies(copies.of(row.id), wanted, holder);
+    const blocked = steps.filter((step) => "blocked" in step && step.blocked !== null);
+    // An only object that cannot be is refused as a whole: what is there stays.
+    const done = !isKeyed && blocked.length > 0 ? blocked : steps;
+    for (const step of done) if ("copy" in step && step.blocked === null) taken.set(step.copy.fold, row.id);
+    return plannedCopies(row.id, done, definition.deletionPolicy).filter(({ action }) => action !== "update");
+  });
   const setup = {
     namespace: key.namespace,
     type: key.type,
