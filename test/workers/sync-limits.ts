@@ -1,0 +1,54 @@
+import { env } from "cloudflare:workers";
+import { expect, vi } from "vitest";
+import type { SecretRef } from "../../src/sync/association.ts";
+import { type Answer, get, patch } from "./client.ts";
+
+/** What tests of pause and capacity share. */
+
+export const configure = (changes: Record<string, unknown>): Promise<Answer> => patch("/sys/sync/config", changes);
+export const pause = () => configure({ disabled: true });
+export const resume = () => configure({ disabled: false });
+
+export const destination = (name: string) => env.SYNC_DESTINATION.getByName(name);
+
+/** How many associations of a destination are in each state. */
+export async function counts(name: string): Promise<Record<string, number>> {
+  const { body } = await get(`/sys/sync/destinations/${name}/associations`);
+  return body.data.sync_operation_counters;
+}
+
+/** Every call to a provider from inside this runtime as it starts, whoever makes it. */
+export function watchCalls(): { readonly started: string[]; readonly host: string } {
+  const host = env.TEST_CLOUD_A.url;
+  const started: string[] = [];
+  const real = globalThis.fetch;
+  vi.spyOn(globalThis, "fetch").mockImplementation((input, init) => {
+    const url = String(input instanceof Request ? input.url : input);
+    if (url.startsWith(host) && !url.includes("/_double/")) {
+      started.push(new Headers(init?.headers).get("x-amz-target")?.split(".")[1] ?? url);
+    }
+    return real(input, init);
+  });
+  return { started, host };
+}
+
+/** Many secrets of one mount, written without a request each. */
+export async function writeMany(
+  mount: { uuid: string; accessor: string },
+  names: readonly string[],
+): Promise<SecretRef[]> {
+  const store = env.KV_STORE.getByName(mount.uuid);
+  for (const name of names) {
+    const written = await store.put(name, JSON.stringify({ v: name }), null, { create: true, update: true });
+    expect(written.ok).toBe(true);
+  }
+  return names.map((secretName) => ({
+    mountUuid: mount.uuid,
+    mountAccessor: mount.accessor,
+    mountPath: "kv/",
+    secretName,
+  }));
+}
+
+export const numbered = (prefix: string, count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `${prefix}${String(index).padStart(4, "0")}`);

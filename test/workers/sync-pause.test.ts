@@ -1,0 +1,254 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { type SyncControl, SyncDestination } from "../../src/worker.ts";
+import { del, get, mountKv, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import { byItself } from "./passing-time.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import {
+  association,
+  cloudABody,
+  eventually,
+  makeDestination,
+  objects,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "./sync-helpers.ts";
+import { configure, counts, destination, numbered, pause, resume, watchCalls, writeMany } from "./sync-limits.ts";
+
+clock.moves = true;
+
+let mount = { accessor: "", uuid: "" };
+beforeEach(async () => {
+  await cloudA.begin();
+  mount = await mountKv();
+});
+
+const nameOf = (secret: string) => `vault/${mount.accessor}/${secret}`;
+const REMOTE = ["cloud-a-sm/d1", "cloud-a-sm/d2", "cloud-a-sm/d3"];
+const prefixed = (name: string) => cloudABody({ secret_name_template: `${name}/{{ .SecretPath }}` });
+const makeRemote = async () => {
+  for (const name of ["d1", "d2", "d3"]) await makeDestination("cloud-a-sm", name, prefixed(name));
+};
+
+describe("once a pause has been answered", () => {
+  it("no call to a provider starts, whatever is written, set and on its way, until the pause is over", async () => {
+    await makeRemote();
+    const secrets = numbered("s", 8);
+    for (const secret of secrets) await write(secret, { v: 0 });
+    const calls = watchCalls();
+    let stop = false;
+    let version = 0;
+    /** Somebody who goes on and on; requests are answered normally, paused or not. */
+    const storm = async (act: () => Promise<number>) => {
+      while (!stop) expect(await act()).toBe(200);
+    };
+    const pick = <T>(from: readonly T[]): T => from[Math.floor(Math.random() * from.length)] as T;
+    const storms = [
+      ...REMOTE.map((at) => storm(async () => (await setAssociation(at, pick(secrets))).status)),
+      storm(async () => (await put(`/v1/kv/data/${pick(secrets)}`, { data: { v: ++version } })).status),
+      storm(async () => (await removeAssociation(pick(REMOTE), pick(secrets))).status),
+      // Other tags make a push of several calls.
+      storm(async () => (await makeDestination("cloud-a-sm", "d1", { custom_tags: { t: String(++version) } })).status),
+    ];
+    for (let round = 0; round < 3; round++) {
+      const before = calls.started.length;
+      await vi.waitFor(() => expect(calls.started.length).toBeGreaterThan(before + 20), { timeout: 10_000 });
+      await cloudA.fault({ fault: "delay", ms: 400, count: 4 });
+      await scheduler.wait(100);
+      expect((await pause()).body.data.disabled).toBe(true);
+      const answered = calls.started.length;
+      await scheduler.wait(1_500);
+      expect(calls.started.slice(answered)).toEqual([]);
+      expect((await resume()).status).toBe(200);
+    }
+    stop = true;
+    await Promise.all(storms);
+    await eventually(async () => {
+      for (const at of REMOTE) expect(Object.keys(await counts(at))).not.toContain("PENDING");
+    });
+    // The provider agrees that what is set is there, and nothing else.
+    const expected: Record<string, string> = {};
+    for (const at of REMOTE) {
+      for (const secret of secrets) {
+        if ((await association(at, secret)) === undefined) continue;
+        const { data } = (await get(`/v1/kv/data/${secret}`)).body.data;
+        expected[`${at.split("/")[1]}/${secret}`] = JSON.stringify(data);
+      }
+    }
+    const there = (await cloudA.secrets()).map(({ name, value }) => [name, value]);
+    expect(Object.fromEntries(there)).toEqual(expected);
+  }, 60_000);
+
+  it("a push that is on its way may end its call, but begins no further one until the pause is over", async () => {
+    await makeDestination("cloud-a-sm", "d");
+    await write("app", { v: 1 });
+    await setAssociation("cloud-a-sm/d", "app");
+    await makeDestination("cloud-a-sm", "d", { custom_tags: { a: "1" } });
+    const before = (await cloudA.requests()).length;
+    const since = async () => (await cloudA.requests()).slice(before).map(({ operation }) => operation);
+    await cloudA.fault({ fault: "delay", ms: 900, operation: "UpdateSecret" });
+    const set = setAssociation("cloud-a-sm/d", "app");
+    await eventually(async () => expect(await since()).toEqual(["UpdateSecret"]));
+    await pause();
+    expect((await set).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
+    await eventually(async () => expect((await cloudA.requests()).at(-1)?.status).toBe(200));
+    await scheduler.wait(300);
+    expect(await since()).toEqual(["UpdateSecret"]);
+    expect(await association("cloud-a-sm/d", "app")).toMatchObject({ sync_status: "PENDING" });
+    await resume();
+    await eventually(async () => expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED"));
+    expect((await cloudA.secrets())[0]?.tags).toEqual({ a: "1", "hashicorp:vault": "" });
+  });
+
+  it("no look at a provider starts either", async () => {
+    await makeDestination("cloud-a-sm", "d");
+    await write("app", { v: 1 });
+    await setAssociation("cloud-a-sm/d", "app");
+    await pause();
+    const before = (await cloudA.requests()).length;
+    const at = "/sys/sync/destinations/cloud-a-sm/d";
+    expect((await put(`${at}/verify`, {})).body.data).toMatchObject({ ok: false, error_code: "paused" });
+    expect((await get(`${at}/drift`)).status).toBe(200);
+    expect((await put(`${at}/associations/set?dry_run=true`, { mount: "kv", secret_name: "app" })).status).toBe(200);
+    expect((await cloudA.requests()).slice(before)).toEqual([]);
+  });
+});
+
+describe("while syncing is paused", () => {
+  beforeEach(async () => {
+    await makeDestination("in-mem", "m");
+    for (const name of ["kept", "gone"]) {
+      await write(name, { v: 1 });
+      await setAssociation("in-mem/m", name);
+    }
+    await write("new", { v: 1 });
+    await pause();
+  });
+
+  it("everything asked for is answered and pending, and done once it is over", async () => {
+    expect((await setAssociation("in-mem/m", "new")).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
+    expect((await removeAssociation("in-mem/m", "gone")).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
+    await write("kept", { v: 2 });
+    await eventually(async () => expect(await counts("in-mem/m")).toEqual({ PENDING: 3 }));
+    const before = { [nameOf("kept")]: '{"v":1}', [nameOf("gone")]: '{"v":1}' };
+    expect(await objects("m")).toEqual(before);
+    expect((await get("/sys/sync/config")).body.data).toMatchObject({ disabled: true });
+    await resume();
+    const after = { [nameOf("kept")]: '{"v":2}', [nameOf("new")]: '{"v":1}' };
+    await eventually(async () => expect(await objects("m")).toEqual(after));
+    await eventually(async () => expect(await counts("in-mem/m")).toEqual({ SYNCED: 2 }));
+  });
+
+  it("a purge begins, blocks what it blocks, and waits", async () => {
+    expect((await del("/sys/sync/destinations/in-mem/m?purge=true")).status).toBe(204);
+    const set = await setAssociation("in-mem/m", "new");
+    expect([set.status, set.body.errors[0]]).toEqual([400, expect.stringContaining("purge in progress")]);
+    await scheduler.wait(500);
+    expect((await get("/sys/sync/destinations/in-mem/m")).body.data).toMatchObject({ purge_error: "" });
+    expect(Object.keys(await objects("m"))).toHaveLength(2);
+    await resume();
+    await eventually(async () => expect((await get("/sys/sync/destinations/in-mem/m")).status).toBe(404));
+  });
+
+  it("nobody rings and the alarm is far away, however much waits and however often memory is lost", async () => {
+    const isQuiet = () =>
+      eventually(() =>
+        runInDurableObject(destination("in-mem/m"), async (_object: SyncDestination, state) => {
+          expect(((await state.storage.getAlarm()) ?? 0) - Date.now()).toBeGreaterThan(30_000);
+        }),
+      );
+    await Promise.all((await writeMany(mount, numbered("w", 40))).map((secret) => destination("in-mem/m").set(secret)));
+    await isQuiet();
+    const rings = vi.spyOn(env.SYNC_WORK, "send");
+    for (let round = 0; round < 3; round++) {
+      await write("kept", { v: round + 2 });
+      for (const secret of ["kept", "new"]) await setAssociation("in-mem/m", secret);
+      await isQuiet();
+      await evictDurableObject(destination("in-mem/m"));
+      await runInDurableObject(destination("in-mem/m"), (object: SyncDestination) => object.alarm());
+    }
+    await isQuiet();
+    // One each time that it had lost its memory.
+    expect(rings.mock.calls.length).toBeLessThanOrEqual(3);
+  }, 40_000);
+});
+
+const BIG = 150;
+
+describe("when a pause is over", () => {
+  const all = { mounts: [] as string[], destinations: ["in-mem/big", "in-mem/small"] };
+  const pend = async (at: string, names: readonly string[]) => {
+    const secrets = await writeMany(mount, names);
+    for (const set of await Promise.all(secrets.map((secret) => destination(at).set(secret))))
+      expect(set.ok).toBe(true);
+  };
+  beforeEach(async () => {
+    for (const name of ["big", "small"]) await makeDestination("in-mem", name);
+    await pause();
+    await pend("in-mem/big", numbered("b", BIG));
+    await pend("in-mem/small", numbered("s", 5));
+  });
+  const isDone = async () => {
+    expect(await counts("in-mem/small")).toEqual({ SYNCED: 5 });
+    expect(await counts("in-mem/big")).toEqual({ SYNCED: BIG });
+  };
+
+  it("all that waits is done, and a little at one place does not wait for a lot at another", async () => {
+    const order: string[] = [];
+    const turn = SyncDestination.prototype.turn;
+    vi.spyOn(SyncDestination.prototype, "turn").mockImplementation(function (this: SyncDestination, results, ...rest) {
+      for (const { claim } of results) order.push(claim.id.includes("/s") ? "small" : "big");
+      return turn.call(this, results, ...rest);
+    });
+    await resume();
+    await eventually(isDone);
+    expect(order).toHaveLength(BIG + 5);
+    expect(order.lastIndexOf("small")).toBeLessThan(order.length / 2);
+  });
+
+  it("all is done although the messages that wake destinations are lost", async () => {
+    vi.spyOn(env.SYNC_WORK, "sendBatch").mockResolvedValue({
+      metadata: { metrics: { backlogCount: 0, backlogBytes: 0 } },
+    });
+    await resume();
+    expect(await counts("in-mem/small")).toEqual({ PENDING: 5 });
+    await byItself(all, isDone);
+  }, 40_000);
+
+  it("all is done although the first to wake them dies, and comes back without its memory", async () => {
+    const sent = vi.spyOn(env.SYNC_WORK, "sendBatch").mockRejectedValue(new Error("queue is down"));
+    await resume();
+    await eventually(() => expect(sent).toHaveBeenCalled());
+    await runInDurableObject(env.SYNC_CONTROL.getByName("main"), (_object: SyncControl, state) => {
+      state.abort("killed");
+    }).catch(() => undefined);
+    sent.mockRestore();
+    await byItself(all, isDone);
+  }, 40_000);
+
+  it("all is done although the destinations die in between", async () => {
+    await resume();
+    for (let round = 0; round < 5; round++) {
+      await scheduler.wait(30);
+      await runInDurableObject(destination("in-mem/big"), (_object: SyncDestination, state) => {
+        state.abort("killed");
+      }).catch(() => undefined);
+    }
+    await byItself(all, isDone);
+  }, 40_000);
+
+  it("and begins anew at once, what was said last holds", async () => {
+    for (let round = 0; round < 3; round++) await Promise.all([resume(), pause()]);
+    await pause();
+    await scheduler.wait(200);
+    const { PENDING = 0 } = await counts("in-mem/big");
+    await scheduler.wait(700);
+    expect((await counts("in-mem/big"))["PENDING"]).toBe(PENDING);
+    await Promise.all([pause(), configure({ disabled: false })]);
+    await resume();
+    await eventually(isDone);
+  });
+});
