@@ -9,16 +9,22 @@ export { KvStore } from "./objects/kv-store.ts";
 export { SyncControl } from "./objects/sync-control.ts";
 export { SyncDestination } from "./objects/sync-destination.ts";
 
-/** How long one queue message may keep a consumer busy; what is left rings again. */
-const BELL_BUDGET_MS = 30_000;
+/** How long new work is taken up for one queue message; what is left rings again. */
+const BELL_BUDGET_MS = 10_000;
+/**
+ * How long a batch is waited for. Batches may come one at a time, and one that is not over by then goes on behind its answer
+ * (30 s are allowed there), so that a destination that is slow does not hold up the others.
+ */
+const HOLD_MS = 1_000;
 
 export default {
   fetch: (request, env, exec) => handle(request, env, exec),
 
   /** Never throws: locally a throw would repeat even the messages that were acknowledged. */
-  async queue(batch, env) {
-    // Beside each other, so that a destination that is slow or has much to do does not hold up the others.
-    await Promise.all(batch.messages.map((message) => answerBell(batch.queue, message, env)));
+  async queue(batch, env, exec) {
+    const answered = Promise.all(batch.messages.map((message) => answerBell(batch.queue, message, env)));
+    exec.waitUntil(answered);
+    await Promise.race([answered, scheduler.wait(HOLD_MS)]);
   },
 } satisfies ExportedHandler<Env, Bell>;
 

@@ -8,7 +8,10 @@ import { type AppAccess, performTask } from "./task.ts";
 
 /** How many tasks one Worker performs at a time for one destination, whatever that allows. */
 const MOST_AT_ONCE = 6;
-const REPEAT_AFTER_MS = 200;
+/** An object that restarts is back soon; results are worth more patience than a question for work. */
+const REPEAT_AFTER_MS = [200, 1_000, 3_000];
+/** A permission that ran out on its way is asked for anew, so many times. */
+const MOST_QUESTIONS = 5;
 
 interface Options {
   /** How long new tasks are taken, in ms; those that are taken are finished. */
@@ -22,22 +25,22 @@ interface Options {
  * budget is spent. Runs in a Worker; several may run for one destination, the leases keep them apart.
  */
 export async function performWork(env: Env, destination: string, { budgetMs, only }: Options): Promise<void> {
-  const end = Date.now() + budgetMs;
+  let end = Date.now() + budgetMs;
   const object = syncDestination(env, destination);
   const permission = new Permission(env);
-  const apps = appAccess(env);
+  const means = { env, object, settings: settings(env), permit: permission.holds, apps: appAccess(env) };
   let results: SyncResult[] = [];
   let flying = 0;
-  let awake = Promise.withResolvers<void>();
+  let landed = Promise.withResolvers<void>();
   let places = only === undefined ? MOST_AT_ONCE : 1;
 
   const fly = async (setup: Setup, task: SyncTask): Promise<void> => {
     flying++;
-    results.push(
-      await performTask({ env, object, settings: settings(env), permit: permission.holds, apps }, setup, task),
-    );
+    const result = await performTask(means, setup, task);
+    // Not in one expression: that would pick the list of now, which is handed in and replaced while the task runs.
+    results.push(result);
     flying--;
-    awake.resolve();
+    landed.resolve();
   };
 
   for (;;) {
@@ -45,7 +48,14 @@ export async function performWork(env: Env, destination: string, { budgetMs, onl
     const free = sent < end ? Math.max(0, places - flying) : 0;
     const handedIn = results;
     results = [];
-    const turn = await takeTurn(object, handedIn, free, only);
+    landed = Promise.withResolvers();
+    const turn = await takeTurn(object, handedIn, free, only).catch((failure: unknown) => {
+      if (flying === 0 && results.length === 0) throw failure;
+      // Nothing new is begun, but what is under way is still handed in, and so is this.
+      end = 0;
+      results.unshift(...handedIn);
+      return NOTHING;
+    });
     permission.granted(turn, sent);
     if (turn.setup) places = only === undefined ? Math.min(MOST_AT_ONCE, turn.setup.atOnce) : 0;
     for (const task of turn.setup ? turn.tasks : []) if (turn.setup) void fly(turn.setup, task);
@@ -54,12 +64,12 @@ export async function performWork(env: Env, destination: string, { budgetMs, onl
       const wait = turn.retryInMs;
       if (only !== undefined || !turn.running || wait === null || Date.now() + wait >= end) return;
       await scheduler.wait(Math.max(wait, 1));
-      continue;
-    }
-    if (results.length === 0) await awake.promise;
-    awake = Promise.withResolvers<void>();
+    } else if (results.length === 0) await landed.promise;
   }
 }
+
+/** An answer that says nothing. */
+const NOTHING: Turn = { running: false, permitMs: 0, setup: null, tasks: [], retryInMs: null };
 
 /** The object takes a result again as long as its lease holds, so one that was lost to its restart is handed in once more. */
 async function takeTurn(
@@ -68,19 +78,17 @@ async function takeTurn(
   places: number,
   only: string | undefined,
 ): Promise<Turn> {
-  const none: Turn = { running: false, permitMs: 0, setup: null, tasks: [], retryInMs: null };
-  const take = async (): Promise<Turn> => {
-    const turn = await object.turn(results, places, only);
-    // A refusal means that the service is sealed: nothing was leased, the alarm asks again.
-    return "ok" in turn ? none : turn;
-  };
-  try {
-    return await take();
-  } catch (failure) {
-    if (results.length === 0) throw failure;
-    warn("turn-repeated", { results: results.length, because: textOf(failure) });
-    await scheduler.wait(REPEAT_AFTER_MS);
-    return take();
+  for (let failures = 0; ; failures++) {
+    try {
+      const turn = await object.turn(results, places, only);
+      // A refusal means that the service is sealed: nothing was leased, the alarm asks again.
+      return "ok" in turn ? NOTHING : turn;
+    } catch (failure) {
+      const wait = results.length > 0 ? REPEAT_AFTER_MS[failures] : undefined;
+      if (wait === undefined) throw failure;
+      warn("turn-repeated", { results: results.length, because: textOf(failure) });
+      await scheduler.wait(wait);
+    }
   }
 }
 
@@ -107,20 +115,19 @@ export class Permission {
   };
 
   async #ask(): Promise<boolean> {
-    const sent = Date.now();
-    const answer = await syncControl(this.#env).mayRun();
-    this.granted(answer, sent);
-    return answer.running;
+    for (let question = 1; question <= MOST_QUESTIONS; question++) {
+      const sent = Date.now();
+      const answer = await syncControl(this.#env).mayRun();
+      this.granted(answer, sent);
+      if (!answer.running) return false;
+      // One that ran out on its way is void: a pause may have taken effect meanwhile.
+      if (Date.now() < this.#until) return true;
+    }
+    return false;
   }
 }
 
-/** Custom applications, each asked for once. */
+/** Custom applications. Asked for anew each time: a key that was replaced must not be used by what begins after that. */
 export function appAccess(env: Env): AppAccess {
-  const asked = new Map<string, ReturnType<AppAccess>>();
-  return (namespace, name) => {
-    const key = `${namespace} ${name}`;
-    const answer = asked.get(key) ?? syncControl(env).appCredentials(namespace, name);
-    asked.set(key, answer);
-    return answer;
-  };
+  return (namespace, name) => syncControl(env).appCredentials(namespace, name);
 }

@@ -91,13 +91,17 @@ describe("with everything failing at random", () => {
 const IDLE = { running: true, permitMs: 0, setup: null, tasks: [], retryInMs: null };
 
 describe("the queue's consumer", () => {
-  const ring = async (bodies: readonly unknown[], queue = "sync-work") => {
+  const consume = (bodies: readonly unknown[], queue = "sync-work") => {
     const batch = createMessageBatch<unknown>(
       queue,
       bodies.map((body, position) => ({ id: `m${position}`, timestamp: new Date(), attempts: 1, body })),
     );
     const context = createExecutionContext();
-    await worker.queue(batch as MessageBatch<{ destination: string }>, env);
+    return { batch, context, handled: worker.queue(batch as MessageBatch<{ destination: string }>, env, context) };
+  };
+  const ring = async (bodies: readonly unknown[], queue?: string) => {
+    const { batch, context, handled } = consume(bodies, queue);
+    await handled;
     return getQueueResult(batch, context);
   };
 
@@ -134,6 +138,19 @@ describe("the queue's consumer", () => {
     const result = await ring([{ destination: "in-mem/m" }, null], "sync-work-dead");
     expect(result.explicitAcks).toEqual(["m0", "m1"]);
     expect(turn).not.toHaveBeenCalled();
+  });
+
+  it("does not hold up the messages that follow for a destination that is slow, and finishes what it began there", async () => {
+    const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
+    await setAssociation("cloud-a-sm/d", "app");
+    turn.mockRestore();
+    await cloudA.fault({ fault: "delay", ms: 4_000, operation: "CreateSecret" });
+    const { batch, context, handled } = consume([{ destination: "cloud-a-sm/d" }]);
+    await handled;
+    expect((await cloudA.requests()).at(-1)).toMatchObject({ operation: "CreateSecret", status: null });
+    const result = await getQueueResult(batch, context);
+    expect(result.explicitAcks).toEqual(["m0"]);
+    expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED");
   });
 
   it("may get every message many times at once: each push happens once", async () => {

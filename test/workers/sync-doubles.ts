@@ -19,6 +19,8 @@ export interface ProviderAccount {
   fault(fault: Record<string, unknown>): Promise<unknown>;
   /** The log, oldest first; each entry has at least `operation` and `status`. */
   requests(): Promise<{ operation: string; status: number | null }[]>;
+  /** Access tokens that were given out are refused from now on; where there are any. */
+  revoke?(): Promise<unknown>;
 }
 
 const json = async (url: string, init?: RequestInit) => {
@@ -69,6 +71,7 @@ export async function openCloudB(): Promise<ProviderAccount> {
     writes: "SetSecret",
     ...control,
     values: () => control.values((entry) => entry["state"] === "active"),
+    revoke: () => json(`${env.TEST_DOUBLES.cloudB}/_double/revoke-tokens`, { method: "POST" }),
   };
 }
 
@@ -82,6 +85,7 @@ export async function openCloudC(): Promise<ProviderAccount> {
     },
     writes: "AddSecretVersion",
     ...at(env.TEST_DOUBLES.cloudC, account.account),
+    revoke: () => json(`${env.TEST_DOUBLES.cloudC}/_double/expire-tokens`, { method: "POST" }),
   };
 }
 
@@ -95,7 +99,7 @@ export async function openRepoHost(): Promise<ProviderAccount & { readonly accou
       repository_name: account.repository,
     },
     wrong: { access_token: "ghp_not-the-token" },
-    writes: "PutSecret",
+    writes: "putSecret",
     account,
     ...at(env.TEST_DOUBLES.repoHost, account.account),
   };

@@ -1,0 +1,65 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { vi } from "vitest";
+
+/** The objects that a test's alarms are run of, besides those that there is one of. */
+export interface Alarmed {
+  /** Ids of mounts. */
+  readonly mounts: readonly string[];
+  /** `type/name` of destinations. */
+  readonly destinations: readonly string[];
+}
+
+/** How far the clock has been moved; files that use this set `clock.moves`. */
+export class PassingTime {
+  #offset = 0;
+  readonly #alarmed: Alarmed;
+  readonly #clock;
+
+  constructor(alarmed: Alarmed) {
+    this.#alarmed = alarmed;
+    const real = Date.now.bind(Date);
+    this.#clock = vi.spyOn(Date, "now").mockImplementation(() => real() + this.#offset);
+  }
+
+  /** Lets time pass, and the alarms that come due in it run. */
+  async pass(ms: number): Promise<void> {
+    this.#offset += ms;
+    const { mounts, destinations } = this.#alarmed;
+    for (const object of [
+      env.ACCESS_CONTROL.getByName("main"),
+      env.EVENT_LOG.getByName("log"),
+      env.SYNC_CONTROL.getByName("main"),
+      ...mounts.map((uuid) => env.KV_STORE.getByName(uuid)),
+      ...destinations.map((name) => env.SYNC_DESTINATION.getByName(name)),
+    ] as DurableObjectStub[]) {
+      await runDurableObjectAlarm(object);
+    }
+    await scheduler.wait(80);
+  }
+
+  end(): void {
+    this.#clock.mockRestore();
+  }
+}
+
+/** Lets time pass for all objects, leases and back-offs included, until `check` holds: nobody asks for anything meanwhile. */
+export async function byItself(
+  alarmed: Alarmed,
+  check: () => Promise<void>,
+  { step = 10_000, rounds = 60 } = {},
+): Promise<void> {
+  const time = new PassingTime(alarmed);
+  try {
+    for (let round = 1; ; round++) {
+      try {
+        return await check();
+      } catch (failure) {
+        if (round === rounds) throw failure;
+      }
+      await time.pass(round > 3 ? step : 0);
+    }
+  } finally {
+    time.end();
+  }
+}

@@ -1,0 +1,265 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { mountKv, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import { byItself, PassingTime } from "./passing-time.ts";
+import { type ProviderAccount, providers } from "./sync-doubles.ts";
+import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+
+/** Whatever a provider does to a push, its secret arrives in the end, once, and what is said meanwhile is true. */
+clock.moves = true;
+
+let mount = { uuid: "", accessor: "" };
+let account: ProviderAccount;
+let at = "";
+
+/** The operations that a first push begins with, and those that ask for a token, where there are any. */
+const words: Readonly<Record<string, { first: string; token?: string; denied: Record<string, unknown> }>> = {
+  "cloud-a-sm": {
+    first: "CreateSecret",
+    denied: { fault: "error", type: "AccessDeniedException", message: "User is not authorized" },
+  },
+  "cloud-b-kv": {
+    first: "SetSecret",
+    token: "Token",
+    denied: { fault: "error", type: "Forbidden", inner: "ForbiddenByPolicy", status: 403 },
+  },
+  "cloud-c-sm": {
+    first: "AddSecretVersion",
+    token: "Token",
+    denied: { fault: "error", status: "PERMISSION_DENIED", message: "Permission denied" },
+  },
+  "repo-host": {
+    first: "getPublicKey",
+    denied: { fault: "error", status: 403, message: "Resource not accessible by personal access token" },
+  },
+  "deploy-project": { first: "CreateVariables", denied: { fault: "error", code: "forbidden", status: 403 } },
+};
+
+const alarmed = () => ({ mounts: [mount.uuid], destinations: [at] });
+/** Back-offs are short at first; tokens of providers do not like a clock that is far ahead. */
+const soon = (check: () => Promise<void>) => byItself(alarmed(), check, { step: 1_500, rounds: 36 });
+const seen = async (): Promise<Record<string, unknown>> => (await association(at, "app")) ?? {};
+/** A secret of cloud-c is there before its first value. */
+const values = async () => Object.values(await account.values()).filter((value) => value !== "null");
+
+/** Exactly one object, and it holds this. */
+async function arrives(value: string): Promise<void> {
+  await soon(async () => expect(await seen()).toMatchObject({ sync_status: "SYNCED" }));
+  const all = await values();
+  expect(all).toHaveLength(1);
+  expect(all[0]).toContain(value);
+}
+
+/** Deadlines come at once; who waits for less is not concerned. */
+function hurry(): void {
+  const real = globalThis.setTimeout;
+  const hurried = (run: () => void, ms?: number) => real(run, ms !== undefined && ms > 10_000 ? 300 : ms);
+  vi.spyOn(globalThis, "setTimeout").mockImplementation(hurried as unknown as typeof setTimeout);
+}
+
+describe.each(Object.keys(providers))("when %s", (type) => {
+  const { first = "", token, denied = {} } = words[type] ?? {};
+
+  beforeEach(async () => {
+    account = await (providers[type] as () => Promise<ProviderAccount>)();
+    mount = await mountKv();
+    at = `${type}/d`;
+    await makeDestination(type, "d", account.body);
+    await write("app", { v: "first-value" });
+  });
+  afterEach(() => vi.restoreAllMocks());
+
+  const set = async () => {
+    const answer = await setAssociation(at, "app");
+    expect(answer.status, answer.text).toBe(200);
+  };
+  const fault = (given: Record<string, unknown>, operation: string | undefined = first) =>
+    account.fault({ ...given, ...(operation === "" ? {} : { operation }) });
+
+  it("throttles, the wait it asks for is kept by all secrets of the destination, and then they arrive", async () => {
+    await write("other", { v: "other-value" });
+    await fault({ fault: "raw", status: 429, body: "{}", headers: { "retry-after": "40" } });
+    const began = Date.now();
+    await set();
+    const throttled = await seen();
+    expect(throttled).toMatchObject({ sync_status: "EXTERNAL_SERVICE_ERROR", error_code: "throttled" });
+    expect(Date.parse(String(throttled["next_attempt_at"])) - began).toBeGreaterThanOrEqual(40_000);
+    const calls = (await account.requests()).length;
+    expect((await setAssociation(at, "other")).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
+    const time = new PassingTime(alarmed());
+    for (let passed = 0; passed < 30_000; passed += 6_000) await time.pass(6_000);
+    expect((await account.requests()).length).toBe(calls);
+    expect(await values()).toEqual([]);
+    time.end();
+    await soon(async () => expect((await values()).join(" ")).toMatch(/first-value.*other-value|other.*first-value/));
+    expect(await seen()).toMatchObject({ sync_status: "SYNCED" });
+    expect(await values()).toHaveLength(2);
+  });
+
+  it("fails for a while, that is said, and the secret arrives by itself", async () => {
+    await fault({ fault: "raw", status: 500, body: "{}", count: 3 });
+    await set();
+    expect(await seen()).toMatchObject({
+      sync_status: "EXTERNAL_SERVICE_ERROR",
+      error_code: "provider_unavailable",
+      attempts: 1,
+    });
+    await arrives("first-value");
+    expect(await seen()).not.toHaveProperty("error_code");
+  });
+
+  it("is slow, the answer to `set` does not wait for it", async () => {
+    await fault({ fault: "delay", ms: 4_000 }, account.writes);
+    const answer = await setAssociation(at, "app");
+    expect(answer.body.data.sync_operation_counters).toEqual({ PENDING: 1 });
+    // The double has still to answer.
+    expect((await account.requests()).at(-1)).toMatchObject({ operation: account.writes, status: null });
+    await eventually(async () => expect(await seen()).toMatchObject({ sync_status: "SYNCED", synced_version: 1 }));
+    const writes = (await account.requests()).filter(({ operation }) => operation === account.writes);
+    // cloud-c is first asked to add to a secret that is not there.
+    expect(writes.filter(({ status }) => status !== 404)).toHaveLength(1);
+    await arrives("first-value");
+  });
+
+  it("hangs beyond the deadline, what became of it is unknown, and then settled", async () => {
+    hurry();
+    await fault({ fault: "delay", ms: 1_500 }, account.writes);
+    await set();
+    expect(await seen()).toMatchObject({ sync_status: "UNKNOWN", error_code: "deadline_exceeded" });
+    await write("app", { v: "second-value" });
+    await arrives("second-value");
+    expect(await seen()).toMatchObject({ synced_version: 2 });
+  });
+
+  it.each(["drop", "apply-then-drop"])(
+    "ends the connection (%s), the secret is there once all the same",
+    async (how) => {
+      await fault({ fault: how }, account.writes);
+      await set();
+      expect((await seen())["sync_status"]).toMatch(/^(UNKNOWN|SYNCED)$/);
+      await arrives("first-value");
+      await fault({ fault: how }, "");
+      await write("app", { v: "second-value" });
+      await soon(async () => expect(await seen()).toMatchObject({ sync_status: "SYNCED", synced_version: 2 }));
+      await arrives("second-value");
+    },
+  );
+
+  it.each([
+    [
+      "breaks off in its answer",
+      { status: 200, body: '{"name":"', headers: { "content-length": "5000", connection: "close" } },
+    ],
+    ["answers with a page", { status: 200, body: "<!doctype html><title>Sign in to the network</title>" }],
+    ["answers with nothing", { status: 200, body: "" }],
+    ["answers an error page", { status: 502, body: "<html><h1>Bad gateway</h1></html>" }],
+  ])("%s, nothing is taken for done that is not", async (_what, raw) => {
+    await fault({ fault: "raw", ...raw }, "");
+    await fault({ fault: "raw", ...raw }, account.writes);
+    await set();
+    expect((await seen())["sync_status"]).toMatch(/^(UNKNOWN|EXTERNAL_SERVICE_ERROR)$/);
+    await arrives("first-value");
+  });
+
+  it("answers without end, its answer is not read to the end, and what it did is unknown", async () => {
+    let sent = 0;
+    const endless = () =>
+      new ReadableStream({
+        pull(controller) {
+          sent += 65_536;
+          controller.enqueue(new Uint8Array(65_536).fill(32));
+        },
+      });
+    vi.spyOn(globalThis, "fetch").mockImplementationOnce(async () => new Response(endless()));
+    await set();
+    expect((await seen())["error_code"]).toMatch(/^(answer_too_large|unreadable_answer)$/);
+    expect(sent).toBeLessThan(4 * 1024 * 1024);
+    await arrives("first-value");
+  });
+
+  it("answers with a redirect, nothing follows it", async () => {
+    const calls = vi.spyOn(globalThis, "fetch");
+    await fault({ fault: "raw", status: 307, body: "", headers: { location: "http://127.0.0.1:9/stolen" } }, "");
+    await set();
+    expect(await seen()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "redirect_refused" });
+    expect(calls.mock.calls.map(([to]) => String(to)).filter((to) => to.includes("stolen"))).toEqual([]);
+    calls.mockRestore();
+    await set();
+    await arrives("first-value");
+  });
+
+  it("refuses the credentials, that is said, and a write of the right ones sets all right at once", async () => {
+    await put(`/sys/sync/destinations/${at}`, { ...account.body, ...account.wrong });
+    await set();
+    expect(await seen()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "auth_failed" });
+    expect(await seen()).not.toHaveProperty("next_attempt_at");
+    await put(`/sys/sync/destinations/${at}`, account.body);
+    await eventually(async () => expect(await seen()).toMatchObject({ sync_status: "SYNCED" }));
+    await arrives("first-value");
+  });
+
+  it("gets the right credentials while a push with the wrong ones is under way, that push is not the last word", async () => {
+    await put(`/sys/sync/destinations/${at}`, { ...account.body, ...account.wrong });
+    let state: "waits" | "calls" | "goes on" = "waits";
+    const until = async (reached: typeof state) => {
+      while (state !== reached) await scheduler.wait(10);
+    };
+    const fetching = globalThis.fetch;
+    vi.spyOn(globalThis, "fetch").mockImplementationOnce(async (...request) => {
+      state = "calls";
+      await until("goes on");
+      return fetching(...request);
+    });
+    const setting = set();
+    await until("calls");
+    await put(`/sys/sync/destinations/${at}`, account.body);
+    // Long enough for whatever a write sets going.
+    await scheduler.wait(600);
+    state = "goes on";
+    await setting;
+    await arrives("first-value");
+  });
+
+  it("does not permit it, that is said and not tried again until somebody asks", async () => {
+    await fault(denied);
+    await set();
+    expect(await seen()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "permission_denied" });
+    const time = new PassingTime(alarmed());
+    const calls = (await account.requests()).length;
+    for (let round = 0; round < 4; round++) await time.pass(10_000);
+    expect((await account.requests()).length).toBe(calls);
+    time.end();
+    await set();
+    await arrives("first-value");
+  });
+
+  it("takes no value of that size, it is not sent, and a smaller one arrives by itself", async () => {
+    await write("app", { v: "x".repeat(70_000) });
+    await set();
+    expect(await seen()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "value_too_large" });
+    expect(await account.requests()).toEqual([]);
+    await write("app", { v: "small-value" });
+    await eventually(async () => expect(await seen()).toMatchObject({ sync_status: "SYNCED", synced_version: 3 }));
+    await arrives("small-value");
+  });
+
+  it.runIf(token !== undefined)("fails where tokens are given out, that is no refusal", async () => {
+    await fault({ fault: "raw", status: 503, body: "down" }, token);
+    await fault({ fault: "drop" }, token);
+    await fault({ fault: "raw", status: 200, body: "<html>" }, token);
+    await set();
+    expect(await seen()).toMatchObject({ sync_status: "EXTERNAL_SERVICE_ERROR" });
+    await arrives("first-value");
+  });
+
+  it.runIf(type === "cloud-b-kv" || type === "cloud-c-sm")(
+    "revokes a token that is in use, another is asked for",
+    async () => {
+      await set();
+      await account.revoke?.();
+      await write("app", { v: "second-value" });
+      await eventually(async () => expect(await seen()).toMatchObject({ sync_status: "SYNCED", synced_version: 2 }));
+      await arrives("second-value");
+    },
+  );
+});
