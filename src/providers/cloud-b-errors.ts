@@ -123,12 +123,16 @@ const byCode = new Map<string, Meaning>([
   ["Request_MultipleObjectsWithSameKeyValue", exists],
   ["Request_ResourceNotFound", notFound],
   [
-    "CredentialLifetimeExceedsMaxValueAsPerAppManagementPolicy",
+    "CredentialInvalidLifetimeAsPerAppPolicy",
     ["client", "refused", "a policy of the tenant allows only shorter-lived passwords; set a smaller explicit_max_ttl"],
   ],
   [
-    "CredentialTypeNotAllowedAsPerAppManagementPolicy",
+    "CredentialTypeNotAllowedAsPerAppPolicy",
     ["client", "refused", "a policy of the tenant forbids passwords; exempt the engine's applications from it"],
+  ],
+  [
+    "SignInAudienceNotAllowedAsPerAppPolicy",
+    ["client", "refused", "a policy of the tenant forbids this sign_in_audience; choose another"],
   ],
   ["AuthorizationFailed", denied],
   ["LinkedAuthorizationFailed", denied],
