@@ -36,7 +36,12 @@ const provider = "/providers/Microsoft.Authorization";
 
 const builtIn: readonly (readonly [name: string, roleName: string, actions: string[], notActions?: string[]])[] = [
   ["8e3af657-a8ff-443c-a75c-2fe8c4bcb635", "Owner", ["*"]],
-  ["b24988ac-6180-42a0-ab88-20f7382dd24c", "Contributor", ["*"], ["Microsoft.Authorization/*/write"]],
+  [
+    "b24988ac-6180-42a0-ab88-20f7382dd24c",
+    "Contributor",
+    ["*"],
+    ["Microsoft.Authorization/*/write", "Microsoft.Authorization/*/delete"],
+  ],
   ["acdd72a7-3385-48ef-bd42-f606fba81ae7", "Reader", ["*/read"]],
   ["18d7d88d-d35e-4fb5-a5c3-7773c20a72d9", "User Access Administrator", ["*/read", "Microsoft.Authorization/*"]],
   ["9980e02c-c2be-4d73-94e8-173b1dc7cf3c", "Virtual Machine Contributor", ["Microsoft.Compute/virtualMachines/*"]],

@@ -74,7 +74,10 @@ export class Account implements Tenant {
     this.#root = directory.createPrincipal(rootApplication, null);
     this.#root.permissions = options.permissions ?? ["Application.ReadWrite.All", "GroupMember.ReadWrite.All"];
     if (options.rootOwnsItself) rootApplication.owners.add(this.#root.id);
-    const secret = directory.addPassword(rootApplication, { displayName: "first", end: now() + 180 * day });
+    const secret = directory.addPassword(rootApplication, {
+      displayName: "first",
+      end: now() + Math.min(180, options.maxPasswordDays ?? 180) * day,
+    });
     directory.unseen.show("password", secret.keyId);
     directory.unseen.show("passwordInGraph", secret.keyId);
     const existing = directory.createApplication({ displayName: "payroll" }, null);
