@@ -17,6 +17,7 @@ interface Sending {
   headers?: Record<string, string>;
   /** Instead of a body as JSON. */
   text?: string;
+  signal?: AbortSignal;
 }
 
 /** Bare requests to an account of its own, as the root unless told otherwise. */
@@ -41,7 +42,7 @@ export function openAccount(double: AzureDouble, options: AzureOptions = {}) {
 
   const sendTo =
     (url: string, resource: string) =>
-    async (request: string, body?: unknown, { token, headers, text }: Sending = {}): Promise<Reply> => {
+    async (request: string, body?: unknown, { token, headers, text, signal }: Sending = {}): Promise<Reply> => {
       const [method = "", ...target] = request.split(" ");
       const bearer = token === undefined ? await tokenFor(resource) : token;
       const sent = text ?? (body === undefined ? undefined : JSON.stringify(body));
@@ -54,14 +55,26 @@ export function openAccount(double: AzureDouble, options: AzureOptions = {}) {
             ...headers,
           },
           ...(sent !== undefined && { body: sent }),
+          ...(signal && { signal }),
         }),
       );
     };
 
+  /** `GET /applications`, below /v1.0. */
+  const graph = sendTo(`${details.graph_url}/v1.0`, graphResource);
+
+  async function createApplication(): Promise<{ id: string; appId: string }> {
+    return (await graph("POST /applications", { displayName: "new" })).body;
+  }
+
+  async function createPrincipal() {
+    const application = await createApplication();
+    const principal = (await graph("POST /servicePrincipals", { appId: application.appId })).body;
+    return { application, principal: principal as { id: string; appId: string } };
+  }
+
   return {
-    ...{ account, details, requestToken, tokenFor },
-    /** `GET /applications`, below /v1.0. */
-    graph: sendTo(`${details.graph_url}/v1.0`, graphResource),
+    ...{ account, details, requestToken, tokenFor, graph, createApplication, createPrincipal },
     arm: sendTo(details.arm_url, armResource),
     call: (change: Change) => account.call(change),
     everything: (): Everything => account.everything(),
@@ -78,6 +91,9 @@ export async function read(sent: Promise<Response>): Promise<Reply> {
   const json = response.headers.get("content-type")?.startsWith("application/json");
   return { status: response.status, body: json ? JSON.parse(text) : text, headers: response.headers };
 }
+
+/** How a group's new member is named in a request. */
+export const memberOf = (id: string, host = graphResource) => ({ "@odata.id": `${host}/v1.0/directoryObjects/${id}` });
 
 /** The status and code of a refusal, to be compared with what is expected. */
 export const refusal = ({ status, body }: Reply): [number, string | number | undefined] => [

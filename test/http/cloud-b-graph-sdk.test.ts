@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { AuthorizationManagementClient } from "@azure/arm-authorization";
-import { ClientAssertionCredential, ClientSecretCredential } from "@azure/identity";
+import { ClientAssertionCredential, ClientSecretCredential, type TokenCredential } from "@azure/identity";
 import {
   AuthenticationHandler,
   Client,
@@ -9,6 +9,7 @@ import {
   type Middleware,
   RetryHandler,
 } from "@microsoft/microsoft-graph-client";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
 import type { AzureAccount } from "../doubles/cloud-b-azure-types.ts";
@@ -82,7 +83,8 @@ function graphClient(): Client {
   return Client.initWithMiddleware({ middleware: authenticate });
 }
 
-const armClient = (of = credential()) => new AuthorizationManagementClient(of, details.subscription_id, options);
+const armClient = (of: TokenCredential = credential()) =>
+  new AuthorizationManagementClient(of, details.subscription_id, options);
 
 const collect = async <T>(items: AsyncIterable<T>): Promise<T[]> => {
   const all: T[] = [];
@@ -155,6 +157,27 @@ describe("the vendor's clients", () => {
     expect((await login.getToken("https://graph.microsoft.com/.default")).token).toMatch(/^eyJ/);
     await graph.api(`${path}/removePassword`).post({ keyId });
     await expect(graph.api(`${path}/removePassword`).post({ keyId })).rejects.toThrow(/No password credential found/);
+  });
+
+  it("log in with an assertion of an issuer that the application trusts", async () => {
+    const { publicKey, privateKey } = await generateKeyPair("RS256");
+    const issuer = "https://issuer.example";
+    const configuration = { issuer, jwks_uri: `${issuer}/keys` };
+    const keys = { keys: [{ ...(await exportJWK(publicKey)), kid: "k1" }] };
+    account.call({ change: "PublishIssuer", issuer, configuration, keys });
+    const trusted = { issuer, subject: "engine", audience: "api://AzureADTokenExchange" };
+    account.call({ change: "AddFederatedCredential", id: details.root.object_id, ...trusted });
+    const sign = () =>
+      new SignJWT()
+        .setIssuer(issuer)
+        .setSubject("engine")
+        .setAudience(trusted.audience)
+        .setIssuedAt()
+        .setExpirationTime("1h");
+    const assertion = () => sign().setProtectedHeader({ alg: "RS256", kid: "k1" }).sign(privateKey);
+    const federated = new ClientAssertionCredential(details.tenant_id, details.client_id, assertion, options);
+    const roles = await collect(armClient(federated).roleDefinitions.list(details.resource_group));
+    expect(roles.map(({ id }) => id)).toEqual(details.role_definitions.map(({ id }) => id));
   });
 
   it("recognise the errors, and wait as they are told to", async () => {
