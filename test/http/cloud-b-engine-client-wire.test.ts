@@ -150,6 +150,10 @@ describe("a request", () => {
     ["a scope of half a character", (cloud) => cloud.createRoleAssignment(assignment("/subscriptions/\ud800"))],
     ["an assignment's id that is none", (cloud) => cloud.createRoleAssignment(assignment(anything, "x"))],
     ["the removal of a resource group", (cloud) => cloud.deleteRoleAssignment(anything)],
+    [
+      "the removal of somebody else's kind of assignment",
+      (cloud) => cloud.deleteRoleAssignment(`${anything}/providers/Example.Thing/roleAssignments/${uuid()}`),
+    ],
     ["the removal of a role definition", (cloud) => cloud.deleteRoleAssignment(roleId("roleDefinitions"))],
     ["reading a role assignment as a role", (cloud) => cloud.getRoleDefinition(roleId("roleAssignments"))],
     ["a role definition that is a name", (cloud) => cloud.getRoleDefinition("Reader")],
@@ -318,6 +322,18 @@ describe("a token", () => {
     });
     expect(await read()).toEqual(failed({ outcome: "client", code: "auth_failed", status: 401 }));
     expect(tokens()).toBe(3);
+  });
+
+  it("that is refused as soon as it was issued is not replaced", async () => {
+    opened.account.fault({
+      fault: "error",
+      status: 401,
+      code: "InvalidAuthenticationToken",
+      service: "graph",
+      count: 9,
+    });
+    expect(await read()).toEqual(failed({ outcome: "client", code: "auth_failed", status: 401 }));
+    expect(operations()).toEqual(["Token", "GetApplication"]);
   });
 
   it("knows of a right that was granted after it: what is denied with an old one is allowed the next time", async () => {
