@@ -4,7 +4,7 @@ import type { SetNaming } from "./associations.ts";
 import type { Copies, Step } from "./copies.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import type { Granularity } from "./destinations/index.ts";
-import { wantedCopies } from "./external-name.ts";
+import { refusedKeys, wantedCopies } from "./external-name.ts";
 import type { Purge } from "./purge.ts";
 
 interface Host {
@@ -34,6 +34,8 @@ export function admitSet(
   if (!found) return refuse("missing");
   if (purge.runs()) return refuse("invalid", PURGING);
   const naming = { granularity: found.row.granularity as Granularity, template: found.row.template };
+  const tooMany = naming.granularity === "secret-key" ? refusedKeys(keys.length) : null;
+  if (tooMany !== null) return refuse("invalid", tooMany);
   const wanted = wantedCopies(record.scope(found.row, naming), found.type, secret, keys);
   const steps = copies.plan(associationId(secret), wanted);
   // One object that cannot be is a mistake to tell at once; of many, the others still can.

@@ -223,3 +223,15 @@ it("ends with exactly the wanted objects outside, whatever names come and go and
     }
   }
 });
+
+it("pushes a name again that came back after a removal whose end nobody knows", () => {
+  const world = new World();
+  world.set("one", [wanted("k", "A")]);
+  world.perform("one");
+  world.change("one", [wanted("k", "B")]);
+  world.perform("one", 2);
+  expect([...world.outside.keys()]).toEqual(["b"]);
+  world.change("one", [wanted("k", "A")]);
+  world.perform("one");
+  expect([...world.outside.keys()]).toEqual(["a"]);
+});

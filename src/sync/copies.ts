@@ -134,7 +134,7 @@ export class Copies {
         row,
         "blocked = ?, status = 'CLIENT_SIDE_ERROR', error_code = ?, error_message = ?, updated = ?",
         blocked,
-        "name_collision",
+        copy.refused === null ? "name_collision" : "name_invalid",
         blocked,
         now,
       );

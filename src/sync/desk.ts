@@ -89,15 +89,28 @@ export class Desk {
     return results.flatMap((result) => {
       const row = associations.find(result.claim.id);
       if (!row || !found) return [];
-      // In our own storage it happens here and now, so superseded by a newer wish it does not happen at all.
-      const moot = found.type.kind === "stored" && !this.#parts.work.holds(result.claim, now);
-      const settled = associations.settle(row, moot ? { ...result, copies: [] } : result, now, attempts);
+      const done = found.type.kind === "stored" ? this.#stored(result, found, now) : result;
+      const settled = associations.settle(row, done, now, attempts);
       if (settled === "stale") return [];
       breaker.ended(result, now);
       this.#pacing.spend(found.type.pace, result.copies.filter(isCall).length - 1, now);
-      if (found.type.kind === "stored" && !moot) this.#keep(result.copies, found, now);
+      if (found.type.kind === "stored") this.#keep(done.copies, found, now);
       return settled === "gone" ? [row] : [];
     });
+  }
+
+  /** What a result comes to in our own storage, where it happens here and now: superseded by a newer wish, not at all. */
+  #stored(result: SyncResult, { row }: Found, now: number): SyncResult {
+    const { work, objects } = this.#parts;
+    if (!work.holds(result.claim, now)) return { ...result, copies: [] };
+    if (row.update_policy !== "if-not-exists") return result;
+    const copies = result.copies.map(
+      (copy): CopyResult =>
+        copy.value !== undefined && objects.has(copy.name)
+          ? { subKey: copy.subKey, name: copy.name, state: "left" }
+          : copy,
+    );
+    return { ...result, copies };
   }
 
   #keep(results: readonly CopyResult[], found: Found, now: number): void {

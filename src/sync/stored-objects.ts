@@ -31,6 +31,10 @@ export class StoredObjects {
     );
   }
 
+  has(name: string): boolean {
+    return this.#sql.exec("SELECT 1 FROM stored_objects WHERE name = ?", name).toArray().length > 0;
+  }
+
   remove(name: string): void {
     this.#sql.exec("DELETE FROM stored_objects WHERE name = ?", name);
   }

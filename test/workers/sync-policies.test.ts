@@ -1,0 +1,234 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { del, get, mountKv, patch } from "./client.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import { type ProviderAccount, providers } from "./sync-doubles.ts";
+import {
+  association,
+  cloudABody,
+  eventually,
+  makeDestination,
+  objects,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "./sync-helpers.ts";
+import { foreign, tagsOf } from "./sync-somebody.ts";
+
+const NOTE = "an object was there already, and update_policy if-not-exists leaves it";
+
+beforeEach(async () => {
+  await cloudA.begin();
+  await mountKv();
+  await write("app", { v: 1 });
+});
+
+const becomes = (at: string, expected: Record<string, unknown>) =>
+  eventually(async () => expect(await association(at, "app")).toMatchObject(expected));
+
+describe.each(Object.keys(providers))("at %s", (type) => {
+  const at = `${type}/k`;
+  /** All that these types accept as a name. */
+  const name = "APP";
+  let account: ProviderAccount;
+  const configure = (changes: Record<string, unknown>) =>
+    makeDestination(type, "k", {
+      ...account.body,
+      granularity: "secret-path",
+      secret_name_template: "{{ .SecretPath | uppercase }}",
+      ...changes,
+    });
+  const outside = (expected: Record<string, string>) =>
+    eventually(async () => expect(await account.values()).toEqual(expected));
+
+  beforeEach(async () => {
+    account = await (providers[type] as () => Promise<ProviderAccount>)();
+  });
+
+  it("replace overwrites what is there, which is ours from then on", async () => {
+    await configure({});
+    await foreign(account, name, "theirs");
+    expect((await setAssociation(at, "app")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
+    await outside({ [name]: '{"v":1}' });
+    await removeAssociation(at, "app");
+    await outside({});
+  });
+
+  it("if-not-exists leaves an object that is there, says so, and does not remove it", async () => {
+    await configure({ update_policy: "if-not-exists" });
+    await foreign(account, name, "theirs");
+    await setAssociation(at, "app");
+    await becomes(at, { sync_status: "SYNCED", note: NOTE });
+    expect((await association(at, "app"))?.["synced_version"]).toBeUndefined();
+    await write("app", { v: 2 });
+    await eventually(async () => expect((await association(at, "app"))?.sync_status).toBe("SYNCED"));
+    await outside({ [name]: "theirs" });
+    await removeAssociation(at, "app");
+    await eventually(async () => expect(await association(at, "app")).toBeUndefined());
+    await outside({ [name]: "theirs" });
+  });
+
+  it("if-not-exists creates what is missing once, leaves it from then on, and removes it because it is ours", async () => {
+    await configure({ update_policy: "if-not-exists" });
+    await setAssociation(at, "app");
+    await becomes(at, { sync_status: "SYNCED", synced_version: 1 });
+    await outside({ [name]: '{"v":1}' });
+    await write("app", { v: 2 });
+    await becomes(at, { sync_status: "SYNCED", note: NOTE });
+    await outside({ [name]: '{"v":1}' });
+    await removeAssociation(at, "app");
+    await eventually(async () => expect(await association(at, "app")).toBeUndefined());
+    await outside({});
+  });
+
+  it("if-not-exists that becomes replace takes over with the next push, although the value is the same", async () => {
+    await configure({ update_policy: "if-not-exists" });
+    await foreign(account, name, "theirs");
+    await setAssociation(at, "app");
+    await becomes(at, { note: NOTE });
+    await configure({ update_policy: "replace" });
+    await write("app", { v: 1 });
+    await outside({ [name]: '{"v":1}' });
+    await becomes(at, { sync_status: "SYNCED", synced_version: 2 });
+    expect((await association(at, "app"))?.["note"]).toBeUndefined();
+  });
+
+  it("owned-only refuses to touch somebody else's object, and does not remove it", async () => {
+    await configure({ update_policy: "owned-only" });
+    await foreign(account, name, "theirs");
+    await setAssociation(at, "app");
+    await becomes(at, { sync_status: "CLIENT_SIDE_ERROR", error_code: "not_owned" });
+    await outside({ [name]: "theirs" });
+    await removeAssociation(at, "app");
+    await eventually(async () => expect(await association(at, "app")).toBeUndefined());
+    await outside({ [name]: "theirs" });
+  });
+
+  it("owned-only that refused removes nothing under replace either, unless something was pushed in between", async () => {
+    await configure({ update_policy: "owned-only" });
+    await foreign(account, name, "theirs");
+    await setAssociation(at, "app");
+    await becomes(at, { error_code: "not_owned" });
+    await patch("/sys/sync/config", { disabled: true });
+    await configure({ update_policy: "replace" });
+    await removeAssociation(at, "app");
+    await patch("/sys/sync/config", { disabled: false });
+    await eventually(async () => expect(await association(at, "app")).toBeUndefined());
+    await outside({ [name]: "theirs" });
+  });
+
+  it("owned-only creates, updates and removes what is ours", async () => {
+    await configure({ update_policy: "owned-only" });
+    await setAssociation(at, "app");
+    await becomes(at, { sync_status: "SYNCED" });
+    await write("app", { v: 2 });
+    await outside({ [name]: '{"v":2}' });
+    await becomes(at, { sync_status: "SYNCED", synced_version: 2 });
+    await removeAssociation(at, "app");
+    await outside({});
+  });
+
+  it("retain leaves what was pushed when the secret goes, is renamed, or is removed", async () => {
+    await configure({ deletion_policy: "retain" });
+    await setAssociation(at, "app");
+    await outside({ [name]: '{"v":1}' });
+    await del("/v1/kv/data/app");
+    await becomes(at, { sync_status: "UNSYNCED" });
+    await write("app", { v: 2 });
+    await outside({ [name]: '{"v":2}' });
+    await configure({ deletion_policy: "retain", secret_name_template: "NEW" });
+    await setAssociation(at, "app");
+    await outside({ [name]: '{"v":2}', NEW: '{"v":2}' });
+    await removeAssociation(at, "app");
+    await eventually(async () => expect(await association(at, "app")).toBeUndefined());
+    await outside({ [name]: '{"v":2}', NEW: '{"v":2}' });
+  });
+});
+
+describe("a destination that keeps its objects itself", () => {
+  const inMem = (changes: Record<string, unknown>) =>
+    makeDestination("in-mem", "m", { secret_name_template: "{{ .SecretPath }}", ...changes });
+
+  it("shows what if-not-exists would do: the first value stays", async () => {
+    await inMem({ update_policy: "if-not-exists" });
+    await setAssociation("in-mem/m", "app");
+    await write("app", { v: 2 });
+    await becomes("in-mem/m", { sync_status: "SYNCED", note: NOTE });
+    expect(await objects("m")).toEqual({ app: '{"v":1}' });
+    await removeAssociation("in-mem/m", "app");
+    await eventually(async () => expect(await objects("m")).toEqual({}));
+  });
+
+  it("updates and removes under owned-only, since all that it has is ours", async () => {
+    await inMem({ update_policy: "owned-only" });
+    await setAssociation("in-mem/m", "app");
+    await write("app", { v: 2 });
+    await eventually(async () => expect(await objects("m")).toEqual({ app: '{"v":2}' }));
+    await removeAssociation("in-mem/m", "app");
+    await eventually(async () => expect(await objects("m")).toEqual({}));
+  });
+
+  it("retains under retain", async () => {
+    await inMem({ deletion_policy: "retain" });
+    await setAssociation("in-mem/m", "app");
+    await removeAssociation("in-mem/m", "app");
+    await eventually(async () => expect(await association("in-mem/m", "app")).toBeUndefined());
+    expect(await objects("m")).toEqual({ app: '{"v":1}' });
+  });
+});
+
+describe.each([
+  ["cloud-a-sm", "hashicorp:vault", (key: string) => key],
+  ["cloud-b-kv", "hashicorp:vault", (key: string) => key],
+  ["cloud-c-sm", "hashicorp-vault", (key: string) => key.toLowerCase()],
+])("tags at %s", (type, marker, spelled) => {
+  it("are the marker and the custom ones; a change comes with the next push, which takes old ones away", async () => {
+    const account = await (providers[type] as () => Promise<ProviderAccount>)();
+    const at = `${type}/k`;
+    const configure = (custom_tags: Record<string, string>) =>
+      makeDestination(type, "k", { ...account.body, secret_name_template: "APP", custom_tags });
+    const tags = (expected: Record<string, string>) =>
+      eventually(async () => expect(await tagsOf(account, "APP")).toEqual({ [marker]: "", ...expected }));
+    await configure({ Team: "a", stage: "x" });
+    await setAssociation(at, "app");
+    await tags({ [spelled("Team")]: "a", stage: "x" });
+    await configure({ stage: "y", more: "z" });
+    await becomes(at, { sync_status: "SYNCED" });
+    expect(await tagsOf(account, "APP")).toMatchObject({ [spelled("Team")]: "a", stage: "x" });
+    // The value is the same as before: the tags alone are a reason to push.
+    await write("app", { v: 1 });
+    await tags({ stage: "y", more: "z" });
+    await configure({});
+    await setAssociation(at, "app");
+    await tags({});
+  });
+});
+
+it("leaves tags alone that somebody else has put on an object of ours", async () => {
+  await makeDestination("cloud-a-sm", "d", cloudABody({ secret_name_template: "APP", custom_tags: { ours: "1" } }));
+  await setAssociation("cloud-a-sm/d", "app");
+  await cloudA.call("TagResource", { SecretId: "APP", Tags: [{ Key: "theirs", Value: "2" }] });
+  await makeDestination("cloud-a-sm", "d", { custom_tags: {} });
+  await setAssociation("cloud-a-sm/d", "app");
+  await eventually(async () =>
+    expect((await cloudA.secrets())[0]?.tags).toEqual({ theirs: "2", "hashicorp:vault": "" }),
+  );
+});
+
+it("takes tags away also when a key has taken over the name that another one had", async () => {
+  const changed = (changes: Record<string, unknown>) =>
+    makeDestination("cloud-a-sm", "d", cloudABody({ granularity: "secret-key", ...changes }));
+  await changed({ secret_name_template: "{{ .SecretKey }}", custom_tags: { old: "1" } });
+  await write("app", { a: "1", b: "2" });
+  await setAssociation("cloud-a-sm/d", "app");
+  await eventually(async () => expect(await cloudA.secrets()).toHaveLength(2));
+  const swapped = '{{ .SecretKey | replace "a" "x" | replace "b" "a" | replace "x" "b" }}';
+  await changed({ secret_name_template: swapped, custom_tags: {} });
+  await setAssociation("cloud-a-sm/d", "app");
+  await eventually(async () =>
+    expect((await cloudA.secrets()).map(({ name, value, tags }) => [name, value, tags]).sort()).toEqual([
+      ["a", "2", { "hashicorp:vault": "" }],
+      ["b", "1", { "hashicorp:vault": "" }],
+    ]),
+  );
+  expect((await get("/sys/sync/destinations/cloud-a-sm/d")).status).toBe(200);
+});

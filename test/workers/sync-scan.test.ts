@@ -1,0 +1,189 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { settings } from "../../src/env.ts";
+import { KvStore, SyncDestination } from "../../src/worker.ts";
+import { del, mountKv, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import {
+  association,
+  cloudABody,
+  makeDestination,
+  objects,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "./sync-helpers.ts";
+import { byItself, time } from "./sync-time.ts";
+
+clock.moves = true;
+
+const D = "cloud-a-sm/d";
+const M = "in-mem/m";
+const HOUR = 3_600_000;
+
+beforeEach(async () => {
+  time.begin();
+  await cloudA.begin();
+  await mountKv();
+  await makeDestination("cloud-a-sm", "d", cloudABody({ secret_name_template: "{{ .SecretPath }}" }));
+  await makeDestination("in-mem", "m", { secret_name_template: "{{ .SecretPath }}" });
+});
+
+/** Changes in the mount are told, and nobody hears them. */
+const deaf = () => vi.spyOn(SyncDestination.prototype, "changed").mockResolvedValue(undefined);
+
+const stub = (at: string) => env.SYNC_DESTINATION.getByName(at);
+
+/** When the next page of the scan is due, or null. */
+const scanDue = (at: string): Promise<number | null> =>
+  runInDurableObject(stub(at), (_object, state) => {
+    const [row] = state.storage.sql.exec<{ next_at: number }>("SELECT next_at FROM scan").toArray();
+    return row?.next_at ?? null;
+  });
+
+/** What happens within the hour after which a scan looks again. */
+const withinTheHour = (check: () => Promise<void>, at: string) =>
+  byItself(
+    async () => {
+      await check();
+    },
+    [at],
+    { stepMs: HOUR / 40 },
+  );
+
+describe("the scan", () => {
+  it("finds a change that nobody told, at every destination, and one that ended by itself", async () => {
+    await write("app", { v: 1 });
+    await write("gone", { v: 1 });
+    for (const at of [D, M]) for (const secret of ["app", "gone"]) await setAssociation(at, secret);
+    deaf();
+    await write("app", { v: 2 });
+    await del("/v1/kv/data/gone");
+    await scheduler.wait(200);
+    expect(await objects("m")).toEqual({ app: '{"v":1}', gone: '{"v":1}' });
+    await withinTheHour(async () => expect(await objects("m")).toEqual({ app: '{"v":2}' }), M);
+    await withinTheHour(async () => {
+      expect([await cloudA.value("app"), await cloudA.value("gone")]).toEqual(['{"v":2}', undefined]);
+      expect((await association(D, "gone"))?.sync_status).toBe("UNSYNCED");
+    }, D);
+  });
+
+  it("gives what was refused another chance, without a change", async () => {
+    await write("app", { v: 1 });
+    await cloudA.fault({ fault: "error", type: "InvalidParameterException", operation: "CreateSecret" });
+    expect((await setAssociation(D, "app")).body.data.sync_operation_counters).toEqual({ CLIENT_SIDE_ERROR: 1 });
+    await withinTheHour(async () => expect(await cloudA.value("app")).toBe('{"v":1}'), D);
+  });
+
+  it("removes what could not be removed before", async () => {
+    await write("app", { v: 1 });
+    await setAssociation(D, "app");
+    await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret" });
+    await removeAssociation(D, "app");
+    expect((await association(D, "app"))?.sync_status).toBe("CLIENT_SIDE_ERROR");
+    await withinTheHour(async () => {
+      expect(await association(D, "app")).toBeUndefined();
+      expect(await cloudA.secrets()).toEqual([]);
+    }, D);
+  });
+
+  it("pushes nothing of what is as it should be", async () => {
+    await write("app", { v: 1 });
+    await setAssociation(D, "app");
+    const before = await scanDue(D);
+    const start = (await cloudA.requests()).length;
+    await withinTheHour(async () => expect(await scanDue(D)).toBeGreaterThan(before ?? 0), D);
+    expect((await cloudA.requests()).slice(start)).toEqual([]);
+  });
+
+  it("goes page by page through all associations", async () => {
+    const names = Array.from({ length: 450 }, (_, i) => `s${String(i).padStart(3, "0")}`);
+    for (let from = 0; from < names.length; from += 25) {
+      await Promise.all(
+        names.slice(from, from + 25).map(async (name) => {
+          await write(name, { v: 1 });
+          expect((await setAssociation(M, name)).status).toBe(200);
+        }),
+      );
+    }
+    await byItself(async () => expect(Object.keys(await objects("m"))).toHaveLength(450), [M]);
+    const asked = vi.spyOn(KvStore.prototype, "newestVersions");
+    deaf();
+    for (const name of ["s000", "s199", "s200", "s399", "s449"]) await write(name, { v: 2 });
+    await withinTheHour(async () => {
+      const changed = Object.entries(await objects("m")).filter(([, value]) => value === '{"v":2}');
+      expect(changed.map(([name]) => name)).toEqual(["s000", "s199", "s200", "s399", "s449"]);
+    }, M);
+    expect(Math.max(...asked.mock.calls.map(([paths]) => paths.length))).toBeLessThan(450);
+  }, 60_000);
+
+  it("is not kept from one mount by another one that does not answer", async () => {
+    const other = await mountKv("other");
+    await write("app", { v: 1 });
+    await put("/v1/other/data/second", { data: { v: 1 } });
+    await setAssociation(M, "app");
+    await setAssociation(M, "second", "other");
+    deaf();
+    await write("app", { v: 2 });
+    await put("/v1/other/data/second", { data: { v: 2 } });
+    const real = KvStore.prototype.newestVersions;
+    const down = vi.spyOn(KvStore.prototype, "newestVersions").mockImplementation(function (this: KvStore, paths) {
+      const { ctx } = this as unknown as { ctx: DurableObjectState };
+      if (ctx.id.name === other.uuid) throw new Error("the mount is down");
+      return real.call(this, paths);
+    });
+    await withinTheHour(async () => expect(await objects("m")).toEqual({ app: '{"v":2}', second: '{"v":1}' }), M);
+    down.mockRestore();
+    await withinTheHour(async () => expect(await objects("m")).toEqual({ app: '{"v":2}', second: '{"v":2}' }), M);
+  });
+
+  it("begins with the first association and stops when the last is gone", async () => {
+    expect(await scanDue(M)).toBeNull();
+    await write("app", { v: 1 });
+    await setAssociation(M, "app");
+    expect(await scanDue(M)).not.toBeNull();
+    await removeAssociation(M, "app");
+    await withinTheHour(async () => {
+      expect(await scanDue(M)).toBeNull();
+      expect(await runInDurableObject(stub(M), (object) => object.nextDue())).toBeNull();
+    }, M);
+  });
+
+  it("begins anew at once when the configuration is written", async () => {
+    await write("app", { v: 1 });
+    await setAssociation(M, "app");
+    deaf();
+    await write("app", { v: 2 });
+    await makeDestination("in-mem", "m", {});
+    expect(await scanDue(M)).toBeLessThanOrEqual(Date.now());
+    await vi.waitFor(async () => expect(await objects("m")).toEqual({ app: '{"v":2}' }), { timeout: 15_000 });
+    expect(await scanDue(M)).toBeGreaterThan(Date.now() + HOUR / 2);
+  });
+
+  it("comes as often as SYNC_SCAN_MS says, and hourly unless that is set", async () => {
+    await write("app", { v: 1 });
+    await setAssociation(M, "app");
+    expect(Math.abs(((await scanDue(M)) ?? 0) - Date.now() - HOUR)).toBeLessThan(60_000);
+    // Settings are read once, and each object asks for them when it begins.
+    const shared = await runInDurableObject(stub(M), (object) => {
+      const { env: its } = object as unknown as { env: Env };
+      return settings(its) as { SYNC_SCAN_MS: number };
+    });
+    shared.SYNC_SCAN_MS = 120_000;
+    try {
+      await makeDestination("in-mem", "often", {});
+      await setAssociation("in-mem/often", "app");
+      expect(Math.abs(((await scanDue("in-mem/often")) ?? 0) - Date.now() - 120_000)).toBeLessThan(30_000);
+      deaf();
+      await write("app", { v: 2 });
+      const told = Date.now();
+      const holdsNewest = async () => expect(Object.values(await objects("often"))).toEqual(['{"v":2}']);
+      await byItself(holdsNewest, ["in-mem/often"], { stepMs: 20_000 });
+      expect(Date.now() - told).toBeLessThan(HOUR / 2);
+    } finally {
+      shared.SYNC_SCAN_MS = HOUR;
+    }
+  });
+});

@@ -1,0 +1,40 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { vi } from "vitest";
+
+/** How far the clock of all objects and Workers is ahead, in ms. */
+let ahead = 0;
+
+/** Moves the clock of all objects and Workers for one test; files that use it set `clock.moves`. */
+export const time = {
+  begin(): void {
+    ahead = 0;
+    const real = Date.now.bind(Date);
+    vi.spyOn(Date, "now").mockImplementation(() => real() + ahead);
+  },
+  pass(ms: number): void {
+    ahead += ms;
+  },
+};
+
+/**
+ * Lets time pass until `check` holds; nobody asks for anything meanwhile.
+ * @param destinations whose alarms ring, each as `<type>/<name>`; @param mounts the same for stores, by uuid
+ */
+export async function byItself(
+  check: () => Promise<void>,
+  destinations: readonly string[],
+  { mounts = [], stepMs = 10_000 }: { mounts?: readonly string[]; stepMs?: number } = {},
+): Promise<void> {
+  for (let round = 1; ; round++) {
+    try {
+      return await check();
+    } catch (failure) {
+      if (round === 60) throw failure;
+    }
+    if (round > 3) time.pass(stepMs);
+    for (const mount of mounts) await runDurableObjectAlarm(env.KV_STORE.getByName(mount));
+    for (const name of destinations) await runDurableObjectAlarm(env.SYNC_DESTINATION.getByName(name));
+    await scheduler.wait(50);
+  }
+}
