@@ -43,7 +43,10 @@ export class SyncControl extends StoredObject {
       ctx,
       env,
       { data_keys: dataKeyMigrations, control: controlMigrations },
-      { "key-holder": () => this.#deliverKeyHolder() },
+      {
+        "key-holder": () => this.#deliverKeyHolder(),
+        repaired: (destination) => syncDestination(this.env, destination).repaired(),
+      },
     );
     this.#keys = new DataKeys(this.sql, "sync-control", () => this.env.MASTER_KEY);
     this.#apps = new Apps(this.sql, this.#keys);
@@ -134,10 +137,14 @@ export class SyncControl extends StoredObject {
 
   // ---- custom applications of the repository host ----
 
+  /** Creates an application, or replaces its key: then the destinations that use it try again what failed. */
   async putApp(namespace: string, name: string, appId: number, privateKey: string): Promise<Result<AppView>> {
     const written = guarded(() =>
       this.commit(() => {
         if (!this.#apps.any()) this.outbox.enlistLatest("key-holder", "", null);
+        for (const user of this.#apps.users(namespace, name)) {
+          this.outbox.enlistLatest("repaired", `${namespace}${user}`, null);
+        }
         return this.#apps.put(namespace, name, appId, privateKey);
       }),
     );

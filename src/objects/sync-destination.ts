@@ -189,16 +189,25 @@ export class SyncDestination extends StoredObject {
       this.commit(() => {
         announceDestination(this.outbox, !this.#record.row());
         this.#record.store(key, word ?? key.type, again.value.definition, now);
-        // A repaired configuration gets its chance at once.
-        this.#breaker.close();
-        this.#work.unpause();
-        if (this.#associations.any()) this.#scan.restart(now);
+        this.#tryAgain(now);
       });
       const state = this.read();
       return state.ok ? ok({ state: state.value, warnings: again.value.warnings }) : state;
     });
     await this.outbox.drain();
     return written;
+  }
+
+  /** What it calls the provider with has been repaired elsewhere. */
+  repaired(): void {
+    if (this.#record.row()) this.commit(() => this.#tryAgain(Date.now()));
+  }
+
+  /** What was repaired gets its chance at once. */
+  #tryAgain(now: number): void {
+    this.#breaker.close();
+    this.#work.unpause();
+    if (this.#associations.any()) this.#scan.restart(now);
   }
 
   read(): Result<DestinationState> {

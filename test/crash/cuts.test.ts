@@ -1,9 +1,8 @@
-import { runDurableObjectAlarm } from "cloudflare:test";
-import { env, exports } from "cloudflare:workers";
+import { exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { AccessControl, EventLog, KvStore, SyncControl, SyncDestination } from "../../src/worker.ts";
-import { type Answer, get, lines, mountKv, put, send } from "../workers/client.ts";
+import { get, lines, mountKv, put, send } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
+import { byItself as passing } from "../workers/passing-time.ts";
 import { cloudA } from "../workers/sync-cloud-a.ts";
 import {
   association,
@@ -13,83 +12,18 @@ import {
   setAssociation,
   write,
 } from "../workers/sync-helpers.ts";
+import { at, attempt, both, type ClassName, type Cut, cut, type Method, prototypeOf } from "./cut.ts";
 
 clock.moves = true;
 
-/** The power goes out at one named await of a flow: before a call has done anything, or when it is durable but unanswered. */
-type When = "before" | "after";
-type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => unknown;
-
-const classes = { AccessControl, EventLog, KvStore, SyncControl, SyncDestination };
-type Cut = readonly [keyof typeof classes, string, When];
-
-function prototypeOf(name: keyof typeof classes): Record<string, Method> {
-  return classes[name].prototype as unknown as Record<string, Method>;
-}
-
-/** Kills the object in its next call of a method. @returns whether it has happened */
-function cut([name, method, when]: Cut): () => boolean {
-  const original = prototypeOf(name)[method] as Method;
-  let happened = false;
-  vi.spyOn(prototypeOf(name), method).mockImplementationOnce(async function (
-    this: ThisParameterType<Method>,
-    ...parameters
-  ) {
-    happened = true;
-    if (when === "after") {
-      await original.apply(this, parameters);
-      await this.ctx.storage.sync();
-    }
-    this.ctx.abort(`killed ${when} ${method}`);
-    throw new Error("killed");
-  });
-  return () => happened;
-}
-
-/** An answer, or null when the request died with an object. */
-const attempt = (request: Promise<Answer>): Promise<Answer | null> =>
-  request.then((answer) => (answer.status < 500 ? answer : null)).catch(() => null);
-
-/** Lets time pass for all objects, leases and back-offs included, until `check` holds: nobody asks for anything meanwhile. */
-async function byItself(check: () => Promise<void>): Promise<void> {
-  let offset = 0;
-  const real = Date.now.bind(Date);
-  const clock = vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
-  try {
-    for (let round = 1; ; round++) {
-      try {
-        return await check();
-      } catch (failure) {
-        if (round === 60) throw failure;
-      }
-      if (round > 3) offset += 10_000;
-      for (const object of [
-        env.ACCESS_CONTROL.getByName("main"),
-        env.EVENT_LOG.getByName("log"),
-        env.KV_STORE.getByName(mount.uuid),
-        env.SYNC_DESTINATION.getByName("cloud-a-sm/d"),
-        env.SYNC_DESTINATION.getByName("in-mem/m"),
-      ]) {
-        await runDurableObjectAlarm(object);
-      }
-      await scheduler.wait(80);
-    }
-  } finally {
-    clock.mockRestore();
-  }
-}
+const byItself = (check: () => Promise<void>) =>
+  passing({ mounts: [mount.uuid], destinations: ["cloud-a-sm/d", "in-mem/m"] }, check);
 
 let mount = { accessor: "", uuid: "" };
 const nameOf = (secret: string) => `vault/${mount.accessor}/${secret}`;
 const valueAt = async (at: string) =>
   at === "in-mem/m" ? (await objects("m"))[nameOf("app")] : cloudA.value(nameOf("app"));
 
-const both = (name: keyof typeof classes, ...methods: string[]): Cut[] =>
-  methods.flatMap((method): Cut[] => [
-    [name, method, "before"],
-    [name, method, "after"],
-  ]);
-const at = (destination: string, cuts: Cut[]) => cuts.map((each) => [destination, ...each] as const);
 const everywhere = (cuts: Cut[]) => [...at("cloud-a-sm/d", cuts), ...at("in-mem/m", cuts)];
 
 beforeEach(async () => {
@@ -212,7 +146,7 @@ describe("a policy write", () => {
 
 /** Deliveries repeat, effects do not: every receiver of every flow is called twice. */
 it("does everything once although every receiver is called twice", async () => {
-  const receivers: [keyof typeof classes, string][] = [
+  const receivers: [ClassName, string][] = [
     ["KvStore", "watch"],
     ["KvStore", "unwatch"],
     ["KvStore", "destroy"],

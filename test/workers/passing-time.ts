@@ -33,7 +33,8 @@ export class PassingTime {
       ...mounts.map((uuid) => env.KV_STORE.getByName(uuid)),
       ...destinations.map((name) => env.SYNC_DESTINATION.getByName(name)),
     ] as DurableObjectStub[]) {
-      await runDurableObjectAlarm(object);
+      // One that a test kills meanwhile has its alarm again.
+      await runDurableObjectAlarm(object).catch(() => false);
     }
     await scheduler.wait(80);
   }

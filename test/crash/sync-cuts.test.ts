@@ -1,0 +1,297 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { Bell } from "../../src/work/doorbell.ts";
+import { del, get, mountKv, patch, put } from "../workers/client.ts";
+import { clock } from "../workers/clock.ts";
+import { byItself as passing } from "../workers/passing-time.ts";
+import { cloudA } from "../workers/sync-cloud-a.ts";
+import { openRepoHost } from "../workers/sync-doubles.ts";
+import {
+  association,
+  cloudABody,
+  makeDestination,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "../workers/sync-helpers.ts";
+import { attempt, both, type Cut, cut, insist, type Method, prototypeOf } from "./cut.ts";
+
+/** What the newer flows of secret sync promise when an object dies at one of their calls: all comes right by itself. */
+clock.moves = true;
+
+let mount = { accessor: "", uuid: "" };
+let names: string[] = [];
+const byItself = (check: () => Promise<void>) => passing({ mounts: [mount.uuid], destinations: names }, check);
+
+/** Keys to values, of what the cloud-a double holds. */
+const external = async (): Promise<Record<string, string | null>> =>
+  Object.fromEntries(
+    (await cloudA.secrets()).map(({ name, value }) => [name.replace(`vault/${mount.accessor}/`, ""), value]),
+  );
+
+const SPREAD = "cloud-a-sm/keys";
+const spread = () =>
+  makeDestination(
+    "cloud-a-sm",
+    "keys",
+    cloudABody({
+      granularity: "secret-key",
+      secret_name_template: "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
+    }),
+  );
+
+beforeEach(async () => {
+  await cloudA.begin();
+  mount = await mountKv();
+  names = [SPREAD, "cloud-a-sm/d"];
+  await write("app", { a: "1", b: "1" });
+  await spread();
+});
+
+/** Every method that a push calls, in the order in which it does. */
+const PUSH: Cut[] = [
+  ...both("SyncControl", "share", "mayRun"),
+  ...both("SyncDestination", "turn", "plan"),
+  ...both("KvStore", "newest"),
+];
+
+describe("a secret that gets other keys", () => {
+  it.each([...PUSH, ...both("SyncDestination", "changed"), ...both("KvStore", "put", "flush")])(
+    "cut at %s.%s (%s), has exactly the objects of its keys",
+    async (...where) => {
+      await setAssociation(SPREAD, "app");
+      expect(await external()).toEqual({ "app/a": "1", "app/b": "1" });
+      await cloudA.fault({ fault: "delay", ms: 350, operation: "CreateSecret" });
+      const happened = cut(where);
+      const first = await attempt(put("/v1/kv/data/app", { data: { b: "2", c: "2" } }));
+      if (!first) await insist(() => put("/v1/kv/data/app", { data: { b: "2", c: "2" } }));
+      await byItself(async () => expect(await external()).toEqual({ "app/b": "2", "app/c": "2" }));
+      await byItself(async () => expect((await association(SPREAD, "app"))?.sync_status).toBe("SYNCED"));
+      expect(happened()).toBe(true);
+    },
+  );
+
+  it.each(both("SyncDestination", "set", "turn", "remove"))(
+    "that is removed at once, cut at %s.%s (%s), leaves nothing",
+    async (...where) => {
+      const happened = cut(where);
+      await insist(() => setAssociation(SPREAD, "app"));
+      await attempt(put("/v1/kv/data/app", { data: { b: "2", c: "2" } }));
+      await insist(() => removeAssociation(SPREAD, "app"));
+      await byItself(async () => {
+        expect(await association(SPREAD, "app")).toBeUndefined();
+        expect(await external()).toEqual({});
+      });
+      expect(happened()).toBe(true);
+    },
+  );
+});
+
+describe("setting an association", () => {
+  it.each(both("SyncControl", "share", "mayRun"))(
+    "cut at %s.%s (%s), is recorded or refused, and pushed once",
+    async (...where) => {
+      await makeDestination("cloud-a-sm", "d");
+      const happened = cut(where);
+      await insist(() => setAssociation("cloud-a-sm/d", "app"));
+      await byItself(async () => expect(await external()).toEqual({ app: '{"a":"1","b":"1"}' }));
+      await byItself(async () => expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED"));
+      expect(happened()).toBe(true);
+      expect((await cloudA.requests()).filter(({ operation }) => operation === "CreateSecret")).toHaveLength(1);
+    },
+  );
+});
+
+describe("a pause", () => {
+  it.each(both("SyncControl", "setConfig"))(
+    "cut at its beginning, at %s.%s (%s), holds once it is answered",
+    async (...where) => {
+      await setAssociation(SPREAD, "app");
+      const happened = cut(where);
+      await insist(() => patch("/sys/sync/config", { disabled: true }));
+      expect(happened()).toBe(true);
+      const calls = (await cloudA.requests()).length;
+      await write("app", { a: "2" });
+      await scheduler.wait(300);
+      expect(await cloudA.requests()).toHaveLength(calls);
+      await patch("/sys/sync/config", { disabled: false });
+      await byItself(async () => expect(await external()).toEqual({ "app/a": "2" }));
+    },
+  );
+
+  it.each([...both("SyncControl", "setConfig", "mayRun", "share"), ...both("SyncDestination", "turn")])(
+    "cut at its end, at %s.%s (%s), lets all go on that waits",
+    async (...where) => {
+      await setAssociation(SPREAD, "app");
+      await patch("/sys/sync/config", { disabled: true });
+      await write("app", { a: "2", d: "2" });
+      const happened = cut(where);
+      await insist(() => patch("/sys/sync/config", { disabled: false }));
+      await byItself(async () => expect(await external()).toEqual({ "app/a": "2", "app/d": "2" }));
+      await byItself(async () => expect((await association(SPREAD, "app"))?.sync_status).toBe("SYNCED"));
+      expect(happened()).toBe(true);
+    },
+  );
+});
+
+describe("a purge", () => {
+  it.each([
+    ...both("SyncDestination", "delete", "turn"),
+    ...both("SyncControl", "share", "mayRun"),
+    ...both("KvStore", "unwatch"),
+  ])("cut at %s.%s (%s), leaves neither destination nor objects, and its name is free", async (...where) => {
+    await write("other", { x: "1" });
+    for (const secret of ["app", "other"]) await setAssociation(SPREAD, secret);
+    const happened = cut(where);
+    await insist(() => del(`/sys/sync/destinations/${SPREAD}?purge=true`));
+    await byItself(async () => {
+      expect((await get(`/sys/sync/destinations/${SPREAD}`)).status).toBe(404);
+      expect(await external()).toEqual({});
+    });
+    await byItself(async () => {
+      expect((await get("/sys/sync/associations?list=true")).status).toBe(404);
+    });
+    expect(happened()).toBe(true);
+    await byItself(async () => void (await spread()));
+    await setAssociation(SPREAD, "app");
+    expect(await external()).toEqual({ "app/a": "1", "app/b": "1" });
+  });
+});
+
+describe("a new configuration", () => {
+  it.each([...both("SyncDestination", "configure", "turn"), ...both("KvStore", "newestVersions")])(
+    "cut at %s.%s (%s), repairs what was refused",
+    async (...where) => {
+      await makeDestination("cloud-a-sm", "d", cloudABody({ secret_access_key: "not-the-key" }));
+      await setAssociation("cloud-a-sm/d", "app");
+      expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("CLIENT_SIDE_ERROR");
+      const happened = cut(where);
+      await insist(() => put("/sys/sync/destinations/cloud-a-sm/d", cloudABody()));
+      await byItself(async () => expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED"));
+      expect(happened()).toBe(true);
+      expect(await external()).toEqual({ app: '{"a":"1","b":"1"}' });
+    },
+  );
+});
+
+describe("a custom application", () => {
+  const setUp = async () => {
+    const { account, ...host } = await openRepoHost();
+    const body = {
+      app_name: "bot",
+      installation_id: account.installationId,
+      repository_owner: account.owner,
+      repository_name: account.repository,
+    };
+    const app = { app_id: account.appId, private_key: account.appKey };
+    names = ["repo-host/r"];
+    return { host, body, app };
+  };
+
+  it.each([
+    ...both("SyncControl", "putApp", "claimApp", "useApp", "appCredentials"),
+    ...both("SyncDestination", "configure"),
+  ])("cut at %s.%s (%s), is in use exactly as long as a destination names it", async (...where) => {
+    const { host, body, app } = await setUp();
+    const happened = cut(where);
+    await insist(() => put("/sys/sync/repo-host-apps/bot", app));
+    expect((await insist(() => put("/sys/sync/destinations/repo-host/r", body))).status).toBe(200);
+    await insist(() => setAssociation("repo-host/r", "app"));
+    await byItself(async () => expect(Object.values(await host.values())).toEqual(["1", "1"]));
+    expect(happened()).toBe(true);
+    expect((await del("/sys/sync/repo-host-apps/bot")).status).toBe(400);
+    await insist(() => del("/sys/sync/destinations/repo-host/r?purge=true"));
+    await byItself(async () => expect(await host.values()).toEqual({}));
+    await byItself(async () => expect((await del("/sys/sync/repo-host-apps/bot")).status).toBeLessThan(300));
+  });
+
+  it.each<[Cut | null]>([
+    [null],
+    ...[...both("SyncControl", "putApp"), ...both("SyncDestination", "repaired")].map((each): [Cut] => [each]),
+  ])(
+    "whose key was wrong is repaired by the right one, also when cut (%s): all that was refused for it arrives at once",
+    async (where) => {
+      const { host, body, app } = await setUp();
+      await put("/sys/sync/repo-host-apps/bot", { ...app, app_id: "999999" });
+      await put("/sys/sync/destinations/repo-host/r", body);
+      await setAssociation("repo-host/r", "app");
+      expect((await association("repo-host/r", "app"))?.sync_status).toBe("CLIENT_SIDE_ERROR");
+      if (where) cut(where);
+      await insist(() => put("/sys/sync/repo-host-apps/bot", app));
+      await byItself(async () => expect(Object.values(await host.values())).toEqual(["1", "1"]));
+    },
+  );
+});
+
+/** Messages are doorbells: whatever happens to them, the rows behind them are the truth. */
+describe("with a queue whose messages", () => {
+  const send = () => vi.spyOn(env.SYNC_WORK, "send");
+  const original = env.SYNC_WORK.send.bind(env.SYNC_WORK);
+  const fates: [string, () => unknown][] = [
+    ["are lost", () => send().mockResolvedValue(undefined as never)],
+    ["are refused", () => send().mockRejectedValue(new Error("no queue"))],
+    [
+      "come several times",
+      () =>
+        send().mockImplementation(async (bell) => {
+          await Promise.all([1, 2, 3].map(() => original(bell as Bell)));
+          return undefined as never;
+        }),
+    ],
+    ["come late", () => send().mockImplementation((bell) => original(bell as Bell, { delaySeconds: 2 }))],
+  ];
+
+  it.each(fates)("%s, everything arrives once", async (_what, befall) => {
+    befall();
+    await makeDestination("cloud-a-sm", "d");
+    for (const at of names) await setAssociation(at, "app");
+    await write("app", { a: "2" });
+    await write("app", { a: "3" });
+    await byItself(async () => expect(await external()).toEqual({ app: '{"a":"3"}', "app/a": "3" }));
+    await put("/v1/kv/metadata/app", {});
+    await del("/v1/kv/metadata/app");
+    await byItself(async () => expect(await external()).toEqual({}));
+  });
+});
+
+it("does everything once although every receiver of these flows is called twice", async () => {
+  const receivers: [Cut[0], string][] = [
+    ["SyncDestination", "configure"],
+    ["SyncDestination", "set"],
+    ["SyncDestination", "changed"],
+    ["SyncDestination", "turn"],
+    ["SyncDestination", "plan"],
+    ["SyncDestination", "remove"],
+    ["SyncControl", "share"],
+    ["SyncControl", "mayRun"],
+    ["SyncControl", "setConfig"],
+    ["KvStore", "watch"],
+    ["KvStore", "newest"],
+    ["KvStore", "newestVersions"],
+  ];
+  const calls = receivers.map(([name, method]) => {
+    const single = prototypeOf(name)[method] as Method;
+    return vi.spyOn(prototypeOf(name), method).mockImplementation(async function (
+      this: ThisParameterType<Method>,
+      ...parameters
+    ) {
+      // A turn hands out tasks, too; only its results are handed in twice.
+      await single.apply(this, method === "turn" ? [parameters[0], 0] : parameters);
+      return single.apply(this, parameters);
+    });
+  });
+  await setAssociation(SPREAD, "app");
+  await patch("/sys/sync/config", { disabled: true });
+  await write("app", { b: "2", c: "2" });
+  await patch("/sys/sync/config", { disabled: false });
+  await byItself(async () => expect(await external()).toEqual({ "app/b": "2", "app/c": "2" }));
+  await spread();
+  await byItself(async () => expect((await association(SPREAD, "app"))?.sync_status).toBe("SYNCED"));
+  await removeAssociation(SPREAD, "app");
+  await byItself(async () => expect(await external()).toEqual({}));
+  const creates = (await cloudA.requests()).filter(({ operation }) => operation === "CreateSecret");
+  expect(creates).toHaveLength(3);
+  for (const [position, receiver] of receivers.entries()) {
+    expect(calls[position], receiver.join(".")).toHaveBeenCalled();
+  }
+});
