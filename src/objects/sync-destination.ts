@@ -346,7 +346,9 @@ export class SyncDestination extends StoredObject {
     return guarded(() => {
       const admitted = this.#admit(secret, keys);
       if (!admitted.ok) return admitted;
-      return ok(plannedCopies(associationId(secret), admitted.steps, admitted.found.row.deletion_policy));
+      const { steps, found } = admitted;
+      const id = associationId(secret);
+      return ok(plannedCopies(id, this.#copies.of(id), steps, found.row.deletion_policy));
     });
   }
 

@@ -212,7 +212,7 @@ function judged(
   }
   if (action !== "create" && action !== "update") return {};
   if (outside === "absent") {
-    return action === "update" ? { action: "create", reason: "it was pushed before, but is there no more" } : {};
+    return action === "update" ? { action: "create", reason: "it is recorded, but it is not there" } : {};
   }
   if (policy === "if-not-exists") {
     return { action: "retain", reason: "it is there already, and update_policy if-not-exists leaves it" };

@@ -1,11 +1,11 @@
 import type { Setup } from "./association.ts";
 import { type Associations, secretOf } from "./associations.ts";
-import { type Copies, planCopies, type Step } from "./copies.ts";
+import { type Copies, mayBeOurs, planCopies, type Step } from "./copies.ts";
 import type { Defined } from "./definition.ts";
 import type { DestinationKey, DestinationRecord } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import { wantedCopies } from "./external-name.ts";
-import type { AssociationRow } from "./schema.ts";
+import type { AssociationRow, CopyRow } from "./schema.ts";
 
 /** What would be done to one external object. */
 export interface PlannedCopy {
@@ -40,8 +40,17 @@ export interface PreviewPage {
 
 const PAGE = 100;
 
-/** The steps of one association as changes outside. */
-export function plannedCopies(association: string, steps: readonly Step[], deletionPolicy: string): PlannedCopy[] {
+/**
+ * The steps of one association as changes outside.
+ * @param rows the objects that it has now
+ */
+export function plannedCopies(
+  association: string,
+  rows: readonly CopyRow[],
+  steps: readonly Step[],
+  deletionPolicy: string,
+): PlannedCopy[] {
+  const ours = new Set(rows.filter(mayBeOurs).map((row) => row.external_name));
   return steps.flatMap((step): PlannedCopy[] => {
     if (step.kind === "drop") return [];
     if (step.kind === "retire") {
@@ -51,7 +60,7 @@ export function plannedCopies(association: string, steps: readonly Step[], delet
     const { copy, blocked } = step;
     const shown = { association, ...subKey(copy.subKey), external_name: copy.name };
     if (blocked !== null) return [{ ...shown, action: "refuse", reason: blocked }];
-    return [{ ...shown, action: step.kind === "keep" || step.heirTo.length > 0 ? "update" : "create" }];
+    return [{ ...shown, action: ours.has(copy.name) || step.heirTo.length > 0 ? "update" : "create" }];
   });
 }
 
@@ -77,12 +86,13 @@ export function previewed(
     if (!found) return [];
     const wanted = wantedCopies(scope, type, secretOf(row), found);
     const holder = (fold: string) => copies.holder(fold, row.id) ?? taken.get(fold) ?? null;
-    const steps = planCopies(copies.of(row.id), wanted, holder);
+    const rows = copies.of(row.id);
+    const steps = planCopies(rows, wanted, holder);
     const blocked = steps.filter((step) => "blocked" in step && step.blocked !== null);
     // An only object that cannot be is refused as a whole: what is there stays.
     const done = !isKeyed && blocked.length > 0 ? blocked : steps;
     for (const step of done) if ("copy" in step && step.blocked === null) taken.set(step.copy.fold, row.id);
-    return plannedCopies(row.id, done, definition.deletionPolicy).filter(({ action }) => action !== "update");
+    return plannedCopies(row.id, rows, done, definition.deletionPolicy).filter(({ action }) => action !== "update");
   });
   const setup = {
     namespace: key.namespace,
@@ -124,8 +134,9 @@ export function copyRecords(
 ): RecordsPage | null {
   const from = after === "" ? { association: "", subKey: "" } : readCursor(after);
   if (!from) return null;
-  const page = copies.livePage(from, limit);
-  const records = page.map((copy) => {
+  // One more tells whether another page follows.
+  const page = copies.livePage(from, limit + 1);
+  const records = page.slice(0, limit).map((copy) => {
     const certain = copy.known === 1 && associations.find(copy.association)?.status !== "PENDING";
     return {
       key: copy.sub_key === "" ? copy.association : `${copy.association}/${copy.sub_key}`,
@@ -135,7 +146,7 @@ export function copyRecords(
       ...(certain && { version: copy.version }),
     };
   });
-  return { records, isLast: page.length < limit };
+  return { records, isLast: page.length <= limit };
 }
 
 /** Ids of associations and keys of secrets may hold any separator, and cursors travel in queries. */

@@ -32,6 +32,7 @@ const parameters: Readonly<Record<string, string>> = {
   name: "n",
   type: "in-mem",
   path: "kv",
+  mount: "kv",
   accessor: "00000000-0000-4000-8000-000000000000",
 };
 
@@ -72,6 +73,8 @@ const samples: Readonly<Record<string, unknown>> = {
   mount: "kv",
   secret_name: "n",
   versions: [1],
+  app_id: 1,
+  private_key: "no key",
 };
 
 /** The least that a route's schema takes. */

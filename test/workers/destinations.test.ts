@@ -1,8 +1,17 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { del, get, list, mountKv, put } from "./client.ts";
+import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
-import { cloudABody, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+import {
+  association,
+  cloudABody,
+  eventually,
+  makeDestination,
+  objects,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "./sync-helpers.ts";
 
 const AT = "/sys/sync/destinations";
 
@@ -123,7 +132,173 @@ describe("a destination", () => {
   });
 });
 
+describe("a patch of a destination", () => {
+  const at = `${AT}/cloud-a-sm/d`;
+  const tags = async () => (await get(at)).body.data.options.custom_tags;
+  beforeEach(() => makeDestination("cloud-a-sm", "d", cloudABody({ custom_tags: { a: "1", b: "2", c: "3" } })));
+
+  it("changes what it names and answers the whole", async () => {
+    const before = (await get(at)).body.data;
+    const patched = await patch(at, { external_id: "ext", secret_name_template: "x/{{ .SecretPath }}" });
+    expect(patched.status, patched.text).toBe(200);
+    const after = {
+      ...before,
+      connection_details: { ...before.connection_details, external_id: "ext" },
+      options: { ...before.options, secret_name_template: "x/{{ .SecretPath }}" },
+    };
+    expect(patched.body.data).toEqual(after);
+    expect((await patch(at, {})).body.data).toEqual(after);
+    expect((await patch(at, { external_id: null, secret_name_template: null })).body.data).toEqual(before);
+  });
+
+  it("merges tags key by key, where a write replaces them all", async () => {
+    await patch(at, { custom_tags: { b: "two", d: "4" } });
+    expect(await tags()).toEqual({ a: "1", b: "two", c: "3", d: "4" });
+    await patch(at, { custom_tags: { a: null } });
+    expect(await tags()).toEqual({ b: "two", c: "3", d: "4" });
+    await patch(at, { custom_tags: "c=three,e=5" });
+    expect(await tags()).toEqual({ b: "two", c: "three", d: "4", e: "5" });
+    await put(at, { custom_tags: { x: "1" } });
+    expect(await tags()).toEqual({ x: "1" });
+    await patch(at, { custom_tags: null });
+    expect(await tags()).toEqual({});
+  });
+
+  it("takes away the tags that it lists, as a list or as a text, where a write does not", async () => {
+    await patch(at, { tags_to_remove: ["a", "never"] });
+    expect(await tags()).toEqual({ b: "2", c: "3" });
+    await patch(at, { tags_to_remove: "b, c", custom_tags: { d: 4 } });
+    expect(await tags()).toEqual({ d: "4" });
+    await patch(at, { tags_to_remove: ["d"], custom_tags: { d: "5" } });
+    expect(await tags()).toEqual({});
+    await put(at, { custom_tags: { a: "1" }, tags_to_remove: ["a"] });
+    expect(await tags()).toEqual({ a: "1" });
+    const refused = await patch(at, { tags_to_remove: 5 });
+    expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining("tags_to_remove: ")]);
+  });
+
+  it("creates nothing", async () => {
+    const patched = await patch(`${AT}/in-mem/none`, {});
+    expect([patched.status, patched.body]).toEqual([404, { errors: [] }]);
+    expect((await get(`${AT}/in-mem/none`)).status).toBe(404);
+  });
+
+  it("is understood as a merge patch or as JSON, and as nothing else", async () => {
+    for (const [type, status] of [
+      ["application/merge-patch+json", 200],
+      ["application/json", 200],
+      ["application/x-www-form-urlencoded", 415],
+    ] as const) {
+      const patched = await send("PATCH", at, { external_id: "e1" }, { headers: { "Content-Type": type } });
+      expect(patched.status, type).toBe(status);
+    }
+  });
+
+  it("cannot clear what the destination needs", async () => {
+    for (const field of ["access_key_id", "region"]) {
+      const refused = await patch(at, { [field]: null });
+      expect([refused.status, refused.body.errors[0]], field).toEqual([400, expect.stringContaining(field)]);
+    }
+  });
+});
+
+describe("deleting a destination with associations", () => {
+  const at = `${AT}/in-mem/m`;
+  const gone = () => eventually(async () => expect((await get(at)).status).toBe(404));
+  beforeEach(async () => {
+    await mountKv();
+    await makeDestination("in-mem", "m");
+    for (const secret of ["one", "two"]) {
+      await write(secret, { a: 1 });
+      await setAssociation("in-mem/m", secret);
+    }
+  });
+
+  it.each(["", "?purge=false", "?purge=0&force_delete=f"])("is refused without purge: %j", async (query) => {
+    const refused = await del(at + query);
+    expect([refused.status, refused.body.errors]).toEqual([
+      400,
+      [
+        "destination has 2 associations; remove them first, or delete it with purge=true, which removes their secrets there",
+      ],
+    ]);
+    expect(Object.keys(await objects("m"))).toHaveLength(2);
+    expect(await association("in-mem/m", "one")).toMatchObject({ sync_status: "SYNCED" });
+  });
+
+  it.each([
+    ["the query", "?purge=true", undefined],
+    ["the query, by itself", "?purge", undefined],
+    ["the body", "", { purge: true }],
+    ["the body, as a text", "", { purge: "true" }],
+  ])("with purge in %s removes its secrets and then itself", async (_where, query, body) => {
+    expect((await send("DELETE", at + query, body)).status).toBe(204);
+    await gone();
+    expect((await list("/sys/sync/associations")).status).toBe(404);
+    expect((await list(AT)).status).toBe(404);
+    // A new one of the name begins with nothing.
+    await eventually(async () => expect((await put(at, {})).status).toBe(200));
+    expect(await objects("m")).toEqual({});
+    expect(await association("in-mem/m", "one")).toBeUndefined();
+  });
+
+  it("says while it lasts since when, refuses to set and remove, and after a failure why it failed", async () => {
+    await makeDestination("cloud-a-sm", "d", cloudABody());
+    await setAssociation("cloud-a-sm/d", "one");
+    await patch("/sys/sync/config", { disabled: true });
+    expect((await del(`${AT}/cloud-a-sm/d?purge=true`)).status).toBe(204);
+    const { data } = (await get(`${AT}/cloud-a-sm/d`)).body;
+    expect(data).toMatchObject({ purge_initiated_at: expect.stringMatching(/^\d{4}-.*Z$/), purge_error: "" });
+    expect(data.connection_details.region).toBe("eu-west-1");
+    for (const answer of [
+      await setAssociation("cloud-a-sm/d", "one"),
+      await removeAssociation("cloud-a-sm/d", "one"),
+    ]) {
+      expect([answer.status, answer.body.errors[0]]).toEqual([400, expect.stringContaining("purge in progress")]);
+    }
+    await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret", count: 3 });
+    await patch("/sys/sync/config", { disabled: false });
+    await eventually(async () =>
+      expect((await get(`${AT}/cloud-a-sm/d`)).body.data.purge_error).toContain("1 secrets could not be removed"),
+    );
+    expect((await setAssociation("cloud-a-sm/d", "one")).status).toBe(200);
+  });
+
+  it.each([
+    ["force_delete=true", 1],
+    ["force_delete=true&purge=true", 0],
+  ])("with %s goes whatever fails", async (query, left) => {
+    await makeDestination("cloud-a-sm", "d", cloudABody());
+    await setAssociation("cloud-a-sm/d", "one");
+    expect((await del(`${AT}/cloud-a-sm/d?${query}`)).status).toBe(204);
+    await eventually(async () => expect((await get(`${AT}/cloud-a-sm/d`)).status).toBe(404));
+    expect(await cloudA.secrets()).toHaveLength(left);
+  });
+
+  it.each([
+    ["?purge=maybe", undefined, "purge: "],
+    ["?force_delete=2", undefined, "force_delete: "],
+    ["", { purge: "maybe" }, "purge: "],
+  ])("does not guess what %s %j means", async (query, body, field) => {
+    const refused = await send("DELETE", at + query, body);
+    expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining(field)]);
+    expect((await get(at)).status).toBe(200);
+  });
+});
+
 describe("the lists of destinations", () => {
+  it("answer with a slash behind the path and without, and tell an unknown type from one without any", async () => {
+    await makeDestination("in-mem", "a");
+    for (const at of [AT, `${AT}/`, `/v1${AT}/`]) expect((await list(at)).body.data.keys, at).toEqual(["in-mem/"]);
+    for (const at of [`${AT}/in-mem`, `${AT}/in-mem/`]) {
+      expect((await list(at)).body.data, at).toEqual({ keys: ["a"], total_destinations: 1 });
+    }
+    expect((await list(`${AT}/repo-host`)).body).toEqual({ errors: [] });
+    const unknown = await list(`${AT}/cloud-z`);
+    expect([unknown.status, unknown.body.errors]).toEqual([404, ['unsupported path: no destination type "cloud-z"']]);
+    expect((await get(AT)).status).toBe(405);
+  });
+
   it("are not found while empty, and then read every write that was answered", async () => {
     expect((await list(AT)).status).toBe(404);
     for (const name of ["b", "a"]) {
