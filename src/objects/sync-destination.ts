@@ -240,8 +240,8 @@ export class SyncDestination extends StoredObject {
       );
     }
     this.commit(() => this.#purge.begin({ removes: some && purge, force }, Date.now()));
-    await this.#endSome();
-    await this.outbox.drain();
+    if (this.#share.isWorthAsking()) this.ctx.waitUntil(this.#ask());
+    await Promise.all([this.outbox.drain("listing"), this.outbox.drain("app")]);
     return ok(null);
   }
 
@@ -494,7 +494,7 @@ export class SyncDestination extends StoredObject {
   async #endSome(): Promise<void> {
     if (this.#purge.due() === null) return;
     this.commit(() => this.#purge.step(Date.now()));
-    if (this.#work.waiting() > 0) await this.#ask();
+    if (this.#work.waiting() > 0 || this.#share.isWorthAsking()) await this.#ask();
     if (!this.#record.row()) await this.outbox.drain();
   }
 

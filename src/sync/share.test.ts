@@ -86,7 +86,7 @@ describe("a share of the queue", () => {
     await settled();
     expect(asked).toHaveLength(1);
     restart();
-    expect(share.due(), "the alarm asks at once").toBe(0);
+    expect(share.due(), "the alarm asks at once").toBeLessThan(Date.now());
     void share.ask();
     await settled();
     expect(asked[0]?.need).toEqual({ kept: 0, waiting: 0, asked: 0 });

@@ -1,3 +1,4 @@
+import { backoff } from "../work/backoff.ts";
 import type { WorkList } from "../work/work-list.ts";
 import { PAUSE_LOOK_MS } from "./pause.ts";
 
@@ -28,10 +29,12 @@ interface Host {
   exchange(need: Need): Promise<Granted>;
 }
 
-/** While there is no room, it is asked for again after this long. */
-const ASK_AGAIN_MS = 2_000;
+/** A question that may have been lost is asked again after this long. */
+const LOST_MS = 2_000;
+/** While there is no room, it is asked for again after this long, and each time later. */
+const FULL = { base: 100, cap: 5_000 };
 /** Room that is not needed any more is given back after this long, or with the next question. */
-const GIVE_BACK_MS = 500;
+const GIVE_BACK_MS = 2_500;
 
 /**
  * A destination's share of the queue. One question at a time is out to `SyncControl`. What is not kept is given up before it
@@ -46,7 +49,10 @@ export class Share {
   #asking = 0;
   #running: Promise<unknown> = Promise.resolve();
   #next: Promise<void> | null = null;
-  #quietUntil = 0;
+  #askedAt = 0;
+  /** Answers in a row that left something waiting. */
+  #refusals = 0;
+  #fullUntil = 0;
   #scarce = false;
 
   constructor(host: Host) {
@@ -91,7 +97,7 @@ export class Share {
 
   /** The question is about to be asked: no alarm is needed for it. */
   expectAsk(now: number): void {
-    this.#quietUntil = Math.max(this.#quietUntil, now + ASK_AGAIN_MS);
+    this.#askedAt = now;
   }
 
   /**
@@ -109,22 +115,25 @@ export class Share {
   /** When the alarm should ask: something waits for room, room is not needed any more, or no answer has come. Null: all is well. */
   due(): number | null {
     const { granted, open } = this.#row();
-    if (open === 1 || this.#host.work.waiting() > 0) return this.#quietUntil;
-    return granted === this.#kept() ? null : this.#quietUntil + GIVE_BACK_MS;
+    if (open === 1) return this.#askedAt + LOST_MS;
+    if (this.#host.work.waiting() > 0) return this.#fullUntil || this.#askedAt + LOST_MS;
+    return granted === this.#kept() ? null : this.#askedAt + GIVE_BACK_MS;
   }
 
   async #askNow(): Promise<void> {
     const { work, commit } = this.#host;
     const kept = this.#kept();
     const need: Need = { kept, waiting: work.waiting(), asked: this.#asking };
-    this.#quietUntil = Date.now() + ASK_AGAIN_MS;
+    this.#askedAt = Date.now();
     commit.call(this.#host, () => this.#store(kept, true));
     const answer = await this.#host.exchange(need);
     this.#scarce = answer.scarce;
-    if (!answer.running) this.#quietUntil = Date.now() + PAUSE_LOOK_MS;
     commit.call(this.#host, () => {
       this.#store(answer.granted, false);
       work.promote(answer.granted - this.#kept());
+      this.#refusals = work.waiting() > 0 && answer.granted <= kept ? this.#refusals + 1 : 0;
+      const wait = answer.running ? backoff(this.#refusals, FULL) : PAUSE_LOOK_MS;
+      this.#fullUntil = work.waiting() > 0 ? Date.now() + wait : 0;
     });
   }
 

@@ -97,7 +97,7 @@ export const defaultKey: KnownKey = { accessKeyId: "AKIADOUBLE0000000001", secre
  * with the vendor's signer, every parameter against the reference, unknown ones are refused.
  *
  * Tests inside the Workers runtime drive it over HTTP, unsigned: `GET /_double/secrets`, `GET /_double/requests`,
- * `POST /_double/faults` (one Fault), `POST /_double/call` (`{operation, parameters}`),
+ * `POST /_double/faults` (one Fault), `POST /_double/clear-faults`, `POST /_double/call` (`{operation, parameters}`),
  * `POST /_double/expire-sessions`, `POST /_double/reset`. `POST /_double/accounts` opens an account of its own and answers
  * its key; with `?key=<access key id>` the others speak of that account, so that tests beside each other do not meet.
  */
@@ -199,6 +199,9 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
         return json(account.log);
       case "POST /_double/faults":
         account.faults.push(parseJson(request.body) as Fault);
+        return json(null);
+      case "POST /_double/clear-faults":
+        account.faults.length = 0;
         return json(null);
       case "POST /_double/accounts": {
         const key = { accessKeyId: `AKIA${opened.size}X${randomHex()}`, secretAccessKey: randomHex() };

@@ -21,6 +21,8 @@ export const cloudA = {
   },
   key: () => account,
   fault: (fault: Fault) => post("faults", fault),
+  /** Forgets the faults that have not happened. */
+  clearFaults: () => post("clear-faults"),
   /** Does something as somebody else. */
   call: (operation: string, parameters: Record<string, unknown>) => post("call", { operation, parameters }),
   secrets: async (): Promise<SecretView[]> => (await at("secrets")).json(),

@@ -1,0 +1,153 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { performWork } from "../../src/sync/perform.ts";
+import type { SyncDestination } from "../../src/worker.ts";
+import { get, mountKv } from "./client.ts";
+import { clock } from "./clock.ts";
+import { byItself, PassingTime } from "./passing-time.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import { cloudABody, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+import { counts, destination, numbered, pause, resume, writeMany } from "./sync-limits.ts";
+
+clock.moves = true;
+
+const MANY = 100;
+const AT = "cloud-a-sm/d";
+const ALL = { mounts: [], destinations: [AT] };
+let mount = { accessor: "", uuid: "" };
+beforeEach(async () => {
+  await cloudA.begin();
+  mount = await mountKv();
+  await makeDestination("cloud-a-sm", "d");
+});
+
+const state = async () => (await get(`/sys/sync/destinations/${AT}`)).body.data;
+const calls = async () => (await cloudA.requests()).length;
+const DOWN = { fault: "error", type: "InternalServiceError", status: 500, count: 100_000 } as const;
+
+/** Many associations that are all to be pushed from the same moment on. */
+async function setMany(): Promise<void> {
+  await pause();
+  const secrets = await writeMany(mount, numbered("s", MANY));
+  await Promise.all(secrets.map((secret) => destination(AT).set(secret)));
+  await resume();
+}
+
+/** Lets the destination try whatever it wants to try for this long. */
+async function pass(minutes: number): Promise<void> {
+  const time = new PassingTime(ALL);
+  for (let step = 0; step < minutes * 6; step++) await time.pass(10_000);
+  time.end();
+}
+
+describe("a provider that is down", () => {
+  beforeEach(async () => {
+    await cloudA.fault(DOWN);
+    await setMany();
+    await eventually(async () => expect((await state()).circuit_breaker).toBeDefined());
+  });
+
+  it("is tried one at a time with growing pauses, not once for each of a hundred associations", async () => {
+    const first = await calls();
+    expect(first).toBeLessThan(20);
+    await pass(4);
+    const { circuit_breaker } = await state();
+    expect(circuit_breaker.failures).toBeGreaterThan(5);
+    expect(await calls()).toBeLessThan(first + 20);
+    expect((await counts(AT))["PENDING"]).toBeGreaterThan(MANY - 40);
+  }, 40_000);
+
+  it("is shown with how often it failed and when it is tried next", async () => {
+    const { circuit_breaker } = await state();
+    expect(circuit_breaker).toEqual({ failures: expect.any(Number), next_attempt_at: expect.stringMatching(/Z$/) });
+    expect(circuit_breaker.failures).toBeGreaterThanOrEqual(5);
+  });
+
+  it("gets everything as soon as one try has succeeded", async () => {
+    await cloudA.clearFaults();
+    await byItself(ALL, async () => expect(await counts(AT)).toEqual({ SYNCED: MANY }));
+    expect((await state()).circuit_breaker).toBeUndefined();
+    expect(await cloudA.secrets()).toHaveLength(MANY);
+  }, 40_000);
+
+  it("is tried at once when its configuration is written again", async () => {
+    await cloudA.clearFaults();
+    await makeDestination("cloud-a-sm", "d", {});
+    expect((await state()).circuit_breaker).toBeUndefined();
+    await eventually(async () => expect(await counts(AT)).toEqual({ SYNCED: MANY }));
+  }, 40_000);
+
+  it("is tried at once for who sets one association", async () => {
+    const before = await calls();
+    await write("mine", { v: 1 });
+    const set = await setAssociation(AT, "mine");
+    expect(set.body.data.sync_operation_counters).toEqual({ EXTERNAL_SERVICE_ERROR: 1 });
+    expect(await calls()).toBe(before + 1);
+    await cloudA.clearFaults();
+    expect((await setAssociation(AT, "mine")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
+    expect((await state()).circuit_breaker).toBeUndefined();
+  });
+});
+
+describe("credentials that are refused", () => {
+  it("are not tried with each of a hundred associations, and all are pushed once they are repaired", async () => {
+    await makeDestination("cloud-a-sm", "d", { secret_access_key: "not-the-key" });
+    await setMany();
+    await eventually(async () => expect((await state()).circuit_breaker).toBeDefined());
+    expect(await calls()).toBeLessThan(20);
+    await pass(4);
+    expect(await calls()).toBeLessThan(40);
+    await makeDestination("cloud-a-sm", "d", cloudABody());
+    await eventually(async () => expect(await counts(AT)).toEqual({ SYNCED: MANY }));
+  }, 40_000);
+});
+
+describe("a provider that throttles", () => {
+  it("is left alone by all associations for as long as it asked, and that opens no breaker", async () => {
+    const type = "ThrottlingException";
+    await cloudA.fault({ fault: "error", type, status: 429, headers: { "retry-after": "90" }, count: 6 });
+    await setMany();
+    await eventually(async () => expect((await counts(AT))["EXTERNAL_SERVICE_ERROR"]).toBeGreaterThan(0));
+    await eventually(() =>
+      runInDurableObject(destination(AT), (object: SyncDestination) => {
+        expect((object.nextDue() ?? 0) - Date.now()).toBeGreaterThan(30_000);
+      }),
+    );
+    const before = await calls();
+    expect(before).toBeLessThanOrEqual(6);
+    await pass(1);
+    expect(await calls()).toBe(before);
+    expect((await state()).circuit_breaker).toBeUndefined();
+    await byItself(ALL, async () => expect(await counts(AT)).toEqual({ SYNCED: MANY }));
+  }, 40_000);
+});
+
+describe("a destination that takes few calls at once", () => {
+  it("never has more of them out, however many Workers come and whoever sets", async () => {
+    await cloudA.fault({ fault: "delay", ms: 150, count: 60 });
+    await pause();
+    const secrets = await writeMany(mount, numbered("s", 30));
+    await Promise.all(secrets.map((secret) => destination(AT).set(secret)));
+    await write("mine", { v: 1 });
+    await resume();
+    let most = 0;
+    const look = async () => {
+      const leased = await runInDurableObject(
+        destination(AT),
+        (_object: SyncDestination, { storage }) =>
+          storage.sql.exec<{ n: number }>("SELECT count(*) AS n FROM work WHERE lease IS NOT NULL").one().n,
+      );
+      most = Math.max(most, leased);
+    };
+    const rings = Array.from({ length: 8 }, () => performWork(env, AT, { budgetMs: 5_000 }));
+    const sets = Array.from({ length: 8 }, () => setAssociation(AT, "mine"));
+    await eventually(async () => {
+      await look();
+      expect(await counts(AT)).toEqual({ SYNCED: 31 });
+    });
+    await Promise.all([...rings, ...sets]);
+    expect(most).toBeGreaterThan(1);
+    expect(most).toBeLessThanOrEqual(6);
+  }, 40_000);
+});

@@ -1,0 +1,258 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { SyncControl, SyncDestination } from "../../src/worker.ts";
+import { randomFrom } from "../crash/random.ts";
+import { del, get, list, mountKv, put, send } from "./client.ts";
+import { clock } from "./clock.ts";
+import { byItself } from "./passing-time.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import {
+  association,
+  eventually,
+  makeDestination,
+  objects,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "./sync-helpers.ts";
+import { configure, counts, destination, numbered, pause, resume, writeMany } from "./sync-limits.ts";
+
+clock.moves = true;
+
+/** What makes a backlog long. */
+const MANY = 400;
+const NAMES = ["one", "two", "three"];
+const AT = NAMES.map((name) => `in-mem/${name}`);
+let mount = { accessor: "", uuid: "" };
+beforeEach(async () => {
+  mount = await mountKv();
+  for (const name of NAMES) await makeDestination("in-mem", name);
+});
+
+const control = () => env.SYNC_CONTROL.getByName("main");
+/** How many operations are queued in truth, at all destinations together. */
+async function queued(): Promise<number> {
+  let sum = 0;
+  for (const at of AT) {
+    sum += await runInDurableObject(destination(at), (_object: SyncDestination, { storage }) => {
+      return storage.sql.exec<{ n: number }>("SELECT count(*) AS n FROM work WHERE queued = 1").one().n;
+    });
+  }
+  return sum;
+}
+/** Everything that is stored about the association of a secret, anywhere. */
+async function traces(secret: string): Promise<unknown[]> {
+  const found: unknown[] = [];
+  for (const at of AT) {
+    await runInDurableObject(destination(at), (_object: SyncDestination, { storage }) => {
+      const like = `%${secret}%`;
+      for (const [table, column] of [
+        ["associations", "id"],
+        ["copies", "association"],
+        ["work", "id"],
+        ["outbox", "lane || body"],
+      ]) {
+        found.push(...storage.sql.exec(`SELECT * FROM ${table} WHERE ${column} LIKE ?`, like).toArray());
+      }
+    });
+    if ((await association(at, secret)) !== undefined) found.push(at);
+  }
+  await runInDurableObject(env.KV_STORE.getByName(mount.uuid), (_kv, { storage }) => {
+    found.push(...storage.sql.exec("SELECT * FROM watchers WHERE path = ?", secret).toArray());
+  });
+  const listed = (await list("/sys/sync/associations")).body.data?.keys ?? [];
+  found.push(...listed.filter((key: string) => key.includes(secret)));
+  return found;
+}
+
+describe("with room for five operations", () => {
+  const secrets = numbered("s", 12);
+  beforeEach(async () => {
+    await writeMany(mount, secrets);
+    await configure({ disabled: true, queue_capacity: 5 });
+  });
+
+  it("five sets are admitted at two destinations together, although they come at once; the others record nothing", async () => {
+    const answers = await Promise.all(
+      secrets.map(async (secret, index) => [secret, await setAssociation(AT[index % 2] as string, secret)] as const),
+    );
+    const refused = answers.filter(([, { status }]) => status !== 200);
+    expect(refused).toHaveLength(secrets.length - 5);
+    for (const [secret, { status, headers, body }] of refused) {
+      expect([status, headers.get("Retry-After"), body.errors]).toEqual([
+        503,
+        expect.stringMatching(/^\d+$/),
+        [expect.stringContaining("queue is at capacity")],
+      ]);
+      expect(await traces(secret)).toEqual([]);
+    }
+    expect(await queued()).toBe(5);
+    expect((await get("/sys/sync/config")).body.data).toEqual({ disabled: true, queue_capacity: 5 });
+    const admitted = answers.filter(([, { status }]) => status === 200);
+    for (const [, { body }] of admitted) expect(body.data.sync_operation_counters).toEqual({ PENDING: 1 });
+    await resume();
+    await eventually(async () => expect(await queued()).toBe(0));
+    // Room that was given back is there for whoever comes.
+    for (const [secret] of refused) expect((await setAssociation("in-mem/three", secret)).status).toBe(200);
+  });
+
+  it("a set of what is pending already is admitted", async () => {
+    for (const secret of secrets.slice(0, 5)) await setAssociation("in-mem/one", secret);
+    expect((await setAssociation("in-mem/one", "s0000")).status).toBe(200);
+    expect((await setAssociation("in-mem/one", "s0007")).status).toBe(503);
+    expect((await setAssociation("in-mem/two", "s0000")).status).toBe(503);
+    expect(await queued()).toBe(5);
+  });
+
+  it("changes of secrets and removals are never refused: they wait, and are done when there is room", async () => {
+    await configure({ disabled: false });
+    for (const secret of secrets) await setAssociation("in-mem/one", secret);
+    await eventually(async () => expect(await counts("in-mem/one")).toEqual({ SYNCED: 12 }));
+    await pause();
+    for (const secret of secrets) await write(secret, { v: "new" });
+    await eventually(async () => expect(await counts("in-mem/one")).toEqual({ PENDING: 12 }));
+    expect(await queued()).toBe(5);
+    const removed = await removeAssociation("in-mem/one", "s0011");
+    expect([removed.status, removed.body.data.sync_operation_counters]).toEqual([200, { PENDING: 1 }]);
+    expect((await del("/sys/sync/destinations/in-mem/two?purge=true")).status).toBe(204);
+    expect(await queued()).toBe(5);
+    await resume();
+    await eventually(async () => expect(await counts("in-mem/one")).toEqual({ SYNCED: 11 }));
+    expect(new Set(Object.values(await objects("one")))).toEqual(new Set(['{"v":"new"}']));
+  });
+
+  it("a lower capacity takes nothing away and admits nothing, a higher one admits again", async () => {
+    for (const secret of secrets.slice(0, 5)) await setAssociation("in-mem/one", secret);
+    await configure({ queue_capacity: 2 });
+    expect(await queued()).toBe(5);
+    expect((await setAssociation("in-mem/two", "s0006")).status).toBe(503);
+    await configure({ queue_capacity: 7 });
+    const answers = await Promise.all(secrets.slice(6).map((secret) => setAssociation("in-mem/two", secret)));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(2);
+    expect(await queued()).toBe(7);
+    await resume();
+    await eventually(async () => expect(await queued()).toBe(0));
+  });
+
+  it.each([
+    ["is deleted by force", "?force_delete=true"],
+    ["is purged", "?purge=true"],
+    ["is purged by force", "?purge=true&force_delete=true"],
+  ])("its room is given back when a destination %s", async (_how, query) => {
+    for (const secret of secrets.slice(0, 5)) await setAssociation("in-mem/one", secret);
+    expect((await setAssociation("in-mem/two", "s0006")).status).toBe(503);
+    expect((await del(`/sys/sync/destinations/in-mem/one${query}`)).status).toBe(204);
+    if (query.includes("purge")) await resume();
+    await eventually(async () => expect((await setAssociation("in-mem/two", "s0006")).status).toBe(200));
+    await eventually(async () => expect((await get("/sys/sync/destinations/in-mem/one")).status).toBe(404));
+  });
+
+  it("its room is given back by what fails for good", async () => {
+    await cloudA.begin();
+    await makeDestination("cloud-a-sm", "d");
+    await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret", count: 100 });
+    for (const secret of secrets.slice(0, 5)) await setAssociation("cloud-a-sm/d", secret);
+    expect((await setAssociation("in-mem/two", "s0006")).status).toBe(503);
+    await resume();
+    await eventually(async () => expect((await setAssociation("in-mem/two", "s0006")).status).toBe(200));
+    expect(await counts("cloud-a-sm/d")).toEqual({ CLIENT_SIDE_ERROR: 5 });
+  });
+
+  it.each(["before", "after"])("its room is not lost when a destination dies %s it was granted some", async (when) => {
+    const share = SyncControl.prototype.share;
+    vi.spyOn(SyncControl.prototype, "share").mockImplementationOnce(function (this: SyncControl, ...parameters) {
+      if (when === "after") share.apply(this, parameters);
+      throw new Error("lost");
+    });
+    expect((await setAssociation("in-mem/one", "s0000")).status).toBe(500);
+    await runInDurableObject(destination("in-mem/one"), (_object, state) => state.abort("killed")).catch(
+      () => undefined,
+    );
+    expect(await traces("s0000")).toEqual([]);
+    await byItself({ mounts: [mount.uuid], destinations: AT }, async () => {
+      expect(await control().pending()).toBe(0);
+    });
+    for (const secret of secrets.slice(0, 5)) expect((await setAssociation("in-mem/two", secret)).status).toBe(200);
+  });
+
+  it("a long backlog of one destination leaves another its part", async () => {
+    await configure({ disabled: false, queue_capacity: 1_000 });
+    const many = await writeMany(mount, numbered("w", MANY));
+    for (const at of ["in-mem/one", "in-mem/two"]) {
+      const some = at === "in-mem/one" ? many : many.slice(0, 4);
+      await Promise.all(some.map((secret) => destination(at).set(secret)));
+    }
+    await eventually(async () =>
+      expect([await counts("in-mem/one"), await counts("in-mem/two")]).toEqual([{ SYNCED: MANY }, { SYNCED: 4 }]),
+    );
+    await configure({ disabled: true, queue_capacity: 4 });
+    for (const { secretName } of many.toReversed()) await destination("in-mem/one").changed(mount.uuid, secretName);
+    for (const { secretName } of many.slice(0, 4)) await destination("in-mem/two").changed(mount.uuid, secretName);
+    const order: string[] = [];
+    const turn = SyncDestination.prototype.turn;
+    vi.spyOn(SyncDestination.prototype, "turn").mockImplementation(function (this: SyncDestination, results, ...rest) {
+      for (const _result of results) order.push((this as unknown as { ctx: DurableObjectState }).ctx.id.name ?? "");
+      return turn.call(this, results, ...rest);
+    });
+    await resume();
+    await eventually(async () => expect(await counts("in-mem/one")).toEqual({ SYNCED: MANY }), 30_000);
+    await eventually(async () => expect(await counts("in-mem/two")).toEqual({ SYNCED: 4 }));
+    expect(order).toHaveLength(MANY + 4);
+    expect(order.lastIndexOf("in-mem/two")).toBeLessThan((MANY * 3) / 4);
+  }, 60_000);
+});
+
+describe("whatever happens, in whatever order", () => {
+  it.each([31, 32, 33])(
+    "the queue holds no more than its capacity, and all converges (seed %i)",
+    async (seed) => {
+      const random = randomFrom(seed);
+      const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
+      const secrets = numbered("s", 8);
+      for (const secret of secrets) await write(secret, { v: 0 });
+      const capacity = 6;
+      await configure({ queue_capacity: capacity });
+      const attempt = (request: Promise<unknown>) => request.catch(() => undefined);
+      const acts: (() => Promise<unknown>)[] = [
+        ...Array.from({ length: 5 }, () => () => setAssociation(pick(AT), pick(secrets))),
+        ...Array.from({ length: 4 }, () => () => put(`/v1/kv/data/${pick(secrets)}`, { data: { v: random() } })),
+        () => removeAssociation(pick(AT), pick(secrets)),
+        () => send("DELETE", `/v1/kv/data/${pick(secrets)}`),
+        pause,
+        resume,
+        resume,
+        () =>
+          configure({ queue_capacity: capacity + Math.floor(random() * 3) }).then(() =>
+            configure({ queue_capacity: capacity + 2 }),
+          ),
+        () => runInDurableObject(destination(pick(AT)), (_object, state) => state.abort("killed")),
+        () => runInDurableObject(control(), (_object, state) => state.abort("killed")),
+      ];
+      for (let step = 0; step < 40; step++) {
+        await Promise.all(Array.from({ length: 3 }, () => attempt(pick(acts)())));
+        expect(await queued()).toBeLessThanOrEqual(capacity + 2);
+      }
+      await attempt(configure({ disabled: false, queue_capacity: 1_000_000 }));
+      expect((await configure({ disabled: false, queue_capacity: 1_000_000 })).status).toBe(200);
+      await byItself({ mounts: [mount.uuid], destinations: AT }, async () => {
+        for (const [index, name] of NAMES.entries()) {
+          const expected: Record<string, string> = {};
+          for (const secret of secrets) {
+            if ((await association(AT[index] as string, secret)) === undefined) continue;
+            const newest = await env.KV_STORE.getByName(mount.uuid).newest(secret);
+            if (newest.ok && newest.value) expected[`vault/${mount.accessor}/${secret}`] = newest.value.data;
+          }
+          expect(await objects(name)).toEqual(expected);
+          expect(
+            Object.keys(await counts(AT[index] as string))
+              .sort()
+              .join(),
+          ).toMatch(/^(SYNCED|UNSYNCED|,)*$/);
+        }
+        expect(await control().pending()).toBe(0);
+      });
+    },
+    90_000,
+  );
+});

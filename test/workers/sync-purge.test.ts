@@ -1,0 +1,260 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { KvStore, SyncDestination } from "../../src/worker.ts";
+import { del, get, list, mountKv, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import { byItself } from "./passing-time.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import { association, eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
+import { destination, numbered, pause, resume, writeMany } from "./sync-limits.ts";
+
+clock.moves = true;
+
+const AT = "cloud-a-sm/d";
+const PATH = `/sys/sync/destinations/${AT}`;
+let mount = { accessor: "", uuid: "" };
+const ALL = () => ({ mounts: [mount.uuid], destinations: [AT, "in-mem/m"] });
+beforeEach(async () => {
+  await cloudA.begin();
+  mount = await mountKv();
+  await makeDestination("cloud-a-sm", "d");
+});
+
+const state = async () => (await get(PATH)).body.data;
+const refuse = { fault: "error", type: "AccessDeniedException", operation: "DeleteSecret", count: 1_000 } as const;
+const down = { fault: "error", type: "InternalServiceError", status: 500, count: 100_000 } as const;
+
+/** Sets some secrets, all at once. */
+async function setAll(at: string, names: readonly string[]): Promise<void> {
+  const secrets = await writeMany(mount, names);
+  for (let page = 0; page < secrets.length; page += 50) {
+    await Promise.all(secrets.slice(page, page + 50).map((secret) => destination(at).set(secret)));
+  }
+}
+
+/** Nothing anywhere speaks of a destination that is gone. */
+async function expectNoTrace(at: string): Promise<void> {
+  expect((await get(`/sys/sync/destinations/${at}`)).status).toBe(404);
+  expect((await get(`/sys/sync/destinations/${at}/associations`)).status).toBe(404);
+  const { results } = await env.LISTINGS.prepare(
+    "SELECT * FROM (SELECT type, name FROM destinations UNION ALL SELECT type, name FROM associations) WHERE type || '/' || name = ?",
+  )
+    .bind(at)
+    .all();
+  expect(results).toEqual([]);
+  await runInDurableObject(env.KV_STORE.getByName(mount.uuid), (_kv: KvStore, { storage }) => {
+    expect(storage.sql.exec("SELECT * FROM watchers WHERE destination = ?", at).toArray()).toEqual([]);
+  });
+  await runInDurableObject(destination(at), (object: SyncDestination, { storage }) => {
+    for (const table of [
+      "destination",
+      "associations",
+      "copies",
+      "work",
+      "stored_objects",
+      "purge",
+      "scan",
+      "outbox",
+    ]) {
+      expect(storage.sql.exec(`SELECT * FROM ${table}`).toArray(), table).toEqual([]);
+    }
+    expect(object.nextDue()).toBeNull();
+  });
+  expect(await env.SYNC_CONTROL.getByName("main").pending()).toBe(0);
+}
+
+describe("a purge", () => {
+  it("goes on behind its answer, shows since when, blocks what would cross it, and leaves no trace", async () => {
+    await setAll(AT, numbered("s", 3));
+    for (const name of numbered("s", 3)) await setAssociation(AT, name);
+    expect(await cloudA.secrets()).toHaveLength(3);
+    await cloudA.fault({ fault: "delay", ms: 1_200, operation: "DeleteSecret", count: 3 });
+    const before = Date.now();
+    expect((await del(`${PATH}?purge=true`)).status).toBe(204);
+    const { purge_initiated_at, purge_error } = await state();
+    expect(Date.parse(purge_initiated_at)).toBeGreaterThanOrEqual(before);
+    expect(purge_error).toBe("");
+    for (const act of [setAssociation, removeAssociation]) {
+      const refused = await act(AT, "s0000");
+      expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining("purge in progress")]);
+    }
+    expect((await del(PATH)).status, "without purge it is still in use").toBe(400);
+    expect((await del(`${PATH}?purge=true`)).status).toBe(204);
+    expect((await state()).purge_initiated_at, "asked for again it goes on as it is").toBe(purge_initiated_at);
+    await eventually(() => expectNoTrace(AT));
+    expect(await cloudA.secrets()).toEqual([]);
+    expect((await list("/sys/sync/destinations")).status).toBe(404);
+    expect((await list("/sys/sync/associations")).body.data?.keys ?? []).toEqual([]);
+    expect((await del(`${PATH}?purge=true`)).status).toBe(204);
+    // Nobody is told of a write any more.
+    await write("s0000", { v: "later" });
+    expect(await cloudA.secrets()).toEqual([]);
+  });
+
+  it("that is refused says so, lifts the block, and may be repeated", async () => {
+    for (const name of ["one", "two"]) {
+      await write(name, { v: 1 });
+      await setAssociation(AT, name);
+    }
+    await cloudA.fault(refuse);
+    await del(`${PATH}?purge=true`);
+    await eventually(async () => expect((await state()).purge_error).not.toBe(""));
+    const { purge_error, purge_initiated_at } = await state();
+    expect(purge_error).toMatch(/^2 secrets could not be removed; the first is .*one: /);
+    expect(purge_initiated_at).toMatch(/Z$/);
+    expect(await association(AT, "one")).toMatchObject({
+      sync_status: "CLIENT_SIDE_ERROR",
+      error_code: "permission_denied",
+    });
+    await cloudA.clearFaults();
+    expect((await setAssociation(AT, "one")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
+    expect((await removeAssociation(AT, "two")).body.data.sync_operation_counters).toEqual({ UNSYNCED: 1 });
+    await del(`${PATH}?purge=true`);
+    await eventually(() => expectNoTrace(AT));
+    expect(await cloudA.secrets()).toEqual([]);
+  });
+
+  it("fails as a whole, and soon, when the provider is down, however many secrets it has not tried", async () => {
+    await setAll(AT, numbered("s", 60));
+    await eventually(async () => expect(await cloudA.secrets()).toHaveLength(60));
+    await cloudA.fault(down);
+    const before = (await cloudA.requests()).length;
+    await del(`${PATH}?purge=true`);
+    await byItself(ALL(), async () => expect((await state()).purge_error).toContain("secrets could not be removed"));
+    expect((await cloudA.requests()).length).toBeLessThan(before + 40);
+    await cloudA.clearFaults();
+    await del(`${PATH}?purge=true`);
+    await byItself(ALL(), () => expectNoTrace(AT));
+    expect(await cloudA.secrets()).toEqual([]);
+  }, 60_000);
+
+  it("of very many secrets goes on page by page", async () => {
+    await makeDestination("in-mem", "m");
+    await pause();
+    await setAll("in-mem/m", numbered("s", 1_100));
+    expect((await del("/sys/sync/destinations/in-mem/m")).body.errors[0]).toContain("1000 or more associations");
+    await resume();
+    await del("/sys/sync/destinations/in-mem/m?purge=true");
+    await eventually(() => expectNoTrace("in-mem/m"), 40_000);
+  }, 60_000);
+
+  it.each(["evicted", "killed"])(
+    "comes to its end although the destination is %s again and again",
+    async (how) => {
+      await makeDestination("in-mem", "m");
+      await pause();
+      await setAll("in-mem/m", numbered("s", 600));
+      await resume();
+      await del("/sys/sync/destinations/in-mem/m?purge=true");
+      for (let round = 0; round < 12; round++) {
+        await scheduler.wait(60);
+        const at = destination("in-mem/m");
+        if (how === "evicted") await evictDurableObject(at).catch(() => undefined);
+        else await runInDurableObject(at, (_object, { abort }) => abort("killed")).catch(() => undefined);
+      }
+      await byItself(ALL(), () => expectNoTrace("in-mem/m"));
+    },
+    60_000,
+  );
+
+  const steps = [
+    [SyncDestination, "delete"],
+    [SyncDestination, "turn"],
+    [KvStore, "unwatch"],
+  ] as const;
+  it.each(
+    steps.flatMap(([owner, method]) =>
+      (["before", "after"] as const).map((when) => [owner.name, method, when, owner] as const),
+    ),
+  )(
+    "comes to its end although %s dies at %s (%s)",
+    async (_name, method, when, owner) => {
+      for (const name of ["one", "two"]) {
+        await write(name, { v: 1 });
+        await setAssociation(AT, name);
+      }
+      const prototype = owner.prototype as unknown as Record<string, (...parameters: unknown[]) => unknown>;
+      const original = prototype[method] as (...parameters: unknown[]) => unknown;
+      let happened = false;
+      vi.spyOn(prototype, method).mockImplementationOnce(async function (this: unknown, ...parameters) {
+        happened = true;
+        const { ctx } = this as { ctx: DurableObjectState };
+        if (when === "after") {
+          await original.apply(this, parameters);
+          await ctx.storage.sync();
+        }
+        ctx.abort("killed");
+        throw new Error("killed");
+      });
+      // Without an answer it is asked for again.
+      const answer = await del(`${PATH}?purge=true`).catch(() => null);
+      if (answer?.status !== 204) expect((await del(`${PATH}?purge=true`)).status).toBe(204);
+      await byItself(ALL(), () => expectNoTrace(AT));
+      expect(happened).toBe(true);
+      expect(await cloudA.secrets()).toEqual([]);
+    },
+    40_000,
+  );
+});
+
+describe("a forced end", () => {
+  beforeEach(async () => {
+    for (const name of ["one", "two"]) {
+      await write(name, { v: 1 });
+      await setAssociation(AT, name);
+    }
+  });
+
+  it("without purge is over at once and leaves what is outside where it is", async () => {
+    expect((await del(`${PATH}?force_delete=true`)).status).toBe(204);
+    expect((await get(PATH)).status).toBe(404);
+    await eventually(() => expectNoTrace(AT));
+    expect(await cloudA.secrets()).toHaveLength(2);
+  });
+
+  it("with purge removes what it can, and ends even if that fails", async () => {
+    await cloudA.fault({ ...refuse, count: 1 });
+    expect((await del(`${PATH}?purge=true&force_delete=true`)).status).toBe(204);
+    await byItself(ALL(), () => expectNoTrace(AT));
+    expect(await cloudA.secrets()).toHaveLength(1);
+  });
+
+  it("ends a purge that is on its way and gets nowhere", async () => {
+    await cloudA.fault(down);
+    await del(`${PATH}?purge=true`);
+    expect((await get(PATH)).status).toBe(200);
+    await del(`${PATH}?force_delete=true`);
+    expect((await get(PATH)).status).toBe(404);
+    await eventually(() => expectNoTrace(AT));
+  });
+});
+
+describe("a destination of the name of one that was deleted", () => {
+  it("is refused while the old one is cleared away, and then is a new one", async () => {
+    await makeDestination("in-mem", "m", { custom_tags: { old: "1" } });
+    await pause();
+    await setAll("in-mem/m", numbered("s", 1_200));
+    const alarm = vi.spyOn(SyncDestination.prototype, "alarm").mockResolvedValue(undefined);
+    expect((await del("/sys/sync/destinations/in-mem/m?force_delete=true")).status).toBe(204);
+    const early = await put("/sys/sync/destinations/in-mem/m", {});
+    expect([early.status, early.body.errors[0]]).toEqual([409, expect.stringContaining("still being deleted")]);
+    alarm.mockRestore();
+    await runInDurableObject(destination("in-mem/m"), (object: SyncDestination) => object.alarm());
+    await resume();
+    await eventually(async () => expect((await put("/sys/sync/destinations/in-mem/m", {})).status).toBe(200), 30_000);
+    expect((await get("/sys/sync/destinations/in-mem/m")).body.data.options.custom_tags).toEqual({});
+    expect((await get("/sys/sync/destinations/in-mem/m/associations")).body.data.associated_secrets).toEqual({});
+    expect((await list("/sys/sync/destinations/in-mem")).body.data.keys).toEqual(["m"]);
+    // What was still on its way to the lists arrives, and takes nothing of the new one away.
+    expect((await setAssociation("in-mem/m", "s0001")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
+    await eventually(async () => {
+      expect((await list("/sys/sync/associations")).body.data.keys).toEqual(["kv/s0001"]);
+      await runInDurableObject(destination("in-mem/m"), (_object: SyncDestination, { storage }) => {
+        expect(storage.sql.exec("SELECT * FROM outbox").toArray()).toEqual([]);
+      });
+    }, 30_000);
+    await write("s0001", { v: "new" });
+    await eventually(async () => expect((await association("in-mem/m", "s0001"))?.["synced_version"]).toBe(2));
+  }, 90_000);
+});

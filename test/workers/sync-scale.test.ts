@@ -1,0 +1,153 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { Associations } from "../../src/sync/associations.ts";
+import { Copies } from "../../src/sync/copies.ts";
+import { WorkList } from "../../src/work/work-list.ts";
+import type { SyncDestination } from "../../src/worker.ts";
+import { mountKv } from "./client.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import { makeDestination, objects } from "./sync-helpers.ts";
+import { configure, counts, destination, numbered, pause, resume, writeMany } from "./sync-limits.ts";
+
+/** What a request, an alarm or a turn costs does not grow with what is pending. Counted in rows, not in time. */
+
+const AT = "in-mem/m";
+let mount = { accessor: "", uuid: "" };
+beforeEach(async () => {
+  await cloudA.begin();
+  mount = await mountKv();
+  await makeDestination("in-mem", "m");
+  await pause();
+});
+
+/** So many pending associations, made by the object's own parts, a thousand in each transaction. */
+async function fill(count: number): Promise<void> {
+  await env.SYNC_CONTROL.getByName("main").share(AT, { kept: count, waiting: 0, asked: 0 });
+  await runInDurableObject(destination(AT), (object: SyncDestination, { storage }) => {
+    const { sql } = storage;
+    const work = new WorkList(sql);
+    const copies = new Copies(sql);
+    const associations = new Associations(sql, work, copies);
+    const naming = { granularity: "secret-path", template: "" } as const;
+    const now = Date.now();
+    for (let from = 0; from < count; from += 1_000) {
+      storage.transactionSync(() => {
+        for (let index = from; index < Math.min(from + 1_000, count); index++) {
+          const secretName = `s${String(index).padStart(6, "0")}`;
+          const secret = { mountUuid: mount.uuid, mountAccessor: mount.accessor, mountPath: "kv/", secretName };
+          const copy = { subKey: "", name: `x/${secretName}`, fold: `x/${secretName}`, refused: null };
+          associations.set(secret, naming, [{ kind: "add", copy, blocked: null, heirTo: [] }], now, true);
+        }
+      });
+    }
+    sql.exec(
+      "INSERT INTO share (id, granted, open) VALUES (1, ?, 0) ON CONFLICT (id) DO UPDATE SET granted = excluded.granted",
+      count,
+    );
+    sql.exec("INSERT INTO scan VALUES (1, ?, '')", now + 3_600_000);
+    return object.alarm();
+  });
+}
+
+interface Cost {
+  /** Rows read by all statements together. */
+  readonly rows: number;
+  /** Rows that the largest answer held. */
+  readonly page: number;
+}
+
+/** What something costs inside the destination's object. */
+const costOf = (act: (object: SyncDestination) => unknown): Promise<Cost> =>
+  runInDurableObject(destination(AT), async (object: SyncDestination, { storage }) => {
+    const cursors: { rowsRead: number }[] = [];
+    let page = 0;
+    const exec = storage.sql.exec.bind(storage.sql);
+    const seen = vi.spyOn(storage.sql, "exec").mockImplementation((query: string, ...values: unknown[]) => {
+      const cursor = exec(query, ...values);
+      const toArray = cursor.toArray.bind(cursor);
+      cursor.toArray = () => {
+        const rows = toArray();
+        page = Math.max(page, rows.length);
+        return rows;
+      };
+      cursors.push(cursor);
+      return cursor as never;
+    });
+    try {
+      await act(object);
+    } finally {
+      seen.mockRestore();
+    }
+    return { rows: cursors.reduce((sum, cursor) => sum + cursor.rowsRead, 0), page };
+  });
+
+/** The rows that a page of a scan or of an end may cost: some for each of hundreds of associations. */
+const PAGE_ROWS = 100_000;
+
+describe.each([1_000, 10_000, 100_000])("with %i pending associations", (count) => {
+  beforeEach(() => fill(count), 120_000);
+
+  it("a pause is answered at once, and the next deadline, a turn, a change and an alarm cost the same few rows", async () => {
+    for (const disabled of [false, true]) {
+      const sent = performance.now();
+      expect((await configure({ disabled })).status).toBe(200);
+      // Generous: what is meant is that it does not grow.
+      expect(performance.now() - sent).toBeLessThan(2_000);
+    }
+    const due = await costOf((object) => object.nextDue());
+    expect(due.rows).toBeLessThanOrEqual(20);
+    const change = await costOf((object) => object.changed(mount.uuid, "s000500"));
+    expect(change.rows).toBeLessThanOrEqual(120);
+    const idle = await costOf((object) => object.alarm());
+    expect(idle.rows).toBeLessThanOrEqual(100);
+    const read = await costOf((object) => object.read());
+    expect(read.rows).toBeLessThanOrEqual(20);
+    const refused = await costOf((object) => object.delete());
+    expect(refused.rows).toBeLessThanOrEqual(1_020);
+    const page = await costOf((object) => object.associations(null));
+    expect(page.page).toBeLessThanOrEqual(1_000);
+    // Nobody else is to come.
+    vi.spyOn(env.SYNC_WORK, "sendBatch").mockRejectedValue(new Error("later"));
+    vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
+    await resume();
+    const turn = await costOf(async (object) =>
+      expect(await object.turn([], 6)).toMatchObject({ tasks: { length: 6 } }),
+    );
+    expect(turn.rows).toBeLessThanOrEqual(400);
+    const scan = await costOf(async (object) => {
+      await object.configure({ namespace: "", type: "in-mem", name: "m" }, {});
+      await object.alarm();
+    });
+    expect(scan).toMatchObject({ page: 200 });
+    expect(scan.rows).toBeLessThanOrEqual(PAGE_ROWS);
+    const purge = await costOf(async (object) => {
+      await object.delete({ purge: true, force: false });
+      await object.alarm();
+    });
+    expect(purge.page).toBeLessThanOrEqual(500);
+    expect(purge.rows).toBeLessThanOrEqual(PAGE_ROWS);
+    const end = await costOf(async (object) => {
+      await object.delete({ purge: false, force: true });
+      await object.alarm();
+    });
+    expect(end.page).toBeLessThanOrEqual(500);
+    expect(end.rows).toBeLessThanOrEqual(PAGE_ROWS);
+  }, 120_000);
+});
+
+it("a backlog of thousands is done to the last", async () => {
+  const some = 1_500;
+  await writeMany(
+    mount,
+    numbered("s0", some).map((name) => name.replace(/^s0/, "s00")),
+  );
+  await fill(some);
+  await resume();
+  await vi.waitFor(async () => expect(await env.SYNC_CONTROL.getByName("main").pending()).toBe(0), {
+    timeout: 100_000,
+    interval: 500,
+  });
+  expect(await counts(AT)).toEqual({ SYNCED: some });
+  expect(Object.keys(await objects("m"))).toHaveLength(some);
+}, 120_000);
