@@ -119,6 +119,13 @@ export class WorkList {
     return row !== null && row.lease === claim.lease && row.ready_at > now && row.generation === claim.generation;
   }
 
+  /** Makes a claim last anew, counted from now: work that is done in steps keeps it from step to step. */
+  keep(claim: Claim, now: number): Claim {
+    const leaseUntil = now + LEASE_MS;
+    this.#sql.exec("UPDATE work SET ready_at = ? WHERE id = ? AND lease = ?", leaseUntil, claim.id, claim.lease);
+    return { ...claim, leaseUntil };
+  }
+
   /** Ends a claim. The caller records its own outcome only for "done", "parked" and "retrying". */
   settle(claim: Claim, ending: Ending, now: number): Settled {
     const row = this.#find(claim.id);

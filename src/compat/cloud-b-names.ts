@@ -1,0 +1,47 @@
+import type { Dialect } from "./dialect.ts";
+
+/** The type of the mount, as either system calls it. */
+export const neutralMountType = (type: string): string => (type === "azure" ? "cloud-b" : type);
+
+/** Fields of a role of the credentials engine, the neutral name first. */
+const FIELD_NAMES = [
+  ["cloud_roles", "azure_roles"],
+  ["cloud_groups", "azure_groups"],
+] as const;
+
+/** Values of `sign_in_audience`; the upstream spelling is the provider's own. */
+const AUDIENCE_NAMES = [
+  ["DirectoryMyOrg", "AzureADMyOrg"],
+  ["DirectoryMultipleOrgs", "AzureADMultipleOrgs"],
+  ["DirectoryandPersonalAccount", "AzureADandPersonalMicrosoftAccount"],
+  ["PersonalAccount", "PersonalMicrosoftAccount"],
+] as const;
+
+const providerAudiences: ReadonlyMap<string, string> = new Map(AUDIENCE_NAMES);
+const neutralAudiences: ReadonlyMap<string, string> = new Map(AUDIENCE_NAMES.map(([ours, theirs]) => [theirs, ours]));
+
+/** The audiences by their neutral names. */
+export const AUDIENCES: readonly string[] = AUDIENCE_NAMES.map(([neutral]) => neutral);
+
+/** An audience as the provider spells it; empty stays empty. */
+export const providerAudience = (neutral: string): string => providerAudiences.get(neutral) ?? neutral;
+
+/** The body of a role with neutral names, whichever it was written with. What is written in both, counts by its neutral name. */
+export function neutralRole(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const role: Record<string, unknown> = { ...body };
+  for (const [neutral, upstream] of FIELD_NAMES) {
+    if (role[neutral] === undefined && role[upstream] !== undefined) role[neutral] = role[upstream];
+    delete role[upstream];
+  }
+  const audience = role["sign_in_audience"];
+  if (typeof audience === "string") role["sign_in_audience"] = neutralAudiences.get(audience) ?? audience;
+  return role;
+}
+
+/** A role in the caller's words. */
+export function wordRole(dialect: Dialect, role: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  if (dialect === "neutral") return { ...role };
+  const upstream = new Map<string, string>(FIELD_NAMES);
+  const worded = Object.entries(role).map(([field, value]) => [upstream.get(field) ?? field, value] as const);
+  return { ...Object.fromEntries(worded), sign_in_audience: providerAudience(String(role["sign_in_audience"] ?? "")) };
+}

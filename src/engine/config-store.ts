@@ -1,0 +1,107 @@
+import { Facts } from "../access/facts.ts";
+import type { DataKeys } from "../sealing/data-keys.ts";
+import { backoff } from "../work/backoff.ts";
+import { type EngineConfig, nextRotation } from "./config.ts";
+
+const ROTATION = ["rotation_schedule", "rotation_window", "rotation_period", "disable_automated_rotation"] as const;
+/** A rotation that failed is tried again after a minute at first, and after an hour at most. */
+const RETRY = { base: 60_000, cap: 3_600_000 };
+
+/** The configuration of one engine, sealed, and when its secret is to be rotated next. Writes run inside the object's transaction. */
+export class ConfigStore {
+  readonly #sql: SqlStorage;
+  readonly #keys: DataKeys;
+  readonly #facts: Facts;
+  readonly #context: string;
+
+  constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
+    this.#sql = sql;
+    this.#keys = keys;
+    this.#facts = new Facts(sql);
+    this.#context = `${scope} config`;
+  }
+
+  /** @throws Sealed */
+  find(): EngineConfig | null {
+    const [row] = this.#sql.exec<{ sealed: ArrayBuffer }>("SELECT sealed FROM config").toArray();
+    return row ? (JSON.parse(this.#keys.openText(row.sealed, this.#context)) as EngineConfig) : null;
+  }
+
+  put(config: EngineConfig, now: number): void {
+    const before = this.find();
+    this.#store(config);
+    // What else changes does not move the next rotation.
+    if (!before || ROTATION.some((field) => before[field] !== config[field])) this.#schedule(nextRotation(config, now));
+  }
+
+  delete(): void {
+    this.#sql.exec("DELETE FROM config");
+    this.#schedule(null);
+  }
+
+  /** A new secret is in use from now on. */
+  promote(secret: string, keyId: string, keyEnds: number, now: number): void {
+    const config = this.find();
+    this.#facts.set("rotation_failures", "0");
+    if (!config) return;
+    this.#store({ ...config, client_secret: secret, key_id: keyId, key_ends: keyEnds });
+    this.#schedule(nextRotation(config, now));
+  }
+
+  /** When the secret is to be rotated, ms since 1970, or null for never by itself. */
+  rotationDue(): number | null {
+    const due = this.#facts.get("rotation_due");
+    return due ? Number(due) : null;
+  }
+
+  /** A rotation has begun: should nobody see its end, the next try comes by itself. */
+  rotationBegun(now: number): void {
+    if (this.rotationDue() !== null) this.#schedule(now + RETRY.cap);
+  }
+
+  /** Tried again later; when that is outside the window, at its next time. */
+  rotationFailed(now: number): void {
+    const config = this.find();
+    const due = config && nextRotation(config, now);
+    if (!config || due === null) {
+      this.#schedule(null);
+      return;
+    }
+    const failures = Number(this.#facts.get("rotation_failures") ?? 0);
+    this.#facts.set("rotation_failures", String(failures + 1));
+    const retry = now + backoff(failures, RETRY);
+    const window = config.rotation_window * 1000;
+    // The window that is open now, if any, began at the last time that the schedule names.
+    const began = window > 0 ? (nextRotation(config, now - window) ?? now) : now;
+    this.#schedule(window > 0 && (began > now || retry > began + window) ? due : retry);
+  }
+
+  #store(config: EngineConfig): void {
+    this.#sql.exec(
+      "INSERT INTO config VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed",
+      this.#keys.seal(JSON.stringify(config), this.#context),
+    );
+  }
+
+  /** Whether the mount is being disabled. */
+  closing(now: number): boolean {
+    return Number(this.#facts.get("closing_until") ?? 0) > now;
+  }
+
+  closeUntil(until: number): void {
+    this.#facts.set("closing_until", String(until));
+  }
+
+  /** Whether the mount exists no more. */
+  isGone(): boolean {
+    return this.#facts.get("gone") !== null;
+  }
+
+  leave(): void {
+    this.#facts.set("gone", "1");
+  }
+
+  #schedule(due: number | null): void {
+    this.#facts.set("rotation_due", due === null ? "" : String(due));
+  }
+}

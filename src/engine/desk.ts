@@ -1,0 +1,165 @@
+import { ok, type Result, refuse } from "../result.ts";
+import { backoff } from "../work/backoff.ts";
+import type { Claim } from "../work/task.ts";
+import type { WorkList } from "../work/work-list.ts";
+import type { CloudAccount, CloudFailure } from "./cloud.ts";
+import type { Endings } from "./endings.ts";
+import { type Work, working } from "./job.ts";
+import type { Job, Jobs } from "./jobs.ts";
+import type { Step } from "./step.ts";
+import { ended, type Report, type Turn, type Wanted } from "./turn.ts";
+
+/** One call may take this long; far less than a claim lasts, so that no call outlives the claim it was made under. */
+export const CALL_MS = 20_000;
+/** A Worker holds its claim through pauses up to this long; after a longer one another takes the job up. */
+const LONGEST_PAUSE_MS = 10_000;
+/** A provider that asks for more than this has refused: the job ends, or goes on in another round. */
+const LONGEST_HOLD_MS = 40_000;
+const LOOK_AGAIN_MS = 250;
+
+interface Parts {
+  readonly jobs: Jobs;
+  readonly work: WorkList;
+  readonly endings: Endings;
+  readonly account: () => Result<CloudAccount>;
+}
+
+/**
+ * Hands out the steps of jobs, one at a time, and takes their results. Whatever a step tells is stored before the next one
+ * leaves. Methods are called inside the object's transaction.
+ */
+export class Desk {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** @param wanted the job that the Worker waits for; null: any that is ready */
+  turn(wanted: Wanted | null, report: Report | null, now: number): Turn {
+    const { jobs, work } = this.#parts;
+    const claim = report?.claim ?? jobs.claim(now, wanted?.job);
+    if (!claim) return this.#elsewhere(wanted, now);
+    if (report && !work.holds(claim, now)) {
+      // The job has become another meanwhile: its claim is of no use to anybody.
+      work.settle(claim, { kind: "again" }, now);
+      return this.#elsewhere(wanted, now);
+    }
+    const job = jobs.find(claim.id);
+    if (!job) {
+      work.forget(claim.id);
+      return this.#elsewhere(wanted, now);
+    }
+    if (report?.done?.seq === job.seq) return this.#take(job, claim, report.done, now);
+    // Nobody waits for these credentials any more: finished, they would be a secret that nobody knows.
+    if (!report && !wanted && job.work.kind === "issue") {
+      this.#parts.endings.failed(job, job.work, claim, refuse("unavailable", "the request was interrupted"), null, now);
+      return this.turn(null, null, now);
+    }
+    return this.#advance(job, claim, now);
+  }
+
+  #take(job: Job, claim: Claim, { step, result }: NonNullable<Report["done"]>, now: number): Turn {
+    const { jobs } = this.#parts;
+    if (result.ok) {
+      const work = working.took(job.work, step, result.value, now);
+      return this.#advance(jobs.keep(job, { work, tries: 0 }), claim, now, result.value);
+    }
+    const { failure } = result;
+    const verdict = working.refused(job.work, step, failure, now, job.tries);
+    if (verdict.kind === "failed") return this.#fail(job, claim, step, failure, now);
+    const work = verdict.state ?? job.work;
+    if (verdict.kind === "took") {
+      return this.#advance(jobs.keep(job, { work, tries: 0, failure: failure.message }), claim, now);
+    }
+    const { afterMs } = verdict;
+    const ms = afterMs === 0 ? 0 : Math.max(afterMs ?? 0, backoff(job.tries, { base: 1_000, cap: 7_000 }));
+    const next = jobs.keep(job, { work, tries: job.tries + 1, failure: failure.message });
+    if (ms > LONGEST_HOLD_MS || (job.deadline !== null && now + ms >= job.deadline)) {
+      return this.#fail(next, claim, step, failure, now);
+    }
+    return { kind: "wait", ms, claim: this.#parts.work.keep(claim, now) };
+  }
+
+  /** @param value what the last step has answered: a new password is in nobody's hands but these */
+  #advance(job: Job, claim: Claim, now: number, value?: unknown): Turn {
+    const { jobs, work, endings } = this.#parts;
+    const next = working.next(job.work, now);
+    if (next === null) return { kind: "end", end: endings.finished(job, claim, value, now) };
+    if (job.deadline !== null && now >= job.deadline) {
+      const because = refuse("unavailable", `gave up after too long${job.failure ? `: ${job.failure}` : ""}`);
+      return { kind: "end", end: endings.failed(job, job.work, claim, because, null, now) };
+    }
+    if ("wait" in next) {
+      if (next.wait <= LONGEST_PAUSE_MS) return { kind: "wait", ms: next.wait, claim: work.keep(claim, now) };
+      work.settle(claim, { kind: "retry", afterMs: next.wait }, now);
+      return { kind: "end", end: ended() };
+    }
+    if (!jobs.lock(job)) return { kind: "wait", ms: LOOK_AGAIN_MS, claim: work.keep(claim, now) };
+    const account = this.#accountOf(job.work);
+    if (!account.ok) return { kind: "end", end: endings.failed(job, job.work, claim, account, null, now) };
+    const { seq } = jobs.keep(job, { work: working.leaving?.(job.work, next) ?? job.work });
+    const deadlineMs = Math.min(CALL_MS, (job.deadline ?? Number.POSITIVE_INFINITY) - now);
+    return { kind: "step", claim: work.keep(claim, now), step: next, seq, account: account.value, deadlineMs };
+  }
+
+  #fail(job: Job, claim: Claim, step: Step, failure: CloudFailure, now: number): Turn {
+    const because = refuse(
+      failure.outcome === "client" ? "invalid" : "unavailable",
+      `${doing(step)}: ${failure.message}`,
+    );
+    return { kind: "end", end: this.#parts.endings.failed(job, job.work, claim, because, failure, now) };
+  }
+
+  #accountOf(work: Work): Result<CloudAccount> {
+    if (work.kind === "rotation") return ok(work.rotation.account);
+    return work.kind === "removal" && work.account ? ok(work.account) : this.#parts.account();
+  }
+
+  /** The job is somebody else's, or over. */
+  #elsewhere(wanted: Wanted | null, now: number): Turn {
+    if (!wanted) return { kind: "idle" };
+    const { jobs, work, endings } = this.#parts;
+    const kind = jobs.kindOf(wanted.job);
+    if (kind !== wanted.kind) return { kind: "end", end: endings.past(wanted, now) };
+    const row = work.find(wanted.job);
+    if (kind === "removal" && row && !row.claimed && row.readyAt > now) {
+      return { kind: "end", end: endings.past(wanted, now) };
+    }
+    return { kind: "wait", ms: LOOK_AGAIN_MS, claim: null };
+  }
+}
+
+/** What a step is about, in words for people. */
+function doing({ call }: Step): string {
+  switch (call) {
+    case "createApplication":
+    case "createServicePrincipal":
+    case "findServicePrincipals":
+    case "addPrincipalPassword":
+      return "error creating service principal";
+    case "createRoleAssignment":
+      return "error while assigning roles";
+    case "addGroupMember":
+      return "error while adding group membership";
+    case "addApplicationPassword":
+      return "error updating credentials";
+    case "updateApplication":
+      return "error updating Application";
+    case "getApplication":
+    case "findApplicationsByClientId":
+    case "findApplicationsByName":
+      return "error loading Application";
+    case "getRoleDefinition":
+      return "unable to lookup role by id";
+    case "findRoleDefinitions":
+      return "unable to lookup role by name";
+    case "getGroup":
+    case "findGroups":
+      return "unable to lookup group";
+    case "login":
+      return "the new secret cannot be used";
+    default:
+      return "error removing credentials";
+  }
+}

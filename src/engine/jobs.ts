@@ -1,0 +1,183 @@
+import type { DataKeys } from "../sealing/data-keys.ts";
+import type { Claim } from "../work/task.ts";
+import type { WorkList } from "../work/work-list.ts";
+import type { Work } from "./job.ts";
+
+interface Row extends Record<string, SqlStorageValue> {
+  id: string;
+  kind: string;
+  sealed: ArrayBuffer;
+  token: string | null;
+  repeat: string | null;
+  lock: string | null;
+  locked: number;
+  deadline: number | null;
+  seq: number;
+  tries: number;
+  failures: number;
+  failure: string | null;
+  created: number;
+}
+
+/** A piece of work under way. */
+export interface Job {
+  readonly id: string;
+  readonly work: Work;
+  /** What only one job at a time may change. */
+  readonly lock: string | null;
+  /** When it is given up, ms since 1970; null: never. */
+  readonly deadline: number | null;
+  /** Which of its steps is out; every change of what is known counts. */
+  readonly seq: number;
+  /** How often its next step was tried. */
+  readonly tries: number;
+  /** How many rounds of it have failed, and why the last did. */
+  readonly failures: number;
+  readonly failure: string | null;
+}
+
+export type NewJob = Pick<Job, "id" | "work"> & { readonly lock?: string | null; readonly deadline?: number };
+
+/**
+ * The jobs of one engine, with the row of work that says when each may be claimed. Methods that write are called inside the
+ * object's transaction. What is known of a job is sealed: it may hold a new secret.
+ */
+export class Jobs {
+  readonly #sql: SqlStorage;
+  readonly #keys: DataKeys;
+  readonly #work: WorkList;
+  readonly #scope: string;
+
+  constructor(sql: SqlStorage, keys: DataKeys, work: WorkList, scope: string) {
+    this.#sql = sql;
+    this.#keys = keys;
+    this.#work = work;
+    this.#scope = scope;
+  }
+
+  /** Begins a job, or replaces what the one of this id does. */
+  put({ id, work, lock, deadline }: NewJob, now: number, readyAt = now): void {
+    const terms = work.kind === "issue" ? work.terms : null;
+    this.#sql.exec("DELETE FROM jobs WHERE id = ?", id);
+    this.#sql.exec(
+      "INSERT INTO jobs (id, kind, sealed, token, repeat, lock, deadline, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+      id,
+      work.kind,
+      this.#seal(id, work),
+      terms?.token ?? null,
+      terms?.repeat ?? null,
+      lock ?? null,
+      deadline ?? null,
+      now,
+    );
+    // Whoever had a claim on the job that it was has none on this one.
+    this.#work.forget(id);
+    this.#work.want(id, readyAt);
+  }
+
+  /** Records what is known by now, and answers the job as it then is. */
+  keep(job: Job, changes: Partial<Pick<Job, "work" | "tries" | "failure">>): Job {
+    const next = { ...job, ...changes, seq: job.seq + 1 };
+    this.#sql.exec(
+      "UPDATE jobs SET sealed = ?, seq = ?, tries = ?, failure = ? WHERE id = ?",
+      this.#seal(job.id, next.work),
+      next.seq,
+      next.tries,
+      next.failure,
+      job.id,
+    );
+    return next;
+  }
+
+  /** How many rounds of it have failed. */
+  setFailures(id: string, failures: number): void {
+    this.#sql.exec("UPDATE jobs SET failures = ? WHERE id = ?", failures, id);
+  }
+
+  /** Why the job became what it is. */
+  setFailure(id: string, failure: string): void {
+    this.#sql.exec("UPDATE jobs SET failure = ? WHERE id = ?", failure, id);
+  }
+
+  /** Tries it again at once, as if it had never failed; one that is being worked on goes on. */
+  retry(id: string, now: number): void {
+    this.setFailures(id, 0);
+    if (this.#work.find(id)?.claimed) return;
+    this.#work.want(id, now);
+  }
+
+  delete(id: string): void {
+    this.#sql.exec("DELETE FROM jobs WHERE id = ?", id);
+    this.#work.forget(id);
+  }
+
+  find(id: string): Job | null {
+    const [row] = this.#sql.exec<Row>("SELECT * FROM jobs WHERE id = ?", id).toArray();
+    return row ? this.#job(row) : null;
+  }
+
+  kindOf(id: string): Work["kind"] | null {
+    const [row] = this.#sql.exec<{ kind: string }>("SELECT kind FROM jobs WHERE id = ?", id).toArray();
+    return (row?.kind as Work["kind"] | undefined) ?? null;
+  }
+
+  ofRepeat(repeat: string): string | null {
+    return this.#sql.exec<{ id: string }>("SELECT id FROM jobs WHERE repeat = ?", repeat).toArray()[0]?.id ?? null;
+  }
+
+  ofKind(kind: Work["kind"]): Job[] {
+    return this.#sql
+      .exec<Row>("SELECT * FROM jobs WHERE kind = ?", kind)
+      .toArray()
+      .map((row) => this.#job(row));
+  }
+
+  issuesOf(token: string): Job[] {
+    return this.#sql
+      .exec<Row>("SELECT * FROM jobs WHERE token = ?", token)
+      .toArray()
+      .map((row) => this.#job(row));
+  }
+
+  holder(lock: string): string | null {
+    return this.#sql.exec<{ id: string }>("SELECT id FROM jobs WHERE lock = ? LIMIT 1", lock).toArray()[0]?.id ?? null;
+  }
+
+  /** Takes the job's lock unless another holds it. @returns whether it holds it now */
+  lock({ id, lock }: Job): boolean {
+    if (lock === null) return true;
+    const taken = "SELECT 1 FROM jobs WHERE lock = ? AND locked = 1 AND id != ?";
+    if (this.#sql.exec(taken, lock, id).toArray().length > 0) return false;
+    this.#sql.exec("UPDATE jobs SET locked = 1 WHERE id = ?", id);
+    return true;
+  }
+
+  count(kind: Work["kind"]): number {
+    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM jobs WHERE kind = ?", kind).one().n;
+  }
+
+  claim(now: number, only?: string): Claim | null {
+    return this.#work.claim(1, now, only)[0] ?? null;
+  }
+
+  #job(row: Row): Job {
+    return {
+      id: row.id,
+      work: JSON.parse(this.#keys.openText(row.sealed, this.#context(row.id))) as Work,
+      lock: row.lock,
+      deadline: row.deadline,
+      seq: row.seq,
+      tries: row.tries,
+      failures: row.failures,
+      failure: row.failure,
+    };
+  }
+
+  #seal(id: string, work: Work): Uint8Array {
+    return this.#keys.seal(JSON.stringify(work), this.#context(id));
+  }
+
+  #context(id: string): string {
+    return `${this.#scope} job ${id}`;
+  }
+}

@@ -1,0 +1,64 @@
+import type { Cloud, CloudFailure, CloudResult } from "./cloud.ts";
+
+/** One call of the cloud as a value: what an object hands out, and a Worker makes. */
+export type Step = { [K in keyof Cloud]: { readonly call: K; readonly args: Parameters<Cloud[K]> } }[keyof Cloud];
+export type StepResult = CloudResult<unknown>;
+
+export const step = <K extends keyof Cloud>(call: K, ...args: Parameters<Cloud[K]>): Step =>
+  ({ call, args }) as unknown as Step;
+
+/** What a call answers when it succeeds. */
+export type ValueOf<K extends keyof Cloud> = Extract<Awaited<ReturnType<Cloud[K]>>, { ok: true }>["value"];
+/** A step's value with the type that its call has; the only place where the two are brought together. */
+export const answerOf = <K extends keyof Cloud>(_call: K, value: unknown): ValueOf<K> => value as ValueOf<K>;
+
+/** Makes the call. */
+export function performStep(cloud: Cloud, { call, args }: Step): Promise<StepResult> {
+  return (cloud[call] as (...parameters: unknown[]) => Promise<StepResult>).apply(cloud, [...args]);
+}
+
+/** Nothing can be done before `wait` ms have passed. */
+export interface Pause {
+  readonly wait: number;
+}
+
+/**
+ * What a refused step means for its job. `took`: it is as good as done. `again`: the step is repeated after a back-off, and
+ * not before `afterMs`. `failed`: the job cannot go on.
+ */
+export type Verdict<S> =
+  | { readonly kind: "took"; readonly state: S }
+  | { readonly kind: "again"; readonly state?: S; readonly afterMs?: number }
+  | { readonly kind: "failed" };
+
+/**
+ * A piece of work at the cloud, as pure functions of what is known so far. The state is stored before each step leaves and
+ * after each answer, so whoever goes on after a crash knows all that was made, and what may have been.
+ */
+export interface Program<S> {
+  /** The next step, a pause, or null when nothing is left to do. */
+  next(state: S, now: number): Step | Pause | null;
+  /** The state from the moment at which the step leaves: it may come to pass without an answer. */
+  leaving?(state: S, step: Step): S;
+  took(state: S, step: Step, value: unknown, now: number): S;
+  /** @param tries how often the step was tried before */
+  refused(state: S, step: Step, failure: CloudFailure, now: number, tries: number): Verdict<S>;
+}
+
+/** Whether the same call may succeed in a moment, whatever it is about. */
+export const passes = ({ outcome, code }: CloudFailure): boolean => outcome !== "client" || code === "contended";
+
+/** `again`, no sooner than the provider asked for. */
+export const again = <S>(failure: CloudFailure, state?: S): Verdict<S> => ({
+  kind: "again",
+  ...(state !== undefined && { state }),
+  ...(failure.retryAfterMs !== undefined && { afterMs: failure.retryAfterMs }),
+});
+
+/** The verdict of a part as one of the whole. */
+export function lifted<A, B>(verdict: Verdict<A>, whole: (part: A) => B): Verdict<B> {
+  if (verdict.kind === "failed") return verdict;
+  if (verdict.kind === "took") return { kind: "took", state: whole(verdict.state) };
+  const { state, ...rest } = verdict;
+  return { ...rest, ...(state !== undefined && { state: whole(state) }) };
+}

@@ -1,0 +1,53 @@
+import type { Refusal } from "../result.ts";
+import type { Claim } from "../work/task.ts";
+import type { CloudAccount } from "./cloud.ts";
+import type { Step, StepResult } from "./step.ts";
+
+/** Credentials as a caller gets them. */
+export interface Issued {
+  /** Relative to the mount. */
+  readonly leaseId: string;
+  /** Seconds. */
+  readonly ttl: number;
+  readonly renewable: boolean;
+  readonly clientId: string;
+  readonly clientSecret: string;
+}
+
+/** How a job ended, for whoever waits for it. */
+export type JobEnd =
+  | { readonly ok: true; readonly issued: Issued | null; readonly warnings: readonly string[] }
+  | Refusal;
+
+/** What a Worker is to do next. `wait`: come back after `ms`, with the claim when there is one. */
+export type Turn =
+  | {
+      readonly kind: "step";
+      readonly claim: Claim;
+      readonly step: Step;
+      /** Which step of the job it is, so that its report counts once. */
+      readonly seq: number;
+      readonly account: CloudAccount;
+      readonly deadlineMs: number;
+    }
+  | { readonly kind: "wait"; readonly ms: number; readonly claim: Claim | null }
+  | { readonly kind: "end"; readonly end: JobEnd }
+  | { readonly kind: "idle" };
+
+/** What a Worker hands in: what became of a step, or (null) that it has waited. */
+export interface Report {
+  readonly claim: Claim;
+  readonly done: { readonly step: Step; readonly seq: number; readonly result: StepResult } | null;
+}
+
+/** The one job that a request waits for, and what it expects of it. */
+export interface Wanted {
+  readonly job: string;
+  readonly kind: "issue" | "role" | "rotation" | "removal";
+}
+
+export const ended = (warnings: readonly string[] = [], issued: Issued | null = null): JobEnd => ({
+  ok: true,
+  issued,
+  warnings,
+});
