@@ -7,6 +7,7 @@ declare namespace Cloudflare {
     KV_STORE: DurableObjectNamespace<import("./worker.ts").KvStore>;
     SYNC_DESTINATION: DurableObjectNamespace<import("./worker.ts").SyncDestination>;
     SYNC_CONTROL: DurableObjectNamespace<import("./worker.ts").SyncControl>;
+    CREDENTIAL_ENGINE: DurableObjectNamespace<import("./worker.ts").CredentialEngine>;
     EVENT_LOG: DurableObjectNamespace<import("./worker.ts").EventLog>;
     LISTINGS: D1Database;
     SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;

@@ -1,9 +1,11 @@
+import { performJobs } from "./engine/perform.ts";
 import { handle } from "./http/handle.ts";
 import { textOf, warn } from "./log.ts";
 import { performWork } from "./sync/perform.ts";
 import type { Bell } from "./work/doorbell.ts";
 
 export { AccessControl } from "./objects/access-control.ts";
+export { CredentialEngine } from "./objects/credential-engine.ts";
 export { EventLog } from "./objects/event-log.ts";
 export { KvStore } from "./objects/kv-store.ts";
 export { SyncControl } from "./objects/sync-control.ts";
@@ -29,18 +31,20 @@ export default {
 } satisfies ExportedHandler<Env, Bell>;
 
 async function answerBell(queue: string, message: Message<Bell>, env: Env): Promise<void> {
-  const destination = message.body?.destination;
-  // What names no destination can only be dropped. Dead letters are only counted: the rows behind a bell are the truth, and
-  // their alarm rings again.
-  if (typeof destination !== "string" || queue.endsWith("-dead")) {
-    warn("bell-dropped", { queue, destination: String(destination).slice(0, 256) });
+  const { destination, engine } = (message.body ?? {}) as { destination?: unknown; engine?: unknown };
+  const name = destination ?? engine;
+  // What names no object can only be dropped. Dead letters are only counted: the rows behind a bell are the truth, and their
+  // alarm rings again.
+  if (typeof name !== "string" || queue.endsWith("-dead")) {
+    warn("bell-dropped", { queue, name: String(name).slice(0, 256) });
     return message.ack();
   }
   try {
-    await performWork(env, destination, { budgetMs: BELL_BUDGET_MS });
+    const perform = destination === undefined ? performJobs : performWork;
+    await perform(env, name, { budgetMs: BELL_BUDGET_MS });
     message.ack();
   } catch (failure) {
-    warn("bell-failed", { destination, because: textOf(failure) });
+    warn("bell-failed", { name, because: textOf(failure) });
     message.retry({ delaySeconds: 5 });
   }
 }

@@ -46,7 +46,7 @@ export class KeyTerms {
       this.#keys.rotate(term, now);
       this.#facts.set("term", String(term));
       this.#facts.set("term_installed", String(now));
-      for (const mount of this.#mounts.every()) this.#host.enlist(`kv ${mount.uuid}`, { term });
+      for (const mount of this.#mounts.every()) this.#host.enlist(`${mount.type} ${mount.uuid}`, { term });
       const holders = this.#host.sql.exec<{ kind: string; name: string }>("SELECT kind, name FROM key_holders");
       for (const { kind, name } of holders) this.#host.enlist(`${kind} ${name}`, { term });
     });

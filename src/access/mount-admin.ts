@@ -1,3 +1,4 @@
+import { neutralMountType } from "../compat/cloud-b-names.ts";
 import { withoutUndefined } from "../http/json.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { MOUNT_TYPES, type Mount, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
@@ -8,7 +9,7 @@ import type { Grants } from "./policy-store.ts";
 interface Host {
   commit<T>(change: () => T): T;
   /** Promises that the data of a mount will be destroyed. Inside `commit`. */
-  destroyLater(uuid: string): void;
+  destroyLater(mount: Mount): void;
 }
 
 /** Whoever looks at the mounts: what they may do, and the namespace that they may not look out of. */
@@ -51,11 +52,11 @@ export class MountAdmin {
     if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
     const named = mountPath(path);
     if (!named.ok) return named;
-    const type = request.type === "kv-v2" ? "kv" : request.type;
+    const type = neutralMountType(request.type === "kv-v2" ? "kv" : request.type);
     const known = MOUNT_TYPES.find((name) => name === type);
     if (!known) return refuse("invalid", `plugin not found in the catalog: ${type.slice(0, 64)}`);
     const version = request.options?.["version"] ?? (request.type === "kv-v2" ? "2" : undefined);
-    if (version !== "2") {
+    if (known === "kv" && version !== "2") {
       return refuse(
         "invalid",
         'options.version: only version 2 of the kv engine is offered; mount it with {"version": "2"}',
@@ -63,7 +64,7 @@ export class MountAdmin {
     }
     const free = this.#table.conflict(namespace, named.value, (prefix) => this.#namespaces.has(prefix));
     if (!free.ok) return free;
-    const options = { ...request.options, version };
+    const options = known === "kv" ? { ...request.options, version: "2" } : (request.options ?? {});
     return ok(
       this.#host.commit(() => this.#table.insert(namespace, named.value, known, { ...request, options }, Date.now())),
     );
@@ -74,7 +75,8 @@ export class MountAdmin {
     if (!mount.ok) return mount;
     const { description, options, ...config } = request;
     const version = options?.["version"];
-    if (version !== undefined && version !== "2") return refuse("invalid", "options.version: cannot be changed from 2");
+    if (mount.value.type === "kv" && version !== undefined && version !== "2")
+      return refuse("invalid", "options.version: cannot be changed from 2");
     const changed: Mount = {
       ...mount.value,
       description: description ?? mount.value.description,
@@ -91,7 +93,7 @@ export class MountAdmin {
     if (!mount.ok) return false;
     this.#host.commit(() => {
       this.#table.delete(mount.value.uuid);
-      this.#host.destroyLater(mount.value.uuid);
+      this.#host.destroyLater(mount.value);
     });
     return true;
   }

@@ -5,7 +5,7 @@ import { duration, flag, stringMap } from "../http/fields.ts";
 import { ok, type Result, refuse } from "../result.ts";
 
 /** Types of secrets engines that can be mounted. */
-export const MOUNT_TYPES = ["kv"] as const;
+export const MOUNT_TYPES = ["kv", "cloud-b"] as const;
 export type MountType = (typeof MOUNT_TYPES)[number];
 
 export interface MountConfig {

@@ -52,4 +52,8 @@ export const accessMigrations: Migration[] = [
     because: "objects beside the mounts that hold data keys, so that a rotation reaches them",
     sql: "CREATE TABLE key_holders (kind TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (kind, name)) STRICT",
   },
+  {
+    because: "the mounts in which a token may have leases, which end with it",
+    sql: "CREATE TABLE lease_holders (token TEXT NOT NULL, mount TEXT NOT NULL, PRIMARY KEY (token, mount)) STRICT",
+  },
 ];

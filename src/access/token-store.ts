@@ -34,10 +34,13 @@ interface Page {
 export class TokenStore {
   readonly #sql: SqlStorage;
   readonly #hashKey: () => Uint8Array;
+  readonly #ended: (accessor: string) => void;
 
-  constructor(sql: SqlStorage, hashKey: () => Uint8Array) {
+  /** @param ended hears of each token that is deleted, inside the transaction that does it */
+  constructor(sql: SqlStorage, hashKey: () => Uint8Array, ended: (accessor: string) => void) {
     this.#sql = sql;
     this.#hashKey = hashKey;
+    this.#ended = ended;
   }
 
   /** The keyed hash under which a token is stored: useless without the deployment's key. */
@@ -125,7 +128,10 @@ export class TokenStore {
   }
 
   delete(rows: readonly TokenRow[]): void {
-    for (const { hash } of rows) this.#sql.exec("DELETE FROM tokens WHERE hash = ?", hash);
+    for (const { hash, accessor } of rows) {
+      this.#sql.exec("DELETE FROM tokens WHERE hash = ?", hash);
+      this.#ended(accessor);
+    }
   }
 
   /** Children of a token that goes while they stay. */

@@ -10,6 +10,8 @@ interface Envelope {
   readonly auth?: object | null;
   readonly warnings?: readonly string[];
   readonly mountType?: string;
+  /** The lease under which `data` is given; `ttl` in seconds. */
+  readonly lease?: { readonly id: string; readonly ttl: number; readonly renewable: boolean };
   /** Copies `data` to the top level, where some clients of older routes look. */
   readonly flat?: boolean;
   readonly status?: number;
@@ -18,14 +20,14 @@ interface Envelope {
 /** The answer of areas A and B, KV, auth and sys. */
 export function envelope(
   call: Pick<Call, "requestId">,
-  { data, auth, warnings, mountType, flat, status }: Envelope,
+  { data, auth, warnings, mountType, lease, flat, status }: Envelope,
 ): Response {
   const body = {
     ...(flat && typeof data === "object" ? data : {}),
     request_id: call.requestId,
-    lease_id: "",
-    renewable: false,
-    lease_duration: 0,
+    lease_id: lease?.id ?? "",
+    renewable: lease?.renewable ?? false,
+    lease_duration: lease?.ttl ?? 0,
     data: data ?? null,
     wrap_info: null,
     // Strict clients refuse an array here, so an ordinary success says null.

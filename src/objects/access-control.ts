@@ -7,8 +7,9 @@ import { Facts } from "../access/facts.ts";
 import { Gatekeeper } from "../access/gatekeeper.ts";
 import { Journal, type Stamp } from "../access/journal.ts";
 import { type KeyHolder, KeyTerms } from "../access/key-terms.ts";
+import { LeaseHolders } from "../access/lease-holders.ts";
 import { MountAdmin, type Viewer } from "../access/mount-admin.ts";
-import { type Mount, type MountRequest, MountTable, type TuneRequest } from "../access/mounts.ts";
+import { type Mount, type MountRequest, MountTable, type MountType, type TuneRequest } from "../access/mounts.ts";
 import { NamespaceAdmin } from "../access/namespace-admin.ts";
 import { type Namespace, NamespaceTree } from "../access/namespaces.ts";
 import type { Capability } from "../access/path-rules.ts";
@@ -26,7 +27,7 @@ import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
 import { Sealed } from "../sealing/keyring.ts";
 import { StoredObject } from "./stored-object.ts";
-import { eventLog, kvStore, syncControl, syncDestination } from "./stubs.ts";
+import { credentialEngine, eventLog, kvStore, syncControl, syncDestination } from "./stubs.ts";
 
 const EXPIRED_PER_ALARM = 500;
 
@@ -37,6 +38,7 @@ const EXPIRED_PER_ALARM = 500;
 export class AccessControl extends StoredObject {
   readonly #keys: DataKeys;
   readonly #facts: Facts;
+  readonly #leaseHolders: LeaseHolders;
   readonly #tokenStore: TokenStore;
   readonly #policyStore: PolicyStore;
   readonly #namespaceTree: NamespaceTree;
@@ -60,14 +62,24 @@ export class AccessControl extends StoredObject {
       { data_keys: dataKeyMigrations, access: accessMigrations },
       {
         event: (_lane, rows) => this.#journal.deliver(rows),
-        unmount: (uuid) => kvStore(this.env, uuid).destroy(),
+        unmount: (lane) => this.#deliverUnmount(lane),
+        leases: (mount, rows) => this.#deliverTokensEnded(mount, rows),
         rekey: (lane, rows) => this.#deliverRekey(lane, rows),
       },
     );
     const commit = <T>(change: () => T): T => this.commit(change);
     this.#keys = new DataKeys(this.sql, "access-control", () => this.env.MASTER_KEY);
     this.#facts = new Facts(this.sql);
-    this.#tokenStore = new TokenStore(this.sql, () => this.#tokenHashKey());
+    this.#leaseHolders = new LeaseHolders({
+      sql: this.sql,
+      commit,
+      enlist: (mount, accessor) => this.outbox.enlist("leases", mount, accessor),
+    });
+    this.#tokenStore = new TokenStore(
+      this.sql,
+      () => this.#tokenHashKey(),
+      (accessor) => this.#leaseHolders.ended(accessor),
+    );
     this.#policyStore = new PolicyStore(this.sql);
     this.#namespaceTree = new NamespaceTree(this.sql);
     this.#mountTable = new MountTable(this.sql);
@@ -102,7 +114,10 @@ export class AccessControl extends StoredObject {
     this.#clusterNamespaces = new ClusterNamespaces(this.sql, this.#journal);
     this.#mounts = new MountAdmin(this.#mountTable, this.#namespaceTree, {
       commit,
-      destroyLater: (uuid) => this.outbox.enlist("unmount", uuid, null),
+      destroyLater: ({ type, uuid }) => {
+        this.#leaseHolders.forget(uuid);
+        this.outbox.enlist("unmount", `${type} ${uuid}`, null);
+      },
     });
     this.#setUp();
   }
@@ -302,6 +317,16 @@ export class AccessControl extends StoredObject {
     return ok(null);
   }
 
+  // ---- leases ----
+
+  /**
+   * A mount is about to give a lease to a token, and hears of its end from now on. Idempotent.
+   * @returns a refusal when that has come already
+   */
+  holdsLeases(accessor: string, mount: string): Result<null> {
+    return this.#leaseHolders.hold(this.#tokenStore, accessor, mount, Date.now());
+  }
+
   // ---- keys ----
 
   keyStatus(): { term: number; installed: number; pending: number } {
@@ -376,11 +401,21 @@ export class AccessControl extends StoredObject {
   async #deliverRekey(lane: string, rows: OutboxRow[]): Promise<void> {
     const [kind = "", name = ""] = lane.split(/ (.*)/s);
     const { term } = JSON.parse(rows.at(-1)?.body ?? "{}") as { term: number };
-    await this.#keyHolder(kind as KeyHolder | "kv", name).rekey(term);
+    await this.#keyHolder(kind as KeyHolder | MountType, name).rekey(term);
   }
 
-  #keyHolder(kind: KeyHolder | "kv", name: string): { rekey(term: number): Promise<void> } {
+  async #deliverUnmount(lane: string): Promise<void> {
+    const [type, uuid = ""] = lane.split(" ");
+    await (type === "cloud-b" ? credentialEngine(this.env, uuid) : kvStore(this.env, uuid)).destroy();
+  }
+
+  async #deliverTokensEnded(mount: string, rows: OutboxRow[]): Promise<void> {
+    await credentialEngine(this.env, mount).tokensEnded(rows.map(({ body }) => JSON.parse(body) as string));
+  }
+
+  #keyHolder(kind: KeyHolder | MountType, name: string): { rekey(term: number): Promise<void> } {
     if (kind === "kv") return kvStore(this.env, name);
+    if (kind === "cloud-b") return credentialEngine(this.env, name);
     return kind === "sync-control" ? syncControl(this.env) : syncDestination(this.env, name);
   }
 

@@ -1,5 +1,6 @@
 import type { DestinationKey } from "../sync/destination-record.ts";
 import type { AccessControl } from "./access-control.ts";
+import type { CredentialEngine } from "./credential-engine.ts";
 import type { EventLog } from "./event-log.ts";
 import type { KvStore } from "./kv-store.ts";
 import type { SyncControl } from "./sync-control.ts";
@@ -24,6 +25,10 @@ export const accessControl = (env: Env) => remote<AccessControl>(env.ACCESS_CONT
 
 /** The secrets of one mount. */
 export const kvStore = (env: Env, mountUuid: string) => remote<KvStore>(env.KV_STORE.getByName(mountUuid));
+
+/** The credentials engine of one mount. */
+export const credentialEngine = (env: Env, mountUuid: string) =>
+  remote<CredentialEngine>(env.CREDENTIAL_ENGINE.getByName(mountUuid));
 
 /** One destination, by its object's name. */
 export const syncDestination = (env: Env, name: string) =>

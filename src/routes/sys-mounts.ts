@@ -2,6 +2,7 @@ import { authorize } from "../access/authorizer.ts";
 import { type Mount, MountRequest, TuneRequest } from "../access/mounts.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/token.ts";
+import { emptyEngine } from "../engine/perform.ts";
 import { namespaceOf } from "../http/caller.ts";
 import { denied, refusalError, unwrap } from "../http/errors.ts";
 import { envelope, noContent } from "../http/respond.ts";
@@ -101,6 +102,8 @@ export const mountTableRoutes = [
     path: "/sys/mounts/:path+",
     fresh: true,
     handle: async (call) => {
+      const mount = await accessControl(call.env).readMount(call.grant.namespace, wirePath(call));
+      if (mount.ok && mount.value.type === "cloud-b") unwrap(await emptyEngine(call.env, mount.value));
       unwrap(await accessControl(call.env).disableMount(call.grant.namespace, wirePath(call)));
       return noContent();
     },

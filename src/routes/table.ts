@@ -3,9 +3,11 @@ import { type ClusterRoute, type OpenRoute, RouteTable, type SecretsRoute } from
 import { aclRoutes } from "./acl.ts";
 import { activationRoutes } from "./activation.ts";
 import { tokenRoutes } from "./auth-token.ts";
+import { cloudBRoutes } from "./cloud-b.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
 import { kvRoutes } from "./kv.ts";
+import { leaseRoutes } from "./leases.ts";
 import { repoHostAppRoutes } from "./repo-host-apps.ts";
 import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
@@ -22,6 +24,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...tokenRoutes,
   ...policyRoutes,
   ...mountTableRoutes,
+  ...leaseRoutes,
   ...namespaceRoutes,
   ...syncConfigRoutes,
   ...destinationRoutes,
@@ -31,6 +34,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
 
 export const mountRoutes: Readonly<Record<MountType, RouteTable<SecretsRoute>>> = {
   kv: new RouteTable(kvRoutes),
+  "cloud-b": new RouteTable(cloudBRoutes),
 };
 
 export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([

@@ -1,9 +1,7 @@
 import { textOf, warn } from "../log.ts";
 
 /** A message of the queue `sync-work`: which object has work. Never the work itself, so losing or repeating it is harmless. */
-export interface Bell {
-  readonly destination: string;
-}
+export type Bell = { readonly destination: string } | { readonly engine: string };
 
 /** After one ring the next waits this long, unless a claim has run in between. */
 export const RING_AGAIN_MS = 5_000;
@@ -14,12 +12,12 @@ export const RING_AGAIN_MS = 5_000;
  */
 export class Doorbell {
   readonly #queue: Queue<Bell>;
-  readonly #name: string;
+  readonly #bell: Bell;
   #quietUntil = 0;
 
-  constructor(queue: Queue<Bell>, name: string) {
+  constructor(queue: Queue<Bell>, name: string, kind: "destination" | "engine" = "destination") {
     this.#queue = queue;
-    this.#name = name;
+    this.#bell = kind === "engine" ? { engine: name } : { destination: name };
   }
 
   /** When the alarm should see to work that is ready at `readyAt`. */
@@ -50,9 +48,9 @@ export class Doorbell {
   /** Never rejects: the alarm rings again. */
   async ring(): Promise<void> {
     try {
-      await this.#queue.send({ destination: this.#name });
+      await this.#queue.send(this.#bell);
     } catch (failure) {
-      warn("doorbell-failed", { destination: this.#name, because: textOf(failure) });
+      warn("doorbell-failed", { ...this.#bell, because: textOf(failure) });
     }
   }
 }

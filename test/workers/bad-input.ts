@@ -7,6 +7,7 @@ import type { AnyRoute, RouteTable } from "../../src/http/route.ts";
 import { clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { mountKv, put } from "./client.ts";
 import { dump, forgotten } from "./dump.ts";
+import { mountEngine } from "./engine-helpers.ts";
 
 /*
  * What the tests of bad input share: the whole route table with real paths, a world in which every path leads to something that
@@ -33,6 +34,8 @@ const parameters: Readonly<Record<string, string>> = {
   type: "in-mem",
   path: "kv",
   mount: "kv",
+  id: "cloud-b/creds/n/none",
+  prefix: "cloud-b",
   accessor: "00000000-0000-4000-8000-000000000000",
 };
 
@@ -146,6 +149,7 @@ export const rows = () => dump(before);
 export async function arrange(): Promise<void> {
   before = await forgotten();
   await mountKv("kv");
+  await mountEngine(null);
   const made = [
     await put("/v1/kv/data/n", { data: { value: CANARY } }),
     await put("/v1/sys/policies/acl/n", { policy: samples["policy"] }),

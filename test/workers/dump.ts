@@ -8,8 +8,12 @@ const BOOKKEEPING = /^(sqlite_|d1_|migrations$)/;
 type Rows = Record<string, unknown>[];
 
 /** Objects of mounts that earlier tests of the file have left behind: empty, and nobody knows their names any more. */
-export const forgotten = async (): Promise<ReadonlySet<string>> =>
-  new Set((await listDurableObjectIds(env.KV_STORE as DurableObjectNamespace)).map(String));
+export const forgotten = async (): Promise<ReadonlySet<string>> => {
+  const known = [env.KV_STORE, env.CREDENTIAL_ENGINE].map((each) =>
+    listDurableObjectIds(each as DurableObjectNamespace),
+  );
+  return new Set((await Promise.all(known)).flat().map(String));
+};
 
 /** Every row of every object and of the listings: equal before and after means that nothing was stored. */
 export async function dump(except: ReadonlySet<string> = new Set()): Promise<Record<string, Rows>> {
@@ -17,7 +21,13 @@ export async function dump(except: ReadonlySet<string> = new Set()): Promise<Rec
   const keep = (name: string, rows: Rows) => {
     if (rows.length > 0) found[name] = rows;
   };
-  const namespaces = { access: env.ACCESS_CONTROL, kv: env.KV_STORE, sync: env.SYNC_DESTINATION, log: env.EVENT_LOG };
+  const namespaces = {
+    access: env.ACCESS_CONTROL,
+    kv: env.KV_STORE,
+    engine: env.CREDENTIAL_ENGINE,
+    sync: env.SYNC_DESTINATION,
+    log: env.EVENT_LOG,
+  };
   for (const [kind, namespace] of Object.entries(namespaces)) {
     for (const id of await listDurableObjectIds(namespace as DurableObjectNamespace)) {
       if (except.has(String(id))) continue;

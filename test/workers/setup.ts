@@ -17,11 +17,12 @@ const emptied = new Set<string>();
 /** Invariant 2, on every object after every test: rows that wait imply an alarm, and in time. */
 afterEach(async () => {
   vi.restoreAllMocks();
-  for (const namespace of [env.ACCESS_CONTROL, env.KV_STORE, env.SYNC_DESTINATION, env.SYNC_CONTROL, env.EVENT_LOG]) {
+  const { ACCESS_CONTROL, KV_STORE, SYNC_DESTINATION, SYNC_CONTROL, CREDENTIAL_ENGINE, EVENT_LOG } = env;
+  for (const namespace of [ACCESS_CONTROL, KV_STORE, SYNC_DESTINATION, SYNC_CONTROL, CREDENTIAL_ENGINE, EVENT_LOG]) {
     const objects = namespace as DurableObjectNamespace<StoredObject>;
     for (const id of await listDurableObjectIds(objects)) {
       if (emptied.has(id.toString())) continue;
-      if (namespace === env.KV_STORE) emptied.add(id.toString());
+      if (namespace === KV_STORE || namespace === CREDENTIAL_ENGINE) emptied.add(id.toString());
       const seen = await runInDurableObject(objects.get(id), async (object, state) => ({
         name: state.id.name,
         due: object.nextDue(),

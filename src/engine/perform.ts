@@ -1,0 +1,134 @@
+import type { Mount } from "../access/mounts.ts";
+import { settings } from "../env.ts";
+import { textOf, warn } from "../log.ts";
+import type { CredentialEngine, Started } from "../objects/credential-engine.ts";
+import { credentialEngine, type Remote } from "../objects/stubs.ts";
+import { cloudB } from "../providers/cloud-b-client.ts";
+import { sender } from "../providers/outcome.ts";
+import { ok, type Refusal, type Result, refuse } from "../result.ts";
+import type { Cloud, CloudAccount } from "./cloud.ts";
+import { performStep } from "./step.ts";
+import type { JobEnd, Report, Turn, Wanted } from "./turn.ts";
+
+/** How many jobs one Worker performs at a time for one engine when a bell has called it. */
+const AT_ONCE = 4;
+const REPEAT_AFTER_MS = 200;
+/** Tokens accepted one after the other before new credentials count as usable: the provider learns of them bit by bit. */
+const LOGINS = 3;
+const LOGIN_EVERY_MS = 500;
+
+type Engine = Remote<CredentialEngine>;
+
+/** The cloud as an account sees it, for calls that take `deadlineMs` together. */
+const cloudAs = (env: Env, account: CloudAccount, deadlineMs: number): Cloud =>
+  cloudB(account, settings(env), sender({ deadlineMs }));
+
+/**
+ * Performs the job that a request has begun, step by step, to its end. Null when it has not come to one within the budget:
+ * then whoever the bell calls goes on with it, except with credentials, which are then given up.
+ */
+export async function performJob(
+  env: Env,
+  engine: string,
+  { wanted, claim }: Started,
+  budgetMs: number,
+): Promise<JobEnd | null> {
+  const report = claim ? { claim, done: null } : null;
+  return performTurns(env, credentialEngine(env, engine), wanted, report, Date.now() + budgetMs);
+}
+
+/** Does what an engine wants done, until nothing is ready or the budget for taking up more is spent. */
+export async function performJobs(env: Env, engine: string, { budgetMs }: { budgetMs: number }): Promise<void> {
+  const object = credentialEngine(env, engine);
+  const end = Date.now() + budgetMs;
+  const worker = async (): Promise<void> => {
+    while (Date.now() < end) if ((await performTurns(env, object, null, null, end)) === null) return;
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
+
+/** @returns how the job ended; null when there is nothing (more) to do for now */
+async function performTurns(
+  env: Env,
+  object: Engine,
+  wanted: Wanted | null,
+  first: Report | null,
+  end: number,
+): Promise<JobEnd | null> {
+  for (let report = first; ; ) {
+    const turn = await takeTurn(object, wanted, report);
+    if ("ok" in turn) return turn;
+    switch (turn.kind) {
+      case "idle":
+        return null;
+      case "end":
+        return turn.end;
+      case "wait":
+        if (Date.now() + turn.ms >= end) return null;
+        await scheduler.wait(turn.ms);
+        report = turn.claim && { claim: turn.claim, done: null };
+        break;
+      case "step": {
+        const { claim, step, seq, account, deadlineMs } = turn;
+        const result = await performStep(cloudAs(env, account, deadlineMs), step);
+        report = { claim, done: { step, seq, result } };
+      }
+    }
+  }
+}
+
+/** A result that was lost to the object's restart is handed in once more; the object takes each only once. */
+async function takeTurn(object: Engine, wanted: Wanted | null, report: Report | null): Promise<Turn | Refusal> {
+  try {
+    return await object.turn(wanted, report);
+  } catch (failure) {
+    if (!report) throw failure;
+    warn("turn-repeated", { job: report.claim.id, because: textOf(failure) });
+    await scheduler.wait(REPEAT_AFTER_MS);
+    return object.turn(wanted, report);
+  }
+}
+
+/** Waits until new credentials can be used, within the budget. @returns a warning when they cannot yet */
+export async function probe(
+  env: Env,
+  account: CloudAccount,
+  { clientId, clientSecret }: { clientId: string; clientSecret: string },
+  budgetMs: number,
+): Promise<string[]> {
+  const end = Date.now() + budgetMs;
+  for (let logins = 0; logins < LOGINS; ) {
+    const login = await cloudAs(env, account, end - Date.now()).login(clientId, clientSecret);
+    if (login.ok) logins++;
+    else {
+      logins = 0;
+      if (Date.now() + LOGIN_EVERY_MS >= end) return [`the credentials cannot be used yet: ${login.failure.message}`];
+    }
+    if (logins < LOGINS) await scheduler.wait(LOGIN_EVERY_MS);
+  }
+  return [];
+}
+
+/** What a job that has not ended within its request's time is answered with. */
+export const unfinished = (what: string): Refusal =>
+  refuse("unavailable", `${what} is still under way; it goes on by itself`);
+
+/** How long a mount that is to be disabled is waited for until its leases are revoked. */
+const EMPTY_MS = 60_000;
+const EMPTY_LOOK_MS = 200;
+
+/** Has all leases of a mount revoked, so that disabling it leaves nothing behind. A refusal when that is not (yet) possible. */
+export async function emptyEngine(env: Env, { uuid, path }: Pick<Mount, "uuid" | "path">): Promise<Result<null>> {
+  const end = Date.now() + EMPTY_MS;
+  for (let again = true; ; again = false) {
+    const { left, failure } = await credentialEngine(env, uuid).close(again);
+    if (left === 0) return ok(null);
+    if (failure) {
+      const force = `revoke it with sys/leases/revoke-force/${path} to disable the mount all the same`;
+      return refuse("in-use", `failed to revoke ${JSON.stringify(path + failure.id)}: ${failure.failure}; ${force}`);
+    }
+    if (Date.now() >= end) return unfinished(`the revocation of ${left} leases`);
+    await performJobs(env, uuid, { budgetMs: end - Date.now() });
+    await scheduler.wait(EMPTY_LOOK_MS);
+  }
+}

@@ -1,0 +1,231 @@
+import * as z from "zod";
+import type { Mount } from "../access/mounts.ts";
+import { performJob, unfinished } from "../engine/perform.ts";
+import type { JobEnd } from "../engine/turn.ts";
+import { badRequest, refusalError, unwrap } from "../http/errors.ts";
+import { duration, flag } from "../http/fields.ts";
+import { envelope, keyList, noContent } from "../http/respond.ts";
+import { type AuthorisedCall, secrets } from "../http/route.ts";
+import type { Started } from "../objects/credential-engine.ts";
+import { accessControl, credentialEngine } from "../objects/stubs.ts";
+
+/** Leases of all mounts (contract: credentials-engine 7). A lease's id begins with its mount's path. */
+
+const REVOKE_MS = 60_000;
+const AT_ONCE = 6;
+
+const LeaseBody = z.object({ lease_id: z.string().max(1024).optional() });
+const RenewBody = LeaseBody.extend({ increment: duration().default(0) });
+const RevokeBody = LeaseBody.extend({ sync: flag().default(true) });
+const PrefixBody = z.object({ sync: flag().default(true) });
+
+interface Place {
+  readonly mount: Mount;
+  /** Relative to the mount. */
+  readonly id: string;
+}
+
+/** Where the lease lives that the path or the body names; null when there is no such mount. */
+async function placeOf(call: AuthorisedCall, body: { readonly lease_id?: string | undefined }): Promise<Place | null> {
+  const id = call.params["id"] || body.lease_id;
+  if (!id) throw badRequest("lease_id must be specified");
+  const mount = await accessControl(call.env).findMount(call.grant.namespace, id);
+  return mount?.type === "cloud-b" ? { mount, id: id.slice(mount.path.length) } : null;
+}
+
+const engineOf = (call: AuthorisedCall, { uuid }: Mount) => credentialEngine(call.env, uuid);
+
+async function lookup(call: AuthorisedCall, body: z.infer<typeof LeaseBody>): Promise<Response> {
+  const place = await placeOf(call, body);
+  if (!place) throw badRequest("invalid lease");
+  const lease = unwrap(await engineOf(call, place.mount).lookup(place.id));
+  const id = place.mount.path + lease.id;
+  const path = id.slice(0, id.lastIndexOf("/"));
+  const namespace = call.grant.namespace === "" ? {} : { namespace_path: call.grant.namespace };
+  return envelope(call, { data: { ...lease, id, path, ...namespace } });
+}
+
+async function renew(call: AuthorisedCall, body: z.infer<typeof RenewBody>): Promise<Response> {
+  const place = await placeOf(call, body);
+  if (!place) throw badRequest("lease not found");
+  const { mount, id } = place;
+  const { ttl, renewable, warnings } = unwrap(await engineOf(call, mount).renew(id, body.increment, mount.config));
+  return envelope(call, { lease: { id: mount.path + id, ttl, renewable }, warnings });
+}
+
+/** Work that goes on behind the answer. */
+const accepted = (call: AuthorisedCall): Response => envelope(call, { status: 202 });
+
+/** Performs a revocation; null when it is not over in time. */
+const performed = (call: AuthorisedCall, mount: Mount, started: Started, end: number): Promise<JobEnd | null> =>
+  performJob(call.env, mount.uuid, started, end - Date.now());
+
+async function revoke(call: AuthorisedCall, body: z.infer<typeof RevokeBody>): Promise<Response> {
+  const place = await placeOf(call, body);
+  // What is gone counts as revoked.
+  if (!place) return noContent();
+  const { mount, id } = place;
+  if (!body.sync) {
+    unwrap(await engineOf(call, mount).revokeSoon([id]));
+    return accepted(call);
+  }
+  const started = unwrap(await engineOf(call, mount).revoke(id));
+  if (!started) return noContent();
+  const end = await performed(call, mount, started, Date.now() + REVOKE_MS);
+  if (!end) throw refusalError(unfinished("the revocation"));
+  if (!end.ok) throw badRequest(`failed to revoke entry: ${end.message}`);
+  return noContent();
+}
+
+/** The mounts that a prefix is about, each with what of the prefix lies inside it. */
+async function mountsUnder(call: AuthorisedCall, prefix: string): Promise<Place[]> {
+  const mounts = await accessControl(call.env).listMounts(call.grant.namespace);
+  return mounts
+    .filter(({ type, path }) => type === "cloud-b" && (prefix.startsWith(path) || path.startsWith(folder(prefix))))
+    .map((mount) => ({ mount, id: prefix.slice(mount.path.length) }));
+}
+
+const folder = (prefix: string): string => (prefix === "" || prefix.endsWith("/") ? prefix : `${prefix}/`);
+const prefixOf = (call: AuthorisedCall): string => call.params["prefix"] ?? "";
+
+/** The leases that a prefix names: the one of exactly this id, or all below it; a page at a time. */
+async function* leasesUnder(call: AuthorisedCall, { mount, id }: Place): AsyncGenerator<string[]> {
+  const engine = engineOf(call, mount);
+  if (id !== "" && !id.endsWith("/") && (await engine.lookup(id)).ok) return yield [id];
+  let after = "";
+  for (;;) {
+    const page = await engine.leasesUnder(folder(id), after);
+    if (page.length === 0) return;
+    yield page;
+    after = page.at(-1) ?? "";
+  }
+}
+
+interface Tally {
+  revoked: number;
+  left: number;
+  failure: string | null;
+}
+
+/** Revokes leases, several at a time; those for which the time does not suffice are left to go on by themselves. */
+async function revokeAll(
+  call: AuthorisedCall,
+  mount: Mount,
+  ids: readonly string[],
+  end: number,
+  tally: Tally,
+): Promise<void> {
+  const engine = engineOf(call, mount);
+  unwrap(await engine.revokeSoon(ids));
+  const waiting = [...ids];
+  const worker = async (): Promise<void> => {
+    for (let id = waiting.shift(); id !== undefined && Date.now() < end; id = waiting.shift()) {
+      const started = unwrap(await engine.revoke(id));
+      const ended = started && (await performed(call, mount, started, end));
+      if (!started || ended?.ok) tally.revoked++;
+      else if (ended) tally.failure ??= `failed to revoke ${JSON.stringify(mount.path + id)}: ${ended.message}`;
+      else tally.left++;
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  tally.left += waiting.length;
+}
+
+async function revokePrefix(call: AuthorisedCall, { sync }: z.infer<typeof PrefixBody>): Promise<Response> {
+  const tally: Tally = { revoked: 0, left: 0, failure: null };
+  const end = Date.now() + REVOKE_MS;
+  for (const place of await mountsUnder(call, prefixOf(call))) {
+    for await (const ids of leasesUnder(call, place)) {
+      if (sync) await revokeAll(call, place.mount, ids, end, tally);
+      else unwrap(await engineOf(call, place.mount).revokeSoon(ids));
+    }
+  }
+  if (!sync) return accepted(call);
+  if (tally.failure !== null) throw badRequest(tally.failure);
+  if (tally.left > 0) throw refusalError(unfinished(`the revocation of ${tally.left} leases`));
+  return noContent();
+}
+
+/** Revokes what can be revoked, and forgets the rest. */
+async function revokeForce(call: AuthorisedCall): Promise<Response> {
+  const end = Date.now() + REVOKE_MS;
+  for (const place of await mountsUnder(call, prefixOf(call))) {
+    for await (const ids of leasesUnder(call, place)) {
+      await revokeAll(call, place.mount, ids, end, { revoked: 0, left: 0, failure: null });
+      await engineOf(call, place.mount).forget(ids);
+    }
+  }
+  return noContent();
+}
+
+/** Names directly below a prefix: of mounts that have leases, then of what is inside one. */
+async function list(call: AuthorisedCall): Promise<Response> {
+  const prefix = folder(prefixOf(call));
+  const names = new Set<string>();
+  for (const { mount, id } of await mountsUnder(call, prefix)) {
+    const inside = await engineOf(call, mount).leaseNames(prefix.startsWith(mount.path) ? id : "");
+    if (prefix.startsWith(mount.path)) for (const name of inside) names.add(name);
+    else if (inside.length > 0) names.add(`${mount.path.slice(prefix.length).split("/", 1)[0]}/`);
+  }
+  return keyList(call, [...names].sort());
+}
+
+async function count(call: AuthorisedCall): Promise<Response> {
+  const irrevocable = call.query.get("type") === "irrevocable";
+  const counts: Record<string, number> = {};
+  for (const { mount } of await mountsUnder(call, "")) {
+    const found = await engineOf(call, mount).leaseCount();
+    const n = irrevocable ? found.irrevocable : found.total;
+    if (n > 0) counts[mount.path] = n;
+  }
+  return envelope(call, { data: { lease_count: Object.values(counts).reduce((sum, n) => sum + n, 0), counts } });
+}
+
+/** A route under its present path and, where there is one, the path that older clients know. */
+const under = <Body>(
+  paths: readonly string[],
+  route: Omit<Parameters<typeof secrets<Body>>[0], "path">,
+): ReturnType<typeof secrets>[] =>
+  paths.map((path) => secrets<Body>({ ...route, path } as Parameters<typeof secrets<Body>>[0]));
+
+const both = (name: string): string[] =>
+  [`/sys/leases/${name}`, `/sys/${name}`].flatMap((path) => [path, `${path}/:id+`]);
+
+export const leaseRoutes = [
+  secrets({ verb: "GET", path: "/sys/leases/count", access: "sudo", fresh: true, handle: count }),
+  ...under<z.infer<typeof LeaseBody>>(["/sys/leases/lookup", "/sys/leases/lookup/:id+"], {
+    verb: "POST",
+    fresh: true,
+    body: LeaseBody,
+    handle: lookup,
+  }),
+  ...under(["/sys/leases/lookup", "/sys/leases/lookup/:prefix+"], {
+    verb: "LIST",
+    access: "sudo",
+    fresh: true,
+    handle: list,
+  }),
+  ...under<z.infer<typeof RenewBody>>(both("renew"), { verb: "POST", fresh: true, body: RenewBody, handle: renew }),
+  ...under<z.infer<typeof RevokeBody>>(both("revoke"), { verb: "POST", fresh: true, body: RevokeBody, handle: revoke }),
+  ...under<z.infer<typeof PrefixBody>>(["/sys/leases/revoke-prefix/:prefix+", "/sys/revoke-prefix/:prefix+"], {
+    verb: "POST",
+    access: "sudo",
+    fresh: true,
+    body: PrefixBody,
+    handle: revokePrefix,
+  }),
+  ...under(["/sys/leases/revoke-force/:prefix+", "/sys/revoke-force/:prefix+"], {
+    verb: "POST",
+    access: "sudo",
+    fresh: true,
+    handle: revokeForce,
+  }),
+  // Nothing dangles here: a lease and what is done about it are rows of one object.
+  secrets({
+    verb: "POST",
+    path: "/sys/leases/tidy",
+    access: "sudo",
+    fresh: true,
+    handle: async (call) => accepted(call),
+  }),
+];
