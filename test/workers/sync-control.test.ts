@@ -1,0 +1,172 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { SyncControl } from "../../src/worker.ts";
+import { randomFrom } from "../crash/random.ts";
+import { get, send } from "./client.ts";
+import { eventually } from "./sync-helpers.ts";
+import { configure, pause, resume } from "./sync-limits.ts";
+
+const control = () => env.SYNC_CONTROL.getByName("main");
+const share = async (destination: string, kept: number, waiting = 0, asked = 0): Promise<number> =>
+  (await control().share(destination, { kept, waiting, asked })).granted;
+const rows = () =>
+  runInDurableObject(control(), (_object: SyncControl, { storage }) =>
+    storage.sql
+      .exec<{ destination: string; granted: number; wanted: number }>("SELECT * FROM shares ORDER BY destination")
+      .toArray(),
+  );
+
+describe("the configuration", () => {
+  it("has its defaults until it is changed, keeps what a change leaves out, and goes back when it is deleted", async () => {
+    const defaults = { disabled: false, queue_capacity: 1_000_000 };
+    expect((await get("/sys/sync/config")).body.data).toEqual(defaults);
+    expect((await pause()).body.data).toEqual({ ...defaults, disabled: true });
+    expect((await configure({ queue_capacity: 7 })).body.data).toEqual({ disabled: true, queue_capacity: 7 });
+    await evictDurableObject(control());
+    expect((await get("/sys/sync/config")).body.data).toEqual({ disabled: true, queue_capacity: 7 });
+    const reset = await send("DELETE", "/sys/sync/config");
+    expect([reset.status, reset.body.data]).toEqual([200, defaults]);
+  });
+
+  it.each([
+    ["queue_capacity", 0],
+    ["queue_capacity", -1],
+    ["queue_capacity", 1.5],
+    ["queue_capacity", "many"],
+    ["disabled", "perhaps"],
+  ])("refuses %s = %j by its name and stays as it was", async (field, value) => {
+    const refused = await configure({ [field]: value });
+    expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining(field)]);
+    expect((await get("/sys/sync/config")).body.data).toEqual({ disabled: false, queue_capacity: 1_000_000 });
+  });
+});
+
+describe("the queue's capacity", () => {
+  beforeEach(() => configure({ queue_capacity: 10 }));
+
+  it("is granted as far as it reaches, all destinations together", async () => {
+    expect(await share("a", 0, 0, 6)).toBe(6);
+    expect(await share("b", 0, 0, 6)).toBe(4);
+    expect(await share("c", 0, 0, 1)).toBe(0);
+    expect(await control().pending()).toBe(10);
+  });
+
+  it("is not used up by a statement that is repeated", async () => {
+    for (let time = 0; time < 5; time++) expect(await share("a", 3, 2, 1)).toBe(6);
+    expect(await control().pending()).toBe(6);
+  });
+
+  it("leaves what is queued where it is when it is lowered, and grants nothing beyond", async () => {
+    await share("a", 0, 8);
+    await configure({ queue_capacity: 3 });
+    expect(await share("a", 8, 5)).toBe(8);
+    expect(await share("b", 0, 0, 1)).toBe(0);
+    expect(await share("a", 2, 5), "what was done makes room for no more than fits").toBe(3);
+  });
+
+  it("is parted equally while others wait, and nobody is left without", async () => {
+    expect(await share("a", 0, 100)).toBe(10);
+    expect(await share("b", 0, 100)).toBe(0);
+    expect(await share("c", 0, 100)).toBe(0);
+    // As the first gets on with its work it gives up what goes beyond its part.
+    expect(await share("a", 6, 94)).toBe(6);
+    expect(await share("b", 0, 100)).toBe(3);
+    expect(await share("a", 1, 90)).toBe(3);
+    expect(await share("c", 0, 100)).toBe(3);
+    expect(await control().pending()).toBeLessThanOrEqual(10);
+  });
+
+  it("remembers nothing of who asked in vain, nor of who has nothing left", async () => {
+    await share("a", 0, 10);
+    expect(await share("b", 0, 0, 3)).toBe(0);
+    await share("a", 0);
+    expect(await rows()).toEqual([]);
+    expect(await share("b", 0, 0, 10), "nobody counts as waiting").toBe(10);
+  });
+
+  it.each([41, 42, 43])(
+    "is never exceeded, and its sum is that of its parts, whatever is said (seed %i)",
+    async (seed) => {
+      const random = randomFrom(seed);
+      const names = ["a", "b", "c", "d", "e"];
+      await runInDurableObject(control(), (object: SyncControl, { storage }) => {
+        const granted = new Map<string, number>();
+        for (let step = 0; step < 500; step++) {
+          const name = names[Math.floor(random() * names.length)] as string;
+          const kept = Math.floor(random() * ((granted.get(name) ?? 0) + 1));
+          const need = { kept, waiting: Math.floor(random() * 8), asked: Math.floor(random() * 4) };
+          const answer = object.share(name, need);
+          expect(answer.granted).toBeGreaterThanOrEqual(kept);
+          expect(answer.granted).toBeLessThanOrEqual(kept + need.waiting + need.asked);
+          granted.set(name, answer.granted);
+          const sum = [...granted.values()].reduce((total, one) => total + one, 0);
+          expect(sum).toBeLessThanOrEqual(10);
+          expect(object.pending()).toBe(sum);
+          const { short } = storage.sql.exec<{ short: number }>("SELECT short FROM total").one();
+          const counted = "SELECT count(*) AS n FROM shares WHERE wanted > granted";
+          expect(short).toBe(storage.sql.exec<{ n: number }>(counted).one().n);
+        }
+      });
+    },
+  );
+});
+
+describe("the end of a pause", () => {
+  const woken = () => {
+    const names: string[] = [];
+    const sent = vi.spyOn(env.SYNC_WORK, "sendBatch").mockImplementation(async (messages) => {
+      for (const { body } of messages) names.push((body as { destination: string }).destination);
+      return { metadata: { metrics: { backlogCount: 0, backlogBytes: 0 } } };
+    });
+    return { names, sent };
+  };
+  const many = Array.from({ length: 250 }, (_, index) => `in-mem/d${String(index).padStart(3, "0")}`);
+  beforeEach(async () => {
+    await pause();
+    await runInDurableObject(control(), (object: SyncControl) => {
+      for (const name of many) object.share(name, { kept: 0, waiting: 1, asked: 0 });
+      object.share("in-mem/idle", { kept: 0, waiting: 0, asked: 0 });
+    });
+  });
+
+  it("wakes every destination that has something pending, a page at a time, and no other", async () => {
+    const { names, sent } = woken();
+    await resume();
+    await eventually(() => expect(new Set(names)).toEqual(new Set(many)));
+    for (const [messages] of sent.mock.calls) expect([...messages].length).toBeLessThanOrEqual(100);
+  });
+
+  it("goes on waking where it was when the queue was down or its memory is lost", async () => {
+    const { names, sent } = woken();
+    sent.mockRejectedValueOnce(new Error("queue is down"));
+    await resume();
+    await evictDurableObject(control());
+    await eventually(() => expect(new Set(names)).toEqual(new Set(many)));
+    await eventually(() => runInDurableObject(control(), (object: SyncControl) => expect(object.nextDue()).toBeNull()));
+  });
+
+  it("stops waking when the next pause begins", async () => {
+    const { names } = woken();
+    await runInDurableObject(control(), async (object: SyncControl) => {
+      await Promise.all([object.setConfig({ disabled: false }), object.setConfig({ disabled: true })]);
+    });
+    const before = names.length;
+    expect(before).toBeLessThanOrEqual(100);
+    await runInDurableObject(control(), async (object: SyncControl) => {
+      await object.alarm();
+      expect(object.nextDue()).toBeNull();
+    });
+    expect(names.length).toBe(before);
+  });
+
+  it("is not the only thing that wakes: more room does, less does not", async () => {
+    await resume();
+    await configure({ queue_capacity: 300 });
+    const { names } = woken();
+    await configure({ queue_capacity: 200 });
+    expect(names).toEqual([]);
+    await configure({ queue_capacity: 400 });
+    await eventually(() => expect(new Set(names)).toEqual(new Set(many)));
+  });
+});
