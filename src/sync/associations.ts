@@ -42,9 +42,10 @@ export class Associations {
     return this.#where("mount_uuid = ? AND secret_name = ?", mountUuid, secretName);
   }
 
-  /** By the path that the mount had, for mounts that are gone. */
+  /** By the path that the mount had, for mounts that are gone; of several mounts in one place the newest counts. */
   ofPath(mountPath: string, secretName: string): AssociationRow | null {
-    return this.#where("mount_path = ? AND secret_name = ?", mountPath, secretName)[0] ?? null;
+    const where = "mount_path = ? AND secret_name = ? ORDER BY rowid DESC LIMIT 1";
+    return this.#where(where, mountPath, secretName)[0] ?? null;
   }
 
   page(after: string, limit: number): AssociationRow[] {

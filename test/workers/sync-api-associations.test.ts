@@ -206,6 +206,25 @@ describe("setting and removing", () => {
     expect((await del(`${AT}/in-mem/m`)).status).toBe(204);
   });
 
+  it("speak of the mount that is there now before the one that was there before", async () => {
+    await write("app", { a: 1 });
+    await setAssociation("in-mem/m", "app");
+    await del("/v1/sys/mounts/kv");
+    await eventually(async () => expect((await association("in-mem/m", "app"))?.sync_status).toBe("UNSYNCED"));
+    const { accessor: now } = await mountKv();
+    await write("app", { a: 2 });
+    await setAssociation("in-mem/m", "app");
+    expect(statusesOf(await associated("kv/app"))).toEqual({ "in-mem/m": "SYNCED" });
+    expect((await list(LISTED)).body.data).toMatchObject({ total_associations: 1, total_secrets: 1 });
+    for (const each of [now, accessor]) {
+      const removed = await removeAssociation("in-mem/m", "app");
+      expect(Object.keys(removed.body.data.associated_secrets)).toEqual([`${each}/app`]);
+    }
+    expect((await removeAssociation("in-mem/m", "app")).body.data.associated_secrets).toEqual({});
+    expect((await list(LISTED)).status).toBe(404);
+    expect(await objects("m")).toEqual({});
+  });
+
   it("need a caller who may write there, and reading tells nothing to one who may not", async () => {
     await write("app", { a: 1 });
     await put("/v1/sys/policies/acl/reader", { policy: 'path "kv/data/*" { capabilities = ["read"] }' });

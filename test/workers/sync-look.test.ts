@@ -70,6 +70,12 @@ describe.each(Object.entries(shared))("at %s", (type, open) => {
       ok: true,
       message: "The credentials are accepted and the target can be reached.",
     });
+    // What a read shows may be written back: a masked value stays what it was.
+    const { connection_details } = (await get(`${AT}/${at}`)).body.data;
+    expect(JSON.stringify(connection_details)).toContain('"*****"');
+    await makeDestination(type, "d", connection_details);
+    await patch(`${AT}/${at}`, connection_details);
+    expect(await verify()).toMatchObject({ ok: true });
     await makeDestination(type, "d", there.wrong);
     const refused = await verify();
     expect(refused).toEqual({
