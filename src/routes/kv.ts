@@ -11,7 +11,7 @@ import { goDuration, timestamp } from "../kv/version.ts";
 import type { MetadataView, ReadVersion, Written } from "../objects/kv-store.ts";
 import { accessControl, kvStore } from "../objects/stubs.ts";
 import type { Refusal, Result } from "../result.ts";
-import { performWork } from "../sync/perform.ts";
+import { performAll } from "../sync/perform.ts";
 
 /** Routes of a KV version 2 mount, relative to it (contract: clients, section 3). */
 
@@ -44,12 +44,15 @@ async function readVersion(call: AuthorisedCall): Promise<ReadVersion> {
   return read;
 }
 
+/** How long new pushes are begun behind the answer of the write that caused them. */
+const PUSH_MS = 2_000;
+
 /** After a write the pushes it causes are tried at once, behind the answer. */
 function push(call: AuthorisedCall, watchers: readonly string[]): void {
   if (watchers.length === 0) return;
   const run = async () => {
     await store(call).flush();
-    await Promise.all(watchers.map((destination) => performWork(call.env, destination, { budgetMs: 2_000 })));
+    await performAll(call.env, watchers, PUSH_MS);
   };
   // A failure loses nothing: the doorbell and the alarm come back to it.
   call.exec.waitUntil(run().catch(() => undefined));

@@ -17,19 +17,19 @@ export async function counts(name: string): Promise<Record<string, number>> {
   return body.data.sync_operation_counters;
 }
 
-/** Every call to a provider from inside this runtime as it starts, whoever makes it. */
-export function watchCalls(): { readonly started: string[]; readonly host: string } {
-  const host = env.TEST_CLOUD_A.url;
-  const started: string[] = [];
+/** Every call to cloud-a from inside this runtime as it starts, whoever makes it, and how many were out at most. */
+export function watchCalls(): { readonly started: string[]; readonly most: number } {
+  const seen = { started: [] as string[], most: 0 };
+  let out = 0;
   const real = globalThis.fetch;
-  vi.spyOn(globalThis, "fetch").mockImplementation((input, init) => {
+  vi.spyOn(globalThis, "fetch").mockImplementation(async (input, init) => {
     const url = String(input instanceof Request ? input.url : input);
-    if (url.startsWith(host) && !url.includes("/_double/")) {
-      started.push(new Headers(init?.headers).get("x-amz-target")?.split(".")[1] ?? url);
-    }
-    return real(input, init);
+    if (!url.startsWith(env.TEST_CLOUD_A.url) || url.includes("/_double/")) return real(input, init);
+    seen.started.push(new Headers(init?.headers).get("x-amz-target")?.split(".")[1] ?? url);
+    seen.most = Math.max(seen.most, ++out);
+    return real(input, init).finally(() => out--);
   });
-  return { started, host };
+  return seen;
 }
 
 /** Many secrets of one mount, written without a request each. */

@@ -103,6 +103,26 @@ describe("once a pause has been answered", () => {
     expect((await cloudA.secrets())[0]?.tags).toEqual({ a: "1", "hashicorp:vault": "" });
   });
 
+  it("none starts that waited for a connection: one request makes no more calls at a time than it has connections", async () => {
+    await write("app", { v: 1 });
+    const names = numbered("d", 8);
+    for (const name of names) {
+      await makeDestination("cloud-a-sm", name, prefixed(name));
+      await setAssociation(`cloud-a-sm/${name}`, "app");
+    }
+    const rung = vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
+    const calls = watchCalls();
+    await cloudA.fault({ fault: "delay", ms: 300, count: 100 });
+    await write("app", { v: 2 });
+    await eventually(() => expect(calls.started.length).toBeGreaterThanOrEqual(6));
+    await scheduler.wait(200);
+    expect(calls.most).toBe(6);
+    rung.mockRestore();
+    await byItself({ mounts: [mount.uuid], destinations: names.map((name) => `cloud-a-sm/${name}`) }, async () => {
+      for (const name of names) expect(await cloudA.value(`${name}/app`)).toBe('{"v":2}');
+    });
+  });
+
   it("no look at a provider starts either", async () => {
     await makeDestination("cloud-a-sm", "d");
     await write("app", { v: 1 });
