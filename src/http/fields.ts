@@ -104,6 +104,12 @@ export function asMap(value: unknown): unknown {
     : value;
 }
 
+/** Warns of fields that a body has beyond those that its route knows: they are no mistake, but they have no effect. */
+export const ignored = (unknown: readonly string[]): string[] =>
+  unknown.length === 0
+    ? []
+    : [`Endpoint ignored these unrecognized parameters: [${[...unknown].sort().join(" ").slice(0, 512)}]`];
+
 /** An object whose keys are matched without regard to case, as clients of areas C and D may spell them. */
 export function caseless<Shape extends z.ZodRawShape>(schema: z.ZodObject<Shape>) {
   const spelling = new Map(Object.keys(schema.shape).map((key) => [key.toLowerCase(), key]));

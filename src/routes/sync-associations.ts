@@ -9,7 +9,7 @@ import {
   wordType,
 } from "../compat/sync-names.ts";
 import { badRequest, denied, notFound, refusalError, unwrap } from "../http/errors.ts";
-import { flag } from "../http/fields.ts";
+import { flag, ignored } from "../http/fields.ts";
 import { envelope, keyList, rawStream } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { type AssociationListing, destinationsOf, listAssociatedSecrets } from "../listings/destinations.ts";
@@ -18,16 +18,19 @@ import type { AssociationsPage } from "../objects/sync-destination.ts";
 import { type AssociationView, associationId, type SecretRef, worst } from "../sync/association.ts";
 import { previewSet } from "../sync/look.ts";
 import { secretKeyValues } from "../sync/payload.ts";
-import { destinationAt, flagIn, keyOf, limitIn, mountAt, slashless, tryNow } from "./sync-paths.ts";
+import { destinationAt, flagIn, keyOf, limitIn, mountAt, NO_DRY_REMOVAL, slashless, tryNow } from "./sync-paths.ts";
 
 /** Associations: which secret goes where. */
 
-const Association = z.object({
+const Association = z.looseObject({
   mount: z.string("mount: required").min(1, "mount: required").max(512),
   secret_name: z.string("secret_name: required").min(1, "secret_name: required").max(2_048),
+  dry_run: flag().optional(),
 });
 type Association = z.infer<typeof Association>;
-const Setting = Association.extend({ dry_run: flag().optional() });
+
+const unknownIn = (body: Association): string[] =>
+  ignored(Object.keys(body).filter((field) => !Object.hasOwn(Association.shape, field)));
 
 type Entries = readonly (readonly [string, AssociationView])[];
 
@@ -72,7 +75,7 @@ function answer(
   call: AuthorisedCall,
   page: AssociationsPage,
   entries: Entries,
-  more: { next?: string } = {},
+  { warnings = [], ...more }: { next?: string; warnings?: string[] } = {},
 ): Response {
   const counters: Record<string, number> = {};
   for (const [, { sync_status }] of entries) counters[sync_status] = (counters[sync_status] ?? 0) + 1;
@@ -82,10 +85,10 @@ function answer(
     associated_secrets: Object.fromEntries(entries),
     sync_operation_counters: counters,
   });
-  return envelope(call, { data: { ...data, ...more } });
+  return envelope(call, { data: { ...data, ...more }, warnings });
 }
 
-async function set(call: AuthorisedCall, body: z.infer<typeof Setting>): Promise<Response> {
+async function set(call: AuthorisedCall, body: Association): Promise<Response> {
   const key = keyOf(call);
   unwrap(await destinationAt(call, key).read());
   const { secret, keys } = await source(call, body);
@@ -97,11 +100,12 @@ async function set(call: AuthorisedCall, body: z.infer<typeof Setting>): Promise
   const id = associationId(secret);
   await tryNow(call, key, id);
   const page = unwrap(await destinationAt(call, key).associations([id]));
-  return answer(call, page, page.associated_secrets);
+  return answer(call, page, page.associated_secrets, { warnings: unknownIn(body) });
 }
 
 async function remove(call: AuthorisedCall, body: Association): Promise<Response> {
   const key = keyOf(call);
+  if (body.dry_run || flagIn(call.query, "dry_run")) throw badRequest(NO_DRY_REMOVAL);
   const name = checkSecretName(body.secret_name);
   const object = destinationAt(call, key);
   const mount = await mountAt(call, body.mount);
@@ -114,8 +118,9 @@ async function remove(call: AuthorisedCall, body: Association): Promise<Response
   const id = associationId(target);
   await tryNow(call, key, id);
   const after = unwrap(await object.associations([id]));
+  const warnings = unknownIn(body);
   if (after.associated_secrets.length > 0 || before.associated_secrets.length === 0) {
-    return answer(call, after, after.associated_secrets);
+    return answer(call, after, after.associated_secrets, { warnings });
   }
   // Shown once more, as what it has become; later reads no longer list it.
   const now = new Date().toISOString();
@@ -123,7 +128,7 @@ async function remove(call: AuthorisedCall, body: Association): Promise<Response
     entry,
     { ...view, sync_status: "UNSYNCED", updated_at: now },
   ]);
-  return answer(call, after, gone);
+  return answer(call, after, gone, { warnings });
 }
 
 /** All associations of a destination. Written out page by page: there may be a million. */
@@ -217,7 +222,7 @@ export const associationRoutes = [
   secrets({
     verb: "POST",
     path: "/sys/sync/destinations/:type/:name/associations/set",
-    body: Setting,
+    body: Association,
     handle: set,
   }),
   secrets({

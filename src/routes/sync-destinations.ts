@@ -1,13 +1,13 @@
 import * as z from "zod";
 import { wordDestination, wordDestinationList, wordType } from "../compat/sync-names.ts";
-import { unwrap } from "../http/errors.ts";
+import { badRequest, unwrap } from "../http/errors.ts";
 import { flag } from "../http/fields.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { listDestinations } from "../listings/destinations.ts";
 import { resolveFile } from "../sync/files.ts";
 import { drift, previewConfiguration, verify } from "../sync/look.ts";
-import { checkedType, destinationAt, flagIn, keyOf, limitIn } from "./sync-paths.ts";
+import { checkedType, destinationAt, flagIn, keyOf, limitIn, NO_DRY_REMOVAL } from "./sync-paths.ts";
 
 /** Destinations of area B. */
 
@@ -16,7 +16,11 @@ type AnyFields = Readonly<Record<string, unknown>>;
 const Write = z.looseObject({ dry_run: flag().optional() });
 type Write = z.infer<typeof Write>;
 
-const Deletion = z.object({ purge: flag().optional(), force_delete: flag().optional() });
+const Deletion = z.object({
+  purge: flag().optional(),
+  force_delete: flag().optional(),
+  dry_run: flag().optional(),
+});
 
 /** Objects on a page of `drift`: each is a call to the provider. */
 const DRIFT_PAGE = 100;
@@ -105,6 +109,7 @@ export const destinationRoutes = [
     path: "/sys/sync/destinations/:type/:name",
     body: Deletion,
     handle: async (call, body) => {
+      if (body.dry_run || flagIn(call.query, "dry_run")) throw badRequest(NO_DRY_REMOVAL);
       const options = {
         purge: body.purge || flagIn(call.query, "purge"),
         force: body.force_delete || flagIn(call.query, "force_delete"),

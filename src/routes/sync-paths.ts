@@ -9,6 +9,10 @@ import { performWork } from "../sync/perform.ts";
 
 /** What the routes of area B have in common: which destination, which mount, and trying work at once. */
 
+/** Whoever asks to only look must not find that something was removed. */
+export const NO_DRY_REMOVAL =
+  "dry_run: only a write of a destination and a set of an association can be looked at ahead";
+
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 /** How long a request that states a wish also performs it before it answers. */
 const INLINE_MS = 2_000;

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { asMap, stringList, stringMap } from "../http/fields.ts";
+import { asMap, ignored, stringList, stringMap } from "../http/fields.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { MARKER_TAG, type ProviderSettings, type UpdatePolicy } from "./destinations/destination-type.ts";
 import { type DestinationType, destinationTypes, type Granularity } from "./destinations/index.ts";
@@ -92,12 +92,7 @@ export function define(
   const unknown = Object.keys(body).filter((field) => !knownFields(type).has(field));
   return ok({
     definition,
-    warnings: [
-      ...(template.warning === null ? [] : [template.warning]),
-      ...(unknown.length === 0
-        ? []
-        : [`Endpoint ignored these unrecognized parameters: [${unknown.sort().join(" ").slice(0, 512)}]`]),
-    ],
+    warnings: [...(template.warning === null ? [] : [template.warning]), ...ignored(unknown)],
   });
 }
 

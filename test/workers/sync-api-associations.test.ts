@@ -183,6 +183,23 @@ describe("setting and removing", () => {
     }
   });
 
+  it("warn of fields that they do not know", async () => {
+    await write("app", { a: 1 });
+    for (const what of ["set", "remove", "remove"]) {
+      const done = await put(`${AT}/in-mem/m/associations/${what}`, {
+        mount: "kv",
+        secret_name: "app",
+        zoo: 1,
+        ape: 2,
+      });
+      expect([done.status, done.body.warnings], what).toEqual([
+        200,
+        ["Endpoint ignored these unrecognized parameters: [ape zoo]"],
+      ]);
+    }
+    expect((await setAssociation("in-mem/m", "app")).body.warnings).toBeNull();
+  });
+
   it("find a mount whose path has slashes, and nothing in a mount that only begins alike", async () => {
     await mountKv("team/kv");
     await writeAt("team/kv", "a/b");

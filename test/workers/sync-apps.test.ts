@@ -53,6 +53,11 @@ describe("a custom application", () => {
     }
   });
 
+  it("warns of fields that it does not know", async () => {
+    const made = await make("bot", { app_id: 1, private_key: pem(first), name: "bot", installation_id: 7 });
+    expect(made.body.warnings).toEqual(["Endpoint ignored these unrecognized parameters: [installation_id]"]);
+  });
+
   it("is replaced as a whole by a second write", async () => {
     await make("bot");
     const replaced = await make("bot", { app_id: "2", private_key: pem(second) });

@@ -28,6 +28,14 @@ describe("the global configuration", () => {
     expect((await get(AT)).body.data).toEqual({ disabled: true, queue_capacity: 5 });
   });
 
+  it("warns of fields that it does not know", async () => {
+    const patched = await patch(AT, { queue_capacity: 5, paused: true });
+    expect([patched.body.data.queue_capacity, patched.body.warnings]).toEqual([
+      5,
+      ["Endpoint ignored these unrecognized parameters: [paused]"],
+    ]);
+  });
+
   it("goes back to a default by null, and to all of them when it is deleted", async () => {
     await patch(AT, { disabled: true, queue_capacity: 5 });
     expect((await patch(AT, { disabled: null })).body.data).toEqual({ disabled: false, queue_capacity: 5 });

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { del, get, mountKv, patch, put } from "./client.ts";
+import { del, get, mountKv, patch, put, send } from "./client.ts";
 import { dump, forgotten } from "./dump.ts";
 import { type Shared, shared } from "./sync-elsewhere.ts";
 import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
@@ -337,6 +337,20 @@ describe("a dry run", () => {
       write_.secret_name_template,
       null,
     ]);
+  });
+
+  it("is not what a removal can be: that is refused rather than done", async () => {
+    const asked = { mount: "kv", secret_name: "one" };
+    await harmlessly(async () => {
+      for (const answer of [
+        await put(`${AT}/${at}/associations/remove?dry_run=true`, asked),
+        await put(`${AT}/${at}/associations/remove`, { ...asked, dry_run: true }),
+        await del(`${AT}/${at}?purge=true&dry_run=true`),
+        await send("DELETE", `${AT}/${at}?force_delete=true`, { dry_run: true }),
+      ]) {
+        expect([answer.status, answer.body.errors]).toEqual([400, [expect.stringMatching(/^dry_run: /)]]);
+      }
+    }, nothingOutside);
   });
 
   it("warns and refuses as the write would", async () => {
