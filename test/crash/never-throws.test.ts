@@ -5,6 +5,7 @@ import type { StoredObject } from "../../src/objects/stored-object.ts";
 import worker, { EventLog, KvStore, SyncDestination } from "../../src/worker.ts";
 import { mountKv, put } from "../workers/client.ts";
 import { cloudA } from "../workers/sync-cloud-a.ts";
+import { openRepoHost } from "../workers/sync-doubles.ts";
 import { association, eventually, makeDestination, setAssociation, write } from "../workers/sync-helpers.ts";
 import { randomFrom } from "./random.ts";
 
@@ -151,6 +152,23 @@ describe("the queue's consumer", () => {
     const result = await getQueueResult(batch, context);
     expect(result.explicitAcks).toEqual(["m0"]);
     expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED");
+  });
+
+  it("asks seldom while another Worker has every place that the destination gives", async () => {
+    const host = await openRepoHost();
+    await makeDestination("repo-host", "r", host.body);
+    const turn = vi.spyOn(SyncDestination.prototype, "turn").mockResolvedValue(IDLE);
+    await write("other", { v: 1 });
+    for (const secret of ["app", "other"]) await setAssociation("repo-host/r", secret);
+    turn.mockRestore();
+    const turns = vi.spyOn(SyncDestination.prototype, "turn");
+    await host.fault({ fault: "delay", ms: 2_500, operation: host.writes });
+    const [first, second] = [consume([{ destination: "repo-host/r" }]), consume([{ destination: "repo-host/r" }])];
+    await Promise.all([first.handled, second.handled]);
+    expect((await host.requests()).at(-1)).toMatchObject({ operation: host.writes, status: null });
+    await getQueueResult(first.batch, first.context);
+    expect(Object.keys(await host.values())).toHaveLength(2);
+    expect(turns.mock.calls.length).toBeLessThan(12);
   });
 
   it("may get every message many times at once: each push happens once", async () => {

@@ -44,14 +44,22 @@ beforeEach(async () => {
   await makeDestination("deploy-project", "p", { ...project.body, ...naming });
 });
 
+/** The newest version that lives: a deleted one makes room for the one before it. */
+async function newest(secret: string): Promise<Record<string, string> | undefined> {
+  const { status, body } = await get(`/v1/kv/metadata/${secret}`);
+  if (status !== 200) return undefined;
+  const versions = Object.entries<{ deletion_time: string }>(body.data.versions);
+  const [version] = versions.findLast(([, { deletion_time }]) => deletion_time === "") ?? [];
+  return version && (await get(`/v1/kv/data/${secret}?version=${version}`)).body.data.data;
+}
+
 /** What each destination should hold, by what the API itself says of the sources. */
 async function wanted(associated: ReadonlySet<string>) {
   const cloud: Record<string, string> = {};
   const variables: Record<string, string> = {};
   for (const secret of SECRETS) {
-    const read = await get(`/v1/kv/data/${secret}`);
-    if (read.status !== 200) continue;
-    const data: Record<string, string> = read.body.data.data;
+    const data = await newest(secret);
+    if (!data) continue;
     if (associated.has(`${WHOLE} ${secret}`)) cloud[`whole/${secret}`] = JSON.stringify(data);
     for (const [key, value] of Object.entries(data)) {
       if (associated.has(`${SPREAD} ${secret}`)) cloud[`spread/${secret}/${key}`] = value;

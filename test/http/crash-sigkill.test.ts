@@ -8,10 +8,11 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { type FromRuntime, migrate, QUIET_WRANGLER, type ToRuntime } from "../../scripts/runtime.ts";
 import { randomFrom } from "../crash/random.ts";
 import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
+import { type DeployProjectDouble, startDeployProject } from "../doubles/deploy-project-api.ts";
 
 /** The whole runtime, a tree of processes on state that outlives it, is killed again and again in the middle of writes. */
 const KILLS = 12;
-const DESTINATIONS = ["cloud-a-sm/d", "in-mem/m"];
+const DESTINATIONS = ["cloud-a-sm/d", "deploy-project/p", "in-mem/m"];
 /** A lease that a dead Worker holds runs out after a minute; everything else is a matter of seconds. */
 const CONVERGE_MS = 90_000;
 const seed = Number(process.env["CRASH_SEED"] ?? Date.now() % 1_000_000);
@@ -19,6 +20,7 @@ const random = randomFrom(seed);
 
 const dataDir = mkdtempSync(join(tmpdir(), "sallyport-sigkill-"));
 let double: CloudADouble;
+let project: DeployProjectDouble;
 let child: ChildProcess | undefined;
 let base = "";
 
@@ -37,6 +39,7 @@ async function start(): Promise<void> {
       DEV_ROOT_TOKEN: "root",
       EVENT_HEARTBEAT_MS: "300",
       CLOUD_A_SM_URL: double.url,
+      DEPLOY_PROJECT_URL: project.url,
     },
   };
   child.send(message);
@@ -91,6 +94,9 @@ async function until(check: () => Promise<void>, ms: number): Promise<void> {
 const sent = new Map<string, Set<string>>();
 const promised = new Map<string, Map<number, string>>();
 const associations = new Set<string>();
+/** Removals that were sent: until one is answered nobody knows. */
+const removals = { sent: new Set<string>(), promised: new Set<string>() };
+const purges = { sent: new Set<string>(), promised: new Set<string>() };
 const policies = { sent: new Set<string>(), promised: new Set<string>() };
 let answers = 0;
 let counter = 0;
@@ -118,6 +124,30 @@ async function associate(secret: string, running: () => boolean): Promise<void> 
     if (answer !== null) associations.add(`${destination} ${secret}`);
   });
   await Promise.all([...sets, writeSecrets(secret, running)]);
+}
+
+/** Takes what an earlier round has associated away again, at one destination. */
+async function dissociate(secret: string): Promise<void> {
+  const destination = DESTINATIONS[Math.floor(random() * DESTINATIONS.length)];
+  const association = `${destination} ${secret}`;
+  removals.sent.add(association);
+  const body = { mount: "kv", secret_name: secret };
+  const answer = await call("POST", `/sys/sync/destinations/${destination}/associations/remove`, body);
+  if (answer !== null) removals.promised.add(association);
+}
+
+const { accessKeyId: access_key_id, secretAccessKey: secret_access_key } = defaultKey;
+const cloudA = { access_key_id, secret_access_key, region: "eu-west-1" };
+
+/** A destination of its own, with secrets that are there, is purged. */
+async function fillAndPurge(name: string): Promise<void> {
+  const path = `/sys/sync/destinations/cloud-a-sm/${name}`;
+  await call("POST", path, { ...cloudA, secret_name_template: `${name}/{{ .SecretPath }}` });
+  for (const secret of ["shared", ...sent.keys()].slice(0, 4)) {
+    await call("POST", `${path}/associations/set`, { mount: "kv", secret_name: secret });
+  }
+  purges.sent.add(name);
+  if ((await call("DELETE", `${path}?purge=true`)) !== null) purges.promised.add(name);
 }
 
 async function writePolicies(running: () => boolean): Promise<void> {
@@ -193,21 +223,67 @@ async function momentToDie(round: number): Promise<void> {
   await sleep(round % 4 === 0 ? (round / 4) * 25 + random() * 20 : random() * 15);
 }
 
+/** Outside is what the associations say: each with its newest value, none that was removed, nothing that is nobody's. */
+async function checkDestinations(): Promise<void> {
+  const stored = (await must("GET", "/sys/sync/destinations/in-mem/m/objects")).data.objects;
+  const outside: Record<string, [string, unknown][]> = {
+    "in-mem": Object.entries<{ value: string }>(stored).map(([name, { value }]) => [name, value]),
+    "cloud-a-sm": double.secrets().map(({ name, value }) => [name, value]),
+    "deploy-project": project.secrets().map(({ key, value }) => [key, value]),
+  };
+  const expected: Record<string, [string, unknown][]> = { "in-mem": [], "cloud-a-sm": [], "deploy-project": [] };
+  const purged = [...purges.sent].map((name) => `cloud-a-sm/${name}`);
+  for (const destination of [...DESTINATIONS, ...purged]) {
+    const answer = await call("GET", `/sys/sync/destinations/${destination}/associations`);
+    if (answer === null) {
+      expect(purged).toContain(destination);
+      continue;
+    }
+    expect(purges.promised.has(destination.split("/")[1] ?? ""), `${destination} is still there`).toBe(false);
+    const there: Association[] = Object.values(answer.data.associated_secrets);
+    const ids = there.map(({ secret_name }) => `${destination} ${secret_name}`);
+    for (const id of associations) {
+      if (id.startsWith(`${destination} `) && !removals.sent.has(id)) expect(ids).toContain(id);
+    }
+    for (const id of removals.promised) expect(ids).not.toContain(id);
+    for (const { secret_name: secret, sync_status, external_name } of there) {
+      expect(sync_status, `${destination} ${secret}`).toBe("SYNCED");
+      const newest = JSON.stringify((await must("GET", `/v1/kv/data/${secret}`)).data.data);
+      expected[destination.split("/")[0] ?? ""]?.push([external_name, newest]);
+    }
+  }
+  for (const [type, objects] of Object.entries(outside)) {
+    expect(objects.sort(), type).toEqual(expected[type]?.sort());
+  }
+}
+
+interface Association {
+  readonly secret_name: string;
+  readonly sync_status: string;
+  readonly external_name: string;
+}
+
 beforeAll(async () => {
   double = await startCloudA({ regions: ["eu-west-1"], maxVersions: 100_000 });
+  project = await startDeployProject();
   await migrate(dataDir, AbortSignal.timeout(60_000));
   await start();
   await must("POST", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
   await must("POST", "/v1/kv/config", { max_versions: 10_000 });
-  const { accessKeyId: access_key_id, secretAccessKey: secret_access_key } = defaultKey;
-  await must("POST", "/sys/sync/destinations/cloud-a-sm/d", { access_key_id, secret_access_key, region: "eu-west-1" });
+  await must("POST", "/sys/sync/destinations/cloud-a-sm/d", cloudA);
+  await must("POST", "/sys/sync/destinations/deploy-project/p", {
+    access_token: project.account.accessToken,
+    project_id: project.account.projectId,
+    deployment_environments: ["production"],
+    granularity: "secret-path",
+  });
   await must("POST", "/sys/sync/destinations/in-mem/m", {});
   await associate("shared", () => false);
 }, 120_000);
 
 afterAll(async () => {
   await kill();
-  await double?.close();
+  await Promise.all([double?.close(), project?.close()]);
   rmSync(dataDir, { recursive: true, force: true });
 });
 
@@ -217,45 +293,30 @@ it("loses nothing that was promised and repeats nothing, however often all its p
     let running = true;
     if (random() < 0.5) double.fault({ fault: "apply-then-drop", count: 2 });
     if (random() < 0.5) double.fault({ fault: "delay", ms: Math.round(random() * 400), count: 2 });
+    if (random() < 0.5) project.fault({ fault: "apply-then-drop", count: 2 });
     const going = () => running;
     const writers = [writeSecrets("shared", going), associate(`round/${round}`, going), writePolicies(going)];
+    if (round > 1) writers.push(dissociate(`round/${round - 2}`));
+    if (round % 3 === 0) writers.push(fillAndPurge(`purge-${round}`));
     await momentToDie(round);
     running = false;
     await kill();
     await Promise.all(writers);
   }
   double.clearFaults();
+  project.clearFaults();
   await start();
   await checkSecrets();
   // Without another write: alarms alone bring the events to the stream and the newest versions to the destinations.
   await until(checkEvents, 20_000);
-  const { accessor } = (await must("GET", "/v1/sys/mounts/kv")).data;
   const killed = Date.now();
-  await until(async () => {
-    const stored = (await must("GET", "/sys/sync/destinations/in-mem/m/objects")).data.objects;
-    const external = new Map(double.secrets().map(({ name, value }) => [name, value]));
-    for (const destination of DESTINATIONS) {
-      const { data } = await must("GET", `/sys/sync/destinations/${destination}/associations`);
-      const there: { secret_name: string; sync_status: string }[] = Object.values(data.associated_secrets);
-      const names = there.map(({ secret_name }) => `${destination} ${secret_name}`);
-      for (const association of associations)
-        if (association.startsWith(destination)) expect(names).toContain(association);
-      for (const { secret_name: secret, sync_status } of there) {
-        const newest = JSON.stringify((await must("GET", `/v1/kv/data/${secret}`)).data.data);
-        const name = `vault/${accessor}/${secret}`;
-        expect([sync_status, destination === "in-mem/m" ? stored[name]?.value : external.get(name)]).toEqual([
-          "SYNCED",
-          newest,
-        ]);
-      }
-    }
-  }, CONVERGE_MS);
+  await until(checkDestinations, CONVERGE_MS);
   await checkSecrets();
   const count = (each: Map<string, { size: number }>) => [...each.values()].reduce((sum, { size }) => sum + size, 0);
   console.info(
     `sigkill: seed ${seed}, ${KILLS} kills, ${count(sent)} secret writes sent and ${count(promised)} promised, ` +
       `${policies.sent.size} policies sent and ${policies.promised.size} promised, ` +
-      `${associations.size} associations, ${double.requests().length} provider calls, at rest after ${((Date.now() - killed) / 1000).toFixed(0)} s`,
+      `${associations.size} associations, ${removals.promised.size} removed, ${purges.promised.size} purges, ${double.requests().length} provider calls, at rest after ${((Date.now() - killed) / 1000).toFixed(0)} s`,
   );
   expect(count(promised)).toBeGreaterThan(0);
   expect(policies.promised.size).toBeGreaterThan(0);

@@ -32,6 +32,7 @@ const json = async (url: string, init?: RequestInit) => {
 function at(url: string, account: string) {
   const path = (name: string) => `${url}/_double/${name}?account=${encodeURIComponent(account)}`;
   return {
+    call: (change: Record<string, unknown>) => json(path("call"), { method: "POST", body: JSON.stringify(change) }),
     fault: (fault: Record<string, unknown>) => json(path("faults"), { method: "POST", body: JSON.stringify(fault) }),
     requests: async () => (await json(path("requests"))) as { operation: string; status: number | null }[],
     values: async (lives: (entry: Entry) => boolean = () => true) => {
@@ -89,7 +90,13 @@ export async function openCloudC(): Promise<ProviderAccount> {
   };
 }
 
-export async function openRepoHost(): Promise<ProviderAccount & { readonly account: RepoHostAccount }> {
+interface RepoHost extends ProviderAccount {
+  readonly account: RepoHostAccount;
+  /** Does something as somebody else: a Change of the double. */
+  call(change: Record<string, unknown>): Promise<unknown>;
+}
+
+export async function openRepoHost(): Promise<RepoHost> {
   const account = await open<RepoHostAccount>(env.TEST_DOUBLES.repoHost);
   return {
     type: "repo-host",

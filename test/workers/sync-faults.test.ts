@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { byItself, PassingTime } from "./passing-time.ts";
-import { type ProviderAccount, providers } from "./sync-doubles.ts";
+import { openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
 import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
 /** Whatever a provider does to a push, its secret arrives in the end, once, and what is said meanwhile is true. */
@@ -233,6 +233,16 @@ describe.each(Object.keys(providers))("when %s", (type) => {
     await arrives("first-value");
   });
 
+  it("refuses the object itself, that is said and not repeated, and another version is tried", async () => {
+    await fault({ fault: "raw", status: 400, body: "{}" });
+    await set();
+    expect(await seen()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR" });
+    expect(await seen()).not.toHaveProperty("next_attempt_at");
+    await write("app", { v: "second-value" });
+    await eventually(async () => expect(await seen()).toMatchObject({ sync_status: "SYNCED", synced_version: 2 }));
+    await arrives("second-value");
+  });
+
   it("takes no value of that size, it is not sent, and a smaller one arrives by itself", async () => {
     await write("app", { v: "x".repeat(70_000) });
     await set();
@@ -262,4 +272,43 @@ describe.each(Object.keys(providers))("when %s", (type) => {
       await arrives("second-value");
     },
   );
+});
+
+describe("as a custom application of repo-host", () => {
+  let host: Awaited<ReturnType<typeof openRepoHost>>;
+  beforeEach(async () => {
+    host = await openRepoHost();
+    account = host;
+    mount = await mountKv();
+    at = "repo-host/d";
+    const { appId: app_id, appKey: private_key, installationId, owner, repository } = host.account;
+    await put("/sys/sync/repo-host-apps/bot", { app_id, private_key });
+    await makeDestination("repo-host", "d", {
+      app_name: "bot",
+      installation_id: installationId,
+      repository_owner: owner,
+      repository_name: repository,
+    });
+    await write("app", { v: "first-value" });
+  });
+
+  it("a token that cannot be had for a while is no refusal", async () => {
+    const operation = "createInstallationToken";
+    await host.fault({ fault: "raw", status: 500, body: "down", operation });
+    await host.fault({ fault: "drop", operation });
+    await setAssociation(at, "app");
+    expect(await seen()).toMatchObject({ sync_status: "EXTERNAL_SERVICE_ERROR" });
+    await arrives("first-value");
+  });
+
+  it.each([
+    ["its tokens are revoked", { operation: "revoke-installation-tokens" }],
+    ["the repository gets another key", { operation: "rotate-key", place: "acme/web" }],
+  ])("when %s midway, pushes go on", async (_what, change) => {
+    await setAssociation(at, "app");
+    await host.call(change);
+    await write("app", { v: "second-value" });
+    await eventually(async () => expect(await seen()).toMatchObject({ sync_status: "SYNCED", synced_version: 2 }));
+    await arrives("second-value");
+  });
 });
