@@ -113,17 +113,12 @@ describe("a destination", () => {
     }
   });
 
-  it("of cloud-a-sm needs no field at all; what its environment does not give is what its status says", async () => {
-    const made = await post(`${AT}/cloud-a-sm/d`, {});
-    expect([made.status, made.body.data.connection_details]).toEqual([200, {}]);
-    await setAssociation("cloud-a-sm/d", "app");
-    expect(await association("cloud-a-sm/d", "app")).toMatchObject({
-      sync_status: "CLIENT_SIDE_ERROR",
-      error_code: "region_missing",
-    });
-    await makeDestination("cloud-a-sm", "e", { region: "eu-west-1" });
-    await setAssociation("cloud-a-sm/e", "app");
-    expect(await association("cloud-a-sm/e", "app")).toMatchObject({ error_code: "credentials_missing" });
+  it("of cloud-a-sm needs no field but what its environment does not give, and the refusal names that", async () => {
+    const bare = await post(`${AT}/cloud-a-sm/d`, {});
+    expect([bare.status, bare.body.errors]).toEqual([400, [expect.stringContaining("region")]]);
+    const keyless = await post(`${AT}/cloud-a-sm/d`, { region: "eu-west-1" });
+    expect([keyless.status, keyless.body.errors]).toEqual([400, [expect.stringContaining("access_key_id")]]);
+    expect((await get(`${AT}/cloud-a-sm/d`)).status).toBe(404);
     expect(await cloudA.requests()).toEqual([]);
   });
 
@@ -154,7 +149,7 @@ describe("a destination", () => {
   it.each([...destinationTypes.values()])("of $type masks every field that is named like a secret", (type) => {
     const { properties = {} } = z.toJSONSchema(type.connection, { io: "input", unrepresentable: "any" });
     const secret = Object.keys(properties).filter((field) =>
-      /secret|token|credential|password|private|access_key/.test(field),
+      /secret(?!s_location)|token|credential|password|private|access_key/.test(field),
     );
     expect(type.sensitive).toEqual(expect.arrayContaining(secret));
     if (type.kind === "remote") expect(secret).not.toEqual([]);
@@ -222,7 +217,7 @@ describe("an association", () => {
     await makeDestination("cloud-a-sm", "d");
     const row = () =>
       runInDurableObject(env.SYNC_DESTINATION.getByName("cloud-a-sm/d"), (_object, { storage: { sql } }) =>
-        sql.exec("SELECT rowid, id, seed, external_name FROM associations").one(),
+        sql.exec("SELECT a.rowid, id, seed, external_name FROM associations a JOIN copies ON association = id").one(),
       );
     await setAssociation("cloud-a-sm/d", "app");
     const before = await row();
