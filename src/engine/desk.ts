@@ -12,7 +12,7 @@ import { ended, type Report, type Turn, type Wanted } from "./turn.ts";
 /** One call may take this long; far less than a claim lasts, so that no call outlives the claim it was made under. */
 export const CALL_MS = 20_000;
 /** A Worker holds its claim through pauses up to this long; after a longer one another takes the job up. */
-const LONGEST_PAUSE_MS = 10_000;
+const LONGEST_PAUSE_MS = 3_000;
 /** A provider that asks for more than this has refused: the job ends, or goes on in another round. */
 const LONGEST_HOLD_MS = 40_000;
 const LOOK_AGAIN_MS = 250;

@@ -17,7 +17,8 @@ const REPEAT_AFTER_MS = 200;
 const LOGINS = 3;
 const LOGIN_EVERY_MS = 500;
 
-type Engine = Remote<CredentialEngine>;
+/** A fresh stub each time: one whose object was restarted stays broken. */
+type Engine = () => Remote<CredentialEngine>;
 
 /** The cloud as an account sees it, for calls that take `deadlineMs` together. */
 const cloudAs = (env: Env, account: CloudAccount, deadlineMs: number): Cloud =>
@@ -34,12 +35,12 @@ export async function performJob(
   budgetMs: number,
 ): Promise<JobEnd | null> {
   const report = claim ? { claim, done: null } : null;
-  return performTurns(env, credentialEngine(env, engine), wanted, report, Date.now() + budgetMs);
+  return performTurns(env, () => credentialEngine(env, engine), wanted, report, Date.now() + budgetMs);
 }
 
 /** Does what an engine wants done, until nothing is ready or the budget for taking up more is spent. */
 export async function performJobs(env: Env, engine: string, { budgetMs }: { budgetMs: number }): Promise<void> {
-  const object = credentialEngine(env, engine);
+  const object = () => credentialEngine(env, engine);
   const end = Date.now() + budgetMs;
   const worker = async (): Promise<void> => {
     while (Date.now() < end) if ((await performTurns(env, object, null, null, end)) === null) return;
@@ -80,12 +81,12 @@ async function performTurns(
 /** A result that was lost to the object's restart is handed in once more; the object takes each only once. */
 async function takeTurn(object: Engine, wanted: Wanted | null, report: Report | null): Promise<Turn | Refusal> {
   try {
-    return await object.turn(wanted, report);
+    return await object().turn(wanted, report);
   } catch (failure) {
     if (!report) throw failure;
     warn("turn-repeated", { job: report.claim.id, because: textOf(failure) });
     await scheduler.wait(REPEAT_AFTER_MS);
-    return object.turn(wanted, report);
+    return object().turn(wanted, report);
   }
 }
 

@@ -11,6 +11,8 @@ type Thing =
   | { readonly kind: "assignment"; readonly id: string }
   | { readonly kind: "membership"; readonly group: string; readonly principal: string }
   | { readonly kind: "principal"; readonly id: string }
+  /** Of an application by its client id: one may have been made without our hearing of it. */
+  | { readonly kind: "principals-of"; readonly clientId: string }
   | { readonly kind: "application"; readonly id: string }
   | { readonly kind: "purge"; readonly id: string; readonly since: number | null }
   | { readonly kind: "password"; readonly application: string; readonly keyId: string };
@@ -87,6 +89,7 @@ export function undoOf(provision: Provision, now: number): Removal {
         ({ groupId }) => ({ kind: "membership", group: groupId, principal: principal ?? "" }) as const,
       ),
       ...(principal === null ? [] : [{ kind: "principal", id: principal } as const]),
+      ...(made === null || principal !== null ? [] : [{ kind: "principals-of", clientId: made.clientId } as const]),
       ...(made === null ? [] : [{ kind: "application", id: made.objectId } as const]),
     ],
     search: provision.creating || provision.strays ? searchFor(application.displayName, null, null, now) : null,
@@ -163,6 +166,10 @@ export const removing: Program<Removal> = {
       );
     }
     const item = itemOf(state, step);
+    if (step.call === "findServicePrincipals") {
+      const found = answerOf(step.call, value).map(({ objectId }) => ({ kind: "principal", id: objectId }) as const);
+      return { ...state, items: [...found, ...state.items.filter((each) => each !== item)] };
+    }
     return item ? without(state, item, now) : state;
   },
 
@@ -215,6 +222,8 @@ function stepOf(item: Item): Step {
       return step("removeGroupMember", item.group, item.principal);
     case "principal":
       return step("deleteServicePrincipal", item.id);
+    case "principals-of":
+      return step("findServicePrincipals", item.clientId);
     case "application":
       return step("deleteApplication", item.id);
     case "purge":

@@ -1,0 +1,240 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { performJob } from "../../src/engine/perform.ts";
+import type { Turn } from "../../src/engine/turn.ts";
+import { CredentialEngine, type Started } from "../../src/objects/credential-engine.ts";
+import { randomFrom } from "../crash/random.ts";
+import type { Everything, Fault, OperationName } from "../doubles/cloud-b-azure-types.ts";
+import { get, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import {
+  byItself,
+  creds,
+  dynamicRole,
+  engineObject,
+  lookup,
+  mountEngine,
+  openTenant,
+  revoke,
+  rows,
+  type Tenant,
+  writeRole,
+} from "./engine-helpers.ts";
+
+clock.moves = true;
+
+let tenant: Tenant;
+let fresh: Everything;
+let uuid: string;
+beforeEach(async () => {
+  tenant = await openTenant();
+  fresh = await tenant.everything();
+  uuid = await mountEngine(tenant);
+});
+
+/** Nothing is left at the cloud, and nothing is waiting to be done. */
+const nothingIsLeft = async () => {
+  expect(await tenant.everything()).toEqual(fresh);
+  expect(await rows(uuid, "jobs")).toEqual([]);
+  expect(await rows(uuid, "work")).toEqual([]);
+};
+
+type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => unknown;
+
+/** The Worker dies at the `nth` turn of the next job that it performs: before the object hears of a result, or after. */
+function dieAt(nth: number, when: "before" | "after"): () => boolean {
+  const original = CredentialEngine.prototype.turn as unknown as Method;
+  let turns = 0;
+  let dead = false;
+  vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (this: unknown, ...parameters) {
+    const turn = () => original.apply(this as ThisParameterType<Method>, parameters) as Turn;
+    const report = parameters[1];
+    if (dead || report === null || ++turns < nth) return turn();
+    dead = true;
+    if (when === "after") turn();
+    // What the Worker sees is that the object does not answer, and again; then nobody is there any more.
+    vi.mocked(CredentialEngine.prototype.turn).mockImplementationOnce(() => {
+      throw new Error("killed");
+    });
+    throw new Error("killed");
+  });
+  return () => dead;
+}
+
+const TURNS_OF_AN_ISSUE = 6;
+const everyTurn = Array.from({ length: TURNS_OF_AN_ISSUE }, (_, index) => index + 1).flatMap((nth) => [
+  [nth, "before"] as const,
+  [nth, "after"] as const,
+]);
+
+describe("an issue whose Worker dies", () => {
+  it.each(everyTurn)("at turn %i (%s the object has heard) leaves nothing, and no lease", async (nth, when) => {
+    await writeRole("web", dynamicRole(tenant));
+    const died = dieAt(nth, when);
+    const answer = await creds("web");
+    expect(answer.status).toBeGreaterThanOrEqual(500);
+    expect(died()).toBe(true);
+    const leases = await rows(uuid, "leases");
+    // The last answer alone may be lost behind the lease: then the lease is the record.
+    if (leases.length > 0) {
+      expect([nth, when]).toEqual([TURNS_OF_AN_ISSUE, "after"]);
+      for (const { id } of leases) expect((await revoke(`cloud-b/${id}`)).status).toBe(204);
+    }
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  it.each(everyTurn.slice(0, 4))("of an existing application, at turn %i (%s)", async (nth, when) => {
+    await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+    const died = dieAt(Math.min(nth, 2), when);
+    await creds("app");
+    expect(died()).toBe(true);
+    for (const { id } of await rows(uuid, "leases")) await revoke(`cloud-b/${id}`);
+    await byItself(uuid, nothingIsLeft);
+  });
+});
+
+describe("an answer of the cloud that is lost", () => {
+  const operations: OperationName[] = [
+    "CreateApplication",
+    "CreateServicePrincipal",
+    "CreateRoleAssignment",
+    "AddGroupMember",
+    "AddServicePrincipalPassword",
+  ];
+  const lost: [OperationName, Fault["fault"]][] = operations.flatMap((operation) => [
+    [operation, "apply-then-drop"],
+    [operation, "drop"],
+  ]);
+  it.each(lost)("of %s (%s) costs nothing: the credentials come, and go without a trace", async (operation, fault) => {
+    await writeRole("web", dynamicRole(tenant));
+    await tenant.fault({ service: operation === "CreateRoleAssignment" ? "arm" : "graph", operation, fault } as Fault);
+    const issued = await creds("web");
+    expect(issued.status, issued.text).toBe(200);
+    const made = await tenant.everything();
+    expect(made.applications).toHaveLength(fresh.applications.length + 1);
+    expect(made.assignments).toHaveLength(fresh.assignments.length + 1);
+    expect(made.memberships).toHaveLength(fresh.memberships.length + 1);
+    expect((await revoke(issued.body.lease_id)).status).toBe(204);
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  it.each(["apply-then-drop", "drop"] as const)(
+    "of AddApplicationPassword (%s) leaves one password, then none",
+    async (fault) => {
+      await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+      await tenant.fault({ operation: "AddApplicationPassword", fault });
+      const issued = await creds("app");
+      expect(issued.status, issued.text).toBe(200);
+      const passwords = async () =>
+        (await tenant.everything()).applications.find(({ id }) => id === tenant.existing_application.object_id)
+          ?.passwords;
+      expect(await passwords()).toHaveLength(1);
+      expect((await revoke(issued.body.lease_id)).status).toBe(204);
+      expect(await passwords()).toEqual([]);
+    },
+  );
+
+  it.each([
+    "DeleteRoleAssignment",
+    "RemoveGroupMember",
+    "DeleteServicePrincipal",
+    "DeleteApplication",
+    "DeleteDeletedItem",
+  ] as const)("of %s while revoking counts as done when it is", async (operation) => {
+    await writeRole("web", dynamicRole(tenant));
+    const issued = await creds("web");
+    await tenant.fault({ operation, fault: "apply-then-drop" });
+    expect((await revoke(issued.body.lease_id)).status).toBe(204);
+    await byItself(uuid, nothingIsLeft);
+    expect((await lookup(issued.body.lease_id)).status).toBe(400);
+  });
+});
+
+describe("an issue that is refused half-way", () => {
+  it.each([
+    ["CreateServicePrincipal", 400, "Directory_QuotaExceeded"],
+    ["AddGroupMember", 403, "Authorization_RequestDenied"],
+    ["CreateRoleAssignment", 403, "AuthorizationFailed"],
+    ["AddServicePrincipalPassword", 400, "Request_BadRequest"],
+  ] as const)("by %s says why, with the cloud's code, and leaves nothing", async (operation, status, code) => {
+    await writeRole("web", dynamicRole(tenant));
+    await tenant.fault({ operation, fault: "error", status, code, count: 100 });
+    const refused = await creds("web");
+    expect(refused.status, refused.text).toBe(400);
+    expect(refused.body.errors.join()).toContain(code);
+    expect(await rows(uuid, "leases")).toEqual([]);
+    await byItself(uuid, nothingIsLeft);
+  });
+});
+
+describe("random deaths", () => {
+  it.each([1, 2, 3, 4, 5, 6])("leave nothing at the cloud once all leases are revoked (seed %i)", async (seed) => {
+    const random = randomFrom(seed);
+    await writeRole("web", dynamicRole(tenant));
+    const original = CredentialEngine.prototype.turn as unknown as Method;
+    let deaths = 0;
+    const spy = vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (
+      this: unknown,
+      ...parameters
+    ) {
+      const turn = () => original.apply(this as ThisParameterType<Method>, parameters) as Turn;
+      const dies = parameters[1] !== null && random() < 0.2;
+      if (!dies) return turn();
+      deaths++;
+      if (random() < 0.5) turn();
+      throw new Error("killed");
+    });
+    for (let n = 0; n < 3; n++) await creds("web");
+    for (const { id } of await rows(uuid, "leases")) await revoke(`cloud-b/${id}`);
+    expect(deaths).toBeGreaterThan(0);
+    spy.mockRestore();
+    for (const { id } of await rows(uuid, "leases"))
+      await put("/v1/sys/leases/revoke", { lease_id: `cloud-b/${id}`, sync: false });
+    await byItself(uuid, async () => {
+      expect(await rows(uuid, "leases")).toEqual([]);
+      await nothingIsLeft();
+    });
+  });
+});
+
+describe("an object that restarts", () => {
+  it("in the middle of an issue loses nothing: the Worker hands its result in once more", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    const original = CredentialEngine.prototype.turn as unknown as Method;
+    let turns = 0;
+    vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(async function (
+      this: unknown,
+      ...parameters: unknown[]
+    ) {
+      const object = this as ThisParameterType<Method>;
+      const turn = original.apply(object, parameters) as Turn;
+      if (++turns !== 3) return turn;
+      await object.ctx.storage.sync();
+      object.ctx.abort("restarted");
+      throw new Error("restarted");
+    } as never);
+    const issued = await creds("web");
+    expect(issued.status, issued.text).toBe(200);
+    expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1);
+    expect((await revoke(issued.body.lease_id)).status).toBe(204);
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  it("takes a result only once, however often it is handed in", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    const issued = await creds("web");
+    const id = issued.body.lease_id.slice("cloud-b/".length);
+    const original = CredentialEngine.prototype.turn as unknown as Method;
+    vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (this: unknown, ...parameters) {
+      if (parameters[1] !== null) original.apply(this as ThisParameterType<Method>, parameters);
+      return original.apply(this as ThisParameterType<Method>, parameters) as Turn;
+    });
+    const started = await runInDurableObject(engineObject(uuid), (object) => object.revoke(id));
+    if (!started.ok) throw new Error(started.message);
+    const end = await performJob(env, uuid, started.value as Started, 60_000);
+    expect(end).toMatchObject({ ok: true });
+    expect((await get("/v1/cloud-b/config")).status).toBe(200);
+    expect(await tenant.everything()).toEqual(fresh);
+  });
+});
