@@ -102,6 +102,27 @@ describe("setting an association", () => {
   );
 });
 
+it("a permission that cannot be asked for in the middle of a push holds it up, and fails nothing", async () => {
+  await setAssociation(SPREAD, "app");
+  // Longer than a permission holds, so that the next call asks for another.
+  await cloudA.fault({ fault: "delay", ms: 500, operation: "UpdateSecret" });
+  const statuses = new Set<string>();
+  let asked = 0;
+  const ask = prototypeOf("SyncControl")["mayRun"] as Method;
+  vi.spyOn(prototypeOf("SyncControl"), "mayRun").mockImplementation(function (this: ThisParameterType<Method>) {
+    asked++;
+    if (asked % 2 === 0) throw new Error("not now");
+    return ask.apply(this, []);
+  });
+  await write("app", { a: "2", b: "2", c: "2" });
+  await byItself(async () => {
+    statuses.add((await association(SPREAD, "app"))?.sync_status ?? "");
+    expect(await external()).toEqual({ "app/a": "2", "app/b": "2", "app/c": "2" });
+  });
+  expect(asked).toBeGreaterThan(1);
+  expect([...statuses]).not.toContain("INTERNAL_ERROR");
+});
+
 describe("a pause", () => {
   it.each(both("SyncControl", "setConfig"))(
     "cut at its beginning, at %s.%s (%s), holds once it is answered",
