@@ -58,6 +58,26 @@ describe("a share of the queue", () => {
     expect(work.queued()).toBe(2);
   });
 
+  it("that was granted is not given up by the question that follows at once", async () => {
+    const first = admit("first");
+    await settled();
+    const second = admit("second");
+    asked.shift()?.answer.resolve({ granted: 1, scarce: false, running: true });
+    expect(await first).toBe(true);
+    await settled();
+    expect(asked[0]?.need).toEqual({ kept: 1, waiting: 0, asked: 1 });
+    await grant(2);
+    expect(await second).toBe(true);
+  });
+
+  it("goes to who asked before it goes to what began to wait afterwards", async () => {
+    const set = admit("asks");
+    await settled();
+    want("later");
+    await grant(1);
+    expect([await set, work.queued(), work.waiting()]).toEqual([true, 1, 1]);
+  });
+
   it("goes to what waits before it goes to who asks", async () => {
     want("waits");
     const set = admit("new");

@@ -45,8 +45,8 @@ export class Share {
   readonly #host: Host;
   /** Admitted, but not committed yet. */
   #reserved = 0;
-  /** Callers that wait for room. */
-  #asking = 0;
+  /** Callers that wait for room, and are told with the next answer. */
+  #askers: PromiseWithResolvers<boolean>[] = [];
   #running: Promise<unknown> = Promise.resolve();
   #next: Promise<void> | null = null;
   #askedAt = 0;
@@ -66,17 +66,15 @@ export class Share {
 
   /** Room for one row, to be given back with `release` once it is committed or given up. @returns false when the queue is full */
   async reserve(): Promise<boolean> {
-    if (!this.hasRoom()) {
-      this.#asking++;
-      try {
-        await this.ask();
-      } finally {
-        this.#asking--;
-      }
-      if (!this.hasRoom()) return false;
+    if (this.hasRoom()) {
+      this.#reserved++;
+      return true;
     }
-    this.#reserved++;
-    return true;
+    const asker = Promise.withResolvers<boolean>();
+    this.#askers.push(asker);
+    // How the question ended, the asker is told.
+    this.ask().catch(() => undefined);
+    return asker.promise;
   }
 
   release(): void {
@@ -121,20 +119,40 @@ export class Share {
   }
 
   async #askNow(): Promise<void> {
+    const askers = this.#askers;
+    this.#askers = [];
+    try {
+      const admitted = await this.#exchange(askers.length);
+      for (const [position, asker] of askers.entries()) asker.resolve(position < admitted);
+    } catch (failure) {
+      for (const asker of askers) asker.reject(failure);
+      throw failure;
+    }
+  }
+
+  /** @returns how many of those that asked have been promised room */
+  async #exchange(asked: number): Promise<number> {
     const { work, commit } = this.#host;
     const kept = this.#kept();
-    const need: Need = { kept, waiting: work.waiting(), asked: this.#asking };
+    const waiting = work.waiting();
     this.#askedAt = Date.now();
     commit.call(this.#host, () => this.#store(kept, true));
-    const answer = await this.#host.exchange(need);
-    this.#scarce = answer.scarce;
+    const { granted, scarce, running } = await this.#host.exchange({ kept, waiting, asked });
+    let admitted = 0;
     commit.call(this.#host, () => {
-      this.#store(answer.granted, false);
-      work.promote(answer.granted - this.#kept());
-      this.#refusals = work.waiting() > 0 && answer.granted <= kept ? this.#refusals + 1 : 0;
-      const wait = answer.running ? backoff(this.#refusals, FULL) : PAUSE_LOOK_MS;
+      this.#store(granted, false);
+      // What began to wait after the question comes last: it is not what the answer is for.
+      work.promote(Math.min(waiting, granted - this.#kept()));
+      admitted = Math.max(0, Math.min(asked, granted - this.#kept()));
+      work.promote(granted - this.#kept() - admitted);
+      this.#scarce = scarce;
+      this.#refusals = work.waiting() > 0 && granted <= kept ? this.#refusals + 1 : 0;
+      const wait = running ? backoff(this.#refusals, FULL) : PAUSE_LOOK_MS;
       this.#fullUntil = work.waiting() > 0 ? Date.now() + wait : 0;
     });
+    // In this same turn: the next question gives up what nobody keeps.
+    this.#reserved += admitted;
+    return admitted;
   }
 
   #kept(): number {

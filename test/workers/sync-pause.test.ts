@@ -2,7 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { type SyncControl, SyncDestination } from "../../src/worker.ts";
-import { del, get, mountKv, put } from "./client.ts";
+import { type Answer, del, get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { byItself } from "./passing-time.ts";
 import { cloudA } from "./sync-cloud-a.ts";
@@ -42,16 +42,19 @@ describe("once a pause has been answered", () => {
     let stop = false;
     let version = 0;
     /** Somebody who goes on and on; requests are answered normally, paused or not. */
-    const storm = async (act: () => Promise<number>) => {
-      while (!stop) expect(await act()).toBe(200);
+    const storm = async (act: () => Promise<Answer>) => {
+      while (!stop) {
+        const { status, text } = await act();
+        expect(status, text).toBe(200);
+      }
     };
     const pick = <T>(from: readonly T[]): T => from[Math.floor(Math.random() * from.length)] as T;
     const storms = [
-      ...REMOTE.map((at) => storm(async () => (await setAssociation(at, pick(secrets))).status)),
-      storm(async () => (await put(`/v1/kv/data/${pick(secrets)}`, { data: { v: ++version } })).status),
-      storm(async () => (await removeAssociation(pick(REMOTE), pick(secrets))).status),
+      ...REMOTE.map((at) => storm(() => setAssociation(at, pick(secrets)))),
+      storm(() => put(`/v1/kv/data/${pick(secrets)}`, { data: { v: ++version } })),
+      storm(() => removeAssociation(pick(REMOTE), pick(secrets))),
       // Other tags make a push of several calls.
-      storm(async () => (await makeDestination("cloud-a-sm", "d1", { custom_tags: { t: String(++version) } })).status),
+      storm(() => makeDestination("cloud-a-sm", "d1", { custom_tags: { t: String(++version) } })),
     ];
     for (let round = 0; round < 3; round++) {
       const before = calls.started.length;
