@@ -1,10 +1,12 @@
 /**
- * The five providers on this machine (`PLAYGROUND=1 npm start`): the servers that the tests use, each with one account whose
- * credentials lie ready as the body of a destination. Nothing here reaches a real cloud.
+ * The providers on this machine (`PLAYGROUND=1 npm start`): the servers that the tests use, each with one account whose
+ * credentials lie ready as the body of a destination, or of the credentials engine's configuration. Nothing here reaches a
+ * real cloud.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { defaultKey, startCloudA } from "../test/doubles/cloud-a-sm.ts";
+import { startAzure } from "../test/doubles/cloud-b-azure.ts";
 import { startCloudB } from "../test/doubles/cloud-b-kv.ts";
 import { startCloudC } from "../test/doubles/cloud-c-sm.ts";
 import { startDeployProject } from "../test/doubles/deploy-project-api.ts";
@@ -20,9 +22,11 @@ export interface Playground {
 export async function startPlayground(dir: string): Promise<Playground> {
   rmSync(dir, { recursive: true, force: true });
   mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const azure = await startAzure();
+  const { details: tenant } = azure.openAccount();
   const [cloudA, cloudB, cloudC, repoHost, deployProject] = await Promise.all([
     startCloudA({ regions: ["eu-west-1"] }),
-    startCloudB(),
+    startCloudB({ otherTenants: azure.otherTenants }),
     startCloudC(),
     startRepoHost(),
     startDeployProject(),
@@ -35,6 +39,18 @@ export async function startPlayground(dir: string): Promise<Playground> {
       region: "eu-west-1",
     },
     "cloud-b-kv": { ...cloudB.account },
+    "cloud-b": {
+      subscription_id: tenant.subscription_id,
+      tenant_id: tenant.tenant_id,
+      client_id: tenant.client_id,
+      client_secret: tenant.client_secret,
+    },
+    "cloud-b-role": {
+      cloud_roles: [{ role_name: "Reader", scope: `/subscriptions/${tenant.subscription_id}` }],
+      cloud_groups: [{ group_name: "developers" }],
+      ttl: "1h",
+      max_ttl: "24h",
+    },
     "cloud-c-sm": { credentials: JSON.stringify(cloudC.credentials) },
     "repo-host-app": { app_id: credentials.appId, private_key: credentials.appKey },
     "repo-host": {
@@ -59,13 +75,16 @@ export async function startPlayground(dir: string): Promise<Playground> {
     REPO_HOST: repoHost.url,
     DEPLOY_PROJECT: deployProject.url,
   };
+  const everything = `export CLOUD_B_EVERYTHING='${azure.graphUrl}/_double/everything?account=${tenant.account}'`;
   const lines = Object.entries(addresses).map(([name, url]) => `export ${name}=${url}/_double`);
-  writeFileSync(join(dir, "providers.sh"), `${lines.join("\n")}\n`);
+  writeFileSync(join(dir, "providers.sh"), `${[...lines, everything].join("\n")}\n`);
   return {
     settings: {
       CLOUD_A_SM_URL: cloudA.url,
       CLOUD_A_STS_URL: cloudA.url,
       CLOUD_B_LOGIN_URL: cloudB.url,
+      CLOUD_B_GRAPH_URL: azure.graphUrl,
+      CLOUD_B_ARM_URL: azure.armUrl,
       CLOUD_C_SM_URL: cloudC.url,
       CLOUD_C_TOKEN_URL: cloudC.tokenUrl,
       REPO_HOST_URL: repoHost.url,
@@ -73,7 +92,7 @@ export async function startPlayground(dir: string): Promise<Playground> {
       SYNC_ALLOWED_HOSTS: "127.0.0.1",
     },
     close: async () => {
-      await Promise.all([cloudA, cloudB, cloudC, repoHost, deployProject].map((provider) => provider.close()));
+      await Promise.all([azure, cloudA, cloudB, cloudC, repoHost, deployProject].map((provider) => provider.close()));
     },
   };
 }

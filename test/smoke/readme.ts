@@ -30,6 +30,7 @@ export function withoutTheVolatile(output: string): string {
     .replace(/"Hash":"[^"]+"/g, '"Hash":"<hash>"')
     .replace(/kv[_-][0-9a-f]{8}/gi, "kv_<accessor>")
     .replace(/127\.0\.0\.1:\d+/g, "127.0.0.1:<port>")
-    .replace(/"fingerprint":"[^"]+"/g, '"fingerprint":"<fingerprint>"')
+    .replace(/"(fingerprint|client_secret)":"[^"]+"/g, '"$1":"<$1>"')
+    .replace(/\b[0-9A-Za-z]{24}\b/g, "<lease>")
     .trim();
 }

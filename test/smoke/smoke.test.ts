@@ -122,11 +122,11 @@ describe("npm start, in a fresh clone", () => {
 });
 
 describe("the playground", () => {
-  it("shows all five destinations of docs/sync.md working, and begins anew at each start", async () => {
+  it("shows the tours of docs/sync.md and docs/credentials.md working, and begins anew at each start", async () => {
     const settings = { PLAYGROUND: "1", STATE_DIR: "playground" };
     const service = await npmStart(settings).ready();
-    const shown = shownIn(join(dir, "docs/sync.md"), "Tour");
-    expect(shown.length).toBeGreaterThan(20);
+    const shown = ["sync", "credentials"].flatMap((page) => shownIn(join(dir, `docs/${page}.md`), "Tour"));
+    expect(shown.length).toBeGreaterThan(30);
     for (const { command, output } of shown) {
       const printed = await service.shell(`export PROVIDERS=playground/providers; cd ${dir}; ${command}`);
       expect(withoutTheVolatile(printed), command).toBe(withoutTheVolatile(output));
