@@ -157,7 +157,6 @@ describe("the scan", () => {
     deaf();
     await write("app", { v: 2 });
     await makeDestination("in-mem", "m", {});
-    expect(await scanDue(M)).toBeLessThanOrEqual(Date.now());
     await vi.waitFor(async () => expect(await objects("m")).toEqual({ app: '{"v":2}' }), { timeout: 15_000 });
     expect(await scanDue(M)).toBeGreaterThan(Date.now() + HOUR / 2);
   });
