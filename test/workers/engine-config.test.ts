@@ -1,0 +1,177 @@
+import { runInDurableObject } from "cloudflare:test";
+import { beforeEach, describe, expect, it } from "vitest";
+import { accountOf } from "../../src/engine/config.ts";
+import { holderOf, path } from "./access.ts";
+import { del, get, list, put } from "./client.ts";
+import { creds, dynamicRole, engineObject, mountEngine, openTenant, succeeded, type Tenant } from "./engine-helpers.ts";
+
+let tenant: Tenant;
+let uuid: string;
+beforeEach(async () => {
+  tenant = await openTenant();
+  uuid = await mountEngine(null);
+});
+
+const config = async () => (await get("/v1/cloud-b/config")).body.data;
+const write = (body: Record<string, unknown>) => put("/v1/cloud-b/config", body);
+
+const UNCONFIGURED = {
+  subscription_id: "",
+  tenant_id: "",
+  environment: "",
+  client_id: "",
+  root_password_ttl: 0,
+  identity_token_audience: "",
+  identity_token_ttl: 0,
+  rotation_schedule: "",
+  rotation_window: 0,
+  rotation_period: 0,
+  rotation_policy: "",
+  disable_automated_rotation: false,
+};
+
+describe("the configuration", () => {
+  it("is all zeros before it is written, and after it is deleted", async () => {
+    expect(await config()).toEqual(UNCONFIGURED);
+    succeeded(await write(tenant.config));
+    expect((await del("/v1/cloud-b/config")).status).toBe(204);
+    expect((await del("/v1/cloud-b/config")).status).toBe(204);
+    expect(await config()).toEqual(UNCONFIGURED);
+  });
+
+  it("is read without its secret, with the defaults of the interface", async () => {
+    const written = await write(tenant.config);
+    expect([written.status, written.text]).toEqual([204, ""]);
+    const { client_secret: secret, ...shown } = tenant.config;
+    expect(await config()).toEqual({
+      ...UNCONFIGURED,
+      ...shown,
+      root_password_ttl: 15_724_800,
+      identity_token_ttl: 3600,
+    });
+    expect((await get("/v1/cloud-b/config")).text).not.toContain(secret);
+  });
+
+  it("changes only what a write names, and reads durations as seconds", async () => {
+    succeeded(await write({ ...tenant.config, environment: "azurechinacloud", root_password_ttl: "1h30m" }));
+    succeeded(await write({ root_password_ttl: "182d", client_id: null }));
+    expect(await config()).toMatchObject({
+      environment: "azurechinacloud",
+      root_password_ttl: 15_724_800,
+      client_id: tenant.client_id,
+    });
+    succeeded(await write({ root_password_ttl: 60 }));
+    expect((await config()).root_password_ttl).toBe(60);
+  });
+
+  it("takes an audience instead of a secret, and both in one write that clears the other", async () => {
+    succeeded(await write(tenant.config));
+    const both = await write({ identity_token_audience: "api://x" });
+    expect([both.status, both.body.errors]).toEqual([
+      400,
+      ["only one of 'client_secret' or 'identity_token_audience' can be set"],
+    ]);
+    succeeded(await write({ identity_token_audience: "api://x", client_secret: "", identity_token_ttl: "10m" }));
+    expect(await config()).toMatchObject({ identity_token_audience: "api://x", identity_token_ttl: 600 });
+  });
+
+  it.each([
+    [{ environment: "AzureGermanCloud" }, /no cloud configuration matching the name/],
+    [{ environment: "nowhere" }, /no cloud configuration matching the name/],
+    [{ root_password_ttl: "soon" }, /root_password_ttl/],
+    [{ root_password_ttl: -5 }, /root_password_ttl/],
+    [{ rotation_schedule: "* * *" }, /failed to parse provided rotation_schedule/],
+    [{ rotation_schedule: "0 0 * * SAT", rotation_period: 3600 }, /mutually exclusive/],
+    [{ rotation_window: 3600, rotation_period: 3600 }, /rotation_window does not apply to period/],
+    [{ rotation_window: 3600 }, /cannot use rotation_window without rotation_schedule/],
+    [{ rotation_window: 60, rotation_schedule: "0 0 * * SAT" }, /3600 seconds or more/],
+    [{ rotation_period: "200d" }, /shorter than root_password_ttl/],
+    [{ subscription_id: "" }, /subscription_id is required/],
+    [{ tenant_id: "" }, /tenant_id is required/],
+    [{ client_id: ["a"] }, /client_id/],
+  ])("refuses %j and stays as it was", async (change, because) => {
+    succeeded(await write(tenant.config));
+    const before = await config();
+    const refused = await write(change);
+    expect(refused.status).toBe(400);
+    expect(refused.body.errors.join()).toMatch(because);
+    expect(await config()).toEqual(before);
+  });
+
+  it("moves from schedule to period when the write says so", async () => {
+    succeeded(await write({ ...tenant.config, rotation_schedule: "0 3 * * SUN", rotation_window: "2h" }));
+    expect(await config()).toMatchObject({ rotation_schedule: "0 3 * * SUN", rotation_window: 7200 });
+    succeeded(await write({ rotation_schedule: "", rotation_window: 0, rotation_period: "24h" }));
+    expect(await config()).toMatchObject({ rotation_schedule: "", rotation_window: 0, rotation_period: 86_400 });
+  });
+
+  it("is overridden by the deployment's settings, which it never shows", () => {
+    const stored = { ...UNCONFIGURED, ...tenant.config, client_secret: "stored", key_id: null, key_ends: null };
+    const account = accountOf(stored, {
+      CLOUD_B_TENANT_ID: "other-tenant",
+      CLOUD_B_SUBSCRIPTION_ID: "other-subscription",
+      CLOUD_B_CLIENT_ID: "other-client",
+      CLOUD_B_CLIENT_SECRET: "other-secret",
+      CLOUD_B_ENVIRONMENT: "AzureUSGovernmentCloud",
+    });
+    expect(account).toEqual({
+      ok: true,
+      value: {
+        tenantId: "other-tenant",
+        subscriptionId: "other-subscription",
+        clientId: "other-client",
+        clientSecret: "other-secret",
+        environment: "AzureUSGovernmentCloud",
+      },
+    });
+  });
+
+  it("is not stored in the clear", async () => {
+    succeeded(await write(tenant.config));
+    const stored = await runInDurableObject(engineObject(uuid), (_object, { storage: { sql } }) =>
+      sql
+        .exec<{ sealed: ArrayBuffer }>("SELECT sealed FROM config")
+        .toArray()
+        .map(({ sealed }) => Buffer.from(sealed).toString("latin1")),
+    );
+    expect(stored).toHaveLength(1);
+    expect(stored.join()).not.toContain(tenant.config["client_secret"]);
+  });
+});
+
+describe("an engine without configuration", () => {
+  it("says so to whoever wants a role or credentials", async () => {
+    for (const refused of [await put("/v1/cloud-b/roles/r", dynamicRole(tenant)), await creds("r")]) {
+      expect(refused.status).toBe(400);
+      expect(refused.body.errors.join()).toContain("config is nil");
+    }
+    expect((await put("/v1/cloud-b/rotate-root", {})).status).toBe(400);
+    expect((await list("/v1/cloud-b/roles")).status).toBe(404);
+  });
+});
+
+describe("a mount of the engine", () => {
+  it("is of type cloud-b, by either name, at any path, any number of times", async () => {
+    succeeded(await put("/v1/sys/mounts/deep/er", { type: "azure" }));
+    expect((await get("/v1/sys/mounts/deep/er")).body.data).toMatchObject({
+      type: "cloud-b",
+      accessor: expect.stringMatching(/^cloud-b_[0-9a-f]{8}$/),
+      options: {},
+    });
+    succeeded(await put("/v1/deep/er/config", tenant.config));
+    expect(await config()).toEqual(UNCONFIGURED);
+  });
+
+  it("needs the right of each path", async () => {
+    const { client_token: token } = await holderOf(path("cloud-b/creds/only", "read"));
+    expect((await get("/v1/cloud-b/config", { token })).status).toBe(403);
+    expect((await creds("other", { token })).status).toBe(403);
+    expect((await creds("only", { token })).status).toBe(400);
+  });
+
+  it("knows no other verbs and paths", async () => {
+    expect((await put("/v1/cloud-b/creds/x", {})).status).toBe(405);
+    expect((await get("/v1/cloud-b/nothing")).status).toBe(404);
+    expect((await get("/v1/cloud-b/roles/-bad-")).status).toBe(404);
+  });
+});
