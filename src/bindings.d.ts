@@ -8,6 +8,7 @@ declare namespace Cloudflare {
     SYNC_DESTINATION: DurableObjectNamespace<import("./worker.ts").SyncDestination>;
     SYNC_CONTROL: DurableObjectNamespace<import("./worker.ts").SyncControl>;
     CREDENTIAL_ENGINE: DurableObjectNamespace<import("./worker.ts").CredentialEngine>;
+    IDENTITY_ISSUER: DurableObjectNamespace<import("./worker.ts").IdentityIssuer>;
     EVENT_LOG: DurableObjectNamespace<import("./worker.ts").EventLog>;
     LISTINGS: D1Database;
     SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { ORIGIN_RULE, originOf } from "./identity/origin.ts";
 
 /** Settings of the deployment (README, "Settings"): Worker variables and secrets, parsed once per isolate. */
 export const Settings = z.object({
@@ -25,7 +26,10 @@ export const Settings = z.object({
   CLOUD_C_SM_URL: z.string().optional(),
   REPO_HOST_URL: z.string().optional(),
   DEPLOY_PROJECT_URL: z.string().optional(),
-  PUBLIC_URL: z.string().optional(),
+  PUBLIC_URL: z
+    .string()
+    .refine((text) => text === "" || originOf(text) !== null, ORIGIN_RULE)
+    .optional(),
   SYNC_ALLOWED_HOSTS: z.string().optional(),
   SYNC_SCAN_MS: z.coerce.number().int().min(1_000).default(3_600_000),
 });

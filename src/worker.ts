@@ -7,6 +7,7 @@ import type { Bell } from "./work/doorbell.ts";
 export { AccessControl } from "./objects/access-control.ts";
 export { CredentialEngine } from "./objects/credential-engine.ts";
 export { EventLog } from "./objects/event-log.ts";
+export { IdentityIssuer } from "./objects/identity-issuer.ts";
 export { KvStore } from "./objects/kv-store.ts";
 export { SyncControl } from "./objects/sync-control.ts";
 export { SyncDestination } from "./objects/sync-destination.ts";

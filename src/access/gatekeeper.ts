@@ -1,4 +1,4 @@
-import { type Refusal, refuse } from "../result.ts";
+import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import type { Ask, Grant } from "./authorize.ts";
 import type { MountTable } from "./mounts.ts";
 import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "./namespaces.ts";
@@ -29,6 +29,15 @@ export class Gatekeeper {
     this.#namespaces = namespaces;
     this.#mounts = mounts;
     this.#grantsOf = grantsOf;
+  }
+
+  /** Where a path leads that is asked for without a token: the deepest namespace that leads it, and the rest. */
+  locate(namespace: string, path: string): Result<{ namespace: string; path: string }> {
+    const asked = namespacePath(namespace);
+    if (!asked.ok) return asked;
+    return this.#namespaces.has(asked.value)
+      ? ok(this.#namespaces.split(asked.value, path))
+      : namespaceMissing(asked.value);
   }
 
   /** Counts a use of a token that has only so many, whatever the answer. @throws Sealed */

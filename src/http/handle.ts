@@ -4,6 +4,7 @@ import type { Capability } from "../access/path-rules.ts";
 import { type Dialect, dialectOf } from "../compat/dialect.ts";
 import { wordMessage } from "../compat/sync-names.ts";
 import { neutralPath } from "../compat/sync-paths.ts";
+import { accessControl } from "../objects/stubs.ts";
 import { clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
 import { type Area, areaOf, SERVICE_ROOTS } from "./areas.ts";
 import { readBody } from "./body.ts";
@@ -74,6 +75,11 @@ interface Place {
 async function placeOf(base: Base, target: Target, area: Area): Promise<Place> {
   if (area === "cluster") return { table: clusterRoutes, path: target.route, grant: null, upstream: false };
   if (isOwn(target.path)) return ownPlace(target.route.slice(1), null);
+  // Who verifies tokens has none of ours, and may be told which namespaces there are.
+  if (PUBLISHED.test(target.path)) {
+    const at = await accessControl(base.env).locate(namespaceOf(base.request.headers), target.path);
+    if (at.ok && isOwn(at.value.path)) return ownPlace(encodePath(at.value.path), null);
+  }
   // A mount, or a namespace that leads the path to one of our own: only `AccessControl` knows.
   const grant = await ask(base, target, area, READS.has(target.verb) || MAY_LEAD_HOME.test(target.path));
   if (isOwn(grant.path)) return ownPlace(encodePath(grant.path), grant);
@@ -93,6 +99,9 @@ function ownPlace(written: string, grant: Grant | null): Place {
 
 /** What may turn out to be a route of our own, such as `ns1/sys/policies/acl/p`, is asked anew in any case. */
 const MAY_LEAD_HOME = new RegExp(`/(${[...SERVICE_ROOTS].join("|")})/`);
+
+/** What anybody may read of a namespace that leads its path. */
+const PUBLISHED = /\/identity\/oidc\/plugins\/\.well-known\/[^/]+$/;
 
 const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0] ?? "");
 

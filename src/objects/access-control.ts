@@ -27,7 +27,7 @@ import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
 import { Sealed } from "../sealing/keyring.ts";
 import { StoredObject } from "./stored-object.ts";
-import { credentialEngine, eventLog, kvStore, syncControl, syncDestination } from "./stubs.ts";
+import { credentialEngine, eventLog, identityIssuer, kvStore, syncControl, syncDestination } from "./stubs.ts";
 
 const EXPIRED_PER_ALARM = 500;
 
@@ -123,6 +123,11 @@ export class AccessControl extends StoredObject {
   }
 
   // ---- every request ----
+
+  /** Where a path leads that is asked for without a token. */
+  locate(namespace: string, path: string): Result<{ namespace: string; path: string }> {
+    return this.#gatekeeper.locate(namespace, path);
+  }
 
   /** Who calls, what the request may do, and which mount it is about. Counts a use of a token that has only so many. */
   authorize(ask: Ask): Grant | Refusal {
@@ -416,6 +421,7 @@ export class AccessControl extends StoredObject {
   #keyHolder(kind: KeyHolder | MountType, name: string): { rekey(term: number): Promise<void> } {
     if (kind === "kv") return kvStore(this.env, name);
     if (kind === "cloud-b") return credentialEngine(this.env, name);
+    if (kind === "identity-issuer") return identityIssuer(this.env);
     return kind === "sync-control" ? syncControl(this.env) : syncDestination(this.env, name);
   }
 

@@ -2,6 +2,7 @@ import type { DestinationKey } from "../sync/destination-record.ts";
 import type { AccessControl } from "./access-control.ts";
 import type { CredentialEngine } from "./credential-engine.ts";
 import type { EventLog } from "./event-log.ts";
+import type { IdentityIssuer } from "./identity-issuer.ts";
 import type { KvStore } from "./kv-store.ts";
 import type { SyncControl } from "./sync-control.ts";
 import type { SyncDestination } from "./sync-destination.ts";
@@ -46,6 +47,9 @@ export function destinationKeyOf(objectName: string): DestinationKey {
   const [type = "", name = ""] = parts.splice(-2);
   return { namespace: parts.map((part) => `${part}/`).join(""), type, name };
 }
+
+/** Who signs identity tokens: one for the deployment. */
+export const identityIssuer = (env: Env) => remote<IdentityIssuer>(env.IDENTITY_ISSUER.getByName("main"));
 
 /** The sequence of events: one for the deployment. */
 export const eventLog = (env: Env) => remote<EventLog>(env.EVENT_LOG.getByName("log"));

@@ -6,6 +6,7 @@ import { tokenRoutes } from "./auth-token.ts";
 import { cloudBRoutes } from "./cloud-b.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
+import { identityRoutes } from "./identity.ts";
 import { kvRoutes } from "./kv.ts";
 import { leaseRoutes } from "./leases.ts";
 import { repoHostAppRoutes } from "./repo-host-apps.ts";
@@ -26,6 +27,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...mountTableRoutes,
   ...leaseRoutes,
   ...namespaceRoutes,
+  ...identityRoutes,
   ...syncConfigRoutes,
   ...destinationRoutes,
   ...associationRoutes,

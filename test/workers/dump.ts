@@ -26,6 +26,7 @@ export async function dump(except: ReadonlySet<string> = new Set()): Promise<Rec
     kv: env.KV_STORE,
     engine: env.CREDENTIAL_ENGINE,
     sync: env.SYNC_DESTINATION,
+    identity: env.IDENTITY_ISSUER,
     log: env.EVENT_LOG,
   };
   for (const [kind, namespace] of Object.entries(namespaces)) {

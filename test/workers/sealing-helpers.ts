@@ -9,7 +9,13 @@ export const key = (name: string): string => Buffer.from(name.padEnd(32, ".").sl
 export const FIRST_KEY = Buffer.from("sallyport-tests-use-this-master!").toString("base64");
 
 export const everyNamespace = (): DurableObjectNamespace<StoredObject>[] =>
-  [env.ACCESS_CONTROL, env.KV_STORE, env.SYNC_DESTINATION, env.EVENT_LOG] as DurableObjectNamespace<StoredObject>[];
+  [
+    env.ACCESS_CONTROL,
+    env.KV_STORE,
+    env.SYNC_DESTINATION,
+    env.IDENTITY_ISSUER,
+    env.EVENT_LOG,
+  ] as DurableObjectNamespace<StoredObject>[];
 
 /** Runs `look` inside every object that exists. */
 export async function inEveryObject(look: (object: StoredObject, state: DurableObjectState) => void): Promise<void> {

@@ -17,12 +17,14 @@ const emptied = new Set<string>();
 /** Invariant 2, on every object after every test: rows that wait imply an alarm, and in time. */
 afterEach(async () => {
   vi.restoreAllMocks();
-  const { ACCESS_CONTROL, KV_STORE, SYNC_DESTINATION, SYNC_CONTROL, CREDENTIAL_ENGINE, EVENT_LOG } = env;
-  for (const namespace of [ACCESS_CONTROL, KV_STORE, SYNC_DESTINATION, SYNC_CONTROL, CREDENTIAL_ENGINE, EVENT_LOG]) {
+  const { ACCESS_CONTROL, KV_STORE, SYNC_DESTINATION, SYNC_CONTROL, CREDENTIAL_ENGINE, IDENTITY_ISSUER, EVENT_LOG } =
+    env;
+  const mounts = [KV_STORE, CREDENTIAL_ENGINE];
+  for (const namespace of [ACCESS_CONTROL, ...mounts, SYNC_DESTINATION, SYNC_CONTROL, IDENTITY_ISSUER, EVENT_LOG]) {
     const objects = namespace as DurableObjectNamespace<StoredObject>;
     for (const id of await listDurableObjectIds(objects)) {
       if (emptied.has(id.toString())) continue;
-      if (namespace === KV_STORE || namespace === CREDENTIAL_ENGINE) emptied.add(id.toString());
+      if (mounts.some((each) => each === namespace)) emptied.add(id.toString());
       const seen = await runInDurableObject(objects.get(id), async (object, state) => ({
         name: state.id.name,
         due: object.nextDue(),

@@ -30,6 +30,7 @@ it("documents every table of every object, and no table that does not exist", as
     ["KvStore", env.KV_STORE.getByName(uuid)],
     ["SyncDestination", env.SYNC_DESTINATION.getByName("in-mem/d")],
     ["SyncControl", env.SYNC_CONTROL.getByName("main")],
+    ["IdentityIssuer", env.IDENTITY_ISSUER.getByName("main")],
     ["EventLog", env.EVENT_LOG.getByName("log")],
   ];
   for (const [name, stub] of objects) expect([name, tablesOn(name)]).toEqual([name, await tablesIn(stub)]);

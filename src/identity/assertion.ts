@@ -1,0 +1,49 @@
+import type { Mount } from "../access/mounts.ts";
+import { accessControl, identityIssuer } from "../objects/stubs.ts";
+import type { ClientAssertion } from "../providers/cloud-b.ts";
+import { type Bearer, issuerAt, subjectOf } from "./token.ts";
+
+/** A mount as its tokens speak of it. */
+export interface Home extends Bearer {
+  /**
+   * Where the service was reached when the mount was told to log in this way. Tokens name it while the deployment has no origin
+   * of its own: the provider compares the issuer exactly, so it must not change with whom a request happens to come through.
+   */
+  readonly origin: string;
+}
+
+/** What a mount logs in with at its provider in place of a secret. */
+export interface AssertionAsk extends Home {
+  readonly audience: string;
+  /** Seconds; 0: an hour. */
+  readonly ttlSeconds: number;
+}
+
+/** What is to be remembered of a mount when a request at `url` tells it to log in with identity tokens. */
+export async function homeOf(env: Env, { namespace, accessor, path }: Mount, url: string): Promise<Home> {
+  const { origin } = new URL(url);
+  return { namespace, namespaceId: await idOf(env, namespace), mountAccessor: accessor, mountPath: path, origin };
+}
+
+/** How a mount proves who it is. A token is made for each `sign`, which throws while the keys cannot be used. */
+export async function assertionFor(env: Env, ask: AssertionAsk): Promise<ClientAssertion> {
+  const issuing = identityIssuer(env);
+  const issuer = issuerAt((await issuing.origin()) ?? ask.origin, ask.namespace);
+  return {
+    issuer,
+    subject: subjectOf(ask),
+    audience: ask.audience,
+    async sign() {
+      const token = await issuing.sign({ ...ask, issuer });
+      if (!token.ok) throw new Error(token.message);
+      return token.value;
+    },
+  };
+}
+
+async function idOf(env: Env, namespace: string): Promise<string> {
+  if (namespace === "") return "root";
+  const found = await accessControl(env).readNamespace(namespace);
+  if (!found.ok) throw new Error(`no namespace ${JSON.stringify(namespace)}, though it has a mount`);
+  return found.value.id;
+}

@@ -1,0 +1,48 @@
+import { expect, it } from "vitest";
+import { claimsOf, discovery, issuerAt, LONGEST_TTL, subjectOf } from "./token.ts";
+
+const ask = {
+  namespace: "team/",
+  namespaceId: "a1B2c",
+  mountAccessor: "cloud-b_0123abcd",
+  mountPath: "cloud-b/",
+  issuer: "https://h/v1/team/identity/oidc/plugins",
+  audience: "api://AzureADTokenExchange",
+};
+const NOW = 1_800_000_000_999;
+const lifeOf = (ttlSeconds: number) => Number(claimsOf({ ...ask, ttlSeconds }, NOW)["exp"]) - 1_800_000_000;
+
+it("says who issues it, for which mount, and to whom", () => {
+  expect(claimsOf({ ...ask, ttlSeconds: 60 }, NOW)).toEqual({
+    iss: "https://h/v1/team/identity/oidc/plugins",
+    sub: "plugin-identity:a1B2c:secret:cloud-b_0123abcd",
+    aud: ["api://AzureADTokenExchange"],
+    iat: 1_800_000_000,
+    nbf: 1_800_000_000,
+    exp: 1_800_000_060,
+    "vaultproject.io": {
+      accessor: "cloud-b_0123abcd",
+      class: "secret",
+      local: false,
+      namespace_id: "a1B2c",
+      namespace_path: "team/",
+      path: "cloud-b/",
+      plugin: "azure",
+      version: "1.18.0+ent",
+    },
+  });
+});
+
+it("lives as long as asked in plain seconds, an hour when nothing was asked, and never longer than its key is published", () => {
+  expect([1, 3600, 7200].map(lifeOf)).toEqual([1, 3600, 7200]);
+  expect(lifeOf(0)).toBe(3600);
+  expect([LONGEST_TTL, LONGEST_TTL + 1, Number.MAX_SAFE_INTEGER].map(lifeOf)).toEqual([86_400, 86_400, 86_400]);
+});
+
+it("an issuer is its namespace's, and its document leads to its keys", () => {
+  expect(issuerAt("https://h:1", "")).toBe("https://h:1/v1/identity/oidc/plugins");
+  const issuer = issuerAt("https://h:1", "a/b/");
+  expect(issuer).toBe("https://h:1/v1/a/b/identity/oidc/plugins");
+  expect(discovery(issuer)).toMatchObject({ issuer, jwks_uri: `${issuer}/.well-known/keys` });
+  expect(subjectOf({ namespaceId: "root", mountAccessor: "x" })).toBe("plugin-identity:root:secret:x");
+});

@@ -1,0 +1,106 @@
+import { settings } from "../env.ts";
+import { originOf } from "../identity/origin.ts";
+import { identityMigrations } from "../identity/schema.ts";
+import { type PublicKey, SigningKeys, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
+import { claimsOf, type TokenAsk } from "../identity/token.ts";
+import { note } from "../log.ts";
+import { ok, type Result } from "../result.ts";
+import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
+import { guarded } from "../sealing/guarded.ts";
+import { StoredObject } from "./stored-object.ts";
+import { accessControl } from "./stubs.ts";
+
+/**
+ * Issuer of the identity tokens by which mounts log in at their providers without a secret. One for the deployment; its
+ * private keys never leave it. Keys are made when the first token or the list of keys is asked for.
+ */
+export class IdentityIssuer extends StoredObject {
+  readonly #keys: DataKeys;
+  readonly #signing: SigningKeys;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(
+      ctx,
+      env,
+      { data_keys: dataKeyMigrations, identity: identityMigrations },
+      { "key-holder": () => this.#deliverKeyHolder() },
+    );
+    this.#keys = new DataKeys(this.sql, "identity-issuer", () => this.env.MASTER_KEY);
+    this.#signing = new SigningKeys(this.sql, this.#keys);
+  }
+
+  /** The origin that was set for all issuers; empty when none was. */
+  configured(): string {
+    return this.sql.exec<{ issuer: string }>("SELECT issuer FROM config").toArray()[0]?.issuer ?? "";
+  }
+
+  /** @param issuer an origin, or empty for the one that the deployment has without it */
+  configure(issuer: string): void {
+    this.commit(() => {
+      this.sql.exec("INSERT INTO config VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET issuer = excluded.issuer", issuer);
+    });
+    note("identity-issuer-configured", { issuer });
+  }
+
+  /** The origin of all issuers: what was set, else the setting `PUBLIC_URL`; null when each request's own is. */
+  origin(): string | null {
+    return this.configured() || originOf(settings(this.env).PUBLIC_URL ?? "");
+  }
+
+  /** Every public key that a token may have been signed with, or soon will be. */
+  async published(): Promise<Result<PublicKey[]>> {
+    const begun = await this.#begun();
+    return begun.ok ? ok(this.#signing.published(Date.now())) : begun;
+  }
+
+  /** A new token, signed with the current key. */
+  async sign(ask: TokenAsk): Promise<Result<string>> {
+    const begun = await this.#begun();
+    return begun.ok ? guarded(() => ok(this.#signing.sign(claimsOf(ask, Date.now())))) : begun;
+  }
+
+  /** @param verificationMs how long the key that signed until now stays published; the usual time unless given */
+  async rotate(verificationMs = VERIFICATION_TTL_MS): Promise<Result<null>> {
+    const begun = await this.#begun();
+    return begun.ok ? guarded(() => this.#rotate(verificationMs, Date.now())) : begun;
+  }
+
+  rekey(term: number): void {
+    this.commit(() => this.#keys.rotate(term, Date.now()));
+  }
+
+  // ---- inside ----
+
+  protected override ownDeadline(): number | null {
+    return this.#signing.nextDue();
+  }
+
+  protected override async onAlarm(now: number): Promise<void> {
+    if (this.#signing.isDue(now)) this.#rotate(VERIFICATION_TTL_MS, now);
+    else this.commit(() => this.#signing.dropEnded(now));
+  }
+
+  async #begun(): Promise<Result<null>> {
+    if (this.#signing.any()) return ok(null);
+    const begun = guarded(() => {
+      this.commit(() => {
+        this.#signing.begin(Date.now());
+        this.outbox.enlistLatest("key-holder", "", null);
+      });
+      return ok(null);
+    });
+    await this.outbox.drain();
+    return begun;
+  }
+
+  #rotate(verificationMs: number, now: number): Result<null> {
+    const kid = this.commit(() => this.#signing.rotate(verificationMs, now));
+    note("identity-key-rotated", { kid });
+    return ok(null);
+  }
+
+  async #deliverKeyHolder(): Promise<void> {
+    const term = await accessControl(this.env).holdsKeys("identity-issuer", "main", true);
+    this.rekey(term);
+  }
+}

@@ -1,0 +1,103 @@
+import { randomInt } from "node:crypto";
+import * as z from "zod";
+import { namespaceOf } from "../http/caller.ts";
+import { unwrap } from "../http/errors.ts";
+import { duration } from "../http/fields.ts";
+import { envelope, noContent } from "../http/respond.ts";
+import { type Call, open, secrets } from "../http/route.ts";
+import { parseTarget } from "../http/target.ts";
+import { ORIGIN_RULE, originOf } from "../identity/origin.ts";
+import { ROTATION_PERIOD_MS, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
+import { discovery, issuerAt } from "../identity/token.ts";
+import { accessControl, identityIssuer } from "../objects/stubs.ts";
+
+/** The issuer of identity tokens (contract: credentials-engine 9.2). */
+
+const DISCOVERY_SECONDS = 3_600;
+/** A copy of the keys must be renewed before a key that it does not have can sign, or one that it has is gone. */
+const KEYS_SECONDS = Math.min(ROTATION_PERIOD_MS, VERIFICATION_TTL_MS) / 1000;
+const LONGEST_VERIFICATION_MS = 10 * ROTATION_PERIOD_MS;
+
+/** A document as verifiers read it, without envelope, which anybody may keep. @param seconds for how long */
+const published = (document: object, seconds: number): Response =>
+  new Response(JSON.stringify(document), {
+    headers: { "Content-Type": "application/json", "Cache-Control": `max-age=${seconds}` },
+  });
+
+/** The namespace that a request is in, by header and path. @throws RequestError 404 when it does not exist */
+async function namespaceAt(call: Call): Promise<string> {
+  const { path } = parseTarget(call.request, new URL(call.request.url), "secrets");
+  return unwrap(await accessControl(call.env).locate(namespaceOf(call.request.headers), path)).namespace;
+}
+
+const ConfigBody = z.object({
+  issuer: z
+    .string("issuer: must be a text")
+    .max(256)
+    .transform((text, context) => {
+      const origin = text === "" ? "" : originOf(text);
+      if (origin !== null) return origin;
+      context.addIssue({ code: "custom", message: ORIGIN_RULE });
+      return z.NEVER;
+    })
+    .optional(),
+});
+
+const RotateBody = z.object({
+  verification_ttl: duration()
+    .refine((seconds) => seconds * 1000 <= LONGEST_VERIFICATION_MS, "must be at most 10 days")
+    .optional(),
+});
+
+export const identityRoutes = [
+  open({
+    verb: "GET",
+    path: "/identity/oidc/plugins/.well-known/openid-configuration",
+    handle: async (call) => {
+      const [namespace, origin] = await Promise.all([namespaceAt(call), identityIssuer(call.env).origin()]);
+      const issuer = issuerAt(origin ?? new URL(call.request.url).origin, namespace);
+      return published(discovery(issuer), DISCOVERY_SECONDS);
+    },
+  }),
+  open({
+    verb: "GET",
+    path: "/identity/oidc/plugins/.well-known/keys",
+    handle: async (call) => {
+      await namespaceAt(call);
+      const keys = unwrap(await identityIssuer(call.env).published());
+      // Random, so that copies do not all run out together.
+      return published({ keys }, randomInt(1, KEYS_SECONDS));
+    },
+  }),
+  secrets({
+    verb: "GET",
+    path: "/identity/oidc/config",
+    fresh: true,
+    handle: async (call) => envelope(call, { data: { issuer: await identityIssuer(call.env).configured() } }),
+  }),
+  secrets<z.infer<typeof ConfigBody>>({
+    verb: "POST",
+    path: "/identity/oidc/config",
+    fresh: true,
+    body: ConfigBody,
+    handle: async (call, { issuer }) => {
+      if (issuer === undefined) return noContent();
+      await identityIssuer(call.env).configure(issuer);
+      const warnings = [
+        "tokens name another issuer from now on: federated credentials at the providers must name it, too, and tokens made before may no longer be accepted",
+      ];
+      return envelope(call, { warnings });
+    },
+  }),
+  secrets<z.infer<typeof RotateBody>>({
+    verb: "POST",
+    path: "/identity/oidc/key/default/rotate",
+    access: "sudo",
+    fresh: true,
+    body: RotateBody,
+    handle: async (call, { verification_ttl: seconds }) => {
+      unwrap(await identityIssuer(call.env).rotate(seconds === undefined ? undefined : seconds * 1000));
+      return noContent();
+    },
+  }),
+];
