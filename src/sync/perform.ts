@@ -6,7 +6,10 @@ import type { Permit } from "../providers/outcome.ts";
 import type { Setup, SyncResult, SyncTask, Turn } from "./association.ts";
 import { type AppAccess, performTask } from "./task.ts";
 
-/** How many tasks one Worker performs at a time for one destination, whatever that allows. */
+/**
+ * How many tasks one invocation performs at a time: it has so many connections. A call beyond them would wait inside the
+ * runtime, and might leave when its permission has long run out.
+ */
 const MOST_AT_ONCE = 6;
 /** An object that restarts is back soon; results are worth more patience than a question for work. */
 const REPEAT_AFTER_MS = [200, 1_000, 3_000];
@@ -19,13 +22,26 @@ interface Options {
   readonly budgetMs: number;
   /** One association; default all that are ready. */
   readonly only?: string;
+  /** How many tasks at a time, whatever the destination allows. */
+  readonly atOnce?: number;
+}
+
+/** Does the work of several destinations beside each other; those that are too many for one invocation are rung for. */
+export async function performAll(env: Env, destinations: readonly string[], budgetMs: number): Promise<void> {
+  const some = destinations.slice(0, MOST_AT_ONCE);
+  const atOnce = Math.floor(MOST_AT_ONCE / some.length);
+  await Promise.all(some.map((destination) => performWork(env, destination, { budgetMs, atOnce })));
 }
 
 /**
  * Does what a destination wants done: takes tasks, pushes or removes, hands in the results, until nothing is ready or the
  * budget is spent. Runs in a Worker; several may run for one destination, the leases keep them apart.
  */
-export async function performWork(env: Env, destination: string, { budgetMs, only }: Options): Promise<void> {
+export async function performWork(
+  env: Env,
+  destination: string,
+  { budgetMs, only, atOnce = MOST_AT_ONCE }: Options,
+): Promise<void> {
   let end = Date.now() + budgetMs;
   const object = syncDestination(env, destination);
   const permission = new Permission(env);
@@ -33,7 +49,7 @@ export async function performWork(env: Env, destination: string, { budgetMs, onl
   let results: SyncResult[] = [];
   let flying = 0;
   let landed = Promise.withResolvers<void>();
-  let places = only === undefined ? MOST_AT_ONCE : 1;
+  let places = only === undefined ? atOnce : 1;
 
   const fly = async (setup: Setup, task: SyncTask): Promise<void> => {
     flying++;
@@ -58,7 +74,7 @@ export async function performWork(env: Env, destination: string, { budgetMs, onl
       return NOTHING;
     });
     permission.granted(turn, sent);
-    if (turn.setup) places = only === undefined ? Math.min(MOST_AT_ONCE, turn.setup.atOnce) : 0;
+    if (turn.setup) places = only === undefined ? Math.min(atOnce, turn.setup.atOnce) : 0;
     for (const task of turn.setup ? turn.tasks : []) if (turn.setup) void fly(turn.setup, task);
     if (flying === 0 && results.length === 0) {
       // A rate that lets the next one through soon is worth waiting for; the rest is the alarm's.
