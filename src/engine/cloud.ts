@@ -1,3 +1,5 @@
+import type { Federation } from "../identity/token.ts";
+
 /*
  * What the engine asks of its cloud: one method a call of the provider (contract: credentials-engine 4.6), each sent once.
  * Retrying, and whether a refusal is in truth a success ("already gone"), is decided by whoever hands out the step.
@@ -57,7 +59,9 @@ export interface CloudAccount {
   readonly tenantId: string;
   readonly subscriptionId: string;
   readonly clientId: string;
+  /** Empty: the engine logs in with identity tokens. */
   readonly clientSecret: string;
+  readonly federation?: Federation;
   /** AzurePublicCloud, AzureChinaCloud or AzureUSGovernmentCloud. */
   readonly environment: string;
 }

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { duration, flag } from "../http/fields.ts";
 import { withoutUndefined } from "../http/json.ts";
+import type { Home } from "../identity/token.ts";
 import { cloudNamed } from "../providers/cloud-b.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import type { CloudAccount } from "./cloud.ts";
@@ -36,6 +37,8 @@ export interface EngineConfig {
   readonly root_password_ttl: number;
   readonly identity_token_audience: string;
   readonly identity_token_ttl: number;
+  /** The mount as its identity tokens speak of it, since the audience was last written. */
+  readonly home?: Home;
   readonly rotation_schedule: string;
   readonly rotation_window: number;
   readonly rotation_period: number;
@@ -79,14 +82,16 @@ const MIN_PERIOD = 10;
 /**
  * The configuration with a body merged into it.
  * @param known settings that may stand in for the ids; @param idsRequired refuse what names no subscription or tenant
+ * @param home the mount, when the body has an audience
  */
 export function changeConfig(
   before: EngineConfig | null,
   body: ConfigBody,
   known: CloudSettings,
   idsRequired: boolean,
+  home: Home | null,
 ): Result<EngineConfig> {
-  const merged: EngineConfig = { ...(before ?? EMPTY), ...withoutUndefined(body) };
+  const merged: EngineConfig = { ...(before ?? EMPTY), ...withoutUndefined(body), ...(home && { home }) };
   const { rotation_schedule: schedule, rotation_window: window, rotation_period: period } = merged;
   const environment = cloudOf(merged.environment);
   if (environment === null) {
@@ -140,6 +145,7 @@ export function configView(config: EngineConfig | null): Record<string, unknown>
   const {
     client_secret: _,
     key_id: __,
+    home: ___,
     key_ends: ends,
     ...shown
   } = config ?? {
@@ -174,12 +180,12 @@ export function accountOf(config: EngineConfig | null, known: CloudSettings): Re
   };
   if (account.subscriptionId === "") return refuse("invalid", "subscription_id is required");
   if (account.tenantId === "") return refuse("invalid", "tenant_id is required");
-  if (account.clientSecret === "") {
-    const because =
-      config.identity_token_audience === "" ? "" : "; identity_token_audience is stored, but not used yet";
-    return refuse("invalid", `client_secret: none is configured${because}`);
-  }
-  return account.clientId === "" ? refuse("invalid", "client_id: none is configured") : ok(account);
+  if (account.clientId === "") return refuse("invalid", "client_id: none is configured");
+  if (account.clientSecret !== "") return ok(account);
+  const { home, identity_token_audience: audience, identity_token_ttl: ttlSeconds } = config;
+  if (audience === "" || !home)
+    return refuse("invalid", "client_secret: none is configured, nor is identity_token_audience");
+  return ok({ ...account, federation: { ...home, audience, ttlSeconds } });
 }
 
 /** When the root secret is to be rotated next, ms since 1970, or null for never by itself. `since`: the last rotation. */

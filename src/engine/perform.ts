@@ -1,5 +1,6 @@
 import type { Mount } from "../access/mounts.ts";
 import { settings } from "../env.ts";
+import { assertionFor } from "../identity/assertion.ts";
 import { textOf, warn } from "../log.ts";
 import type { CredentialEngine, Started } from "../objects/credential-engine.ts";
 import { credentialEngine, type Remote } from "../objects/stubs.ts";
@@ -21,8 +22,10 @@ const LOGIN_EVERY_MS = 500;
 type Engine = () => Remote<CredentialEngine>;
 
 /** The cloud as an account sees it, for calls that take `deadlineMs` together. */
-const cloudAs = (env: Env, account: CloudAccount, deadlineMs: number): Cloud =>
-  cloudB(account, settings(env), sender({ deadlineMs }));
+async function cloudAs(env: Env, account: CloudAccount, deadlineMs: number): Promise<Cloud> {
+  const assertion = account.federation && (await assertionFor(env, account.federation));
+  return cloudB(account, settings(env), sender({ deadlineMs }), assertion);
+}
 
 /**
  * Performs the job that a request has begun, step by step, to its end. Null when it has not come to one within the budget:
@@ -71,7 +74,7 @@ async function performTurns(
         break;
       case "step": {
         const { claim, step, seq, account, deadlineMs } = turn;
-        const result = await performStep(cloudAs(env, account, deadlineMs), step);
+        const result = await performStep(await cloudAs(env, account, deadlineMs), step);
         report = { claim, done: { step, seq, result } };
       }
     }
@@ -99,7 +102,7 @@ export async function probe(
 ): Promise<string[]> {
   const end = Date.now() + budgetMs;
   for (let logins = 0; logins < LOGINS; ) {
-    const login = await cloudAs(env, account, end - Date.now()).login(clientId, clientSecret);
+    const login = await (await cloudAs(env, account, end - Date.now())).login(clientId, clientSecret);
     if (login.ok) logins++;
     else {
       logins = 0;

@@ -1,23 +1,7 @@
 import type { Mount } from "../access/mounts.ts";
 import { accessControl, identityIssuer } from "../objects/stubs.ts";
 import type { ClientAssertion } from "../providers/cloud-b.ts";
-import { type Bearer, issuerAt, subjectOf } from "./token.ts";
-
-/** A mount as its tokens speak of it. */
-export interface Home extends Bearer {
-  /**
-   * Where the service was reached when the mount was told to log in this way. Tokens name it while the deployment has no origin
-   * of its own: the provider compares the issuer exactly, so it must not change with whom a request happens to come through.
-   */
-  readonly origin: string;
-}
-
-/** What a mount logs in with at its provider in place of a secret. */
-export interface AssertionAsk extends Home {
-  readonly audience: string;
-  /** Seconds; 0: an hour. */
-  readonly ttlSeconds: number;
-}
+import { type Federation, type Home, issuerAt, subjectOf } from "./token.ts";
 
 /** What is to be remembered of a mount when a request at `url` tells it to log in with identity tokens. */
 export async function homeOf(env: Env, { namespace, accessor, path }: Mount, url: string): Promise<Home> {
@@ -26,7 +10,7 @@ export async function homeOf(env: Env, { namespace, accessor, path }: Mount, url
 }
 
 /** How a mount proves who it is. A token is made for each `sign`, which throws while the keys cannot be used. */
-export async function assertionFor(env: Env, ask: AssertionAsk): Promise<ClientAssertion> {
+export async function assertionFor(env: Env, ask: Federation): Promise<ClientAssertion> {
   const issuing = identityIssuer(env);
   const issuer = issuerAt((await issuing.origin()) ?? ask.origin, ask.namespace);
   return {

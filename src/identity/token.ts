@@ -12,6 +12,22 @@ export interface Bearer {
   readonly mountPath: string;
 }
 
+/** A mount as its tokens speak of it. */
+export interface Home extends Bearer {
+  /**
+   * Where the service was reached when the mount was told to log in this way. Tokens name it while the deployment has no origin
+   * of its own: the provider compares the issuer exactly, so it must not change with whom a request happens to come through.
+   */
+  readonly origin: string;
+}
+
+/** What a mount logs in with at its provider in place of a secret. */
+export interface Federation extends Home {
+  readonly audience: string;
+  /** Seconds; 0: an hour. */
+  readonly ttlSeconds: number;
+}
+
 /** A token that is wanted. `issuer` as the discovery document under it says it. */
 export interface TokenAsk extends Bearer {
   readonly issuer: string;

@@ -28,6 +28,7 @@ import { engineMigrations } from "../engine/schema.ts";
 import { type MountTtls, passwordLife, renewed, termsOf } from "../engine/terms.ts";
 import type { Report, Turn, Wanted } from "../engine/turn.ts";
 import { settings } from "../env.ts";
+import type { Home } from "../identity/token.ts";
 import { note, warn } from "../log.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
@@ -113,10 +114,10 @@ export class CredentialEngine extends StoredObject {
   }
 
   /** Merges a body into the configuration. A rotation under way is given up when it changes who the engine is. */
-  setConfig(body: ConfigBody, idsRequired: boolean): Result<null> {
+  setConfig(body: ConfigBody, idsRequired: boolean, home: Home | null): Result<null> {
     return guarded((): Result<null> => {
       const before = this.#config.find();
-      const changed = changeConfig(before, body, this.#settings(), idsRequired);
+      const changed = changeConfig(before, body, this.#settings(), idsRequired, home);
       if (!changed.ok) return changed;
       const now = Date.now();
       this.commit(() => {
@@ -494,6 +495,9 @@ export class CredentialEngine extends StoredObject {
     const config = this.#config.find();
     const account = accountOf(config, known);
     if (!account.ok) return account;
+    if (account.value.federation) {
+      return refuse("invalid", "there is no client_secret to rotate: the engine logs in with identity tokens");
+    }
     if (this.#jobs.count("rotation") > 0) return refuse("invalid", "rotation in progress; try again in a moment");
     const life = (config?.root_password_ttl || DEFAULT_ROOT_TTL) * 1000;
     const work = { kind: "rotation", rotation: newRotation(account.value, config?.key_id ?? null, life) } as const;

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { textOf, warn } from "../log.ts";
 import { type Call, type Failure, failure, retryAfterMs, type Send } from "./outcome.ts";
 import { type Issued, TokenCache } from "./token-cache.ts";
 
@@ -171,10 +172,11 @@ export async function requestToken(
   send: Send,
 ): Promise<{ ok: true; token: AccessToken } | TokenFailure> {
   const { loginUrl, tenantId, clientId, resource } = request;
-  const proof =
-    "assertion" in request
-      ? { client_assertion_type: assertionType, client_assertion: await request.assertion.sign() }
-      : { client_secret: request.clientSecret };
+  const proof = await proofOf(request);
+  if (proof === null) {
+    const outcome = failure("external", "provider_unavailable", "No identity token could be signed to log in with.");
+    return { ok: false, outcome, status: null, providerCode: "" };
+  }
   const form = new URLSearchParams({
     grant_type: "client_credentials",
     client_id: clientId,
@@ -205,6 +207,17 @@ export async function requestToken(
   const { access_token: value, expires_in: seconds } = parsed.data;
   const issuedAt = Date.now();
   return { ok: true, token: { value, issuedAt, expiresAt: issuedAt + seconds * 1000 } };
+}
+
+/** The part of the form that proves who asks. Null when nothing could be signed. */
+async function proofOf(proof: Proof): Promise<Record<string, string> | null> {
+  if (!("assertion" in proof)) return { client_secret: proof.clientSecret };
+  try {
+    return { client_assertion_type: assertionType, client_assertion: await proof.assertion.sign() };
+  } catch (problem) {
+    warn("assertion-failed", { issuer: proof.assertion.issuer, because: textOf(problem) });
+    return null;
+  }
 }
 
 const TokenError = z.object({ error: z.string(), error_codes: z.array(z.number()).optional() });

@@ -7,6 +7,7 @@ import type { JobEnd } from "../engine/turn.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../http/errors.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { homeOf } from "../identity/assertion.ts";
 import type { Started } from "../objects/credential-engine.ts";
 import { credentialEngine } from "../objects/stubs.ts";
 
@@ -87,7 +88,9 @@ export const cloudBRoutes = [
     creates: true,
     body: ConfigBody,
     handle: async (call, body) => {
-      unwrap(await engine(call).setConfig(body, call.dialect === "neutral"));
+      const { mount } = call.grant;
+      const home = mount && body.identity_token_audience ? await homeOf(call.env, mount, call.request.url) : null;
+      unwrap(await engine(call).setConfig(body, call.dialect === "neutral", home));
       return noContent();
     },
   }),

@@ -2,7 +2,8 @@ import { abortAllDurableObjects, runDurableObjectAlarm, runInDurableObject } fro
 import { env } from "cloudflare:workers";
 import { createLocalJWKSet, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { type AssertionAsk, assertionFor } from "../../src/identity/assertion.ts";
+import { assertionFor } from "../../src/identity/assertion.ts";
+import type { Federation } from "../../src/identity/token.ts";
 import type { IdentityIssuer } from "../../src/objects/identity-issuer.ts";
 import { identityIssuer } from "../../src/objects/stubs.ts";
 import { holderOf, path } from "./access.ts";
@@ -18,7 +19,7 @@ const ROOT = "/identity/oidc/plugins/.well-known";
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const anonymous = { token: null };
-const mount: AssertionAsk = {
+const mount: Federation = {
   namespace: "",
   namespaceId: "root",
   mountAccessor: "cloud-b_0123abcd",
@@ -33,7 +34,7 @@ const inIssuer = <T>(look: (object: IdentityIssuer, state: DurableObjectState) =
   runInDurableObject(issuer(), look);
 const keySet = async (): Promise<JSONWebKeySet> => (await get(`/v1${ROOT}/keys`, anonymous)).body;
 const kids = async () => (await keySet()).keys.map(({ kid }) => kid);
-const token = async (ask: Partial<AssertionAsk> = {}) => (await assertionFor(env, { ...mount, ...ask })).sign();
+const token = async (ask: Partial<Federation> = {}) => (await assertionFor(env, { ...mount, ...ask })).sign();
 const kidOf = (jwt: string) => decodeProtectedHeader(jwt).kid;
 const verified = async (jwt: string, options = {}) =>
   (await jwtVerify(jwt, createLocalJWKSet(await keySet()), { currentDate: new Date(Date.now()), ...options })).payload;

@@ -1,0 +1,123 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { get, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import {
+  byItself,
+  creds,
+  dynamicRole,
+  lookup,
+  mountEngine,
+  openTenant,
+  revoke,
+  rows,
+  succeeded,
+  type Tenant,
+  writeRole,
+} from "./engine-helpers.ts";
+
+clock.moves = true;
+
+/** An engine that logs in with identity tokens: the application at the provider has no secret at all. */
+
+const audience = "api://AzureADTokenExchange";
+let tenant: Tenant;
+
+beforeEach(async () => {
+  tenant = await openTenant();
+  const { object_id: id, key_id: keyId } = tenant.root;
+  await tenant.call({ change: "RemovePassword", id, keyId });
+});
+
+const federated = () => ({ ...tenant.config, client_secret: "", identity_token_audience: audience });
+
+/** Makes the provider trust the mount at a path, and shows it what our routes publish: it cannot reach them from here. */
+async function trust(path = "cloud-b", { namespace = "", id = "root" } = {}): Promise<string> {
+  const { accessor } = (await get(`/v1/${namespace}sys/mounts/${path}`)).body.data;
+  const documents = `/v1/${namespace}identity/oidc/plugins/.well-known`;
+  const configuration = (await get(`${documents}/openid-configuration`, { token: null })).body;
+  const keys = (await get(`${documents}/keys`, { token: null })).body;
+  const { issuer } = configuration;
+  const subject = `plugin-identity:${id}:secret:${accessor}`;
+  await tenant.call({ change: "PublishIssuer", issuer, configuration, keys });
+  await tenant.call({ change: "AddFederatedCredential", id: tenant.root.object_id, issuer, subject, audience });
+  return subject;
+}
+
+const logins = async () => (await tenant.requests()).filter(({ operation }) => operation === "Token");
+
+describe("a federated engine", () => {
+  it("makes and removes credentials without any client secret", async () => {
+    const uuid = await mountEngine(null);
+    succeeded(await put("/v1/cloud-b/config", federated()));
+    await trust();
+    const before = await tenant.everything();
+    await writeRole("app", dynamicRole(tenant));
+    const issued = succeeded(await creds("app")).body;
+    expect((await tenant.everything()).applications).toHaveLength(before.applications.length + 1);
+    succeeded(await revoke(issued.lease_id));
+    expect(await tenant.everything()).toEqual(before);
+    expect(await rows(uuid, "jobs")).toEqual([]);
+
+    const own = await logins();
+    expect(own.length).toBeGreaterThan(0);
+    for (const { fields, status } of own) {
+      expect(status).toBe(200);
+      expect(fields).toContain("client_assertion");
+      expect(fields).not.toContain("client_secret");
+    }
+  });
+
+  it("revokes by itself what has expired, as the issuer under which it was configured", async () => {
+    const uuid = await mountEngine(null);
+    succeeded(await put("/v1/cloud-b/config", federated()));
+    await trust();
+    await writeRole("app", dynamicRole(tenant, { ttl: 60 }));
+    const before = await tenant.everything();
+    const { lease_id: lease } = succeeded(await creds("app")).body;
+    await byItself(uuid, async () => expect((await lookup(lease)).status).toBe(400));
+    expect(await tenant.everything()).toEqual(before);
+  });
+
+  it("speaks for its own mount and namespace only", async () => {
+    await put("/v1/sys/namespaces/team", {});
+    const { id } = (await get("/v1/sys/namespaces/team")).body.data;
+    for (const at of ["", "team/"]) {
+      succeeded(await put(`/v1/${at}sys/mounts/cloud-b`, { type: "cloud-b" }));
+      succeeded(await put(`/v1/${at}cloud-b/config`, federated()));
+    }
+    await trust("cloud-b", { namespace: "team/", id });
+    succeeded(await put("/v1/team/cloud-b/roles/app", dynamicRole(tenant)));
+    const refused = await put("/v1/cloud-b/roles/app", dynamicRole(tenant));
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("AADSTS700211")]);
+    expect(refused.text).toContain(
+      "no federated credential of the application has the identity token's issuer; add one",
+    );
+  });
+
+  it("has no secret that could be rotated, and says so", async () => {
+    await mountEngine(null);
+    succeeded(await put("/v1/cloud-b/config", federated()));
+    const refused = await put("/v1/cloud-b/rotate-root", {});
+    expect([refused.status, refused.body.errors]).toEqual([
+      400,
+      ["there is no client_secret to rotate: the engine logs in with identity tokens"],
+    ]);
+  });
+
+  it("goes back to a secret, and to federation again, in one write each", async () => {
+    const uuid = await mountEngine(null);
+    succeeded(await put("/v1/cloud-b/config", federated()));
+    await trust();
+    const { object_id: id } = tenant.root;
+    const { secretText } = (await tenant.call({ change: "AddPassword", id })) as { secretText: string };
+    const both = await put("/v1/cloud-b/config", { client_secret: secretText });
+    expect(both.status).toBe(400);
+    succeeded(await put("/v1/cloud-b/config", { client_secret: secretText, identity_token_audience: "" }));
+    await writeRole("app", dynamicRole(tenant));
+    expect((await logins()).at(-1)?.fields).toContain("client_secret");
+    succeeded(await put("/v1/cloud-b/config", { client_secret: "", identity_token_audience: audience }));
+    await writeRole("app", dynamicRole(tenant));
+    expect((await logins()).at(-1)?.fields).toContain("client_assertion");
+    expect(await rows(uuid, "jobs")).toEqual([]);
+  });
+});
