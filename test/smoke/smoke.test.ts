@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { readTour } from "../../scripts/tour.ts";
+import { startAzure } from "../doubles/cloud-b-azure.ts";
 import { cloneOfWorkingTree, freePort, LocalService, remove } from "./local-service.ts";
 import { shownIn, withoutTheVolatile } from "./readme.ts";
 
@@ -95,6 +96,55 @@ describe("npm start, in a fresh clone", () => {
 
     service.signal("SIGTERM", "npm");
     expect(await service.remains()).toEqual([]);
+  });
+
+  it("lets a provider that fetches its keys take its word for a mount, which then needs no client secret", async () => {
+    const azure = await startAzure();
+    try {
+      const { account, details } = azure.openAccount();
+      const { tenant_id, subscription_id, client_id, root, resource_group: scope } = details;
+      account.call({ change: "RemovePassword", id: root.object_id, keyId: root.key_id });
+      const urls = {
+        CLOUD_B_LOGIN_URL: azure.loginUrl,
+        CLOUD_B_GRAPH_URL: azure.graphUrl,
+        CLOUD_B_ARM_URL: azure.armUrl,
+      };
+      const service = await npmStart(urls).ready();
+      const ask = async (method: string, path: string, body?: object) => {
+        const headers = { "X-Orch-Token": service.token };
+        const init = { method, headers, ...(body && { body: JSON.stringify(body) }) };
+        const answer = await fetch(`${service.baseUrl}/v1/${path}`, init);
+        const text = await answer.text();
+        if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+        return text === "" ? null : JSON.parse(text);
+      };
+      const audience = "api://AzureADTokenExchange";
+      const issuer = `${service.baseUrl}/v1/identity/oidc/plugins`;
+      await ask("POST", "sys/mounts/cloud-b", { type: "cloud-b" });
+      await ask("POST", "cloud-b/config", { tenant_id, subscription_id, client_id, identity_token_audience: audience });
+      const { accessor } = (await ask("GET", "sys/mounts/cloud-b")).data;
+      const subject = `plugin-identity:root:secret:${accessor}`;
+      account.call({ change: "AddFederatedCredential", id: root.object_id, issuer, subject, audience });
+      expect((await ask("GET", "identity/oidc/plugins/.well-known/openid-configuration")).issuer).toBe(issuer);
+
+      const before = account.everything();
+      await ask("POST", "cloud-b/roles/app", {
+        cloud_roles: [{ role_name: "Reader", scope }],
+        permanently_delete: true,
+      });
+      const issued = await ask("GET", "cloud-b/creds/app");
+      expect(account.everything().applications.map(({ appId }) => appId)).toContain(issued.data.client_id);
+      await ask("POST", "sys/leases/revoke", { lease_id: issued.lease_id });
+      expect(account.everything()).toEqual(before);
+
+      const logins = account.log.filter(({ operation }) => operation === "Token");
+      expect(logins.map(({ status }) => status)).toEqual(logins.map(() => 200));
+      expect(logins.flatMap(({ fields }) => fields)).not.toContain("client_secret");
+      service.signal("SIGINT");
+      expect(await service.remains()).toEqual([]);
+    } finally {
+      await azure.close();
+    }
   });
 
   it("leaves nothing behind when it is killed", async () => {
