@@ -28,7 +28,7 @@ interface Parts {
 const LEASE_ROUNDS = 6;
 const DAY_MS = 86_400_000;
 const MOST_MS = 3_600_000;
-const FAILURE_LENGTH = 240;
+const FAILURE_LENGTH = 600;
 
 /** How jobs end: what becomes of what they have made. Methods are called inside the object's transaction. */
 export class Endings {
@@ -212,7 +212,7 @@ export class Endings {
     jobs.setFailures(job.id, rounds);
     const over = work.lease && rounds >= LEASE_ROUNDS;
     if (work.lease) leases.failed(job.id, message, over ? "irrevocable" : "ending");
-    const doubled = Math.min(2 ** rounds * 10_000 * (0.5 + Math.random()), MOST_MS);
+    const doubled = Math.min(Math.round(2 ** rounds * 10_000 * (0.5 + Math.random())), MOST_MS);
     const afterMs = Math.max(over ? DAY_MS : doubled, failure?.retryAfterMs ?? 0);
     list.settle(claim, { kind: "retry", afterMs }, now);
     warn("removal-failed", { engine: scope, job: job.id, what: work.because, rounds, because: message });

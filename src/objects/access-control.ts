@@ -384,7 +384,10 @@ export class AccessControl extends StoredObject {
   /** Answers when the events of a change have had their chance to be on the stream. */
   async #published<T>(change: () => Result<T>): Promise<Result<T>> {
     const result = guarded(change);
-    if (result.ok) await this.#journal.published();
+    if (!result.ok) return result;
+    // Behind the answer: leases of tokens that have ended.
+    this.ctx.waitUntil(this.outbox.drain("leases"));
+    await this.#journal.published();
     return result;
   }
 

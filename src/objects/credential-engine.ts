@@ -405,8 +405,7 @@ export class CredentialEngine extends StoredObject {
   // ---- inside ----
 
   protected override ownDeadline(): number | null {
-    const rotation = this.#jobs.count("rotation") > 0 ? null : this.#config.rotationDue();
-    const due = [this.#leases.nextExpiry(), this.#bell.due(this.#work.nextReady()), rotation];
+    const due = [this.#leases.nextExpiry(), this.#bell.due(this.#work.nextReady()), this.#rotationDue()];
     const times = due.filter((at) => at !== null);
     return times.length === 0 ? null : Math.min(...times);
   }
@@ -414,7 +413,7 @@ export class CredentialEngine extends StoredObject {
   protected override async onAlarm(now: number): Promise<void> {
     this.commit(() => {
       for (const lease of this.#leases.expired(now, EXPIRED_PER_ALARM)) this.#end(lease, now);
-      const rotation = this.#config.rotationDue();
+      const rotation = this.#rotationDue();
       if (rotation !== null && rotation <= now) this.#rotateByItself(now);
     });
     const ready = this.#bell.due(this.#work.nextReady());
@@ -503,6 +502,11 @@ export class CredentialEngine extends StoredObject {
     const work = { kind: "rotation", rotation: newRotation(account.value, config?.key_id ?? null, life) } as const;
     this.#config.rotationBegun(now);
     return ok(this.#start({ id: `rotation ${crypto.randomUUID()}`, work, deadline: now + ROTATION_MS }, now));
+  }
+
+  /** When the next rotation is to begin; one that is under way comes first. */
+  #rotationDue(): number | null {
+    return this.#jobs.count("rotation") > 0 ? null : this.#config.rotationDue();
   }
 
   #rotateByItself(now: number): void {

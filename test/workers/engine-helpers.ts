@@ -92,9 +92,17 @@ export const rows = (uuid: string, table: "jobs" | "leases" | "roles" | "config"
     sql.exec(`SELECT * FROM ${table}`).toArray(),
   );
 
-/** Lets time pass for an engine until `check` holds: alarms ring, Workers come, and nobody asks for anything meanwhile. */
-export async function byItself(uuid: string, check: () => Promise<void> | void, step = 15_000): Promise<void> {
-  let offset = 0;
+/**
+ * Lets time pass for an engine until `check` holds: alarms ring, Workers come, and nobody asks for anything meanwhile.
+ * @param step how much of it at a time, @param ahead and how much at first, in ms
+ */
+export async function byItself(
+  uuid: string,
+  check: () => Promise<void> | void,
+  step = 15_000,
+  ahead = 0,
+): Promise<void> {
+  let offset = ahead;
   const real = Date.now.bind(Date);
   const clock = vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
   try {

@@ -1,0 +1,414 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { Everything } from "../doubles/cloud-b-azure-types.ts";
+import { accessObject, holderOf, issue, path, policies } from "./access.ts";
+import { get, list, put, send } from "./client.ts";
+import { clock } from "./clock.ts";
+import {
+  byItself,
+  creds,
+  dynamicRole,
+  engineObject,
+  lookup,
+  mountEngine,
+  openTenant,
+  revoke,
+  rows,
+  succeeded,
+  type Tenant,
+  unmount,
+  writeRole,
+} from "./engine-helpers.ts";
+
+clock.moves = true;
+
+let tenant: Tenant;
+let fresh: Everything;
+let uuid: string;
+beforeEach(async () => {
+  tenant = await openTenant();
+  fresh = await tenant.everything();
+  uuid = await mountEngine(tenant);
+});
+
+const renew = (lease_id: string, increment?: string | number) => put("/v1/sys/leases/renew", { lease_id, increment });
+const nothingIsLeft = async () => expect(await tenant.everything()).toEqual(fresh);
+const existing = () => ({ application_object_id: tenant.existing_application.object_id });
+const passwords = async () =>
+  (await tenant.everything()).applications.find(({ id }) => id === tenant.existing_application.object_id)?.passwords ??
+  [];
+
+/** Runs with the clock put forward by so many seconds. */
+async function later<T>(seconds: number, run: () => Promise<T>): Promise<T> {
+  const real = Date.now.bind(Date);
+  const clock = vi.spyOn(Date, "now").mockImplementation(() => real() + seconds * 1000);
+  try {
+    return await run();
+  } finally {
+    clock.mockRestore();
+  }
+}
+
+describe("the life of a lease", () => {
+  it.each([
+    [{}, 2_764_800, null],
+    [{ ttl: 20, max_ttl: 30 }, 20, null],
+    [{ ttl: 20, explicit_max_ttl: 60 }, 20, null],
+    [{ explicit_max_ttl: 10 }, 10, /TTL of .* exceeded the effective max_ttl of "10s"/],
+  ])("is what role %j says: %i seconds", async (ttls, seconds, warning) => {
+    await writeRole("app", { ...existing(), ...ttls });
+    const { body } = await creds("app");
+    expect(body.lease_duration).toBe(seconds);
+    if (warning) expect(body.warnings.join()).toMatch(warning);
+    else expect(body.warnings).toBeNull();
+  });
+
+  it("is bounded by the mount, and its password by the lease's longest life", async () => {
+    succeeded(await put("/v1/sys/mounts/cloud-b/tune", { default_lease_ttl: "10m", max_lease_ttl: "1h" }));
+    await writeRole("app", existing());
+    await writeRole("long", { ...existing(), ttl: "2h" });
+    expect((await creds("app")).body.lease_duration).toBe(600);
+    expect((await creds("long")).body.lease_duration).toBe(3600);
+    for (const { endDateTime } of await passwords()) {
+      expect(Date.parse(endDateTime) - Date.now()).toBeLessThanOrEqual(2 * 3_600_000);
+    }
+  });
+
+  it("ends by itself, and its credentials with it", async () => {
+    await writeRole("web", dynamicRole(tenant, { ttl: 60 }));
+    const { body } = await creds("web");
+    await byItself(uuid, async () => {
+      await nothingIsLeft();
+      expect((await lookup(body.lease_id)).status).toBe(400);
+    });
+  });
+
+  it("is extended by a renewal, from now on and never beyond its ceiling", async () => {
+    await writeRole("app", { ...existing(), ttl: 100, max_ttl: 300 });
+    const { lease_id: lease } = (await creds("app")).body;
+    const first = await later(50, () => renew(lease));
+    expect(first.status, first.text).toBe(200);
+    expect(first.body).toMatchObject({
+      lease_id: lease,
+      lease_duration: 100,
+      renewable: true,
+      data: null,
+      warnings: null,
+    });
+    const second = await later(140, () => renew(lease, "10m"));
+    expect(second.body.lease_duration).toBeLessThanOrEqual(160);
+    expect(second.body.lease_duration).toBeGreaterThan(150);
+    expect(second.body.renewable).toBe(false);
+    expect(second.body.warnings.join()).toContain("exceeded the effective max_ttl");
+    const third = await later(150, () => renew(lease));
+    expect([third.status, third.body.errors]).toEqual([400, ["lease is not renewable"]]);
+    const shown = (await lookup(lease)).body.data;
+    expect(shown).toMatchObject({
+      id: lease,
+      path: "cloud-b/creds/app",
+      renewable: false,
+      last_renewal: expect.any(String),
+    });
+    const over = await later(301, () => renew(lease));
+    expect([over.status, over.body.errors]).toEqual([400, ["lease expired"]]);
+  });
+
+  it("stays as it was when its role is gone, and the renewal says so", async () => {
+    await writeRole("app", { ...existing(), ttl: 100 });
+    const { lease_id: lease } = (await creds("app")).body;
+    succeeded(await send("DELETE", "/v1/cloud-b/roles/app"));
+    const renewed = await later(50, () => renew(lease));
+    expect(renewed.body.lease_duration).toBeLessThanOrEqual(51);
+    expect(renewed.body.warnings.join()).toContain("the role is deleted");
+    expect((await revoke(lease)).status).toBe(204);
+    expect(await passwords()).toEqual([]);
+  });
+
+  it.each([
+    [{}, /lease_id must be specified/],
+    [{ lease_id: "cloud-b/creds/app/none" }, /lease not found/],
+    [{ lease_id: "elsewhere/creds/app/none" }, /lease not found/],
+    [{ lease_id: "cloud-b/creds/app/none", increment: "soon" }, /increment/],
+  ])("cannot be extended by %j", async (body, because) => {
+    const refused = await put("/v1/sys/leases/renew", body);
+    expect(refused.status).toBe(400);
+    expect(refused.body.errors.join()).toMatch(because);
+  });
+});
+
+describe("a revocation", () => {
+  it("counts what is gone already as revoked", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    await writeRole("app", existing());
+    const [web, app] = [(await creds("web")).body, (await creds("app")).body];
+    const application = (await tenant.everything()).applications.find(({ appId }) => appId === web.data.client_id);
+    await tenant.call({ change: "DeleteApplication", id: application?.id ?? "", permanently: true });
+    const [password] = await passwords();
+    await tenant.call({
+      change: "RemovePassword",
+      id: tenant.existing_application.object_id,
+      keyId: password?.keyId ?? "",
+    });
+    await later(100, async () => {
+      for (const { lease_id: lease } of [web, app]) expect((await revoke(lease)).status).toBe(204);
+      for (const { lease_id: lease } of [web, app]) expect((await lookup(lease)).status).toBe(400);
+    });
+    await nothingIsLeft();
+    expect((await revoke(web.lease_id)).status).toBe(204);
+  });
+
+  it("without waiting is accepted, and done behind the answer", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    const { lease_id: lease } = (await creds("web")).body;
+    const accepted = await put("/v1/sys/leases/revoke", { lease_id: lease, sync: false });
+    expect([accepted.status, accepted.body.data]).toEqual([202, null]);
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  it("that the cloud refuses says why, goes on by itself, and ends when a person has made room", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    const { lease_id: lease } = (await creds("web")).body;
+    await tenant.call({ change: "LockScope", scope: tenant.resource_group });
+    const refused = await revoke(lease);
+    expect(refused.status).toBe(400);
+    expect(refused.body.errors.join()).toMatch(/failed to revoke entry: .*ScopeLocked/);
+    // The credentials themselves are dead: only the right that is locked is left.
+    expect(await tenant.everything()).toMatchObject({ applications: fresh.applications, principals: fresh.principals });
+    expect((await lookup(lease)).body.data).toMatchObject({
+      renewable: false,
+      revoke_error: expect.stringMatching(/ScopeLocked/),
+    });
+    await byItself(
+      uuid,
+      async () => expect(await rows(uuid, "leases")).toMatchObject([{ state: "irrevocable" }]),
+      400_000,
+    );
+    expect((await renew(lease)).body.errors.join()).toContain("failed previous revocation attempts");
+    expect((await get("/v1/sys/leases/count?type=irrevocable")).body.data).toEqual({
+      lease_count: 1,
+      counts: { "cloud-b/": 1 },
+    });
+    await tenant.call({ change: "UnlockScope", scope: tenant.resource_group });
+    expect((await revoke(lease)).status).toBe(204);
+    await nothingIsLeft();
+    expect(await rows(uuid, "jobs")).toEqual([]);
+  });
+
+  it("of a prefix takes all below it, and listing shows what there is", async () => {
+    await writeRole("app", existing());
+    await writeRole("other", existing());
+    const [first] = [
+      (await creds("app")).body.lease_id,
+      (await creds("app")).body.lease_id,
+      (await creds("other")).body.lease_id,
+    ];
+    expect((await list("/v1/sys/leases/lookup")).body.data.keys).toEqual(["cloud-b/"]);
+    expect((await list("/v1/sys/leases/lookup/cloud-b")).body.data.keys).toEqual(["creds/"]);
+    expect((await list("/v1/sys/leases/lookup/cloud-b/creds/")).body.data.keys).toEqual(["app/", "other/"]);
+    expect((await list("/v1/sys/leases/lookup/cloud-b/creds/app")).body.data.keys).toHaveLength(2);
+    expect((await put(`/v1/sys/leases/revoke-prefix/${first}`, {})).status).toBe(204);
+    expect(await rows(uuid, "leases")).toHaveLength(2);
+    expect((await put("/v1/sys/leases/revoke-prefix/cloud-b/creds/app", {})).status).toBe(204);
+    expect((await list("/v1/sys/leases/lookup/cloud-b/creds/")).body.data.keys).toEqual(["other/"]);
+    expect((await put("/v1/sys/leases/revoke-prefix/cloud-b", {})).status).toBe(204);
+    expect(await passwords()).toEqual([]);
+    expect((await list("/v1/sys/leases/lookup/cloud-b")).status).toBe(404);
+    expect((await put("/v1/sys/leases/revoke-prefix/none", {})).status).toBe(204);
+  });
+
+  it("by force forgets what cannot be revoked", async () => {
+    await writeRole("app", existing());
+    const { lease_id: lease } = (await creds("app")).body;
+    await tenant.fault({
+      operation: "RemoveApplicationPassword",
+      fault: "error",
+      status: 403,
+      code: "Authorization_RequestDenied",
+      count: 99,
+    });
+    expect((await revoke(lease)).status).toBe(400);
+    expect((await put("/v1/sys/leases/revoke-force/cloud-b/creds/app", {})).status).toBe(204);
+    expect((await lookup(lease)).status).toBe(400);
+    expect(await rows(uuid, "work")).toEqual([]);
+    expect(await passwords()).toHaveLength(1);
+  });
+
+  it("of many, and listing them, needs sudo", async () => {
+    const { client_token: token } = await holderOf(path("sys/leases/*", "update", "list", "read"));
+    for (const at of ["revoke-prefix/cloud-b", "revoke-force/cloud-b", "tidy"]) {
+      expect((await put(`/v1/sys/leases/${at}`, {}, { token })).status, at).toBe(403);
+    }
+    expect((await list("/v1/sys/leases/lookup/cloud-b", { token })).status).toBe(403);
+    expect((await put("/v1/sys/leases/lookup", { lease_id: "cloud-b/creds/x/y" }, { token })).status).toBe(400);
+    expect((await put("/v1/sys/leases/tidy", {})).status).toBe(202);
+  });
+});
+
+describe("leases of a token", () => {
+  const reader = () => policies({ reader: path("cloud-b/creds/*", "read") });
+
+  it("end when it is revoked, with those of its children", async () => {
+    await reader();
+    await writeRole("app", existing());
+    const parent = (await issue({ policies: ["reader", "root"] })).client_token;
+    const child = (await issue({ policies: ["reader"] }, { token: parent })).client_token;
+    await creds("app", { token: parent });
+    await creds("app", { token: child });
+    const kept = (await creds("app")).body.lease_id;
+    succeeded(await put("/v1/auth/token/revoke", { token: parent }));
+    await byItself(uuid, async () => expect(await passwords()).toHaveLength(1));
+    expect((await lookup(kept)).status).toBe(200);
+  });
+
+  it("end when it runs out", async () => {
+    await reader();
+    await writeRole("app", existing());
+    const { client_token: token } = await issue({ policies: ["reader"], ttl: "2m" });
+    await creds("app", { token });
+    await byItself(uuid, async () => expect(await passwords()).toEqual([]));
+  });
+
+  it("are not given to one that has no use left", async () => {
+    await reader();
+    await writeRole("app", existing());
+    const { client_token: token } = await issue({ policies: ["reader"], num_uses: 1 });
+    const refused = await creds("app", { token });
+    expect([refused.status, refused.body.errors.join()]).toEqual([400, expect.stringContaining("no use left")]);
+    expect(await passwords()).toEqual([]);
+    expect(await rows(uuid, "jobs")).toEqual([]);
+  });
+
+  it("are not given to one that ends while they are being made", async () => {
+    await reader();
+    await writeRole("web", dynamicRole(tenant));
+    const { client_token: token } = await issue({ policies: ["reader"] });
+    await tenant.fault({ operation: "CreateServicePrincipal", fault: "delay", ms: 1_500 });
+    const asked = creds("web", { token });
+    await vi.waitFor(async () =>
+      expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1),
+    );
+    await accessObject().revokeToken({ own: token });
+    await vi.waitFor(async () => expect(await rows(uuid, "jobs")).toMatchObject([{ kind: "removal" }]), {
+      timeout: 5_000,
+    });
+    expect((await asked).status).toBe(503);
+    expect(await rows(uuid, "leases")).toEqual([]);
+    await byItself(uuid, nothingIsLeft);
+  });
+});
+
+describe("a request that repeats", () => {
+  const key = { "X-Orch-Idempotency-Key": "deploy-7" };
+
+  it("gets the same lease, one after the other and at once", async () => {
+    await writeRole("web", dynamicRole(tenant, { ttl: 600 }));
+    const answers = await Promise.all([creds("web", { headers: key }), creds("web", { headers: key })]);
+    answers.push(await creds("web", { headers: { "Idempotency-Key": "deploy-7" } }));
+    const [first] = answers;
+    for (const { status, text, body } of answers) {
+      expect(status, text).toBe(200);
+      expect([body.lease_id, body.data]).toEqual([first?.body.lease_id, first?.body.data]);
+    }
+    expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1);
+    expect((await creds("web")).body.lease_id).not.toBe(first?.body.lease_id);
+  });
+
+  it("gets another as another caller, for another role, and once the lease is over", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    await writeRole("app", existing());
+    const { client_token: token } = await holderOf(path("cloud-b/creds/*", "read"));
+    const leases = [
+      await creds("app", { headers: key }),
+      await creds("app", { headers: key, token }),
+      await creds("web", { headers: key }),
+    ].map(({ body }) => body.lease_id);
+    expect(new Set(leases).size).toBe(3);
+    await revoke(leases[0]);
+    expect((await creds("app", { headers: key })).body.lease_id).not.toBe(leases[0]);
+  });
+
+  it("keeps nothing readable on disk", async () => {
+    await writeRole("app", existing());
+    const { client_secret: secret } = (await creds("app", { headers: key })).body.data;
+    const [lease] = await rows(uuid, "leases");
+    expect(Buffer.from(lease?.["sealed"] as ArrayBuffer).toString("latin1")).not.toContain(secret);
+    expect(JSON.stringify(lease)).not.toContain(secret);
+    await creds("app");
+    expect((await rows(uuid, "leases")).filter(({ sealed }) => sealed !== null)).toHaveLength(1);
+  });
+});
+
+describe("credentials that are to be verified", () => {
+  it("are answered once they can be used", async () => {
+    tenant = await openTenant({ lags: { password: { requests: 3 }, principalInLogin: { requests: 2 } } });
+    await mountEngine(tenant, "slow");
+    await put("/v1/slow/roles/web", { cloud_roles: [{ role_name: "Reader", scope: tenant.resource_group }] });
+    const issued = await get("/v1/slow/creds/web?verify=true");
+    expect(issued.status, issued.text).toBe(200);
+    expect(issued.body.warnings).toBeNull();
+    const { client_id: clientId } = issued.body.data;
+    const tokens = (await tenant.requests()).filter(({ operation }) => operation === "Token");
+    expect(tokens.filter(({ status }) => status !== 200).length).toBeGreaterThan(0);
+    expect(tokens.slice(-3).every(({ status }) => status === 200)).toBe(true);
+    expect(clientId).toEqual(expect.any(String));
+  });
+});
+
+describe("disabling the mount", () => {
+  it("revokes all its leases, and takes along what its roles keep", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    await writeRole("kept", dynamicRole(tenant, { persist_app: true }));
+    for (const role of ["web", "web", "kept"]) succeeded(await creds(role));
+    expect((await unmount()).status).toBe(204);
+    expect((await creds("web")).status).toBe(404);
+    await byItself(uuid, nothingIsLeft);
+    for (const table of ["config", "roles", "leases", "jobs"] as const)
+      expect(await rows(uuid, table), table).toEqual([]);
+  });
+
+  it("is refused while a lease cannot be revoked, and possible after it is forgotten", async () => {
+    await writeRole("app", existing());
+    const { lease_id: lease } = succeeded(await creds("app")).body;
+    await tenant.fault({
+      operation: "RemoveApplicationPassword",
+      fault: "error",
+      status: 403,
+      code: "Authorization_RequestDenied",
+      count: 99,
+    });
+    const refused = await unmount();
+    expect(refused.status).toBe(400);
+    expect(refused.body.errors.join()).toMatch(
+      /failed to revoke "cloud-b\/creds\/app\/.*Authorization_RequestDenied.*revoke-force/,
+    );
+    expect((await lookup(lease)).status).toBe(200);
+    succeeded(await put("/v1/sys/leases/revoke-force/cloud-b", {}));
+    expect((await unmount()).status).toBe(204);
+  });
+
+  it("leaves nothing of an engine that was never configured", async () => {
+    await mountEngine(null, "empty");
+    expect((await unmount("empty")).status).toBe(204);
+    expect((await get("/v1/empty/config")).status).toBe(404);
+  });
+});
+
+it("writes a line for each action, which says who and what and no secret", async () => {
+  const lines: string[] = [];
+  vi.spyOn(console, "info").mockImplementation((line: string) => void lines.push(line));
+  await writeRole("app", existing());
+  const { client_token: token, accessor } = await holderOf(path("cloud-b/creds/*", "read"));
+  const { body } = await creds("app", { token });
+  await revoke(body.lease_id);
+  const id = body.lease_id.slice("cloud-b/".length);
+  const events = lines.map((line) => JSON.parse(line));
+  expect(events).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({ event: "role-written", role: "app" }),
+      expect.objectContaining({ event: "lease-issued", lease: id, role: "app", token: accessor }),
+      expect.objectContaining({ event: "lease-revoked", job: id }),
+    ]),
+  );
+  for (const secret of [body.data.client_secret, tenant.client_secret, token])
+    expect(lines.join()).not.toContain(secret);
+  expect((await engineObject(uuid).leaseCount()).total).toBe(0);
+});

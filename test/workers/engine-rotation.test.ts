@@ -1,0 +1,199 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { Turn } from "../../src/engine/turn.ts";
+import { CredentialEngine } from "../../src/objects/credential-engine.ts";
+import type { AzureOptions } from "../doubles/cloud-b-azure-types.ts";
+import { get, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import {
+  byItself,
+  engineObject,
+  mountEngine,
+  openTenant,
+  rows,
+  succeeded,
+  type Tenant,
+  unmount,
+  writeRole,
+} from "./engine-helpers.ts";
+
+clock.moves = true;
+
+let tenant: Tenant;
+let uuid: string;
+const begin = async (options: AzureOptions = {}, config: Record<string, unknown> = {}) => {
+  await unmount();
+  tenant = await openTenant(options);
+  uuid = await mountEngine(tenant, "cloud-b", config);
+};
+beforeEach(() => begin());
+
+const rotate = () => put("/v1/cloud-b/rotate-root", {});
+const config = async () => (await get("/v1/cloud-b/config")).body.data;
+const keys = async () =>
+  ((await tenant.everything()).applications.find(({ id }) => id === tenant.root.object_id)?.passwords ?? []).map(
+    ({ keyId }) => keyId,
+  );
+/** The engine still gets in, with what it has by now and no token from before. */
+const works = async () => {
+  await tenant.call({ change: "RevokeTokens" });
+  await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+};
+
+describe("rotate-root", () => {
+  it("replaces the secret that it was given, says when the new one ends, and works on", async () => {
+    expect(await config()).not.toHaveProperty("root_password_expiration_date");
+    const rotated = await rotate();
+    expect([rotated.status, rotated.text]).toEqual([204, ""]);
+    await byItself(uuid, async () => expect(await keys()).not.toContain(tenant.root.key_id));
+    expect(await keys()).toHaveLength(1);
+    const { root_password_expiration_date: ends } = await config();
+    expect((Date.parse(ends) - Date.now()) / 86_400_000).toBeCloseTo(182, 0);
+    await works();
+    expect(await rows(uuid, "jobs")).toEqual([]);
+  });
+
+  it("leaves the secrets of everybody else alone, time after time", async () => {
+    const other = (await tenant.call({ change: "AddPassword", id: tenant.root.object_id, displayName: "theirs" })) as {
+      keyId: string;
+    };
+    for (let n = 0; n < 2; n++) {
+      expect((await rotate()).status).toBe(204);
+      await byItself(uuid, async () => expect(await keys()).toHaveLength(2));
+    }
+    expect(await keys()).toContain(other.keyId);
+    expect(await keys()).not.toContain(tenant.root.key_id);
+    await works();
+  });
+
+  it("waits until the new secret works, however long the cloud takes to know it", async () => {
+    await begin({ lags: { password: { requests: 2 } } });
+    expect((await rotate()).status).toBeLessThan(300);
+    await byItself(uuid, async () => expect(await keys()).not.toContain(tenant.root.key_id), 5_000);
+    await tenant.call({ change: "SetLags", lags: {} });
+    await works();
+  });
+
+  it("runs once at a time", async () => {
+    const answers = await Promise.all([rotate(), rotate()]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([204, 400]);
+    expect(answers.map(({ text }) => text).join()).toContain("rotation in progress");
+    await byItself(uuid, async () => expect(await keys()).toHaveLength(1));
+  });
+
+  it("that the cloud refuses changes nothing, and says why", async () => {
+    await tenant.fault({
+      operation: "AddApplicationPassword",
+      fault: "error",
+      status: 403,
+      code: "Authorization_RequestDenied",
+      count: 9,
+    });
+    const refused = await rotate();
+    expect(refused.status).toBe(400);
+    expect(refused.body.errors.join()).toContain("Authorization_RequestDenied");
+    expect(await keys()).toEqual([tenant.root.key_id]);
+    await works();
+  });
+
+  it("of a client id that no application has says so", async () => {
+    succeeded(await put("/v1/cloud-b/config", { client_id: crypto.randomUUID() }));
+    const refused = await rotate();
+    expect(refused.status).toBe(400);
+    expect(await keys()).toEqual([tenant.root.key_id]);
+  });
+
+  it("is given up when somebody writes another secret meanwhile, and removes only what it has made", async () => {
+    await begin({ lags: { password: { ms: 60_000 } } });
+    const asked = rotate();
+    await vi.waitFor(async () => expect(await keys()).toHaveLength(2), { timeout: 5_000 });
+    await tenant.call({ change: "SetLags", lags: {} });
+    const theirs = (await tenant.call({ change: "AddPassword", id: tenant.root.object_id })) as {
+      keyId: string;
+      secretText: string;
+    };
+    succeeded(await put("/v1/cloud-b/config", { client_secret: theirs.secretText }));
+    expect((await asked).status).toBe(503);
+    await byItself(uuid, async () => expect(await keys()).toHaveLength(2));
+    expect(await keys()).toEqual([tenant.root.key_id, theirs.keyId]);
+    await works();
+  });
+});
+
+type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => unknown;
+
+describe("a rotation whose Worker dies", () => {
+  it.each(
+    [1, 2, 3, 4, 5].flatMap((nth) => [
+      [nth, "before"],
+      [nth, "after"],
+    ]) as [number, string][],
+  )("at turn %i (%s the object has heard) comes to its end by itself", async (nth, when) => {
+    const original = CredentialEngine.prototype.turn as unknown as Method;
+    let turns = 0;
+    let deaths = 0;
+    const spy = vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (
+      this: unknown,
+      ...parameters
+    ) {
+      const turn = () => original.apply(this as ThisParameterType<Method>, parameters) as Turn;
+      if (parameters[1] === null || deaths === 2 || ++turns < nth) return turn();
+      if (when === "after" && deaths === 0) turn();
+      deaths++;
+      throw new Error("killed");
+    });
+    await rotate();
+    expect(deaths).toBe(2);
+    await byItself(uuid, async () => {
+      expect(await rows(uuid, "jobs")).toEqual([]);
+      expect(await keys()).toHaveLength(1);
+    });
+    expect(await keys()).not.toContain(tenant.root.key_id);
+    spy.mockRestore();
+    await works();
+  });
+
+  it.each(["apply-then-drop", "drop"] as const)("or whose new secret is lost (%s) makes another", async (fault) => {
+    await tenant.fault({ operation: "AddApplicationPassword", fault });
+    expect((await rotate()).status).toBe(204);
+    await byItself(uuid, async () => expect(await keys()).toHaveLength(1));
+    await works();
+  });
+});
+
+const HOUR_MS = 3_610_000;
+
+describe("rotation by itself", () => {
+  it("happens after each period", async () => {
+    await begin({}, { rotation_period: "1h" });
+    await byItself(uuid, async () => expect(await keys()).not.toContain(tenant.root.key_id), 5_000, HOUR_MS);
+    const [first] = await keys();
+    expect(await config()).toHaveProperty("root_password_expiration_date");
+    await byItself(uuid, async () => expect(await keys()).not.toContain(first), 5_000, 3 * HOUR_MS);
+    await works();
+  });
+
+  it("happens at the times of a schedule", async () => {
+    await begin({}, { rotation_schedule: "17 * * * *" });
+    await byItself(uuid, async () => expect(await keys()).not.toContain(tenant.root.key_id), 5_000, HOUR_MS);
+    await works();
+  });
+
+  it("is tried again when the cloud has refused it", async () => {
+    await begin({}, { rotation_period: "1h" });
+    await tenant.fault({
+      operation: "AddApplicationPassword",
+      fault: "error",
+      status: 403,
+      code: "Authorization_RequestDenied",
+    });
+    await byItself(uuid, async () => expect(await keys()).not.toContain(tenant.root.key_id), 15_000, HOUR_MS);
+    await works();
+  });
+
+  it("does not happen when it is disabled", async () => {
+    await begin({}, { rotation_period: "1h", disable_automated_rotation: true });
+    expect(await engineObject(uuid).nextDue()).toBeNull();
+    succeeded(await put("/v1/cloud-b/config", { disable_automated_rotation: false }));
+    expect(await engineObject(uuid).nextDue()).toBeGreaterThan(Date.now());
+  });
+});
