@@ -2,14 +2,22 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { CloudAConnection } from "../../src/providers/cloud-a.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
-import { contextOf, keys } from "./cloud-a-driver.ts";
+import { contextOf, keys, objectOf } from "./cloud-a-driver.ts";
 
 const role = "arn:aws:iam::123456789012:role/sync";
+/** Of another account than the keys, which are of 123456789012. */
+const elsewhere = "arn:aws:iam::999999999999:role/sync";
+const distrustful = "arn:aws:iam::999999999999:role/other";
 let double: CloudADouble;
 
 // A new double for each test is a new URL, and so a session cache of its own.
 beforeEach(async () => {
-  const roles = [{ arn: role, externalId: "ext-1", trustedAccessKeyIds: [defaultKey.accessKeyId] }];
+  const trustedAccessKeyIds = [defaultKey.accessKeyId];
+  const roles = [
+    { arn: role, externalId: "ext-1", trustedAccessKeyIds },
+    { arn: elsewhere, trustedAccessKeyIds },
+    { arn: distrustful, trustedAccessKeyIds: [] },
+  ];
   double = await startCloudA({ roles });
   return () => double.close();
 });
@@ -32,6 +40,19 @@ describe("assuming a role", () => {
     expect(assumed).toMatchObject({ accessKeyId: defaultKey.accessKeyId, subject: role });
     expect(first?.accessKeyId).toMatch(/^ASIA/);
     expect(second?.accessKeyId).toBe(first?.accessKeyId);
+  });
+
+  it("may be in another account than the keys, if it trusts them", async () => {
+    const there: CloudAConnection = { ...keys, role_arn: elsewhere };
+    const context = contextOf({ CLOUD_A_SM_URL: double.url, CLOUD_A_STS_URL: double.url });
+    expect(await cloudASm.put(objectOf(), there, context)).toMatchObject({ outcome: "ok" });
+    expect(double.secrets()).toMatchObject([{ name: objectOf().name, value: objectOf().value }]);
+    const [assumed, created] = double.requests();
+    expect(assumed).toMatchObject({ operation: "AssumeRole", subject: elsewhere, status: 200 });
+    expect(created).toMatchObject({ operation: "CreateSecret", accessKeyId: expect.stringMatching(/^ASIA/) });
+    const refused = await cloudASm.put(objectOf(), { ...there, role_arn: distrustful }, context);
+    expect(refused).toMatchObject({ outcome: "client", code: "permission_denied" });
+    expect(seen().slice(2)).toEqual(["AssumeRole 403"]);
   });
 
   it("a session is not shared with another external id or another secret", async () => {

@@ -1,0 +1,321 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { type Settings, settings } from "../../src/env.ts";
+import type { OpenedAccount as CloudCAccount } from "../doubles/cloud-c-sm.ts";
+import type { OpenedAccount as DeployAccount } from "../doubles/deploy-project-api.ts";
+import { type Answer, del, get, list, mountKv, put, send } from "./client.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import { openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
+import { association, cloudABody, makeDestination, objects, setAssociation, write } from "./sync-helpers.ts";
+import { tagsOf } from "./sync-somebody.ts";
+
+/** Promises about secret sync in docs/coverage.md that no other file proves, in the methods of the interface document. */
+
+const AT = "/sys/sync/destinations";
+const post = (path: string, body: unknown) => send("POST", path, body);
+const TYPES = Object.keys(providers);
+const open = (type: string): Promise<ProviderAccount> => (providers[type] as () => Promise<ProviderAccount>)();
+
+let accessor = "";
+beforeEach(async () => {
+  ({ accessor } = await mountKv());
+  await write("app/db", { user: "u1", pass: "p1" });
+});
+
+/** How a set ended: its only status, or all of them. */
+const counted = ({ body, text }: Answer) => body?.data?.sync_operation_counters ?? text;
+const reason = async (destination: string) => (await association(destination, "app/db"))?.["error_code"];
+
+/** What the deployment has by default, for as long as `act` lasts: settings are read once for each environment. */
+async function withSettings(changes: Partial<Settings>, act: () => Promise<void>): Promise<void> {
+  const inObject = await runInDurableObject(env.SYNC_DESTINATION.getByName("in-mem/settings"), (object) =>
+    settings((object as unknown as { env: Env }).env),
+  );
+  const all = [settings(env), inObject];
+  const before = all.map((each) => ({ ...each }));
+  for (const each of all) Object.assign(each, changes);
+  try {
+    await act();
+  } finally {
+    for (const [index, each] of all.entries()) {
+      for (const name of Object.keys(changes)) delete (each as Record<string, unknown>)[name];
+      Object.assign(each, before[index]);
+    }
+  }
+}
+
+describe.each(TYPES)("a destination of %s", (type) => {
+  let account: ProviderAccount;
+  beforeEach(async () => {
+    account = await open(type);
+  });
+
+  it("is created and updated with POST at a path of its type's own, and pushes what it was last told to", async () => {
+    const made = await post(`${AT}/${type}/d`, account.body);
+    expect([made.status, made.body.data?.type, made.body.data?.name], made.text).toEqual([200, type, "d"]);
+    for (const other of TYPES.filter((each) => each !== type)) {
+      expect((await get(`${AT}/${other}/d`)).status).toBe(404);
+    }
+    const changes = { granularity: "secret-path", secret_name_template: "OTHER_{{ .SecretBaseName }}" };
+    expect((await post(`${AT}/${type}/d`, changes)).status).toBe(200);
+    expect((await get(`${AT}/${type}/d`)).body.data.options).toMatchObject({
+      granularity_level: "secret-path",
+      secret_name_template: "OTHER_{{ .SecretBaseName }}",
+    });
+    expect(counted(await setAssociation(`${type}/d`, "app/db"))).toEqual({ SYNCED: 1 });
+    expect(Object.values(await account.values())).toEqual(['{"pass":"p1","user":"u1"}']);
+    expect(Object.keys(await account.values())[0]).toMatch(/^OTHER.db$/i);
+    expect((await post(`${AT}/${type}`, account.body)).status).toBe(405);
+  });
+
+  it("by default is cut up and named as its type's defaults say, with the separator that they say", async () => {
+    const made = await makeDestination(type, "d", account.body);
+    const one = '{"pass":"p1","user":"u1"}';
+    const dashed = accessor.replace("_", "-");
+    const upper = `VAULT_${accessor.toUpperCase()}_APP_DB`;
+    const slashes = "vault/{{ .MountAccessor }}/{{ .SecretPath }}";
+    const expected: Record<string, [granularity: string, template: string, there: Record<string, string>]> = {
+      "cloud-a-sm": ["secret-path", slashes, { [`vault/${accessor}/app/db`]: one }],
+      "cloud-b-kv": [
+        "secret-path",
+        'vault-{{ .MountAccessor | replace "_" "-" }}-{{ .SecretPath }}',
+        { [`vault-${dashed}-app-db`]: one },
+      ],
+      // These two providers take no slashes, so what is there has what they take in their place.
+      "cloud-c-sm": ["secret-path", slashes, { [`vault-${accessor}-app-db`]: one }],
+      "deploy-project": [
+        "secret-key",
+        `${slashes}/{{ .SecretKey }}`,
+        { [`vault_${accessor}_app_db_user`]: "u1", [`vault_${accessor}_app_db_pass`]: "p1" },
+      ],
+      "repo-host": [
+        "secret-key",
+        "VAULT_{{ .MountAccessor | uppercase }}_{{ .SecretPath | uppercase }}_{{ .SecretKey | uppercase }}",
+        { [`${upper}_USER`]: "u1", [`${upper}_PASS`]: "p1" },
+      ],
+    };
+    const [granularity, template, there] = expected[type] ?? [];
+    expect(made.body.data.options).toMatchObject({
+      granularity_level: granularity,
+      secret_name_template: template,
+      custom_tags: {},
+    });
+    await setAssociation(`${type}/d`, "app/db");
+    expect(await account.values()).toEqual(there);
+  });
+
+  it("takes custom tags as a map of texts and puts them beside the built-in one, or says that it takes none", async () => {
+    const tagged = { ...account.body, granularity: "secret-path", secret_name_template: "APP" };
+    const answer = await post(`${AT}/${type}/d`, { ...tagged, custom_tags: { team: "pay" } });
+    if (["repo-host", "deploy-project"].includes(type)) {
+      expect([answer.status, answer.body.errors]).toEqual([400, [expect.stringContaining("takes no tags")]]);
+      expect((await get(`${AT}/${type}/d`)).status).toBe(404);
+      return;
+    }
+    expect([answer.status, answer.body.data?.options.custom_tags], answer.text).toEqual([200, { team: "pay" }]);
+    const marker = { [type === "cloud-c-sm" ? "hashicorp-vault" : "hashicorp:vault"]: "" };
+    await setAssociation(`${type}/d`, "app/db");
+    expect(await tagsOf(account, "APP")).toEqual({ ...marker, team: "pay" });
+    for (const wrong of [{ team: { a: "b" } }, { team: ["a"] }, 7, true]) {
+      const refused = await post(`${AT}/${type}/d`, { custom_tags: wrong });
+      expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining("custom_tags")]);
+    }
+    await makeDestination(type, "plain", { ...tagged, secret_name_template: "PLAIN" });
+    await setAssociation(`${type}/plain`, "app/db");
+    expect(await tagsOf(account, "PLAIN")).toEqual(marker);
+  });
+
+  it("authenticates with each of its own credentials: with any of them wrong nothing is written", async () => {
+    const wrong: Record<string, Record<string, unknown>> = {
+      "cloud-a-sm": { access_key_id: "AKIANOBODY", secret_access_key: "wrong" },
+      "cloud-b-kv": { client_id: crypto.randomUUID(), client_secret: "wrong", tenant_id: crypto.randomUUID() },
+      "cloud-c-sm": { credentials: account.wrong["credentials"] },
+      "repo-host": { access_token: "ghp_wrong" },
+      "deploy-project": { access_token: "wrong" },
+    };
+    for (const [field, value] of Object.entries(wrong[type] ?? {})) {
+      await makeDestination(type, "wrong", { ...account.body, granularity: "secret-path", [field]: value });
+      expect(counted(await setAssociation(`${type}/wrong`, "app/db")), field).toEqual({ CLIENT_SIDE_ERROR: 1 });
+      expect(await reason(`${type}/wrong`), field).toBe("auth_failed");
+      expect((await del(`${AT}/${type}/wrong?force_delete=true`)).status).toBe(204);
+    }
+    expect(await account.values()).toEqual({});
+    await makeDestination(type, "right", { ...account.body, granularity: "secret-path" });
+    expect(counted(await setAssociation(`${type}/right`, "app/db"))).toEqual({ SYNCED: 1 });
+  });
+});
+
+it("destinations of every type are read, listed and deleted at the same paths", async () => {
+  const kept: string[] = [];
+  for (const type of TYPES) {
+    for (const name of ["d", "e"]) await makeDestination(type, name, (await open(type)).body);
+    kept.push(`${type}/`);
+  }
+  const all = (await list(AT)).body.data;
+  expect(all.keys).toEqual(kept.toSorted());
+  expect(all.key_info).toEqual(Object.fromEntries(kept.map((type) => [type, ["d", "e"]])));
+  for (const type of TYPES) {
+    expect((await get(`${AT}/${type}/d`)).body.data).toMatchObject({ type, name: "d", connection_details: {} });
+    expect((await list(`${AT}/${type}`)).body.data.keys).toEqual(["d", "e"]);
+    expect((await del(`${AT}/${type}/d`)).status).toBe(204);
+    expect((await get(`${AT}/${type}/d`)).status).toBe(404);
+    expect((await list(`${AT}/${type}`)).body.data.keys).toEqual(["e"]);
+  }
+});
+
+describe("cloud-a-sm", () => {
+  beforeEach(() => cloudA.begin());
+  const defaults = () => ({
+    CLOUD_A_ACCESS_KEY_ID: cloudA.key().accessKeyId,
+    CLOUD_A_SECRET_ACCESS_KEY: cloudA.key().secretAccessKey,
+    CLOUD_A_REGION: "eu-west-1",
+  });
+
+  it("without keys and region of its own pushes with the deployment's, and shows none of them", async () => {
+    await withSettings(defaults(), async () => {
+      for (const [name, body] of Object.entries({ omitted: {}, empty: { access_key_id: "", secret_access_key: "" } })) {
+        const made = await post(`${AT}/cloud-a-sm/${name}`, { ...body, secret_name_template: name });
+        expect([made.status, made.body.data?.connection_details], made.text).toEqual([200, {}]);
+        expect(counted(await setAssociation(`cloud-a-sm/${name}`, "app/db"))).toEqual({ SYNCED: 1 });
+        expect(await cloudA.value(name)).toBe('{"pass":"p1","user":"u1"}');
+      }
+    });
+    const signers = (await cloudA.requests()).map(({ accessKeyId }) => accessKeyId);
+    expect(new Set(signers)).toEqual(new Set([cloudA.key().accessKeyId]));
+  });
+
+  it("prefers its own keys and region to the deployment's", async () => {
+    const others = {
+      CLOUD_A_ACCESS_KEY_ID: "AKIANOBODY",
+      CLOUD_A_SECRET_ACCESS_KEY: "x",
+      CLOUD_A_REGION: "ap-south-1",
+    };
+    await withSettings(others, async () => {
+      await makeDestination("cloud-a-sm", "d", cloudABody());
+      expect(counted(await setAssociation("cloud-a-sm/d", "app/db"))).toEqual({ SYNCED: 1 });
+      // The double takes signatures for eu-west-1 only, and knows no such key.
+      await makeDestination("cloud-a-sm", "there", { ...cloudABody(), region: "" });
+      expect(counted(await setAssociation("cloud-a-sm/there", "app/db"))).toEqual({ CLIENT_SIDE_ERROR: 1 });
+      await makeDestination("cloud-a-sm", "nobody", { region: "eu-west-1", secret_name_template: "nobody" });
+      expect(counted(await setAssociation("cloud-a-sm/nobody", "app/db"))).toEqual({ CLIENT_SIDE_ERROR: 1 });
+    });
+    expect(await cloudA.secrets()).toHaveLength(1);
+  });
+});
+
+describe("cloud-b-kv", () => {
+  it("writes to the vault that its address names, which must be there", async () => {
+    const [one, two] = [await open("cloud-b-kv"), await open("cloud-b-kv")];
+    await makeDestination("cloud-b-kv", "one", one.body);
+    expect(counted(await setAssociation("cloud-b-kv/one", "app/db"))).toEqual({ SYNCED: 1 });
+    expect([Object.keys(await one.values()).length, await two.values()]).toEqual([1, {}]);
+    const { key_vault_uri } = two.body;
+    await makeDestination("cloud-b-kv", "other", { ...one.body, key_vault_uri });
+    expect(counted(await setAssociation("cloud-b-kv/other", "app/db"))).toEqual({ CLIENT_SIDE_ERROR: 1 });
+    expect([Object.keys(await one.values()).length, await two.values()]).toEqual([1, {}]);
+  });
+});
+
+describe("cloud-c-sm", () => {
+  const account = async (): Promise<CloudCAccount> =>
+    (await fetch(`${env.TEST_DOUBLES.cloudC}/_double/accounts`, { method: "POST" })).json();
+  const secretsOf = async ({ account: id }: CloudCAccount): Promise<unknown[]> =>
+    (await fetch(`${env.TEST_DOUBLES.cloudC}/_double/secrets?account=${id}`)).json();
+
+  it("writes to the project of its credentials, and rather to project_id where that is given", async () => {
+    const own = await account();
+    const elsewhere = JSON.stringify({ ...own.credentials, project_id: "somewhere-else-1" });
+    await makeDestination("cloud-c-sm", "credentials", { credentials: elsewhere });
+    expect(counted(await setAssociation("cloud-c-sm/credentials", "app/db"))).toEqual({ CLIENT_SIDE_ERROR: 1 });
+    expect(await secretsOf(own)).toEqual([]);
+    await makeDestination("cloud-c-sm", "given", { credentials: elsewhere, project_id: own.projectId });
+    expect(counted(await setAssociation("cloud-c-sm/given", "app/db"))).toEqual({ SYNCED: 1 });
+    expect(await secretsOf(own)).toHaveLength(1);
+  });
+
+  it("writes nothing to a project in which its account may not manage secrets", async () => {
+    const [own, foreign] = [await account(), await account()];
+    const credentials = JSON.stringify(own.credentials);
+    await makeDestination("cloud-c-sm", "d", { credentials, project_id: foreign.projectId });
+    expect(counted(await setAssociation("cloud-c-sm/d", "app/db"))).toEqual({ CLIENT_SIDE_ERROR: 1 });
+    expect(await reason("cloud-c-sm/d")).toBe("permission_denied");
+    expect([await secretsOf(own), await secretsOf(foreign)]).toEqual([[], []]);
+  });
+});
+
+describe("repo-host", () => {
+  const APPS = "/sys/sync/repo-host-apps";
+
+  it("writes to the repository of the owner that it names, and to no other", async () => {
+    const { account, body } = await openRepoHost();
+    await makeDestination("repo-host", "d", { ...body, repository_name: "api", granularity: "secret-path" });
+    expect(counted(await setAssociation("repo-host/d", "app/db"))).toEqual({ SYNCED: 1 });
+    const seen = await fetch(`${env.TEST_DOUBLES.repoHost}/_double/secrets?account=${account.account}`);
+    expect(await seen.json()).toMatchObject([{ place: `${account.owner}/api` }]);
+    await makeDestination("repo-host", "stranger", { ...body, repository_owner: "stranger" });
+    expect(counted(await setAssociation("repo-host/stranger", "app/db"))).toEqual({ CLIENT_SIDE_ERROR: 2 });
+  });
+
+  it("as an application needs no token, but the installation that was made of the application", async () => {
+    const { account, body, values } = await openRepoHost();
+    const place = { ...body, access_token: "", granularity: "secret-path", app_name: "any-Name.1" };
+    const app = { app_id: account.appId, private_key: account.appKey };
+    expect((await post(`${APPS}/any-Name.1`, app)).status).toBe(200);
+    expect((await post(APPS, { ...app, name: "nameless" })).status).toBe(405);
+    const refused = await post(`${AT}/repo-host/d`, place);
+    expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining("installation_id")]);
+    await makeDestination("repo-host", "d", { ...place, installation_id: account.installationId + 1 });
+    expect(counted(await setAssociation("repo-host/d", "app/db"))).toEqual({ CLIENT_SIDE_ERROR: 1 });
+    await makeDestination("repo-host", "d", { installation_id: String(account.installationId) });
+    expect(counted(await setAssociation("repo-host/d", "app/db"))).toEqual({ SYNCED: 1 });
+    expect(Object.values(await values())).toEqual(['{"pass":"p1","user":"u1"}']);
+  });
+
+  it("forgets an application that is deleted, and touches nothing at the repository host", async () => {
+    const { account, body, requests } = await openRepoHost();
+    const app = { app_id: account.appId, private_key: account.appKey };
+    await post(`${APPS}/bot`, app);
+    expect((await get(`${APPS}/bot`)).body.data).toMatchObject({ name: "bot", app_id: Number(account.appId) });
+    expect((await del(`${APPS}/bot`)).status).toBe(204);
+    expect((await get(`${APPS}/bot`)).status).toBe(404);
+    expect(await requests()).toEqual([]);
+    // The application there is as it was: configured again, it works.
+    await post(`${APPS}/bot`, app);
+    const place = { ...body, access_token: "", granularity: "secret-path", app_name: "bot" };
+    await makeDestination("repo-host", "d", { ...place, installation_id: account.installationId });
+    expect(counted(await setAssociation("repo-host/d", "app/db"))).toEqual({ SYNCED: 1 });
+  });
+});
+
+describe("deploy-project", () => {
+  it("writes to the environments of the project that it names, of its team where it names one", async () => {
+    const url = `${env.TEST_DOUBLES.deployProject}/_double`;
+    const account = (await (await fetch(`${url}/accounts`, { method: "POST" })).json()) as DeployAccount;
+    const there = async () => (await fetch(`${url}/secrets?account=${account.id}`)).json();
+    const common = { access_token: account.accessToken, granularity: "secret-path" };
+    await makeDestination("deploy-project", "own", {
+      ...{ ...common, project_id: account.projectId, deployment_environments: ["development", "preview"] },
+    });
+    expect(counted(await setAssociation("deploy-project/own", "app/db"))).toEqual({ SYNCED: 1 });
+    const own = { projectId: account.projectId, target: ["development", "preview"] };
+    expect(await there()).toMatchObject([own]);
+    const ofTeam = { ...common, project_id: account.teamProjectId, deployment_environments: ["production"] };
+    await makeDestination("deploy-project", "teamless", ofTeam);
+    expect(counted(await setAssociation("deploy-project/teamless", "app/db"))).toEqual({ CLIENT_SIDE_ERROR: 1 });
+    await makeDestination("deploy-project", "team", { ...ofTeam, team_id: account.teamId });
+    expect(counted(await setAssociation("deploy-project/team", "app/db"))).toEqual({ SYNCED: 1 });
+    expect(await there()).toMatchObject([own, { projectId: account.teamProjectId, target: ["production"] }]);
+  });
+});
+
+it("only secrets of KV version 2 are associated: of other engines there is none", async () => {
+  await makeDestination("in-mem", "m");
+  const older = await put("/v1/sys/mounts/old", { type: "kv", options: { version: "1" } });
+  expect([older.status, older.body.errors.join()]).toEqual([400, expect.stringContaining("options.version")]);
+  expect((await put("/v1/sys/mounts/cloud-b", { type: "cloud-b" })).status).toBe(204);
+  const refused = await setAssociation("in-mem/m", "config", "cloud-b");
+  expect(refused.status, refused.text).toBe(400);
+  expect(await association("in-mem/m", "config")).toBeUndefined();
+  expect(await objects("m")).toEqual({});
+});
