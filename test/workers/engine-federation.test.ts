@@ -94,6 +94,17 @@ describe("a federated engine", () => {
     );
   });
 
+  it("is refused, with what to add, when no federated credential of its application allows its audience", async () => {
+    await mountEngine(null);
+    succeeded(await put("/v1/cloud-b/config", { ...federated(), identity_token_audience: "api://another" }));
+    await trust();
+    const refused = await put("/v1/cloud-b/roles/app", dynamicRole(tenant));
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("AADSTS700212")]);
+    expect(refused.text).toContain("has the identity token's audience; add one");
+    succeeded(await put("/v1/cloud-b/config", { identity_token_audience: audience }));
+    await writeRole("app", dynamicRole(tenant));
+  });
+
   it("has no secret that could be rotated, and says so", async () => {
     await mountEngine(null);
     succeeded(await put("/v1/cloud-b/config", federated()));

@@ -261,6 +261,21 @@ describe("rotation", () => {
     expect(await kids()).toContain(left[0]);
   });
 
+  it("that cannot be, as the master key is wrong, loses nothing and comes by itself once it is right", async () => {
+    const [current, next] = await kids();
+    try {
+      await deployWithMasterKey(key("other"));
+      await pass(DAY);
+      expect(await kids()).toEqual([current, next]);
+      expect((await put("/v1/identity/oidc/key/default/rotate", {})).status).toBe(503);
+    } finally {
+      await deployWithMasterKey(FIRST_KEY);
+    }
+    await pass(10_000);
+    expect(kidOf(await token())).toBe(next);
+    expect((await kids()).at(-1)).toBe(current);
+  });
+
   it("of the master key reaches the issuer: the old one can be dropped, and tokens go on", async () => {
     const jwt = await token();
     try {
