@@ -400,6 +400,11 @@ export class SyncDestination extends StoredObject {
     return guarded((): Turn => {
       const found = this.#record.find();
       if (!found) return idle;
+      const due = this.#desk.due(found, Date.now());
+      // Nothing to hand out, as for most of those who ask in a burst: without a transaction.
+      if (only === undefined && (due === null || due > Date.now())) {
+        return { ...idle, retryInMs: due === null ? null : due - Date.now() };
+      }
       // Opened before anything is leased, so that a sealed service leases nothing.
       const setup = this.#record.setup(found);
       const now = Date.now();

@@ -211,13 +211,23 @@ interface SignedPost {
   body: string;
 }
 
+/** The keys that this isolate has derived, one for a secret key, day, region and service: deriving is most of signing. */
+const derived = new Map<string, ArrayBuffer>();
+const MAX_DERIVED = 1_000;
+
+function signingKeys(): Map<string, ArrayBuffer> {
+  if (derived.size >= MAX_DERIVED) derived.clear();
+  return derived;
+}
+
 async function signedPost(send: Send, { url, body, credentials, ...rest }: SignedPost): Promise<Call> {
   if (!URL.canParse(url)) {
     return { ok: false, outcome: failure("client", "invalid_url", "The provider's base URL setting is not a URL.") };
   }
   // The signer alone rather than its client: that one sleeps and sends again up to ten times by default.
   // Service and region are given, because it guesses them from the host name, which may be a setting.
-  const { headers, url: target } = await new AwsV4Signer({ method: "POST", url, body, ...credentials, ...rest }).sign();
+  const signer = new AwsV4Signer({ method: "POST", url, body, cache: signingKeys(), ...credentials, ...rest });
+  const { headers, url: target } = await signer.sign();
   return send([target.toString(), { method: "POST", headers, body }]);
 }
 
