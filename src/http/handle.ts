@@ -50,7 +50,8 @@ async function answer(
   if (route.access === "none") {
     return route.handle({ ...base, dialect, params, grant: null }, await readBody(route, base.request, null));
   }
-  const grant = place.grant ?? (await ask(base, target, area, route.fresh));
+  const mayBeOld = route.fresh === true && place.remembered;
+  const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, area, route.fresh));
   const call: AuthorisedCall = { ...base, dialect, params, grant };
   checkRight(route, call);
   const body = await readBody(route, base.request, call.grant.constraints);
@@ -68,12 +69,16 @@ interface Place {
   readonly table: RouteTable<AnyRoute>;
   readonly path: string;
   readonly grant: Grant | null;
+  /** `grant` may be an answer of a moment ago. */
+  readonly remembered: boolean;
   /** The path was written with an upstream name; `path` no longer has it. */
   readonly upstream: boolean;
 }
 
 async function placeOf(base: Base, target: Target, area: Area): Promise<Place> {
-  if (area === "cluster") return { table: clusterRoutes, path: target.route, grant: null, upstream: false };
+  if (area === "cluster") {
+    return { table: clusterRoutes, path: target.route, grant: null, remembered: false, upstream: false };
+  }
   if (isOwn(target.path)) return ownPlace(target.route.slice(1), null);
   // Who verifies tokens has none of ours, and may be told which namespaces there are.
   if (PUBLISHED.test(target.path)) {
@@ -81,11 +86,14 @@ async function placeOf(base: Base, target: Target, area: Area): Promise<Place> {
     if (at.ok && isOwn(at.value.path)) return ownPlace(encodePath(at.value.path), null);
   }
   // A mount, or a namespace that leads the path to one of our own: only `AccessControl` knows.
-  const grant = await ask(base, target, area, READS.has(target.verb) || MAY_LEAD_HOME.test(target.path));
+  const fresh = READS.has(target.verb) || MAY_LEAD_HOME.test(target.path);
+  const grant = await ask(base, target, area, fresh);
   if (isOwn(grant.path)) return ownPlace(encodePath(grant.path), grant);
   if (grant.mount) {
     const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
-    return { table: mountRoutes[grant.mount.type], path: relative, grant, upstream: false };
+    // One that counts the token's uses is never remembered, and asking twice would count twice.
+    const remembered = !fresh && grant.cacheable;
+    return { table: mountRoutes[grant.mount.type], path: relative, grant, remembered, upstream: false };
   }
   if (grant.capabilities.includes("deny")) throw denied();
   throw unmatched(area, grant.path, []);
@@ -94,7 +102,7 @@ async function placeOf(base: Base, target: Target, area: Area): Promise<Place> {
 /** A path of our own. Routes know it by neutral names only, `AccessControl` by either. */
 function ownPlace(written: string, grant: Grant | null): Place {
   const path = neutralPath(written);
-  return { table: secretsRoutes, path: `/${path}`, grant, upstream: path !== written };
+  return { table: secretsRoutes, path: `/${path}`, grant, remembered: false, upstream: path !== written };
 }
 
 /** What may turn out to be a route of our own, such as `ns1/sys/policies/acl/p`, is asked anew in any case. */

@@ -85,6 +85,7 @@ export const cloudBRoutes = [
   secrets<z.infer<typeof ConfigBody>>({
     verb: "POST",
     path: "/config",
+    fresh: true,
     creates: true,
     body: ConfigBody,
     handle: async (call, body) => {
@@ -97,6 +98,7 @@ export const cloudBRoutes = [
   secrets({
     verb: "DELETE",
     path: "/config",
+    fresh: true,
     handle: async (call) => {
       unwrap(await engine(call).deleteConfig());
       return noContent();
@@ -105,6 +107,7 @@ export const cloudBRoutes = [
   secrets({
     verb: "POST",
     path: "/rotate-root",
+    fresh: true,
     handle: async (call) => {
       const end = await ended(call, unwrap(await engine(call).rotateRoot()), ROTATION_MS);
       const warnings = end?.warnings ?? ["the new secret is made and comes into use as soon as it works everywhere"];
@@ -134,6 +137,7 @@ export const cloudBRoutes = [
   secrets<z.infer<typeof RoleBody>>({
     verb: "POST",
     path: "/roles/:name",
+    fresh: true,
     creates: true,
     body: RoleBody,
     handle: async (call, body) => {
@@ -145,6 +149,7 @@ export const cloudBRoutes = [
   secrets({
     verb: "DELETE",
     path: "/roles/:name",
+    fresh: true,
     handle: async (call) => {
       const removal = unwrap(await engine(call).deleteRole(roleName(call)));
       if (!removal) return noContent();

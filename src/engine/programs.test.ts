@@ -1,0 +1,206 @@
+import { describe, expect, it } from "vitest";
+import { randomFrom } from "../../test/crash/random.ts";
+import type { CloudFailure, Directory, Resources } from "./cloud.ts";
+import { endOf, holdingOf, type Issue, issuing, undoOfIssue } from "./issue.ts";
+import { newKeyAdd } from "./key-add.ts";
+import { newProvision } from "./provision.ts";
+import { type Removal, removing, retried, straysOf } from "./removal.ts";
+import { type Program, performStep, type Step, type StepResult } from "./step.ts";
+
+type World = Directory & Resources;
+
+const failure = (outcome: CloudFailure["outcome"], code: CloudFailure["code"], status: number | null): StepResult => ({
+  ok: false,
+  failure: { outcome, code, message: code, status, providerCode: "" },
+});
+
+/** A cloud in memory that counts what is there; only the calls that these programs make. */
+class FakeCloud {
+  readonly things = new Set<string>();
+  readonly names = new Map<string, string>();
+  #next = 0;
+
+  readonly calls = {
+    createApplication: async ({ displayName }) => {
+      const id = this.#make("application");
+      this.names.set(id, displayName);
+      return { ok: true, value: { objectId: id, clientId: `client-of ${id}`, displayName, passwords: [] } };
+    },
+    findApplicationsByName: async (name) => {
+      const found = [...this.names].filter(([id, known]) => known === name && this.things.has(id));
+      const value = found.map(([id]) => ({
+        objectId: id,
+        clientId: `client-of ${id}`,
+        displayName: name,
+        passwords: [],
+      }));
+      return { ok: true, value };
+    },
+    createServicePrincipal: async (clientId) => {
+      if ([...this.things].some((thing) => thing === `principal of ${clientId}`)) {
+        return failure("client", "already_exists", 409) as never;
+      }
+      this.things.add(`principal of ${clientId}`);
+      return { ok: true, value: { objectId: `principal of ${clientId}` } };
+    },
+    findServicePrincipals: async (clientId) => {
+      const value = this.things.has(`principal of ${clientId}`) ? [{ objectId: `principal of ${clientId}` }] : [];
+      return { ok: true, value };
+    },
+    createRoleAssignment: async ({ scope, assignmentId }) => {
+      const id = `/${scope}/providers/Microsoft.Authorization/roleAssignments/${assignmentId}`;
+      this.things.add(id);
+      return { ok: true, value: { id } };
+    },
+    addGroupMember: async (group, principal) => this.#put(`${group} has ${principal}`),
+    addPrincipalPassword: async (_principal, { endsAt }) => ({
+      ok: true,
+      value: { keyId: "key", secretText: "secret", endsAt },
+    }),
+    addApplicationPassword: async (application, { displayName, endsAt }) => {
+      const keyId = this.#make(`password ${displayName} of ${application}`);
+      return { ok: true, value: { keyId, secretText: "secret", endsAt } };
+    },
+    getApplication: async (objectId) => {
+      const passwords = [...this.things]
+        .filter((thing) => thing.includes(` of ${objectId}`))
+        .map((keyId) => ({ keyId, displayName: keyId.split(" ")[1] ?? "", hint: "" }));
+      return { ok: true, value: { objectId, clientId: "", displayName: "", passwords } };
+    },
+    removeApplicationPassword: async (_application, keyId) => this.#take(keyId),
+    deleteRoleAssignment: async (id) => this.#take(id),
+    removeGroupMember: async (group, principal) => this.#take(`${group} has ${principal}`),
+    deleteServicePrincipal: async (id) => this.#take(id),
+    deleteApplication: async (id) => this.#take(id),
+    purgeDeleted: async () => ({ ok: true, value: null }),
+  } satisfies Partial<World>;
+
+  #make(kind: string): string {
+    const id = `${kind} #${++this.#next}`;
+    this.things.add(id);
+    return id;
+  }
+
+  async #put(thing: string): Promise<{ ok: true; value: null }> {
+    this.things.add(thing);
+    return { ok: true, value: null };
+  }
+
+  async #take(thing: string): Promise<{ ok: true; value: null }> {
+    return this.things.delete(thing) ? { ok: true, value: null } : (failure("client", "not_found", 404) as never);
+  }
+}
+
+/** What is on disk after each turn; what happened at the cloud is another matter. */
+class Run {
+  now = 1_000_000;
+  readonly #cloud: FakeCloud;
+  readonly #random: () => number;
+
+  constructor(cloud: FakeCloud, random: () => number) {
+    this.#cloud = cloud;
+    this.#random = random;
+  }
+
+  /** Takes steps until the end, or until the one after which the Worker dies. Answers what is on disk by then. */
+  async take<S>(program: Program<S>, state: S, deadliness: number): Promise<{ state: S; ended: boolean }> {
+    let disk = state;
+    for (let tries = 0; tries < 200; ) {
+      const next = program.next(disk, this.now);
+      if (next === null) return { state: disk, ended: true };
+      if ("wait" in next) {
+        this.now += next.wait;
+        continue;
+      }
+      disk = program.leaving?.(disk, next) ?? disk;
+      if (this.#random() < deadliness) {
+        // Dead before the call left, or before its answer was recorded.
+        if (this.#random() < 0.5) await this.#call(next);
+        return { state: disk, ended: false };
+      }
+      const result = await this.#answerTo(next);
+      this.now += 1_000;
+      if (result.ok) {
+        disk = program.took(disk, next, result.value, this.now);
+        tries = 0;
+        continue;
+      }
+      const verdict = program.refused(disk, next, result.failure, this.now, tries++);
+      if (verdict.kind === "failed") return { state: disk, ended: false };
+      disk = verdict.state ?? disk;
+      this.now += verdict.kind === "again" ? (verdict.afterMs ?? 1_000) : 0;
+    }
+    throw new Error("no end");
+  }
+
+  #call(step: Step): Promise<StepResult> {
+    return performStep(this.#cloud.calls as unknown as Parameters<typeof performStep>[0], step);
+  }
+
+  /** Sometimes the answer is lost, sometimes the call; sometimes the provider has too much to do. */
+  async #answerTo(step: Step): Promise<StepResult> {
+    const luck = this.#random();
+    if (luck < 0.1) return failure("external", "throttled", 429);
+    if (luck < 0.2) return failure("unknown", "network_error", null);
+    const result = await this.#call(step);
+    return luck < 0.3 ? failure("unknown", "deadline_exceeded", null) : result;
+  }
+}
+
+const principalIssue = (): Issue => ({
+  kind: "principal",
+  provision: newProvision(
+    { displayName: "vault-planned", tags: [], signInAudience: "" },
+    {
+      grants: ["a", "b"].map((assignmentId) => ({
+        assignmentId,
+        scope: "s",
+        roleId: "r",
+        standing: "wanted" as const,
+      })),
+      memberships: [{ groupId: "g", standing: "wanted" }],
+    },
+  ),
+  lifeMs: 1_000,
+  permanently: true,
+  key: null,
+});
+const passwordIssue = (): Issue => ({ kind: "password", clientId: "c", add: newKeyAdd("app", "vault-planned", 1_000) });
+
+/** What ends finished credentials: that of their lease, and what an unanswered creation has left besides. */
+function endsOf(issue: Issue, now: number): Removal[] {
+  const { holding } = holdingOf(issue);
+  const lease = endOf(holding, now);
+  if (issue.kind !== "principal" || !issue.provision.strays) return [lease];
+  return [lease, straysOf(issue.provision.application.displayName, issue.provision.made?.objectId ?? "", now)];
+}
+
+const seeds = Array.from({ length: 300 }, (_, seed) => seed + 1);
+
+describe.each([
+  ["a principal", principalIssue],
+  ["a password", passwordIssue],
+])("credentials by %s", (_what, begin) => {
+  it("leave nothing when whoever makes them dies anywhere, and whoever cleans up dies, too", async () => {
+    let lives = 0;
+    for (const seed of seeds) {
+      const random = randomFrom(seed);
+      const cloud = new FakeCloud();
+      const run = new Run(cloud, random);
+      const made = await run.take(issuing, begin(), 0.15);
+      if (made.ended) lives++;
+      for (const end of made.ended ? endsOf(made.state, run.now) : [undoOfIssue(made.state, run.now)]) {
+        let removal = end;
+        for (let round = 0; round < 50; round++) {
+          const taken = await run.take(removing, removal, round < 3 ? 0.2 : 0);
+          removal = retried(taken.state);
+          if (taken.ended && removal.items.length === 0) break;
+          run.now += 60_000;
+        }
+      }
+      expect([...cloud.things], `seed ${seed}`).toEqual([]);
+    }
+    expect(lives).toBeGreaterThan(20);
+    expect(seeds.length - lives).toBeGreaterThan(50);
+  });
+});
