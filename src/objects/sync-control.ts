@@ -21,8 +21,12 @@ export interface MayRun {
 
 export const DEFAULTS: SyncConfig = { disabled: false, queue_capacity: 1_000_000 };
 
-/** How long a permission to call providers holds. A pause has taken effect once the last of them has run out. */
-export const PERMIT_MS = 300;
+/** How long a permission to call providers holds, unless longer is asked for. A pause has taken effect once all have run out. */
+const PERMIT_MS = 100;
+/** The longest permission. */
+const LONGEST_PERMIT_MS = 1_600;
+/** That permissions are given is recorded once in this time, not for each. */
+const RECORD_MS = 10_000;
 /** What a call may take from its permission to the wire, and clocks that tick at different speeds may add. */
 const PERMIT_MARGIN_MS = 70;
 const WOKEN_PER_PAGE = 100;
@@ -37,6 +41,10 @@ const SCARCE = 2;
 export class SyncControl extends StoredObject {
   readonly #keys: DataKeys;
   readonly #apps: Apps;
+  /** When the last permission runs out. */
+  #permittedUntil: number;
+  /** No permission lasts longer than this, says the stored row; so that an instance knows whether one before it gave any. */
+  #recordedUntil: number;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(
@@ -50,6 +58,8 @@ export class SyncControl extends StoredObject {
     );
     this.#keys = new DataKeys(this.sql, "sync-control", () => this.env.MASTER_KEY);
     this.#apps = new Apps(this.sql, this.#keys);
+    this.#recordedUntil = this.sql.exec<{ until: number }>("SELECT until FROM permissions").toArray()[0]?.until ?? 0;
+    this.#permittedUntil = Math.min(this.#recordedUntil, Date.now() + LONGEST_PERMIT_MS);
   }
 
   // ---- configuration ----
@@ -76,8 +86,8 @@ export class SyncControl extends StoredObject {
       // There may be something to do for whoever waits: for the end of the pause, or for room.
       else if (before.disabled || after.queue_capacity > before.queue_capacity) this.#resume();
     });
-    // The permissions given until a moment ago; this also makes the pause durable before it is promised.
-    if (after.disabled) await Promise.all([scheduler.wait(PERMIT_MS + PERMIT_MARGIN_MS), this.ctx.storage.sync()]);
+    // This also makes the pause durable before it is promised.
+    if (after.disabled) await Promise.all([this.#permissionsRunOut(), this.ctx.storage.sync()]);
     // The alarm wakes whom this could not.
     else await this.#wakeSome().catch((failure) => warn("wake-failed", { because: textOf(failure) }));
     return after;
@@ -87,9 +97,15 @@ export class SyncControl extends StoredObject {
     return this.setConfig(DEFAULTS);
   }
 
-  /** Whether calls to providers may start. Asked before the first call of a batch, and again whenever the answer has run out. */
-  mayRun(): MayRun {
-    return { running: !this.config().disabled, permitMs: PERMIT_MS };
+  /**
+   * Whether calls to providers may start. Asked before the first call of a batch, and again whenever the answer has run out.
+   * @param forMs for how long; whoever is far away asks for longer, or the answer has run out when it arrives
+   */
+  mayRun(forMs = PERMIT_MS): MayRun {
+    const running = !this.config().disabled;
+    const permitMs = Math.min(Math.max(forMs, PERMIT_MS), LONGEST_PERMIT_MS);
+    if (running) this.#permit(Date.now() + permitMs);
+    return { running, permitMs };
   }
 
   // ---- capacity ----
@@ -197,6 +213,23 @@ export class SyncControl extends StoredObject {
 
   protected override async onAlarm(): Promise<void> {
     await this.#wakeSome();
+  }
+
+  #permit(until: number): void {
+    this.#permittedUntil = Math.max(this.#permittedUntil, until);
+    if (until <= this.#recordedUntil) return;
+    this.#recordedUntil = until + RECORD_MS;
+    this.commit(() =>
+      this.sql.exec(
+        "INSERT INTO permissions VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET until = excluded.until",
+        this.#recordedUntil,
+      ),
+    );
+  }
+
+  async #permissionsRunOut(): Promise<void> {
+    const left = this.#permittedUntil - Date.now();
+    if (left + PERMIT_MARGIN_MS > 0) await scheduler.wait(left + PERMIT_MARGIN_MS);
   }
 
   #resuming(): string | null {

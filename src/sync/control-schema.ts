@@ -50,4 +50,8 @@ export const controlMigrations: Migration[] = [
         UPDATE total SET granted = granted - OLD.granted + NEW.granted,
           short = short - (OLD.wanted > OLD.granted) + (NEW.wanted > NEW.granted); END`,
   },
+  {
+    because: "until when calls to providers may at most have been permitted (ms): what a pause has to wait out",
+    sql: "CREATE TABLE permissions (id INTEGER PRIMARY KEY CHECK (id = 1), until INTEGER NOT NULL) STRICT",
+  },
 ];

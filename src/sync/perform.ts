@@ -132,10 +132,11 @@ export class Permission {
   };
 
   async #ask(): Promise<boolean> {
-    for (let question = 1; question <= MOST_QUESTIONS; question++) {
+    // An answer that ran out on its way was asked for too short a time.
+    for (let question = 1, longer = 0; question <= MOST_QUESTIONS; question++, longer = 100 * 2 ** question) {
       const sent = Date.now();
       const answer = await syncControl(this.#env)
-        .mayRun()
+        .mayRun(longer)
         .catch(() => null);
       if (answer === null) {
         await scheduler.wait(ASK_AGAIN_MS);
