@@ -86,12 +86,14 @@ const costOf = (act: (object: SyncDestination) => unknown): Promise<Cost> =>
 const PAGE_ROWS = 100_000;
 
 describe.each([1_000, 10_000, 100_000])("with %i pending associations", (count) => {
-  beforeEach(() => fill(count), 120_000);
-
-  it("a pause is answered at once, and the next deadline, a turn, a change and an alarm cost the same few rows", async () => {
+  beforeEach(() => {
     // Nobody else is to come.
     vi.spyOn(env.SYNC_WORK, "sendBatch").mockRejectedValue(new Error("later"));
     vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
+    return fill(count);
+  }, 120_000);
+
+  it("a pause is answered at once, and the next deadline, a turn, a change and an alarm cost the same few rows", async () => {
     for (const disabled of [false, true]) {
       const sent = performance.now();
       expect((await configure({ disabled })).status).toBe(200);
