@@ -1,14 +1,20 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Everything } from "../doubles/cloud-b-azure-types.ts";
+import type { AzureOptions, Everything, LagKind } from "../doubles/cloud-b-azure-types.ts";
+import { accessObject, holderOf, path } from "./access.ts";
+import { get, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import {
+  byItself,
   creds,
   dynamicRole,
   lookup,
   mountEngine,
   openTenant,
   revoke,
+  rows,
+  succeeded,
   type Tenant,
+  unmount,
   writeRole,
 } from "./engine-helpers.ts";
 
@@ -16,11 +22,14 @@ clock.moves = true;
 
 let tenant: Tenant;
 let fresh: Everything;
-beforeEach(async () => {
-  tenant = await openTenant();
+let uuid: string;
+const begin = async (options: AzureOptions = {}) => {
+  await unmount();
+  tenant = await openTenant(options);
   fresh = await tenant.everything();
-  await mountEngine(tenant);
-});
+  uuid = await mountEngine(tenant);
+};
+beforeEach(() => begin());
 
 describe("credentials of a principal of their own", () => {
   it("come with a lease and its rights, and go without a trace", async () => {
@@ -49,4 +58,153 @@ describe("credentials of a principal of their own", () => {
     expect(await tenant.everything()).toEqual(fresh);
     expect((await lookup(issued.body.lease_id)).body.errors).toEqual(["invalid lease"]);
   });
+
+  it("can be restored for a while when the role does not delete them permanently", async () => {
+    await writeRole("web", dynamicRole(tenant, { permanently_delete: false }));
+    const { body } = await creds("web");
+    expect((await revoke(body.lease_id)).status).toBe(204);
+    const left = await tenant.everything();
+    expect(left.applications).toEqual(fresh.applications);
+    expect(left.deletedApplications).toMatchObject([{ appId: body.data.client_id }]);
+    expect(left.assignments).toEqual(fresh.assignments);
+  });
+
+  it("are deleted as the role said when they were made", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    const { body } = await creds("web");
+    await writeRole("web", { permanently_delete: false });
+    expect((await revoke(body.lease_id)).status).toBe(204);
+    expect(await tenant.everything()).toEqual(fresh);
+  });
+
+  it("of a role that does not exist are refused with 400, which no client repeats", async () => {
+    const refused = await creds("none");
+    expect([refused.status, refused.body.errors]).toEqual([400, ["role 'none' does not exist"]]);
+  });
+});
+
+describe("credentials of an existing application", () => {
+  it("are another password each, on that application, without touching its rights", async () => {
+    const { object_id: id, client_id: clientId } = tenant.existing_application;
+    await writeRole("app", { application_object_id: id, cloud_groups: [{ group_name: "developers" }] });
+    const issued = await Promise.all([creds("app"), creds("app"), creds("app")]);
+    expect(issued.map(({ body }) => body.data.client_id)).toEqual([clientId, clientId, clientId]);
+    expect(new Set(issued.map(({ body }) => body.data.client_secret)).size).toBe(3);
+    const made = await tenant.everything();
+    expect(made.applications.find((one) => one.id === id)?.passwords).toHaveLength(3);
+    expect({ ...made, applications: [] }).toEqual({ ...fresh, applications: [] });
+    for (const { body } of issued) expect((await revoke(body.lease_id)).status).toBe(204);
+    expect(await tenant.everything()).toEqual(fresh);
+  });
+
+  it("are refused with the reason when it has all the passwords that it may have", async () => {
+    await begin({ maxPasswords: 1 });
+    await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+    succeeded(await creds("app"));
+    const refused = await creds("app");
+    expect(refused.status).toBe(400);
+    expect(refused.body.errors.join()).toMatch(/^error updating credentials: /);
+    expect(await rows(uuid, "leases")).toHaveLength(1);
+  });
+
+  it("end although the application has gone meanwhile", async () => {
+    await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+    const { lease_id: lease } = (await creds("app")).body;
+    await tenant.call({ change: "DeleteApplication", id: tenant.existing_application.object_id, permanently: true });
+    expect((await revoke(lease)).status).toBe(204);
+    await byItself(uuid, async () => expect((await lookup(lease)).status).toBe(400));
+  });
+});
+
+describe("a cloud that learns late of what it has done", () => {
+  const all = (requests: number) =>
+    Object.fromEntries(
+      (["application", "principal", "principalInArm", "deletedItem", "passwordInGraph"] satisfies LagKind[]).map(
+        (kind) => [kind, { requests }],
+      ),
+    );
+
+  it("gives credentials all the same, and takes them back whole", async () => {
+    await begin({ lags: all(2) });
+    await writeRole("web", dynamicRole(tenant));
+    const issued = await creds("web");
+    expect(issued.status, issued.text).toBe(200);
+    const made = await tenant.everything();
+    expect(made.applications).toHaveLength(fresh.applications.length + 1);
+    expect((await revoke(issued.body.lease_id)).status).toBe(204);
+    await byItself(uuid, async () => expect(await tenant.everything()).toEqual(fresh));
+  });
+
+  it("keeps nothing of what failed, although it said at first that there is nothing", async () => {
+    await begin({ lags: { application: { requests: 1 }, principal: { requests: 1 } } });
+    await writeRole("web", dynamicRole(tenant));
+    await tenant.fault({
+      operation: "CreateServicePrincipal",
+      fault: "error",
+      status: 400,
+      code: "Directory_QuotaExceeded",
+      count: 9,
+    });
+    expect((await creds("web")).status).toBe(400);
+    await byItself(
+      uuid,
+      async () => {
+        expect(await tenant.everything()).toEqual(fresh);
+        expect(await rows(uuid, "jobs")).toEqual([]);
+      },
+      3_000,
+    );
+  });
+});
+
+it("throttled, does as the cloud asks, and gets there", async () => {
+  await writeRole("web", dynamicRole(tenant));
+  for (const operation of ["CreateApplication", "CreateRoleAssignment"] as const) {
+    await tenant.fault({
+      operation,
+      fault: "error",
+      status: 429,
+      code: "TooManyRequests",
+      headers: { "retry-after": "1" },
+    });
+  }
+  succeeded(await creds("web"));
+});
+
+describe("the engine's writes", () => {
+  it("are refused to a token that was revoked a moment ago elsewhere", async () => {
+    const { client_token: token } = await holderOf(path("cloud-b/*", "read", "update", "create", "delete"));
+    expect((await put("/v1/cloud-b/config", {}, { token })).status).toBe(204);
+    await accessObject().revokeToken({ own: token });
+    expect((await put("/v1/cloud-b/config", {}, { token })).status).toBe(403);
+    expect((await put("/v1/cloud-b/rotate-root", {}, { token })).status).toBe(403);
+    expect((await creds("web", { token })).status).toBe(403);
+  });
+});
+
+describe("a mount in a namespace", () => {
+  it("has its leases there, and nowhere else", async () => {
+    const inside = { headers: { "X-Orch-Namespace": "team" } };
+    succeeded(await put("/v1/sys/namespaces/team", {}));
+    succeeded(await put("/v1/sys/mounts/cloud-b", { type: "cloud-b" }, inside));
+    succeeded(await put("/v1/cloud-b/config", tenant.config, inside));
+    succeeded(
+      await put("/v1/team/cloud-b/roles/app", { application_object_id: tenant.existing_application.object_id }),
+    );
+    const { lease_id: lease } = succeeded(await get("/v1/cloud-b/creds/app", inside)).body;
+    expect((await lookup(lease)).status).toBe(400);
+    const found = await put("/v1/sys/leases/lookup", { lease_id: lease }, inside);
+    expect(found.body.data).toMatchObject({ id: lease, namespace_path: "team/" });
+    expect((await put("/v1/sys/leases/revoke", { lease_id: lease }, inside)).status).toBe(204);
+    expect(await tenant.everything()).toEqual(fresh);
+  });
+});
+
+it("keeps its secrets readable through a rotation of the keys", async () => {
+  await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+  const key = { "Idempotency-Key": "once" };
+  const before = await creds("app", { headers: key });
+  expect((await put("/v1/sys/rotate", {})).status).toBe(204);
+  expect((await creds("app", { headers: key })).body.data).toEqual(before.body.data);
+  expect((await creds("app")).status).toBe(200);
 });
