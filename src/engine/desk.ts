@@ -1,3 +1,4 @@
+import { warn } from "../log.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { backoff } from "../work/backoff.ts";
 import type { Claim } from "../work/task.ts";
@@ -16,6 +17,7 @@ const LONGEST_PAUSE_MS = 3_000;
 /** A provider that asks for more than this has refused: the job ends, or goes on in another round. */
 const LONGEST_HOLD_MS = 40_000;
 const LOOK_AGAIN_MS = 250;
+const UNREADABLE_MS = 3_600_000;
 
 interface Parts {
   readonly jobs: Jobs;
@@ -45,11 +47,8 @@ export class Desk {
       work.settle(claim, { kind: "again" }, now);
       return this.#elsewhere(wanted, now);
     }
-    const job = jobs.find(claim.id);
-    if (!job) {
-      work.forget(claim.id);
-      return this.#elsewhere(wanted, now);
-    }
+    const job = this.#find(claim, now);
+    if (!job) return this.#elsewhere(wanted, now);
     if (report?.done?.seq === job.seq) return this.#take(job, claim, report.done, now);
     // Nobody waits for these credentials any more: finished, they would be a secret that nobody knows.
     if (!report && !wanted && job.work.kind === "issue") {
@@ -57,6 +56,21 @@ export class Desk {
       return this.turn(null, null, now);
     }
     return this.#advance(job, claim, now);
+  }
+
+  /** The job of a claim. One that cannot be read is set aside, so that it does not hold up those behind it. */
+  #find(claim: Claim, now: number): Job | null {
+    const { jobs, work } = this.#parts;
+    try {
+      const job = jobs.find(claim.id);
+      if (!job) work.forget(claim.id);
+      return job;
+    } catch (failure) {
+      if (!jobs.isUnreadable(failure)) throw failure;
+      warn("job-unreadable", { job: claim.id });
+      work.settle(claim, { kind: "retry", afterMs: UNREADABLE_MS }, now);
+      return null;
+    }
   }
 
   #take(job: Job, claim: Claim, { step, result }: NonNullable<Report["done"]>, now: number): Turn {

@@ -1,4 +1,5 @@
 import type { DataKeys } from "../sealing/data-keys.ts";
+import { Sealed } from "../sealing/keyring.ts";
 import type { Claim } from "../work/task.ts";
 import type { WorkList } from "../work/work-list.ts";
 import type { Work } from "./job.ts";
@@ -111,9 +112,15 @@ export class Jobs {
     this.#work.forget(id);
   }
 
+  /** @throws Sealed, also for a row that was altered while all others can be read: see `isUnreadable` */
   find(id: string): Job | null {
     const [row] = this.#sql.exec<Row>("SELECT * FROM jobs WHERE id = ?", id).toArray();
     return row ? this.#job(row) : null;
+  }
+
+  /** Whether `failure` says that one row is of no use, rather than that the keys are not there. */
+  isUnreadable(failure: unknown): boolean {
+    return failure instanceof Sealed && this.#keys.sealedBecause() === null;
   }
 
   kindOf(id: string): Work["kind"] | null {

@@ -61,7 +61,8 @@ async function performTurns(
 ): Promise<JobEnd | null> {
   for (let report = first; ; ) {
     const turn = await takeTurn(object, wanted, report);
-    if ("ok" in turn) return turn;
+    // Sealed: a request is told so; without one, the alarm asks again.
+    if ("ok" in turn) return wanted && turn;
     switch (turn.kind) {
       case "idle":
         return null;
@@ -124,14 +125,21 @@ const EMPTY_LOOK_MS = 200;
 /** Has all leases of a mount revoked, so that disabling it leaves nothing behind. A refusal when that is not (yet) possible. */
 export async function emptyEngine(env: Env, { uuid, path }: Pick<Mount, "uuid" | "path">): Promise<Result<null>> {
   const end = Date.now() + EMPTY_MS;
+  const engine = () => credentialEngine(env, uuid);
+  const stays = async (because: Refusal): Promise<Refusal> => {
+    await engine().reopen();
+    return because;
+  };
   for (let again = true; ; again = false) {
-    const { left, failure } = await credentialEngine(env, uuid).close(again);
+    const { left, failure } = await engine().close(again);
     if (left === 0) return ok(null);
     if (failure) {
       const force = `revoke it with sys/leases/revoke-force/${path} to disable the mount all the same`;
-      return refuse("in-use", `failed to revoke ${JSON.stringify(path + failure.id)}: ${failure.failure}; ${force}`);
+      return stays(
+        refuse("in-use", `failed to revoke ${JSON.stringify(path + failure.id)}: ${failure.failure}; ${force}`),
+      );
     }
-    if (Date.now() >= end) return unfinished(`the revocation of ${left} leases`);
+    if (Date.now() >= end) return stays(unfinished(`the revocation of ${left} leases`));
     await performJobs(env, uuid, { budgetMs: end - Date.now() });
     await scheduler.wait(EMPTY_LOOK_MS);
   }

@@ -361,6 +361,11 @@ export class CredentialEngine extends StoredObject {
     return { left: this.#leases.count() + this.#jobs.count("issue"), failure: this.#leases.failures(1)[0] ?? null };
   }
 
+  /** The mount stays after all. */
+  reopen(): void {
+    this.commit(() => this.#config.closeUntil(0));
+  }
+
   /** The mount is gone: takes away what it still has at the cloud, and forgets everything else. Idempotent. */
   destroy(): void {
     if (this.#config.isGone()) return;

@@ -1,9 +1,11 @@
-import { runInDurableObject } from "cloudflare:test";
+import { createExecutionContext, createMessageBatch, getQueueResult, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { performJob } from "../../src/engine/perform.ts";
 import type { Turn } from "../../src/engine/turn.ts";
 import { CredentialEngine, type Started } from "../../src/objects/credential-engine.ts";
+import type { Bell } from "../../src/work/doorbell.ts";
+import worker from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
 import type { Everything, Fault, OperationName } from "../doubles/cloud-b-azure-types.ts";
 import { get, put } from "./client.ts";
@@ -18,6 +20,7 @@ import {
   openTenant,
   revoke,
   rows,
+  succeeded,
   type Tenant,
   writeRole,
 } from "./engine-helpers.ts";
@@ -236,5 +239,45 @@ describe("an object that restarts", () => {
     expect(end).toMatchObject({ ok: true });
     expect((await get("/v1/cloud-b/config")).status).toBe(200);
     expect(await tenant.everything()).toEqual(fresh);
+  });
+});
+
+describe("a bell for an engine", () => {
+  const ring = async (...bodies: Bell[]) => {
+    const messages = bodies.map((body, position) => ({ id: `m${position}`, timestamp: new Date(), attempts: 1, body }));
+    const batch = createMessageBatch<Bell>("sync-work", messages);
+    const context = createExecutionContext();
+    await worker.queue(batch, env, context);
+    return getQueueResult(batch, context);
+  };
+
+  it("brings a Worker that does what is waiting", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    const { lease_id: lease } = (await creds("web")).body;
+    succeeded(await put("/v1/sys/leases/revoke", { lease_id: lease, sync: false }));
+    expect((await ring({ engine: uuid })).explicitAcks).toEqual(["m0"]);
+    await vi.waitFor(nothingIsLeft);
+  });
+
+  it("is asked for again when the object fails, and harmless when nobody is there", async () => {
+    vi.spyOn(CredentialEngine.prototype, "turn").mockImplementationOnce(() => {
+      throw new Error("object is down");
+    });
+    expect((await ring({ engine: uuid })).retryMessages).toEqual([{ msgId: "m0" }]);
+    expect((await ring({ engine: crypto.randomUUID() })).explicitAcks).toEqual(["m0"]);
+  });
+
+  it("passes by a job that cannot be read, and serves those behind it", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    const leases = [(await creds("web")).body.lease_id, (await creds("web")).body.lease_id];
+    for (const lease of leases) succeeded(await put("/v1/sys/leases/revoke", { lease_id: lease, sync: false }));
+    await runInDurableObject(engineObject(uuid), (_object, { storage: { sql } }) => {
+      sql.exec(
+        "UPDATE jobs SET sealed = (SELECT sealed FROM jobs WHERE id = ?) WHERE id = ?",
+        ...[1, 0].map((at) => leases[at].slice("cloud-b/".length)),
+      );
+    });
+    await byItself(uuid, async () => expect(await rows(uuid, "leases")).toHaveLength(1));
+    expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1);
   });
 });
