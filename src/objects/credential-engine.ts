@@ -64,8 +64,6 @@ export interface Renewed {
 /** How long making something for a request may take, all its steps together. */
 const REQUEST_MS = 85_000;
 const ROTATION_MS = 10 * 60_000;
-/** The request that starts work also performs it; the doorbell keeps quiet for that long. */
-const INLINE_MS = 5_000;
 const EXPIRED_PER_ALARM = 100;
 /** While a mount is being disabled it gives out nothing new; should that come to nothing, it does again after this. */
 const CLOSING_MS = 2 * 60_000;
@@ -290,7 +288,6 @@ export class CredentialEngine extends StoredObject {
       const lease = this.#leases.find(id);
       if (!lease) return ok(null);
       const now = Date.now();
-      this.#bell.expectClaimWithin(INLINE_MS, now);
       return ok(
         this.commit(() => {
           this.#end(lease, now);
@@ -447,7 +444,7 @@ export class CredentialEngine extends StoredObject {
 
   /** Begins a job that the caller's Worker performs; inside a transaction. */
   #start(job: Parameters<Jobs["put"]>[0], now: number): Started {
-    this.#bell.expectClaimWithin(INLINE_MS, now);
+    // Claimed before the bell could ring for it, which has to go on ringing for everything else.
     this.#jobs.put(job, now);
     return this.#claimed({ job: job.id, kind: job.work.kind }, now);
   }
