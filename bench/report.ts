@@ -1,5 +1,5 @@
 /** The tables that a run prints, in Markdown so that they can be kept as they are. */
-import type { Measure, Row } from "./scenarios.ts";
+import type { Measure, Row } from "./rounds.ts";
 import type { Figure } from "./statistics.ts";
 
 /** When, where and on what a part of the bench ran. */

@@ -3,9 +3,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { EngineBench, type EngineScale } from "./engine.ts";
+import { type EngineReport, engineMarkdown } from "./engine-report.ts";
+import { CloudDouble, startBareCloud, startEngines } from "./engine-sides.ts";
 import { Loader } from "./loader.ts";
 import { type Facts, markdown, type Report } from "./report.ts";
-import { Bench, loaderBusy, type Scale } from "./scenarios.ts";
+import { loaderBusy } from "./rounds.ts";
+import { Bench, type Scale } from "./scenarios.ts";
 import { startBare, startOurs } from "./sides.ts";
 import { SyncBench, type SyncScale } from "./sync.ts";
 import { type SyncReport, syncMarkdown } from "./sync-report.ts";
@@ -15,8 +19,16 @@ const FULL: Scale = { rounds: 5, sliceMs: 600, keys: { small: 1_000, large: 100_
 const QUICK: Scale = { rounds: 3, sliceMs: 300, keys: { small: 1_000, large: 10_000 }, fillMs: 10_000 };
 const SYNC_FULL: SyncScale = { rounds: 7, secrets: 100, singles: 50, pauses: 5, pending: [1_000, 10_000, 30_000] };
 const SYNC_QUICK: SyncScale = { rounds: 3, secrets: 50, singles: 20, pauses: 3, pending: [1_000, 4_000] };
+const ENGINE_FULL: EngineScale = {
+  ...{ rounds: 5, sliceMs: 600, slowSliceMs: 1_200, sizes: [100, 10_000] },
+  ...{ ending: 10_000, spreadsMs: [60_000, 0] },
+};
+const ENGINE_QUICK: EngineScale = {
+  ...{ rounds: 3, sliceMs: 300, slowSliceMs: 600, sizes: [100, 10_000] },
+  ...{ ending: 1_000, spreadsMs: [6_000, 0] },
+};
 const DEEP = 100_000;
-const PARTS = ["kv", "sync"] as const;
+const PARTS = ["kv", "sync", "engine"] as const;
 const LIMIT_MS = 240_000;
 const DEEP_LIMIT_MS = 900_000;
 
@@ -30,7 +42,7 @@ const { values: options, positionals } = parseArgs({
 });
 const unknown = positionals.find((part) => !PARTS.some((known) => known === part));
 if (unknown !== undefined) {
-  console.error(`bench: there is no part ${JSON.stringify(unknown)}; the parts are ${PARTS.join(" and ")}`);
+  console.error(`bench: there is no part ${JSON.stringify(unknown)}; the parts are ${PARTS.join(", ")}`);
   process.exit(2);
 }
 const parts = PARTS.filter((part) => positionals.length === 0 || positionals.includes(part));
@@ -53,7 +65,7 @@ process.on("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
 
-const runs = { kv: runKv, sync: runSync };
+const runs = { kv: runKv, sync: runSync, engine: runEngine };
 const reports: Partial<Record<(typeof PARTS)[number], unknown>> = {};
 try {
   for (const part of parts) {
@@ -106,6 +118,22 @@ async function runSync(): Promise<SyncReport> {
   const sync = await new SyncBench({ loader, service, loop, double }, scale, note).run();
   const report = { ...facts(load), scale, sync };
   console.log(syncMarkdown(report));
+  return report;
+}
+
+async function runEngine(): Promise<EngineReport> {
+  const standard = options.quick ? ENGINE_QUICK : ENGINE_FULL;
+  const scale: EngineScale = options.deep ? { ...standard, sizes: [...standard.sizes, DEEP] } : standard;
+  const load = loadavg()[0] ?? 0;
+  const loader = started(new Loader());
+  const double = started(await CloudDouble.start());
+  const service = await startEngines(dir, double);
+  started(service.server);
+  const bare = await startBareCloud(dir, double);
+  started(bare.server);
+  const engine = await new EngineBench({ loader, service, bare, double }, scale, note).run();
+  const report = { ...facts(load), scale, engine };
+  console.log(engineMarkdown(report));
   return report;
 }
 

@@ -1,8 +1,8 @@
 /** What is measured. Every figure is taken on both sides in turns, so that whatever else the machine does meets both. */
 import type { Requests } from "./load.ts";
 import type { Loader } from "./loader.ts";
+import { inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
 import { KEY_SETS, type KeySet, SECRET, type Side } from "./sides.ts";
-import { type Figure, figure } from "./statistics.ts";
 
 export interface Scale {
   readonly rounds: number;
@@ -11,40 +11,6 @@ export interface Scale {
   /** Filling the large set ends here at the latest, with as many keys as it got to. */
   readonly fillMs: number;
 }
-
-/** One side's rounds of one thing. */
-export interface Measure {
-  readonly perSecond: Figure;
-  /** Milliseconds; only of requests. */
-  readonly p50?: Figure;
-  readonly p99?: Figure;
-  /** Microseconds of the server's CPU for each request or line: hardly moved by what else the machine does. */
-  readonly cpu: Figure | null;
-}
-
-export interface Row {
-  readonly name: string;
-  readonly aim?: number;
-  /** Ours, or the large set of keys. */
-  readonly measured: Measure;
-  /** What it is held against: the bare Worker, or the small set. */
-  readonly against: Measure;
-  /** Measured / against, each of a pair measured one after the other. */
-  readonly ratio: Figure;
-  readonly cpuRatio: Figure | null;
-}
-
-interface Slice {
-  readonly count: number;
-  readonly seconds: number;
-  readonly own: number;
-  readonly p50?: number;
-  readonly p99?: number;
-  readonly cpu: number | null;
-}
-
-/** What the load generator used of its own core at most: near 1 means that it was the limit, not the server. */
-export const loaderBusy = { most: 0 };
 
 const CONNECTIONS = [1, 8, 32] as const;
 const STREAMS = [1, 100, 1_000] as const;
@@ -146,27 +112,9 @@ export class Bench {
     );
   }
 
-  async #rounds(name: string, ours: () => Promise<Slice>, bare: () => Promise<Slice>, aim?: number): Promise<Row> {
+  #rounds(name: string, ours: () => Promise<Slice>, bare: () => Promise<Slice>, aim?: number): Promise<Row> {
     this.#note(name);
-    const pairs: [ours: Slice, bare: Slice][] = [];
-    for (let round = 0; round < this.#scale.rounds; round++) {
-      // Who goes first changes, so that neither always runs on the warmer machine.
-      if (round % 2 === 0) pairs.push([await ours(), await bare()]);
-      else {
-        const second = await bare();
-        pairs.push([await ours(), second]);
-      }
-    }
-    const ratios = pairs.map(([a, b]) => perSecond(a) / perSecond(b));
-    const cpuRatios = pairs.map(([a, b]) => cpuEach(b) / cpuEach(a)).filter(Number.isFinite);
-    return {
-      name,
-      ...(aim !== undefined && { aim }),
-      measured: measure(pairs.map(([slice]) => slice)),
-      against: measure(pairs.map(([, slice]) => slice)),
-      ratio: figure(ratios),
-      cpuRatio: cpuRatios.length > 0 ? figure(cpuRatios) : null,
-    };
+    return inTurns(name, this.#scale.rounds, ours, bare, aim);
   }
 
   #requests(
@@ -191,23 +139,4 @@ export class Bench {
     const { lines: count, ...rest } = await this.#loader.publish(job);
     return sliceOf({ ...rest, count }, before, side.server.cpu());
   }
-}
-
-function sliceOf(slice: Omit<Slice, "cpu">, before: number | null, after: number | null): Slice {
-  loaderBusy.most = Math.max(loaderBusy.most, slice.own / slice.seconds);
-  return { ...slice, cpu: before === null || after === null ? null : after - before };
-}
-
-const perSecond = ({ count, seconds }: Slice): number => count / seconds;
-const cpuEach = ({ count, cpu }: Slice): number => (cpu === null ? Number.NaN : (cpu / count) * 1e6);
-
-function measure(slices: readonly Slice[]): Measure {
-  const cpu = slices.map(cpuEach).filter(Number.isFinite);
-  const p50 = slices.flatMap((slice) => slice.p50 ?? []);
-  const p99 = slices.flatMap((slice) => slice.p99 ?? []);
-  return {
-    perSecond: figure(slices.map(perSecond)),
-    ...(p50.length > 0 && { p50: figure(p50), p99: figure(p99) }),
-    cpu: cpu.length > 0 ? figure(cpu) : null,
-  };
 }

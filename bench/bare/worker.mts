@@ -4,10 +4,14 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { AwsClient } from "aws4fetch";
+import { makeCredentials, type Rights, removeCredentials } from "./cloud.mts";
 
 interface Env {
   ROWS: DurableObjectNamespace<Rows>;
   CAST: DurableObjectNamespace<Cast>;
+  /** Of the stand-in for the cloud, and what credentials are given there, in JSON; of the engine's bench only. */
+  CLOUD_URL?: string;
+  RIGHTS?: string;
 }
 
 const LINES_A_CHUNK = 200;
@@ -137,6 +141,12 @@ export default {
     }
     if (kind === "pushes") {
       await pushes(await request.json());
+      return json({});
+    }
+    if (kind === "credentials") {
+      const rights = JSON.parse(env.RIGHTS ?? "{}") as Rights;
+      if (request.method === "GET") return json(await makeCredentials(env.CLOUD_URL ?? "", rights));
+      await removeCredentials(env.CLOUD_URL ?? "", rights);
       return json({});
     }
     const cast = env.CAST.getByName("main");

@@ -2,7 +2,8 @@
  * The service as it is, and a few more paths for the bench:
  *
  * - appending to the event log without the cost of what usually makes events, so that delivery can be measured by itself;
- * - the listings' tables, and associating many secrets at once, so that there is something to push.
+ * - the listings' tables, and associating many secrets at once, so that there is something to push;
+ * - many leases at once, so that there is something to look up and to revoke.
  *
  * What the providers' quotas ask for is lifted: 50 writes a second to a destination would be all that is measured.
  */
@@ -10,8 +11,11 @@ import { eventLog, syncDestination } from "../../src/objects/stubs.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import type { Bell } from "../../src/work/doorbell.ts";
 import service from "../../src/worker.ts";
+import type { CredentialEngine, Fill } from "./engine.mts";
 
 export * from "../../src/worker.ts";
+// Stands for the service's own class of this name.
+export { CredentialEngine } from "./engine.mts";
 
 Object.assign(cloudASm.pace, { burst: 1e9, perMinute: 1e9 });
 
@@ -37,6 +41,10 @@ export default {
       await eventLog(env).append("bench", lines);
     } else if (pathname === "/bench/listings") {
       for (const table of body as string[]) await env.LISTINGS.prepare(table).run();
+    } else if (pathname === "/bench/leases") {
+      const fill = body as Fill;
+      const engines = env.CREDENTIAL_ENGINE as unknown as DurableObjectNamespace<CredentialEngine>;
+      await engines.getByName(fill.uuid).fill(fill);
     } else await Promise.all((body as Associate).destinations.map((name) => associate(env, name, body as Associate)));
     return new Response("{}", { headers: { "Content-Type": "application/json" } });
   },

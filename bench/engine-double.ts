@@ -1,0 +1,118 @@
+/**
+ * The least that can be taken for cloud-b's login, directory and resource manager: a process of its own that checks nothing,
+ * and answers at once or after a set time. The doubles of the tests judge every request and would be what is measured.
+ */
+import { randomUUID } from "node:crypto";
+import { createServer, type Socket } from "node:net";
+import { clock } from "./sync-clock.ts";
+
+export type Ask =
+  /** From now on each answer waits so long, ms; what was seen so far is forgotten. */
+  | { readonly kind: "begin"; readonly delayMs: number }
+  /** Answered once so many different things were removed since `begin`. */
+  | { readonly kind: "removed"; readonly count: number }
+  | { readonly kind: "seen" };
+
+export interface Seen {
+  /** Different things that were removed since `begin`, and calls that removed one again. */
+  readonly removed: number;
+  readonly repeated: number;
+  readonly calls: number;
+  /** When the first and the last came, ms on the machine's monotonic clock. */
+  readonly first: number;
+  readonly last: number;
+  /** CPU seconds that the double itself has used. */
+  readonly own: number;
+}
+
+const HEAD_END = "\r\n\r\n";
+const LENGTH = /\r\ncontent-length: *(\d+)/i;
+const END = /"endDateTime":"([^"]+)"/;
+const HTTP = { ok: "200 OK", created: "201 Created", empty: "204 No Content" } as const;
+
+let delayMs = 0;
+let removed = new Set<string>();
+let seen = { repeated: 0, calls: 0, first: 0, last: 0 };
+let wanted = Number.POSITIVE_INFINITY;
+let reached: (() => void) | undefined;
+
+/** @returns what a call is answered with */
+function take(method: string, path: string, body: string): [status: string, body: string] {
+  if (method === "DELETE") {
+    if (removed.has(path)) seen.repeated++;
+    removed.add(path);
+    if (removed.size >= wanted) reached?.();
+    return [HTTP.empty, ""];
+  }
+  const [target = ""] = path.split("?", 1);
+  const say = (status: string, answer: unknown): [string, string] => [status, JSON.stringify(answer)];
+  if (target.endsWith("/token"))
+    return say(HTTP.ok, { token_type: "Bearer", expires_in: 86_399, access_token: "token" });
+  if (target.endsWith("/addPassword")) {
+    const endDateTime = END.exec(body)?.[1];
+    return say(HTTP.ok, { keyId: randomUUID(), secretText: `secret-${randomUUID()}`, endDateTime });
+  }
+  if (target.endsWith("/$ref")) return [HTTP.empty, ""];
+  if (method === "PUT") return say(HTTP.created, { id: target });
+  if (method === "POST") return say(HTTP.created, { id: randomUUID(), appId: randomUUID(), displayName: "bench" });
+  // A role definition's id is a path, a group's a uuid; each reads its own part of this.
+  const id = target.includes("/roleDefinitions/") ? target : target.slice(target.lastIndexOf("/") + 1);
+  return say(HTTP.ok, { id, displayName: "bench", properties: { roleName: "bench" } });
+}
+
+function serve(socket: Socket): void {
+  let pending: Buffer = Buffer.alloc(0);
+  socket.setNoDelay(true);
+  socket.on("error", () => socket.destroy());
+  socket.on("data", (bytes: Buffer) => {
+    pending = pending.length === 0 ? bytes : Buffer.concat([pending, bytes]);
+    for (;;) {
+      const end = pending.indexOf(HEAD_END);
+      if (end < 0) return;
+      const head = pending.toString("latin1", 0, end);
+      const from = end + HEAD_END.length;
+      const to = from + Number(LENGTH.exec(head)?.[1] ?? 0);
+      if (pending.length < to) return;
+      const [method = "", path = ""] = head.split(" ", 2);
+      const [status, body] = take(method, path, pending.toString("utf8", from, to));
+      pending = pending.subarray(to);
+      const length =
+        status === HTTP.empty ? "" : `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`;
+      answered(() => socket.write(`HTTP/1.1 ${status}\r\n${length}\r\n${body}`));
+    }
+  });
+}
+
+/** Sends an answer when its time has come. */
+function answered(send: () => void): void {
+  const now = clock();
+  seen = { ...seen, calls: seen.calls + 1, first: seen.calls === 0 ? now : seen.first, last: now };
+  if (delayMs === 0) send();
+  else setTimeout(send, delayMs);
+}
+
+async function answer(ask: Ask): Promise<Seen> {
+  if (ask.kind === "begin") {
+    delayMs = ask.delayMs;
+    removed = new Set();
+    seen = { repeated: 0, calls: 0, first: 0, last: 0 };
+  }
+  if (ask.kind === "removed" && removed.size < ask.count) {
+    wanted = ask.count;
+    await new Promise<void>((resolve) => {
+      reached = resolve;
+    });
+    wanted = Number.POSITIVE_INFINITY;
+  }
+  const { user, system } = process.cpuUsage();
+  return { ...seen, removed: removed.size, own: (user + system) / 1e6 };
+}
+
+if (process.send) {
+  const server = createServer(serve);
+  server.listen(0, "127.0.0.1", () => process.send?.({ port: (server.address() as { port: number }).port }));
+  process.on("message", ({ id, ask }: { id: number; ask: Ask }) => {
+    void answer(ask).then((reply) => process.send?.({ id, seen: reply }));
+  });
+  process.on("disconnect", () => process.exit());
+}

@@ -1,0 +1,103 @@
+/** The tables of the credentials engine. */
+import type { Ended, EngineResults, EngineScale } from "./engine.ts";
+import { count, type Facts, heading, micro, percent, ratio, table } from "./report.ts";
+import type { Row } from "./rounds.ts";
+
+export interface EngineReport extends Facts {
+  readonly scale: EngineScale;
+  readonly engine: EngineResults;
+}
+
+export function engineMarkdown(report: EngineReport): string {
+  const { scale, engine } = report;
+  return [
+    heading(report, [
+      `${scale.rounds} rounds of ${scale.sliceMs} or ${scale.slowSliceMs} ms`,
+      `stand-in at most ${percent(engine.doubleBusy)} of a core`,
+    ]),
+    "",
+    ...table(
+      [
+        "",
+        "ours p50 ms",
+        "bare p50 ms",
+        "ours /s",
+        "bare /s",
+        "ours CPU µs",
+        "bare CPU µs",
+        "p50, times (spread)",
+        "CPU, times",
+        "aim",
+        "",
+      ],
+      engine.costs.map((row) => [
+        ...sides(row),
+        ...times(row),
+        row.aim === undefined ? "" : `≤ ${row.aim}`,
+        row.aim === undefined || !row.latencyRatio ? "" : row.latencyRatio.median <= row.aim ? "met" : "missed",
+      ]),
+    ),
+    "",
+    ...table(
+      [
+        "leases that end",
+        "within, s",
+        "first call after, ms",
+        "last call after, s",
+        "behind the last end, s",
+        "left",
+        "repeated calls",
+        "CPU µs a lease",
+        "memory before, MiB",
+        "at most, MiB",
+      ],
+      engine.ended.map(endedRow),
+    ),
+    "",
+    ...table(
+      [
+        `against ${count(scale.sizes[0])} leases`,
+        "many p50 ms",
+        "few p50 ms",
+        "many /s",
+        "few /s",
+        "many CPU µs",
+        "few CPU µs",
+        "p50, times (spread)",
+        "CPU, times",
+      ],
+      engine.growth.map((row) => [...sides(row), ...times(row)]),
+    ),
+  ].join("\n");
+}
+
+const sides = ({ name, measured, against }: Row): string[] => [
+  name,
+  measured.p50?.median.toFixed(2) ?? "",
+  against.p50?.median.toFixed(2) ?? "",
+  count(measured.perSecond.median),
+  count(against.perSecond.median),
+  micro(measured.cpu),
+  micro(against.cpu),
+];
+
+const times = ({ latencyRatio, cpuRatio }: Row): string[] => [
+  latencyRatio ? ratio(latencyRatio) : "",
+  // Rows say how much less is used; here it is how much more.
+  cpuRatio ? (1 / cpuRatio.median).toFixed(2) : "",
+];
+
+const endedRow = (ended: Ended): string[] => [
+  count(ended.leases),
+  (ended.spreadMs / 1000).toFixed(0),
+  count(ended.firstMs),
+  (ended.wholeMs / 1000).toFixed(1),
+  (ended.behindMs / 1000).toFixed(1),
+  count(ended.left),
+  count(ended.repeated),
+  ended.cpu === null ? "" : count(ended.cpu),
+  ended.memory ? mebi(ended.memory.before) : "",
+  ended.memory ? mebi(ended.memory.most) : "",
+];
+
+const mebi = (bytes: number): string => count(bytes / 2 ** 20);

@@ -1,0 +1,149 @@
+/** What the engine's bench runs: the service with its mounts, the bare Worker, and the stand-in for the cloud that both call. */
+import { type ChildProcess, fork } from "node:child_process";
+import { randomBytes, randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Seen, Ask as ToDouble } from "./engine-double.ts";
+import { Server } from "./server.ts";
+import { asker } from "./sides.ts";
+
+/** The stand-in as the bench sees it. */
+export class CloudDouble {
+  readonly url: string;
+  readonly #child: ChildProcess;
+  readonly #waiting = new Map<number, (seen: Seen) => void>();
+  #next = 0;
+
+  private constructor(child: ChildProcess, port: number) {
+    this.#child = child;
+    this.url = `http://127.0.0.1:${port}`;
+    child.on("message", ({ id, seen }: { id: number; seen: Seen }) => {
+      this.#waiting.get(id)?.(seen);
+      this.#waiting.delete(id);
+    });
+  }
+
+  static async start(): Promise<CloudDouble> {
+    const child = fork(fileURLToPath(import.meta.resolve("./engine-double.ts")), []);
+    const [{ port }] = (await once(child, "message")) as [{ port: number }];
+    return new CloudDouble(child, port);
+  }
+
+  ask(ask: ToDouble): Promise<Seen> {
+    const id = this.#next++;
+    return new Promise((resolve) => {
+      this.#waiting.set(id, resolve);
+      this.#child.send({ id, ask });
+    });
+  }
+
+  stop(): void {
+    this.#child.kill("SIGKILL");
+  }
+}
+
+const SUBSCRIPTION = randomUUID();
+const SCOPE = `/subscriptions/${SUBSCRIPTION}/resourceGroups/bench`;
+const ROLE = `/subscriptions/${SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/${randomUUID()}`;
+const GROUP = randomUUID();
+/** Calls that remove what one lease holds: the assignment, the membership, the principal and the application. */
+export const CALLS_A_REMOVAL = 4;
+
+/** Where requests about credentials go; ours end in a key's name, which the bare Worker does not read. */
+export interface EngineSide {
+  readonly server: Server;
+  readonly token: string;
+  readonly issue: string;
+  /** @param set of leases that were filled */
+  readonly revoke: (set: string) => string;
+}
+
+export interface EngineMount {
+  readonly name: string;
+  /** Gives it leases. Times in ms since 1970; the leases end evenly between them. */
+  readonly fill: (set: string, count: number, firstEnd: number, lastEnd: number) => Promise<void>;
+  readonly leases: () => Promise<number>;
+}
+
+export interface EngineService {
+  readonly server: Server;
+  readonly token: string;
+  readonly mount: (name: string) => Promise<EngineMount>;
+  readonly side: (mount: EngineMount) => EngineSide;
+}
+
+/** Neither side reads it: keys' names are appended to every path. */
+const UNREAD = "?bench=";
+const FILLED_AT_ONCE = 5_000;
+
+export async function startEngines(dir: string, double: CloudDouble): Promise<EngineService> {
+  const token = randomBytes(16).toString("hex");
+  const vars = {
+    MASTER_KEY: randomBytes(32).toString("base64"),
+    DEV_ROOT_TOKEN: token,
+    CLOUD_B_LOGIN_URL: double.url,
+    CLOUD_B_GRAPH_URL: double.url,
+    CLOUD_B_ARM_URL: double.url,
+  };
+  const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
+  const server = await Server.start(plan, join(dir, "engine-ours"), process.env["BENCH_INSPECTOR"]);
+  const ask = asker(server, token);
+  return {
+    server,
+    token,
+    side: ({ name }) => ({
+      server,
+      token,
+      issue: `/v1/${name}/creds/app${UNREAD}`,
+      revoke: (set) => `/v1/sys/leases/revoke/${name}/creds/${set}/`,
+    }),
+    async mount(name) {
+      await ask("PUT", `/v1/sys/mounts/${name}`, { type: "cloud-b" });
+      await ask("PUT", `/v1/${name}/config`, {
+        subscription_id: SUBSCRIPTION,
+        tenant_id: randomUUID(),
+        client_id: randomUUID(),
+        client_secret: randomBytes(16).toString("hex"),
+      });
+      await ask("PUT", `/v1/${name}/roles/app`, {
+        cloud_roles: [{ role_id: ROLE, scope: SCOPE }],
+        cloud_groups: [{ object_id: GROUP }],
+      });
+      const mounts = JSON.parse(await ask("GET", "/v1/sys/mounts", undefined)) as {
+        data: Record<string, { uuid: string }>;
+      };
+      const uuid = mounts.data[`${name}/`]?.uuid;
+      return {
+        name,
+        async fill(set, count, firstEnd, lastEnd) {
+          const at = (number: number) => firstEnd + ((lastEnd - firstEnd) * number) / count;
+          for (let from = 0; from < count; from += FILLED_AT_ONCE) {
+            const to = Math.min(count, from + FILLED_AT_ONCE);
+            const times = { firstEnd: at(from), lastEnd: at(to) };
+            await ask("POST", "/bench/leases", {
+              ...{ uuid, prefix: `creds/${set}/`, from, to, scope: SCOPE, group: GROUP },
+              ...times,
+            });
+          }
+        },
+        async leases() {
+          const { data } = JSON.parse(await ask("GET", "/v1/sys/leases/count", undefined)) as {
+            data: { counts: Record<string, number> };
+          };
+          return data.counts[`${name}/`] ?? 0;
+        },
+      };
+    },
+  };
+}
+
+export async function startBareCloud(dir: string, double: CloudDouble): Promise<EngineSide> {
+  const vars = {
+    CLOUD_URL: double.url,
+    RIGHTS: JSON.stringify({ scope: SCOPE, roleDefinitionId: ROLE, group: GROUP }),
+  };
+  const plan = { name: "bare", config: "bench/bare/wrangler.toml", main: "bench/bare/worker.mts", vars };
+  const server = await Server.start(plan, join(dir, "engine-bare"));
+  return { server, token: "none", issue: `/credentials${UNREAD}`, revoke: () => `/credentials${UNREAD}` };
+}

@@ -1,0 +1,250 @@
+/** What credentials cost: held against the same calls without a service around them, leases that end together, and many leases. */
+
+import {
+  CALLS_A_REMOVAL,
+  type CloudDouble,
+  type EngineMount,
+  type EngineService,
+  type EngineSide,
+} from "./engine-sides.ts";
+import type { Requests } from "./load.ts";
+import type { Loader } from "./loader.ts";
+import { inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
+import { clock } from "./sync-clock.ts";
+
+export interface EngineScale {
+  readonly rounds: number;
+  readonly sliceMs: number;
+  /** Of the rounds in which the cloud takes its time. */
+  readonly slowSliceMs: number;
+  /** Leases that end together. */
+  readonly ending: number;
+  /** Over how long their ends are spread, ms. */
+  readonly spreadsMs: readonly number[];
+  /** Leases of the mounts that are held against one with the first number. */
+  readonly sizes: readonly [number, ...number[]];
+}
+
+/** How leases ended that were left to their time. */
+export interface Ended {
+  readonly leases: number;
+  readonly spreadMs: number;
+  /** From the first lease's end to its first call, and to the last call of all; from the last lease's end to that. */
+  readonly firstMs: number;
+  readonly wholeMs: number;
+  readonly behindMs: number;
+  /** Leases that the service still has, and calls that were made more than once. */
+  readonly left: number;
+  readonly repeated: number;
+  /** Microseconds of the server's CPU for each lease. */
+  readonly cpu: number | null;
+  /** Bytes, before and at most. */
+  readonly memory: { readonly before: number; readonly most: number } | null;
+}
+
+export interface EngineResults {
+  /** Ours against bare. */
+  readonly costs: readonly Row[];
+  readonly ended: readonly Ended[];
+  /** A mount with many leases against one with few. */
+  readonly growth: readonly Row[];
+  /** What the stand-in used of its own core at most. */
+  readonly doubleBusy: number;
+}
+
+type Job = Pick<Requests, "method" | "path" | "body" | "keys"> & Partial<Pick<Requests, "once">>;
+
+/** How long the stand-in takes for an answer; the cloud itself is rarely faster than the second. */
+const DELAYS_MS = [0, 50] as const;
+const AT_ONCE = [1, 8] as const;
+const AIM = 1.3;
+const WARM_UP_MS = 1_000;
+const HOUR_MS = 3_600_000;
+/** So many leases are there to be revoked in one slice, which ends before they do. */
+const REVOKED_MOST = 1_500;
+const KEYS = 1_000_000;
+const MEMORY_EVERY_MS = 100;
+/** Until the first of the leases ends that were made to end: long enough to make them. */
+const LEAD_MS = 3_000;
+
+export class EngineBench {
+  readonly #loader: Loader;
+  readonly #service: EngineService;
+  readonly #bare: EngineSide;
+  readonly #double: CloudDouble;
+  readonly #scale: EngineScale;
+  readonly #note: (text: string) => void;
+  #sets = 0;
+  #busy = 0;
+
+  constructor(
+    parts: { loader: Loader; service: EngineService; bare: EngineSide; double: CloudDouble },
+    scale: EngineScale,
+    note: (text: string) => void,
+  ) {
+    this.#loader = parts.loader;
+    this.#service = parts.service;
+    this.#bare = parts.bare;
+    this.#double = parts.double;
+    this.#scale = scale;
+    this.#note = note;
+  }
+
+  async run(): Promise<EngineResults> {
+    const costs = await this.#costs();
+    const ended: Ended[] = [];
+    for (const spreadMs of this.#scale.spreadsMs) ended.push(await this.#ends(spreadMs));
+    return { costs, ended, growth: await this.#growth(), doubleBusy: this.#busy };
+  }
+
+  // ---- against the bare calls ----
+
+  async #costs(): Promise<Row[]> {
+    const mount = await this.#service.mount("costs");
+    const ours = this.#service.side(mount);
+    for (const side of [ours, this.#bare]) {
+      await this.#slice(side.server, this.#issue(side), side.token, 8, WARM_UP_MS);
+    }
+    const rows: Row[] = [];
+    for (const delayMs of DELAYS_MS) {
+      await this.#double.ask({ kind: "begin", delayMs });
+      const ms = delayMs === 0 ? this.#scale.sliceMs : this.#scale.slowSliceMs;
+      for (const connections of AT_ONCE) {
+        const how = `${connections} at a time, ${delayMs === 0 ? "answers at once" : `answers after ${delayMs} ms`}`;
+        const aim = connections === 1 ? AIM : undefined;
+        rows.push(
+          await this.#compare(
+            `credentials, ${how}`,
+            async (side) => this.#slice(side.server, this.#issue(side), side.token, connections, ms),
+            ours,
+            aim,
+          ),
+        );
+        rows.push(
+          await this.#compare(
+            `revocation, ${how}`,
+            async (side) => {
+              const job = await this.#revoke(side, mount);
+              return this.#slice(side.server, job, side.token, connections, ms);
+            },
+            ours,
+            aim,
+          ),
+        );
+      }
+    }
+    await this.#double.ask({ kind: "begin", delayMs: 0 });
+    return rows;
+  }
+
+  #compare(name: string, slice: (side: EngineSide) => Promise<Slice>, ours: EngineSide, aim?: number): Promise<Row> {
+    this.#note(name);
+    return inTurns(
+      name,
+      this.#scale.rounds,
+      () => slice(ours),
+      () => slice(this.#bare),
+      aim,
+    );
+  }
+
+  #issue({ issue }: EngineSide): Job {
+    return { method: "GET", path: issue, body: "", keys: KEYS };
+  }
+
+  async #revoke(side: EngineSide, mount: EngineMount): Promise<Job> {
+    const set = `s${this.#sets++}`;
+    if (side !== this.#bare) {
+      const later = Date.now() + HOUR_MS;
+      await mount.fill(set, REVOKED_MOST, later, later + HOUR_MS);
+    }
+    return { method: "PUT", path: side.revoke(set), body: "{}", keys: REVOKED_MOST, once: true };
+  }
+
+  async #slice(server: EngineSide["server"], job: Job, token: string, connections: number, ms: number): Promise<Slice> {
+    const double = await this.#double.ask({ kind: "seen" });
+    const before = server.cpu();
+    const { requests, ...rest } = await this.#loader.requests({ ...job, port: server.port, token, connections, ms });
+    const after = server.cpu();
+    const { own } = await this.#double.ask({ kind: "seen" });
+    this.#busy = Math.max(this.#busy, (own - double.own) / rest.seconds);
+    return sliceOf({ ...rest, count: requests }, before, after);
+  }
+
+  // ---- leases that end ----
+
+  /** Leases whose time is over within a while, and nobody asks for anything. */
+  async #ends(spreadMs: number): Promise<Ended> {
+    const { server } = this.#service;
+    const { ending } = this.#scale;
+    this.#note(`${ending} leases that end within ${spreadMs} ms`);
+    const mount = await this.#service.mount(`ends-${spreadMs}`);
+    await this.#double.ask({ kind: "begin", delayMs: 0 });
+    const before = server.memory();
+    const cpu = server.cpu();
+    let most = before ?? 0;
+    const watch = setInterval(() => {
+      most = Math.max(most, server.memory() ?? 0);
+    }, MEMORY_EVERY_MS);
+    const first = Date.now() + LEAD_MS;
+    const firstOnClock = clock() + LEAD_MS;
+    await mount.fill("ends", ending, first, first + spreadMs);
+    const seen = await this.#double.ask({ kind: "removed", count: ending * CALLS_A_REMOVAL });
+    const after = server.cpu();
+    let left = await mount.leases();
+    // The last answers are on their way to the object.
+    for (const end = clock() + LEAD_MS; left > 0 && clock() < end; ) left = await mount.leases();
+    clearInterval(watch);
+    return {
+      leases: ending,
+      spreadMs,
+      firstMs: seen.first - firstOnClock,
+      wholeMs: seen.last - firstOnClock,
+      behindMs: seen.last - firstOnClock - spreadMs,
+      left,
+      repeated: seen.repeated,
+      cpu: cpu === null || after === null ? null : ((after - cpu) / ending) * 1e6,
+      memory: before === null ? null : { before, most },
+    };
+  }
+
+  // ---- many leases ----
+
+  async #growth(): Promise<Row[]> {
+    const { server, token } = this.#service;
+    const [few, ...sizes] = this.#scale.sizes;
+    const small = await this.#filled(few);
+    const rows: Row[] = [];
+    for (const size of sizes) {
+      const large = await this.#filled(size);
+      const things: [name: string, job: (mount: EngineMount, keys: number) => Job][] = [
+        ["lookup", ({ name }, keys) => this.#lookup(`/v1/sys/leases/lookup/${name}/creds/held/`, keys)],
+        ["list of a role's leases, a page", ({ name }) => this.#list(`${name}/creds/held/app`)],
+        ["credentials", (mount) => this.#issue(this.#service.side(mount))],
+      ];
+      for (const [name, job] of things) {
+        this.#note(`${name}, ${size} leases against ${few}`);
+        const slice = (mount: EngineMount, keys: number) => () =>
+          this.#slice(server, job(mount, keys), token, 1, this.#scale.sliceMs);
+        rows.push(await inTurns(`${name}, ${size} leases`, this.#scale.rounds, slice(large, size), slice(small, few)));
+      }
+    }
+    return rows;
+  }
+
+  async #filled(size: number): Promise<EngineMount> {
+    this.#note(`making ${size} leases`);
+    const mount = await this.#service.mount(`leases-${size}`);
+    const later = Date.now() + HOUR_MS;
+    await mount.fill("held", size, later, later + HOUR_MS);
+    return mount;
+  }
+
+  #lookup(path: string, keys: number): Job {
+    return { method: "PUT", path, body: "{}", keys };
+  }
+
+  #list(folder: string): Job {
+    return { method: "GET", path: `/v1/sys/leases/lookup/${folder}?list=true&bench=`, body: "", keys: KEYS };
+  }
+}

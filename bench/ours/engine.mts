@@ -1,0 +1,50 @@
+/** The credentials engine, and a way to give it leases that nobody asked for: what becomes of many of them is what is measured. */
+import { Leases } from "../../src/engine/leases.ts";
+import { CredentialEngine as Engine } from "../../src/objects/credential-engine.ts";
+
+export interface Fill {
+  /** Of the mount. */
+  readonly uuid: string;
+  /** What the leases' ids begin with; a key's name follows. */
+  readonly prefix: string;
+  readonly from: number;
+  readonly to: number;
+  /** When the first and the last end, ms since 1970; the others evenly in between. */
+  readonly firstEnd: number;
+  readonly lastEnd: number;
+  readonly scope: string;
+  readonly group: string;
+}
+
+const HOUR_MS = 3_600_000;
+
+export class CredentialEngine extends Engine {
+  fill({ prefix, from, to, firstEnd, lastEnd, scope, group }: Fill): void {
+    const leases = new Leases(this.sql);
+    const issued = Date.now() - HOUR_MS;
+    const apart = (lastEnd - firstEnd) / Math.max(1, to - from - 1);
+    this.commit(() => {
+      for (let number = from; number < to; number++) {
+        const expires = Math.round(firstEnd + (number - from) * apart);
+        leases.insert({
+          id: `${prefix}app/k${String(number).padStart(6, "0")}`,
+          role: "app",
+          token: "bench",
+          holding: {
+            kind: "principal",
+            application: crypto.randomUUID(),
+            principal: crypto.randomUUID(),
+            assignments: [`${scope}/providers/Microsoft.Authorization/roleAssignments/${crypto.randomUUID()}`],
+            groups: [group],
+            permanently: false,
+          },
+          issued,
+          expires,
+          keyEnds: expires + HOUR_MS,
+          repeat: null,
+          sealed: null,
+        });
+      }
+    });
+  }
+}

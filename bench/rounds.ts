@@ -1,0 +1,89 @@
+/** Rounds of two things in turns, so that whatever else the machine does meets both. */
+import { type Figure, figure } from "./statistics.ts";
+
+/** One side's rounds of one thing. */
+export interface Measure {
+  readonly perSecond: Figure;
+  /** Milliseconds; only of requests. */
+  readonly p50?: Figure;
+  readonly p99?: Figure;
+  /** Microseconds of the server's CPU for each request or line: hardly moved by what else the machine does. */
+  readonly cpu: Figure | null;
+}
+
+export interface Row {
+  readonly name: string;
+  readonly aim?: number;
+  /** Ours, or the large set of keys. */
+  readonly measured: Measure;
+  /** What it is held against: the bare Worker, or the small set. */
+  readonly against: Measure;
+  /** Measured / against, each of a pair measured one after the other. */
+  readonly ratio: Figure;
+  readonly cpuRatio: Figure | null;
+  /** Of the medians of single requests; of requests only. */
+  readonly latencyRatio: Figure | null;
+}
+
+export interface Slice {
+  readonly count: number;
+  readonly seconds: number;
+  readonly own: number;
+  readonly p50?: number;
+  readonly p99?: number;
+  readonly cpu: number | null;
+}
+
+/** What the load generator used of its own core at most: near 1 means that it was the limit, not the server. */
+export const loaderBusy = { most: 0 };
+
+/** Takes rounds of both in turns. @returns the first held against the second, a ratio for each round */
+export async function inTurns(
+  name: string,
+  rounds: number,
+  ours: () => Promise<Slice>,
+  bare: () => Promise<Slice>,
+  aim?: number,
+): Promise<Row> {
+  const pairs: [ours: Slice, bare: Slice][] = [];
+  for (let round = 0; round < rounds; round++) {
+    // Who goes first changes, so that neither always runs on the warmer machine.
+    if (round % 2 === 0) pairs.push([await ours(), await bare()]);
+    else {
+      const second = await bare();
+      pairs.push([await ours(), second]);
+    }
+  }
+  const some = (values: readonly number[]) => {
+    const finite = values.filter(Number.isFinite);
+    return finite.length > 0 ? figure(finite) : null;
+  };
+  return {
+    name,
+    ...(aim !== undefined && { aim }),
+    measured: measure(pairs.map(([slice]) => slice)),
+    against: measure(pairs.map(([, slice]) => slice)),
+    ratio: figure(pairs.map(([a, b]) => perSecond(a) / perSecond(b))),
+    cpuRatio: some(pairs.map(([a, b]) => cpuEach(b) / cpuEach(a))),
+    latencyRatio: some(pairs.map(([a, b]) => (a.p50 ?? Number.NaN) / (b.p50 ?? Number.NaN))),
+  };
+}
+
+export function sliceOf(slice: Omit<Slice, "cpu">, before: number | null, after: number | null): Slice {
+  loaderBusy.most = Math.max(loaderBusy.most, slice.own / slice.seconds);
+  return { ...slice, cpu: before === null || after === null ? null : after - before };
+}
+
+const perSecond = ({ count, seconds }: Slice): number => count / seconds;
+const cpuEach = ({ count, cpu }: Slice): number => (cpu === null ? Number.NaN : (cpu / count) * 1e6);
+
+function measure(slices: readonly Slice[]): Measure {
+  const cpu = slices.map(cpuEach).filter(Number.isFinite);
+  const p50 = slices.flatMap((slice) => slice.p50 ?? []);
+  const p99 = slices.flatMap((slice) => slice.p99 ?? []);
+  return {
+    perSecond: figure(slices.map(perSecond)),
+    ...(p50.length > 0 && { p50: figure(p50), p99: figure(p99) }),
+    cpu: cpu.length > 0 ? figure(cpu) : null,
+  };
+}
