@@ -4,7 +4,7 @@ import { ConfigBody } from "../engine/config.ts";
 import { performJob, performJobs, probe, unfinished } from "../engine/perform.ts";
 import { ROLE_NAME, RoleBody } from "../engine/role.ts";
 import type { JobEnd } from "../engine/turn.ts";
-import { badRequest, notFound, refusalError, unwrap } from "../http/errors.ts";
+import { badRequest, notFound, RequestError, refusalError, unwrap } from "../http/errors.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { homeOf } from "../identity/assertion.ts";
@@ -57,6 +57,8 @@ function repeatKey(call: AuthorisedCall): string | null {
 }
 
 async function credentials(call: AuthorisedCall): Promise<Response> {
+  // What is made for a request without an answer's body would be a secret that nobody knows.
+  if (call.request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
   const began = Date.now();
   const { mount, identity } = call.grant;
   const ttls = mount?.config ?? { default_lease_ttl: 0, max_lease_ttl: 0 };

@@ -8,7 +8,7 @@ import type { Bell } from "../../src/work/doorbell.ts";
 import worker from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
 import type { Everything, Fault, OperationName } from "../doubles/cloud-b-azure-types.ts";
-import { get, put } from "./client.ts";
+import { del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import {
   byItself,
@@ -93,6 +93,46 @@ describe("an issue whose Worker dies", () => {
     await creds("app");
     expect(died()).toBe(true);
     for (const { id } of await rows(uuid, "leases")) await revoke(`cloud-b/${id}`);
+    await byItself(uuid, nothingIsLeft);
+  });
+});
+
+describe("a role with an application of its own", () => {
+  const kept = () => dynamicRole(tenant, { persist_app: true });
+  const turns = [1, 2, 3, 4, 5, 6, 7].flatMap((nth) => [[nth, "before"] as const, [nth, "after"] as const]);
+  const settled = async () => expect(await rows(uuid, "jobs")).toEqual([]);
+
+  it.each(turns)("whose writer dies at turn %i (%s) is there whole, or not at all", async (nth, when) => {
+    const died = dieAt(nth, when);
+    await put("/v1/cloud-b/roles/r", kept());
+    expect(died()).toBe(true);
+    await byItself(uuid, settled);
+    const role = await get("/v1/cloud-b/roles/r");
+    if (role.status === 200) {
+      const made = await tenant.everything();
+      expect(made.applications.at(-1)?.id).toBe(role.body.data.application_object_id);
+      expect(made.memberships).toHaveLength(1);
+      expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
+    }
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  it.each(turns.slice(0, 10))("whose change dies at turn %i (%s) forgets nothing that it has", async (nth, when) => {
+    await writeRole("r", kept());
+    const change = { cloud_roles: [{ role_name: "Contributor", scope: tenant.resource_group }], cloud_groups: [] };
+    const died = dieAt(Math.min(nth, 4), when);
+    await put("/v1/cloud-b/roles/r", change);
+    expect(died()).toBe(true);
+    await byItself(uuid, settled);
+    expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  it.each([1, 2, 3, 4, 5, 6])("is removed to the end when whoever deletes it dies at turn %i", async (nth) => {
+    await writeRole("r", kept());
+    dieAt(nth, "before");
+    await del("/v1/cloud-b/roles/r");
+    expect((await get("/v1/cloud-b/roles/r")).status).toBe(404);
     await byItself(uuid, nothingIsLeft);
   });
 });

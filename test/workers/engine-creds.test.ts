@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { AzureOptions, Everything, LagKind } from "../doubles/cloud-b-azure-types.ts";
 import { accessObject, holderOf, path } from "./access.ts";
-import { get, put } from "./client.ts";
+import { get, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 import {
   byItself,
@@ -81,6 +81,12 @@ describe("credentials of a principal of their own", () => {
     const refused = await creds("none");
     expect([refused.status, refused.body.errors]).toEqual([400, ["role 'none' does not exist"]]);
   });
+});
+
+it("makes nothing for a request that only asks for the head of an answer", async () => {
+  await writeRole("web", dynamicRole(tenant));
+  expect((await send("HEAD", "/v1/cloud-b/creds/web")).status).toBe(405);
+  expect(await tenant.everything()).toEqual(fresh);
 });
 
 describe("credentials of an existing application", () => {
