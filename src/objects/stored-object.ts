@@ -38,6 +38,9 @@ export abstract class StoredObject extends DurableObject<Env> {
   /** The object's own part of the alarm; the outbox is drained beside it. May throw: the alarm comes again. */
   protected abstract onAlarm(now: number): Promise<void>;
 
+  /** A commit has failed: what an object remembers of rows may not be true any more. */
+  protected rolledBack(): void {}
+
   /** Rows that wait, as the time they wait for: with any, an alarm is set. Tests check it on every object. */
   nextDue(): number | null {
     const due = [this.outbox.nextDue(), this.ownDeadline()].filter((at) => at !== null);
@@ -58,6 +61,9 @@ export abstract class StoredObject extends DurableObject<Env> {
       }));
       this.#arm(due);
       return result;
+    } catch (failure) {
+      this.rolledBack();
+      throw failure;
     } finally {
       this.#committing = false;
     }

@@ -31,8 +31,8 @@ const RECORD_MS = 10_000;
 const PERMIT_MARGIN_MS = 70;
 const WOKEN_PER_PAGE = 100;
 const USERS_ASKED = 50;
-/** The part of the queue that must be free for it not to be scarce: a half. */
-const SCARCE = 2;
+/** Room is scarce when less than this, or less than half of the queue, is free. */
+const SCARCE = 10_000;
 
 /**
  * What concerns all destinations: the pause, the queue's capacity, and the custom applications. One for the deployment.
@@ -139,7 +139,7 @@ export class SyncControl extends StoredObject {
         );
     });
     const left = queue_capacity - this.pending();
-    return { granted, scarce: left < queue_capacity / SCARCE, ...this.mayRun() };
+    return { granted, scarce: left < Math.max(SCARCE, queue_capacity / 2), ...this.mayRun() };
   }
 
   /** How many operations all destinations together have queued. */

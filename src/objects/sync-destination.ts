@@ -432,6 +432,10 @@ export class SyncDestination extends StoredObject {
 
   // ---- inside ----
 
+  protected override rolledBack(): void {
+    this.#record.forget();
+  }
+
   protected override ownDeadline(): number | null {
     const found = this.#record.find();
     const due = [found && this.#workDue(found), this.#share.due(), found && this.#scan.due(), this.#purge.due()];

@@ -48,6 +48,9 @@ export class DestinationRecord {
   readonly #sql: SqlStorage;
   readonly #keys: DataKeys;
   readonly #self: string;
+  /** The row as last read: nearly every step asks for it. */
+  #row: DestinationRow | null | undefined;
+  #setup: Setup | undefined;
 
   /** @param self the object's name; sealed fields are bound to it */
   constructor(sql: SqlStorage, keys: DataKeys, self: string) {
@@ -57,7 +60,16 @@ export class DestinationRecord {
   }
 
   row(): DestinationRow | null {
-    return this.#sql.exec<DestinationRow>("SELECT * FROM destination").toArray()[0] ?? null;
+    if (this.#row === undefined) {
+      this.#row = this.#sql.exec<DestinationRow>("SELECT * FROM destination").toArray()[0] ?? null;
+    }
+    return this.#row;
+  }
+
+  /** What is remembered of the row may not be true any more: a transaction that changed it was rolled back. */
+  forget(): void {
+    this.#row = undefined;
+    this.#setup = undefined;
   }
 
   find(): Found | null {
@@ -128,10 +140,12 @@ export class DestinationRecord {
       word,
       this.#keys.seal(randomBytes(32), this.#context("fingerprint key")),
     );
+    this.forget();
   }
 
   delete(): void {
     this.#sql.exec("DELETE FROM destination");
+    this.forget();
   }
 
   /** @throws Sealed */
@@ -152,7 +166,12 @@ export class DestinationRecord {
   }
 
   /** What performing a task takes. @throws Sealed */
-  setup({ row, type }: Found): Setup {
+  setup(found: Found): Setup {
+    this.#setup ??= this.#makeSetup(found);
+    return this.#setup;
+  }
+
+  #makeSetup({ row, type }: Found): Setup {
     const definition = this.definition(row);
     return {
       namespace: row.namespace,

@@ -33,6 +33,18 @@ export async function performAll(env: Env, destinations: readonly string[], budg
   await Promise.all(some.map((destination) => performWork(env, destination, { budgetMs, atOnce })));
 }
 
+/** A run that is asking its object for tasks just now. Whoever comes meanwhile has it ask once more, and need not run itself. */
+interface Asking {
+  readonly since: number;
+  again: boolean;
+}
+
+/** A run that asks for longer may be gone with its request, without a word. */
+const GONE_MS = 5_000;
+
+/** The runs of this isolate that are asking, by destination. */
+const asking = new Map<string, Asking>();
+
 /**
  * Does what a destination wants done: takes tasks, pushes or removes, hands in the results, until nothing is ready or the
  * budget is spent. Runs in a Worker; several may run for one destination, the leases keep them apart.
@@ -42,6 +54,11 @@ export async function performWork(
   destination: string,
   { budgetMs, only, atOnce = MOST_AT_ONCE }: Options,
 ): Promise<void> {
+  const other = only === undefined ? asking.get(destination) : undefined;
+  if (other && Date.now() - other.since < GONE_MS) {
+    other.again = true;
+    return;
+  }
   let end = Date.now() + budgetMs;
   const object = syncDestination(env, destination);
   const permission = new Permission(env);
@@ -66,22 +83,28 @@ export async function performWork(
     const handedIn = results;
     results = [];
     landed = Promise.withResolvers();
-    const turn = await takeTurn(object, handedIn, free, only).catch((failure: unknown) => {
-      if (flying === 0 && results.length === 0) throw failure;
-      // Nothing new is begun, but what is under way is still handed in, and so is this.
-      end = 0;
-      results.unshift(...handedIn);
-      return NOTHING;
-    });
+    const mine: Asking = { since: sent, again: false };
+    if (free > 0 && only === undefined) asking.set(destination, mine);
+    const turn = await takeTurn(object, handedIn, free, only)
+      .catch((failure: unknown) => {
+        if (flying === 0 && results.length === 0) throw failure;
+        // Nothing new is begun, but what is under way is still handed in, and so is this.
+        end = 0;
+        results.unshift(...handedIn);
+        return NOTHING;
+      })
+      .finally(() => {
+        if (asking.get(destination) === mine) asking.delete(destination);
+      });
     permission.granted(turn, sent);
     if (turn.setup) places = only === undefined ? Math.min(atOnce, turn.setup.atOnce) : 0;
     for (const task of turn.setup ? turn.tasks : []) if (turn.setup) void fly(turn.setup, task);
     if (flying === 0 && results.length === 0) {
       // A rate that lets the next one through soon is worth waiting for; the rest is the alarm's.
-      const wait = turn.retryInMs;
+      const wait = mine.again ? 0 : turn.retryInMs;
       if (only !== undefined || !turn.running || wait === null || Date.now() + wait >= end) return;
       await scheduler.wait(Math.max(wait, 1));
-    } else if (results.length === 0) await landed.promise;
+    } else if (results.length === 0 && !mine.again) await landed.promise;
   }
 }
 
@@ -109,10 +132,28 @@ async function takeTurn(
   }
 }
 
+/**
+ * Until when calls may start (ms since 1970): the longest permission that anybody in this isolate has got. A permission is
+ * the deployment's, not a destination's.
+ */
+let permittedUntil = 0;
+
+/** No permission is longer; what looks longer is a clock that was set back. */
+const LONGEST_MS = 2_000;
+
+/** What was permitted is not known any more: the deployment is another one. */
+export const forgetPermissions = (): void => {
+  permittedUntil = 0;
+};
+
+function isPermitted(): boolean {
+  const left = permittedUntil - Date.now();
+  return left > 0 && left <= LONGEST_MS;
+}
+
 /** Whether calls may start: as long as the last answer holds, counted from when the question was sent. */
 export class Permission {
   readonly #env: Env;
-  #until = 0;
   #asking: Promise<boolean> | null = null;
 
   constructor(env: Env) {
@@ -120,11 +161,11 @@ export class Permission {
   }
 
   granted(turn: Pick<Turn, "running" | "permitMs">, sent: number): void {
-    if (turn.running && turn.permitMs > 0) this.#until = sent + turn.permitMs;
+    if (turn.running && turn.permitMs > 0) permittedUntil = sent + turn.permitMs;
   }
 
   readonly holds: Permit = async () => {
-    if (Date.now() < this.#until) return true;
+    if (isPermitted()) return true;
     this.#asking ??= this.#ask().finally(() => {
       this.#asking = null;
     });
@@ -145,7 +186,7 @@ export class Permission {
       this.granted(answer, sent);
       if (!answer.running) return false;
       // One that ran out on its way is void: a pause may have taken effect meanwhile.
-      if (Date.now() < this.#until) return true;
+      if (isPermitted()) return true;
     }
     return false;
   }

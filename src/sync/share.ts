@@ -99,15 +99,15 @@ export class Share {
   }
 
   /**
-   * Whether to ask without waiting for the alarm: nothing is left to do, others wait for what is not needed here, or half of
-   * the room is free for what waits.
+   * Whether to ask without waiting for the alarm: others may want what is not needed here, or half of the room is free for
+   * what waits.
    */
   isWorthAsking(): boolean {
     const { granted } = this.#row();
     const waiting = this.#host.work.waiting();
     const kept = this.#kept();
     if (waiting > 0) return kept <= granted / 2;
-    return granted > kept && (kept === 0 || this.#scarce);
+    return granted > kept && this.#scarce;
   }
 
   /** When the alarm should ask: something waits for room, room is not needed any more, or no answer has come. Null: all is well. */

@@ -44,6 +44,8 @@ beforeEach(async () => {
   await cloudA.begin();
   mount = await mountKv();
   names = [SPREAD, "cloud-a-sm/d"];
+  // So little room that each push asks for its own, and gives it back.
+  await patch("/sys/sync/config", { queue_capacity: 1_000 });
   await write("app", { a: "1", b: "1" });
   await spread();
 });

@@ -3,11 +3,13 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
 import type { StoredObject } from "../../src/objects/stored-object.ts";
+import { forgetPermissions } from "../../src/sync/perform.ts";
 import { clock } from "./clock.ts";
 
 beforeEach(async () => {
   await reset();
   forgetAnswers();
+  forgetPermissions();
   await applyD1Migrations(env.LISTINGS, env.TEST_MIGRATIONS);
 });
 
