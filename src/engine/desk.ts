@@ -77,14 +77,14 @@ export class Desk {
     const { jobs } = this.#parts;
     if (result.ok) {
       const work = working.took(job.work, step, result.value, now);
-      return this.#advance(jobs.keep(job, { work, tries: 0 }), claim, now, result.value);
+      return this.#advance({ ...job, work, tries: 0 }, claim, now, result.value);
     }
     const { failure } = result;
     const verdict = working.refused(job.work, step, failure, now, job.tries);
     if (verdict.kind === "failed") return this.#fail(job, claim, step, failure, now);
     const work = verdict.state ?? job.work;
     if (verdict.kind === "took") {
-      return this.#advance(jobs.keep(job, { work, tries: 0, failure: failure.message }), claim, now);
+      return this.#advance({ ...job, work, tries: 0, failure: failure.message }, claim, now);
     }
     const { afterMs } = verdict;
     const ms = afterMs === 0 ? 0 : Math.max(afterMs ?? 0, backoff(job.tries, { base: 1_000, cap: 7_000 }));
@@ -95,7 +95,10 @@ export class Desk {
     return { kind: "wait", ms, claim: this.#parts.work.keep(claim, now) };
   }
 
-  /** @param value what the last step has answered: a new password is in nobody's hands but these */
+  /**
+   * @param job with what its last step has told, which is stored here together with what comes next
+   * @param value what the last step has answered: a new password is in nobody's hands but these
+   */
   #advance(job: Job, claim: Claim, now: number, value?: unknown): Turn {
     const { jobs, work, endings } = this.#parts;
     const next = working.next(job.work, now);
@@ -105,6 +108,7 @@ export class Desk {
       return { kind: "end", end: endings.failed(job, job.work, claim, because, null, now) };
     }
     if ("wait" in next) {
+      jobs.keep(job, {});
       if (next.wait <= LONGEST_PAUSE_MS) return { kind: "wait", ms: next.wait, claim: work.keep(claim, now) };
       work.settle(claim, { kind: "retry", afterMs: next.wait }, now);
       return { kind: "end", end: ended() };

@@ -107,12 +107,9 @@ export class Leases {
 
   /** Brings the end of a token's leases forward to now; of all leases, without a token. */
   expire(token: string | null, now: number): void {
-    this.#sql.exec(
-      "UPDATE leases SET expires = min(expires, ?) WHERE state = 'live' AND (? IS NULL OR token = ?)",
-      now,
-      token,
-      token,
-    );
+    const change = "UPDATE leases SET expires = min(expires, ?) WHERE state = 'live'";
+    if (token === null) this.#sql.exec(change, now);
+    else this.#sql.exec(`${change} AND token = ?`, now, token);
   }
 
   /** Those whose time is over, up to `limit`. */

@@ -37,4 +37,8 @@ export const engineMigrations: Migration[] = [
     because: "facts of the engine: closing, gone, rotation",
     sql: "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
   },
+  {
+    because: "whether work of a kind is under way is asked at every change",
+    sql: "CREATE INDEX jobs_by_kind ON jobs (kind)",
+  },
 ];
