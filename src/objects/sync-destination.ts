@@ -236,7 +236,7 @@ export class SyncDestination extends StoredObject {
       const n = this.#associations.count(PAGE);
       return refuse(
         "in-use",
-        `destination has ${n < PAGE ? n : `${PAGE} or more`} associations; remove them first, or delete it with purge=true, which removes their secrets there`,
+        `destination has ${counted(n)}; remove them first, or delete it with purge=true, which removes their secrets there`,
       );
     }
     this.commit(() => this.#purge.begin({ removes: some && purge, force }, Date.now()));
@@ -532,3 +532,5 @@ export class SyncDestination extends StoredObject {
 const isoOf = (at: number): string => new Date(at).toISOString();
 const appIn = ({ type, definition }: { type: DestinationType<unknown>; definition: Definition }): string | null =>
   type.appOf?.(definition.connection) ?? null;
+const counted = (n: number): string =>
+  n === 1 ? "an association" : `${n < PAGE ? n : `${PAGE} or more`} associations`;

@@ -50,6 +50,11 @@ async function source(call: AuthorisedCall, body: Association): Promise<{ secret
   const name = checkSecretName(body.secret_name);
   const mount = await mountAt(call, body.mount);
   if (!mount) throw badRequest(`mount: no secret engine mount at ${slashless(body.mount)}/`);
+  if (mount.type !== "kv") {
+    throw badRequest(
+      `mount: ${mount.path} is of type ${mount.type}; only secrets of KV version 2 mounts can be synced`,
+    );
+  }
   const path = `${mount.path}data/${name}`;
   const reader = await authorize(call.env, { token: call.token, namespace: call.grant.namespace, path }, true);
   if (!reader.ok) throw refusalError(reader);

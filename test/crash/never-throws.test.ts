@@ -148,7 +148,9 @@ describe("the queue's consumer", () => {
     await cloudA.fault({ fault: "delay", ms: 4_000, operation: "CreateSecret" });
     const { batch, context, handled } = consume([{ destination: "cloud-a-sm/d" }]);
     await handled;
-    expect((await cloudA.requests()).at(-1)).toMatchObject({ operation: "CreateSecret", status: null });
+    await eventually(async () =>
+      expect((await cloudA.requests()).at(-1)).toMatchObject({ operation: "CreateSecret", status: null }),
+    );
     const result = await getQueueResult(batch, context);
     expect(result.explicitAcks).toEqual(["m0"]);
     expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED");
@@ -178,8 +180,8 @@ describe("the queue's consumer", () => {
     await Promise.all(
       Array.from({ length: 6 }, () => ring([{ destination: "cloud-a-sm/d" }, { destination: "cloud-a-sm/d" }])),
     );
+    await eventually(async () => expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED"));
     const creates = (await cloudA.requests()).filter(({ operation }) => operation === "CreateSecret");
     expect(creates).toHaveLength(1);
-    expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED");
   });
 });

@@ -57,6 +57,12 @@ describe("connection fields", () => {
     expect(cloudBKv.connection.parse(parsed)).toEqual(parsed);
   });
 
+  it("the word cloud, like none at all, is the public cloud", () => {
+    for (const cloud of [undefined, "", "cloud"]) {
+      expect(cloudBKv.connection.parse({ ...given, cloud })).toMatchObject({ cloud: "AzurePublicCloud" });
+    }
+  });
+
   it.each([
     ["azurecloud", "AzurePublicCloud"],
     ["public", "AzurePublicCloud"],
@@ -71,7 +77,7 @@ describe("connection fields", () => {
     expect(cloudBKv.connection.parse({ ...given, cloud })).toMatchObject({ cloud: stored });
   });
 
-  it.each(["Azure", "cloud", "AzureMoonCloud", "constructor"])(
+  it.each(["Azure", "clouds", "AzureMoonCloud", "constructor"])(
     "cloud %s is refused with the possible ones",
     (cloud) => {
       const allowed = "AzurePublicCloud, AzureUSGovernmentCloud, AzureChinaCloud, AzureGermanCloud";

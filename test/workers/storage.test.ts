@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import page from "../../docs/storage.md?raw";
-import { mountKv, put } from "./client.ts";
+import { get, mountKv, put } from "./client.ts";
 
 const EVERYWHERE = ["migrations", "outbox"];
 
@@ -25,11 +25,14 @@ async function tablesIn(stub: DurableObjectStub): Promise<string[]> {
 it("documents every table of every object, and no table that does not exist", async () => {
   const { uuid } = await mountKv();
   await put("/v1/sys/sync/destinations/in-mem/d", {});
+  await put("/v1/sys/mounts/cloud-b", { type: "cloud-b" });
+  const engine = (await get("/v1/sys/mounts/cloud-b")).body.data.uuid;
   const objects: [string, DurableObjectStub][] = [
     ["AccessControl", env.ACCESS_CONTROL.getByName("main")],
     ["KvStore", env.KV_STORE.getByName(uuid)],
     ["SyncDestination", env.SYNC_DESTINATION.getByName("in-mem/d")],
     ["SyncControl", env.SYNC_CONTROL.getByName("main")],
+    ["CredentialEngine", env.CREDENTIAL_ENGINE.getByName(engine)],
     ["IdentityIssuer", env.IDENTITY_ISSUER.getByName("main")],
     ["EventLog", env.EVENT_LOG.getByName("log")],
   ];

@@ -58,7 +58,9 @@ const connection = z.object({
     .string("must be a text")
     .optional()
     .transform((given, context) => {
-      const named = given?.trim() ? cloudNamed(given.trim()) : clouds[0];
+      const word = given?.trim() ?? "";
+      // The interface document's own word for the default.
+      const named = word === "" || word === "cloud" ? clouds[0] : cloudNamed(word);
       if (named !== null) return named.name;
       context.addIssue({ code: "custom", message: `must be one of ${clouds.map(({ name }) => name).join(", ")}` });
       return z.NEVER;
