@@ -96,7 +96,7 @@ export abstract class StoredObject extends DurableObject<Env> {
   #arm(due: number | null): void {
     if (due === null || (typeof this.#armed === "number" && this.#armed <= due)) return;
     // Joins the running transaction: the rows and their alarm become durable together.
-    void this.ctx.storage.setAlarm(Math.max(due, 1));
+    void this.ctx.storage.setAlarm(Math.max(due, Date.now() + 1));
     this.#armed = due;
   }
 }
