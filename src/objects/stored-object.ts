@@ -95,7 +95,8 @@ export abstract class StoredObject extends DurableObject<Env> {
    */
   #arm(due: number | null): void {
     if (due === null || (typeof this.#armed === "number" && this.#armed <= due)) return;
-    // Joins the running transaction: the rows and their alarm become durable together.
+    // Joins the running transaction: the rows and their alarm become durable together. Later than now, because workerd may
+    // lose an alarm that, while it rings, is set again for the very same millisecond.
     void this.ctx.storage.setAlarm(Math.max(due, Date.now() + 1));
     this.#armed = due;
   }
