@@ -20,7 +20,7 @@ const QUICK: Scale = { rounds: 3, sliceMs: 300, keys: { small: 1_000, large: 10_
 const SYNC_FULL: SyncScale = { rounds: 7, secrets: 100, singles: 50, pauses: 5, pending: [1_000, 10_000, 30_000] };
 const SYNC_QUICK: SyncScale = { rounds: 3, secrets: 50, singles: 20, pauses: 3, pending: [1_000, 4_000] };
 const ENGINE_FULL: EngineScale = {
-  ...{ rounds: 5, sliceMs: 600, slowSliceMs: 1_200, sizes: [100, 10_000] },
+  ...{ rounds: 5, sliceMs: 600, slowSliceMs: 800, sizes: [100, 10_000] },
   ...{ ending: 10_000, spreadsMs: [60_000, 0] },
 };
 const ENGINE_QUICK: EngineScale = {
