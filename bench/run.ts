@@ -29,7 +29,7 @@ const ENGINE_QUICK: EngineScale = {
 };
 const DEEP = 100_000;
 const PARTS = ["kv", "sync", "engine"] as const;
-const LIMIT_MS = 240_000;
+const LIMIT_MS = 300_000;
 const DEEP_LIMIT_MS = 900_000;
 
 const { values: options, positionals } = parseArgs({
