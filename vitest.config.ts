@@ -7,6 +7,8 @@ const TEST_MASTER_KEY = Buffer.from("sallyport-tests-use-this-master!").toString
 export default defineConfig({
   test: {
     teardownTimeout: 60_000,
+    // Most tests wait more than they compute: for alarms, back-offs, and doubles that are slow on purpose.
+    maxWorkers: 4,
     // What the service logs while it is being failed on purpose matters only when a test fails.
     silent: "passed-only",
     projects: [

@@ -53,12 +53,7 @@ export abstract class StoredObject extends DurableObject<Env> {
     if (this.#committing) return this.ctx.storage.transactionSync(change);
     this.#committing = true;
     try {
-      // An alarm that is about to come looks for itself, and looking takes many statements.
-      const soon = typeof this.#armed === "number" && this.#armed <= Date.now() + ALARM_GAP_MS;
-      const { result, due } = this.ctx.storage.transactionSync(() => ({
-        result: change(),
-        due: soon ? null : this.nextDue(),
-      }));
+      const { result, due } = this.ctx.storage.transactionSync(() => ({ result: change(), due: this.nextDue() }));
       this.#arm(due);
       return result;
     } catch (failure) {

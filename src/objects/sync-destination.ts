@@ -241,7 +241,8 @@ export class SyncDestination extends StoredObject {
     }
     this.commit(() => this.#purge.begin({ removes: some && purge, force }, Date.now()));
     if (this.#share.isWorthAsking()) this.ctx.waitUntil(this.#ask());
-    await Promise.all([this.outbox.drain("listing"), this.outbox.drain("app")]);
+    // Whoever deletes next what the destination stood in the way of (its namespace, its application) finds it gone.
+    await Promise.all(["listing", "app", "key-holder"].map((topic) => this.outbox.drain(topic)));
     return ok(null);
   }
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { del, get, mountKv, put, send } from "./client.ts";
+import { del, get, put } from "./client.ts";
 
 /* What real clients send that the documents do not show: found by driving the service with them. */
 
@@ -44,16 +44,6 @@ it("a destination of the root does not stand in the way of a namespace that is c
   await put("/v1/sys/sync/destinations/in-mem/d", {});
   expect((await put("/v1/sys/namespaces/in-mem", {})).status).toBe(200);
   expect((await del("/v1/sys/namespaces/in-mem")).status).toBe(204);
-});
-
-it("what is not offered yet is refused by name rather than ignored", async () => {
-  await mountKv();
-  await put("/v1/kv/data/s", { data: {} });
-  await put("/v1/sys/sync/destinations/in-mem/d", {});
-  await send("POST", "/v1/sys/sync/destinations/in-mem/d/associations/set", { mount: "kv", secret_name: "s" });
-  const refused = await del("/v1/sys/sync/destinations/in-mem/d?purge=true");
-  expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringMatching(/^purge: /)]);
-  expect((await get("/v1/sys/sync/destinations/in-mem/d")).status).toBe(200);
 });
 
 it("the index of a list never falls, also when the newest of it goes", async () => {
