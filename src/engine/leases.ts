@@ -138,10 +138,10 @@ export class Leases {
       .toArray();
   }
 
-  /** Up to `limit` names directly below a folder, sorted; those that are folders end with a slash. */
-  names(folder: string, limit: number): string[] {
+  /** Up to `limit` names directly below a folder, sorted, from behind one of them on; those that are folders end with a slash. */
+  names(folder: string, behind: string, limit: number): string[] {
     const names: string[] = [];
-    for (let after = folder; names.length < limit; ) {
+    for (let after = behind === "" ? folder : beyond(folder + behind); names.length < limit; ) {
       const [row] = this.#sql
         .exec<{ id: string }>(
           "SELECT id FROM leases WHERE id > ? AND id < ? ORDER BY id LIMIT 1",
@@ -153,7 +153,7 @@ export class Leases {
       const slash = row.id.indexOf("/", folder.length);
       const end = slash < 0 ? row.id : row.id.slice(0, slash + 1);
       names.push(end.slice(folder.length));
-      after = slash < 0 ? end : upperBound(end);
+      after = beyond(end);
     }
     return names;
   }
@@ -183,3 +183,6 @@ export const leaseView = (lease: LeaseRow, now: number): LeaseView => ({
 });
 
 export const secondsLeft = (expires: number, now: number): number => Math.round((expires - now) / 1000);
+
+/** Behind a lease, or behind all of a folder that was named as one. */
+const beyond = (name: string): string => (name.endsWith("/") ? upperBound(name) : name);

@@ -250,9 +250,9 @@ export class CredentialEngine extends StoredObject {
     return lease ? ok(leaseView(lease, Date.now())) : refuse("invalid", "invalid lease");
   }
 
-  /** Names directly below a folder of leases. */
-  leaseNames(folder: string): string[] {
-    return this.#leases.names(folder, PAGE);
+  /** A page of the names directly below a folder of leases, from behind one of them on. */
+  leaseNames(folder: string, behind: string): string[] {
+    return this.#leases.names(folder, behind, PAGE);
   }
 
   /** How many leases there are, and a page of those that could not be revoked. */

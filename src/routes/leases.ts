@@ -163,9 +163,14 @@ async function list(call: AuthorisedCall): Promise<Response> {
   const prefix = folder(prefixOf(call));
   const names = new Set<string>();
   for (const { mount, id } of await mountsUnder(call, prefix)) {
-    const inside = await engineOf(call, mount).leaseNames(prefix.startsWith(mount.path) ? id : "");
-    if (prefix.startsWith(mount.path)) for (const name of inside) names.add(name);
-    else if (inside.length > 0) names.add(`${mount.path.slice(prefix.length).split("/", 1)[0]}/`);
+    const isInside = prefix.startsWith(mount.path);
+    for (let behind = ""; ; ) {
+      const page = await engineOf(call, mount).leaseNames(isInside ? id : "", behind);
+      if (!isInside && page.length > 0) names.add(`${mount.path.slice(prefix.length).split("/", 1)[0]}/`);
+      if (!isInside || page.length === 0) break;
+      for (const name of page) names.add(name);
+      behind = page.at(-1) ?? "";
+    }
   }
   return keyList(call, [...names].sort());
 }

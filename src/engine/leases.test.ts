@@ -1,0 +1,39 @@
+import { expect, it } from "vitest";
+import { memorySql } from "../../test/memory-sql.ts";
+import { Leases } from "./leases.ts";
+import { engineMigrations } from "./schema.ts";
+
+const ids = [
+  ...Array.from({ length: 25 }, (_, index) => `creds/app/${String(index).padStart(3, "0")}`),
+  "creds/other/a",
+  "creds/zone/deep/b",
+  "creds/zone/deep/c",
+];
+
+it("names below a folder come a page at a time, each once, folders as one name", () => {
+  const sql = memorySql(engineMigrations);
+  for (const id of ids) {
+    sql.exec(
+      `INSERT INTO leases (id, role, token, holding, issued, expires, key_ends, renewable, state)
+       VALUES (?, 'r', 't', '{}', 0, 1, 1, 1, 'live')`,
+      id,
+    );
+  }
+  const leases = new Leases(sql);
+  const all = (folder: string, limit: number): string[] => {
+    const names: string[] = [];
+    for (let page = leases.names(folder, "", limit); page.length > 0; ) {
+      expect(page.length).toBeLessThanOrEqual(limit);
+      names.push(...page);
+      page = leases.names(folder, names.at(-1) ?? "", limit);
+    }
+    return names;
+  };
+  for (const limit of [1, 2, 10, 1_000]) {
+    expect(all("", limit)).toEqual(["creds/"]);
+    expect(all("creds/", limit)).toEqual(["app/", "other/", "zone/"]);
+    expect(all("creds/app/", limit)).toEqual(ids.slice(0, 25).map((id) => id.slice("creds/app/".length)));
+    expect(all("creds/zone/", limit)).toEqual(["deep/"]);
+    expect(all("creds/none/", limit)).toEqual([]);
+  }
+});
