@@ -1,0 +1,154 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Everything } from "../doubles/cloud-b-azure-types.ts";
+import { get, put } from "./client.ts";
+import {
+  creds,
+  dynamicRole,
+  mountEngine,
+  openTenant,
+  revoke,
+  succeeded,
+  type Tenant,
+  writeRole,
+} from "./engine-helpers.ts";
+
+let tenant: Tenant;
+let fresh: Everything;
+beforeEach(async () => {
+  tenant = await openTenant();
+  fresh = await tenant.everything();
+  await mountEngine(tenant);
+});
+
+const config = async () => (await get("/v1/cloud-b/config")).body.data;
+const role = async (name: string) => (await get(`/v1/cloud-b/roles/${name}`)).body.data;
+
+describe("an existing application", () => {
+  it("is used instead of a new one, and its credentials are what is answered", async () => {
+    const { object_id, client_id } = tenant.existing_application;
+    await writeRole("app", { application_object_id: object_id });
+    const issued = succeeded(await creds("app", undefined, "?verify=true"));
+    expect(issued.body.data.client_id).toBe(client_id);
+    expect(issued.body.warnings, "they can log in").toBeNull();
+    const now = await tenant.everything();
+    expect(now.applications.map(({ id }) => id)).toEqual(fresh.applications.map(({ id }) => id));
+    expect(now.principals).toEqual(fresh.principals);
+    expect(now.applications.find(({ id }) => id === object_id)?.passwords).toHaveLength(1);
+    succeeded(await revoke(issued.body.lease_id));
+    expect(await tenant.everything()).toEqual(fresh);
+  });
+
+  it("gets none of the roles that stand beside it", async () => {
+    const application_object_id = tenant.existing_application.object_id;
+    await writeRole("app", dynamicRole(tenant, { application_object_id, permanently_delete: false }));
+    succeeded(await creds("app"));
+    const now = await tenant.everything();
+    expect([now.assignments, now.memberships]).toEqual([fresh.assignments, fresh.memberships]);
+  });
+});
+
+describe("the configuration", () => {
+  it("has no client_id until one is written, and calls the provider with the one that is", async () => {
+    await mountEngine(null, "bare");
+    expect((await get("/v1/bare/config")).body.data.client_id).toBe("");
+    await writeRole("reader", dynamicRole(tenant));
+    expect((await config()).client_id).toBe(tenant.client_id);
+    const callers = new Set((await tenant.requests()).flatMap(({ caller }) => (caller === null ? [] : [caller])));
+    expect([...callers]).toEqual([tenant.client_id]);
+  });
+
+  it.each([
+    [7_200, 7_200],
+    ["7200", 7_200],
+    ["2h", 7_200],
+    ["1h30m", 5_400],
+  ])("takes identity_token_ttl %j, a duration, as seconds", async (given, seconds) => {
+    succeeded(await put("/v1/cloud-b/config", { identity_token_ttl: given }));
+    expect((await config()).identity_token_ttl).toBe(seconds);
+  });
+
+  it("offers identity tokens, since this is the enterprise edition and says so", async () => {
+    expect((await get("/v1/sys/health")).body.version).toMatch(/\+ent$/);
+    const federated = {
+      client_secret: "",
+      identity_token_audience: "api://AzureADTokenExchange",
+      identity_token_ttl: "1h",
+    };
+    succeeded(await put("/v1/cloud-b/config", federated));
+    expect(await config()).toMatchObject({
+      identity_token_audience: "api://AzureADTokenExchange",
+      identity_token_ttl: 3_600,
+    });
+  });
+});
+
+describe("a role", () => {
+  it("that leaves them out has no tags, no audience, and does not delete permanently", async () => {
+    const { permanently_delete: _, ...least } = dynamicRole(tenant);
+    await writeRole("least", least);
+    expect(await role("least")).toMatchObject({ permanently_delete: false, sign_in_audience: "", tags: null });
+    const issued = succeeded(await creds("least"));
+    const known = new Set(fresh.applications.map(({ id }) => id));
+    const made = (await tenant.everything()).applications.filter(({ id }) => !known.has(id));
+    expect(made).toMatchObject([{ tags: [] }]);
+    succeeded(await revoke(issued.body.lease_id));
+    expect((await tenant.everything()).deletedApplications, "it can be brought back").toHaveLength(1);
+  });
+
+  it("takes tags separated by commas, and its applications have them", async () => {
+    await writeRole("tagged", dynamicRole(tenant, { tags: "team:pay, env:prod" }));
+    expect((await role("tagged")).tags).toEqual(["env:prod", "team:pay"]);
+    succeeded(await creds("tagged"));
+    const known = new Set(fresh.applications.map(({ id }) => id));
+    const made = (await tenant.everything()).applications.filter(({ id }) => !known.has(id));
+    expect(made.map(({ tags }) => [...tags].sort())).toEqual([["env:prod", "team:pay"]]);
+  });
+
+  it.each([
+    ["DirectoryMyOrg", "AzureADMyOrg"],
+    ["DirectoryMultipleOrgs", "AzureADMultipleOrgs"],
+    ["DirectoryandPersonalAccount", "AzureADandPersonalMicrosoftAccount"],
+    ["PersonalAccount", "PersonalMicrosoftAccount"],
+  ])("takes the audience %s, and its applications have it", async (audience, outside) => {
+    await writeRole("open", dynamicRole(tenant, { sign_in_audience: audience }));
+    expect((await role("open")).sign_in_audience).toBe(audience);
+    succeeded(await creds("open"));
+    const known = new Set(fresh.applications.map(({ id }) => id));
+    const made = (await tenant.everything()).applications.filter(({ id }) => !known.has(id));
+    expect(made).toMatchObject([{ signInAudience: outside }]);
+  });
+
+  it.each(["Everybody", "directorymyorg", "DirectoryMyOrg "])(
+    "refuses the audience %j with the possible ones",
+    async (given) => {
+      const refused = await put("/v1/cloud-b/roles/open", dynamicRole(tenant, { sign_in_audience: given }));
+      expect([refused.status, refused.body.errors[0]]).toEqual([
+        400,
+        expect.stringContaining("DirectoryMyOrg, DirectoryMultipleOrgs, DirectoryandPersonalAccount, PersonalAccount"),
+      ]);
+      expect((await get("/v1/cloud-b/roles/open")).status).toBe(404);
+    },
+  );
+
+  it.each([
+    [86_400, 86_400],
+    ["86400", 86_400],
+    ["24h", 86_400],
+    ["1d", 86_400],
+    ["", 0],
+  ])("takes max_ttl %j as it takes ttl", async (given, seconds) => {
+    await writeRole("timed", dynamicRole(tenant, { max_ttl: given }));
+    await writeRole("other", dynamicRole(tenant, { ttl: given }));
+    expect([(await role("timed")).max_ttl, (await role("other")).ttl]).toEqual([seconds, seconds]);
+  });
+
+  it("must be named by who asks for credentials", async () => {
+    for (const path of ["/v1/cloud-b/creds", "/v1/cloud-b/creds/"]) {
+      const answer = await get(path);
+      expect(answer.status, path).toBe(404);
+      expect(answer.body.data).toBeUndefined();
+    }
+    expect((await creds("nobody")).status).toBe(400);
+    expect(await tenant.everything()).toEqual(fresh);
+  });
+});
