@@ -24,9 +24,6 @@ export interface Failure {
   retryAfterMs?: number;
 }
 
-/** What became of one operation at a provider. */
-export type Outcome = { outcome: "ok" } | Failure;
-
 /** An answer of any status (except a redirect), its body read whole as UTF-8 text. */
 export interface Answered {
   ok: true;
