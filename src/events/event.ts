@@ -1,3 +1,5 @@
+import { parseLossless } from "../http/json.ts";
+
 /** One fact about the cluster, as a producer reports it. The log adds the index. */
 export interface NewEvent {
   readonly Topic: string;
@@ -5,8 +7,11 @@ export interface NewEvent {
   readonly Key: string;
   readonly Namespace: string;
   readonly FilterKeys: readonly string[] | null;
-  /** One key, named after the object; never a secret. `CreateIndex: null` and `ModifyIndex: null` inside become the index. */
-  readonly Payload: Readonly<Record<string, unknown>>;
+  /**
+   * One key, named after the object; never a secret. `CreateIndex: null` and `ModifyIndex: null` inside become the index.
+   * Or its JSON text, cut where the index belongs: numbers beyond 2^53, such as times in nanoseconds, pass as they are.
+   */
+  readonly Payload: Readonly<Record<string, unknown>> | readonly string[];
 }
 
 /** One line of the stream before its index is known. */
@@ -18,6 +23,7 @@ export interface Append {
 
 export interface StreamEvent extends NewEvent {
   readonly Index: number;
+  readonly Payload: Readonly<Record<string, unknown>>;
 }
 
 export interface Line {
@@ -34,9 +40,16 @@ export function numbered(events: readonly NewEvent[], index: number): StreamEven
     Namespace: event.Namespace,
     FilterKeys: event.FilterKeys,
     Index: index,
-    Payload: Object.fromEntries(Object.entries(event.Payload).map(([key, object]) => [key, withIndex(object, index)])),
+    Payload: payloadAt(event.Payload, index),
   }));
 }
+
+function payloadAt(payload: NewEvent["Payload"], index: number): StreamEvent["Payload"] {
+  if (isText(payload)) return parseLossless(payload.join(String(index))) as StreamEvent["Payload"];
+  return Object.fromEntries(Object.entries(payload).map(([key, object]) => [key, withIndex(object, index)]));
+}
+
+const isText = (payload: NewEvent["Payload"]): payload is readonly string[] => Array.isArray(payload);
 
 function withIndex(object: unknown, index: number): unknown {
   if (typeof object !== "object" || object === null) return object;

@@ -5,7 +5,7 @@ import { type ClusterNamespace, ClusterNamespaces } from "../access/cluster-name
 import { type AclTokenPage, ClusterTokens } from "../access/cluster-tokens.ts";
 import { Facts } from "../access/facts.ts";
 import { Gatekeeper } from "../access/gatekeeper.ts";
-import { Journal, type Stamp } from "../access/journal.ts";
+import type { Stamp } from "../access/journal.ts";
 import { type KeyHolder, KeyTerms } from "../access/key-terms.ts";
 import { LeaseHolders } from "../access/lease-holders.ts";
 import { MountAdmin, type Viewer } from "../access/mount-admin.ts";
@@ -21,6 +21,7 @@ import { TokenRules } from "../access/token-rules.ts";
 import { TokenStore } from "../access/token-store.ts";
 import { type Authed, type TokenName, Tokens } from "../access/tokens.ts";
 import { settings } from "../env.ts";
+import { Journal } from "../events/journal.ts";
 import type { OutboxRow } from "../outbox.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
@@ -43,7 +44,7 @@ export class AccessControl extends StoredObject {
   readonly #policyStore: PolicyStore;
   readonly #namespaceTree: NamespaceTree;
   readonly #mountTable: MountTable;
-  readonly #journal: Journal;
+  readonly #journal: Journal<Stamp>;
   readonly #bootstrap: Bootstrap;
   readonly #terms: KeyTerms;
   readonly #gatekeeper: Gatekeeper;

@@ -1,0 +1,85 @@
+import type { OutboxRow } from "../outbox.ts";
+import type { Append, NewEvent } from "./event.ts";
+
+interface Entry<Stamp> {
+  readonly events: readonly NewEvent[];
+  readonly stamps: readonly Stamp[];
+}
+
+/** What the journal needs of the object it belongs to. */
+export interface JournalHost<Stamp> {
+  commit<T>(change: () => T): T;
+  /** @returns the promise's number, which grows */
+  enlist(entry: Entry<Stamp>): number;
+  drain(): Promise<void>;
+  append(entries: Append[]): Promise<number[]>;
+  /** Writes an index to the row that was promised it. Runs in the transaction that forgets the promise. */
+  stamp(stamp: Stamp, index: number): void;
+  /** Rows have got their indexes; runs in the same transaction. */
+  stamped?(): void;
+}
+
+const EVENTS_PER_LINE = 100;
+
+/**
+ * How a change of an object becomes durable and reaches the event stream: `commit` with `emit` inside makes both certain at
+ * once, `published` then gives the stream the chance to have it before the caller is answered.
+ */
+export class Journal<Stamp> {
+  readonly #host: JournalHost<Stamp>;
+  /** Promises whose index somebody waits for. */
+  readonly #awaited = new Map<number, number | null>();
+
+  constructor(host: JournalHost<Stamp>) {
+    this.#host = host;
+  }
+
+  /** Runs a change as one transaction. */
+  commit<T>(change: () => T): T {
+    return this.#host.commit(change);
+  }
+
+  /** Promises events, and indexes to the rows that they are about. Call inside `commit`. */
+  emit(events: readonly NewEvent[], stamps: readonly Stamp[] = []): void {
+    // A revocation may take thousands of tokens along; no line of the stream grows with them.
+    for (let at = 0; at < events.length || (at === 0 && stamps.length > 0); at += EVENTS_PER_LINE) {
+      this.#host.enlist({ events: events.slice(at, at + EVENTS_PER_LINE), stamps: at === 0 ? stamps : [] });
+    }
+  }
+
+  /** Like `emit`, as one line however many events it has. @returns what `indexOf` takes */
+  emitLine(events: readonly NewEvent[], stamps: readonly Stamp[]): number {
+    return this.#host.enlist({ events, stamps });
+  }
+
+  /** Resolves when what was promised has been tried once; what failed follows later. Never rejects. */
+  async published(): Promise<void> {
+    await this.#host.drain();
+  }
+
+  /** Publishes, and answers the index that a line got; null when the stream could not take it yet. */
+  async indexOf(line: number): Promise<number | null> {
+    this.#awaited.set(line, null);
+    await this.published();
+    const index = this.#awaited.get(line) ?? null;
+    this.#awaited.delete(line);
+    return index;
+  }
+
+  /** Appends promised lines, in order. Their rows get their indexes in the transaction that forgets the promise. */
+  async deliver(rows: readonly OutboxRow[]): Promise<() => void> {
+    const entries = rows.map(({ body }) => JSON.parse(body) as Entry<Stamp>);
+    const indexes = await this.#host.append(
+      rows.map(({ seq }, position) => ({ seq, events: entries[position]?.events ?? [] })),
+    );
+    rows.forEach(({ seq }, position) => {
+      if (this.#awaited.has(seq)) this.#awaited.set(seq, indexes[position] ?? null);
+    });
+    return () => {
+      entries.forEach(({ stamps }, position) => {
+        for (const stamp of stamps) this.#host.stamp(stamp, indexes[position] ?? 0);
+      });
+      this.#host.stamped?.();
+    };
+  }
+}
