@@ -54,7 +54,7 @@ export default defineConfig({
           testTimeout: 20_000,
         },
       },
-      { test: { name: "unit", include: ["src/**/*.test.ts"] } },
+      { test: { name: "unit", include: ["{src,agent/src,packages/*/src}/**/*.test.ts"] } },
       { test: { name: "http", include: ["test/http/**/*.test.ts"], testTimeout: 30_000 } },
       {
         test: {

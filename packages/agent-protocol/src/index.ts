@@ -1,0 +1,5 @@
+export * from "./bounds.ts";
+export * from "./connection.ts";
+export * from "./frames.ts";
+export * from "./methods.ts";
+export * from "./report.ts";

@@ -1,0 +1,85 @@
+import * as z from "zod";
+import { amount, MAX_VOLUMES, mapOf, text, uuid } from "./bounds.ts";
+
+/**
+ * What an agent knows of its node, in the field names of the public Node object, so that the service passes it on.
+ * What the service decides (ID, Status, eligibility, events, indexes) is not in it.
+ */
+
+const network = z.object({
+  Mode: text(64),
+  Device: text(64),
+  CIDR: text(64),
+  IP: text(64),
+  MBits: amount,
+});
+
+const nodeNetwork = z.object({
+  Mode: text(64),
+  Device: text(64),
+  MacAddress: text(64),
+  Speed: amount,
+  Addresses: z
+    .array(
+      z.object({
+        Family: z.enum(["ipv4", "ipv6"]),
+        Alias: text(64),
+        Address: text(64),
+        ReservedPorts: text(256),
+        Gateway: text(64),
+      }),
+    )
+    .max(128),
+});
+
+const driver = z.object({
+  Attributes: mapOf(text(1024), 128).nullable(),
+  Detected: z.boolean(),
+  Healthy: z.boolean(),
+  HealthDescription: text(1024),
+  UpdateTime: z.iso.datetime({ offset: true }),
+});
+
+const hostVolume = z.object({ ID: uuid, Name: text(256, 1), Path: text(4096, 1), ReadOnly: z.boolean() });
+export type ReportedHostVolume = z.infer<typeof hostVolume>;
+
+export const nodeReport = z.object({
+  Name: text(128, 1),
+  Datacenter: text(128, 1),
+  NodeClass: text(128),
+  NodePool: text(128, 1),
+  /** `plugins.host_volume.<plugin>.version` says that the node can make volumes with that plugin. */
+  Attributes: mapOf(text(1024), 512),
+  Meta: mapOf(text(1024), 128),
+  NodeResources: z.object({
+    Cpu: z.object({ CpuShares: amount, TotalCpuCores: amount }),
+    Memory: z.object({ MemoryMB: amount }),
+    Disk: z.object({ DiskMB: amount }),
+    Networks: z.array(network).max(128),
+    NodeNetworks: z.array(nodeNetwork).max(128),
+  }),
+  ReservedResources: z.object({
+    Cpu: z.object({ CpuShares: amount }),
+    Memory: z.object({ MemoryMB: amount }),
+    Disk: z.object({ DiskMB: amount }),
+    Networks: z.object({ ReservedHostPorts: text(1024) }),
+  }),
+  Drivers: mapOf(driver, 64),
+  /** The volumes that can be used, by name: a name is held once on a node. */
+  HostVolumes: mapOf(hostVolume, MAX_VOLUMES),
+});
+export type NodeReport = z.infer<typeof nodeReport>;
+
+/** A volume of this node that cannot be used now, and why. */
+export const unavailableVolume = z.object({ id: uuid, name: text(256, 1), reason: text(1024) });
+export type UnavailableVolume = z.infer<typeof unavailableVolume>;
+
+export const report = z.object({ node: nodeReport, unavailableVolumes: z.array(unavailableVolume).max(MAX_VOLUMES) });
+export type Report = z.infer<typeof report>;
+
+/** What changed since the last report: each field that is there replaces the whole field of that name. */
+export const reportChange = z.object({
+  node: nodeReport.partial(),
+  unavailableVolumes: report.shape.unavailableVolumes.optional(),
+});
+export type ReportChange = z.infer<typeof reportChange>;
