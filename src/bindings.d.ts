@@ -10,6 +10,7 @@ declare namespace Cloudflare {
     CREDENTIAL_ENGINE: DurableObjectNamespace<import("./worker.ts").CredentialEngine>;
     IDENTITY_ISSUER: DurableObjectNamespace<import("./worker.ts").IdentityIssuer>;
     EVENT_LOG: DurableObjectNamespace<import("./worker.ts").EventLog>;
+    CLUSTER_REGISTRY: DurableObjectNamespace<import("./worker.ts").ClusterRegistry>;
     LISTINGS: D1Database;
     SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;
     /** The files that `@path` names. A deployment may leave it out. */

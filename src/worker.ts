@@ -5,6 +5,7 @@ import { performWork } from "./sync/perform.ts";
 import type { Bell } from "./work/doorbell.ts";
 
 export { AccessControl } from "./objects/access-control.ts";
+export { ClusterRegistry } from "./objects/cluster-registry.ts";
 export { CredentialEngine } from "./objects/credential-engine.ts";
 export { EventLog } from "./objects/event-log.ts";
 export { IdentityIssuer } from "./objects/identity-issuer.ts";

@@ -9,7 +9,7 @@ export const MAX_BODY_BYTES = 1024 * 1024;
 const tooLarge = () => new RequestError(413, `request body: larger than ${MAX_BODY_BYTES} bytes`);
 
 /**
- * The body as its route's schema gives it; undefined for a route that takes none.
+ * The body as its route's schema gives it, or as it came for a `raw` one; undefined for a route that takes none.
  * @param constraints what the caller's policies allow in it
  */
 export async function readBody(
@@ -18,6 +18,7 @@ export async function readBody(
   constraints: ParameterConstraints | null,
 ): Promise<unknown> {
   const text = route.body || route.verb !== "GET" ? await readText(request) : "";
+  if (route.raw) return text;
   if (!route.body) return undefined;
   if (route.verb === "PATCH") checkPatchType(request);
   const given = "rights" in route ? parseJsonObject(text) : parseObject(text);

@@ -28,6 +28,8 @@ interface Common<Body> {
   /** In itty-router's notation: `/sys/mounts/:path+`. */
   readonly path: string;
   readonly body?: z.ZodType<Body>;
+  /** The handler gets the body as it came, as text: for bodies that are not one JSON object. */
+  readonly raw?: true;
   /** Must see a revocation at once, so the answer of `AccessControl` is never taken from the cache. */
   readonly fresh?: true;
 }

@@ -1,5 +1,6 @@
 import type { DestinationKey } from "../sync/destination-record.ts";
 import type { AccessControl } from "./access-control.ts";
+import type { ClusterRegistry } from "./cluster-registry.ts";
 import type { CredentialEngine } from "./credential-engine.ts";
 import type { EventLog } from "./event-log.ts";
 import type { IdentityIssuer } from "./identity-issuer.ts";
@@ -53,3 +54,6 @@ export const identityIssuer = (env: Env) => remote<IdentityIssuer>(env.IDENTITY_
 
 /** The sequence of events: one for the deployment. */
 export const eventLog = (env: Env) => remote<EventLog>(env.EVENT_LOG.getByName("log"));
+
+/** What the cluster consists of: one for the deployment. */
+export const clusterRegistry = (env: Env) => remote<ClusterRegistry>(env.CLUSTER_REGISTRY.getByName("main"));

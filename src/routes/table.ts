@@ -5,8 +5,10 @@ import { activationRoutes } from "./activation.ts";
 import { tokenRoutes } from "./auth-token.ts";
 import { cloudBRoutes } from "./cloud-b.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
+import { clusterObjectRoutes } from "./cluster-objects.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
 import { identityRoutes } from "./identity.ts";
+import { jobRoutes } from "./jobs.ts";
 import { kvRoutes } from "./kv.ts";
 import { leaseRoutes } from "./leases.ts";
 import { repoHostAppRoutes } from "./repo-host-apps.ts";
@@ -42,5 +44,7 @@ export const mountRoutes: Readonly<Record<MountType, RouteTable<SecretsRoute>>> 
 export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...aclRoutes,
   ...clusterNamespaceRoutes,
+  ...clusterObjectRoutes,
+  ...jobRoutes,
   ...eventStreamRoutes,
 ]);

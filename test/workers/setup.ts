@@ -19,10 +19,9 @@ const emptied = new Set<string>();
 /** Invariant 2, on every object after every test: rows that wait imply an alarm, and in time. */
 afterEach(async () => {
   vi.restoreAllMocks();
-  const { ACCESS_CONTROL, KV_STORE, SYNC_DESTINATION, SYNC_CONTROL, CREDENTIAL_ENGINE, IDENTITY_ISSUER, EVENT_LOG } =
-    env;
-  const mounts = [KV_STORE, CREDENTIAL_ENGINE];
-  for (const namespace of [ACCESS_CONTROL, ...mounts, SYNC_DESTINATION, SYNC_CONTROL, IDENTITY_ISSUER, EVENT_LOG]) {
+  const mounts = [env.KV_STORE, env.CREDENTIAL_ENGINE];
+  const others = [env.ACCESS_CONTROL, env.SYNC_DESTINATION, env.SYNC_CONTROL, env.IDENTITY_ISSUER];
+  for (const namespace of [...mounts, ...others, env.CLUSTER_REGISTRY, env.EVENT_LOG]) {
     const objects = namespace as DurableObjectNamespace<StoredObject>;
     for (const id of await listDurableObjectIds(objects)) {
       if (emptied.has(id.toString())) continue;

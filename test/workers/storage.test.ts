@@ -34,6 +34,7 @@ it("documents every table of every object, and no table that does not exist", as
     ["SyncControl", env.SYNC_CONTROL.getByName("main")],
     ["CredentialEngine", env.CREDENTIAL_ENGINE.getByName(engine)],
     ["IdentityIssuer", env.IDENTITY_ISSUER.getByName("main")],
+    ["ClusterRegistry", env.CLUSTER_REGISTRY.getByName("main")],
     ["EventLog", env.EVENT_LOG.getByName("log")],
   ];
   for (const [name, stub] of objects) expect([name, tablesOn(name)]).toEqual([name, await tablesIn(stub)]);

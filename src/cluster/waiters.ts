@@ -1,0 +1,73 @@
+/** At most this many queries are held open; one more is answered at once, as if its time were up. */
+const MAX_WAITERS = 20_000;
+
+interface Waiter {
+  readonly tables: readonly string[];
+  readonly since: number;
+  readonly answer: (index: number) => void;
+}
+
+/** Queries that wait for a table to change (contract: events-and-volumes 2.2). */
+export class Waiters {
+  readonly #indexOf: (table: string) => number;
+  readonly #waiting = new Map<string, Set<Waiter>>();
+  #count = 0;
+
+  constructor(indexOf: (table: string) => number) {
+    this.#indexOf = indexOf;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** The newest index of these tables: at once when it is beyond `since`, else when it moves or after `waitMs`. */
+  changed(tables: readonly string[], since: number, waitMs: number): Promise<number> {
+    const now = this.#newest(tables);
+    if (now > since || waitMs <= 0 || this.#count >= MAX_WAITERS) return Promise.resolve(now);
+    const { promise, resolve } = Promise.withResolvers<number>();
+    const timer = setTimeout(() => waiter.answer(this.#newest(tables)), waitMs);
+    const waiter: Waiter = {
+      tables,
+      since,
+      answer: (index) => {
+        clearTimeout(timer);
+        this.#remove(waiter);
+        resolve(index);
+      },
+    };
+    this.#add(waiter);
+    return promise;
+  }
+
+  /** Answers whoever waited for less than what these tables have come to. */
+  wake(tables: Iterable<string>): void {
+    for (const table of tables) {
+      for (const waiter of [...(this.#waiting.get(table) ?? [])]) {
+        const index = this.#newest(waiter.tables);
+        if (index > waiter.since) waiter.answer(index);
+      }
+    }
+  }
+
+  #newest(tables: readonly string[]): number {
+    return Math.max(1, ...tables.map((table) => this.#indexOf(table)));
+  }
+
+  #add(waiter: Waiter): void {
+    this.#count += 1;
+    for (const table of waiter.tables) {
+      const held = this.#waiting.get(table) ?? new Set();
+      this.#waiting.set(table, held.add(waiter));
+    }
+  }
+
+  #remove(waiter: Waiter): void {
+    this.#count -= 1;
+    for (const table of waiter.tables) {
+      const held = this.#waiting.get(table);
+      held?.delete(waiter);
+      if (held?.size === 0) this.#waiting.delete(table);
+    }
+  }
+}
