@@ -51,14 +51,18 @@ export function rawEnvelope(
 
 /** Like `rawEnvelope`, for data too large to hold: its JSON text is written piece by piece, as fast as it is read. */
 export function rawStream(call: Pick<Call, "requestId">, pieces: () => AsyncGenerator<string>): Response {
-  const encoder = new TextEncoder();
   async function* all(): AsyncGenerator<string> {
     yield `{"request_id":"${call.requestId}","lease_id":"","renewable":false,"lease_duration":0,"wrap_info":null,"warnings":null,"auth":null,"mount_type":"system","data":`;
     yield* pieces();
     yield "}";
   }
-  const source = all();
-  const body = new ReadableStream<Uint8Array>({
+  return new Response(textStream(all()), { headers: SECRETS_HEADERS });
+}
+
+/** A body whose text is made as fast as it is read. */
+export function textStream(source: AsyncGenerator<string>): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  return new ReadableStream<Uint8Array>({
     async pull(controller) {
       let text = "";
       while (text.length < STREAM_CHUNK) {
@@ -75,7 +79,6 @@ export function rawStream(call: Pick<Call, "requestId">, pieces: () => AsyncGene
       await source.return(undefined);
     },
   });
-  return new Response(body, { headers: SECRETS_HEADERS });
 }
 
 /** Characters to a chunk of a streamed answer. */
@@ -107,12 +110,19 @@ function clusterHeaders({ index, nextToken }: ClusterAnswer): Headers {
   return headers;
 }
 
+/** Whether the caller wants to read the answer: indented, and a line's end at its end. */
+export const wantsPretty = ({ query }: Pick<Call, "query">): boolean =>
+  query.has("pretty") && query.get("pretty") !== "0";
+
 /** The answer of areas C and D: bare JSON, always exactly 200. */
-export function clusterJson(call: Pick<Call, "query">, body: unknown, answer: ClusterAnswer = {}): Response {
-  const pretty = call.query.has("pretty") && call.query.get("pretty") !== "0";
+export const clusterJson = (call: Pick<Call, "query">, body: unknown, answer: ClusterAnswer = {}): Response =>
+  clusterText(wantsPretty(call) ? `${JSON.stringify(body, null, 4)}\n` : JSON.stringify(body), answer);
+
+/** Like `clusterJson`, for JSON text that is written already, or is while it is read. */
+export function clusterText(body: string | ReadableStream<Uint8Array>, answer: ClusterAnswer = {}): Response {
   const headers = clusterHeaders(answer);
   headers.set("Content-Type", "application/json");
-  return new Response(pretty ? `${JSON.stringify(body, null, 4)}\n` : JSON.stringify(body), { headers });
+  return new Response(body, { headers });
 }
 
 /** Success of areas C and D without an object: 200 and no body. */

@@ -1,0 +1,28 @@
+const NANOSECONDS: Readonly<Record<string, number>> = {
+  ns: 1,
+  us: 1e3,
+  µs: 1e3,
+  μs: 1e3,
+  ms: 1e6,
+  s: 1e9,
+  m: 60e9,
+  h: 3600e9,
+};
+/** A duration is 64 bits of nanoseconds, some 292 years. */
+const LONGEST_MS = 2 ** 63 / 1e6;
+
+/**
+ * Reads a duration as Go writes it: `300ms`, `1.5h`, `-5m30s`, `0`. Unlike in request bodies (fields.ts), a bare number says
+ * nothing and there are no days.
+ * @returns milliseconds, with a fraction; null when it is none
+ */
+export function parseGoDuration(text: string): number | null {
+  const [, sign, rest = ""] = /^([+-]?)(.*)$/s.exec(text) ?? [];
+  if (rest === "0") return 0;
+  const parts = [...rest.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g)];
+  if (parts.length === 0 || parts.map(([part]) => part).join("") !== rest) return null;
+  const nanoseconds = parts.reduce((sum, [, amount, unit = ""]) => sum + Number(amount) * (NANOSECONDS[unit] ?? 0), 0);
+  const ms = nanoseconds / 1e6;
+  if (ms > LONGEST_MS) return null;
+  return sign === "-" ? -ms : ms;
+}
