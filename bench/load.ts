@@ -51,10 +51,28 @@ export interface Publish {
 export interface Delivered {
   readonly lines: number;
   readonly seconds: number;
+  /** Milliseconds from sending lines until the last stream had the last of them. */
+  readonly p50: number;
+  readonly p99: number;
   readonly own: number;
 }
 
-export type Job = Requests | Open | Close | Publish;
+/** Reads one stream from its beginning until `lines` lines are here, one stream after another. */
+export interface Replay {
+  readonly kind: "replay";
+  readonly port: number;
+  readonly token: string;
+  readonly path: string;
+  readonly lines: number;
+}
+export interface Replayed {
+  /** Until the last line was here. */
+  readonly seconds: number;
+  readonly bytes: number;
+  readonly own: number;
+}
+
+export type Job = Requests | Open | Close | Publish | Replay;
 
 const LINE_END = Buffer.from("}\n");
 const OPEN_AT_ONCE = 50;
@@ -140,8 +158,7 @@ async function requests(job: Requests): Promise<Measured> {
   await Promise.all(connections.map(drive));
   const seconds = (performance.now() - began) / 1000;
   for (const connection of connections) connection.close();
-  took.sort((a, b) => a - b);
-  const at = (share: number) => took[Math.min(took.length - 1, Math.floor(took.length * share))] ?? 0;
+  const at = quantiles(took);
   return { requests: took.length, seconds, p50: at(0.5), p99: at(0.99), own: ownCpu(cpu) };
 }
 
@@ -152,16 +169,49 @@ async function publish({ group, port, path, body, lines, ms }: Publish): Promise
   const began = performance.now();
   const cpu = process.cpuUsage();
   let delivered = 0;
+  const took: number[] = [];
   while (performance.now() - began < ms) {
     const seq = published.get(group) ?? 1;
     published.set(group, seq + lines);
     const arrived = streams.expect(lines * streams.size);
+    const sent = performance.now();
     await connection.ask(wire("POST", `${path}?count=${lines}&seq=${seq}`, "", body));
     await arrived;
+    took.push(performance.now() - sent);
     delivered += lines * streams.size;
   }
   connection.close();
-  return { lines: delivered, seconds: (performance.now() - began) / 1000, own: ownCpu(cpu) };
+  const at = quantiles(took);
+  const seconds = (performance.now() - began) / 1000;
+  return { lines: delivered, seconds, p50: at(0.5), p99: at(0.99), own: ownCpu(cpu) };
+}
+
+async function replay({ port, token, path, lines }: Replay): Promise<Replayed> {
+  const cpu = process.cpuUsage();
+  const socket = await dial(port);
+  const began = performance.now();
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let missing = lines;
+  let bytes = 0;
+  let split = false;
+  socket.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (split && chunk[0] === 0x0a) missing -= 1;
+    for (let at = chunk.indexOf(LINE_END); at >= 0; at = chunk.indexOf(LINE_END, at + 2)) missing -= 1;
+    split = chunk.at(-1) === 0x7d;
+    if (missing <= 0) resolve();
+  });
+  socket.on("close", () => reject(new Error("a replay was cut")));
+  socket.write(wire("GET", path, token));
+  await promise;
+  const seconds = (performance.now() - began) / 1000;
+  socket.destroy();
+  return { seconds, bytes, own: ownCpu(cpu) };
+}
+
+function quantiles(took: number[]): (share: number) => number {
+  took.sort((a, b) => a - b);
+  return (share) => took[Math.min(took.length - 1, Math.floor(took.length * share))] ?? 0;
 }
 
 function ownCpu(since: NodeJS.CpuUsage): number {
@@ -171,9 +221,10 @@ function ownCpu(since: NodeJS.CpuUsage): number {
 
 const keyName = (key: number): string => `app/k${String(key).padStart(6, "0")}`;
 
-async function run(job: Job): Promise<Measured | Delivered | null> {
+async function run(job: Job): Promise<Measured | Delivered | Replayed | null> {
   if (job.kind === "requests") return requests(job);
   if (job.kind === "publish") return publish(job);
+  if (job.kind === "replay") return replay(job);
   if (job.kind === "open") {
     const streams = new Streams();
     groups.set(job.group, streams);

@@ -1,13 +1,14 @@
 /** The load generator as the bench sees it: one job at a time in another process. */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import type { Close, Delivered, Job, Measured, Open, Publish, Requests } from "./load.ts";
+import type { Close, Delivered, Job, Measured, Open, Publish, Replay, Replayed, Requests } from "./load.ts";
 
-type Reply = { result: Measured & Delivered } | { failure: string };
+type Result = Measured & Delivered & Replayed;
+type Reply = { result: Result } | { failure: string };
 
 export class Loader {
   readonly #child: ChildProcess = fork(fileURLToPath(import.meta.resolve("./load.ts")), []);
-  #reply = Promise.withResolvers<Measured & Delivered>();
+  #reply = Promise.withResolvers<Result>();
 
   constructor() {
     this.#child.on("message", (reply: Reply) => {
@@ -33,11 +34,15 @@ export class Loader {
     return this.#run({ ...job, kind: "publish" });
   }
 
+  replay(job: Omit<Replay, "kind">): Promise<Replayed> {
+    return this.#run({ ...job, kind: "replay" });
+  }
+
   stop(): void {
     this.#child.kill("SIGKILL");
   }
 
-  #run(job: Job): Promise<Measured & Delivered> {
+  #run(job: Job): Promise<Result> {
     this.#reply = Promise.withResolvers();
     this.#child.send(job);
     return this.#reply.promise;

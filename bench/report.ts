@@ -102,6 +102,6 @@ export const count = (value: number): string => Math.round(value).toLocaleString
 export const micro = (value: Figure | null): string => (value ? value.median.toFixed(value.median < 100 ? 1 : 0) : "");
 export const ratio = ({ median, low, high }: Figure): string =>
   `${median.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`;
-const latency = ({ p50, p99 }: Measure): string =>
+export const latency = ({ p50, p99 }: Measure): string =>
   p50 && p99 ? `${p50.median.toFixed(2)} / ${p99.median.toFixed(2)}` : "";
 export const percent = (share: number): string => `${(share * 100).toFixed(0)} %`;

@@ -6,6 +6,8 @@ import { parseArgs } from "node:util";
 import { EngineBench, type EngineScale } from "./engine.ts";
 import { type EngineReport, engineMarkdown } from "./engine-report.ts";
 import { CloudDouble, startBareCloud, startEngines } from "./engine-sides.ts";
+import { EventsBench, type EventsScale } from "./events.ts";
+import { type EventsReport, eventsMarkdown } from "./events-report.ts";
 import { Loader } from "./loader.ts";
 import { type Facts, markdown, type Report } from "./report.ts";
 import { loaderBusy } from "./rounds.ts";
@@ -27,8 +29,14 @@ const ENGINE_QUICK: EngineScale = {
   ...{ rounds: 3, sliceMs: 300, slowSliceMs: 600, sizes: [100, 10_000] },
   ...{ ending: 1_000, spreadsMs: [6_000, 0] },
 };
+const EVENTS_FULL: EventsScale = {
+  ...{ rounds: 5, sliceMs: 600, streams: [1, 100, 1_000, 5_000], backlog: 100_000, oneIn: 1_000 },
+};
+const EVENTS_QUICK: EventsScale = {
+  ...{ rounds: 3, sliceMs: 400, streams: [1, 100, 1_000], backlog: 20_000, oneIn: 1_000 },
+};
 const DEEP = 100_000;
-const PARTS = ["kv", "sync", "engine"] as const;
+const PARTS = ["kv", "sync", "engine", "events"] as const;
 const LIMIT_MS = 300_000;
 const DEEP_LIMIT_MS = 900_000;
 
@@ -65,7 +73,7 @@ process.on("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
 
-const runs = { kv: runKv, sync: runSync, engine: runEngine };
+const runs = { kv: runKv, sync: runSync, engine: runEngine, events: runEvents };
 const reports: Partial<Record<(typeof PARTS)[number], unknown>> = {};
 try {
   for (const part of parts) {
@@ -92,7 +100,7 @@ async function runKv(): Promise<Report> {
   started(bare.server);
   const bench = new Bench(loader, [ours, bare], scale, note);
   const largeKeys = await bench.fill();
-  const comparison = [...(await bench.keyValue("GET")), ...(await bench.keyValue("PUT")), ...(await bench.streams())];
+  const comparison = [...(await bench.keyValue("GET")), ...(await bench.keyValue("PUT"))];
   const growth = await bench.growth(largeKeys);
   const report: Report = {
     ...facts(load),
@@ -134,6 +142,21 @@ async function runEngine(): Promise<EngineReport> {
   const engine = await new EngineBench({ loader, service, bare, double }, scale, note).run();
   const report = { ...facts(load), scale, engine };
   console.log(engineMarkdown(report));
+  return report;
+}
+
+async function runEvents(): Promise<EventsReport> {
+  const scale = options.quick ? EVENTS_QUICK : EVENTS_FULL;
+  const load = loadavg()[0] ?? 0;
+  const loader = started(new Loader());
+  const ours = await startOurs(dir);
+  started(ours.server);
+  const bare = await startBare(dir);
+  started(bare.server);
+  loaderBusy.most = 0;
+  const events = await new EventsBench(loader, [ours, bare], scale, note).run();
+  const report = { ...facts(load), scale, loaderBusy: loaderBusy.most, events };
+  console.log(eventsMarkdown(report));
   return report;
 }
 

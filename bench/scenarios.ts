@@ -13,9 +13,7 @@ export interface Scale {
 }
 
 const CONNECTIONS = [1, 8, 32] as const;
-const STREAMS = [1, 100, 1_000] as const;
-const BURST = 100;
-const AIM = { read: 0.5, write: 0.4, streams: 0.7 } as const;
+const AIM = { read: 0.5, write: 0.4 } as const;
 const GROWTH_CONNECTIONS = 8;
 
 export class Bench {
@@ -57,26 +55,6 @@ export class Bench {
       const slice = (side: Side) =>
         this.#ask(side, { ...this.#requests(side, method, "small", this.#scale.keys.small), connections });
       rows.push(await this.#compare(name, slice, method === "GET" ? AIM.read : AIM.write));
-    }
-    return rows;
-  }
-
-  async streams(): Promise<Row[]> {
-    const rows: Row[] = [];
-    for (const streams of STREAMS) {
-      this.#note(`opening ${streams} streams on each side`);
-      for (const side of this.#sides) {
-        const { name, token, stream, server } = side;
-        await this.#loader.open({ group: name, port: server.port, token, path: stream, streams });
-      }
-      for (const lines of [1, BURST]) {
-        const how = lines === 1 ? "one line at a time" : `bursts of ${lines}`;
-        const slice = (side: Side) => this.#publish(side, lines);
-        rows.push(
-          await this.#compare(`${streams} ${streams === 1 ? "stream" : "streams"}, ${how}`, slice, AIM.streams),
-        );
-      }
-      for (const side of this.#sides) await this.#loader.close({ group: side.name });
     }
     return rows;
   }
@@ -131,12 +109,5 @@ export class Bench {
     const before = side.server.cpu();
     const { requests, ...rest } = await this.#loader.requests({ ...job, ms: this.#scale.sliceMs });
     return sliceOf({ ...rest, count: requests }, before, side.server.cpu());
-  }
-
-  async #publish(side: Side, lines: number): Promise<Slice> {
-    const before = side.server.cpu();
-    const job = { group: side.name, port: side.server.port, ...side.publish, lines, ms: this.#scale.sliceMs };
-    const { lines: count, ...rest } = await this.#loader.publish(job);
-    return sliceOf({ ...rest, count }, before, side.server.cpu());
   }
 }

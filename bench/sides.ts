@@ -13,6 +13,12 @@ export interface Side {
   readonly fill?: (set: KeySet, keys: number) => Promise<void>;
   readonly stream: string;
   readonly publish: { readonly path: string; readonly body: string };
+  /** A request that makes so many lines durable, for any path below. */
+  readonly append: (lines: number) => { readonly path: string; readonly body: string };
+  /** Writes the lines that are replayed, `atOnce` at a time; one in `oneIn` is for a filtered reader. */
+  readonly backlog: (lines: number, oneIn: number, atOnce: number) => Promise<void>;
+  /** Where the newest `lines` lines are read from their first on. */
+  readonly replay: (lines: number, filtered: boolean) => string;
 }
 
 export const KEY_SETS = ["small", "large"] as const;
@@ -60,6 +66,15 @@ export async function startBare(dir: string): Promise<Side> {
     },
     stream: "/stream",
     publish: { path: "/publish", body: LINE },
+    append: (lines) => ({ path: `/append/${lines}/`, body: JSON.stringify({ line: LINE }) }),
+    backlog: async (lines) => {
+      const response = await fetch(`http://127.0.0.1:${server.port}/fill/backlog?keys=${lines}`, {
+        method: "POST",
+        body: LINE,
+      });
+      if (!response.ok) throw new Error(`bare: ${response.status} ${await response.text()}`);
+    },
+    replay: () => "/replay",
   };
 }
 
@@ -86,6 +101,8 @@ export async function startOurs(dir: string): Promise<Side> {
     DEV_ROOT_TOKEN: root,
     // No heartbeat among the lines that are counted.
     EVENT_HEARTBEAT_MS: "600000",
+    EVENT_BUFFER_LINES: "400000",
+    EVENT_BUFFER_BYTES: "268435456",
   };
   const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
   const server = await Server.start(plan, join(dir, "ours"), process.env["BENCH_INSPECTOR"]);
@@ -95,6 +112,7 @@ export async function startOurs(dir: string): Promise<Side> {
   const created = JSON.parse(await ask("PUT", "/v1/auth/token/create", { policies: ["app"] })) as {
     auth: { client_token: string };
   };
+  let newest = 0;
   return {
     name: "ours",
     server,
@@ -102,5 +120,14 @@ export async function startOurs(dir: string): Promise<Side> {
     keys: (set) => `/v1/${set}/data/`,
     stream: "/v1/event/stream?topic=Job&index=-1",
     publish: { path: "/bench/append", body: JSON.stringify(EVENT) },
+    append: (lines) => ({ path: `/bench/append-more/${lines}/`, body: JSON.stringify(EVENT) }),
+    backlog: async (lines, oneIn, atOnce) => {
+      for (let done = 0; done < lines; done += atOnce) {
+        const path = `/bench/append-more/${atOnce}/?rare=${oneIn}`;
+        const answer = await ask("PUT", path, EVENT);
+        newest = (JSON.parse(answer) as { newest: number }).newest;
+      }
+    },
+    replay: (lines, filtered) => `/v1/event/stream?topic=Job${filtered ? ":rare" : ""}&index=${newest - lines + 1}`,
   };
 }

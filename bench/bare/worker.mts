@@ -39,6 +39,38 @@ export class Rows extends DurableObject<Env> {
       .one().id;
   }
 
+  /** Several rows in one transaction. */
+  writeSome(path: string, value: string, rows: number): void {
+    this.ctx.storage.transactionSync(() => {
+      for (let row = 0; row < rows; row++) this.write(path, value);
+    });
+  }
+
+  /** All rows as lines, a page of rows to a chunk. */
+  override async fetch(): Promise<Response> {
+    let last = 0;
+    const encoder = new TextEncoder();
+    const stream = new ReadableStream<Uint8Array>(
+      {
+        pull: (controller) => {
+          let text = "";
+          for (const row of this.ctx.storage.sql.exec<{ id: number; value: string }>(
+            "SELECT id, value FROM rows WHERE id > ? ORDER BY id LIMIT ?",
+            last,
+            LINES_A_CHUNK,
+          )) {
+            text += `${row.value}\n`;
+            last = row.id;
+          }
+          if (text === "") controller.close();
+          else controller.enqueue(encoder.encode(text));
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    return new Response(stream);
+  }
+
   /** Many rows at once: only what is done to them afterwards is measured. */
   fill(keys: number, value: string): void {
     for (let key = 0; key < keys; key++) this.write(`app/k${String(key).padStart(6, "0")}`, value);
@@ -138,6 +170,15 @@ export default {
       const path = pathname.slice(kind.length + name.length + 3);
       if (request.method === "GET") return json({ data: JSON.parse((await rows.read(path)) ?? "null") });
       return json({ id: await rows.write(path, JSON.stringify(await request.json())) });
+    }
+    if (kind === "append") {
+      const { line } = await request.json<{ line: string }>();
+      await env.ROWS.getByName("lines").writeSome("line", line, Number(name));
+      return json({});
+    }
+    if (kind === "replay") {
+      const { body } = await env.ROWS.getByName("backlog").fetch("https://rows/");
+      return new Response(body, { headers: { "Content-Type": "application/json", "Content-Encoding": "identity" } });
     }
     if (kind === "pushes") {
       await pushes(await request.json());

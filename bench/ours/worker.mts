@@ -7,6 +7,7 @@
  *
  * What the providers' quotas ask for is lifted: 50 writes a second to a destination would be all that is measured.
  */
+import type { NewEvent } from "../../src/events/event.ts";
 import { eventLog, syncDestination } from "../../src/objects/stubs.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import type { Bell } from "../../src/work/doorbell.ts";
@@ -39,6 +40,9 @@ export default {
       const first = Number(searchParams.get("seq"));
       const lines = Array.from({ length: count }, (_, i) => ({ seq: first + i, events: [body] }));
       await eventLog(env).append("bench", lines);
+    } else if (pathname.startsWith("/bench/append-more/")) {
+      const newest = await appendMore(env, body, Number(pathname.split("/")[3]), Number(searchParams.get("rare")));
+      return new Response(JSON.stringify({ newest }), { headers: { "Content-Type": "application/json" } });
     } else if (pathname === "/bench/listings") {
       for (const table of body as string[]) await env.LISTINGS.prepare(table).run();
     } else if (pathname === "/bench/leases") {
@@ -49,6 +53,17 @@ export default {
     return new Response("{}", { headers: { "Content-Type": "application/json" } });
   },
 } satisfies ExportedHandler<Env, Bell>;
+
+let appended = 0;
+
+/** Appends lines one after the other as one producer would; one in `rare` has another key. @returns the newest index */
+async function appendMore(env: Env, event: NewEvent, count: number, rare: number): Promise<number> {
+  const lines = Array.from({ length: count }, () => {
+    appended += 1;
+    return { seq: appended, events: [rare > 0 && appended % rare === 0 ? { ...event, Key: "rare" } : event] };
+  });
+  return (await eventLog(env).append("bench-more", lines)).at(-1) ?? 0;
+}
 
 async function associate(env: Env, destination: string, { mount, from, to }: Associate): Promise<void> {
   const object = syncDestination(env, `cloud-a-sm/${destination}`);

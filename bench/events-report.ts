@@ -1,0 +1,48 @@
+/** The tables of the event stream. */
+import type { EventsResults, EventsScale } from "./events.ts";
+import { count, type Facts, heading, latency, micro, percent, ratio, table } from "./report.ts";
+import type { Row } from "./rounds.ts";
+
+export interface EventsReport extends Facts {
+  readonly scale: EventsScale;
+  readonly loaderBusy: number;
+  readonly events: EventsResults;
+}
+
+export function eventsMarkdown(report: EventsReport): string {
+  const { scale, events } = report;
+  const head = (what: string, timed: boolean) => [
+    what,
+    ...["ours /s", "bare /s", ...(timed ? ["ours p50 / p99 ms", "bare p50 / p99 ms"] : [])],
+    ...["ours CPU µs", "bare CPU µs", "ratio (spread)", "CPU ratio", "aim", ""],
+  ];
+  const lines = (rows: readonly Row[], timed: boolean) =>
+    rows.map((row) => [
+      ...[row.name, count(row.measured.perSecond.median), count(row.against.perSecond.median)],
+      ...(timed ? [latency(row.measured), latency(row.against)] : []),
+      ...[micro(row.measured.cpu), micro(row.against.cpu), ratio(row.ratio)],
+      ...[row.cpuRatio ? row.cpuRatio.median.toFixed(2) : "", `≥ ${row.aim}`],
+      row.aim === undefined || row.ratio.median >= row.aim ? "met" : "missed",
+    ]);
+  return [
+    heading(report, [
+      `${scale.rounds} rounds of ${scale.sliceMs} ms`,
+      `load generator at most ${percent(report.loaderBusy)} of a core`,
+    ]),
+    "",
+    ...table(head("lines delivered", true), lines(events.delivery, true)),
+    "",
+    ...table(head("lines appended", true), lines(events.appending, true)),
+    "",
+    ...table(head("lines read from disk", false), lines(events.replay, false)),
+    "",
+    ...table(
+      ["idle streams", "", "KiB each"],
+      events.idle.map(({ side, streams, each }) => [
+        side,
+        count(streams),
+        each === null ? "" : (each / 1024).toFixed(1),
+      ]),
+    ),
+  ].join("\n");
+}
