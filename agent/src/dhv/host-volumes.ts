@@ -1,0 +1,383 @@
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { type HostVolumeCreate, type HostVolumeDelete, type HostVolumeRegister, uuid } from "@sallyport/agent-protocol";
+import { type AllowedPlugin, findExecutable, type PluginSite } from "./executable.ts";
+import { KeyedQueue } from "./keyed-queue.ts";
+import { MKDIR, MkdirPlugin } from "./mkdir.ts";
+import { during, type Failure, fail, type Outcome, oneLine, systemFailure, systemText } from "./outcome.ts";
+import { checkRegistered } from "./paths.ts";
+import { type CreatedVolume, type HostVolumePlugin, PLUGIN_LIMITS, type PluginLimits, type Step } from "./plugin.ts";
+import { Records, type VolumeRecord } from "./records.ts";
+
+export interface HostVolumesOptions {
+  /** Directories as absolute paths. */
+  readonly volumesDir: string;
+  readonly pluginDir: string;
+  readonly stateDir: string;
+  readonly nodeId: string;
+  readonly nodePool: string;
+  /** The executables of the plugin directory that may run. `mkdir` is built in and always there. */
+  readonly allowed: readonly AllowedPlugin[];
+  /** Only below these may a directory be registered; a plugin may also create volumes there. */
+  readonly registerRoots: readonly string[];
+  readonly limits?: Partial<PluginLimits> | undefined;
+  /** Takes lines of the node's own log. */
+  readonly log?: ((line: string) => void) | undefined;
+  readonly step?: Step | undefined;
+}
+
+export interface HostVolume {
+  readonly id: string;
+  readonly name: string;
+  readonly namespace: string;
+  /** Empty for a volume that was registered. */
+  readonly pluginId: string;
+  /** Empty while it is not known. */
+  readonly path: string;
+  readonly bytes: number;
+  /** Why it cannot be used now; undefined when it can. */
+  readonly problem: string | undefined;
+}
+
+export type PluginStatus = { readonly name: string } & Outcome<{ readonly version: string }>;
+
+interface Volume {
+  readonly record: VolumeRecord;
+  readonly problem: string | undefined;
+}
+
+const RESTORED_AT_A_TIME = 8;
+const LONGEST_REASON = 1024;
+const NOT_RESTORED = "it has not been restored since the agent started";
+
+/**
+ * The host volumes of one node. Operations of one volume run one after the other. What a plugin is told to do is on
+ * the disk before it is told, so whatever a crash cuts off is finished by `restore` or by the same operation again.
+ * Of an operation, defects and broken disks are outcomes too; the other methods throw when the records are unreadable.
+ */
+export class HostVolumes {
+  readonly #options: HostVolumesOptions;
+  readonly #site: PluginSite;
+  readonly #records: Records;
+  readonly #mkdir: HostVolumePlugin;
+  readonly #queue = new KeyedQueue();
+  readonly #volumes = new Map<string, Volume>();
+  /** Records that cannot be read, by id, with the reason. */
+  readonly #unreadable = new Map<string, string>();
+  /** Which volume holds a name: each one that exists, or that somebody is about to create. */
+  readonly #names = new Map<string, string>();
+  #loaded: Promise<void> | undefined;
+
+  constructor(options: HostVolumesOptions) {
+    const { volumesDir, registerRoots, limits, log = () => {}, step = () => {} } = options;
+    this.#options = options;
+    this.#site = {
+      ...options,
+      roots: [volumesDir, ...registerRoots],
+      limits: { ...PLUGIN_LIMITS, ...limits },
+      log,
+      step,
+    };
+    this.#records = new Records(join(options.stateDir, "host-volumes"), step);
+    this.#mkdir = new MkdirPlugin(volumesDir, step);
+  }
+
+  /** Creates a volume with its plugin, or brings one that is there up to the request. */
+  create(request: HostVolumeCreate): Promise<Outcome<CreatedVolume>> {
+    const doing = `error creating volume "${request.id}" with plugin "${oneLine(request.pluginId, 128)}"`;
+    return this.#exclusively(request.id, doing, async () => {
+      const old = this.#volumes.get(request.id)?.record;
+      const fault = textFault(request) ?? pluginFault(old, request.pluginId);
+      if (fault !== undefined) return fault;
+      const found = await this.#plugin(request.pluginId);
+      if (!found.ok) return during(doing, found);
+      return this.#named(request, old, async () => {
+        const made = await this.#create(found.plugin, request, old);
+        return made.ok ? made : during(doing, made);
+      });
+    });
+  }
+
+  /** Takes a directory that somebody else made as a volume. It is never removed from the disk. */
+  register({ id, name, namespace, hostPath }: HostVolumeRegister): Promise<Outcome<CreatedVolume>> {
+    return this.#exclusively(id, `error registering volume "${id}"`, async () => {
+      const request = { id, name, namespace, pluginId: "", parameters: {}, capacityMin: 0, capacityMax: 0 };
+      const old = this.#volumes.get(id)?.record;
+      const fault = textFault(request) ?? pluginFault(old, "");
+      if (fault !== undefined) return fault;
+      const checked = await this.#checkRegistered(id, hostPath);
+      if (!checked.ok) return checked;
+      return this.#named(request, old, async () => {
+        const stored = await this.#store({ state: "ready", request, path: hostPath, bytes: 0 });
+        return stored.ok ? { ok: true, path: hostPath, bytes: 0 } : during(`error registering volume "${id}"`, stored);
+      });
+    });
+  }
+
+  /** Deletes a volume that this node created, or forgets one that was registered. One it does not know is gone. */
+  delete({ id }: HostVolumeDelete): Promise<Outcome> {
+    return this.#exclusively(id, `error deleting volume "${id}"`, async () => {
+      const record = this.#volumes.get(id)?.record;
+      return record === undefined ? { ok: true } : this.#delete(record);
+    });
+  }
+
+  /**
+   * Has every volume that cannot be used made again by its plugin, and finishes deletions that a crash cut off. One
+   * that fails stands in nobody's way: `volumes` says why. May be called again, to try those again.
+   */
+  async restore(): Promise<void> {
+    await this.#load();
+    const waiting = [...this.#volumes].filter(([, { problem }]) => problem !== undefined).map(([id]) => id);
+    const next = async (): Promise<void> => {
+      for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) await this.#restore(id);
+    };
+    await Promise.all(Array.from({ length: RESTORED_AT_A_TIME }, next));
+  }
+
+  /** The built-in plugin and every allowed one: its version, or why it cannot be used. */
+  fingerprint(): Promise<PluginStatus[]> {
+    const names = new Set([MKDIR, ...this.#options.allowed.map(({ name }) => name)]);
+    return Promise.all(
+      [...names].map(async (name) => {
+        const found = await this.#plugin(name);
+        const status = found.ok ? await found.plugin.fingerprint() : found;
+        if (status.ok) return { name, ...status };
+        return { name, ...during(`error fingerprinting plugin "${oneLine(name, 128)}"`, status) };
+      }),
+    );
+  }
+
+  /** What this node has, in the order of the ids. */
+  async volumes(): Promise<HostVolume[]> {
+    await this.#load();
+    const known = [...this.#volumes.values()].map(({ record, problem }): HostVolume => {
+      const { id, name, namespace, pluginId } = record.request;
+      const { path, bytes } = record.state === "creating" ? { path: "", bytes: 0 } : record;
+      return { id, name, namespace, pluginId, path, bytes, problem };
+    });
+    const unreadable = [...this.#unreadable].map(
+      ([id, problem]): HostVolume => ({ id, name: id, namespace: "", pluginId: "", path: "", bytes: 0, problem }),
+    );
+    return [...known, ...unreadable].sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /** Runs an operation when all earlier ones of the volume have ended. */
+  #exclusively<T extends object>(id: string, doing: string, operation: () => Promise<Outcome<T>>): Promise<Outcome<T>> {
+    // The id becomes part of paths.
+    if (!uuid.safeParse(id).success) return Promise.resolve(fail("invalid", `invalid ID "${oneLine(id, 64)}"`));
+    return this.#queue.run(id, async () => {
+      try {
+        await this.#load();
+        const unreadable = this.#unreadable.get(id);
+        return unreadable === undefined ? await operation() : fail("internal", `${doing}: ${unreadable}`);
+      } catch (failure) {
+        return during(doing, systemFailure(failure, "internal", "unknown"));
+      }
+    });
+  }
+
+  /** Holds the request's name for its volume during `operation`, and after it if the volume then has that name. */
+  async #named<T extends object>(
+    { id, name }: HostVolumeCreate,
+    old: VolumeRecord | undefined,
+    operation: () => Promise<Outcome<T>>,
+  ): Promise<Outcome<T>> {
+    const holder = this.#names.get(name) ?? id;
+    if (holder !== id) return fail("conflict", "volume name already exists on this node");
+    this.#names.set(name, id);
+    try {
+      return await operation();
+    } finally {
+      this.#release(id, name);
+      if (old !== undefined) this.#release(id, old.request.name);
+    }
+  }
+
+  #release(id: string, name: string): void {
+    if (this.#names.get(name) === id && this.#volumes.get(id)?.record.request.name !== name) this.#names.delete(name);
+  }
+
+  async #create(
+    plugin: HostVolumePlugin,
+    request: HostVolumeCreate,
+    old: VolumeRecord | undefined,
+  ): Promise<Outcome<CreatedVolume>> {
+    if (old?.state !== "ready") {
+      const begun = await this.#store({ state: "creating", request });
+      if (!begun.ok) return begun;
+    }
+    // A volume that is there keeps its record until the plugin has done what is new: it is there all the time.
+    const made = await plugin.create(request);
+    if (!made.ok) {
+      await this.#creationFailed(made, request, old);
+      return made;
+    }
+    const stored = await this.#store({ state: "ready", request, path: made.path, bytes: made.bytes });
+    if (stored.ok) return made;
+    if (old?.state === "ready") return stored;
+    const undone = await plugin.delete(request, made.path);
+    if (undone.ok) {
+      await this.#drop(request.id);
+      return stored;
+    }
+    const both = fail(stored.kind, `${stored.message}; nor can it be undone: ${undone.message}`, "unknown");
+    await this.#creationFailed(both, request, old);
+    return both;
+  }
+
+  /** Forgets a volume of which nothing is left; one of which something may be left stays known, to be deleted. */
+  async #creationFailed(
+    { outcome, message }: Failure,
+    request: HostVolumeCreate,
+    old: VolumeRecord | undefined,
+  ): Promise<void> {
+    if (old?.state === "ready") return;
+    if (outcome === "unknown") this.#note(request.id, `its creation has not finished: ${message}`);
+    // A "no" to this request says nothing about an earlier one that was cut off.
+    else if (old !== undefined && !isDeepStrictEqual(old.request, request)) await this.#store(old);
+    else await this.#drop(request.id);
+  }
+
+  async #delete(record: VolumeRecord): Promise<Outcome> {
+    const { id, pluginId } = record.request;
+    if (pluginId === "") {
+      await this.#drop(id);
+      return { ok: true };
+    }
+    const doing = `error deleting volume "${id}" with plugin "${pluginId}"`;
+    const found = await this.#plugin(pluginId);
+    if (!found.ok) return during(doing, found);
+    const place = await this.#placeOf(found.plugin, record);
+    if (!place.ok && place.outcome === "unknown") return during(doing, place);
+    if (place.ok) {
+      const { path, bytes } = place;
+      // First, so that a crash never leaves a record that promises what is gone.
+      const begun = await this.#store({ state: "deleting", request: record.request, path, bytes });
+      if (!begun.ok) return during(doing, begun);
+      const gone = await found.plugin.delete(record.request, path);
+      if (!gone.ok) {
+        if (gone.outcome === "failed" && record.state === "ready") await this.#store(record);
+        else this.#note(id, `its deletion has not finished: ${gone.message}`);
+        return during(doing, gone);
+      }
+    }
+    await this.#drop(id);
+    return { ok: true };
+  }
+
+  /** Where a volume is. A creation that was cut off is finished first: only its answer says where it is. */
+  async #placeOf(plugin: HostVolumePlugin, record: VolumeRecord): Promise<Outcome<CreatedVolume>> {
+    if (record.state === "creating") return plugin.create(record.request);
+    return { ok: true, path: record.path, bytes: record.bytes };
+  }
+
+  async #restore(id: string): Promise<void> {
+    const restored = await this.#exclusively(id, `error restoring volume "${id}"`, async () => {
+      const volume = this.#volumes.get(id);
+      if (volume === undefined || volume.problem === undefined) return { ok: true };
+      return this.#makeAgain(volume.record);
+    });
+    if (restored.ok) return;
+    this.#note(id, restored.message);
+    this.#site.log(restored.message);
+  }
+
+  async #makeAgain(record: VolumeRecord): Promise<Outcome> {
+    if (record.state === "deleting") return this.#delete(record);
+    const { id, pluginId } = record.request;
+    if (pluginId === "" && record.state === "ready") {
+      const checked = await this.#checkRegistered(id, record.path);
+      if (checked.ok) this.#note(id, undefined);
+      return checked;
+    }
+    const doing = `error restoring volume "${id}" with plugin "${pluginId}"`;
+    const found = await this.#plugin(pluginId);
+    const made = found.ok ? await found.plugin.create(record.request) : found;
+    if (!made.ok) return during(doing, made);
+    const { path, bytes } = made;
+    const now: VolumeRecord = { state: "ready", request: record.request, path, bytes };
+    if (!isDeepStrictEqual(now, record)) return this.#store(now);
+    this.#note(id, undefined);
+    return { ok: true };
+  }
+
+  async #checkRegistered(id: string, path: string): Promise<Outcome> {
+    const checked = await checkRegistered(this.#options.registerRoots, path);
+    return checked.ok ? checked : during(`could not verify host path for "${id}"`, checked);
+  }
+
+  async #plugin(name: string): Promise<Outcome<{ readonly plugin: HostVolumePlugin }>> {
+    if (name === MKDIR) return { ok: true, plugin: this.#mkdir };
+    const allowed = this.#options.allowed.find((plugin) => plugin.name === name);
+    if (allowed === undefined) return fail("forbidden", `plugin is not allowed on this node: "${oneLine(name, 128)}"`);
+    try {
+      return await findExecutable(this.#site, allowed);
+    } catch (failure) {
+      return fail("unavailable", `plugin cannot be read: ${systemText(failure)}`);
+    }
+  }
+
+  /** Reads the records once; a failure is tried again by the next who needs them. */
+  #load(): Promise<void> {
+    this.#loaded ??= this.#readRecords().catch((failure) => {
+      this.#loaded = undefined;
+      throw failure;
+    });
+    return this.#loaded;
+  }
+
+  async #readRecords(): Promise<void> {
+    for (const [id, record] of await this.#records.load()) {
+      if (typeof record === "string") {
+        this.#unreadable.set(id, record);
+        this.#site.log(`volume "${id}": ${record}`);
+      } else {
+        this.#volumes.set(id, { record, problem: NOT_RESTORED });
+        this.#names.set(record.request.name, id);
+      }
+    }
+  }
+
+  async #store(record: VolumeRecord): Promise<Outcome> {
+    try {
+      await this.#records.write(record);
+    } catch (failure) {
+      return during("the node cannot store it", systemFailure(failure, "internal"));
+    }
+    const problems = { creating: "it is being created", deleting: "it is being deleted", ready: undefined };
+    this.#volumes.set(record.request.id, { record, problem: problems[record.state] });
+    return { ok: true };
+  }
+
+  /** Forgets a volume, and with it its name. */
+  async #drop(id: string): Promise<void> {
+    await this.#records.remove(id);
+    const name = this.#volumes.get(id)?.record.request.name;
+    this.#volumes.delete(id);
+    if (name !== undefined) this.#release(id, name);
+  }
+
+  #note(id: string, problem: string | undefined): void {
+    const volume = this.#volumes.get(id);
+    if (volume === undefined) return;
+    this.#volumes.set(id, { ...volume, problem: problem?.slice(0, LONGEST_REASON).toWellFormed() });
+  }
+}
+
+/** Name and namespace become variables of a plugin's environment, which cannot carry every character. */
+function textFault({ name, namespace }: { name: string; namespace: string }) {
+  for (const [field, text] of Object.entries({ name, namespace }))
+    if (text === "" || /\p{Cc}/u.test(text)) return fail("invalid", `${field} is empty or has control characters`);
+  return undefined;
+}
+
+/** A volume stays with what made it: nobody else could delete it. */
+function pluginFault(old: VolumeRecord | undefined, pluginId: string) {
+  if (old === undefined) return undefined;
+  const { id, pluginId: made } = old.request;
+  if (old.state === "deleting") return fail("conflict", `volume "${id}" is half deleted: delete it again`);
+  if (made === pluginId) return undefined;
+  const maker = made === "" ? "was registered" : `was created by plugin "${made}"`;
+  return fail("conflict", `volume "${id}" ${maker}, which cannot be changed`);
+}

@@ -1,0 +1,15 @@
+/** Runs tasks of one key one after the other, in the order they came; tasks of different keys side by side. */
+export class KeyedQueue {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  run<T>(key: string, task: () => Promise<T>): Promise<T> {
+    const result = (this.#last.get(key) ?? Promise.resolve()).then(task);
+    const settled: Promise<unknown> = result
+      .catch(() => {})
+      .then(() => {
+        if (this.#last.get(key) === settled) this.#last.delete(key);
+      });
+    this.#last.set(key, settled);
+    return result;
+  }
+}

@@ -1,0 +1,52 @@
+import type { ErrorKind, OperationError } from "@sallyport/agent-protocol";
+
+export type Failure = { readonly ok: false } & Readonly<OperationError>;
+
+/** What an operation on a host volume comes to: its result, or why not and whether something may be left behind. */
+export type Outcome<T extends object = object> = ({ readonly ok: true } & T) | Failure;
+
+const LONGEST_MESSAGE = 4096;
+
+export function fail(kind: ErrorKind, message: string, outcome: Failure["outcome"] = "failed"): Failure {
+  return { ok: false, kind, message: message.slice(0, LONGEST_MESSAGE).toWellFormed(), outcome };
+}
+
+/** The same failure, saying first what was being done. */
+export const during = (doing: string, { kind, message, outcome }: Failure) =>
+  fail(kind, `${doing}: ${message}`, outcome);
+
+/** Text of foreign origin, fit for one line of an error: no control, line or direction characters, at most `most` long. */
+export const oneLine = (text: string, most = 1024): string =>
+  text
+    .replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]+/gu, " ")
+    .trim()
+    .slice(0, most)
+    .toWellFormed();
+
+const codes: Readonly<Record<string, string>> = {
+  ENOENT: "no such file or directory",
+  EACCES: "permission denied",
+  EPERM: "operation not permitted",
+  ENOSPC: "no space left on the device",
+  EDQUOT: "disk quota exceeded",
+  EROFS: "read-only file system",
+  ENOTDIR: "not a directory",
+  EBUSY: "resource busy",
+};
+
+const codeOf = (failure: unknown): string | undefined =>
+  failure instanceof Error && "code" in failure && typeof failure.code === "string" ? failure.code : undefined;
+
+/** A failure of the operating system; `otherwise` is its kind unless the disk is full. */
+export function systemFailure(failure: unknown, otherwise: ErrorKind, outcome?: Failure["outcome"]): Failure {
+  const code = codeOf(failure);
+  const full = code === "ENOSPC" || code === "EDQUOT";
+  return fail(full ? "exhausted" : otherwise, systemText(failure), outcome);
+}
+
+/** An error of the operating system in words, without the paths that Node adds. */
+export function systemText(failure: unknown): string {
+  const code = codeOf(failure);
+  if (code !== undefined) return codes[code] ?? code;
+  return oneLine(failure instanceof Error ? failure.message : String(failure));
+}

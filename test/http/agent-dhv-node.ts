@@ -1,0 +1,94 @@
+import { randomUUID } from "node:crypto";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { HostVolumeCreate } from "@sallyport/agent-protocol";
+import { type AllowedPlugin, HostVolumes, type HostVolumesOptions } from "../../agent/src/dhv/index.ts";
+
+const NODE_ID = "0f0e0d0c-0b0a-4908-8706-050403020100";
+
+/** The directories of one node that has host volumes, and whoever has started its agent. */
+export class TestNode {
+  readonly dir = mkdtempSync(join(tmpdir(), "sallyport-dhv-"));
+  readonly volumesDir = join(this.dir, "volumes");
+  readonly pluginDir = join(this.dir, "plugins");
+  readonly stateDir = join(this.dir, "state");
+  /** Directories below it may be registered, and plugins may create volumes there. */
+  readonly root = join(this.dir, "root");
+  readonly allowed: AllowedPlugin[] = [];
+  readonly log: string[] = [];
+
+  constructor() {
+    for (const dir of [this.volumesDir, this.pluginDir, this.stateDir, this.root]) mkdirSync(dir, { mode: 0o755 });
+  }
+
+  /** Puts an executable into the plugin directory, and on the list of those that are allowed. */
+  plugin(name: string, script: string, mode = 0o755): string {
+    const file = join(this.pluginDir, name);
+    writeFileSync(file, script);
+    chmodSync(file, mode);
+    if (!this.allowed.some((plugin) => plugin.name === name)) this.allowed.push({ name });
+    return file;
+  }
+
+  get options(): HostVolumesOptions {
+    const { volumesDir, pluginDir, stateDir, allowed, root } = this;
+    return {
+      volumesDir,
+      pluginDir,
+      stateDir,
+      nodeId: NODE_ID,
+      nodePool: "pool",
+      allowed,
+      registerRoots: [root],
+      limits: { killGraceMs: 300 },
+    };
+  }
+
+  /** A fresh agent on what earlier ones left. */
+  start(more: Partial<HostVolumesOptions> = {}): HostVolumes {
+    return new HostVolumes({ ...this.options, log: (line) => this.log.push(line), ...more });
+  }
+
+  /** Everything in the volumes directory, hidden or not. */
+  volumes(): string[] {
+    return readdirSync(this.volumesDir).sort();
+  }
+
+  /** Everything that is remembered of volumes, by file. */
+  records(): Record<string, { state: string; request: HostVolumeCreate; path?: string }> {
+    const dir = join(this.stateDir, "host-volumes");
+    return Object.fromEntries(
+      readdirSync(dir).map((file) => [file, JSON.parse(readFileSync(join(dir, file), "utf8"))]),
+    );
+  }
+
+  remove(): void {
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+export function request(more: Partial<HostVolumeCreate> = {}): HostVolumeCreate {
+  const id = more.id ?? randomUUID();
+  return {
+    id,
+    name: `volume-${id}`,
+    namespace: "default",
+    pluginId: "mkdir",
+    parameters: {},
+    capacityMin: 0,
+    capacityMax: 0,
+    ...more,
+  };
+}
+
+/** A plugin as its author would write it: a directory of the volume's id, `fingerprint`, `create` and `delete`. */
+export const DIRECTORY_PLUGIN = `#!/bin/sh
+case "$1" in
+  fingerprint) echo '{"version": "1.2.3"}' ;;
+  create)
+    mkdir -p "$DHV_VOLUMES_DIR/$DHV_VOLUME_ID"
+    echo "{\\"path\\": \\"$DHV_VOLUMES_DIR/$DHV_VOLUME_ID\\", \\"bytes\\": 1024}" ;;
+  delete) rm -rf "$DHV_CREATED_PATH" ;;
+esac
+`;
