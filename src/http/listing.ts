@@ -1,5 +1,7 @@
 import type { Reading } from "./blocking.ts";
 import { badRequest } from "./errors.ts";
+import { compileFilter } from "./filter/compile.ts";
+import type { Kind } from "./filter/kinds.ts";
 import { jsonList } from "./json-list.ts";
 import { readQuery } from "./read-query.ts";
 import { clusterText, textStream, wantsPretty } from "./respond.ts";
@@ -22,6 +24,8 @@ export interface Listing<Row> {
   token(row: Row): string;
   /** What the list shows of a row. */
   stub(row: Row): unknown;
+  /** What `filter` may name of a row; without, it has no effect. */
+  readonly fields?: Kind;
   /** Whether the caller may see a row. */
   visible?(row: Row): boolean;
   /** The list is a member of this name, beside `NextToken`; without, it is a bare array. */
@@ -35,15 +39,16 @@ const MOST_ROWS = 1_000;
 const MOST_FETCHES = 200;
 const MOST_CHARACTERS = 8 * 1024 * 1024;
 
-/** Answers a list (contract: events-and-volumes 3.4). @throws RequestError 400 for a bad parameter */
+/** Answers a list (contract: events-and-volumes 3.4). @throws RequestError 400 for a bad parameter or filter */
 export const list = async <Row>(call: Pick<Call, "query">, listing: Listing<Row>): Promise<Response> =>
   (await readList(call, listing)).respond();
 
 /** A list as `blocking` reads it: its first piece now, the rest when it is answered. */
 export async function readList<Row>(call: Pick<Call, "query">, listing: Listing<Row>): Promise<Reading> {
-  const { perPage, nextToken, reverse } = readQuery(call.query);
+  const { perPage, nextToken, reverse, filter } = readQuery(call.query);
   if (listing.paged && !call.query.get("per_page")) throw badRequest("per_page: is required");
-  const keep = (row: Row): boolean => listing.visible?.(row) ?? true;
+  const matches = filter !== "" && listing.fields ? compileFilter<Row>(filter, listing.fields) : () => true;
+  const keep = (row: Row): boolean => (listing.visible?.(row) ?? true) && matches(row);
   const limit = perPage === 0 ? MOST_ROWS : Math.min(perPage + 1, MOST_ROWS);
   const first = await listing.fetch(decodeToken(nextToken), limit, reverse);
   const pages = () => following(listing, first, limit, reverse);
