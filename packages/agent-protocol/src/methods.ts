@@ -23,7 +23,8 @@ export type HostVolumeRegister = z.infer<typeof hostVolumeRegister>;
 export const hostVolumeDelete = z.object({ id: uuid });
 export type HostVolumeDelete = z.infer<typeof hostVolumeDelete>;
 
-const nothing = z.object({});
+/** Typed by hand: zod would infer a type that not even an empty object has once it is marked as a result. */
+const nothing: z.ZodType<object> = z.object({});
 
 /**
  * Every method: what it takes, what it answers, and for how long the agent works on it at most (ms).

@@ -1,0 +1,207 @@
+import { type KeyObject, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Hello, METHODS, PROTOCOL, type Report, type ServiceFrame, type Welcome } from "@sallyport/agent-protocol";
+import type { Config } from "./config.ts";
+import type { HostVolumes } from "./dhv/index.ts";
+import { EXIT, type ExitCode } from "./exit.ts";
+import { connectToken, type Node } from "./identity.ts";
+import { error, info, textOf, warn } from "./log.ts";
+import { handlersOf } from "./ops/handlers.ts";
+import type { Journal } from "./ops/journal.ts";
+import { Operations } from "./ops/operations.ts";
+import { changesOf, Reporter } from "./report/reporter.ts";
+import { Connection } from "./session/connection.ts";
+import { type ConnectionEnd, type Pauses, Reconnect } from "./session/reconnect.ts";
+import { VERSION } from "./version.ts";
+
+export interface AgentOptions {
+  readonly config: Config;
+  readonly key: KeyObject;
+  readonly node: Node;
+  readonly epoch: number;
+  readonly journal: Journal;
+  readonly hostVolumes: HostVolumes;
+  readonly stop: AbortSignal;
+  readonly pauses: Pauses;
+}
+
+/** How long operations get to end when the agent stops; what is cut off runs again at the next start. */
+const STOP_MS = 10_000;
+/** A smaller difference of clocks is not worth a line in the log. */
+const NOTABLE_SKEW_MS = 5_000;
+
+interface Session {
+  readonly connection: Connection;
+  /** What the service knows of this node; undefined before `hello`. */
+  told?: Report;
+  welcomed: boolean;
+  /** Changes told so far. */
+  seq: number;
+  fingerprint?: NodeJS.Timeout;
+}
+
+/** A node that has joined: one session after another, and the operations that outlive them. */
+export class Agent {
+  readonly #options: AgentOptions;
+  readonly #reporter: Reporter;
+  readonly #operations: Operations;
+  readonly #boot = bootId();
+  #session: Session | undefined;
+  #restoring = false;
+  /** How far the service's clock is ahead of ours. */
+  #skewMs = 0;
+
+  constructor(options: AgentOptions) {
+    this.#options = options;
+    this.#reporter = new Reporter(options.config, options.hostVolumes);
+    this.#operations = new Operations({
+      journal: options.journal,
+      handlers: handlersOf(options.hostVolumes, () => this.#reporter.look()),
+      send: (frame) => this.#session?.connection.send(frame),
+      onEnded: async () => this.#tell(await this.#reporter.lookAtVolumes()),
+    });
+  }
+
+  async run(): Promise<ExitCode> {
+    const { stop, pauses, journal } = this.#options;
+    const reconnect = new Reconnect(pauses);
+    let code: ExitCode = EXIT.stopped;
+    await this.#reporter.look();
+    while (!stop.aborted) {
+      const end = await this.#connect();
+      if (stop.aborted) break;
+      const next = reconnect.after(end);
+      if (next.type === "exit") {
+        error("agent_ends", { because: next.because, code: next.code });
+        code = next.code;
+        break;
+      }
+      warn("disconnected", { ...wordsOf(end), retryMs: next.ms });
+      await sleep(next.ms, undefined, { signal: stop }).catch(() => {});
+    }
+    await Promise.race([this.#operations.stop(), sleep(STOP_MS, undefined, { ref: false })]);
+    await journal.close();
+    return code;
+  }
+
+  async #connect(): Promise<ConnectionEnd> {
+    const { config, key, node, stop } = this.#options;
+    const token = await connectToken(key, node, this.#skewMs);
+    const connection = new Connection({
+      service: config.service,
+      token,
+      hello: () => this.#hello(session),
+      onWelcome: (welcome) => this.#welcome(session, welcome),
+      onFrame: (frame) => this.#receive(frame),
+      onServiceTime: (time) => this.#compareClocks(time),
+    });
+    const session: Session = { connection, welcomed: false, seq: 0 };
+    this.#session = session;
+    const close = () => connection.close();
+    stop.addEventListener("abort", close);
+    try {
+      return await connection.ended;
+    } finally {
+      stop.removeEventListener("abort", close);
+      clearTimeout(session.fingerprint);
+      this.#session = undefined;
+    }
+  }
+
+  async #hello(session: Session): Promise<Hello> {
+    const report = await this.#reporter.lookAtVolumes();
+    session.told = report;
+    return {
+      t: "hello",
+      proto: [...PROTOCOL],
+      agent: VERSION,
+      boot: this.#boot,
+      epoch: this.#options.epoch,
+      ...report,
+      journal: this.#options.journal
+        .entries()
+        .map(({ op, gen, ended }) => ({ op, gen, state: ended ? "finished" : "running" })),
+      features: Object.keys(METHODS),
+    };
+  }
+
+  #welcome(session: Session, welcome: Welcome): void {
+    session.welcomed = true;
+    info("connected", { session: welcome.session, proto: welcome.proto });
+    this.#compareClocks(welcome.serverTime);
+    for (const volume of welcome.unknownVolumes) warn("volume_unknown_to_service", { volume });
+    this.#operations.welcome(welcome);
+    this.#lookLater(session, welcome.cfg.fingerprintMs);
+    // What changed since `hello`.
+    void this.#reporter.lookAtVolumes().then((report) => this.#tell(report), reportFailed);
+  }
+
+  #receive(frame: Exclude<ServiceFrame, Welcome>): void {
+    if (frame.t === "req") this.#operations.receive(frame);
+    else if (frame.t === "done") this.#operations.done(frame.op);
+    else this.#operations.cancel(frame.op);
+  }
+
+  #lookLater(session: Session, everyMs: number): void {
+    session.fingerprint = setTimeout(
+      async () => {
+        const report = await this.#reporter.look().catch(reportFailed);
+        if (report) this.#tell(report);
+        if (report && report.unavailableVolumes.length > 0) void this.#restore();
+        if (this.#session === session) this.#lookLater(session, everyMs);
+      },
+      everyMs * (0.8 + 0.4 * Math.random()),
+    );
+  }
+
+  /** Volumes whose plugin was away come back by themselves. */
+  async #restore(): Promise<void> {
+    if (this.#restoring) return;
+    this.#restoring = true;
+    try {
+      await this.#options.hostVolumes.restore();
+      this.#tell(await this.#reporter.lookAtVolumes());
+    } catch (failure) {
+      reportFailed(failure);
+    } finally {
+      this.#restoring = false;
+    }
+  }
+
+  #tell(report: Report): void {
+    const session = this.#session;
+    if (!session?.welcomed || !session.told) return;
+    const changes = changesOf(session.told, report);
+    if (!changes) return;
+    session.told = report;
+    session.seq++;
+    session.connection.send({ t: "fp", seq: session.seq, ...changes });
+  }
+
+  #compareClocks(serverTime: number): void {
+    const skewMs = serverTime - Date.now();
+    const notable = Math.abs(skewMs) >= NOTABLE_SKEW_MS;
+    this.#skewMs = notable ? skewMs : 0;
+    if (!notable) return;
+    const seconds = Math.round(Math.abs(skewMs) / 1000);
+    const message = `this machine's clock is ${seconds} s ${skewMs > 0 ? "behind" : "ahead of"} the service's: set it right`;
+    warn("clock_differs", { message });
+  }
+}
+
+const reportFailed = (failure: unknown) => error("report_failed", { message: textOf(failure) });
+
+const wordsOf = (end: ConnectionEnd) =>
+  end.type === "closed"
+    ? { how: end.type, code: end.code, reason: end.reason }
+    : { ...end, type: undefined, how: end.type };
+
+/** The same until the machine starts again. */
+function bootId(): string {
+  try {
+    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  } catch {
+    return randomUUID();
+  }
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env node
+import { readFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { type Config, readConfig } from "./config.ts";
+import { Ending, EXIT } from "./exit.ts";
+import { error, textOf } from "./log.ts";
+import { Reporter } from "./report/reporter.ts";
+import { hostVolumesOf, start } from "./start.ts";
+import { VERSION } from "./version.ts";
+
+const USAGE = `Usage: sallyport-agent --config <file> [--join-token-file <file>] [--check]
+
+  --config <file>           the configuration, JSON
+  --join-token-file <file>  the join token, for the first start; else SALLYPORT_JOIN_TOKEN,
+                            else the configuration's joinTokenFile
+  --check                   check the configuration, print what would be reported, and end
+  --version                 print the version, and end`;
+
+const JOIN_TOKEN = "SALLYPORT_JOIN_TOKEN";
+
+async function main(): Promise<number> {
+  const { config: path, check, version, "join-token-file": tokenFile, help } = args();
+  if (help) console.log(USAGE);
+  else if (version) console.log(VERSION);
+  else if (path === undefined) throw new Ending(EXIT.unusable, `--config is missing.\n\n${USAGE}`);
+  else if (check) await printReport(readConfig(path));
+  else {
+    const config = readConfig(path);
+    const stop = new AbortController();
+    for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort());
+    return start({ config, joinToken: joinToken(tokenFile, config), stop: stop.signal });
+  }
+  return EXIT.stopped;
+}
+
+function args() {
+  try {
+    return parseArgs({
+      options: {
+        config: { type: "string" },
+        "join-token-file": { type: "string" },
+        check: { type: "boolean" },
+        version: { type: "boolean" },
+        help: { type: "boolean", short: "h" },
+      },
+    }).values;
+  } catch (failure) {
+    throw new Ending(EXIT.unusable, `${textOf(failure)}\n\n${USAGE}`);
+  }
+}
+
+/** Undefined when there is none; whether one is needed is known later. */
+function joinToken(file: string | undefined, { joinTokenFile }: Config): string | undefined {
+  const given = process.env[JOIN_TOKEN]?.trim();
+  // Not for anything that is started from here.
+  delete process.env[JOIN_TOKEN];
+  if (file === undefined && given) return given;
+  const path = file ?? joinTokenFile;
+  if (path === undefined) return undefined;
+  try {
+    return readFileSync(path, "utf8").trim() || undefined;
+  } catch (failure) {
+    // Whoever has joined may remove the file.
+    if (file === undefined) return undefined;
+    throw new Ending(EXIT.unusable, `The join token cannot be read: ${textOf(failure)}.`);
+  }
+}
+
+async function printReport(config: Config): Promise<void> {
+  const hostVolumes = hostVolumesOf(config, "");
+  const plugins = await hostVolumes.fingerprint();
+  const { node } = await new Reporter(config, hostVolumes).look();
+  console.log(JSON.stringify({ node, plugins }, null, 2));
+}
+
+main().then(
+  // Not by emptying the event loop: a plugin that cannot be killed would keep us.
+  (code) => process.exit(code),
+  (failure) => {
+    if (failure instanceof Ending) {
+      console.error(failure.message);
+      process.exit(failure.code);
+    }
+    error("agent_failed", { message: textOf(failure) });
+    process.exit(EXIT.failed);
+  },
+);

@@ -1,0 +1,244 @@
+import {
+  type AgentFrame,
+  describe,
+  frameBytes,
+  isMethod,
+  MAX_FRAME_BYTES,
+  MAX_IN_FLIGHT,
+  METHODS,
+  type Method,
+  type ParamsOf,
+  type Req,
+  type Welcome,
+} from "@sallyport/agent-protocol";
+import { KeyedQueue } from "../dhv/keyed-queue.ts";
+import { error, textOf, warn } from "../log.ts";
+import { endingOf, isFinal, refusal, withoutSecrets } from "./ending.ts";
+import type { Handlers, Outcome, Secrets } from "./handlers.ts";
+import type { Accepted, Ending, Entry, Journal } from "./journal.ts";
+
+export interface OperationsOptions {
+  readonly journal: Journal;
+  readonly handlers: Handlers;
+  /** Goes nowhere while there is no session: the service asks again when there is one. */
+  readonly send: (frame: AgentFrame) => void;
+  /** Called when an operation has ended, before the service is told, so that it knows the node's new state first. */
+  readonly onEnded?: () => Promise<void>;
+}
+
+/** An operation in memory: it waits for its turn, or runs. */
+interface Live {
+  /** On disk, and the service told so. */
+  readonly accepted: Promise<void>;
+  started: boolean;
+  cancelled: boolean;
+  /** The service has no use for its result. */
+  forgotten: boolean;
+  /** What the service was told when the deadline passed. The work goes on, and how it ends is told in the end. */
+  late?: Ending;
+}
+
+/**
+ * Does what the service asks for: at least once by the journal, one at a time for a key, nothing that is older than what it has
+ * seen of the key. It outlives sessions.
+ */
+export class Operations {
+  readonly #journal: Journal;
+  readonly #handlers: Handlers;
+  readonly #send: (frame: AgentFrame) => void;
+  readonly #onEnded: () => Promise<void>;
+  readonly #live = new Map<string, Live>();
+  readonly #queue = new KeyedQueue();
+  readonly #running = new Set<Promise<void>>();
+  #most = MAX_IN_FLIGHT;
+  #stopping = false;
+
+  constructor({ journal, handlers, send, onEnded = async () => {} }: OperationsOptions) {
+    this.#journal = journal;
+    this.#handlers = handlers;
+    this.#send = send;
+    this.#onEnded = onEnded;
+  }
+
+  /** A session has begun: what a crash cut off runs again, and the service gets the results it waits for. */
+  welcome({ cfg, resume, forget }: Pick<Welcome, "cfg" | "resume" | "forget">): void {
+    this.#most = cfg.maxInflight;
+    for (const op of forget) this.#forget(op);
+    for (const entry of this.#journal.entries())
+      if (!entry.ended && !entry.secret && !this.#live.has(entry.op)) this.#start(entry, {}, Promise.resolve());
+    for (const op of resume) {
+      const ending =
+        this.#live.get(op)?.late ?? (this.#live.has(op) ? undefined : this.#journal.get(op)?.ended?.ending);
+      if (ending) this.#tell(op, ending);
+    }
+  }
+
+  receive(request: Req): void {
+    const { op } = request;
+    const live = this.#live.get(op);
+    const entry = this.#journal.get(op);
+    if (live) this.#attach(op, live);
+    else if (entry) this.#again(entry, request);
+    else this.#begin(request);
+  }
+
+  cancel(op: string): void {
+    const live = this.#live.get(op);
+    if (live) live.cancelled = true;
+  }
+
+  done(op: string): void {
+    this.#forget(op);
+  }
+
+  /** Takes nothing more. Resolves when nothing runs, which no deadline of the service hurries. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    await Promise.all(this.#running);
+  }
+
+  #attach(op: string, live: Live): void {
+    const { late } = live;
+    live.accepted.then(
+      () => {
+        this.#send({ t: "ack", op, state: "duplicate" });
+        if (late) this.#tell(op, late);
+      },
+      () => {},
+    );
+  }
+
+  /** An operation of the journal that nobody works on: it has ended, or a crash cut it off. */
+  #again({ ended, ...operation }: Entry, { secrets = {} }: Req): void {
+    const { op, key, gen } = operation;
+    this.#send({ t: "ack", op, state: "duplicate" });
+    const outdated = gen < this.#journal.fence(key);
+    if (ended && (outdated || isFinal(ended.ending))) this.#tell(op, ended.ending);
+    else if (outdated) void this.#outdated(op);
+    else this.#start(operation, secrets, Promise.resolve());
+  }
+
+  async #outdated(op: string): Promise<void> {
+    const ending = refusal("stale", "a newer operation was accepted since this one was cut off", "unknown");
+    await this.#record(op, ending);
+    this.#tell(op, ending);
+  }
+
+  #begin(request: Req): void {
+    const { op, method, key, gen, deadlineMs, params, secrets } = request;
+    const refused = this.#refusalOf(request);
+    if (refused) {
+      this.#reject(op, refused);
+      return;
+    }
+    const operation = { op, method, key, gen, deadlineMs, params, secret: secrets !== undefined };
+    const kept = reads(method) ? Promise.resolve() : this.#journal.accept(operation);
+    const accepted = kept.then(() => this.#send({ t: "ack", op, state: "accepted" }));
+    accepted.catch((failure) => {
+      error("journal_failed", { op, message: textOf(failure) });
+      this.#reject(op, refusal("internal", "the node cannot write its journal"));
+    });
+    this.#start(operation, secrets ?? {}, accepted);
+  }
+
+  #refusalOf({ method, key, gen, params }: Req): Ending | undefined {
+    if (this.#stopping) return refusal("unavailable", "the agent is stopping");
+    if (!isMethod(method)) return refusal("unsupported", `this agent has no method ${method}`);
+    const checked = METHODS[method].params.safeParse(params);
+    if (!checked.success) return refusal("invalid", `${method}: ${describe(checked.error)}`);
+    const fence = reads(method) ? 0 : this.#journal.fence(key);
+    if (gen < fence) return refusal("stale", `generation ${gen} is older than ${fence}, which was accepted before`);
+    if (this.#live.size >= this.#most) return refusal("busy", `${this.#most} operations are in flight on this node`);
+    return undefined;
+  }
+
+  #start(operation: Accepted, secrets: Secrets, accepted: Promise<void>): void {
+    const live: Live = { accepted, started: false, cancelled: false, forgotten: false };
+    this.#live.set(operation.op, live);
+    const running = this.#queue.run(operation.key, async () => {
+      try {
+        await accepted;
+      } catch {
+        this.#live.delete(operation.op);
+        return;
+      }
+      await this.#finish(operation, live, await this.#work(operation, secrets, live));
+    });
+    this.#running.add(running);
+    void running.finally(() => this.#running.delete(running));
+  }
+
+  /** Undefined when it is left for the next start. */
+  async #work(operation: Accepted, secrets: Secrets, live: Live): Promise<Ending | undefined> {
+    if (live.cancelled) return refusal("cancelled", "it was cancelled before it began");
+    if (this.#stopping) return undefined;
+    live.started = true;
+    const { op, method, params, deadlineMs } = operation;
+    const begun = performance.now();
+    const elapsed = () => Math.round(performance.now() - begun);
+    const limitMs = isMethod(method) ? Math.min(deadlineMs, METHODS[method].deadlineMs) : deadlineMs;
+    const timer = setTimeout(() => {
+      live.late = { ...refusal("timeout", `${method} has not ended within ${limitMs} ms`, "unknown"), ms: elapsed() };
+      this.#tell(op, live.late);
+    }, limitMs);
+    try {
+      const outcome = await this.#call(method, params, secrets);
+      return endingOf(outcome, secrets, elapsed());
+    } catch (failure) {
+      error("operation_threw", { op, method, message: withoutSecrets(textOf(failure), secrets) });
+      return { ...refusal("internal", `${method} failed on the node; its log says why`, "unknown"), ms: elapsed() };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #call(method: string, params: Accepted["params"], secrets: Secrets): Promise<Outcome<object>> {
+    if (!isMethod(method)) throw new Error("an agent that knew this method wrote the journal");
+    return callWith(this.#handlers, method, params, secrets);
+  }
+
+  async #finish({ op, method }: Accepted, live: Live, ending: Ending | undefined): Promise<void> {
+    if (ending && live.started)
+      await this.#onEnded().catch((failure) => warn("report_failed", { message: textOf(failure) }));
+    if (ending && !reads(method)) await this.#record(op, ending);
+    this.#live.delete(op);
+    if (live.forgotten && ending) this.#forget(op);
+    else if (ending) this.#tell(op, ending);
+  }
+
+  async #record(op: string, ending: Ending): Promise<void> {
+    try {
+      await this.#journal.end(op, ending);
+    } catch (failure) {
+      error("journal_failed", { op, message: textOf(failure) });
+    }
+  }
+
+  #forget(op: string): void {
+    const live = this.#live.get(op);
+    if (live) {
+      live.cancelled = true;
+      live.forgotten = true;
+      return;
+    }
+    this.#journal.drop(op).catch((failure) => error("journal_failed", { op, message: textOf(failure) }));
+  }
+
+  #reject(op: string, ending: Ending): void {
+    this.#send({ t: "ack", op, state: "rejected" });
+    this.#tell(op, ending);
+  }
+
+  #tell(op: string, ending: Ending): void {
+    const frame: AgentFrame = { t: "res", op, ...ending };
+    const fits = frameBytes(JSON.stringify(frame)) <= MAX_FRAME_BYTES;
+    this.#send(fits ? frame : { t: "res", op, ...refusal("plugin", "the result is too large to send", "unknown") });
+  }
+}
+
+const reads = (method: string): boolean => isMethod(method) && METHODS[method].reads;
+
+/** The one place where a method's name, its parameters' type and its handler meet. */
+function callWith<M extends Method>(handlers: Handlers, method: M, params: unknown, secrets: Secrets) {
+  return handlers[method](METHODS[method].params.parse(params) as ParamsOf<M>, secrets);
+}

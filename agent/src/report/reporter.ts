@@ -1,0 +1,119 @@
+import { isDeepStrictEqual } from "node:util";
+import { MAX_VOLUMES, type Report, type ReportChange } from "@sallyport/agent-protocol";
+import type { Config } from "../config.ts";
+import type { HostVolumes } from "../dhv/index.ts";
+import { warn } from "../log.ts";
+import { VERSION } from "../version.ts";
+import { machineFacts } from "./machine.ts";
+
+/** A plugin is believed to be well until it has failed this often in a row: probes fail on a busy machine, too. */
+const FAILURES_TO_BE_UNWELL = 2;
+
+/** Knows what there is to report of this node. */
+export class Reporter {
+  readonly #config: Config;
+  readonly #hostVolumes: HostVolumes;
+  readonly #plugins = new Map<string, { version?: string; failures: number }>();
+  /** One look at a time: an older one must not overwrite a newer. */
+  #looking: Promise<unknown> = Promise.resolve();
+  #report: Report | undefined;
+
+  constructor(config: Config, hostVolumes: HostVolumes) {
+    this.#config = config;
+    this.#hostVolumes = hostVolumes;
+  }
+
+  /** The machine, the plugins and the volumes as they are now. */
+  look(): Promise<Report> {
+    return this.#next(async () => {
+      await this.#probe();
+      return this.#whole();
+    });
+  }
+
+  /** The volumes as they are now, and the rest as last seen. */
+  lookAtVolumes(): Promise<Report> {
+    return this.#next(async () =>
+      this.#report ? { ...this.#report, ...(await this.#volumes(this.#report)) } : this.#whole(),
+    );
+  }
+
+  #next(look: () => Promise<Report>): Promise<Report> {
+    const next = this.#looking.then(look).then((report) => {
+      this.#report = report;
+      return report;
+    });
+    this.#looking = next.catch(() => {});
+    return next;
+  }
+
+  async #probe(): Promise<void> {
+    for (const status of await this.#hostVolumes.fingerprint()) {
+      const known = this.#plugins.get(status.name) ?? { failures: 0 };
+      if (status.ok) {
+        this.#plugins.set(status.name, { version: status.version, failures: 0 });
+        continue;
+      }
+      const failures = known.failures + 1;
+      if (failures === 1) warn("plugin_failed", { plugin: status.name, message: status.message });
+      const well = known.version !== undefined && failures < FAILURES_TO_BE_UNWELL;
+      this.#plugins.set(status.name, well ? { version: known.version as string, failures } : { failures });
+    }
+  }
+
+  async #whole(): Promise<Report> {
+    const { name, datacenter, pool, meta, reserved, hostVolumes } = this.#config;
+    const { attributes, resources } = await machineFacts(hostVolumes.volumesDir);
+    const plugins = [...this.#plugins].flatMap(([plugin, { version }]) =>
+      version === undefined ? [] : [[`plugins.host_volume.${plugin}.version`, version.slice(0, 1024)]],
+    );
+    const node = {
+      Name: name,
+      Datacenter: datacenter,
+      NodeClass: this.#config.class,
+      NodePool: pool,
+      Attributes: { ...attributes, "agent.version": VERSION, ...Object.fromEntries(plugins) },
+      Meta: meta,
+      NodeResources: resources,
+      ReservedResources: {
+        Cpu: { CpuShares: reserved.cpuShares },
+        Memory: { MemoryMB: reserved.memoryMB },
+        Disk: { DiskMB: reserved.diskMB },
+        Networks: { ReservedHostPorts: reserved.ports },
+      },
+      Drivers: {},
+      HostVolumes: {},
+    };
+    return this.#volumes({ node, unavailableVolumes: [] });
+  }
+
+  async #volumes({ node }: Report): Promise<Report> {
+    const volumes = (await this.#hostVolumes.volumes()).slice(0, MAX_VOLUMES);
+    return {
+      node: {
+        ...node,
+        HostVolumes: Object.fromEntries(
+          volumes
+            .filter(({ problem }) => problem === undefined)
+            .map(({ id, name, path }) => [name, { ID: id, Name: name, Path: path, ReadOnly: false }]),
+        ),
+      },
+      unavailableVolumes: volumes.flatMap(({ id, name, problem }) =>
+        problem === undefined ? [] : [{ id, name, reason: problem }],
+      ),
+    };
+  }
+}
+
+/** What has to be said to who knows `before`, so that they know `now`; undefined when that is nothing. */
+export function changesOf(before: Report, now: Report): ReportChange | undefined {
+  const fields = Object.entries(now.node).filter(
+    ([field, value]) => !isDeepStrictEqual(value, before.node[field as keyof Report["node"]]),
+  );
+  const sameVolumes = isDeepStrictEqual(now.unavailableVolumes, before.unavailableVolumes);
+  if (fields.length === 0 && sameVolumes) return undefined;
+  return {
+    node: Object.fromEntries(fields),
+    ...(sameVolumes ? {} : { unavailableVolumes: now.unavailableVolumes }),
+  };
+}

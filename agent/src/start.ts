@@ -1,0 +1,81 @@
+import type { KeyObject } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Agent } from "./agent.ts";
+import type { Config } from "./config.ts";
+import { HostVolumes } from "./dhv/index.ts";
+import { Ending, EXIT, type ExitCode } from "./exit.ts";
+import { joinService, loadKey, loadNode, type Node, nextEpoch } from "./identity.ts";
+import { info, textOf, warn } from "./log.ts";
+import { Journal } from "./ops/journal.ts";
+import { PAUSES, type Pauses, Reconnect } from "./session/reconnect.ts";
+import { lockState } from "./state-lock.ts";
+import { VERSION } from "./version.ts";
+
+export interface StartOptions {
+  readonly config: Config;
+  /** Needed until the node has joined. */
+  readonly joinToken?: string | undefined;
+  /** Aborted when the agent is to stop. */
+  readonly stop: AbortSignal;
+  readonly pauses?: Pauses;
+}
+
+export function hostVolumesOf({ hostVolumes, stateDir, pool }: Config, nodeId: string): HostVolumes {
+  const { volumesDir, pluginDir, plugins, registerRoots } = hostVolumes;
+  return new HostVolumes({
+    volumesDir,
+    pluginDir,
+    stateDir,
+    nodeId,
+    nodePool: pool,
+    allowed: plugins,
+    registerRoots,
+    log: (message) => info("host_volumes", { message }),
+  });
+}
+
+/**
+ * Runs an agent until it is told to stop, or the service tells it to.
+ * @throws Ending when something on this machine keeps it from running, or the join token is refused
+ */
+export async function start({ config, joinToken, stop, pauses = PAUSES }: StartOptions): Promise<ExitCode> {
+  const { stateDir } = config;
+  await mkdir(stateDir, { recursive: true, mode: 0o700 });
+  await mkdir(config.hostVolumes.volumesDir, { recursive: true, mode: 0o711 });
+  await lockState(stateDir);
+  const key = await loadKey(stateDir);
+  const node = (await loadNode(stateDir)) ?? (await joinAsNode(config, key, joinToken, stop, pauses));
+  if (node === undefined) return EXIT.stopped;
+
+  const epoch = await nextEpoch(stateDir);
+  const journal = await Journal.open(join(stateDir, "journal")).catch((failure) => {
+    throw new Ending(EXIT.unusable, `The journal cannot be used: ${textOf(failure)}.`);
+  });
+  const hostVolumes = hostVolumesOf(config, node.nodeId);
+  info("agent_started", { node: node.nodeId, version: VERSION, epoch });
+  await hostVolumes.restore();
+  return new Agent({ config, key, node, epoch, journal, hostVolumes, stop, pauses }).run();
+}
+
+/** Undefined when the agent was told to stop before the service could be reached. */
+async function joinAsNode(
+  config: Config,
+  key: KeyObject,
+  token: string | undefined,
+  stop: AbortSignal,
+  pauses: Pauses,
+): Promise<Node | undefined> {
+  if (token === undefined) throw new Ending(EXIT.unusable, "This node has not joined yet, and there is no join token.");
+  const reconnect = new Reconnect(pauses);
+  while (!stop.aborted) {
+    const joined = await joinService(config, key, token);
+    if (joined.type === "joined") return joined.node;
+    const next = reconnect.after({ type: "failed", message: joined.message });
+    if (next.type === "exit") throw new Ending(next.code, next.because);
+    warn("join_failed", { message: joined.message, retryMs: next.ms });
+    await sleep(next.ms, undefined, { signal: stop }).catch(() => {});
+  }
+  return undefined;
+}
