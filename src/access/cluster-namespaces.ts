@@ -45,6 +45,13 @@ export class ClusterNamespaces {
       .map(clusterNamespace);
   }
 
+  names(): string[] {
+    return this.#sql
+      .exec<{ name: string }>("SELECT name FROM cluster_namespaces")
+      .toArray()
+      .map(({ name }) => name);
+  }
+
   read(name: string): Result<ClusterNamespace> {
     const [row] = this.#sql
       .exec<ClusterNamespaceRow>("SELECT * FROM cluster_namespaces WHERE name = ?", name)

@@ -1,48 +1,56 @@
 import type { StreamEvent } from "./event.ts";
+import { type Fact, factOf, factsIn, readFacts } from "./facts.ts";
 import type { Matcher } from "./subscription.ts";
 
-const encoder = new TextEncoder();
+/** How a dialect shows one event: the same JSON where nothing differs. */
+export type View = (fact: Fact, json: string) => string;
 
-/** One object and one line feed: what every piece of the stream is. */
-export const encodeLine = (line: object): Uint8Array => encoder.encode(`${JSON.stringify(line)}\n`);
-
-/** One line of the log. Parsed and encoded at most once however many readers it goes to, and only if one of them needs it. */
+/** One line of the log. It keeps its text and what filters look at; payloads are never parsed to find out who wants them. */
 export class Line {
   readonly index: number;
-  /** The events as a JSON array, as they are stored. */
+  /** The events as a JSON array. */
   readonly text: string;
-  /** Bytes of that text. */
-  readonly size: number;
-  #events: readonly StreamEvent[] | undefined;
-  #whole: Uint8Array | undefined;
+  #facts: readonly Fact[] | string | null;
 
-  private constructor(index: number, text: string, size: number, events?: readonly StreamEvent[]) {
+  private constructor(index: number, text: string, facts: readonly Fact[] | string | null) {
     this.index = index;
     this.text = text;
-    this.size = size;
-    this.#events = events;
+    this.#facts = facts;
   }
 
   static of(index: number, events: readonly StreamEvent[]): Line {
-    const text = JSON.stringify(events);
-    return new Line(index, text, Buffer.byteLength(text), events);
+    const texts = events.map((event) => JSON.stringify(event));
+    const facts = events.map((event, position) => factOf(event, texts[position]?.length ?? 0));
+    return new Line(index, `[${texts.join(",")}]`, facts);
   }
 
-  static stored({ idx, events, bytes }: { idx: number; events: string; bytes: number }): Line {
-    return new Line(idx, events, bytes);
+  /** @param facts as they were stored; null when they were not */
+  static stored(index: number, text: string, facts: string | null): Line {
+    return new Line(index, text, facts);
   }
 
-  /** The line as one kind of reader gets it, or null when none of its events is for them. */
-  bytesFor({ everything, wants }: Matcher): Uint8Array | null {
-    if (everything) return this.#encoded();
-    this.#events ??= JSON.parse(this.text) as StreamEvent[];
-    const wanted = this.#events.filter(wants);
-    if (wanted.length === 0) return null;
-    return wanted.length === this.#events.length ? this.#encoded() : encodeLine({ Index: this.index, Events: wanted });
+  get facts(): readonly Fact[] {
+    if (typeof this.#facts === "string") this.#facts = readFacts(this.#facts);
+    this.#facts ??= factsIn(this.text);
+    return this.#facts;
   }
 
-  #encoded(): Uint8Array {
-    this.#whole ??= encoder.encode(`{"Index":${this.index},"Events":${this.text}}\n`);
-    return this.#whole;
+  /** The events that one kind of reader gets, as a JSON array, or null when there is none. */
+  textFor({ everything, wants }: Matcher, view: View | null): string | null {
+    if (this.text === "[]") return null;
+    if (everything && !view) return this.text;
+    const shown: string[] = [];
+    let same = true;
+    let at = 1;
+    for (const fact of this.facts) {
+      const wanted = everything || wants(fact);
+      const json = wanted ? this.text.slice(at, at + fact.length) : "";
+      at += fact.length + 1;
+      const text = view && wanted ? view(fact, json) : json;
+      if (wanted) shown.push(text);
+      same &&= wanted && text === json;
+    }
+    if (shown.length === 0) return null;
+    return same ? this.text : `[${shown.join(",")}]`;
   }
 }

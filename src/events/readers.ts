@@ -1,197 +1,271 @@
-import { encodeLine, type Line } from "./line.ts";
-import { type Matcher, matcher, type Subscription } from "./subscription.ts";
+import type { StreamQuestion } from "../access/stream-rights.ts";
+import { type Framing, framingOf } from "./framing.ts";
+import { encode, type Group, Groups, type LogView } from "./group.ts";
+import type { Line } from "./line.ts";
+import { type Ask, type Permission, Permissions, type Standing } from "./permissions.ts";
+import type { Scope, Subscription } from "./subscription.ts";
 
-/** What readers need of the log. */
-export interface LogView {
-  /** The newest index that may be shown; 0 before the first. */
-  newest(): number;
-  /** Lines up to this index are no longer to be had. */
-  evicted(): number;
-  /** Some of the lines after `cursor`, oldest first; none only when there are none. May go beyond the newest. */
-  after(cursor: number): Iterable<Line>;
-}
-
-/** A reader that waits takes at most about this many bytes at once, so that no reader keeps the others waiting. */
-const CHUNK_BYTES = 64 * 1024;
-/** So does a reader whose filter wants few lines: this much is looked through before others get their turn. */
-const SCAN_SIZE = 256 * 1024;
-
-interface Batch {
-  readonly after: number;
-  readonly cursor: number;
-  readonly bytes: Uint8Array | null;
-}
-
-/** Readers who want the same. They usually stand at the same line, so what one of them read last is kept for the others. */
-interface Group {
-  readonly matcher: Matcher;
-  readers: number;
-  last: Batch | undefined;
-}
+/** Why a stream is cut. */
+type Cut = "slow_consumer" | "permission_denied";
 
 interface Reader {
-  readonly group: Group;
-  readonly heartbeat: Subscription["heartbeat"];
-  /** Whether it must still be told when it is cut. */
-  errors: boolean;
+  readonly subscription: Subscription;
+  readonly permission: Permission;
+  controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  group: Group;
+  /** What the group was chosen by. */
+  scope: Scope;
   /** The last index this reader has passed. */
   cursor: number;
   /** The beat that this reader has had something in; null before its first bytes. */
   beat: number | null;
-  state: "open" | "cut" | "gone";
+  /** Whether its consumer has taken what it was given and wants more, and since when that is so, or not. */
+  asks: boolean;
+  since: number;
+  /** `parting`: cut, and may take its last line. */
+  state: "open" | "parting" | "over";
+  /** Its last line, until it is taken. */
+  parting: Uint8Array | undefined;
+}
+
+export interface Pace {
+  /** The pause after which a silent stream gets a heartbeat. */
+  readonly heartbeatMs: number;
+  /** How long a consumer may take nothing although something waits for it; looked at with each heartbeat. */
+  readonly stallMs: number;
 }
 
 /**
  * Everybody who reads the stream. Each reader is a cursor that pulls: it has no queue, and one that stalls costs nothing but
- * its cursor, until its next line leaves the buffer; then it is cut, because going on would hide the loss.
+ * its cursor and at most one chunk, which it shares, until it is cut: after a while, or when its next line leaves the buffer,
+ * because going on would hide the loss. One timer serves them all.
  */
 export class Readers {
   readonly #log: LogView;
-  readonly #beatMs: () => number;
-  readonly #groups = new Map<string, Group>();
-  #count = 0;
+  readonly #pace: () => Pace;
+  readonly #groups = new Groups();
+  readonly #permissions: Permissions;
+  readonly #all = new Set<Reader>();
   #news = Promise.withResolvers<void>();
   #beats = 0;
+  #beatAt = Number.POSITIVE_INFINITY;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #timerAt = Number.POSITIVE_INFINITY;
+  /** The newest heartbeat of each framing: most readers stand at the same index. */
+  readonly #heartbeats = new Map<Framing, { readonly index: number; readonly bytes: Uint8Array }>();
 
-  constructor(log: LogView, beatMs: () => number) {
+  constructor(log: LogView, ask: Ask, pace: () => Pace) {
     this.#log = log;
-    this.#beatMs = beatMs;
+    this.#pace = pace;
+    this.#permissions = new Permissions(ask, () => this.#rightsChanged());
   }
 
   get count(): number {
-    return this.#count;
+    return this.#all.size;
   }
 
-  /** Tells those who wait that there is something to look at. */
-  wake(): void {
+  /**
+   * Tells those who wait that there is something to look at.
+   * @param lines that are shown from this turn on. Who may lose rights by one of them gets neither it nor anything else until
+   * that is known
+   */
+  wake(lines: Iterable<Line> = []): void {
+    for (const { facts } of lines) this.#permissions.told(facts);
     const { resolve } = this.#news;
     this.#news = Promise.withResolvers<void>();
     resolve();
+    void this.#permissions.askDue();
   }
 
-  /** One more reader, until its stream is cancelled or `signal` fires. */
-  open(subscription: Subscription, signal: AbortSignal): ReadableStream<Uint8Array> {
-    const reader = this.#enter(subscription);
-    const gone = () => this.#leave(reader, "gone");
+  /**
+   * One more reader, until its stream is cancelled or `signal` fires; null when its token does not let it read all it asks for.
+   * Rejects with `RightsUnknown` when that cannot be found out.
+   */
+  async open(subscription: Subscription, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | null> {
+    const permission = await this.#permissions.admit(questionOf(subscription));
+    if (!permission) return null;
+    const reader = this.#enter(subscription, permission);
+    const gone = () => this.#leave(reader);
     if (signal.aborted) gone();
     else signal.addEventListener("abort", gone);
     return new ReadableStream<Uint8Array>(
       {
-        pull: async (controller) => {
-          try {
-            const bytes = await this.#next(reader);
-            if (bytes) controller.enqueue(bytes);
-            else if (reader.state === "cut") controller.close();
-          } catch (failure) {
-            gone();
-            throw failure;
-          }
+        start: (controller) => {
+          reader.controller = controller;
         },
+        pull: (controller) => this.#pull(reader, controller),
         cancel: gone,
       },
       { highWaterMark: 0 },
     );
   }
 
-  #enter({ topics, namespaces, from, heartbeat, errors }: Subscription): Reader {
-    const key = JSON.stringify([topics, namespaces]);
-    const group = this.#groups.get(key) ?? { matcher: matcher({ topics, namespaces }), readers: 0, last: undefined };
-    this.#groups.set(key, group);
-    group.readers += 1;
-    this.#count += 1;
-    this.#startBeating();
-    const cursor = from < 0 ? this.#log.newest() : Math.max(from - 1, this.#log.evicted());
-    return { group, heartbeat, errors, cursor, beat: null, state: "open" };
+  #enter(subscription: Subscription, permission: Permission): Reader {
+    const { from } = subscription;
+    const reader: Reader = {
+      subscription,
+      permission,
+      controller: undefined,
+      group: this.#groups.join({ topics: subscription.topics, ...permission.scope }, framingOf(subscription)),
+      scope: permission.scope,
+      cursor: from < 0 ? this.#log.newest() : Math.max(from - 1, this.#log.evicted()),
+      beat: null,
+      asks: false,
+      since: Date.now(),
+      state: "open",
+      parting: undefined,
+    };
+    this.#all.add(reader);
+    this.#arm();
+    return reader;
   }
 
-  #leave(reader: Reader, state: "cut" | "gone"): void {
-    if (reader.state !== "open") return;
-    reader.state = state;
-    this.#count -= 1;
-    reader.group.readers -= 1;
-    if (reader.group.readers === 0) {
-      for (const [key, group] of this.#groups) if (group === reader.group) this.#groups.delete(key);
-    }
-    if (this.#count > 0) return;
+  #leave(reader: Reader): void {
+    if (reader.state === "over") return;
+    reader.state = "over";
+    this.#all.delete(reader);
+    this.#groups.leave(reader.group);
+    this.#permissions.release(reader.permission);
+    if (this.#all.size > 0) return;
     // Nobody is left: no timer keeps the object awake, and a read that still waits ends.
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#arm();
     this.wake();
+  }
+
+  async #pull(reader: Reader, controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    reader.asks = true;
+    try {
+      const bytes = await this.#next(reader);
+      if (bytes) controller.enqueue(bytes);
+      else if (reader.state === "parting") {
+        this.#leave(reader);
+        controller.close();
+      }
+    } catch (failure) {
+      this.#leave(reader);
+      throw failure;
+    } finally {
+      reader.asks = false;
+      reader.since = Date.now();
+    }
   }
 
   /** The reader's next bytes, as soon as there are some; null when its stream is over. */
   async #next(reader: Reader): Promise<Uint8Array | null> {
-    if (reader.beat === null && reader.heartbeat === "empty") return this.#heartbeat(reader);
     while (reader.state === "open") {
-      if (reader.cursor < this.#log.evicted()) return this.#cut(reader);
-      const bytes = this.#read(reader);
-      if (bytes) {
-        reader.beat = this.#beats;
-        return bytes;
+      const standing = reader.permission.standing(Date.now());
+      if (standing === "denied") this.#part(reader, "permission_denied");
+      else if (reader.cursor < this.#log.evicted()) this.#part(reader, "slow_consumer");
+      else {
+        const bytes = this.#offer(reader, standing);
+        if (bytes) {
+          reader.beat = this.#beats;
+          return bytes;
+        }
+        // A long backlog without a line for this reader must not keep the others waiting.
+        const behind = standing === "open" && reader.cursor < this.#log.newest();
+        await (behind ? scheduler.wait(0) : this.#news.promise);
       }
-      const atEnd = reader.cursor >= this.#log.newest();
-      // The answer's head leaves with its first bytes, so who has no backlog is greeted at once.
-      if (reader.beat === null ? atEnd : reader.beat !== this.#beats) return this.#heartbeat(reader);
-      // A long backlog without a line for this reader must not keep the others waiting.
-      await (atEnd ? this.#news.promise : scheduler.wait(0));
     }
-    return null;
+    const last = reader.parting;
+    reader.parting = undefined;
+    return last ?? null;
+  }
+
+  /** What there is for the reader right now: lines, or a sign of life when one is due. */
+  #offer(reader: Reader, standing: Standing): Uint8Array | null {
+    if (standing === "expired") return null;
+    const { greeting } = reader.group.framing;
+    if (reader.beat === null && greeting !== null) return encode(greeting);
+    const bytes = standing === "open" ? this.#read(reader) : null;
+    if (bytes) return bytes;
+    // The answer's head leaves with its first bytes, so who has no backlog is greeted at once.
+    const due = reader.beat === null ? reader.cursor >= this.#log.newest() : reader.beat !== this.#beats;
+    // A reader that waits for a future index has passed nothing beyond the newest.
+    return due ? this.#heartbeat(reader.group.framing, Math.min(reader.cursor, this.#log.newest())) : null;
   }
 
   /** Moves the reader on, past what is not for it, and returns what is. */
   #read(reader: Reader): Uint8Array | null {
-    const { group, cursor } = reader;
-    if (cursor >= this.#log.newest()) return null;
-    const batch = group.last?.after === cursor ? group.last : this.#batch(group.matcher, cursor);
-    group.last = group.readers > 1 ? batch : undefined;
-    reader.cursor = batch.cursor;
-    return batch.bytes;
+    if (reader.cursor >= this.#log.newest()) return null;
+    const { scope } = reader.permission;
+    if (scope !== reader.scope) this.#regroup(reader, scope);
+    const { bytes, cursor } = this.#groups.read(reader.group, this.#log, reader.cursor);
+    reader.cursor = cursor;
+    return bytes;
   }
 
-  #batch(wanted: Matcher, after: number): Batch {
-    const chunks: Uint8Array[] = [];
-    let cursor = after;
-    let [found, looked] = [0, 0];
-    const newest = this.#log.newest();
-    for (const line of this.#log.after(after)) {
-      if (line.index > newest) break;
-      const bytes = line.bytesFor(wanted);
-      if (bytes) {
-        chunks.push(bytes);
-        found += bytes.length;
-      }
-      looked += line.size;
-      cursor = line.index;
-      if (found >= CHUNK_BYTES || looked >= SCAN_SIZE) break;
-    }
-    const [first = null] = chunks;
-    return { after, cursor, bytes: chunks.length > 1 ? Buffer.concat(chunks) : first };
+  /** Its rights are others than before: who gets the same bytes may be, too. */
+  #regroup(reader: Reader, scope: Scope): void {
+    const before = reader.group;
+    reader.group = this.#groups.join({ topics: reader.subscription.topics, ...scope }, before.framing);
+    reader.scope = scope;
+    this.#groups.leave(before);
   }
 
-  #heartbeat(reader: Reader): Uint8Array {
-    reader.beat = this.#beats;
-    if (reader.heartbeat === "empty") return encodeLine({});
-    // A reader that waits for a future index has passed nothing beyond the newest.
-    return encodeLine({ Index: Math.min(reader.cursor, this.#log.newest()), Events: [] });
+  #heartbeat(framing: Framing, index: number): Uint8Array {
+    const known = this.#heartbeats.get(framing);
+    if (known?.index === index) return known.bytes;
+    const bytes = encode(framing.heartbeat(index));
+    this.#heartbeats.set(framing, { index, bytes });
+    return bytes;
   }
 
-  #cut(reader: Reader): Uint8Array | null {
-    if (!reader.errors) {
-      this.#leave(reader, "cut");
-      return null;
-    }
-    reader.errors = false;
-    return encodeLine({ Error: { Code: "slow_consumer", LastIndex: reader.cursor } });
+  /** Ends a stream: with its last line, if it wants one, as soon as its consumer takes that. */
+  #part(reader: Reader, because: Cut): void {
+    if (reader.state !== "open") return;
+    reader.state = "parting";
+    reader.since = Date.now();
+    if (!reader.subscription.errors) return;
+    const error = JSON.stringify({ Error: { Code: because, LastIndex: Math.min(reader.cursor, this.#log.newest()) } });
+    reader.parting = encode(reader.group.framing.parting(error));
   }
 
-  /** One timer beats for all readers, and is also how a dead client is noticed: by writing to it. */
-  #startBeating(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
+  #rightsChanged(): void {
+    for (const reader of this.#all) if (reader.permission.denied) this.#part(reader, "permission_denied");
+    this.wake();
+    this.#arm();
+  }
+
+  /** Sets the timer for whatever is due first: the next beat, or a question about somebody's rights. */
+  #arm(): void {
+    if (this.#all.size === 0) this.#beatAt = Number.POSITIVE_INFINITY;
+    else if (this.#beatAt === Number.POSITIVE_INFINITY) this.#beatAt = Date.now() + this.#pace().heartbeatMs;
+    const at = Math.min(this.#beatAt, this.#permissions.nextAsk());
+    if (at === this.#timerAt) return;
+    clearTimeout(this.#timer);
+    this.#timerAt = at;
+    if (at !== Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#tick(), Math.max(0, at - Date.now()));
+  }
+
+  /** Also how a dead client is noticed: by writing to it. */
+  #tick(): void {
+    this.#timerAt = Number.POSITIVE_INFINITY;
+    const now = Date.now();
+    if (now >= this.#beatAt) {
+      const { heartbeatMs, stallMs } = this.#pace();
       this.#beats += 1;
-      this.wake();
-      if (this.#count > 0) this.#startBeating();
-    }, this.#beatMs());
+      this.#beatAt = now + heartbeatMs;
+      for (const reader of this.#all) if (!reader.asks && now - reader.since >= stallMs) this.#stalled(reader);
+    }
+    this.wake();
+    this.#arm();
+  }
+
+  #stalled(reader: Reader): void {
+    const waits = reader.cursor < this.#log.newest() || reader.beat !== this.#beats;
+    if (reader.state === "open" && !waits) return;
+    if (reader.state === "open" && reader.subscription.errors) this.#part(reader, "slow_consumer");
+    else {
+      // An error, not an end: what the connection still holds goes at once.
+      this.#leave(reader);
+      reader.controller?.error(new Error("slow consumer"));
+    }
   }
 }
+
+const questionOf = ({ accessor, topics, namespace }: Subscription): StreamQuestion => ({
+  accessor,
+  topics: Object.keys(topics),
+  namespace,
+});

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { numbered } from "./event.ts";
-import { Line } from "./line.ts";
+import { factsText } from "./facts.ts";
+import { Line, type View } from "./line.ts";
 import { Ring } from "./ring.ts";
 import { matcher } from "./subscription.ts";
 
@@ -46,26 +47,35 @@ describe("the ring", () => {
 });
 
 describe("a line", () => {
-  const all = matcher({ topics: { "*": ["*"] }, namespaces: null });
-  const only = (key: string) => matcher({ topics: { "*": [key] }, namespaces: null });
-  const text = (bytes: Uint8Array | null) => bytes && new TextDecoder().decode(bytes);
+  const all = matcher({ topics: { "*": ["*"] }, namespaces: null, rules: null });
+  const only = (key: string) => matcher({ topics: { "*": [key] }, namespaces: null, rules: null });
 
   it("holds the events that a reader wants, and is nothing without one", () => {
-    const two = line(7, "a", "b");
-    expect(JSON.parse(text(two.bytesFor(only("b"))) ?? "")).toEqual({
-      Index: 7,
-      Events: [{ ...event("b"), Index: 7 }],
-    });
-    expect(two.bytesFor(only("c"))).toBeNull();
+    const three = line(7, "a", "b", "é\n,");
+    expect(JSON.parse(three.textFor(only("b"), null) ?? "")).toEqual([{ ...event("b"), Index: 7 }]);
+    expect(JSON.parse(three.textFor(only("é\n,"), null) ?? "")).toEqual([{ ...event("é\n,"), Index: 7 }]);
+    expect(three.textFor(only("c"), null)).toBeNull();
+    expect(Line.of(8, []).textFor(all, null)).toBeNull();
   });
 
   it("is the same bytes for all who want the whole of it, from memory and from disk", () => {
     const made = line(7, "é\n", "b");
-    const read = Line.stored({ idx: 7, events: made.text, bytes: made.size });
-    expect(made.bytesFor(all)).toBe(made.bytesFor(matcher({ topics: { Job: ["*"] }, namespaces: ["default"] })));
-    expect(text(read.bytesFor(all))).toBe(text(made.bytesFor(all)));
-    expect(text(made.bytesFor(all))).toBe(`{"Index":7,"Events":${made.text}}\n`);
-    expect(made.size).toBe(Buffer.byteLength(made.text));
+    const whole = matcher({ topics: { Job: ["*"] }, namespaces: ["default"], rules: null });
+    expect(made.textFor(all, null)).toBe(made.text);
+    expect(made.textFor(whole, null)).toBe(made.text);
+    for (const facts of [factsText(made.facts), null]) {
+      const read = Line.stored(7, made.text, facts);
+      expect(read.textFor(all, null)).toBe(made.text);
+      expect(read.textFor(whole, null)).toBe(made.text);
+      expect(read.textFor(only("b"), null)).toBe(made.textFor(only("b"), null));
+    }
+  });
+
+  it("is shown as a dialect sees each of its events", () => {
+    const shout: View = ({ Key }, json) => (Key === "a" ? json.toUpperCase() : json);
+    const two = line(7, "a", "b");
+    expect(two.textFor(all, shout)).toBe(two.text.replace(/\{.*?\}\}?(?=,\{)/, (json) => json.toUpperCase()));
+    expect(two.textFor(only("b"), shout)).toBe(two.textFor(only("b"), null));
   });
 });
 

@@ -7,6 +7,7 @@ export class Ring {
   readonly #maxSize: number;
   #size = 0;
 
+  /** @param maxSize in characters of the lines' text */
   constructor(maxLines = 1_000, maxSize = 4 * 1024 * 1024) {
     this.#maxLines = maxLines;
     this.#maxSize = maxSize;
@@ -15,9 +16,9 @@ export class Ring {
   /** Lines come in order and without gaps. The newest always stays, however large. */
   push(line: Line): void {
     this.#lines.push(line);
-    this.#size += line.size;
+    this.#size += line.text.length;
     while (this.#lines.length > 1 && (this.#lines.length > this.#maxLines || this.#size > this.#maxSize)) {
-      this.#size -= this.#lines.shift()?.size ?? 0;
+      this.#size -= this.#lines.shift()?.text.length ?? 0;
     }
   }
 

@@ -21,18 +21,22 @@ describe("a matcher", () => {
     [{ Job: ["*"] }, ["prod"], false],
     [{ "*": ["*"] }, [], false],
   ])("of %j in %j says %s", (topics, namespaces, wanted) => {
-    expect(matcher({ topics, namespaces }).wants(event)).toBe(wanted);
+    expect(matcher({ topics, namespaces, rules: null }).wants(event)).toBe(wanted);
   });
 
   it("lets events without a namespace through whatever the namespaces", () => {
-    expect(matcher({ topics: { Node: ["*"] }, namespaces: [] }).wants({ ...event, Topic: "Node", Namespace: "" })).toBe(
-      true,
-    );
+    expect(
+      matcher({ topics: { Node: ["*"] }, namespaces: [], rules: null }).wants({
+        ...event,
+        Topic: "Node",
+        Namespace: "",
+      }),
+    ).toBe(true);
   });
 
   it("counts drain events as node events, not the other way round", () => {
     const at = (topic: string, Topic: string) =>
-      matcher({ topics: { [topic]: ["*"] }, namespaces: null }).wants({ ...event, Topic });
+      matcher({ topics: { [topic]: ["*"] }, namespaces: null, rules: null }).wants({ ...event, Topic });
     expect([at("Node", "NodeDrain"), at("NodeDrain", "NodeDrain"), at("NodeDrain", "Node")]).toEqual([
       true,
       true,
@@ -41,9 +45,9 @@ describe("a matcher", () => {
   });
 
   it("knows when nothing needs to be looked at", () => {
-    expect(matcher({ topics: { "*": ["a", "*"] }, namespaces: null }).everything).toBe(true);
-    expect(matcher({ topics: { "*": ["*"] }, namespaces: ["default"] }).everything).toBe(false);
-    expect(matcher({ topics: { "*": ["a"] }, namespaces: null }).everything).toBe(false);
+    expect(matcher({ topics: { "*": ["a", "*"] }, namespaces: null, rules: null }).everything).toBe(true);
+    expect(matcher({ topics: { "*": ["*"] }, namespaces: ["default"], rules: null }).everything).toBe(false);
+    expect(matcher({ topics: { "*": ["a"] }, namespaces: null, rules: null }).everything).toBe(false);
   });
 });
 

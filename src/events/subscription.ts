@@ -1,52 +1,103 @@
-import type { StreamEvent } from "./event.ts";
+import { type NamespaceRule, NO_CLUSTER_RULES } from "../access/cluster-rights.ts";
+import { type Labels, traceOf } from "./facts.ts";
+import { isJudgedByEvent, mayReadEvent } from "./topic-rights.ts";
 
-/** What one reader asked for and may see. Plain data: it travels to the log, and readers with equal ones share their bytes. */
+/** What one reader asks for. Plain data: it travels to the object that serves the stream. */
 export interface Subscription {
+  /** Whose stream it is: the accessor of its token, about which `AccessControl` is asked. */
+  readonly accessor: string;
   /** Per topic the keys wanted; `*` as topic or key means any. */
   readonly topics: Readonly<Record<string, readonly string[]>>;
-  /** Namespaces whose events are wanted; null = all. Events without a namespace always pass. */
-  readonly namespaces: readonly string[] | null;
+  /** The namespace whose events are wanted; `*` = all. Events without a namespace always pass. */
+  readonly namespace: string;
   /** First index wanted; negative = only what comes from now on. */
   readonly from: number;
-  /** How "nothing new" looks: upstream clients expect an empty object, and one before anything else. */
-  readonly heartbeat: "indexed" | "empty";
-  /** Whether a reader that fell out of the buffer is told so in a last line. */
+  readonly dialect: "neutral" | "upstream";
+  readonly format: "lines" | "server-sent-events";
+  /** Whether a reader that is cut is told so in a last line. */
   readonly errors: boolean;
 }
 
-export type Filter = Pick<Subscription, "topics" | "namespaces">;
+/** What a reader's token lets it see of what it asked for. */
+export interface Scope {
+  /** Null = all. */
+  readonly namespaces: readonly string[] | null;
+  /** Rules by which each event is judged besides; null when none needs to be. */
+  readonly rules: readonly NamespaceRule[] | null;
+}
+
+export interface Filter extends Scope {
+  readonly topics: Subscription["topics"];
+}
 
 /** A filter made ready to be asked for every event of the stream. */
 export interface Matcher {
   /** Nothing needs to be looked at: every event is wanted. */
   readonly everything: boolean;
-  readonly wants: (event: Pick<StreamEvent, "Topic" | "Key" | "Namespace" | "FilterKeys">) => boolean;
+  /** A line has at least one of these in its stored facts if any of its events is wanted; null = any line may. */
+  readonly traces: readonly string[] | null;
+  readonly wants: (event: Omit<Labels, "Type">) => boolean;
 }
 
 const ANY = "*";
 /** Topics that a topic subscription also covers: drain events are node events with a topic of their own (design 2.3). */
 const ALSO: ReadonlyMap<string, string> = new Map([["NodeDrain", "Node"]]);
+/** Looking for more than this costs more than it saves. */
+const MAX_TRACES = 20;
 
 /** Which events belong into a reader's stream (contract: events-and-volumes 1.2, without its quirks). */
-export function matcher({ topics, namespaces }: Filter): Matcher {
+export function matcher({ topics, namespaces, rules }: Filter): Matcher {
   const keysOf = new Map(Object.entries(topics).map(([topic, keys]) => [topic, new Set(keys)]));
   const allowed = namespaces && new Set(namespaces);
-  const keyed = (topic: string | undefined, { Key, FilterKeys }: Pick<StreamEvent, "Key" | "FilterKeys">): boolean => {
+  const permitted = rules && judge(rules);
+  const keyed = (topic: string | undefined, { Key, FilterKeys }: Pick<Labels, "Key" | "FilterKeys">): boolean => {
     const keys = topic === undefined ? undefined : keysOf.get(topic);
     if (!keys) return false;
     return keys.has(ANY) || keys.has(Key) || (FilterKeys?.some((key) => keys.has(key)) ?? false);
   };
   return {
-    everything: allowed === null && (keysOf.get(ANY)?.has(ANY) ?? false),
+    everything: allowed === null && permitted === null && (keysOf.get(ANY)?.has(ANY) ?? false),
+    traces: tracesOf(keysOf),
     wants: (event) =>
       (allowed === null || event.Namespace === "" || allowed.has(event.Namespace)) &&
-      (keyed(event.Topic, event) || keyed(ANY, event) || keyed(ALSO.get(event.Topic), event)),
+      (keyed(event.Topic, event) || keyed(ANY, event) || keyed(ALSO.get(event.Topic), event)) &&
+      (permitted === null || permitted(event)),
+  };
+}
+
+function tracesOf(keysOf: ReadonlyMap<string, ReadonlySet<string>>): string[] | null {
+  const traces = new Set<string>();
+  for (const [topic, keys] of keysOf) {
+    if (!keys.has(ANY)) for (const key of keys) traces.add(traceOf(key));
+    else if (topic === ANY) return null;
+    else {
+      traces.add(traceOf(topic));
+      for (const [other, covering] of ALSO) if (covering === topic) traces.add(traceOf(other));
+    }
+  }
+  return traces.size > MAX_TRACES ? null : [...traces];
+}
+
+type Judge = (event: Pick<Labels, "Topic" | "Namespace" | "Key">) => boolean;
+const MAX_REMEMBERED = 1_000;
+
+/** Judges by rules, and remembers the answer for a topic of a namespace, which finding the closest rule takes long for. */
+function judge(rules: readonly NamespaceRule[]): Judge {
+  const rights = { ...NO_CLUSTER_RULES, management: false, namespaces: rules };
+  const known = new Map<string, boolean>();
+  return (event) => {
+    if (isJudgedByEvent(event.Topic)) return mayReadEvent(rights, event);
+    const about = `${event.Topic} ${event.Namespace}`;
+    const answer = known.get(about) ?? mayReadEvent(rights, event);
+    if (known.size >= MAX_REMEMBERED) known.clear();
+    known.set(about, answer);
+    return answer;
   };
 }
 
 const MAX_REPEATED = 200;
 
-/** Reads the repeated `topic` parameter: `Topic`, `Topic:key`, `Topic:*`; none = everything. */
+/** Reads the repeated `topic` parameter: `Topic`, `Topic:key`, `Topic:*`; none = everything. In one order, however written. */
 export function parseTopics(
   values: readonly string[],
 ): { ok: true; topics: Record<string, string[]> } | { ok: false; message: string } {
@@ -62,5 +113,6 @@ export function parseTopics(
     }
     topics.set(topic, (topics.get(topic) ?? new Set()).add(key));
   }
-  return { ok: true, topics: Object.fromEntries([...topics].map(([topic, keys]) => [topic, [...keys]])) };
+  const sorted = [...topics].sort(([a], [b]) => (a < b ? -1 : 1));
+  return { ok: true, topics: Object.fromEntries(sorted.map(([topic, keys]) => [topic, [...keys].sort()])) };
 }

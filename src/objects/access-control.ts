@@ -16,6 +16,7 @@ import type { Capability } from "../access/path-rules.ts";
 import { Policies } from "../access/policies.ts";
 import { type Grants, PolicyStore } from "../access/policy-store.ts";
 import { accessMigrations } from "../access/schema.ts";
+import { type StreamAnswer, type StreamQuestion, streamScope } from "../access/stream-rights.ts";
 import { type ClusterTokenRequest, policiesOf, type TokenRequest, type TokenRow } from "../access/token.ts";
 import { TokenRules } from "../access/token-rules.ts";
 import { TokenStore } from "../access/token-store.ts";
@@ -156,6 +157,22 @@ export class AccessControl extends StoredObject {
     paths: readonly string[],
   ): Result<Record<string, (Capability | "root")[]>> {
     return guarded(() => this.#tokens.capabilities(name, namespace, paths));
+  }
+
+  /** Who may stream what; any number of questions, answered in order. */
+  mayStream(questions: readonly StreamQuestion[]): StreamAnswer[] {
+    const now = Date.now();
+    let names: readonly string[] | undefined;
+    return questions.map((question) => {
+      const row = this.#tokenStore.byAccessor(question.accessor, now, true);
+      const rights = row && this.#grantsOf(row).cluster;
+      const existing = () => {
+        names ??= this.#clusterNamespaces.names();
+        return names;
+      };
+      const scope = rights && streamScope(rights, question, existing);
+      return scope ? { allowed: true, scope, expires: row.expires } : { allowed: false };
+    });
   }
 
   // ---- tokens ----

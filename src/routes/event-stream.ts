@@ -1,56 +1,77 @@
-import type { ClusterRights } from "../access/cluster-rights.ts";
 import { clusterHeader } from "../compat/dialect.ts";
 import { parseTopics, type Subscription } from "../events/subscription.ts";
-import { mayReadTopic } from "../events/topic-rights.ts";
-import { badRequest, denied } from "../http/errors.ts";
+import { badRequest, denied, refusalError } from "../http/errors.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { accessControl } from "../objects/stubs.ts";
+import { refuse } from "../result.ts";
 
 /** The event stream of area C: authorised whole before its first byte. */
 
-function startIndex(text: string | null): number {
-  if (text === null || text === "") return 0;
+const shown = (text: string): string => JSON.stringify(text.slice(0, 40));
+
+/** @throws RequestError 400 naming the index */
+function indexIn(text: string, message: string): number {
+  const index = Number(text);
   // A plus that nobody encoded arrives as a space.
-  if (!/^[ +-]?\d{1,15}$/.test(text))
-    throw badRequest(`Unable to parse index: ${JSON.stringify(text.slice(0, 40))} is not an integer`);
-  return Number(text);
+  if (!/^[ +-]?\d+$/.test(text) || !Number.isSafeInteger(index)) throw badRequest(message);
+  return index;
 }
 
-const ALL = "*";
+const startIndex = (text: string | null): number =>
+  text ? indexIn(text, `Unable to parse index: ${shown(text)} is not an integer within 2^53`) : 0;
 
-/** The namespaces whose events a request is about. @throws RequestError 403 when it asks for all and no rule of its says so */
-async function namespacesFor(call: AuthorisedCall, wanted: string): Promise<string[]> {
-  if (wanted !== ALL) return [wanted];
-  const { management, namespaces }: ClusterRights = call.grant.cluster;
-  if (!management && !namespaces.some((rule) => rule.name === ALL)) throw denied();
-  const known = await accessControl(call.env).listClusterNamespaces("");
-  return known.map(({ Name }) => Name);
+/** Where a reader goes on that had a stream before: after the last id it has seen (WHATWG HTML 9.2.4). */
+function resumeIndex(headers: Headers): number | null {
+  const id = headers.get("Last-Event-ID");
+  if (!id) return null;
+  return indexIn(id, `Last-Event-ID: ${shown(id)} is not the id of a line`) + 1;
 }
 
-async function stream(call: AuthorisedCall): Promise<Response> {
-  const { query, grant, dialect, env, request } = call;
-  const from = startIndex(query.get("index"));
+function flag(name: string, text: string | null): boolean {
+  if (!text || /^(0|f|false)$/i.test(text)) return false;
+  if (/^(1|t|true)$/i.test(text)) return true;
+  throw badRequest(`${name}: ${shown(text)} is neither true nor false`);
+}
+
+const SERVER_SENT = "text/event-stream";
+
+/** Which of the two forms a client prefers: lines, unless it names server-sent events and nothing else as much. */
+function formatOf(accept: string | null): Subscription["format"] {
+  const quality = new Map<string, number>();
+  for (const range of (accept ?? "").toLowerCase().split(",")) {
+    const [type = "", ...parameters] = range.split(";").map((part) => part.trim());
+    const q = parameters.find((parameter) => parameter.startsWith("q="));
+    quality.set(type, q === undefined ? 1 : Number(q.slice(2)) || 0);
+  }
+  const events = quality.get(SERVER_SENT) ?? 0;
+  const lines = Math.max(quality.get("application/json") ?? 0, quality.get("application/x-ndjson") ?? 0);
+  const others = Math.max(quality.get("*/*") ?? 0, quality.get("application/*") ?? 0);
+  return events > 0 && events > lines && events >= others ? "server-sent-events" : "lines";
+}
+
+async function stream({ query, grant, dialect, env, request }: AuthorisedCall): Promise<Response> {
+  const format = formatOf(request.headers.get("Accept"));
   const parsed = parseTopics(query.getAll("topic"));
+  const from = startIndex(query.get("index"));
   if (!parsed.ok) throw badRequest(parsed.message);
-  const wanted = query.get("namespace") || "default";
-  const namespaces = await namespacesFor(call, wanted);
-  if (!Object.keys(parsed.topics).every((topic) => mayReadTopic(grant.cluster, topic, namespaces))) throw denied();
   const subscription: Subscription = {
+    accessor: grant.identity.accessor,
     topics: parsed.topics,
-    // A management token keeps seeing namespaces that are made later.
-    namespaces: wanted === ALL && grant.cluster.management ? null : namespaces,
-    from,
-    heartbeat: dialect === "upstream" ? "empty" : "indexed",
-    errors: /^(1|t|true)$/i.test(query.get("errors") ?? ""),
+    namespace: query.get("namespace") || "default",
+    from: (format === "server-sent-events" ? resumeIndex(request.headers) : null) ?? from,
+    dialect,
+    format,
+    errors: flag("errors", query.get("errors")),
   };
-  // A body, not a header: topics are any text, and a deployment may have thousands of namespaces.
+  // A body, not a header: topics are any text.
   const opened = await env.EVENT_LOG.getByName("log").fetch("https://event-log/stream", {
     method: "POST",
     body: JSON.stringify(subscription),
     signal: request.signal,
   });
+  if (opened.status === 403) throw denied();
+  if (!opened.ok) throw refusalError(refuse("unavailable", "rights cannot be checked now; try again"));
   const headers = new Headers({
-    "Content-Type": "application/json",
+    "Content-Type": format === "server-sent-events" ? SERVER_SENT : "application/json",
     "Cache-Control": "no-store, no-transform",
     // Local tooling would compress the stream and never flush it (contract: platform 0, fact 2).
     "Content-Encoding": "identity",

@@ -101,7 +101,7 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
     const denied = await fetch(`${base()}/v1/event/stream`, { headers: { "X-Orch-Token": "wrong" } });
     expect([denied.status, await denied.text()]).toEqual([403, "Permission denied"]);
     const bad = await fetch(`${base()}/v1/event/stream?index=x`, { headers: TOKEN });
-    expect([bad.status, await bad.text()]).toEqual([400, 'Unable to parse index: "x" is not an integer']);
+    expect([bad.status, await bad.text()]).toEqual([400, 'Unable to parse index: "x" is not an integer within 2^53']);
   });
 
   it("a body that is too large is refused by name while it is still being sent", async () => {

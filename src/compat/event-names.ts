@@ -1,0 +1,28 @@
+import type { StreamEvent } from "../events/event.ts";
+import type { Fact } from "../events/facts.ts";
+
+/** Topics of events whose payload is a node. */
+const NODE_TOPICS: ReadonlySet<string> = new Set(["Node", "NodeDrain"]);
+
+/**
+ * An event as upstream clients know it (contract: events-and-volumes 1.8 and 1.9): drains are a type of topic `Node`, node
+ * events have another name, and nodes lack the interface's old resource fields.
+ * @param json the event as it is stored; returned as it is where nothing differs
+ */
+export function upstreamEvent({ Topic, Type }: Pick<Fact, "Topic" | "Type">, json: string): string {
+  if (!NODE_TOPICS.has(Topic) && Type !== "NodeEvent") return json;
+  const event = JSON.parse(json) as StreamEvent;
+  return JSON.stringify({
+    ...event,
+    Topic: Topic === "NodeDrain" ? "Node" : Topic,
+    Type: Type === "NodeEvent" ? "NodeStreamEvent" : Type,
+    Payload: NODE_TOPICS.has(Topic) ? withoutOldResources(event.Payload) : event.Payload,
+  });
+}
+
+function withoutOldResources(payload: StreamEvent["Payload"]): StreamEvent["Payload"] {
+  const { Node: node } = payload;
+  if (typeof node !== "object" || node === null) return payload;
+  const { Resources, Reserved, ...rest } = node as Record<string, unknown>;
+  return { ...payload, Node: rest };
+}

@@ -1,0 +1,240 @@
+import { warn } from "../log.ts";
+import type { Migration } from "../objects/migrations.ts";
+import { type Append, numbered } from "./event.ts";
+import { factsText } from "./facts.ts";
+import type { LogView } from "./group.ts";
+import { Line } from "./line.ts";
+
+export const lineMigrations: Migration[] = [
+  {
+    because: "the buffered lines; source and seq make a repeated append find its first index",
+    sql: `CREATE TABLE lines (
+      idx INTEGER PRIMARY KEY AUTOINCREMENT, source TEXT NOT NULL, seq INTEGER NOT NULL, bytes INTEGER NOT NULL,
+      events TEXT NOT NULL) STRICT`,
+  },
+  { because: "recognise a repeated append", sql: "CREATE UNIQUE INDEX lines_by_source ON lines (source, seq)" },
+  {
+    because: "a repeat is recognised after its line has left the buffer, too",
+    sql: "CREATE TABLE sources (source TEXT PRIMARY KEY, seq INTEGER NOT NULL, idx INTEGER NOT NULL) STRICT",
+  },
+  {
+    because: `filters look at facts, which stand before the events so that those need not be read (null: not made), and upto, the
+      bytes of all lines so far, tells what the buffer holds between any two lines without a scan`,
+    sql: `CREATE TABLE buffered (
+        idx INTEGER PRIMARY KEY, source TEXT NOT NULL, seq INTEGER NOT NULL, upto INTEGER NOT NULL, facts TEXT,
+        events TEXT NOT NULL) STRICT;
+      INSERT INTO buffered SELECT idx, source, seq, sum(bytes) OVER (ORDER BY idx), NULL, events FROM lines;
+      DROP TABLE lines;
+      ALTER TABLE buffered RENAME TO lines;
+      CREATE UNIQUE INDEX lines_by_source ON lines (source, seq)`,
+  },
+];
+
+type Last = { seq: number; idx: number };
+
+const PAGE_LINES = 1_000;
+/** Lines that are looked through in storage at once for a reader who wants few of them. */
+const SCAN_LINES = 5_000;
+/** Space is freed for this share of the limit at a time, so that not every append deletes a row. */
+const TRIM_SHARE = 0.02;
+/** A row holds 2 MB at most, its facts included. */
+const MAX_LINE_BYTES = 1_700_000;
+const MAX_FACTS = 60_000;
+const MAX_SOURCES = 1_000;
+
+/**
+ * The buffered lines in storage, oldest to newest without a gap. The newest never leaves: it says which index is next. Every
+ * question is answered by seeks. Writes belong into a transaction; when one fails, `reload`.
+ */
+export class LineStore {
+  readonly #sql: SqlStorage;
+  /** The newest entries of the sources that have appended lately. */
+  readonly #sources = new Map<string, Last>();
+  #oldest = 0;
+  #newest = 0;
+  /** Bytes of all lines there have ever been up to the newest, and of those that have left. */
+  #upTo = 0;
+  #left = 0;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    this.reload();
+  }
+
+  /** The newest index given out; 0 before the first. */
+  get newest(): number {
+    return this.#newest;
+  }
+
+  /** The oldest index that is still here; 0 when there is none. */
+  get oldest(): number {
+    return this.#oldest;
+  }
+
+  get lines(): number {
+    return this.#newest === 0 ? 0 : this.#newest - this.#oldest + 1;
+  }
+
+  get bytes(): number {
+    return this.#upTo - this.#left;
+  }
+
+  /** Forgets what is remembered of rows. */
+  reload(): void {
+    this.#sources.clear();
+    const [newest] = this.#ends("DESC");
+    const [oldest] = this.#ends("ASC");
+    this.#newest = newest?.idx ?? 0;
+    this.#oldest = oldest?.idx ?? 0;
+    this.#upTo = newest?.upto ?? 0;
+    this.#left = oldest ? oldest.upto - Buffer.byteLength(oldest.events) : 0;
+  }
+
+  /**
+   * Appends one line per entry that is not here yet.
+   * @returns the index of each entry, and the new lines
+   */
+  append(source: string, entries: readonly Append[]): { indexes: number[]; lines: Line[] } {
+    const lines: Line[] = [];
+    let last = this.#lastOf(source);
+    const indexes = entries.map((entry) => {
+      if (last && entry.seq <= last.seq) return this.#indexOf(source, entry.seq) ?? last.idx;
+      const line = this.#insert(source, entry);
+      lines.push(line);
+      last = { seq: entry.seq, idx: line.index };
+      return line.index;
+    });
+    if (last) this.#remember(source, last);
+    return { indexes, lines };
+  }
+
+  /** Lines after a cursor, as readers see the log. */
+  after(cursor: number, traces: readonly string[] | null): ReturnType<LogView["after"]> {
+    return traces === null ? this.#page(cursor) : this.#sifted(cursor, traces);
+  }
+
+  /** Drops the oldest lines beyond the bounds. The newest stays: who reads live has a right to it. */
+  trim(maxLines: number, maxBytes: number): void {
+    if (this.lines <= maxLines && this.bytes <= maxBytes) return;
+    const keepBytes = Math.floor(maxBytes * (1 - TRIM_SHARE));
+    const byLines = this.#newest - Math.floor(maxLines * (1 - TRIM_SHARE)) + 1;
+    const first = Math.min(this.#newest, Math.max(byLines, this.#firstWithin(keepBytes)));
+    if (first <= this.#oldest) return;
+    this.#left = this.#upToOf(first - 1);
+    this.#sql.exec(
+      `INSERT INTO sources (source, seq, idx) SELECT source, max(seq), max(idx) FROM lines WHERE idx < ? GROUP BY source
+       ON CONFLICT (source) DO UPDATE SET seq = excluded.seq, idx = excluded.idx`,
+      first,
+    );
+    this.#sql.exec("DELETE FROM lines WHERE idx < ?", first);
+    this.#oldest = first;
+  }
+
+  #insert(source: string, entry: Append): Line {
+    const line = lineOf(this.#newest + 1, entry);
+    const facts = factsText(line.facts);
+    const upTo = this.#upTo + Buffer.byteLength(line.text);
+    this.#sql.exec(
+      "INSERT INTO lines (idx, source, seq, upto, facts, events) VALUES (?, ?, ?, ?, ?, ?)",
+      line.index,
+      source,
+      entry.seq,
+      upTo,
+      facts.length > MAX_FACTS ? null : facts,
+      line.text,
+    );
+    this.#newest = line.index;
+    this.#upTo = upTo;
+    if (this.#oldest === 0) this.#oldest = line.index;
+    return line;
+  }
+
+  #remember(source: string, last: Last): void {
+    if (this.#sources.size >= MAX_SOURCES) this.#sources.clear();
+    this.#sources.set(source, last);
+  }
+
+  /** The newest entry of a source, known even when its line has left the buffer. */
+  #lastOf(source: string): Last | undefined {
+    return (
+      this.#sources.get(source) ??
+      this.#sql
+        .exec<Last>("SELECT seq, idx FROM lines WHERE source = ? ORDER BY seq DESC LIMIT 1", source)
+        .toArray()[0] ??
+      this.#sql.exec<Last>("SELECT seq, idx FROM sources WHERE source = ?", source).toArray()[0]
+    );
+  }
+
+  #indexOf(source: string, seq: number): number | undefined {
+    return this.#sql
+      .exec<{ idx: number }>("SELECT idx FROM lines WHERE source = ? AND seq = ?", source, seq)
+      .toArray()[0]?.idx;
+  }
+
+  #page(cursor: number): ReturnType<LogView["after"]> {
+    const rows = this.#sql.exec(
+      "SELECT idx, facts, events FROM lines WHERE idx > ? ORDER BY idx LIMIT ?",
+      cursor,
+      PAGE_LINES,
+    );
+    return { lines: linesOf(rows), upTo: Math.min(cursor + PAGE_LINES, this.#newest) };
+  }
+
+  /** Lines that may be wanted, found without reading the events of the others. */
+  #sifted(cursor: number, traces: readonly string[]): ReturnType<LogView["after"]> {
+    const upTo = Math.min(cursor + SCAN_LINES, this.#newest);
+    const rows = this.#sql.exec(
+      `SELECT idx, facts, events FROM lines WHERE idx > ? AND idx <= ?
+       AND (facts IS NULL${" OR instr(facts, ?)".repeat(traces.length)}) ORDER BY idx`,
+      cursor,
+      upTo,
+      ...traces,
+    );
+    return { lines: linesOf(rows), upTo };
+  }
+
+  /** The first line of those newest ones that have at most so many bytes together. */
+  #firstWithin(bytes: number): number {
+    let [low, high] = [this.#oldest, this.#newest];
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      if (this.#upTo - this.#upToOf(middle) <= bytes) high = middle;
+      else low = middle + 1;
+    }
+    // Everything after `low` is within; the search ends at the newest when nothing is.
+    return low + 1;
+  }
+
+  /** Bytes of all lines there have ever been up to this one. */
+  #upToOf(index: number): number {
+    return this.#sql.exec<{ upto: number }>("SELECT upto FROM lines WHERE idx = ?", index).one().upto;
+  }
+
+  #ends(order: "ASC" | "DESC") {
+    return this.#sql
+      .exec<{ idx: number; upto: number; events: string }>(
+        `SELECT idx, upto, events FROM lines ORDER BY idx ${order} LIMIT 1`,
+      )
+      .toArray();
+  }
+}
+
+function* linesOf(rows: SqlStorageCursor<Record<string, SqlStorageValue>>): Iterable<Line> {
+  for (const [index, facts, events] of rows.raw<[number, string | null, string]>())
+    yield Line.stored(index, events, facts);
+}
+
+function lineOf(index: number, { events }: Append): Line {
+  const line = Line.of(index, numbered(events, index));
+  const bytes = Buffer.byteLength(line.text);
+  if (bytes <= MAX_LINE_BYTES) return line;
+  // No row can hold it, and a line that cannot be taken would keep all later ones waiting: what changed is still told.
+  warn("event-payload-dropped", { index, bytes });
+  return Line.of(
+    index,
+    numbered(
+      events.map((event) => ({ ...event, Payload: {} })),
+      index,
+    ),
+  );
+}
