@@ -6,8 +6,8 @@ import { ParseError, parse } from "./parse.ts";
 import { readPattern } from "./pattern.ts";
 import { type Bound, type Selected, select, type Values } from "./select.ts";
 
-/** What one filter may take for all the rows it sees: about ten seconds, which only nested collections and patterns reach. */
-const MOST_STEPS = 500_000_000;
+/** What one filter may take for all the rows it sees: a second or two, which only nested collections and long texts need. */
+const MOST_STEPS = 100_000_000;
 /** A longer text matches no regular expression. */
 const LONGEST_MATCHED = 16_384;
 

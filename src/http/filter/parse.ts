@@ -52,8 +52,10 @@ class Parser {
     this.#space();
     const expression = this.#or();
     this.#space();
-    if (expression !== null && this.#at === this.#text.length) return expression;
-    this.#expect("EOF");
+    if (expression !== null) {
+      if (this.#at === this.#text.length) return expression;
+      this.#expect("EOF");
+    }
     const expected = [...this.#expected].sort();
     throw this.#error(
       this.#farthest,
