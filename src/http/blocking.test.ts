@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { blocking, type Changed, nothing, type Reading } from "./blocking.ts";
 import { badRequest, RequestError } from "./errors.ts";
+import { type Listing, readList } from "./listing.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -130,6 +131,23 @@ describe("a blocking query", () => {
     move(7);
     await vi.advanceTimersByTimeAsync(2_500);
     expect(await state.response?.text()).toBe("at 7");
+  });
+
+  it("waits for a list to change, too", async () => {
+    const { read, changed, move } = table(5);
+    const listing: Listing<string> = {
+      fetch: async () => ({ rows: ["a", "b"], next: null, index: (await read()).index }),
+      token: (row) => row,
+      stub: (row) => row,
+    };
+    const query = call("index=5&per_page=1");
+    const state = watch(blocking(query, () => readList(query, listing), changed));
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(state).toEqual({});
+    move(6);
+    await vi.advanceTimersByTimeAsync(50);
+    expect(await state.response?.json()).toEqual(["a"]);
+    expect(state.response?.headers.get("X-Orch-Index")).toBe("6");
   });
 
   it("answers a refusal at once", async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { clusterHeader } from "../compat/dialect.ts";
+import * as kind from "./filter/kinds.ts";
 import { type Listing, list, type Page } from "./listing.ts";
 
 interface Row {
@@ -20,7 +21,12 @@ function table(rows: readonly Row[], most = 1_000) {
     const taken = rest.slice(0, Math.min(limit, most));
     return { rows: taken, next: rest[taken.length]?.id ?? null, index: 40 + fetches.length };
   };
-  const listing: Listing<Row> = { fetch, token: ({ id }) => id, stub: ({ id }) => ({ ID: id }) };
+  const listing: Listing<Row> = {
+    fetch,
+    token: ({ id }) => id,
+    stub: ({ id }) => ({ ID: id }),
+    fields: kind.record<Row>({ size: kind.integer }),
+  };
   return { fetches, listing };
 }
 
@@ -171,6 +177,45 @@ describe("a list by pages", () => {
     const response = await list(call("per_page=2000000000"), fat);
     expect(await response.json()).toHaveLength(9);
     expect(tokenOf(response)).toBe("default.vol-00009");
+  });
+});
+
+describe("a filtered list", () => {
+  const few = (rows: readonly Row[]) => rows.filter(({ size }) => size === 7 || size === 1_900);
+
+  it("has the rows that match, by fields of the record that it does not show", async () => {
+    const rows = ids(2_500);
+    const response = await list(call("filter=size == 7 or size == 1900"), table(rows).listing);
+    expect(await response.json()).toEqual(stubs(few(rows)));
+  });
+
+  it("counts only what matches, and its token is that of the next match", async () => {
+    const rows = ids(2_500);
+    const { listing } = table(rows);
+    const first = await list(call("per_page=1&filter=size == 7 or size == 1900"), listing);
+    expect(await first.json()).toEqual([{ ID: "default.vol-00007" }]);
+    expect(tokenOf(first)).toBe("default.vol-01900");
+    const query = `per_page=1&next_token=${tokenOf(first)}&filter=size == 7 or size == 1900`;
+    const second = await list(call(query), listing);
+    expect(await second.json()).toEqual([{ ID: "default.vol-01900" }]);
+    expect(tokenOf(second)).toBeNull();
+  });
+
+  it("never has what the caller may not see", async () => {
+    const { listing } = table(ids(20));
+    const response = await list(call("filter=size == 7"), { ...listing, visible: ({ size }) => size !== 7 });
+    expect(await response.text()).toBe("[]");
+  });
+
+  it.each(["id == x", "size == x", "size =="])("is refused before anything is read: %s", async (filter) => {
+    const { listing, fetches } = table([]);
+    expect(await refusal(new URLSearchParams({ filter }).toString(), listing)).toMatchObject({ status: 400 });
+    expect(fetches).toEqual([]);
+  });
+
+  it("is the whole list where lists take no filter", async () => {
+    const { fields: _fields, ...listing } = table(ids(3)).listing;
+    expect(await (await list(call("filter=nonsense"), listing)).json()).toHaveLength(3);
   });
 });
 

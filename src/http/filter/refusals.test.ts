@@ -1,0 +1,130 @@
+import { describe, expect, it } from "vitest";
+import { FIELDS, VOLUME, type Volume } from "../../../test/filter-sample.ts";
+import { compileFilter } from "./compile.ts";
+
+const refusal = (expression: string): { status?: number; message: string } => {
+  try {
+    compileFilter(expression, FIELDS);
+  } catch (failure) {
+    return failure as { status: number; message: string };
+  }
+  return { message: "taken" };
+};
+
+describe("a filter is refused, whatever rows there are, when it", () => {
+  const found = (path: string, at: number, why: string) =>
+    `failed to read result page: error finding value in datum: ${path} at part ${at}: ${why}`;
+  it.each([
+    ["names an unknown field", "Nope == 1", found("/Nope", 0, `couldn't find struct field with name "Nope"`)],
+    ["names a field in another case", "name == x", found("/name", 0, `couldn't find struct field with name "name"`)],
+    ["names a secret", "Secret == hunter2", found("/Secret", 0, `couldn't find struct field with name "Secret"`)],
+    [
+      "names an unknown field of a field",
+      "MountOptions.Nope is empty",
+      found("/MountOptions/Nope", 1, `couldn't find struct field with name "Nope"`),
+    ],
+    [
+      "names an unknown field by a pointer",
+      '"/Limits/a~1b" == x',
+      found("/Limits/a~1b", 1, `couldn't find struct field with name "a/b"`),
+    ],
+    [
+      "names an unknown field of an element",
+      "any RequestedCapabilities as c { c.Nope == x }",
+      found("/c/Nope", 1, `couldn't find struct field with name "Nope"`),
+    ],
+    [
+      "names an inherited member",
+      "toString == x",
+      found("/toString", 0, `couldn't find struct field with name "toString"`),
+    ],
+    ["names a part of a string", "ID.length == 5", found("/ID/length", 1, "invalid value kind: string")],
+    ["names a word in a list", "Tags.first == a", found("/Tags/first", 1, `couldn't convert "first" to an index`)],
+    [
+      "compares an integer with a word",
+      "Capacity == x",
+      `failed to read result page: error getting match value in expression: strconv.ParseInt: parsing "x": invalid syntax`,
+    ],
+    [
+      "compares an integer with a fraction",
+      "Capacity == 1.5",
+      `failed to read result page: error getting match value in expression: strconv.ParseInt: parsing "1.5": invalid syntax`,
+    ],
+    [
+      "compares an integer with what 64 bits do not hold",
+      "Capacity == 9223372036854775808",
+      `failed to read result page: error getting match value in expression: strconv.ParseInt: parsing "9223372036854775808": value out of range`,
+    ],
+    [
+      "looks for a word among integers",
+      "x in Ports",
+      `failed to read result page: error getting match value in expression: strconv.ParseInt: parsing "x": invalid syntax`,
+    ],
+    [
+      "compares a number with a word",
+      "Ratio == x",
+      `failed to read result page: error getting match value in expression: strconv.ParseFloat: parsing "x": invalid syntax`,
+    ],
+    [
+      "compares a flag with a word",
+      "Schedulable == maybe",
+      `failed to read result page: error getting match value in expression: strconv.ParseBool: parsing "maybe": invalid syntax`,
+    ],
+    ...["Parameters == x", "Tags == x", "Limits != x", "x in Topologies"].map((expression) => [
+      "compares what is no single value",
+      expression,
+      "failed to read result page: unable to find suitable primitive comparison function for matching",
+    ]),
+    [
+      "looks into a number",
+      "Capacity contains 1",
+      'failed to read result page: cannot perform in/contains operations on type integer for selector: "Capacity"',
+    ],
+    [
+      "looks into an object of fields",
+      "x in Limits",
+      'failed to read result page: cannot perform in/contains operations on type struct for selector: "Limits"',
+    ],
+    [
+      "matches a list",
+      "Tags matches a",
+      'failed to read result page: cannot perform matches operations on type list for selector: "Tags"',
+    ],
+    [
+      "asks whether a number is empty",
+      "Capacity is empty",
+      'failed to read result page: cannot perform is empty/is not empty operations on type integer for selector: "Capacity"',
+    ],
+    [
+      "asks whether a string is nil",
+      "Name is nil",
+      'failed to read result page: cannot perform is nil/is not nil operations on type string for selector: "Name"',
+    ],
+    [
+      "goes through a string",
+      "any Name as c { c == x }",
+      "failed to read result page: any and all work on lists and maps, not on a string",
+    ],
+    [
+      "has a bad regular expression",
+      'Name matches "("',
+      'failed to read result page: failed to compile regular expression "(": error parsing regexp: missing closing ): `(`',
+    ],
+  ])("%s: %s", (_because, expression, message) => {
+    expect(refusal(expression ?? "")).toMatchObject({ status: 400, message });
+  });
+
+  it("takes more work than a request is worth, found out while it works", () => {
+    const Tags = Array.from({ length: 2_000 }, () => "x");
+    const filter = (expression: string) => compileFilter<Volume>(expression, FIELDS);
+    const expression = "any Tags as a { any Tags as b { any Tags as c { a == y } } }";
+    expect(() => filter(expression)({ ...VOLUME, Tags })).toThrow("filter: takes too much work on these rows");
+    const long = Tags.map(() => "x".repeat(16_000));
+    const pattern = "any Tags as t { t matches `(?:x{50}){19}y` }";
+    expect(() => filter(pattern)({ ...VOLUME, Tags: long })).toThrow("filter: takes too much work on these rows");
+  });
+
+  it("and a bad word in it is repeated in part only", () => {
+    expect(refusal(`Capacity == "${"x".repeat(5_000)}"`).message.length).toBeLessThan(300);
+  });
+});
