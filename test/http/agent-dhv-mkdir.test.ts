@@ -1,0 +1,196 @@
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { request, TestNode } from "./agent-dhv-node.ts";
+
+const root = process.getuid?.() === 0;
+const umask = process.umask();
+
+let node: TestNode;
+beforeEach(() => {
+  node = new TestNode();
+});
+afterEach(() => {
+  process.umask(umask);
+  node.remove();
+});
+
+const volume = request();
+const path = () => join(node.volumesDir, volume.id);
+const create = (parameters: Record<string, string> = {}) => node.start().create({ ...volume, parameters });
+const rightsOf = (file: string) => statSync(file).mode & 0o7777;
+const failed = (kind: string, reason: string) => ({
+  ok: false,
+  kind,
+  outcome: "failed",
+  message: `error creating volume "${volume.id}" with plugin "mkdir": ${reason}`,
+});
+
+it("a volume is the directory of its id, for its owner alone, of no stated size", async () => {
+  expect(await create()).toEqual({ ok: true, path: path(), bytes: 0 });
+  expect(node.volumes()).toEqual([volume.id]);
+  expect(rightsOf(path())).toBe(0o700);
+});
+
+it("the volumes directory is made when it is not there", async () => {
+  const volumesDir = join(node.dir, "some/where/else");
+  const made = await node.start({ volumesDir }).create(volume);
+  expect(made).toEqual({ ok: true, path: join(volumesDir, volume.id), bytes: 0 });
+});
+
+it.each(["0700", "755", "1777", "02770", "0"])("the mode %s is set to the bit, whatever the umask", async (mode) => {
+  process.umask(0o077);
+  expect(await create({ mode })).toMatchObject({ ok: true });
+  expect(rightsOf(path())).toBe(Number.parseInt(mode, 8));
+  chmodSync(path(), 0o700);
+});
+
+it("owner and group are set, one without the other too", async () => {
+  const uid = root ? 12345 : (process.getuid?.() ?? 0);
+  const gid = root ? 12346 : (process.getgid?.() ?? 0);
+  const own = statSync(node.volumesDir);
+  for (const [parameters, owner, group] of [
+    [{ uid: String(uid), gid: String(gid), mode: "0750" }, uid, gid],
+    [{ uid: String(uid) }, uid, own.gid],
+    [{ gid: String(gid) }, own.uid, gid],
+  ] as const) {
+    const { id } = volume;
+    const volumes = node.start();
+    expect(await volumes.create({ ...volume, parameters })).toMatchObject({ ok: true });
+    expect(statSync(path())).toMatchObject({ uid: owner, gid: group });
+    await volumes.delete({ id });
+  }
+});
+
+it.runIf(!root)("a volume that cannot be given to its owner is not left behind", async () => {
+  expect(await create({ uid: "0" })).toEqual(failed("plugin", "fchown: operation not permitted"));
+  expect(node.volumes()).toEqual([]);
+  expect(node.records()).toEqual({});
+});
+
+it.each(["directory made", "mode set", "owner set"])(
+  "a volume that fails after '%s' is not left behind",
+  async (at) => {
+    const step = (name: string) => {
+      if (name === at) throw Object.assign(new Error(), { code: "EPERM", syscall: "test" });
+    };
+    expect(await node.start({ step }).create(volume)).toEqual(failed("plugin", "test: operation not permitted"));
+    expect(node.volumes()).toEqual([]);
+    expect(node.records()).toEqual({});
+  },
+);
+
+it("a volume that is there is left untouched, with its files and its rights", async () => {
+  await create({ mode: "0750" });
+  writeFileSync(join(path(), "file"), "data");
+  chmodSync(path(), 0o705);
+  expect(await create({ mode: "0700" })).toEqual({ ok: true, path: path(), bytes: 0 });
+  expect(rightsOf(path())).toBe(0o705);
+  expect(existsSync(join(path(), "file"))).toBe(true);
+});
+
+it.each([
+  [{ size: "1" }, 'unknown mkdir parameter: "size"'],
+  [{ Mode: "0700" }, 'unknown mkdir parameter: "Mode"'],
+  [{ mode: "8" }, "mkdir parameter mode is not an octal number up to 7777"],
+  [{ mode: "10000" }, "mkdir parameter mode is not an octal number up to 7777"],
+  [{ mode: "" }, "mkdir parameter mode is not an octal number up to 7777"],
+  [{ mode: "rwx" }, "mkdir parameter mode is not an octal number up to 7777"],
+  [{ uid: "root" }, "mkdir parameter uid is not a number from 0 to 4294967294"],
+  [{ uid: "-1" }, "mkdir parameter uid is not a number from 0 to 4294967294"],
+  [{ gid: "4294967295" }, "mkdir parameter gid is not a number from 0 to 4294967294"],
+  [{ gid: "1.5" }, "mkdir parameter gid is not a number from 0 to 4294967294"],
+])("the parameters %j are refused, and nothing is made", async (parameters, reason) => {
+  expect(await create(parameters as Record<string, string>)).toEqual(failed("invalid", reason));
+  expect(node.volumes()).toEqual([]);
+  expect(node.records()).toEqual({});
+});
+
+it.each(["", ".", "..", "../x", "a/b", "ABCDEF00-0000-4000-8000-000000000000", "x".repeat(36)])(
+  "an id that is not a UUID as the service writes it is refused: %s",
+  async (id) => {
+    const volumes = node.start();
+    for (const made of [
+      await volumes.create({ ...volume, id }),
+      await volumes.register({ ...volume, id, hostPath: node.root }),
+      await volumes.delete({ id }),
+    ])
+      expect(made).toMatchObject({ ok: false, kind: "invalid", outcome: "failed", message: `invalid ID "${id}"` });
+    expect(node.volumes()).toEqual([]);
+  },
+);
+
+it("a link or a file that somebody has put in the place of a volume is not taken for it, nor followed", async () => {
+  const elsewhere = join(node.dir, "elsewhere");
+  const nowhere = join(node.dir, "nowhere");
+  mkdirSync(elsewhere);
+  chmodSync(elsewhere, 0o755);
+  const put = [
+    () => symlinkSync(elsewhere, path()),
+    () => symlinkSync(nowhere, path()),
+    () => writeFileSync(path(), "data"),
+  ];
+  for (const there of put) {
+    there();
+    const reason = "something that is not a directory is in its place";
+    expect(await create({ mode: "0777" })).toEqual(failed("plugin", reason));
+    expect(lstatSync(path()).isDirectory()).toBe(false);
+    expect([rightsOf(elsewhere), existsSync(nowhere)]).toEqual([0o755, false]);
+    rmSync(path());
+  }
+});
+
+it("a link in the place where a volume is prepared is taken away, and not followed", async () => {
+  const elsewhere = join(node.dir, "elsewhere");
+  mkdirSync(elsewhere, { mode: 0o700 });
+  writeFileSync(join(elsewhere, "file"), "data");
+  symlinkSync(elsewhere, join(node.volumesDir, `.${volume.id}.unfinished`));
+  expect(await create({ mode: "0777" })).toMatchObject({ ok: true });
+  expect(node.volumes()).toEqual([volume.id]);
+  expect([rightsOf(elsewhere), existsSync(join(elsewhere, "file"))]).toEqual([0o700, true]);
+});
+
+it("deleting removes the directory with all that is in it, but not what links in it lead to", async () => {
+  const volumes = node.start();
+  await volumes.create(volume);
+  const elsewhere = join(node.dir, "elsewhere");
+  mkdirSync(elsewhere);
+  writeFileSync(join(elsewhere, "file"), "data");
+  mkdirSync(join(path(), "a/b"), { recursive: true });
+  writeFileSync(join(path(), "a/b/file"), "data");
+  symlinkSync(elsewhere, join(path(), "a/link"));
+  expect(await volumes.delete({ id: volume.id })).toEqual({ ok: true });
+  expect(node.volumes()).toEqual([]);
+  expect(existsSync(join(elsewhere, "file"))).toBe(true);
+});
+
+it("deleting a volume in whose place somebody has put a link removes the link alone", async () => {
+  const volumes = node.start();
+  await volumes.create(volume);
+  const elsewhere = join(node.dir, "elsewhere");
+  mkdirSync(elsewhere);
+  writeFileSync(join(elsewhere, "file"), "data");
+  rmdirSync(path());
+  symlinkSync(elsewhere, path());
+  expect(await volumes.delete({ id: volume.id })).toEqual({ ok: true });
+  expect(node.volumes()).toEqual([]);
+  expect(existsSync(join(elsewhere, "file"))).toBe(true);
+});
+
+it("deleting a volume whose directory is gone already succeeds", async () => {
+  const volumes = node.start();
+  await volumes.create(volume);
+  rmdirSync(path());
+  expect(await volumes.delete({ id: volume.id })).toEqual({ ok: true });
+  expect(node.records()).toEqual({});
+});

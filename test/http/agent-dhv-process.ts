@@ -1,0 +1,79 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { FromAgent, Operation, ToAgent } from "./agent-dhv-agent.ts";
+import { DIRECTORY_PLUGIN, type TestNode } from "./agent-dhv-node.ts";
+
+/** The directory plugin, slow enough to be met at work, which says so: `AgentProcess` ends it when its agent has crashed. */
+export const SLOW_PLUGIN = DIRECTORY_PLUGIN.replace(
+  'case "$1" in',
+  `echo > "running/$$"
+trap 'rm -f "running/$$"' EXIT
+[ "$PPID" = "$(cat agent)" ] && kill -0 "$PPID" || exit 1
+sleep 0.02
+case "$1" in`,
+).replace('echo "{', 'sleep 0.02; echo "{');
+
+/** The agent of a node as a process of its own, which may be killed at any moment and started again. */
+export class AgentProcess {
+  readonly #node: TestNode;
+  #child: ChildProcess | undefined;
+
+  constructor(node: TestNode) {
+    this.#node = node;
+    mkdirSync(join(node.pluginDir, "running"));
+  }
+
+  /** The answer; undefined when the agent has crashed before it could answer. */
+  async run(operation: Operation, crashAfter?: number, killAfterMs?: number): Promise<FromAgent | undefined> {
+    const child = this.#started();
+    const over = new AbortController();
+    const first = (event: string) => once(child, event, { signal: over.signal });
+    const answer = Promise.race([
+      first("message").then(([message]) => message as FromAgent),
+      first("exit").then(() => undefined),
+    ]);
+    child.send({ operation, crashAfter } satisfies ToAgent);
+    const timer = killAfterMs === undefined ? undefined : setTimeout(() => child.kill("SIGKILL"), killAfterMs);
+    const said = await answer;
+    clearTimeout(timer);
+    over.abort();
+    if (said === undefined) this.#crashed();
+    // It has answered at the very moment it was killed.
+    else if (child.killed) await this.stop();
+    return said;
+  }
+
+  async stop(): Promise<void> {
+    if (this.#child === undefined) return;
+    const ended = once(this.#child, "exit");
+    if (this.#child.kill("SIGKILL")) await ended;
+    this.#crashed();
+  }
+
+  #started(): ChildProcess {
+    if (this.#child !== undefined) return this.#child;
+    this.#child = fork(new URL("./agent-dhv-agent.ts", import.meta.url), [], {
+      execArgv: [],
+      serialization: "advanced",
+    });
+    writeFileSync(join(this.#node.pluginDir, "agent"), String(this.#child.pid));
+    this.#child.send({ start: this.#node.options } satisfies ToAgent);
+    return this.#child;
+  }
+
+  /** A service manager ends what is left of a unit before it starts it again, and so do we with its plugins. */
+  #crashed(): void {
+    this.#child = undefined;
+    const dir = join(this.#node.pluginDir, "running");
+    for (const pid of readdirSync(dir)) {
+      try {
+        process.kill(-Number(pid), "SIGKILL");
+      } catch {
+        // It has ended by itself meanwhile.
+      }
+      rmSync(join(dir, pid), { force: true });
+    }
+  }
+}
