@@ -1,11 +1,20 @@
+import { type DrainNote, type DrainSpec, Drains } from "../cluster/drains.ts";
 import { Ingestion } from "../cluster/ingestion.ts";
+import type { GivenNode } from "../cluster/node/fields.ts";
+import type { Eligibility } from "../cluster/node/record.ts";
+import { NodePools } from "../cluster/node-pools.ts";
+import { type NodeEventGiven, Nodes, type Written } from "../cluster/nodes.ts";
+import { nodeMigrations } from "../cluster/nodes-schema.ts";
+import { type NodePage, type NodeQuery, NodeStore, type NodeText } from "../cluster/nodes-store.ts";
 import { REPORTED_TOPICS, type Report } from "../cluster/report.ts";
 import { Reported, type ReportedObject, type ReportedPage, type ReportedQuery } from "../cluster/reported.ts";
 import { clusterMigrations } from "../cluster/schema.ts";
 import type { Stamp, Stamped } from "../cluster/stamp.ts";
 import { TableIndexes } from "../cluster/table-indexes.ts";
+import type { Timed } from "../cluster/timed.ts";
 import { Waiters } from "../cluster/waiters.ts";
 import { Journal } from "../events/journal.ts";
+import type { Result } from "../result.ts";
 import { StoredObject } from "./stored-object.ts";
 import { eventLog } from "./stubs.ts";
 
@@ -19,11 +28,20 @@ export class ClusterRegistry extends StoredObject {
   readonly #journal: Journal<Stamp>;
   readonly #reported: Reported;
   readonly #ingestion: Ingestion;
+  readonly #nodes: Nodes;
+  readonly #drains: Drains;
   /** Who gives the rows of a table their indexes. */
   readonly #stamped: Readonly<Record<string, Stamped>>;
+  /** Whose rows the alarm is for. */
+  readonly #timed: readonly Timed[];
 
   constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env, { cluster: clusterMigrations }, { event: (_lane, rows) => this.#journal.deliver(rows) });
+    super(
+      ctx,
+      env,
+      { cluster: clusterMigrations, nodes: nodeMigrations },
+      { event: (_lane, rows) => this.#journal.deliver(rows) },
+    );
     this.#indexes = new TableIndexes(this.sql);
     this.#waiters = new Waiters((table) => this.#indexes.of(table));
     this.#journal = new Journal({
@@ -36,10 +54,15 @@ export class ClusterRegistry extends StoredObject {
     });
     this.#reported = new Reported(this.sql);
     this.#ingestion = new Ingestion(this.sql, this.#journal, this.#reported);
+    const nodeStore = new NodeStore(this.sql, () => []);
+    this.#nodes = new Nodes(nodeStore, new NodePools(this.#reported), this.#journal);
+    this.#drains = new Drains(this.sql, nodeStore, this.#journal);
     this.#stamped = {
+      Node: nodeStore,
       ...Object.fromEntries(REPORTED_TOPICS.map((topic) => [topic, this.#reported])),
       report_sources: this.#ingestion,
     };
+    this.#timed = [this.#nodes, this.#drains];
   }
 
   // ---- reads ----
@@ -70,13 +93,63 @@ export class ClusterRegistry extends StoredObject {
     return this.#ingestion.take(source, reports);
   }
 
+  // ---- nodes ----
+
+  /** One page of nodes, and the index of their table. */
+  nodes(query: NodeQuery): NodePage & { readonly index: number } {
+    return { ...this.#nodes.page(query), index: this.#indexes.of("Node") };
+  }
+
+  readNode(id: string): (NodeText & { readonly index: number }) | null {
+    const found = this.#nodes.read(id);
+    return found && { ...found, index: this.#indexes.of("Node") };
+  }
+
+  /** What an agent found out about its node, all of it or what changed: see `Nodes.register`. */
+  registerNode(id: string, given: GivenNode, heard?: number): Promise<Result<Written>> {
+    return this.#nodes.register(id, given, heard);
+  }
+
+  /** A node's agent is there: it is ready. */
+  nodeConnected(id: string, heard?: number): Promise<Result<Written>> {
+    return this.#nodes.connected(id, heard);
+  }
+
+  /** A node's agent is gone: it is disconnected, and down unless it comes back in time. */
+  nodeLost(id: string, heard?: number): Promise<Result<Written>> {
+    return this.#nodes.lost(id, heard);
+  }
+
+  addNodeEvents(id: string, events: readonly NodeEventGiven[]): Promise<Result<Written>> {
+    return this.#nodes.addEvents(id, events);
+  }
+
+  setNodeEligibility(id: string, eligibility: Eligibility): Promise<Result<Written>> {
+    return this.#nodes.setEligibility(id, eligibility);
+  }
+
+  drainNode(id: string, spec: DrainSpec, note: DrainNote): Promise<Result<Written>> {
+    return this.#drains.start(id, spec, note);
+  }
+
+  stopDraining(id: string, markEligible: boolean, note: DrainNote): Promise<Result<Written>> {
+    return this.#drains.stop(id, markEligible, note);
+  }
+
+  purgeNode(id: string, force: boolean): Promise<Result<Written>> {
+    return this.#nodes.purge(id, force);
+  }
+
   // ---- inside ----
 
   protected override ownDeadline(): number | null {
-    return null;
+    const due = this.#timed.map((part) => part.nextDue()).filter((at) => at !== null);
+    return due.length === 0 ? null : Math.min(...due);
   }
 
-  protected override async onAlarm(): Promise<void> {}
+  protected override async onAlarm(now: number): Promise<void> {
+    await Promise.all(this.#timed.map((part) => part.onAlarm(now)));
+  }
 
   protected override rolledBack(): void {
     this.#indexes.reload();

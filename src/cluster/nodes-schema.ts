@@ -1,0 +1,36 @@
+import type { Migration } from "../objects/migrations.ts";
+
+export const nodeMigrations: Migration[] = [
+  {
+    because: `a node; body is its record without events and indexes. row is never used again, so that an index on its way to a
+      purged node never reaches a later one of the same id. heard is the number of its session's last message`,
+    sql: `CREATE TABLE nodes (
+      row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, origin TEXT NOT NULL, pool TEXT NOT NULL,
+      status TEXT NOT NULL, eligibility TEXT NOT NULL, draining INTEGER NOT NULL,
+      heard INTEGER NOT NULL DEFAULT 0, revision INTEGER NOT NULL, down_at INTEGER, drained_at INTEGER,
+      body TEXT NOT NULL, events TEXT NOT NULL, create_index INTEGER, modify_index INTEGER) STRICT`,
+  },
+  { because: "find a node, list nodes in order", sql: "CREATE UNIQUE INDEX nodes_by_id ON nodes (id)" },
+  { because: "the nodes of a pool", sql: "CREATE INDEX nodes_by_pool ON nodes (pool, id)" },
+  {
+    because: "where something can be placed, however many nodes are away",
+    sql: "CREATE INDEX nodes_ready ON nodes (id) WHERE status = 'ready' AND eligibility = 'eligible'",
+  },
+  {
+    because: "and in one pool",
+    sql: "CREATE INDEX nodes_ready_in_pool ON nodes (pool, id) WHERE status = 'ready' AND eligibility = 'eligible'",
+  },
+  {
+    because: "nodes that are down unless they come back",
+    sql: "CREATE INDEX nodes_by_down_at ON nodes (down_at) WHERE down_at IS NOT NULL",
+  },
+  {
+    because: "drains that end at a time",
+    sql: "CREATE INDEX nodes_by_drained_at ON nodes (drained_at) WHERE drained_at IS NOT NULL",
+  },
+  {
+    because: "what still runs on a node, however much has ended on it",
+    sql: `CREATE INDEX allocations_running ON reported (node_id, namespace, id)
+      WHERE topic = 'Allocation' AND terminal = 0`,
+  },
+];

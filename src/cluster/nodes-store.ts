@@ -1,0 +1,261 @@
+import type { NewEvent } from "../events/event.ts";
+import { parseLossless } from "../http/json.ts";
+import { KEPT_EVENTS, type Node, type NodeEvent, type NodeEventType } from "./node/record.ts";
+import { type NodeFollower, type Told, together } from "./node/told.ts";
+import type { Stamp, Stamped } from "./stamp.ts";
+
+/** Who tells of a node: the agent that runs on it, or a scheduler that manages it. Only that one may. */
+export type Origin = "agent" | "report";
+
+/** A node as it is stored. */
+export interface StoredNode {
+  readonly row: number;
+  readonly origin: Origin;
+  readonly node: Node;
+  /** The number of the last message of its session that was heard. */
+  readonly heard: number;
+  /** When it counts as down unless it comes back (ms). */
+  readonly downAt: number | null;
+  /** Whether its drain is ended here; one that was reported ends when that is reported. */
+  readonly drivesDrain: boolean;
+  /** Counts the changes. */
+  readonly revision: number;
+  /** null until the index of its first line is known. */
+  readonly createIndex: number | null;
+  readonly modifyIndex: number | null;
+}
+
+/** A node as reads show it: `body` is its JSON text, indexes included. */
+export interface NodeText {
+  readonly id: string;
+  readonly body: string;
+  readonly modifyIndex: number;
+}
+
+export interface NodeQuery {
+  /** The id of the first node wanted. */
+  readonly from: string;
+  readonly limit: number;
+  readonly reverse?: boolean;
+  /** Ids from the first text on, before the second. */
+  readonly range?: readonly [string, string];
+  readonly pool?: string;
+  /** Only nodes that are ready and eligible. */
+  readonly placeable?: boolean;
+}
+
+export interface NodePage {
+  readonly rows: readonly NodeText[];
+  /** The id of the node that follows. */
+  readonly next: string | null;
+}
+
+/** What is written of a node beside its record; what is missing stays. */
+interface Write {
+  readonly origin?: Origin;
+  readonly heard?: number;
+  readonly downAt?: number;
+  readonly drivesDrain?: boolean;
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  row: number;
+  id: string;
+  origin: string;
+  heard: number;
+  revision: number;
+  draining: number;
+  down_at: number | null;
+  body: string;
+  events: string;
+  create_index: number | null;
+  modify_index: number | null;
+}
+
+const MAX_PAGE_BYTES = 4 * 1024 * 1024;
+
+/** The rows of the nodes, and the events that tell of their changes. */
+export class NodeStore implements Stamped {
+  readonly #sql: SqlStorage;
+  readonly #followers: () => readonly NodeFollower[];
+
+  /** @param followers what changes together with nodes */
+  constructor(sql: SqlStorage, followers: () => readonly NodeFollower[]) {
+    this.#sql = sql;
+    this.#followers = followers;
+  }
+
+  find(id: string): StoredNode | null {
+    const row = this.#row(id);
+    if (!row) return null;
+    return {
+      row: row.row,
+      origin: row.origin as Origin,
+      node: { ...(parseLossless(row.body) as Omit<Node, "Events">), Events: JSON.parse(row.events) as NodeEvent[] },
+      heard: row.heard,
+      downAt: row.down_at,
+      drivesDrain: row.draining === 1,
+      revision: row.revision,
+      createIndex: row.create_index,
+      modifyIndex: row.modify_index,
+    };
+  }
+
+  read(id: string): NodeText | null {
+    const row = this.#row(id);
+    return row ? textOf(row) : null;
+  }
+
+  /** One page by id; shorter than `limit` when its rows are large. */
+  page({ from, limit, reverse = false, range, pool, placeable = false }: NodeQuery): NodePage {
+    const [low, high] = [range?.[0] ?? "", range?.[1] ?? LAST];
+    const [first, last] = reverse ? [low, from === "" ? LAST : from] : [from > low ? from : low, LAST];
+    const cursor = this.#sql.exec<Row>(
+      `SELECT * FROM nodes WHERE id >= ? AND id < ? AND id <= ?
+       ${pool === undefined ? "" : "AND pool = ?"} ${placeable ? "AND status = 'ready' AND eligibility = 'eligible'" : ""}
+       ORDER BY id ${reverse ? "DESC" : "ASC"} LIMIT ?`,
+      ...[first, high, last, ...(pool === undefined ? [] : [pool]), limit + 1],
+    );
+    const rows: NodeText[] = [];
+    let bytes = 0;
+    for (const row of cursor) {
+      if (rows.length === limit || (rows.length > 0 && bytes + row.body.length > MAX_PAGE_BYTES)) {
+        return { rows, next: row.id };
+      }
+      bytes += row.body.length;
+      rows.push(textOf(row));
+    }
+    return { rows, next: null };
+  }
+
+  /** Notes that a message of a node's session was heard, though it changed nothing. */
+  hear(row: number, heard: number): void {
+    this.#sql.exec("UPDATE nodes SET heard = ? WHERE row = ?", heard, row);
+  }
+
+  /** Whether a node is being drained from here. */
+  isDraining(id: string): boolean {
+    return this.#sql.exec("SELECT 1 FROM nodes WHERE id = ? AND draining = 1", id).toArray().length > 0;
+  }
+
+  /** The id of a node that is due to count as down, or whose drain ends. */
+  due(deadline: "down_at" | "drained_at", now: number): string | null {
+    const [row] = this.#sql
+      .exec<{ id: string }>(`SELECT id FROM nodes WHERE ${deadline} <= ? ORDER BY ${deadline} LIMIT 1`, now)
+      .toArray();
+    return row?.id ?? null;
+  }
+
+  /** When the next node is due (ms), or null. */
+  nextDue(deadline: "down_at" | "drained_at"): number | null {
+    return this.#sql
+      .exec<{ at: number | null }>(`SELECT min(${deadline}) AS at FROM nodes WHERE ${deadline} IS NOT NULL`)
+      .one().at;
+  }
+
+  /**
+   * Writes a node, inside the caller's transaction.
+   * @param happened what is added to its events
+   */
+  write(
+    known: StoredNode | null,
+    node: Node,
+    type: NodeEventType,
+    happened: readonly Omit<NodeEvent, "CreateIndex">[],
+    { origin = known?.origin ?? "report", heard = known?.heard ?? 0, ...given }: Write = {},
+  ): Told {
+    const revision = (known?.revision ?? 0) + 1;
+    const added = happened.map((each) => ({ ...each, CreateIndex: -revision }));
+    const events = [...node.Events, ...added].slice(-KEPT_EVENTS);
+    const { Events: _events, ...record } = node;
+    const downAt = node.Status === "disconnected" ? (given.downAt ?? known?.downAt ?? null) : null;
+    const draining = node.DrainStrategy !== null && (given.drivesDrain ?? known?.drivesDrain ?? false);
+    const end = draining ? node.DrainStrategy?.ForceDeadline : null;
+    const { row } = this.#sql
+      .exec<{ row: number }>(
+        `INSERT INTO nodes (id, origin, pool, status, eligibility, draining, heard, revision, down_at, drained_at, body, events)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT (id) DO UPDATE SET origin = excluded.origin, pool = excluded.pool, status = excluded.status,
+           eligibility = excluded.eligibility, draining = excluded.draining, heard = excluded.heard,
+           revision = excluded.revision, down_at = excluded.down_at, drained_at = excluded.drained_at,
+           body = excluded.body, events = excluded.events
+         RETURNING row`,
+        ...[node.ID, origin, node.NodePool, node.Status, node.SchedulingEligibility, draining ? 1 : 0],
+        ...[heard, revision, downAt, end ? Date.parse(end) : null, JSON.stringify(record), JSON.stringify(events)],
+      )
+      .one();
+    return together([
+      this.#told({ ...node, Events: events }, known?.createIndex ?? null, row, revision, type),
+      ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? null, node, type)),
+    ]);
+  }
+
+  /** Forgets a node, inside the caller's transaction. @param last how it was last */
+  remove(known: StoredNode | null, last: Node, type: NodeEventType): Told {
+    this.#sql.exec("DELETE FROM nodes WHERE id = ?", last.ID);
+    const revision = (known?.revision ?? 0) + 1;
+    return together([
+      this.#told(last, known?.createIndex ?? null, known?.row ?? 0, revision, type),
+      ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? last, null, type)),
+    ]);
+  }
+
+  /** Gives a node, and the events that came with the change, the index of the line that told of it. */
+  stamp({ row: [row = "", revision = ""] }: Stamp, index: number): void {
+    const [held] = this.#sql.exec<{ events: string }>("SELECT events FROM nodes WHERE row = ?", Number(row)).toArray();
+    if (!held) return;
+    const events = JSON.parse(held.events) as NodeEvent[];
+    this.#sql.exec(
+      "UPDATE nodes SET create_index = ifnull(create_index, ?), modify_index = ?, events = ? WHERE row = ?",
+      index,
+      index,
+      JSON.stringify(events.map((event) => indexed(event, Number(revision), index))),
+      Number(row),
+    );
+  }
+
+  #row(id: string): Row | undefined {
+    return this.#sql.exec<Row>("SELECT * FROM nodes WHERE id = ?", id).toArray()[0];
+  }
+
+  #told(node: Node, createIndex: number | null, row: number, revision: number, type: NodeEventType): Told {
+    const event: NewEvent = {
+      // A subscription to Node gets these, too.
+      Topic: type === "NodeDrain" ? "NodeDrain" : "Node",
+      Type: type,
+      Key: node.ID,
+      Namespace: "",
+      FilterKeys: null,
+      Payload: payloadText(node, createIndex, revision),
+    };
+    return { events: [event], stamps: [{ table: "Node", row: [String(row), String(revision)] }] };
+  }
+}
+
+/** Sorts behind every id. */
+const LAST = "g";
+
+const indexed = (event: NodeEvent, revision: number, index: number): NodeEvent =>
+  event.CreateIndex === -revision ? { ...event, CreateIndex: index } : event;
+
+function textOf({ id, body, events, create_index, modify_index }: Row): NodeText {
+  const shown = (JSON.parse(events) as NodeEvent[]).map((event) =>
+    event.CreateIndex < 0 ? { ...event, CreateIndex: 0 } : event,
+  );
+  const modifyIndex = modify_index ?? create_index ?? 0;
+  const rest = `"Events":${JSON.stringify(shown)},"CreateIndex":${create_index ?? 0},"ModifyIndex":${modifyIndex}`;
+  return { id, body: `${body.slice(0, -1)},${rest}}`, modifyIndex };
+}
+
+/** The payload's text, cut where the index of its line belongs. */
+function payloadText(node: Node, createIndex: number | null, revision: number): string[] {
+  // What nobody can guess cannot stand in anybody's text.
+  const mark = crypto.randomUUID();
+  const Events = node.Events.map((event) => {
+    if (event.CreateIndex >= 0) return event;
+    return { ...event, CreateIndex: event.CreateIndex === -revision ? mark : 0 };
+  });
+  return JSON.stringify({ Node: { ...node, Events, CreateIndex: createIndex ?? mark, ModifyIndex: mark } }).split(
+    `"${mark}"`,
+  );
+}

@@ -1,0 +1,274 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Journal } from "../events/journal.ts";
+import { parseLossless } from "../http/json.ts";
+import { ok, type Refusal, type Result, refuse } from "../result.ts";
+import { completeNode } from "./node/complete.ts";
+import { type GivenNode, givenNode } from "./node/fields.ts";
+import type { Eligibility, Node, NodeEvent, NodeStatus } from "./node/record.ts";
+import type { NodeReport } from "./node/report.ts";
+import { type Told, together } from "./node/told.ts";
+import type { NodePools } from "./node-pools.ts";
+import type { NodePage, NodeQuery, NodeStore, NodeText, StoredNode } from "./nodes-store.ts";
+import type { Stamp } from "./stamp.ts";
+import type { Timed } from "./timed.ts";
+
+/** A node that lost its connection counts as down when it has not come back within this time. */
+export const DOWN_AFTER_MS = 60_000;
+/** Nodes that go down in one alarm; after an outage of a site, the others follow at once. */
+const NODES_PER_ALARM = 500;
+
+export interface Written {
+  /** Index of the line that tells of the change, or of the last change if this one changed nothing; null when the stream could not take it yet. */
+  readonly index: number | null;
+}
+
+/** An event that a node tells of itself. */
+export interface NodeEventGiven {
+  readonly message: string;
+  readonly subsystem: string;
+  readonly details: Readonly<Record<string, string>> | null;
+  /** When it happened (ms); now if missing. */
+  readonly at?: number;
+}
+
+/** Where a node stands, which a new account of what it is leaves as it is. */
+const LIFE = [
+  ...["Status", "StatusDescription", "StatusUpdatedAt", "SchedulingEligibility", "Drain", "DrainStrategy", "LastDrain"],
+  ...["Events", "LastAllocUpdateIndex", "LastMissedHeartbeatIndex"],
+] as const;
+/** What is drawn from other fields. */
+const DRAWN = ["Resources", "Reserved", "ComputedClass"] as const;
+
+const missing = (): Refusal => refuse("missing", "node not found");
+
+/**
+ * The life of nodes: registered by their agent or reported by a scheduler, ready, disconnected, down, ready again, purged.
+ * Every change is one line of the stream. Heartbeats never come here.
+ */
+export class Nodes implements Timed {
+  readonly #store: NodeStore;
+  readonly #pools: NodePools;
+  readonly #journal: Journal<Stamp>;
+
+  constructor(store: NodeStore, pools: NodePools, journal: Journal<Stamp>) {
+    this.#store = store;
+    this.#pools = pools;
+    this.#journal = journal;
+  }
+
+  // ---- reads ----
+
+  find(id: string): StoredNode | null {
+    return this.#store.find(id);
+  }
+
+  read(id: string): NodeText | null {
+    return this.#store.read(id);
+  }
+
+  page(query: NodeQuery): NodePage {
+    return this.#store.page(query);
+  }
+
+  // ---- what agents tell ----
+
+  /**
+   * Takes what an agent found out about its node: everything, or the fields that changed. Unchanged, it makes no event.
+   * @param heard the message's number in its session, growing; one that is not new is ignored. Without, every one counts.
+   */
+  async register(id: string, given: GivenNode, heard?: number): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (known && isOld(known, heard)) return unchanged(known);
+    const refused = refuseRegistration(id, known, given);
+    if (refused) return refused;
+    const now = Date.now();
+    const node = completeNode(id, { ...(known && without(known.node, DRAWN)), ...given }, now);
+    if (known && isDeepStrictEqual(node, known.node)) return this.#unchanged(known, heard);
+    const event = happened(now, "Cluster", known ? "Node re-registered" : "Node registered");
+    return this.#change(() =>
+      together([
+        this.#store.write(known, node, "NodeRegistration", [event], { origin: "agent", ...(heard && { heard }) }),
+        this.#pools.ensure(node.NodePool),
+      ]),
+    );
+  }
+
+  /** The node's agent is there. */
+  async connected(id: string, heard?: number): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return missing();
+    if (isOld(known, heard)) return unchanged(known);
+    if (known.node.Status === "ready") return this.#unchanged(known, heard);
+    const message = known.node.Status === "initializing" ? "Node is ready" : "Node reregistered by heartbeat";
+    return this.#change(() => this.#turn(known, "ready", message, { ...(heard && { heard }) }));
+  }
+
+  /** The node's agent is gone; unless it comes back in time, the node is down. */
+  async lost(id: string, heard?: number): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return missing();
+    if (isOld(known, heard)) return unchanged(known);
+    const { Status } = known.node;
+    if (Status === "disconnected" || Status === "down") return this.#unchanged(known, heard);
+    const downAt = Date.now() + DOWN_AFTER_MS;
+    return this.#change(() =>
+      this.#turn(known, "disconnected", "Node disconnected", { downAt, ...(heard && { heard }) }),
+    );
+  }
+
+  /** Adds to what has happened on a node. */
+  async addEvents(id: string, events: readonly NodeEventGiven[]): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return missing();
+    if (events.length === 0) return unchanged(known);
+    const now = Date.now();
+    const told = events.map(({ message, subsystem, details, at }) => happened(at ?? now, subsystem, message, details));
+    return this.#change(() => this.#store.write(known, known.node, "NodeEvent", told));
+  }
+
+  // ---- what schedulers tell ----
+
+  /** Why a report cannot be taken, if so. */
+  refuseReport({ id }: NodeReport): Refusal | null {
+    const managed = this.#store.find(id)?.origin === "agent";
+    return managed ? refuse("conflict", `node ${id} is managed by its own agent: it cannot be reported`) : null;
+  }
+
+  /**
+   * Takes a report, inside the caller's transaction; ask `refuseReport` before. It says what the node is, all of it; where the
+   * node stands (status, eligibility, drain, events) stays as it was unless the report says that, too.
+   */
+  report({ id, type, deleted, body }: NodeReport): Told {
+    const known = this.#store.find(id);
+    const given = parseLossless(body) as GivenNode;
+    const now = Date.now();
+    const moves = given.Status != null && given.Status !== known?.node.Status;
+    const kept = known
+      ? only(known.node, "DrainStrategy" in given ? LIFE.filter((each) => each !== "Drain") : LIFE)
+      : {};
+    const node = completeNode(
+      id,
+      { ...kept, ...(moves && { StatusUpdatedAt: Math.floor(now / 1000) }), ...given },
+      now,
+    );
+    if (deleted) return this.#store.remove(known, node, type);
+    const events =
+      type === "NodeRegistration" && !given.Events
+        ? [happened(now, "Cluster", known ? "Node re-registered" : "Node registered")]
+        : [];
+    return together([
+      this.#store.write(known, node, type, events, {
+        origin: "report",
+        ...("DrainStrategy" in given && { drivesDrain: false }),
+      }),
+      this.#pools.ensure(node.NodePool),
+    ]);
+  }
+
+  // ---- what operators do ----
+
+  async setEligibility(id: string, eligibility: Eligibility): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return missing();
+    if (known.node.SchedulingEligibility === eligibility) return unchanged(known);
+    if (eligibility === "eligible" && known.node.Drain) {
+      return refuse("conflict", "can not set node's scheduling eligibility to eligible while it is draining");
+    }
+    const event = happened(Date.now(), "Cluster", `Node marked as ${eligibility} for scheduling`);
+    const node = { ...known.node, SchedulingEligibility: eligibility };
+    return this.#change(() => this.#store.write(known, node, "NodeEligibility", [event]));
+  }
+
+  /** Forgets a node. One whose agent is connected would be back with its next word, so that takes `force`. */
+  async purge(id: string, force: boolean): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return missing();
+    const { Status } = known.node;
+    if (!force && known.origin === "agent" && (Status === "ready" || Status === "initializing")) {
+      return refuse("conflict", `node ${id} is ${Status}: stop its agent first, or purge it with force=true`);
+    }
+    return this.#change(() => this.#store.remove(known, known.node, "NodeDeregistration"));
+  }
+
+  // ---- time ----
+
+  nextDue(): number | null {
+    return this.#store.nextDue("down_at");
+  }
+
+  async onAlarm(now: number): Promise<void> {
+    for (let count = 0; count < NODES_PER_ALARM; count++) {
+      const id = this.#store.due("down_at", now);
+      const known = id === null ? null : this.#store.find(id);
+      if (!known) break;
+      this.#journal.commit(() => {
+        const { events, stamps } = this.#turn(known, "down", "Node heartbeat missed");
+        this.#journal.emitLine(events, stamps);
+      });
+    }
+    await this.#journal.published();
+  }
+
+  // ---- inside ----
+
+  #turn(known: StoredNode, status: NodeStatus, message: string, more: { downAt?: number; heard?: number } = {}): Told {
+    const now = Date.now();
+    const node: Node = { ...known.node, Status: status, StatusUpdatedAt: Math.floor(now / 1000) };
+    return this.#store.write(known, node, "NodeEvent", [happened(now, "Cluster", message)], more);
+  }
+
+  /** One transaction and one line. */
+  async #change(change: () => Told): Promise<Result<Written>> {
+    const line = this.#journal.commit(() => {
+      const { events, stamps } = change();
+      return this.#journal.emitLine(events, stamps);
+    });
+    return ok({ index: await this.#journal.indexOf(line) });
+  }
+
+  #unchanged(known: StoredNode, heard: number | undefined): Result<Written> {
+    if (heard !== undefined) this.#journal.commit(() => this.#store.hear(known.row, heard));
+    return unchanged(known);
+  }
+}
+
+const unchanged = ({ modifyIndex }: StoredNode): Result<Written> => ok({ index: modifyIndex });
+
+const isOld = (known: StoredNode, heard: number | undefined): boolean => heard !== undefined && heard <= known.heard;
+
+export const happened = (
+  at: number,
+  subsystem: string,
+  message: string,
+  details: NodeEvent["Details"] = null,
+): Omit<NodeEvent, "CreateIndex"> => ({
+  Message: message,
+  Subsystem: subsystem,
+  Details: details,
+  Timestamp: new Date(at).toISOString(),
+});
+
+function refuseRegistration(id: string, known: StoredNode | null, given: GivenNode): Refusal | null {
+  if (known?.origin === "report")
+    return refuse("conflict", `node ${id} is reported by a scheduler: no agent can take it over`);
+  const checked = givenNode.safeParse(given);
+  if (!checked.success) {
+    const [issue] = checked.error.issues;
+    return refuse("invalid", `${issue?.path.join(".")}: ${issue?.message}`);
+  }
+  for (const [field, what] of [
+    ["Name", "node name"],
+    ["Datacenter", "datacenter"],
+    ["Attributes", "attributes"],
+  ] as const) {
+    const value = given[field] ?? known?.node[field] ?? "";
+    if (Object.keys(value).length === 0) return refuse("invalid", `missing ${what} for client registration`);
+  }
+  return null;
+}
+
+const only = (node: Node, fields: readonly string[]): GivenNode =>
+  Object.fromEntries(Object.entries(node).filter(([field]) => fields.includes(field))) as GivenNode;
+
+const without = (node: Node, fields: readonly string[]): GivenNode =>
+  Object.fromEntries(Object.entries(node).filter(([field]) => !fields.includes(field))) as GivenNode;
