@@ -1,5 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { HostVolumeCreate } from "@sallyport/agent-protocol";
@@ -63,6 +72,21 @@ export class TestNode {
     );
   }
 
+  /** Raises a flag that the plugins below look for, such as `create.fail`. */
+  flag(name: string): void {
+    writeFileSync(join(this.pluginDir, name), "");
+  }
+
+  unflag(name: string): void {
+    rmSync(join(this.pluginDir, name));
+  }
+
+  /** What the plugins below were told: the operation, the volume's id, and the path of a deletion. */
+  calls(): string[] {
+    const file = join(this.pluginDir, "calls");
+    return existsSync(file) ? readFileSync(file, "utf8").trimEnd().split("\n") : [];
+  }
+
   remove(): void {
     rmSync(this.dir, { recursive: true, force: true });
   }
@@ -92,3 +116,30 @@ case "$1" in
   delete) rm -rf "$DHV_CREATED_PATH" ;;
 esac
 `;
+
+const NOTE = "echo $1 $DHV_VOLUME_ID $DHV_CREATED_PATH >> calls\n";
+
+/** Waits in an operation while the flag `<operation>.hold` is raised. */
+export const HOLDING_PLUGIN = DIRECTORY_PLUGIN.replace(
+  'case "$1" in',
+  `${NOTE}while [ -e "$1.hold" ]; do sleep 0.01; done\ncase "$1" in`,
+);
+
+/** Fails in an operation while the flag `<operation>.fail` is raised. */
+export const FAILING_PLUGIN = DIRECTORY_PLUGIN.replace(
+  'case "$1" in',
+  `${NOTE}[ -e "$1.fail" ] && { echo '{"error":"told to"}'; exit 1; }\ncase "$1" in`,
+);
+
+/** The answer when another volume has the name. */
+export const NAME_TAKEN = {
+  ok: false,
+  kind: "conflict",
+  outcome: "failed",
+  message: "volume name already exists on this node",
+};
+
+/** Of every volume that an agent knows, why it cannot be used; undefined for one that can. */
+export async function problems(volumes: HostVolumes): Promise<Record<string, string | undefined>> {
+  return Object.fromEntries((await volumes.volumes()).map(({ id, problem }) => [id, problem]));
+}

@@ -1,0 +1,154 @@
+import { existsSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import {
+  DIRECTORY_PLUGIN,
+  FAILING_PLUGIN,
+  HOLDING_PLUGIN,
+  NAME_TAKEN,
+  problems,
+  request,
+  TestNode,
+} from "./agent-dhv-node.ts";
+
+let node: TestNode;
+beforeEach(() => {
+  node = new TestNode();
+});
+afterEach(() => node.remove());
+
+const fileOf = ({ id }: { id: string }) => `${id}.json`;
+
+it("a directory can be registered below an allowed root only, wherever links lead", async () => {
+  const volumes = node.start();
+  const dir = join(node.root, "v");
+  mkdirSync(dir);
+  mkdirSync(join(node.dir, "elsewhere/v"), { recursive: true });
+  writeFileSync(join(node.root, "file"), "");
+  symlinkSync(join(node.dir, "elsewhere"), join(node.root, "out"));
+  symlinkSync(dir, join(node.root, "in"));
+  const volume = request();
+  const register = (hostPath: string) => volumes.register({ ...volume, hostPath });
+  const outside = "the path is not below a directory that this node allows for registered volumes";
+  for (const [hostPath, kind, reason] of [
+    ["/etc", "forbidden", outside],
+    ["/no/such/place", "forbidden", outside],
+    [node.root, "forbidden", outside],
+    [node.volumesDir, "forbidden", outside],
+    [join(node.root, "out"), "forbidden", outside],
+    [join(node.root, "out/v"), "forbidden", outside],
+    [`${node.root}/../elsewhere/v`, "invalid", 'the path has a ".." in it'],
+    ["root/v", "invalid", "the path is not absolute"],
+    ["", "invalid", "the path is not absolute"],
+    [`${dir}\0`, "invalid", "the path has control characters"],
+    [join(node.root, "none"), "missing", "no such file or directory"],
+    [join(node.root, "file"), "invalid", "the path is not a directory"],
+  ] as const)
+    expect(await register(hostPath)).toEqual({
+      ok: false,
+      kind,
+      outcome: "failed",
+      message: `could not verify host path for "${volume.id}": ${reason}`,
+    });
+  expect(node.records()).toEqual({});
+  expect(await register(join(node.root, "in"))).toEqual({ ok: true, path: join(node.root, "in"), bytes: 0 });
+  expect(await register(dir)).toEqual({ ok: true, path: dir, bytes: 0 });
+  expect(await volumes.volumes()).toEqual([
+    { id: volume.id, name: volume.name, namespace: "default", pluginId: "", path: dir, bytes: 0, problem: undefined },
+  ]);
+});
+
+it("without an allowed root nothing can be registered", async () => {
+  const volumes = node.start({ registerRoots: [] });
+  expect(await volumes.register({ ...request(), hostPath: node.root })).toMatchObject({ ok: false, kind: "forbidden" });
+});
+
+it("a registered volume is forgotten when it is deleted: no plugin runs, and the directory stays", async () => {
+  node.plugin("p", FAILING_PLUGIN);
+  const volumes = node.start();
+  const volume = { ...request(), hostPath: join(node.root, "v") };
+  mkdirSync(volume.hostPath);
+  writeFileSync(join(volume.hostPath, "file"), "data");
+  await volumes.register(volume);
+  expect(await volumes.delete(volume)).toEqual({ ok: true });
+  expect(existsSync(join(volume.hostPath, "file"))).toBe(true);
+  expect(node.calls()).toEqual([]);
+  expect(node.records()).toEqual({});
+  expect(await volumes.create(request({ name: volume.name }))).toMatchObject({ ok: true });
+});
+
+it("after a start every volume is created again, and until then it is not called usable", async () => {
+  node.plugin("p", HOLDING_PLUGIN);
+  const first = node.start();
+  const [made, lost] = [request({ pluginId: "p" }), request({ parameters: { mode: "0751" } })];
+  await first.create(made);
+  await first.create(lost);
+  rmSync(join(node.volumesDir, lost.id), { recursive: true });
+
+  const again = node.start();
+  expect(Object.values(await problems(again))).toEqual(Array(2).fill(expect.stringContaining("not been restored")));
+  await again.restore();
+  expect(await problems(again)).toEqual({ [made.id]: undefined, [lost.id]: undefined });
+  expect(node.calls()).toEqual([`create ${made.id}`, `create ${made.id}`]);
+  expect(statSync(join(node.volumesDir, lost.id)).mode & 0o777).toBe(0o751);
+});
+
+it("one volume that cannot be restored stands in nobody's way, says why, and may be tried again", async () => {
+  node.plugin("fails", FAILING_PLUGIN);
+  node.plugin("gone", DIRECTORY_PLUGIN);
+  node.plugin("hangs", HOLDING_PLUGIN);
+  const first = node.start();
+  const [fails, gone, hangs, fine] = ["fails", "gone", "hangs", "mkdir"].map((pluginId) => request({ pluginId }));
+  const moved = { ...request(), hostPath: join(node.root, "v") };
+  const unreadable = request();
+  if (!fails || !gone || !hangs || !fine) throw new Error("four volumes");
+  for (const volume of [fails, gone, hangs, fine, unreadable])
+    expect(await first.create(volume)).toMatchObject({ ok: true });
+  mkdirSync(moved.hostPath);
+  await first.register(moved);
+
+  node.flag("create.fail");
+  node.flag("create.hold");
+  rmSync(join(node.pluginDir, "gone"));
+  rmSync(moved.hostPath, { recursive: true });
+  const record = join(node.stateDir, "host-volumes", fileOf(unreadable));
+  writeFileSync(record, "{");
+  const again = node.start({ limits: { operationMs: 300, killGraceMs: 100 } });
+  await again.restore();
+  const during = ({ id, pluginId }: { id: string; pluginId: string }) =>
+    `error restoring volume "${id}" with plugin "${pluginId}": `;
+  const expected = {
+    [fails.id]: `${during(fails)}exit code 1: told to`,
+    [gone.id]: `${during(gone)}no such plugin: "gone"`,
+    [hangs.id]: `${during(hangs)}did not end within 300 ms`,
+    [fine.id]: undefined,
+    [moved.id]: `could not verify host path for "${moved.id}": no such file or directory`,
+    [unreadable.id]: expect.stringContaining("its record on this node cannot be read"),
+  };
+  expect(await problems(again)).toEqual(expected);
+  for (const { problem } of await again.volumes())
+    if (problem !== undefined) expect(node.log).toContainEqual(expect.stringContaining(problem));
+
+  // What is not restored still holds its name, and is not removed for it.
+  expect(await again.create(request({ name: fails.name }))).toEqual(NAME_TAKEN);
+  expect(await again.delete(unreadable)).toMatchObject({ ok: false, kind: "internal" });
+  expect(node.volumes()).toEqual([fails, gone, hangs, fine, unreadable].map(({ id }) => id).sort());
+
+  node.unflag("create.fail");
+  node.unflag("create.hold");
+  mkdirSync(moved.hostPath);
+  node.plugin("gone", DIRECTORY_PLUGIN);
+  await again.restore();
+  expect(Object.values(await problems(again)).filter((problem) => problem !== undefined)).toHaveLength(1);
+});
+
+it("a registered directory that now leads out of the allowed roots is not restored", async () => {
+  const volume = { ...request(), hostPath: join(node.root, "v") };
+  mkdirSync(volume.hostPath);
+  await node.start().register(volume);
+  rmSync(volume.hostPath, { recursive: true });
+  symlinkSync("/etc", volume.hostPath);
+  const again = node.start();
+  await again.restore();
+  expect(await problems(again)).toEqual({ [volume.id]: expect.stringContaining("is not below a directory") });
+});
