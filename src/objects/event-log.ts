@@ -93,11 +93,6 @@ export class EventLog extends StoredObject {
     return new Response(stream, { headers: { "x-oldest-index": String(this.#store.oldest) } });
   }
 
-  /** Nothing waits here: there is no outbox to look into, and an append need not be slowed by looking. */
-  override nextDue(): null {
-    return null;
-  }
-
   protected override ownDeadline(): null {
     return null;
   }
