@@ -67,17 +67,25 @@ export class Outbox {
   /**
    * Promises an effect. Call inside the transaction that makes it necessary.
    * Rows of one lane are delivered in order; lanes do not wait for each other.
+   * @param body or what makes it of the row's number
    * @returns the row's number, which grows for ever within the object
    */
   enlist(topic: string, lane: string, body: unknown, now = Date.now()): number {
     if (!this.#topics[topic]) throw new Error(`no delivery for outbox topic ${topic}`);
+    const made = typeof body === "function";
+    const seq = this.#insert(topic, lane, made ? "" : JSON.stringify(body), now);
+    if (made) this.#sql.exec("UPDATE outbox SET body = ? WHERE seq = ?", JSON.stringify(body(seq)), seq);
+    return seq;
+  }
+
+  #insert(topic: string, lane: string, body: string, now: number): number {
     return this.#sql
       .exec<{ seq: number }>(
         `INSERT INTO outbox (topic, lane, body, due)
          VALUES (?1, ?2, ?3, iif(EXISTS (SELECT 1 FROM outbox WHERE topic = ?1 AND lane = ?2), NULL, ?4)) RETURNING seq`,
         topic,
         lane,
-        JSON.stringify(body),
+        body,
         now + GRACE_MS,
       )
       .one().seq;

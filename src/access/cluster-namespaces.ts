@@ -22,7 +22,7 @@ interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
   modify_index: number | null;
 }
 
-const NAME = /^[a-zA-Z0-9-]{1,128}$/;
+export const NAMESPACE_NAME = /^[a-zA-Z0-9-]{1,128}$/;
 
 /** The flat namespaces of areas C and D. `default` always exists. */
 export class ClusterNamespaces {
@@ -60,8 +60,11 @@ export class ClusterNamespaces {
   }
 
   async put(name: string, description: string, meta: Record<string, string> | null): Promise<Result<ClusterNamespace>> {
-    if (!NAME.test(name)) {
-      return refuse("invalid", `invalid name ${JSON.stringify(name.slice(0, 130))}. Must match regex ${NAME.source}`);
+    if (!NAMESPACE_NAME.test(name)) {
+      return refuse(
+        "invalid",
+        `invalid name ${JSON.stringify(name.slice(0, 130))}. Must match regex ${NAMESPACE_NAME.source}`,
+      );
     }
     if (description.length > 256) return refuse("invalid", "description longer than 256");
     this.#journal.commit(() => {

@@ -1,8 +1,18 @@
+import type { NewEvent } from "../events/event.ts";
 import type { Journal } from "../events/journal.ts";
-import { ok, type Result } from "../result.ts";
+import { ok, type Result, refuse } from "../result.ts";
 import type { Report } from "./report.ts";
-import type { Reported } from "./reported.ts";
+import type { Kept, Reported } from "./reported.ts";
 import type { Stamp, Stamped } from "./stamp.ts";
+import { Refused, type Told } from "./told.ts";
+
+/** Which of a source's reports this is. */
+export interface SourceLine {
+  readonly name: string;
+  readonly index: number;
+  /** Tells lines of one index apart; empty when a source gives every report an index of its own. */
+  readonly line: string;
+}
 
 export interface Ingested {
   /** The line's index; null when the stream could not take it yet, which it will. */
@@ -10,6 +20,15 @@ export interface Ingested {
   /** False when the source had told this before. */
   readonly applied: boolean;
 }
+
+/**
+ * Sees every change of an allocation, inside its transaction: `before` is null for a new one, `after` for one that is gone.
+ * What it tells joins the line. @throws Refused, which undoes the whole request
+ */
+export type AllocationTaker = (before: Kept | null, after: Kept | null) => Told;
+
+/** A row and an outbox row hold 2 MB at most, and so does a line of the stream, here already with quotes escaped. */
+const MAX_LINE_BYTES = 1_850_000;
 
 interface Source extends Record<string, SqlStorageValue> {
   source_index: number;
@@ -21,52 +40,96 @@ export class Ingestion implements Stamped {
   readonly #sql: SqlStorage;
   readonly #journal: Journal<Stamp>;
   readonly #reported: Reported;
+  readonly #takers: readonly AllocationTaker[];
 
-  constructor(sql: SqlStorage, journal: Journal<Stamp>, reported: Reported) {
+  constructor(sql: SqlStorage, journal: Journal<Stamp>, reported: Reported, takers: readonly AllocationTaker[] = []) {
     this.#sql = sql;
     this.#journal = journal;
     this.#reported = reported;
+    this.#takers = takers;
   }
 
   /**
-   * Takes reports in, as one transaction and one line of the stream. Idempotent by (source, index): what is not newer than the
-   * source's last is answered with that one's line and changes nothing.
+   * Takes reports in, as one transaction and one line of the stream. Idempotent by source and index: what is not newer than
+   * the source's last is answered with that one's line and changes nothing.
    */
-  async take(
-    source: { readonly name: string; readonly index: number } | null,
-    reports: readonly Report[],
-  ): Promise<Result<Ingested>> {
-    const line = this.#journal.commit(() => {
-      if (source && !this.#isNew(source)) return null;
-      const events = reports.map((report) => this.#reported.take(report));
-      const stamps: Stamp[] = reports.map(({ topic, namespace, id }) => ({ table: topic, row: [namespace, id] }));
-      if (source) stamps.push({ table: "report_sources", row: [source.name] });
-      return this.#journal.emitLine(events, stamps);
-    });
+  async take(source: SourceLine | null, reports: readonly Report[]): Promise<Result<Ingested>> {
+    let line: number | null;
+    try {
+      line = this.#journal.commit(() => {
+        if (source && !this.#isNew(source)) return null;
+        return this.#journal.emitNoted((number) => this.#tell(source, reports, number));
+      });
+    } catch (failure) {
+      if (failure instanceof Refused) return failure.refusal;
+      throw failure;
+    }
     if (line !== null) return ok({ index: await this.#journal.indexOf(line), applied: true });
     // Told again, perhaps because the first answer never came: by now it may have got its index.
     await this.#journal.published();
-    return ok({ index: this.#source(source?.name ?? "")?.idx ?? null, applied: false });
+    return ok({ index: source && this.#indexOf(source), applied: false });
   }
 
-  /** Notes which line a source's last report became. */
-  stamp({ row: [source = ""] }: Stamp, index: number): void {
-    this.#sql.exec("UPDATE report_sources SET idx = ? WHERE source = ?", index, source);
-  }
-
-  #isNew({ name, index }: { readonly name: string; readonly index: number }): boolean {
-    const known = this.#source(name);
-    if (known && known.source_index >= index) return false;
+  /** Notes which line a source's report became. */
+  stamp({ row: [source = "", line = "", sourceIndex = ""] }: Stamp, index: number): void {
     this.#sql.exec(
-      `INSERT INTO report_sources VALUES (?, ?, NULL)
-       ON CONFLICT (source) DO UPDATE SET source_index = excluded.source_index, idx = NULL`,
-      name,
-      index,
+      "UPDATE report_sources SET idx = ? WHERE source = ? AND line = ? AND source_index = ?",
+      ...[index, source, line, Number(sourceIndex)],
     );
+  }
+
+  #tell(source: SourceLine | null, reports: readonly Report[], line: number) {
+    const events: NewEvent[] = [];
+    const origins: [event: number, line: number][] = [];
+    const stamps = new Map<string, Stamp>();
+    let bytes = 0;
+    const add = (told: Told) => {
+      for (const event of told.events) {
+        bytes += Buffer.byteLength(JSON.stringify(event));
+        if (bytes > MAX_LINE_BYTES) throw new Refused(refuse("too-large", TOO_LARGE));
+        events.push(event);
+      }
+      for (const stamp of told.stamps) stamps.set(JSON.stringify(stamp), stamp);
+    };
+    for (const report of reports) {
+      const { event, origin, stamp, before, after } = this.#reported.takeAs(report, line);
+      if (origin !== null) origins.push([events.length, origin]);
+      add({ events: [event], stamps: [stamp] });
+      if (report.topic === "Allocation") for (const taker of this.#takers) add(taker(before, after));
+    }
+    if (source) {
+      const row = [source.name, source.line, String(source.index)];
+      add({ events: [], stamps: [{ table: "report_sources", row }] });
+    }
+    return { events, stamps: [...stamps.values()], origins };
+  }
+
+  /** Whether a source has not told this yet; if so, notes that it has. */
+  #isNew({ name, index, line }: SourceLine): boolean {
+    const newest = this.#anyOf(name)?.source_index ?? -1;
+    if (newest > index || (newest === index && (line === "" || this.#lineOf(name, line)))) return false;
+    if (newest < index) this.#sql.exec("DELETE FROM report_sources WHERE source = ?", name);
+    this.#sql.exec("INSERT INTO report_sources VALUES (?, ?, ?, NULL)", name, line, index);
     return true;
   }
 
-  #source(name: string): Source | undefined {
-    return this.#sql.exec<Source>("SELECT source_index, idx FROM report_sources WHERE source = ?", name).toArray()[0];
+  /** What the line became, or one of the source's newest index when the line is older. */
+  #indexOf({ name, line }: SourceLine): number | null {
+    return (this.#lineOf(name, line) ?? this.#anyOf(name))?.idx ?? null;
+  }
+
+  #lineOf(name: string, line: string): Source | undefined {
+    return this.#sql
+      .exec<Source>("SELECT source_index, idx FROM report_sources WHERE source = ? AND line = ?", name, line)
+      .toArray()[0];
+  }
+
+  /** Lines are kept of a source's newest index only. */
+  #anyOf(name: string): Source | undefined {
+    return this.#sql
+      .exec<Source>("SELECT source_index, idx FROM report_sources WHERE source = ? LIMIT 1", name)
+      .toArray()[0];
   }
 }
+
+const TOO_LARGE = `request body: what it tells takes more than ${MAX_LINE_BYTES} bytes as one line of the stream; send fewer events at a time`;

@@ -2,23 +2,20 @@
 export const REPORTED_TOPICS = ["Job", "Allocation", "Evaluation", "Deployment", "Service", "NodePool"] as const;
 export type ReportedTopic = (typeof REPORTED_TOPICS)[number];
 
-/** One reported change of an object, as `Report` bodies are read and checked by the Worker. */
+/** One reported change of an object, read and checked by the Worker. */
 export interface Report {
   readonly topic: ReportedTopic;
   readonly type: string;
+  /** Empty for objects without one. */
   readonly namespace: string;
   readonly id: string;
   readonly filterKeys: readonly string[] | null;
   readonly jobId: string | null;
   readonly nodeId: string | null;
-  readonly deploymentId: string | null;
-  readonly evalId: string | null;
   /** An allocation that will not run any more. */
   readonly terminal: boolean;
-  /** The object is gone; `body` is how it was last. */
+  /** The object is gone; `body` is how it was last, as far as the reporter says. */
   readonly deleted: boolean;
-  /** The payload's one key. */
-  readonly wrapper: string;
   /** The object as JSON text: never empty, without `CreateIndex` and `ModifyIndex`, which are this service's own. */
   readonly body: string;
   /** Further fields of the payload as JSON text, each with a leading comma: `,"Deleted":true`. */

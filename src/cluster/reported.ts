@@ -1,5 +1,7 @@
 import type { NewEvent } from "../events/event.ts";
+import { isPlainObject, parseLossless } from "../http/json.ts";
 import type { Report, ReportedTopic } from "./report.ts";
+import { type ReportedQuery, selection, tokenOf } from "./reported-order.ts";
 import type { Stamp, Stamped } from "./stamp.ts";
 
 /** A stored object as reads show it: `body` is its JSON text with its indexes. */
@@ -7,30 +9,47 @@ export interface ReportedObject {
   readonly namespace: string;
   readonly id: string;
   readonly body: string;
+  /** Where it stands in the order of its list. */
+  readonly token: string;
   readonly modifyIndex: number;
 }
 
 export interface ReportedPage {
   readonly rows: readonly ReportedObject[];
-  /** Where the following page starts: namespace and id of its first row. */
-  readonly next: readonly [namespace: string, id: string] | null;
+  /** The token of the row that follows. */
+  readonly next: string | null;
 }
 
-export interface ReportedQuery {
-  readonly topic: ReportedTopic;
-  /** null = all of them. */
-  readonly namespace: string | null;
-  readonly jobId?: string;
-  readonly nodeId?: string;
-  /** Namespace and id of the first row wanted. */
-  readonly from: readonly [namespace: string, id: string];
-  readonly limit: number;
+/** An object as it is stored: `body` is its JSON text without indexes. */
+export interface Kept {
+  readonly namespace: string;
+  readonly id: string;
+  readonly jobId: string | null;
+  readonly nodeId: string | null;
+  /** An allocation that will not run any more. */
+  readonly terminal: boolean;
+  readonly body: string;
+}
+
+/** What a report has come to. */
+export interface Taken {
+  readonly event: NewEvent;
+  /** The line that creates the object, while it has no index: it belongs into the event, at its first cut. */
+  readonly origin: number | null;
+  readonly stamp: Stamp;
+  readonly before: Kept | null;
+  readonly after: Kept | null;
 }
 
 interface Row extends Record<string, SqlStorageValue> {
+  row: number;
   namespace: string;
   id: string;
+  job_id: string | null;
+  node_id: string | null;
+  terminal: number;
   body: string;
+  create_line: number | null;
   create_index: number | null;
   modify_index: number | null;
 }
@@ -46,94 +65,149 @@ export class Reported implements Stamped {
   }
 
   /** Takes a report in, inside the caller's transaction, and answers the event that tells of it. */
-  take({ topic, namespace, id, ...report }: Report): NewEvent {
-    const [known] = this.#sql
-      .exec<{ create_index: number | null }>(
-        "SELECT create_index FROM reported WHERE topic = ? AND namespace = ? AND id = ?",
-        topic,
-        namespace,
-        id,
-      )
-      .toArray();
-    if (report.deleted) {
-      this.#sql.exec("DELETE FROM reported WHERE topic = ? AND namespace = ? AND id = ?", topic, namespace, id);
-    } else {
-      this.#sql.exec(
-        `INSERT INTO reported (topic, namespace, id, job_id, node_id, deployment_id, eval_id, terminal, body)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-         ON CONFLICT (topic, namespace, id) DO UPDATE SET job_id = excluded.job_id, node_id = excluded.node_id,
-           deployment_id = excluded.deployment_id, eval_id = excluded.eval_id, terminal = excluded.terminal,
-           body = excluded.body`,
-        ...[topic, namespace, id, report.jobId, report.nodeId, report.deploymentId, report.evalId],
-        report.terminal ? 1 : 0,
-        report.body,
-      );
-    }
+  take(report: Report): NewEvent {
+    return this.takeAs(report, null).event;
+  }
+
+  /** @param line the promise by which the change is told; null when that is not known yet */
+  takeAs(report: Report, line: number | null): Taken {
+    const { topic, namespace, id } = report;
+    const known = this.#row(topic, namespace, id);
+    const body = report.deleted && known ? merged(known.body, report.body) : report.body;
+    if (report.deleted) this.#remove(known);
+    else if (known) this.#update(known, report);
+    else this.#insert(report, line);
     const created = known?.create_index ?? null;
+    const promised = known && created === null ? known.create_line : null;
     return {
-      ...{ Topic: topic, Type: report.type, Key: id, Namespace: namespace, FilterKeys: report.filterKeys },
-      Payload: payloadText(report, created),
+      event: {
+        ...{ Topic: topic, Type: report.type, Key: id, Namespace: namespace, FilterKeys: report.filterKeys },
+        Payload: payloadText({ topic, body, extra: report.extra }, created),
+      },
+      origin: promised === line ? null : promised,
+      stamp: { table: topic, row: line === null ? [namespace, id] : [namespace, id, String(line)] },
+      before: known && keptOf(known),
+      after: report.deleted ? null : { ...keptAs(report), body },
     };
   }
 
-  /** Gives an object the index of the line that told of it. */
-  stamp({ table, row: [namespace = "", id = ""] }: Stamp, index: number): void {
+  /** Gives an object the index of the line that told of it, unless it is another one of that name by now. */
+  stamp({ table, row: [namespace = "", id = "", line] }: Stamp, index: number): void {
     this.#sql.exec(
-      `UPDATE reported SET create_index = ifnull(create_index, ?), modify_index = ?
-       WHERE topic = ? AND namespace = ? AND id = ?`,
-      ...[index, index, table, namespace, id],
+      `UPDATE reported SET create_index = ifnull(create_index, ?1), modify_index = ?1
+       WHERE topic = ?2 AND namespace = ?3 AND id = ?4 AND (?5 IS NULL OR ifnull(create_line, 0) <= ?5)`,
+      ...[index, table, namespace, id, line === undefined ? null : Number(line)],
     );
   }
 
-  /** The object of a topic with this id, in whatever namespace; the first one if several have one of that id. */
-  find(topic: ReportedTopic, id: string, namespace: string | null = null): ReportedObject | null {
-    const [row] = this.#sql
-      .exec<Row>(
-        `SELECT * FROM reported WHERE topic = ?1 AND id = ?2 AND (?3 IS NULL OR namespace = ?3) ORDER BY namespace LIMIT 1`,
-        topic,
-        id,
-        namespace,
-      )
-      .toArray();
-    return row ? objectOf(row) : null;
+  /** The object of a topic with this id; in that namespace if there is one, else in another unless `only` is set. */
+  find(topic: ReportedTopic, id: string, namespace = "", only = false): ReportedObject | null {
+    const row = this.#row(topic, namespace, id) ?? (only ? null : this.#anywhere(topic, id));
+    return row && shown(row, "");
   }
 
-  /** One page, by namespace and id; shorter than `limit` when its rows are large. */
-  page({ topic, namespace, jobId, nodeId, from: [fromNamespace, fromId], limit }: ReportedQuery): ReportedPage {
+  /** One page in the order of its list; shorter than `limit` when its rows are large. */
+  page(query: ReportedQuery): ReportedPage {
+    const { where, values, orderBy, order } = selection(query);
     const cursor = this.#sql.exec<Row>(
-      `SELECT namespace, id, body, create_index, modify_index FROM reported
-       WHERE topic = ?1 AND (namespace, id) >= (?2, ?3) AND (?4 IS NULL OR namespace = ?4)
-         AND (?5 IS NULL OR job_id = ?5) AND (?6 IS NULL OR node_id = ?6)
-       ORDER BY namespace, id LIMIT ?7`,
-      ...[topic, namespace !== null && fromNamespace < namespace ? namespace : fromNamespace, fromId, namespace],
-      ...[jobId ?? null, nodeId ?? null, limit + 1],
+      `SELECT * FROM reported WHERE ${where} ORDER BY ${orderBy} LIMIT ?`,
+      ...values,
+      query.limit + 1,
     );
     const rows: ReportedObject[] = [];
     let bytes = 0;
     for (const row of cursor) {
-      if (rows.length === limit || (rows.length > 0 && bytes + row.body.length > MAX_PAGE_BYTES)) {
-        return { rows, next: [row.namespace, row.id] };
+      const token = tokenOf(order, row);
+      if (rows.length === query.limit || (rows.length > 0 && bytes + row.body.length > MAX_PAGE_BYTES)) {
+        return { rows, next: token };
       }
       bytes += row.body.length;
-      rows.push(objectOf(row));
+      rows.push(shown(row, token));
     }
     return { rows, next: null };
   }
+
+  /** The allocations on a node that still run or may; those that have ended cost nothing. */
+  *liveOn(nodeId: string): Iterable<Kept> {
+    const rows = this.#sql.exec<Row>(
+      "SELECT * FROM reported WHERE topic = 'Allocation' AND node_id = ? AND terminal = 0 ORDER BY row",
+      nodeId,
+    );
+    for (const row of rows) yield keptOf(row);
+  }
+
+  #row(topic: ReportedTopic, namespace: string, id: string): Row | null {
+    const rows = this.#sql.exec<Row>(
+      "SELECT * FROM reported WHERE topic = ? AND namespace = ? AND id = ?",
+      topic,
+      namespace,
+      id,
+    );
+    return rows.toArray()[0] ?? null;
+  }
+
+  #anywhere(topic: ReportedTopic, id: string): Row | null {
+    const rows = this.#sql.exec<Row>(
+      "SELECT * FROM reported WHERE topic = ? AND id = ? ORDER BY namespace LIMIT 1",
+      topic,
+      id,
+    );
+    return rows.toArray()[0] ?? null;
+  }
+
+  #insert({ topic, namespace, id, jobId, nodeId, terminal, body }: Report, line: number | null): void {
+    this.#sql.exec(
+      `INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, body, create_line)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      ...[topic, namespace, id, jobId, nodeId, terminal ? 1 : 0, body, line],
+    );
+  }
+
+  #update(known: Row, { jobId, nodeId, terminal, body }: Report): void {
+    const still = known.job_id === jobId && known.node_id === nodeId && known.terminal === (terminal ? 1 : 0);
+    // What does not move in any index costs one row, not one for each index.
+    if (still) this.#sql.exec("UPDATE reported SET body = ? WHERE row = ?", body, known.row);
+    else {
+      this.#sql.exec(
+        "UPDATE reported SET job_id = ?, node_id = ?, terminal = ?, body = ? WHERE row = ?",
+        ...[jobId, nodeId, terminal ? 1 : 0, body, known.row],
+      );
+    }
+  }
+
+  #remove(known: Row | null): void {
+    if (known) this.#sql.exec("DELETE FROM reported WHERE row = ?", known.row);
+  }
 }
 
-const objectOf = ({ namespace, id, body, create_index, modify_index }: Row): ReportedObject => ({
+const keptOf = ({ namespace, id, job_id, node_id, terminal, body }: Row): Kept => ({
+  ...{ namespace, id, jobId: job_id, nodeId: node_id, terminal: terminal === 1, body },
+});
+
+const keptAs = ({ namespace, id, jobId, nodeId, terminal, body }: Report): Kept => ({
+  ...{ namespace, id, jobId, nodeId, terminal, body },
+});
+
+const shown = ({ namespace, id, body, create_index, modify_index }: Row, token: string): ReportedObject => ({
   namespace,
   id,
+  token,
   body: `${body.slice(0, -1)},"CreateIndex":${create_index ?? 0},"ModifyIndex":${modify_index ?? create_index ?? 0}}`,
   modifyIndex: modify_index ?? 0,
 });
 
-/** The payload's text, cut where the index of its line belongs. */
+/** How an object was last: what a report of its end leaves out is as it was stored. */
+function merged(stored: string, reported: string): string {
+  const [before, last] = [parseLossless(stored), parseLossless(reported)];
+  return isPlainObject(before) && isPlainObject(last) ? JSON.stringify({ ...before, ...last }) : reported;
+}
+
+/** The payload's text, cut where indexes belong: that of the line that creates the object, unless it is known, and its own. */
 function payloadText(
-  { wrapper, body, extra }: Pick<Report, "wrapper" | "body" | "extra">,
+  { topic, body, extra }: Pick<Report, "topic" | "body" | "extra">,
   created: number | null,
 ): string[] {
-  const head = `{"${wrapper}":${body.slice(0, -1)},"CreateIndex":`;
+  const head = `{"${topic}":${body.slice(0, -1)},"CreateIndex":`;
   const tail = `}${extra}}`;
   return created === null ? [head, ',"ModifyIndex":', tail] : [`${head}${created},"ModifyIndex":`, tail];
 }

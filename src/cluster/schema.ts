@@ -4,28 +4,39 @@ import type { Migration } from "../objects/migrations.ts";
 export const clusterMigrations: Migration[] = [
   {
     because:
-      "what schedulers report: the newest of each object; body is JSON without its indexes, NULL until they are known",
+      "what schedulers report: the newest of each object, rows in order of creation; body is JSON without its indexes, NULL until they are known; create_line is the outbox row that tells of the creation",
     sql: `CREATE TABLE reported (
       row INTEGER PRIMARY KEY, topic TEXT NOT NULL, namespace TEXT NOT NULL, id TEXT NOT NULL,
-      job_id TEXT, node_id TEXT, deployment_id TEXT, eval_id TEXT, terminal INTEGER NOT NULL DEFAULT 0,
-      body TEXT NOT NULL, create_index INTEGER, modify_index INTEGER) STRICT`,
+      job_id TEXT, node_id TEXT, terminal INTEGER NOT NULL, body TEXT NOT NULL,
+      create_line INTEGER, create_index INTEGER, modify_index INTEGER) STRICT`,
   },
   {
-    because: "list in order, and find",
+    because: "find one, and list by name",
     sql: "CREATE UNIQUE INDEX reported_by_name ON reported (topic, namespace, id)",
   },
-  { because: "find what is asked for by id alone", sql: "CREATE INDEX reported_by_id ON reported (topic, id)" },
   {
-    because: "what belongs to a job",
-    sql: "CREATE INDEX reported_by_job ON reported (topic, namespace, job_id, id) WHERE job_id IS NOT NULL",
+    because: "find what is asked for by id, or its beginning, alone",
+    sql: "CREATE INDEX reported_by_id ON reported (topic, id, namespace)",
+  },
+  { because: "list by age", sql: "CREATE INDEX reported_by_age ON reported (topic)" },
+  { because: "list one namespace by age", sql: "CREATE INDEX reported_by_namespace ON reported (topic, namespace)" },
+  {
+    because: "list what belongs to a job, by age",
+    sql: "CREATE INDEX reported_by_job ON reported (topic, namespace, job_id) WHERE job_id IS NOT NULL",
   },
   {
-    because: "what runs on a node",
-    sql: "CREATE INDEX reported_by_node ON reported (topic, node_id, namespace, id) WHERE node_id IS NOT NULL",
+    because: "list what is on a node, by age",
+    sql: "CREATE INDEX reported_by_node ON reported (topic, node_id) WHERE node_id IS NOT NULL",
   },
   {
-    because: "a report that comes again is recognised; idx is the line it became, NULL until that is known",
-    sql: "CREATE TABLE report_sources (source TEXT PRIMARY KEY, source_index INTEGER NOT NULL, idx INTEGER) STRICT",
+    because: "what still runs on a node, however much has ended there",
+    sql: "CREATE INDEX reported_live ON reported (node_id) WHERE topic = 'Allocation' AND terminal = 0",
+  },
+  {
+    because:
+      "a report that comes again is recognised: the lines of a source's last index; idx is what each became, NULL until that is known",
+    sql: `CREATE TABLE report_sources (
+      source TEXT NOT NULL, line TEXT NOT NULL, source_index INTEGER NOT NULL, idx INTEGER, PRIMARY KEY (source, line)) STRICT`,
   },
   {
     because: "what a list says its index is: that of the last change of any row of it, deletions too",

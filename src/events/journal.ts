@@ -4,13 +4,18 @@ import type { Append, NewEvent } from "./event.ts";
 interface Entry<Stamp> {
   readonly events: readonly NewEvent[];
   readonly stamps: readonly Stamp[];
+  /**
+   * Events, by position, about objects that an earlier line creates which has no index yet: the first cut of their text is
+   * where that line's index belongs.
+   */
+  readonly origins?: readonly (readonly [event: number, line: number])[];
 }
 
 /** What the journal needs of the object it belongs to. */
 export interface JournalHost<Stamp> {
   commit<T>(change: () => T): T;
   /** @returns the promise's number, which grows */
-  enlist(entry: Entry<Stamp>): number;
+  enlist(entry: Entry<Stamp> | ((line: number) => Entry<Stamp>)): number;
   drain(): Promise<void>;
   append(entries: Append[]): Promise<number[]>;
   /** Writes an index to the row that was promised it. Runs in the transaction that forgets the promise. */
@@ -52,6 +57,11 @@ export class Journal<Stamp> {
     return this.#host.enlist({ events, stamps });
   }
 
+  /** Like `emitLine`, for changes that note by which line they are told. */
+  emitNoted(tell: (line: number) => Entry<Stamp>): number {
+    return this.#host.enlist(tell);
+  }
+
   /** Resolves when what was promised has been tried once; what failed follows later. Never rejects. */
   async published(): Promise<void> {
     await this.#host.drain();
@@ -69,9 +79,7 @@ export class Journal<Stamp> {
   /** Appends promised lines, in order. Their rows get their indexes in the transaction that forgets the promise. */
   async deliver(rows: readonly OutboxRow[]): Promise<() => void> {
     const entries = rows.map(({ body }) => JSON.parse(body) as Entry<Stamp>);
-    const indexes = await this.#host.append(
-      rows.map(({ seq }, position) => ({ seq, events: entries[position]?.events ?? [] })),
-    );
+    const indexes = await this.#append(rows, entries);
     rows.forEach(({ seq }, position) => {
       if (this.#awaited.has(seq)) this.#awaited.set(seq, indexes[position] ?? null);
     });
@@ -82,4 +90,45 @@ export class Journal<Stamp> {
       this.#host.stamped?.();
     };
   }
+
+  /** Appends lines in order; those that must know an earlier line's index wait for it. */
+  async #append(rows: readonly OutboxRow[], entries: readonly Entry<Stamp>[]): Promise<number[]> {
+    const indexes = new Map<number, number>();
+    const append = async (batch: readonly Append[]) => {
+      const given = await this.#host.append([...batch]);
+      batch.forEach(({ seq }, position) => {
+        indexes.set(seq, given[position] ?? 0);
+      });
+    };
+    let batch: Append[] = [];
+    for (const [position, { seq }] of rows.entries()) {
+      const { events, origins = [] } = entries[position] ?? { events: [] };
+      const unknown = [...new Set(origins.map(([, line]) => line))].filter((line) => !indexes.has(line));
+      if (unknown.some((line) => batch.some((each) => each.seq === line))) {
+        await append(batch);
+        batch = [];
+      }
+      // Taken before, so appending it again adds nothing and answers its index.
+      const before = unknown.filter((line) => !indexes.has(line)).sort((a, b) => a - b);
+      if (before.length > 0) await append(before.map((line) => ({ seq: line, events: [] })));
+      batch.push({ seq, events: withOrigins(events, origins, indexes) });
+    }
+    if (batch.length > 0) await append(batch);
+    return rows.map(({ seq }) => indexes.get(seq) ?? 0);
+  }
+}
+
+function withOrigins(
+  events: readonly NewEvent[],
+  origins: NonNullable<Entry<unknown>["origins"]>,
+  indexes: ReadonlyMap<number, number>,
+): readonly NewEvent[] {
+  if (origins.length === 0) return events;
+  const lineOf = new Map(origins);
+  return events.map((event, position) => {
+    const line = lineOf.get(position);
+    if (line === undefined || !Array.isArray(event.Payload)) return event;
+    const [head = "", next = "", ...rest] = event.Payload as readonly string[];
+    return { ...event, Payload: [`${head}${indexes.get(line) ?? 0}${next}`, ...rest] };
+  });
 }

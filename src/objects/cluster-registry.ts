@@ -6,8 +6,9 @@ import { NodePools } from "../cluster/node-pools.ts";
 import { type NodeEventGiven, Nodes, type Written } from "../cluster/nodes.ts";
 import { nodeMigrations } from "../cluster/nodes-schema.ts";
 import { type NodePage, type NodeQuery, NodeStore, type NodeText } from "../cluster/nodes-store.ts";
-import { REPORTED_TOPICS, type Report } from "../cluster/report.ts";
-import { Reported, type ReportedObject, type ReportedPage, type ReportedQuery } from "../cluster/reported.ts";
+import { REPORTED_TOPICS, type ReportedTopic } from "../cluster/report.ts";
+import { Reported, type ReportedObject, type ReportedPage } from "../cluster/reported.ts";
+import type { ReportedQuery } from "../cluster/reported-order.ts";
 import { clusterMigrations } from "../cluster/schema.ts";
 import type { Stamp, Stamped } from "../cluster/stamp.ts";
 import { TableIndexes } from "../cluster/table-indexes.ts";
@@ -77,13 +78,14 @@ export class ClusterRegistry extends StoredObject {
     return { ...this.#reported.page(query), index: this.#indexes.of(query.topic) };
   }
 
+  /** One reported object, see `Reported.find`, and the index of its table. */
   readReported(
-    topic: Report["topic"],
+    topic: ReportedTopic,
     id: string,
-    namespace: string | null,
-  ): (ReportedObject & { index: number }) | null {
-    const found = this.#reported.find(topic, id, namespace);
-    return found && { ...found, index: this.#indexes.of(topic) };
+    namespace: string,
+    only: boolean,
+  ): { readonly object: ReportedObject | null; readonly index: number } {
+    return { object: this.#reported.find(topic, id, namespace, only), index: this.#indexes.of(topic) };
   }
 
   // ---- writes ----

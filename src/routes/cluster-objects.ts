@@ -1,11 +1,55 @@
+import { createHash } from "node:crypto";
+import { NAMESPACE_NAME } from "../access/cluster-namespaces.ts";
 import { allowsOperator } from "../access/cluster-rights.ts";
-import { parseReports } from "../cluster/report-body.ts";
-import { unwrap } from "../http/errors.ts";
+import type { SourceLine } from "../cluster/ingestion.ts";
+import type { Report } from "../cluster/report.ts";
+import { readReports } from "../cluster/report-body.ts";
+import { badRequest, unwrap } from "../http/errors.ts";
 import { clusterJson } from "../http/respond.ts";
-import { cluster } from "../http/route.ts";
+import { type AuthorisedCall, cluster } from "../http/route.ts";
 import { clusterRegistry } from "../objects/stubs.ts";
 
-/** Where a scheduler outside reports what it does. */
+/** Where a scheduler outside reports what it does (docs/reports.md). */
+
+const SOURCE_NAME = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
+
+/** Who reports, and which of its reports this is; null when the caller does not say. */
+function sourceOf(query: URLSearchParams, lineIndex: number | null, reports: readonly Report[]): SourceLine | null {
+  const name = query.get("source");
+  const index = query.get("source_index");
+  if (name === null && index === null) return null;
+  if (name === null) throw badRequest("source: must be given with source_index");
+  if (!SOURCE_NAME.test(name)) throw badRequest(`source: must match ${SOURCE_NAME.source}`);
+  if (index !== null) {
+    const number = Number(index);
+    if (!/^\d{1,16}$/.test(index) || !Number.isSafeInteger(number))
+      throw badRequest("source_index: must be an integer from 0 to 2^53 - 1");
+    return { name, index: number, line: "" };
+  }
+  if (lineIndex === null) throw badRequest("source_index: must be given with source");
+  return { name, index: lineIndex, line: lineName(reports) };
+}
+
+/**
+ * Upstream streams send several lines under one index; what they are about tells them apart (contract: events-and-volumes
+ * 1.4), also when a line comes again with its fields in another order.
+ */
+const lineName = (reports: readonly Report[]): string =>
+  createHash("sha256")
+    .update(JSON.stringify(reports.map(({ topic, type, namespace, id }) => [topic, type, namespace, id])))
+    .digest("base64url");
+
+async function report(call: AuthorisedCall, text: string): Promise<Response> {
+  const namespace = call.query.get("namespace") || "default";
+  if (!NAMESPACE_NAME.test(namespace)) throw badRequest(`namespace: must match ${NAMESPACE_NAME.source}`);
+  const { reports, lineIndex } = readReports(text, namespace);
+  const source = sourceOf(call.query, lineIndex, reports);
+  // A heartbeat of a stream that is passed on.
+  if (reports.length === 0) return clusterJson(call, { Index: null, Applied: false });
+  const { index, applied } = unwrap(await clusterRegistry(call.env).ingest(source, reports));
+  return clusterJson(call, { Index: index, Applied: applied }, { index });
+}
+
 export const clusterObjectRoutes = [
   cluster<string>({
     verb: "POST",
@@ -13,13 +57,6 @@ export const clusterObjectRoutes = [
     rights: (rights) => allowsOperator(rights, "write"),
     fresh: true,
     raw: true,
-    handle: async (call, text) => {
-      const source = call.query.get("source");
-      const index = Number(call.query.get("source_index"));
-      const taken = unwrap(
-        await clusterRegistry(call.env).ingest(source ? { name: source, index } : null, parseReports(text)),
-      );
-      return clusterJson(call, { Index: taken.index, Applied: taken.applied }, { index: taken.index });
-    },
+    handle: report,
   }),
 ];

@@ -2,10 +2,13 @@ import type { MountType } from "../access/mounts.ts";
 import { type ClusterRoute, type OpenRoute, RouteTable, type SecretsRoute } from "../http/route.ts";
 import { aclRoutes } from "./acl.ts";
 import { activationRoutes } from "./activation.ts";
+import { allocationRoutes } from "./allocations.ts";
 import { tokenRoutes } from "./auth-token.ts";
 import { cloudBRoutes } from "./cloud-b.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
 import { clusterObjectRoutes } from "./cluster-objects.ts";
+import { deploymentRoutes } from "./deployments.ts";
+import { evaluationRoutes } from "./evaluations.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
 import { identityRoutes } from "./identity.ts";
 import { jobRoutes } from "./jobs.ts";
@@ -46,5 +49,8 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...clusterNamespaceRoutes,
   ...clusterObjectRoutes,
   ...jobRoutes,
+  ...allocationRoutes,
+  ...evaluationRoutes,
+  ...deploymentRoutes,
   ...eventStreamRoutes,
 ]);

@@ -26,7 +26,7 @@ describe("what a scheduler reports", () => {
     const read = await get("/v1/job/web");
     expect([read.status, read.body]).toEqual([
       200,
-      { ID: "web", SubmitTime: 1, CreateIndex: Index, ModifyIndex: Index },
+      { ID: "web", Namespace: "default", SubmitTime: 1, CreateIndex: Index, ModifyIndex: Index },
     ]);
   });
 

@@ -1,0 +1,114 @@
+import {
+  allowsNamespace,
+  allowsNamespaceAny,
+  type ClusterRights,
+  type NamespaceRight,
+} from "../access/cluster-rights.ts";
+import { blocking, nothing, type Reading } from "../http/blocking.ts";
+import { badRequest, denied } from "../http/errors.ts";
+import * as kind from "../http/filter/kinds.ts";
+import { parseLossless } from "../http/json.ts";
+import { readList } from "../http/listing.ts";
+import { clusterJson } from "../http/respond.ts";
+import type { AuthorisedCall } from "../http/route.ts";
+import { clusterRegistry } from "../objects/stubs.ts";
+import type { ReportedTopic } from "./report.ts";
+import { isToken, type ReportedQuery } from "./reported-order.ts";
+import { type Fields, textOf } from "./topics/topic.ts";
+
+/** How reported objects are read: what the routes of all topics share. */
+
+const ALL = "*";
+
+export const namespaceOf = (call: Pick<AuthorisedCall, "query">): string => call.query.get("namespace") || "default";
+
+/** Whether a list may be asked for: with all namespaces, a right in any of them will do, as each item is judged. */
+export const mayList =
+  (right: NamespaceRight) =>
+  (rights: ClusterRights, call: Pick<AuthorisedCall, "query">): boolean =>
+    namespaceOf(call) === ALL ? allowsNamespaceAny(rights, [right]) : allowsNamespace(rights, namespaceOf(call), right);
+
+export interface ReportedList extends Pick<ReportedQuery, "topic" | "job" | "node"> {
+  /** What a caller needs in an object's namespace to be shown it. */
+  readonly right: NamespaceRight;
+  readonly stub?: (object: Fields) => Fields;
+  /** What the query string asks for beside the filter. */
+  readonly wanted?: (object: Fields) => boolean;
+  /** Ids begin with hexadecimal digits, of which a prefix gives whole bytes. */
+  readonly hexPrefix?: true;
+}
+
+/** Answers a list of reported objects, and waits for it to change if asked to. */
+export function listReported(call: AuthorisedCall, list: ReportedList): Promise<Response> {
+  const { topic, job, node, right, stub, wanted } = list;
+  const prefix = call.query.get("prefix") ?? "";
+  if (list.hexPrefix) checkHexPrefix(prefix);
+  const everywhere = node !== undefined || namespaceOf(call) === ALL;
+  const tokens = new WeakMap<Fields, string>();
+  const registry = clusterRegistry(call.env);
+  const read = () =>
+    readList<Fields>(call, {
+      fetch: async (from, limit, reverse) => {
+        if (!isToken({ topic, prefix }, from)) throw badRequest("next_token: is not one of this list");
+        const page = await registry.reported({
+          ...{ topic, prefix, from, limit, reverse },
+          namespace: everywhere ? null : namespaceOf(call),
+          ...(job !== undefined && { job }),
+          ...(node !== undefined && { node }),
+        });
+        const rows = page.rows.map(({ body, token }) => {
+          const object = parseLossless(body) as Fields;
+          tokens.set(object, token);
+          return object;
+        });
+        return { rows, next: page.next, index: page.index };
+      },
+      token: (object) => tokens.get(object) ?? "",
+      stub: (object) => stub?.(object) ?? object,
+      fields: kind.any,
+      visible: (object) =>
+        (wanted?.(object) ?? true) &&
+        (!everywhere || allowsNamespace(call.grant.cluster, textOf(object, "Namespace"), right)),
+    });
+  return blocking(call, read, (since, waitMs) => registry.changed([topic], since, waitMs));
+}
+
+/** @throws RequestError 400 */
+function checkHexPrefix(prefix: string): void {
+  const digits = prefix.replaceAll("-", "");
+  if (!/^[0-9a-f]*$/i.test(digits)) throw badRequest("prefix: must be hexadecimal digits");
+  if (digits.length % 2 === 1) throw badRequest("prefix: must have an even number of hexadecimal digits");
+}
+
+export interface ReportedOne {
+  readonly topic: ReportedTopic;
+  readonly id: string;
+  /** What the caller needs in the object's namespace. */
+  readonly right: NamespaceRight;
+  /** Whether the namespace asked for is part of the name; else ids are unique, and it is only looked in first. */
+  readonly named?: true;
+  /** What the caller reads when there is none. */
+  readonly missing: string;
+}
+
+/** Answers one reported object, and waits for it to change if asked to. */
+export function readOne(call: AuthorisedCall, { topic, id, right, named, missing }: ReportedOne): Promise<Response> {
+  const registry = clusterRegistry(call.env);
+  const read = async (): Promise<Reading> => {
+    const { object, index } = await registry.readReported(topic, id, namespaceOf(call), named === true);
+    if (!object) return nothing(missing, index);
+    if (!allowsNamespace(call.grant.cluster, object.namespace, right)) throw denied();
+    const { body, modifyIndex } = object;
+    return { index: modifyIndex, respond: () => clusterJson(call, parseLossless(body), { index: modifyIndex }) };
+  };
+  return blocking(call, read, (since, waitMs) => registry.changed([topic], since, waitMs));
+}
+
+/** A parameter that is true or false. @throws RequestError 400 */
+export function truth(call: Pick<AuthorisedCall, "query">, name: string, otherwise: boolean): boolean {
+  const value = call.query.get(name);
+  if (value === null) return otherwise;
+  if (/^(|1|t|T|TRUE|true|True)$/.test(value)) return true;
+  if (/^(0|f|F|FALSE|false|False)$/.test(value)) return false;
+  throw badRequest(`${name}: must be true or false`);
+}

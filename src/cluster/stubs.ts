@@ -1,0 +1,49 @@
+import { type Fields, isSet } from "./topics/topic.ts";
+
+/** What lists show of an object where that is not all of it. Upstream's fields, each always there. */
+
+const or = (object: Fields, field: string, none: unknown): unknown => object[field] ?? none;
+const texts = (object: Fields, ...fields: string[]) =>
+  Object.fromEntries(fields.map((field) => [field, or(object, field, "")]));
+const numbers = (object: Fields, ...fields: string[]) =>
+  Object.fromEntries(fields.map((field) => [field, or(object, field, 0)]));
+const nullable = (object: Fields, ...fields: string[]) =>
+  Object.fromEntries(fields.map((field) => [field, or(object, field, null)]));
+
+/** @param meta whether the job's own map of texts was asked for */
+export const jobStub = (job: Fields, meta: boolean): Fields => ({
+  ...texts(job, "ID", "ParentID", "Namespace", "NodePool", "Type", "Status", "StatusDescription"),
+  Name: job["Name"] || job["ID"],
+  ...nullable(job, "Datacenters", "Multiregion"),
+  ...numbers(job, "Priority", "Version", "SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex"),
+  Periodic: isSet(job, "Periodic"),
+  ParameterizedJob: isSet(job, "ParameterizedJob"),
+  Stop: or(job, "Stop", false),
+  JobSummary: null,
+  ...(meta && nullable(job, "Meta")),
+});
+
+const NO_TRANSITION = {
+  ForceReschedule: null,
+  Migrate: null,
+  MigrateDisablePlacement: null,
+  NoShutdownDelay: null,
+  Reschedule: null,
+};
+
+/** What else of an allocation was asked for (contract: events-and-volumes 4.2). */
+export interface AllocationFields {
+  readonly resources: boolean;
+  readonly taskStates: boolean;
+}
+
+export const allocationStub = (allocation: Fields, { resources, taskStates }: AllocationFields): Fields => ({
+  ...texts(allocation, "ID", "EvalID", "Name", "Namespace", "NodeID", "NodeName", "JobID", "JobType", "TaskGroup"),
+  ...texts(allocation, "DesiredStatus", "DesiredDescription", "ClientStatus", "ClientDescription"),
+  ...texts(allocation, "FollowupEvalID", "NextAllocation", "PreemptedByAllocation"),
+  ...numbers(allocation, "JobVersion", "CreateIndex", "ModifyIndex", "CreateTime", "ModifyTime"),
+  ...nullable(allocation, "DeploymentStatus", "PreemptedAllocations", "RescheduleTracker"),
+  DesiredTransition: or(allocation, "DesiredTransition", NO_TRANSITION),
+  ...(resources && nullable(allocation, "AllocatedResources")),
+  ...(taskStates ? nullable(allocation, "TaskStates") : { TaskStates: null }),
+});

@@ -1,0 +1,35 @@
+import { flag, indexes, integer, keyed, mapOf, name, oneOf, text, texts, time, times } from "./fields.ts";
+import { type Topic, textOf } from "./topic.ts";
+
+export const Evaluation: Topic = {
+  object: keyed("ID", {
+    ...indexes,
+    ...times,
+    Namespace: name,
+    JobID: name,
+    JobModifyIndex: integer,
+    DeploymentID: name,
+    NodeID: name,
+    NodeModifyIndex: integer,
+    NextEval: name,
+    PreviousEval: name,
+    BlockedEval: name,
+    Priority: integer,
+    SnapshotIndex: integer,
+    Status: oneOf("blocked", "pending", "complete", "failed", "canceled"),
+    StatusDescription: text,
+    TriggeredBy: text,
+    Type: text,
+    QuotaLimitReached: text,
+    EscapedComputedClass: flag,
+    AnnotatePlan: flag,
+    ClassEligibility: mapOf(flag),
+    QueuedAllocations: mapOf(integer),
+    MissingNonNodeResources: texts,
+    Wait: integer,
+    WaitUntil: time,
+  }),
+  key: "ID",
+  namespaced: true,
+  filterKeys: (object) => [textOf(object, "JobID"), textOf(object, "DeploymentID")],
+};

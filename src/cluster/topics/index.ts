@@ -1,0 +1,18 @@
+import type { ReportedTopic } from "../report.ts";
+import { Allocation } from "./allocation.ts";
+import { Deployment } from "./deployment.ts";
+import { Evaluation } from "./evaluation.ts";
+import { Job } from "./job.ts";
+import { NodePool } from "./node-pool.ts";
+import { Service } from "./service.ts";
+import type { Topic } from "./topic.ts";
+
+/** The topics whose objects are kept as they are reported. */
+export const TOPICS: Readonly<Record<ReportedTopic, Topic>> = {
+  Job,
+  Allocation,
+  Evaluation,
+  Deployment,
+  Service,
+  NodePool,
+};

@@ -1,0 +1,24 @@
+import { allowsNamespaceAny } from "../access/cluster-rights.ts";
+import { listReported, mayList, readOne } from "../cluster/reads.ts";
+import { cluster } from "../http/route.ts";
+
+/** Deployments as schedulers report them. */
+
+export const deploymentRoutes = [
+  cluster({
+    verb: "GET",
+    path: "/deployments",
+    rights: mayList("read-job"),
+    handle: (call) => listReported(call, { topic: "Deployment", right: "read-job", hexPrefix: true }),
+  }),
+  cluster({
+    verb: "GET",
+    path: "/deployment/:id",
+    rights: (rights) => allowsNamespaceAny(rights, ["read-job"]),
+    handle: (call) =>
+      readOne(call, {
+        ...{ topic: "Deployment", id: call.params["id"] ?? "" },
+        ...{ right: "read-job", missing: "deployment not found" },
+      }),
+  }),
+];

@@ -1,0 +1,36 @@
+import { allowsNamespaceAny } from "../access/cluster-rights.ts";
+import { listReported, mayList, namespaceOf, readOne } from "../cluster/reads.ts";
+import { type Fields, textOf } from "../cluster/topics/topic.ts";
+import { badRequest } from "../http/errors.ts";
+import { type AuthorisedCall, cluster } from "../http/route.ts";
+
+/** Evaluations as schedulers report them. */
+
+async function list(call: AuthorisedCall): Promise<Response> {
+  const job = call.query.get("job") ?? "";
+  const status = call.query.get("status") ?? "";
+  if ((job !== "" || status !== "") && (call.query.get("filter") ?? "") !== "") {
+    throw badRequest("Filter expression cannot be used with other filter parameters");
+  }
+  const fits = (object: Fields, field: string, value: string) => value === "" || textOf(object, field) === value;
+  // Of one namespace, a job's evaluations are found by an index.
+  const found = job !== "" && namespaceOf(call) !== "*" && !call.query.get("prefix") ? { job } : {};
+  return listReported(call, {
+    ...{ topic: "Evaluation", right: "read-job", hexPrefix: true, ...found },
+    wanted: (object) => fits(object, "JobID", job) && fits(object, "Status", status),
+  });
+}
+
+export const evaluationRoutes = [
+  cluster({ verb: "GET", path: "/evaluations", rights: mayList("read-job"), handle: list }),
+  cluster({
+    verb: "GET",
+    path: "/evaluation/:id",
+    rights: (rights) => allowsNamespaceAny(rights, ["read-job"]),
+    handle: (call) =>
+      readOne(call, {
+        ...{ topic: "Evaluation", id: call.params["id"] ?? "" },
+        ...{ right: "read-job", missing: "eval not found" },
+      }),
+  }),
+];
