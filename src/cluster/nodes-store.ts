@@ -40,8 +40,6 @@ export interface NodeQuery {
   /** Ids from the first text on, before the second. */
   readonly range?: readonly [string, string];
   readonly pool?: string;
-  /** Only nodes that are ready and eligible. */
-  readonly placeable?: boolean;
 }
 
 export interface NodePage {
@@ -107,12 +105,12 @@ export class NodeStore implements Stamped {
   }
 
   /** One page by id; shorter than `limit` when its rows are large. */
-  page({ from, limit, reverse = false, range, pool, placeable = false }: NodeQuery): NodePage {
+  page({ from, limit, reverse = false, range, pool }: NodeQuery): NodePage {
     const [low, high] = [range?.[0] ?? "", range?.[1] ?? LAST];
     const [first, last] = reverse ? [low, from === "" ? LAST : from] : [from > low ? from : low, LAST];
     const cursor = this.#sql.exec<Row>(
       `SELECT * FROM nodes WHERE id >= ? AND id < ? AND id <= ?
-       ${pool === undefined ? "" : "AND pool = ?"} ${placeable ? "AND status = 'ready' AND eligibility = 'eligible'" : ""}
+       ${pool === undefined ? "" : "AND pool = ?"}
        ORDER BY id ${reverse ? "DESC" : "ASC"} LIMIT ?`,
       ...[first, high, last, ...(pool === undefined ? [] : [pool]), limit + 1],
     );

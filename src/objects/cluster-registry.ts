@@ -2,7 +2,7 @@ import { type DrainNote, type DrainSpec, Drains } from "../cluster/drains.ts";
 import { Ingestion } from "../cluster/ingestion.ts";
 import type { GivenNode } from "../cluster/node/fields.ts";
 import type { Eligibility } from "../cluster/node/record.ts";
-import { NodePools } from "../cluster/node-pools.ts";
+import { type NodePoolPage, type NodePoolQuery, NodePools } from "../cluster/node-pools.ts";
 import { type NodeEventGiven, Nodes, type Written } from "../cluster/nodes.ts";
 import { nodeMigrations } from "../cluster/nodes-schema.ts";
 import { type NodePage, type NodeQuery, NodeStore, type NodeText } from "../cluster/nodes-store.ts";
@@ -29,6 +29,7 @@ export class ClusterRegistry extends StoredObject {
   readonly #journal: Journal<Stamp>;
   readonly #reported: Reported;
   readonly #ingestion: Ingestion;
+  readonly #nodePools: NodePools;
   readonly #nodes: Nodes;
   readonly #drains: Drains;
   /** Who gives the rows of a table their indexes. */
@@ -56,7 +57,8 @@ export class ClusterRegistry extends StoredObject {
     this.#reported = new Reported(this.sql);
     this.#ingestion = new Ingestion(this.sql, this.#journal, this.#reported);
     const nodeStore = new NodeStore(this.sql, () => []);
-    this.#nodes = new Nodes(nodeStore, new NodePools(this.#reported), this.#journal);
+    this.#nodePools = new NodePools(this.sql, this.#reported);
+    this.#nodes = new Nodes(nodeStore, this.#nodePools, this.#journal);
     this.#drains = new Drains(this.sql, nodeStore, this.#journal);
     this.#stamped = {
       Node: nodeStore,
@@ -136,6 +138,16 @@ export class ClusterRegistry extends StoredObject {
 
   stopDraining(id: string, markEligible: boolean, note: DrainNote): Promise<Result<Written>> {
     return this.#drains.stop(id, markEligible, note);
+  }
+
+  /** One page of node pools, and the index of their table. */
+  nodePools(query: NodePoolQuery): NodePoolPage & { readonly index: number } {
+    return { ...this.#nodePools.page(query), index: this.#indexes.of("NodePool") };
+  }
+
+  /** A pool as JSON text, or null. */
+  readNodePool(name: string): string | null {
+    return this.#nodePools.read(name);
   }
 
   purgeNode(id: string, force: boolean): Promise<Result<Written>> {

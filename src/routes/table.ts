@@ -14,6 +14,8 @@ import { identityRoutes } from "./identity.ts";
 import { jobRoutes } from "./jobs.ts";
 import { kvRoutes } from "./kv.ts";
 import { leaseRoutes } from "./leases.ts";
+import { nodePoolRoutes } from "./node-pools.ts";
+import { nodeRoutes } from "./nodes.ts";
 import { repoHostAppRoutes } from "./repo-host-apps.ts";
 import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
@@ -49,6 +51,8 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...clusterNamespaceRoutes,
   ...clusterObjectRoutes,
   ...jobRoutes,
+  ...nodePoolRoutes,
+  ...nodeRoutes,
   ...allocationRoutes,
   ...evaluationRoutes,
   ...deploymentRoutes,

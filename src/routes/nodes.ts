@@ -1,0 +1,186 @@
+import * as z from "zod";
+import { allowsNode } from "../access/cluster-rights.ts";
+import { HEX_PREFIX_RULE, hexRange } from "../cluster/hex-prefix.ts";
+import { ELIGIBILITIES } from "../cluster/node/fields.ts";
+import { nodeFields } from "../cluster/node/filter-fields.ts";
+import type { Node } from "../cluster/node/record.ts";
+import type { Written } from "../cluster/nodes.ts";
+import type { NodeQuery } from "../cluster/nodes-store.ts";
+import { LEGACY_NODE_FIELDS, VERSION_ATTRIBUTES } from "../compat/node-names.ts";
+import { blocking, nothing, type Reading } from "../http/blocking.ts";
+import { badRequest, notFound, unwrap } from "../http/errors.ts";
+import { caseless } from "../http/fields.ts";
+import { parseLossless } from "../http/json.ts";
+import { type Listing, readList } from "../http/listing.ts";
+import { clusterJson } from "../http/respond.ts";
+import { type AuthorisedCall, type ClusterRoute, cluster } from "../http/route.ts";
+import { clusterRegistry } from "../objects/stubs.ts";
+import type { Result } from "../result.ts";
+
+/** Nodes (contract: events-and-volumes 7.1). */
+
+const idOf = (call: AuthorisedCall): string => (call.params["id"] ?? "").toLowerCase();
+
+export const nodesChanged = (call: AuthorisedCall) => (since: number, waitMs: number) =>
+  clusterRegistry(call.env).changed(["Node"], since, waitMs);
+
+/** A node as reads show it. */
+type ShownNode = Node & { readonly CreateIndex: number; readonly ModifyIndex: number };
+
+const TRUE = /^(1|t|T|TRUE|true|True)$/;
+const FALSE = /^(0|f|F|FALSE|false|False)$/;
+
+/** Whether a list shows further fields. */
+function wants({ query }: AuthorisedCall, field: "os" | "resources"): boolean {
+  const value = query.get(field) ?? "";
+  if (value === "" || FALSE.test(value)) return false;
+  if (TRUE.test(value)) return true;
+  throw badRequest(`Failed to parse node list fields: ${field}: must be true or false`);
+}
+
+/** A list of nodes. @throws RequestError 400 naming the parameter */
+export function readNodes(call: AuthorisedCall, only: Pick<NodeQuery, "pool"> = {}): Promise<Reading> {
+  const range = hexRange(call.query.get("prefix") ?? "");
+  if (!range) throw badRequest(`prefix: ${HEX_PREFIX_RULE}`);
+  const [os, resources] = [wants(call, "os"), wants(call, "resources")];
+  const listing: Listing<ShownNode> = {
+    fetch: async (from, limit, reverse) => {
+      const page = await clusterRegistry(call.env).nodes({ ...only, from, limit, reverse, range });
+      return { ...page, rows: page.rows.map(({ body }) => parseLossless(body) as ShownNode) };
+    },
+    token: ({ ID }) => ID,
+    stub: (node) => stubOf(node, os, resources),
+    fields: nodeFields,
+  };
+  return readList(call, listing);
+}
+
+const stubOf = (node: ShownNode, os: boolean, resources: boolean) => ({
+  Address: hostOf(node.HTTPAddr),
+  ...(os && { Attributes: { "os.name": node.Attributes["os.name"] ?? "" } }),
+  CreateIndex: node.CreateIndex,
+  Datacenter: node.Datacenter,
+  Drain: node.Drain,
+  Drivers: node.Drivers,
+  HostVolumes: node.HostVolumes,
+  ID: node.ID,
+  LastDrain: node.LastDrain,
+  ModifyIndex: node.ModifyIndex,
+  Name: node.Name,
+  NodeClass: node.NodeClass,
+  NodePool: node.NodePool,
+  ...(resources && { NodeResources: node.NodeResources, ReservedResources: node.ReservedResources }),
+  SchedulingEligibility: node.SchedulingEligibility,
+  Status: node.Status,
+  StatusDescription: node.StatusDescription,
+  Version: VERSION_ATTRIBUTES.map((name) => node.Attributes[name]).find(Boolean) ?? "",
+});
+
+/** The host of `host:port`; IPv6 addresses stand in brackets there. */
+const hostOf = (address: string): string => address.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
+
+async function readNode(call: AuthorisedCall): Promise<Reading> {
+  const found = await clusterRegistry(call.env).readNode(idOf(call));
+  if (!found) return nothing("node not found");
+  const node = parseLossless(found.body) as Record<string, unknown>;
+  if (call.dialect === "upstream") for (const field of LEGACY_NODE_FIELDS) delete node[field];
+  return { index: found.modifyIndex, respond: () => clusterJson(call, node, { index: found.modifyIndex }) };
+}
+
+/** What every write of a node answers. No scheduler runs here, so no evaluations are made. */
+function written(call: AuthorisedCall, result: Result<Written>): Response {
+  const { index } = unwrap(result);
+  const body = { EvalCreateIndex: 0, EvalIDs: [], Index: index ?? 0, NodeModifyIndex: index ?? 0 };
+  return clusterJson(call, body, { index });
+}
+
+/** A body may repeat the node's id, and then the path's. */
+const NodeID = z.string().optional();
+
+function checkId(call: AuthorisedCall, { NodeID: given }: { readonly NodeID?: string | undefined }): void {
+  if (given && given.toLowerCase() !== idOf(call)) throw badRequest("NodeID: does not match the request path");
+}
+
+const MAX_INT64 = 2n ** 63n - 1n;
+
+/** Nanoseconds as decimal text; beyond 2^53 the body's number has kept it. */
+const nanoseconds = z.unknown().transform((value, context) => {
+  const text = isRaw(value) ? value.rawJSON : typeof value === "number" ? String(value) : value === null ? "0" : "";
+  if (/^-?\d{1,19}$/.test(text) && BigInt(text) <= MAX_INT64 && BigInt(text) >= -MAX_INT64) return text;
+  context.addIssue({ code: "custom", message: "must be an integer: nanoseconds, 0 for none, negative for at once" });
+  return z.NEVER;
+});
+
+const isRaw = (value: unknown): value is { readonly rawJSON: string } =>
+  typeof value === "object" && value !== null && "rawJSON" in value && typeof value.rawJSON === "string";
+
+const DrainBody = caseless(
+  z.object({
+    NodeID,
+    DrainSpec: caseless(
+      z.object({ Deadline: nanoseconds.default("0"), IgnoreSystemJobs: z.boolean().nullish() }),
+    ).nullish(),
+    MarkEligible: z.boolean().default(false),
+    Meta: z.record(z.string().max(256), z.string().max(4096)).optional(),
+  }),
+);
+
+async function drain(call: AuthorisedCall, body: z.output<typeof DrainBody>): Promise<Response> {
+  checkId(call, body);
+  const note = { accessor: call.grant.identity.accessor, meta: body.Meta ?? null };
+  const registry = clusterRegistry(call.env);
+  const spec = body.DrainSpec;
+  if (!spec) return written(call, await registry.stopDraining(idOf(call), body.MarkEligible, note));
+  const terms = { deadline: spec.Deadline, ignoreSystemJobs: spec.IgnoreSystemJobs ?? false };
+  return written(call, await registry.drainNode(idOf(call), terms, note));
+}
+
+const EligibilityBody = caseless(z.object({ NodeID, Eligibility: z.string().default("") }));
+
+async function setEligibility(call: AuthorisedCall, body: z.output<typeof EligibilityBody>): Promise<Response> {
+  checkId(call, body);
+  const wanted = ELIGIBILITIES.find((each) => each === body.Eligibility);
+  if (!wanted) throw badRequest(`invalid scheduling eligibility ${JSON.stringify(body.Eligibility.slice(0, 64))}`);
+  return written(call, await clusterRegistry(call.env).setNodeEligibility(idOf(call), wanted));
+}
+
+async function purge(call: AuthorisedCall): Promise<Response> {
+  const force = call.query.get("force") ?? "";
+  if (force !== "" && !TRUE.test(force) && !FALSE.test(force)) throw badRequest("invalid force value");
+  return written(call, await clusterRegistry(call.env).purgeNode(idOf(call), TRUE.test(force)));
+}
+
+async function evaluate(call: AuthorisedCall): Promise<Response> {
+  const found = await clusterRegistry(call.env).readNode(idOf(call));
+  if (!found) throw notFound("node not found");
+  return written(call, { ok: true, value: { index: found.modifyIndex } });
+}
+
+const READ: ClusterRoute["rights"] = (rights) => allowsNode(rights, "read");
+const WRITE: ClusterRoute["rights"] = (rights) => allowsNode(rights, "write");
+
+export const nodeRoutes = [
+  cluster({
+    verb: "GET",
+    path: "/nodes",
+    rights: READ,
+    handle: (call) => blocking(call, () => readNodes(call), nodesChanged(call)),
+  }),
+  cluster({
+    verb: "GET",
+    path: "/node/:id",
+    rights: READ,
+    handle: (call) => blocking(call, () => readNode(call), nodesChanged(call)),
+  }),
+  cluster({ verb: "POST", path: "/node/:id/drain", rights: WRITE, fresh: true, body: DrainBody, handle: drain }),
+  cluster({
+    verb: "POST",
+    path: "/node/:id/eligibility",
+    rights: WRITE,
+    fresh: true,
+    body: EligibilityBody,
+    handle: setEligibility,
+  }),
+  cluster({ verb: "POST", path: "/node/:id/purge", rights: WRITE, fresh: true, handle: purge }),
+  cluster({ verb: "POST", path: "/node/:id/evaluate", rights: WRITE, handle: evaluate }),
+];
