@@ -11,6 +11,7 @@ declare namespace Cloudflare {
     IDENTITY_ISSUER: DurableObjectNamespace<import("./worker.ts").IdentityIssuer>;
     EVENT_LOG: DurableObjectNamespace<import("./worker.ts").EventLog>;
     CLUSTER_REGISTRY: DurableObjectNamespace<import("./worker.ts").ClusterRegistry>;
+    NODE_SESSION: DurableObjectNamespace<import("./worker.ts").NodeSession>;
     LISTINGS: D1Database;
     SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;
     /** The files that `@path` names. A deployment may leave it out. */

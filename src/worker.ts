@@ -10,6 +10,7 @@ export { CredentialEngine } from "./objects/credential-engine.ts";
 export { EventLog } from "./objects/event-log.ts";
 export { IdentityIssuer } from "./objects/identity-issuer.ts";
 export { KvStore } from "./objects/kv-store.ts";
+export { NodeSession } from "./objects/node-session.ts";
 export { SyncControl } from "./objects/sync-control.ts";
 export { SyncDestination } from "./objects/sync-destination.ts";
 

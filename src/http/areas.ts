@@ -4,7 +4,7 @@ export type Area = "secrets" | "cluster";
 /** First path segments that belong to areas C and D under `/v1`; no mount may take them. */
 export const CLUSTER_ROOTS: ReadonlySet<string> = new Set(
   (
-    "acl agent allocation allocations client cluster deployment deployments evaluation evaluations event job jobs " +
+    "acl agent agents allocation allocations client cluster deployment deployments evaluation evaluations event job jobs " +
     "metrics namespace namespaces node nodes operator plugin plugins regions search service services status system " +
     "validate volume volumes"
   ).split(" "),

@@ -29,7 +29,15 @@ import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
 import { Sealed } from "../sealing/keyring.ts";
 import { StoredObject } from "./stored-object.ts";
-import { credentialEngine, eventLog, identityIssuer, kvStore, syncControl, syncDestination } from "./stubs.ts";
+import {
+  credentialEngine,
+  eventLog,
+  identityIssuer,
+  kvStore,
+  nodeSession,
+  syncControl,
+  syncDestination,
+} from "./stubs.ts";
 
 const EXPIRED_PER_ALARM = 500;
 
@@ -443,6 +451,7 @@ export class AccessControl extends StoredObject {
     if (kind === "kv") return kvStore(this.env, name);
     if (kind === "cloud-b") return credentialEngine(this.env, name);
     if (kind === "identity-issuer") return identityIssuer(this.env);
+    if (kind === "node-session") return nodeSession(this.env, name);
     return kind === "sync-control" ? syncControl(this.env) : syncDestination(this.env, name);
   }
 

@@ -1,3 +1,8 @@
+import type { AgentChange, AgentIdentity, AgentView, JoinTokenView } from "../agents/agent.ts";
+import { Agents } from "../agents/agents.ts";
+import { type Cut, Enrolment, type EnrolmentPage } from "../agents/enrolment.ts";
+import type { OperationResult } from "../agents/operation.ts";
+import { enrolmentMigrations } from "../agents/schema.ts";
 import { type DrainNote, type DrainSpec, Drains } from "../cluster/drains.ts";
 import { Ingestion } from "../cluster/ingestion.ts";
 import type { GivenNode } from "../cluster/node/fields.ts";
@@ -17,7 +22,7 @@ import { Waiters } from "../cluster/waiters.ts";
 import { Journal } from "../events/journal.ts";
 import type { Result } from "../result.ts";
 import { StoredObject } from "./stored-object.ts";
-import { eventLog } from "./stubs.ts";
+import { eventLog, nodeSession } from "./stubs.ts";
 
 /**
  * Owner of what the cluster consists of. One for the deployment, so that an allocation and what it claims change in one
@@ -32,6 +37,8 @@ export class ClusterRegistry extends StoredObject {
   readonly #nodePools: NodePools;
   readonly #nodes: Nodes;
   readonly #drains: Drains;
+  readonly #enrolment: Enrolment;
+  readonly #agents: Agents;
   /** Who gives the rows of a table their indexes. */
   readonly #stamped: Readonly<Record<string, Stamped>>;
   /** Whose rows the alarm is for. */
@@ -41,8 +48,11 @@ export class ClusterRegistry extends StoredObject {
     super(
       ctx,
       env,
-      { cluster: clusterMigrations, nodes: nodeMigrations },
-      { event: (_lane, rows) => this.#journal.deliver(rows) },
+      { cluster: clusterMigrations, nodes: nodeMigrations, enrolment: enrolmentMigrations },
+      {
+        event: (_lane, rows) => this.#journal.deliver(rows),
+        revocation: (node) => nodeSession(this.env, node).revoke(),
+      },
     );
     this.#indexes = new TableIndexes(this.sql);
     this.#waiters = new Waiters((table) => this.#indexes.of(table));
@@ -60,12 +70,20 @@ export class ClusterRegistry extends StoredObject {
     this.#nodePools = new NodePools(this.sql, this.#reported);
     this.#nodes = new Nodes(nodeStore, this.#nodePools, this.#journal);
     this.#drains = new Drains(this.sql, nodeStore, this.#journal);
+    this.#enrolment = new Enrolment(this.sql, (change) => this.commit(change));
+    this.#agents = new Agents({
+      enrolment: this.#enrolment,
+      nodes: this.#nodes,
+      commit: (change) => this.commit(change),
+      promiseRevocation: (node) => this.outbox.enlist("revocation", node, null),
+      revoked: (node) => this.outbox.drain("revocation", node),
+    });
     this.#stamped = {
       Node: nodeStore,
       ...Object.fromEntries(REPORTED_TOPICS.map((topic) => [topic, this.#reported])),
       report_sources: this.#ingestion,
     };
-    this.#timed = [this.#nodes, this.#drains];
+    this.#timed = [this.#nodes, this.#drains, this.#enrolment];
   }
 
   // ---- reads ----
@@ -152,6 +170,54 @@ export class ClusterRegistry extends StoredObject {
 
   purgeNode(id: string, force: boolean): Promise<Result<Written>> {
     return this.#nodes.purge(id, force);
+  }
+
+  // ---- agents ----
+
+  createJoinToken(...[wanted]: Parameters<Agents["createToken"]>): ReturnType<Agents["createToken"]> {
+    return this.#agents.createToken(wanted);
+  }
+
+  joinTokens(cut: Cut): EnrolmentPage<JoinTokenView> {
+    return this.#enrolment.tokens(cut);
+  }
+
+  deleteJoinToken(accessor: string): Result<null> {
+    return this.#agents.deleteToken(accessor);
+  }
+
+  /** Lets an agent's key in: see `Enrolment.join`. @returns the node's id */
+  joinAgent(...[request, service]: Parameters<Agents["join"]>): Result<string> {
+    return this.#agents.join(request, service);
+  }
+
+  agentIdentity(nodeId: string): AgentIdentity | null {
+    return this.#enrolment.identity(nodeId);
+  }
+
+  agent(nodeId: string): AgentView | null {
+    return this.#enrolment.agent(nodeId);
+  }
+
+  agents(cut: Cut): EnrolmentPage<AgentView> {
+    return this.#enrolment.agents(cut);
+  }
+
+  removeAgent(nodeId: string): Promise<Result<null>> {
+    return this.#agents.remove(nodeId);
+  }
+
+  /** What the session of a node's agent tells: see `Agents.changed`. */
+  agentChanged(nodeId: string, change: AgentChange): Promise<Result<null>> {
+    return this.#agents.changed(nodeId, change);
+  }
+
+  /** What came of an operation that a node was asked for. May be told twice. */
+  operationDone(_nodeId: string, _id: string, _result: OperationResult): void {}
+
+  /** Which of these volumes of a node nobody knows here. */
+  unknownVolumes(_nodeId: string, _held: readonly string[]): string[] {
+    return [];
   }
 
   // ---- inside ----

@@ -2,6 +2,7 @@ import type { MountType } from "../access/mounts.ts";
 import { type ClusterRoute, type OpenRoute, RouteTable, type SecretsRoute } from "../http/route.ts";
 import { aclRoutes } from "./acl.ts";
 import { activationRoutes } from "./activation.ts";
+import { agentRoutes } from "./agents.ts";
 import { allocationRoutes } from "./allocations.ts";
 import { tokenRoutes } from "./auth-token.ts";
 import { cloudBRoutes } from "./cloud-b.ts";
@@ -57,4 +58,5 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...evaluationRoutes,
   ...deploymentRoutes,
   ...eventStreamRoutes,
+  ...agentRoutes,
 ]);

@@ -21,7 +21,7 @@ afterEach(async () => {
   vi.restoreAllMocks();
   const mounts = [env.KV_STORE, env.CREDENTIAL_ENGINE];
   const others = [env.ACCESS_CONTROL, env.SYNC_DESTINATION, env.SYNC_CONTROL, env.IDENTITY_ISSUER];
-  for (const namespace of [...mounts, ...others, env.CLUSTER_REGISTRY, env.EVENT_LOG]) {
+  for (const namespace of [...mounts, ...others, env.CLUSTER_REGISTRY, env.NODE_SESSION, env.EVENT_LOG]) {
     const objects = namespace as DurableObjectNamespace<StoredObject>;
     for (const id of await listDurableObjectIds(objects)) {
       if (emptied.has(id.toString())) continue;

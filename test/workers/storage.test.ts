@@ -35,6 +35,7 @@ it("documents every table of every object, and no table that does not exist", as
     ["CredentialEngine", env.CREDENTIAL_ENGINE.getByName(engine)],
     ["IdentityIssuer", env.IDENTITY_ISSUER.getByName("main")],
     ["ClusterRegistry", env.CLUSTER_REGISTRY.getByName("main")],
+    ["NodeSession", env.NODE_SESSION.getByName(crypto.randomUUID())],
     ["EventLog", env.EVENT_LOG.getByName("log")],
   ];
   for (const [name, stub] of objects) expect([name, tablesOn(name)]).toEqual([name, await tablesIn(stub)]);

@@ -1,0 +1,106 @@
+import { describe, isMethod, METHODS, type Req, type Res } from "@sallyport/agent-protocol";
+import { warn } from "../log.ts";
+import { ok, type Result } from "../result.ts";
+import type { DataKeys } from "../sealing/data-keys.ts";
+import { guarded } from "../sealing/guarded.ts";
+import { send } from "./link.ts";
+import type { Operation, OperationResult } from "./operation.ts";
+import type { OperationRow, Operations, Outcome } from "./operations.ts";
+
+interface Host {
+  readonly node: string;
+  readonly operations: Operations;
+  commit<T>(change: () => T): T;
+  /** The socket in use and its connection's id, or null. */
+  live(): { readonly socket: WebSocket; readonly id: string } | null;
+  /** Promises an outcome to the operation's owner; inside a transaction. */
+  promise(outcome: Outcome): void;
+  /** Notes that this object holds data keys; inside a transaction. */
+  holdKeys(): void;
+  keys(): DataKeys;
+}
+
+/** How operations get to the agent, and their results back. */
+export class Dispatch {
+  readonly #host: Host;
+
+  constructor(host: Host) {
+    this.#host = host;
+  }
+
+  /** Whether an operation was taken on before. One whose outcome is unknown is then tried again. */
+  isKnown({ id }: Operation): boolean {
+    const { operations, commit } = this.#host;
+    if (!operations.find(id)) return false;
+    commit(() => operations.retry(id));
+    this.pump();
+    return true;
+  }
+
+  /** Takes an operation on, and sends it if there is room. */
+  take(operation: Operation): Result<null> {
+    const { operations, commit, keys, holdKeys } = this.#host;
+    const { id, secrets } = operation;
+    const taken = guarded(() => {
+      const sealed = secrets ? keys().seal(JSON.stringify(secrets), contextOf(id)) : null;
+      commit(() => {
+        if (sealed) holdKeys();
+        operations.add(operation, sealed, Date.now());
+      });
+      return ok(null);
+    });
+    if (taken.ok) this.pump();
+    return taken;
+  }
+
+  /** Sends what there is room for. It counts as sent before it is. */
+  pump(): void {
+    const { node, operations, commit, live } = this.#host;
+    const to = live();
+    if (!to) return;
+    for (const row of commit(() => operations.takeUnsent(to.id, Date.now()))) {
+      const frame = guarded(() => ok(this.#frameOf(row)));
+      // Without its secrets it cannot be sent; its deadline tells.
+      if (frame.ok) send(to.socket, frame.value);
+      else warn("operation-not-sent", { node, operation: row.id, because: frame.message });
+    }
+  }
+
+  /** The agent tells how an operation has ended. @returns the key whose owner is to be told, or null */
+  ended(socket: WebSocket, row: OperationRow | null, frame: Res): string | null {
+    const { operations, commit, promise } = this.#host;
+    const told = commit(() => {
+      const outcome = row && operations.end(frame.op, resultOf(row, frame), Date.now());
+      if (outcome) promise(outcome);
+      return outcome;
+    });
+    // Leaves once the result is on disk. What is not known here concerns nobody, and the agent need not keep it either.
+    send(socket, { t: "done", op: frame.op });
+    this.pump();
+    return told?.key ?? null;
+  }
+
+  /** @throws Sealed */
+  #frameOf({ id, method, key, gen, deadline_ms, params, sealed }: OperationRow): Req {
+    const secrets = sealed && (JSON.parse(this.#host.keys().openText(sealed, contextOf(id))) as Req["secrets"]);
+    return {
+      ...{ t: "req", op: id, method, key, gen, deadlineMs: deadline_ms },
+      params: JSON.parse(params) as Req["params"],
+      ...(secrets && { secrets }),
+    };
+  }
+}
+
+const contextOf = (operation: string): string => `node-session operation ${operation}`;
+
+/** What an agent says of an operation's end, held against what the results of its method are. */
+function resultOf({ method }: OperationRow, frame: Res): OperationResult {
+  if (!frame.ok) {
+    const { kind, message, outcome } = frame.error;
+    return { state: outcome, error: { kind, message } };
+  }
+  const fault = isMethod(method) ? METHODS[method].result.safeParse(frame.result).error : undefined;
+  if (!fault) return { state: "done", result: frame.result };
+  const message = `the agent's answer to ${method} is not one: ${describe(fault)}`;
+  return { state: "unknown", error: { kind: "internal", message } };
+}

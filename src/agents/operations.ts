@@ -1,0 +1,224 @@
+import { MAX_IN_FLIGHT, MAX_KEPT_OPERATIONS } from "@sallyport/agent-protocol";
+import { backoff } from "../work/backoff.ts";
+import type { Operation, OperationResult } from "./operation.ts";
+
+/**
+ * pending: not sent yet. sent: it may have arrived. acked: it is on the node's disk. unknown: its deadline has passed, or the
+ * node does not know either; it is tried again. done, failed: it has ended.
+ */
+type State = "pending" | "sent" | "acked" | "unknown" | "done" | "failed";
+
+export interface OperationRow extends Record<string, SqlStorageValue> {
+  id: string;
+  method: string;
+  key: string;
+  gen: number;
+  deadline_ms: number;
+  params: string;
+  sealed: ArrayBuffer | null;
+  state: State;
+  connection: string | null;
+  sends: number;
+  created: number;
+}
+
+/** What an agent is told of the operations it still knows. */
+export interface Reconciled {
+  readonly resume: string[];
+  readonly forget: string[];
+}
+
+/** An outcome that the owner of an operation is told. */
+export interface Outcome {
+  readonly id: string;
+  readonly key: string;
+  readonly result: OperationResult;
+}
+
+/** Beyond the agent's own deadline: for the way there and back, and for waiting behind others of its key. */
+const GRACE_MS = 10_000;
+const DAY_MS = 24 * 3_600_000;
+/** An outcome is kept this long, so that who asks again gets no second effect. */
+const KEEP_ENDED_MS = DAY_MS;
+/** How long it is tried to learn an outcome. The agent's fences last as long: after them a late one could do harm. */
+const KEEP_UNKNOWN_MS = 30 * DAY_MS;
+const RETRY = { base: 60_000, cap: 3_600_000 };
+
+const OPEN = "state NOT IN ('done', 'failed')";
+
+/**
+ * The operations of one node, from the moment they are accepted until a while after they have ended. Everything runs inside
+ * the caller's transaction; what changes for an operation's owner is returned as an outcome to tell.
+ */
+export class Operations {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  find(id: string): OperationRow | null {
+    return this.#sql.exec<OperationRow>("SELECT * FROM operations WHERE id = ?", id).toArray()[0] ?? null;
+  }
+
+  /** The newest generation that was accepted for a key; 0 when none is remembered. */
+  fence(key: string): number {
+    return this.#sql.exec<{ gen: number }>("SELECT ifnull(max(gen), 0) AS gen FROM operations WHERE key = ?", key).one()
+      .gen;
+  }
+
+  add({ id, method, key, gen, deadlineMs, params }: Operation, sealed: Uint8Array | null, now: number): void {
+    this.#sql.exec(
+      `INSERT INTO operations (id, method, key, gen, deadline_ms, params, sealed, state, created, due)
+       VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
+      ...[id, method, key, gen, deadlineMs, JSON.stringify(params), sealed, now, now + deadlineMs + GRACE_MS],
+    );
+  }
+
+  /** The next to send over a connection, as many as it has room for; they count as sent from now on. */
+  takeUnsent(connection: string, now: number): OperationRow[] {
+    const room = MAX_IN_FLIGHT - this.inFlight(connection);
+    if (room <= 0) return [];
+    const rows = this.#sql
+      .exec<OperationRow>(
+        `SELECT * FROM operations WHERE connection IS NULL AND ${OPEN} ORDER BY position LIMIT ?`,
+        room,
+      )
+      .toArray();
+    for (const { id, deadline_ms } of rows) {
+      this.#sql.exec(
+        `UPDATE operations SET connection = ?, sends = sends + 1,
+           due = iif(state = 'pending', ?, due), state = iif(state = 'pending', 'sent', state) WHERE id = ?`,
+        ...[connection, now + deadline_ms + GRACE_MS, id],
+      );
+    }
+    return rows;
+  }
+
+  inFlight(connection: string): number {
+    return this.#sql
+      .exec<{ n: number }>(`SELECT count(*) AS n FROM operations WHERE connection = ? AND ${OPEN}`, connection)
+      .one().n;
+  }
+
+  /** How many have not been sent. */
+  queued(): number {
+    return this.#sql
+      .exec<{ n: number }>(`SELECT count(*) AS n FROM operations WHERE connection IS NULL AND ${OPEN}`)
+      .one().n;
+  }
+
+  /** Whether any has not ended. */
+  anyOpen(): boolean {
+    return this.#sql.exec(`SELECT 1 FROM operations WHERE ${OPEN} LIMIT 1`).toArray().length > 0;
+  }
+
+  acked(id: string): void {
+    this.#sql.exec("UPDATE operations SET state = 'acked' WHERE id = ? AND state = 'sent'", id);
+  }
+
+  /**
+   * A connection has begun: what of the agent's journal is waited for is in its hands, and everything else that has not ended
+   * is sent again, as are operations with secrets, which no journal holds.
+   */
+  reconcile(journal: readonly { readonly op: string }[], connection: string): Reconciled {
+    this.#sql.exec(`UPDATE operations SET connection = NULL WHERE connection IS NOT NULL AND ${OPEN}`);
+    const told: Reconciled = { resume: [], forget: [] };
+    for (const { op } of journal) {
+      const row = this.find(op);
+      // One that was never sent is not in any journal; whoever says so otherwise gets it when its turn comes.
+      const isOpen = row !== null && row.state !== "done" && row.state !== "failed" && row.sends > 0;
+      const list = isOpen ? told.resume : told.forget;
+      if (list.length === MAX_KEPT_OPERATIONS) continue;
+      list.push(op);
+      if (isOpen && row.sealed === null)
+        this.#sql.exec("UPDATE operations SET connection = ? WHERE id = ?", connection, op);
+    }
+    return told;
+  }
+
+  /**
+   * The agent says how an operation has ended.
+   * @returns what its owner does not know yet; null when it was known, or no such operation is out
+   */
+  end(id: string, result: OperationResult, now: number): Outcome | null {
+    const row = this.find(id);
+    if (!row || row.sends === 0 || row.state === "done" || row.state === "failed") return null;
+    if (result.state === "unknown") {
+      // Out on no connection, but not to be sent before it is due.
+      this.#sql.exec(
+        "UPDATE operations SET state = 'unknown', connection = '', due = ? WHERE id = ?",
+        now + backoff(row.sends - 1, RETRY),
+        id,
+      );
+      return row.state === "unknown" ? null : { id, key: row.key, result };
+    }
+    this.#close(id, result.state, now);
+    return { id, key: row.key, result };
+  }
+
+  /** An operation whose outcome is unknown is sent once more, unless the agent is at it. */
+  retry(id: string): void {
+    this.#sql.exec(
+      "UPDATE operations SET connection = NULL WHERE id = ? AND state = 'unknown' AND connection = ''",
+      id,
+    );
+  }
+
+  /** When the next operation needs attention, ms since 1970. */
+  nextDue(): number | null {
+    return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM operations").one().due;
+  }
+
+  /** Moves on some of those whose time has come. */
+  passTime(now: number, limit: number): Outcome[] {
+    const due = this.#sql
+      .exec<OperationRow>("SELECT * FROM operations WHERE due <= ? ORDER BY due LIMIT ?", now, limit)
+      .toArray();
+    return due.map((row) => this.#pass(row, now)).filter((outcome) => outcome !== null);
+  }
+
+  /** The node is removed: nothing is sent any more, and nothing more is learned. */
+  abandon(now: number, limit: number): Outcome[] {
+    const rows = this.#sql
+      .exec<OperationRow>(`SELECT * FROM operations WHERE ${OPEN} ORDER BY position LIMIT ?`, limit)
+      .toArray();
+    return rows.map(({ id, key, sends }) => {
+      this.#close(id, "failed", now);
+      const message = "the node's agent was removed";
+      return sends === 0
+        ? { id, key, result: { state: "failed", error: { kind: "unavailable", message } } }
+        : { id, key, result: { state: "unknown", error: { kind: "unavailable", message } } };
+    });
+  }
+
+  #pass({ id, key, state, sends, created, connection }: OperationRow, now: number): Outcome | null {
+    if (state === "done" || state === "failed" || (state === "unknown" && created + KEEP_UNKNOWN_MS <= now)) {
+      this.#sql.exec("DELETE FROM operations WHERE id = ?", id);
+      return null;
+    }
+    if (state === "pending") {
+      this.#close(id, "failed", now);
+      const message = "it could not be sent to the node in time";
+      return { id, key, result: { state: "failed", error: { kind: "timeout", message } } };
+    }
+    this.#sql.exec(
+      "UPDATE operations SET state = 'unknown', connection = ?, due = ? WHERE id = ?",
+      state === "unknown" && connection === "" ? null : connection,
+      now + backoff(sends, RETRY),
+      id,
+    );
+    if (state === "unknown") return null;
+    const message = "the node has not told the outcome in time";
+    return { id, key, result: { state: "unknown", error: { kind: "timeout", message } } };
+  }
+
+  #close(id: string, state: "done" | "failed", now: number): void {
+    this.#sql.exec(
+      "UPDATE operations SET state = ?, sealed = NULL, due = ? WHERE id = ?",
+      state,
+      now + KEEP_ENDED_MS,
+      id,
+    );
+  }
+}

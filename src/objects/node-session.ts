@@ -1,0 +1,337 @@
+import {
+  CLOSE,
+  frameBytes,
+  MAX_FRAME_BYTES,
+  PING,
+  PONG,
+  parseAgentFrame,
+  type Res,
+  SUBPROTOCOL,
+  slowDown,
+  TOKEN_SECONDS,
+} from "@sallyport/agent-protocol";
+import { CHECK_MS, Connections } from "../agents/connections.ts";
+import { Dispatch } from "../agents/dispatch.ts";
+import { FrameBudget } from "../agents/frame-budget.ts";
+import { close, type Link, linkOf } from "../agents/link.ts";
+import type { Operation, OperationResult } from "../agents/operation.ts";
+import { Operations, type Outcome } from "../agents/operations.ts";
+import { sessionMigrations } from "../agents/schema.ts";
+import { SessionRecord } from "../agents/session-record.ts";
+import { textOf, warn } from "../log.ts";
+import type { OutboxRow } from "../outbox.ts";
+import { ok, type Result, refuse } from "../result.ts";
+import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
+import { StoredObject } from "./stored-object.ts";
+import { accessControl, clusterRegistry } from "./stubs.ts";
+
+/** What a Worker that has verified an agent's token asks of its session. */
+export interface ConnectRequest {
+  readonly jti: string;
+  /** When the token was made, seconds since 1970. */
+  readonly issued: number;
+  readonly pool: string;
+  readonly boundName: string | null;
+}
+
+/** How an operator sees a session. */
+export interface SessionState {
+  /** When the agent was last heard of, ms since 1970; null before the first time. */
+  readonly seen: number | null;
+  readonly inFlight: number;
+  readonly queued: number;
+}
+
+/** An agent that was lost no longer ago than this may be about to come back, as after a deployment. */
+const BRIEFLY_GONE_MS = 30_000;
+const COMEBACK_MS = 5_000;
+/** Connections of one agent in the life of a token. */
+const MAX_CONNECTS = 60;
+const SLOW_DOWN_MS = 30_000;
+const ASK_MS = 5_000;
+const OPERATIONS_PER_TURN = 100;
+
+/**
+ * What goes on between the service and the agent of one node: its WebSocket, which hibernates, and the operations it is asked
+ * for. Nobody waits in here for an operation: its result is committed when it arrives, and its owner told through the outbox.
+ */
+export class NodeSession extends StoredObject {
+  readonly #node: string;
+  readonly #record: SessionRecord;
+  readonly #operations: Operations;
+  readonly #connections: Connections;
+  readonly #dispatch: Dispatch;
+  readonly #budgets = new WeakMap<WebSocket, FrameBudget>();
+  #keys: DataKeys | undefined;
+  /** Resolves when an agent is welcomed. */
+  #arrival = Promise.withResolvers<void>();
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(
+      ctx,
+      env,
+      { data_keys: dataKeyMigrations, session: sessionMigrations },
+      {
+        agent: () => this.#tellRegistry(),
+        result: (_key, rows) => this.#tellResults(rows),
+        "key-holder": () => this.#tellKeyHolder(),
+      },
+    );
+    this.#node = ctx.id.name ?? ctx.id.toString();
+    this.#record = new SessionRecord(this.sql);
+    this.#operations = new Operations(this.sql);
+    const parts = {
+      node: this.#node,
+      record: this.#record,
+      operations: this.#operations,
+      commit: <T>(change: () => T): T => this.commit(change),
+    };
+    this.#connections = new Connections({
+      ...parts,
+      ctx,
+      promiseNews: () => this.outbox.enlistLatest("agent", "", null),
+      unknownVolumes: (held) => this.#unknownVolumes(held),
+    });
+    this.#dispatch = new Dispatch({
+      ...parts,
+      live: () => this.#connections.live(),
+      promise: (outcome) => this.#promise(outcome),
+      keys: () => this.#dataKeys(),
+      holdKeys: () => {
+        if (!this.#record.row.holds_keys) this.outbox.enlistLatest("key-holder", "", null);
+      },
+    });
+    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
+    // After a deployment the sockets are gone, and nobody has said so.
+    const { live, seen } = this.#record.row;
+    if (live !== null && !this.#connections.live()) this.#connections.lose(seen ?? 0);
+  }
+
+  // ---- the service's side ----
+
+  /**
+   * Takes an operation on: from then on its outcome will be told. Idempotent by its id; asking again for one whose outcome is
+   * unknown tries it again at once.
+   * @returns a refusal, and nothing is taken on, when the agent is not there or a newer intent for the key was taken on before
+   */
+  async start(operation: Operation): Promise<Result<null>> {
+    if (this.#dispatch.isKnown(operation)) return ok(null);
+    if (frameBytes(JSON.stringify({ t: "req", ...operation })) > MAX_FRAME_BYTES)
+      return refuse("too-large", `the operation is larger than ${MAX_FRAME_BYTES} bytes`);
+    if (!(await this.#reachable())) return refuse("unavailable", `the agent of node ${this.#node} is not connected`);
+    if (this.#dispatch.isKnown(operation)) return ok(null);
+    if (this.#operations.fence(operation.key) > operation.gen)
+      return refuse("conflict", `${operation.key}: a newer operation was taken on before`);
+    return this.#dispatch.take(operation);
+  }
+
+  state(): SessionState {
+    const live = this.#connections.live();
+    return {
+      seen: live ? this.#connections.heard(live.socket) : this.#record.row.seen,
+      inFlight: live ? this.#operations.inFlight(live.id) : 0,
+      queued: this.#operations.queued(),
+    };
+  }
+
+  /** The node's agent is removed: it is sent away, and nothing is asked of it any more. */
+  async revoke(): Promise<void> {
+    const now = Date.now();
+    this.commit(() => {
+      const { revoked, holds_keys } = this.#record.row;
+      if (!revoked) this.#record.revoke(now);
+      if (holds_keys) this.outbox.enlistLatest("key-holder", "", null);
+      this.#abandon(now);
+    });
+    for (const socket of this.ctx.getWebSockets()) close(socket, CLOSE.revoked, REMOVED);
+    await this.outbox.drain("result");
+  }
+
+  rekey(term: number): void {
+    this.commit(() => this.#dataKeys().rotate(term, Date.now()));
+  }
+
+  // ---- the agent's side ----
+
+  /** Opens a connection for an agent whose token the Worker has verified; the query says which. */
+  override async fetch(request: Request): Promise<Response> {
+    const asked = JSON.parse(new URL(request.url).searchParams.get("asked") ?? "") as ConnectRequest;
+    const now = Date.now();
+    // The token is too old once its making is further away than clocks may differ.
+    const until = (asked.issued + TOKEN_SECONDS) * 1_000 + 1;
+    const isFirst = this.commit(() => this.#record.useToken(asked.jti, until, MAX_CONNECTS, now));
+    if (isFirst === null) return refused(429, "too many connections of this agent", { "Retry-After": "60" });
+    if (!isFirst) return refused(401, "Authorization: the token has been used");
+    const number = this.commit(() => this.#record.opened(now + CHECK_MS));
+    const { 0: client, 1: socket } = new WebSocketPair();
+    const link: Link = {
+      ...{ id: crypto.randomUUID(), number, opened: now, state: "opened", epoch: 0, proto: 0 },
+      ...{ pool: asked.pool, boundName: asked.boundName },
+    };
+    this.ctx.acceptWebSocket(socket, [link.id]);
+    socket.serializeAttachment(link);
+    // The Worker had asked for the key before it was deleted.
+    if (this.#record.row.revoked) close(socket, CLOSE.revoked, REMOVED);
+    return new Response(null, { status: 101, webSocket: client, headers: { "Sec-WebSocket-Protocol": SUBPROTOCOL } });
+  }
+
+  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    const link = linkOf(socket);
+    if (link.state === "over") return;
+    try {
+      await this.#take(socket, link, message);
+    } finally {
+      // What became of it may have to be told.
+      await this.outbox.drain("agent");
+    }
+  }
+
+  override async webSocketClose(socket: WebSocket): Promise<void> {
+    this.#connections.lost(socket);
+    await this.outbox.drain("agent");
+  }
+
+  override async webSocketError(socket: WebSocket): Promise<void> {
+    await this.webSocketClose(socket);
+  }
+
+  // ---- inside ----
+
+  async #take(socket: WebSocket, link: Link, message: string | ArrayBuffer): Promise<void> {
+    const drop = (code: number, reason: string) => void this.#connections.drop(socket, code, reason);
+    const size = typeof message === "string" ? message.length : message.byteLength;
+    if (!this.#budgetOf(socket).spend(size, Date.now())) return drop(CLOSE.slowDown, slowDown(SLOW_DOWN_MS));
+    if (typeof message !== "string") return drop(CLOSE.protocol, "a frame is not text");
+    const parsed = parseAgentFrame(message);
+    if (!parsed.ok) {
+      // A newer agent may say what this version does not know.
+      if (parsed.reason !== "unknown") drop(CLOSE.protocol, parsed.message);
+      return;
+    }
+    const { frame } = parsed;
+    if (frame.t === "hello") {
+      if (await this.#connections.hello(socket, link, frame)) this.#welcomed();
+      return;
+    }
+    if (link.id !== this.#record.row.live) return drop(CLOSE.protocol, `${frame.t} before welcome`);
+    if (frame.t === "fp") return this.#connections.changed(socket, link, frame);
+    if (frame.t === "res") return await this.#ended(socket, frame);
+    if (frame.state !== "rejected") this.commit(() => this.#operations.acked(frame.op));
+  }
+
+  #welcomed(): void {
+    this.#dispatch.pump();
+    this.#arrival.resolve();
+    this.#arrival = Promise.withResolvers();
+  }
+
+  async #ended(socket: WebSocket, frame: Res): Promise<void> {
+    const row = this.#operations.find(frame.op);
+    if (row?.sends === 0) {
+      this.#connections.drop(socket, CLOSE.protocol, "res: the operation was not sent");
+      return;
+    }
+    const key = this.#dispatch.ended(socket, row, frame);
+    if (key !== null) await this.outbox.drain("result", key);
+  }
+
+  #budgetOf(socket: WebSocket): FrameBudget {
+    const budget = this.#budgets.get(socket) ?? new FrameBudget();
+    this.#budgets.set(socket, budget);
+    return budget;
+  }
+
+  /** Whether the agent is there; one that was just lost gets a moment to come back. */
+  async #reachable(): Promise<boolean> {
+    if (this.#connections.live()) return true;
+    const { lost, revoked } = this.#record.row;
+    if (revoked || lost === null || Date.now() - lost > BRIEFLY_GONE_MS) return false;
+    await within(COMEBACK_MS, this.#arrival.promise, undefined);
+    return this.#connections.live() !== null;
+  }
+
+  async #unknownVolumes(held: readonly string[]): Promise<string[]> {
+    if (held.length === 0) return [];
+    try {
+      return await within(ASK_MS, clusterRegistry(this.env).unknownVolumes(this.#node, held), []);
+    } catch (failure) {
+      // The next welcome tells; nothing is done about them but telling.
+      warn("volumes-not-asked-for", { node: this.#node, because: textOf(failure) });
+      return [];
+    }
+  }
+
+  #promise({ id, key, result }: Outcome): void {
+    this.outbox.enlist("result", key, { id, result });
+  }
+
+  #abandon(now: number): void {
+    for (const outcome of this.#operations.abandon(now, OPERATIONS_PER_TURN)) this.#promise(outcome);
+  }
+
+  protected override ownDeadline(): number | null {
+    const { check_due, revoked } = this.#record.row;
+    // What a removed node still owes is given up a turn at a time.
+    const owed = revoked && this.#operations.anyOpen() ? 0 : null;
+    const due = [check_due, this.#operations.nextDue(), owed].filter((at) => at !== null);
+    return due.length === 0 ? null : Math.min(...due);
+  }
+
+  protected override async onAlarm(now: number): Promise<void> {
+    const { check_due, revoked } = this.#record.row;
+    if (check_due !== null && check_due <= now) this.#connections.check(now);
+    this.commit(() => {
+      if (revoked) this.#abandon(now);
+      for (const outcome of this.#operations.passTime(now, OPERATIONS_PER_TURN)) this.#promise(outcome);
+    });
+    this.#dispatch.pump();
+  }
+
+  async #tellRegistry(): Promise<() => void> {
+    const registry = clusterRegistry(this.env);
+    const change = this.#record.change();
+    let told = await registry.agentChanged(this.#node, change);
+    // The node was purged meanwhile, and is there all the same.
+    if (!told.ok && told.reason === "missing" && change.connectedSince !== null)
+      told = await registry.agentChanged(this.#node, this.#record.change({ whole: true }));
+    if (!told.ok && change.connectedSince !== null) this.#connections.refused(told.message);
+    return () => this.#record.told(change.seq);
+  }
+
+  async #tellResults(rows: readonly OutboxRow[]): Promise<void> {
+    for (const { body } of rows) {
+      const { id, result } = JSON.parse(body) as { id: string; result: OperationResult };
+      await clusterRegistry(this.env).operationDone(this.#node, id, result);
+    }
+  }
+
+  async #tellKeyHolder(): Promise<() => void> {
+    const term = await accessControl(this.env).holdsKeys("node-session", this.#node, !this.#record.row.revoked);
+    this.rekey(term);
+    return () => this.#record.holdsKeys();
+  }
+
+  /** Made when the first secret comes: most nodes never see one. */
+  #dataKeys(): DataKeys {
+    this.#keys ??= new DataKeys(this.sql, `node-session ${this.#node}`, () => this.env.MASTER_KEY);
+    return this.#keys;
+  }
+}
+
+const REMOVED = "the agent of this node was removed";
+
+const refused = (status: number, text: string, headers: Record<string, string> = {}): Response =>
+  new Response(text, { status, headers });
+
+/** What a promise comes to, or `otherwise` when it has not by then. */
+async function within<T>(ms: number, work: Promise<T>, otherwise: T): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const over = new Promise<T>((resolve) => {
+    timer = setTimeout(resolve, ms, otherwise);
+  });
+  try {
+    return await Promise.race([work, over]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

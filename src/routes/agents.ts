@@ -1,0 +1,169 @@
+import { CLOSE, joinRequest, SUBPROTOCOL } from "@sallyport/agent-protocol";
+import * as z from "zod";
+import { allowsNode, type ClusterRights } from "../access/cluster-rights.ts";
+import { readConnectToken, verifyConnectToken } from "../agents/connect-token.ts";
+import type { Cut, EnrolmentPage } from "../agents/enrolment.ts";
+import { POOL_NAME } from "../cluster/node/fields.ts";
+import { badRequest, notFound, RequestError, unwrap } from "../http/errors.ts";
+import { caseless, duration } from "../http/fields.ts";
+import { type Listing, list } from "../http/listing.ts";
+import { clusterEmpty, clusterJson } from "../http/respond.ts";
+import { type AuthorisedCall, type Call, cluster, open } from "../http/route.ts";
+import { note } from "../log.ts";
+import type { ConnectRequest } from "../objects/node-session.ts";
+import { accessControl, clusterRegistry, nodeSession } from "../objects/stubs.ts";
+
+/** Node agents: how they join and connect, and who may (contract: node-agent 4). */
+
+const LONGEST_TTL = 3_600;
+
+const NewToken = caseless(
+  z.object({
+    NodePool: z
+      .string()
+      .regex(POOL_NAME, "NodePool: must be 1 to 128 letters, digits, - or _")
+      .refine((pool) => pool !== "all", 'NodePool: no node can be in the pool "all" alone')
+      .default("default"),
+    Name: z.string().max(128).default(""),
+    TTL: duration()
+      .refine((seconds) => seconds >= 1 && seconds <= LONGEST_TTL, "must be from 1s to 1h")
+      .default(LONGEST_TTL),
+  }),
+);
+
+const reads = (rights: ClusterRights): boolean => allowsNode(rights, "read");
+const writes = (rights: ClusterRights): boolean => allowsNode(rights, "write");
+
+async function createToken(call: AuthorisedCall, { NodePool, Name, TTL }: z.output<typeof NewToken>) {
+  const wanted = { pool: NodePool, name: Name === "" ? null : Name, ttlSeconds: TTL };
+  const { secret, token } = await clusterRegistry(call.env).createJoinToken(wanted);
+  note("join-token-created", { token: token.AccessorID, pool: NodePool, by: call.grant.identity.accessor });
+  return clusterJson(call, { ...token, Token: secret });
+}
+
+/** How one of the registry's lists is read. */
+const listing = <Row>(page: (cut: Cut) => Promise<EnrolmentPage<Row>>, token: (row: Row) => string): Listing<Row> => ({
+  fetch: async (from, limit, reverse) => ({ ...(await page({ from, limit, reverse })), index: 1 }),
+  token,
+  stub: (row) => row,
+});
+
+async function readAgent(call: AuthorisedCall): Promise<Response> {
+  const id = call.params["node"] ?? "";
+  const agent = await clusterRegistry(call.env).agent(id);
+  if (!agent) throw notFound("agent not found");
+  const { seen, inFlight, queued } = await nodeSession(call.env, id).state();
+  const LastSeen = seen === null ? null : new Date(seen).toISOString();
+  return clusterJson(call, { ...agent, LastSeen, Operations: { InFlight: inFlight, Queued: queued } });
+}
+
+/** Whom no agent may be, as a status that it reads: with this service's time, so that it can correct its clock. */
+const unauthorized = (message: string): RequestError =>
+  new RequestError(401, message, { "WWW-Authenticate": "Bearer", Date: new Date().toUTCString() });
+
+async function connect({ env, request: { headers } }: Call): Promise<Response> {
+  if (headers.get("Upgrade")?.toLowerCase() !== "websocket")
+    throw new RequestError(426, "Upgrade: must be websocket", { Upgrade: "websocket" });
+  const protocols = (headers.get("Sec-WebSocket-Protocol") ?? "").split(",").map((each) => each.trim());
+  if (!protocols.includes(SUBPROTOCOL)) throw badRequest(`Sec-WebSocket-Protocol: must offer ${SUBPROTOCOL}`);
+  const token = readConnectToken(headers.get("Authorization"));
+  if (!token.ok) throw unauthorized(token.message);
+  const { nodeId, jti, issued } = token.value;
+  const identity = await clusterRegistry(env).agentIdentity(nodeId);
+  // Nobody's key any more: only a close code tells the agent that coming back is no use.
+  if (!identity) return removed();
+  const proven = await verifyConnectToken(token.value, identity, Date.now());
+  if (!proven.ok) throw unauthorized(proven.message);
+  const asked: ConnectRequest = { jti, issued, pool: identity.pool, boundName: identity.boundName };
+  const url = `https://node-session/?${new URLSearchParams({ asked: JSON.stringify(asked) })}`;
+  const opened = await env.NODE_SESSION.getByName(nodeId).fetch(url, { headers: { Upgrade: "websocket" } });
+  if (opened.status === 401) throw unauthorized(await opened.text());
+  if (opened.status === 101) return opened;
+  throw new RequestError(opened.status, await opened.text(), {
+    "Retry-After": opened.headers.get("Retry-After") ?? "1",
+  });
+}
+
+const upgraded = (webSocket: WebSocket): Response =>
+  new Response(null, { status: 101, webSocket, headers: { "Sec-WebSocket-Protocol": SUBPROTOCOL } });
+
+function removed(): Response {
+  const { 0: client, 1: socket } = new WebSocketPair();
+  socket.accept();
+  socket.close(CLOSE.revoked, "this service knows no agent of that node: it was removed, or never joined here");
+  return upgraded(client);
+}
+
+export const agentRoutes = [
+  cluster<z.output<typeof NewToken>>({
+    verb: "POST",
+    path: "/agent/tokens",
+    rights: writes,
+    fresh: true,
+    body: NewToken,
+    handle: createToken,
+  }),
+  cluster({
+    verb: "GET",
+    path: "/agent/tokens",
+    rights: writes,
+    fresh: true,
+    handle: (call) =>
+      list(
+        call,
+        listing(
+          (cut) => clusterRegistry(call.env).joinTokens(cut),
+          ({ AccessorID }) => AccessorID,
+        ),
+      ),
+  }),
+  cluster({
+    verb: "DELETE",
+    path: "/agent/token/:accessor",
+    rights: writes,
+    fresh: true,
+    handle: async (call) => {
+      unwrap(await clusterRegistry(call.env).deleteJoinToken(call.params["accessor"] ?? ""));
+      return clusterEmpty();
+    },
+  }),
+  open({
+    verb: "POST",
+    path: "/agent/join",
+    body: joinRequest,
+    handle: async (call, request) => {
+      // Names the deployment, whatever address it is reached at.
+      const { clusterId } = await accessControl(call.env).status();
+      const node = unwrap(await clusterRegistry(call.env).joinAgent(request, clusterId));
+      note("agent-joined", { node });
+      return clusterJson(call, { NodeID: node, Service: clusterId });
+    },
+  }),
+  open({ verb: "GET", path: "/agent/connect", handle: connect }),
+  cluster({
+    verb: "GET",
+    path: "/agents",
+    rights: reads,
+    handle: (call) =>
+      list(
+        call,
+        listing(
+          (cut) => clusterRegistry(call.env).agents(cut),
+          ({ NodeID }) => NodeID,
+        ),
+      ),
+  }),
+  cluster({ verb: "GET", path: "/agent/:node", rights: reads, handle: readAgent }),
+  cluster({
+    verb: "DELETE",
+    path: "/agent/:node",
+    rights: writes,
+    fresh: true,
+    handle: async (call) => {
+      const node = call.params["node"] ?? "";
+      unwrap(await clusterRegistry(call.env).removeAgent(node));
+      note("agent-removed", { node, by: call.grant.identity.accessor });
+      return clusterEmpty();
+    },
+  }),
+];
