@@ -121,8 +121,10 @@ export class LineStore {
     const first = Math.min(this.#newest, Math.max(byLines, this.#firstWithin(keepBytes)));
     if (first <= this.#oldest) return;
     this.#left = this.#upToOf(first - 1);
+    // Not by the index of sources, which would be read whole to have them in groups.
     this.#sql.exec(
-      `INSERT INTO sources (source, seq, idx) SELECT source, max(seq), max(idx) FROM lines WHERE idx < ? GROUP BY source
+      `INSERT INTO sources (source, seq, idx)
+       SELECT source, max(seq), max(idx) FROM lines NOT INDEXED WHERE idx < ? GROUP BY source
        ON CONFLICT (source) DO UPDATE SET seq = excluded.seq, idx = excluded.idx`,
       first,
     );

@@ -71,6 +71,11 @@ describe("a line", () => {
     }
   });
 
+  it("that cannot be wanted is passed over without a look at its payload", () => {
+    const read = Line.stored(7, "no JSON at all", factsText(line(7, "a").facts));
+    expect(read.textFor(only("b"), null)).toBeNull();
+  });
+
   it("is shown as a dialect sees each of its events", () => {
     const shout: View = ({ Key }, json) => (Key === "a" ? json.toUpperCase() : json);
     const two = line(7, "a", "b");

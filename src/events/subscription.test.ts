@@ -44,6 +44,30 @@ describe("a matcher", () => {
     ]);
   });
 
+  it.each([
+    [{ Job: ["*"] }, ['"Job"']],
+    [{ Job: ["web", 'a"b'] }, ['"web"', '"a\\"b"']],
+    [{ Job: ["web", "*"], Node: ["n1"] }, ['"Job"', '"n1"']],
+    [{ Node: ["*"] }, ['"Node"', '"NodeDrain"']],
+    [{ "*": ["web"] }, ['"web"']],
+    [{ "*": ["*"] }, null],
+    [{ Job: Array.from({ length: 50 }, (_, n) => `k${n}`) }, null],
+  ])("of %j leaves %j behind in every line that it wants", (topics, traces) => {
+    expect(matcher({ topics, namespaces: null, rules: null }).traces).toEqual(traces);
+  });
+
+  it("judges each event by the rules it is given, the closest first", () => {
+    const capabilities = ["read-job"] as const;
+    const rules = [
+      { name: "*", capabilities, variables: [] },
+      { name: "a*", capabilities: ["deny"] as const, variables: [] },
+      { name: "ab", capabilities, variables: [] },
+    ];
+    const { wants } = matcher({ topics: { Job: ["*"] }, namespaces: null, rules });
+    const seen = ["b", "a", "ab", "abc", ""].filter((Namespace) => wants({ ...event, Namespace }));
+    expect(seen).toEqual(["b", "ab", ""]);
+  });
+
   it("knows when nothing needs to be looked at", () => {
     expect(matcher({ topics: { "*": ["a", "*"] }, namespaces: null, rules: null }).everything).toBe(true);
     expect(matcher({ topics: { "*": ["*"] }, namespaces: ["default"], rules: null }).everything).toBe(false);
@@ -60,6 +84,11 @@ describe("topics", () => {
     [[""], { "": ["*"] }],
   ])("%j are read as %j", (values, topics) => {
     expect(parseTopics(values)).toEqual({ ok: true, topics });
+  });
+
+  it("say the same in whatever order, so that their readers share their bytes", () => {
+    const written = ["Job:a", "Job:b", "Node", "Job:a"];
+    expect(JSON.stringify(parseTopics(written))).toBe(JSON.stringify(parseTopics(written.toReversed())));
   });
 
   it("of any name stay names", () => {

@@ -1,0 +1,167 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it, vi } from "vitest";
+import type { Append } from "../../src/events/event.ts";
+import { LineStore, lineMigrations } from "../../src/events/line-store.ts";
+import { migrate } from "../../src/objects/migrations.ts";
+import { eventLog } from "../../src/objects/stubs.ts";
+import { event } from "./streams.ts";
+
+/* What the log's storage costs, counted in rows, and what it keeps. */
+
+/** Runs on the storage of an object of its own. */
+const inStorage = (run: (storage: DurableObjectStorage) => void | Promise<void>) =>
+  runInDurableObject(env.EVENT_LOG.getByName(crypto.randomUUID()), (_object, { storage }) => run(storage));
+
+/** A store on SQL that counts the rows it reads. */
+function counting(sql: SqlStorage) {
+  const cursors: { readonly rowsRead: number }[] = [];
+  const counted = {
+    exec: (...parameters: Parameters<SqlStorage["exec"]>) => {
+      const cursor = sql.exec(...parameters);
+      cursors.push(cursor);
+      return cursor;
+    },
+  } as unknown as SqlStorage;
+  return {
+    make: () => new LineStore(counted),
+    rows: () => cursors.splice(0).reduce((sum, { rowsRead }) => sum + rowsRead, 0),
+  };
+}
+
+const entry = (seq: number, size = 100): Append => ({
+  seq,
+  events: [event({ Key: seq % 1_000 === 0 ? "rare" : `k${seq}`, Payload: { Job: { ID: "x".repeat(size) } } })],
+});
+
+const entries = (from: number, count: number): Append[] => Array.from({ length: count }, (_, n) => entry(from + n));
+
+const LINES = 20_000;
+
+it("going on from any index, starting again and appending cost the same whatever the buffer holds", async () => {
+  await inStorage((storage) => {
+    const { make, rows } = counting(storage.sql);
+    const store = make();
+    store.append("a", entries(1, LINES));
+    rows();
+    for (const cursor of [0, LINES / 2, LINES - 10]) {
+      let found = 0;
+      for (const { index } of store.after(cursor, null).lines) {
+        found += 1;
+        expect(index).toBe(cursor + found);
+        if (found === 10) break;
+      }
+      expect(rows()).toBeLessThanOrEqual(11);
+    }
+    const again = make();
+    expect([again.lines, again.oldest, again.newest, again.bytes]).toEqual([LINES, 1, LINES, store.bytes]);
+    expect(rows()).toBeLessThanOrEqual(4);
+    again.append("a", [entry(LINES + 1)]);
+    expect(rows()).toBeLessThanOrEqual(2);
+  });
+});
+
+it("a page of a filter looks through a bounded number of lines and hands on those alone that may be wanted", async () => {
+  await inStorage((storage) => {
+    const { make, rows } = counting(storage.sql);
+    const store = make();
+    store.append("a", entries(1, LINES));
+    rows();
+    const found: number[] = [];
+    let cursor = 0;
+    for (let pages = 0; cursor < LINES; pages++) {
+      const { lines, upTo } = store.after(cursor, ['"rare"']);
+      for (const { index } of lines) found.push(index);
+      expect(rows()).toBeLessThan(6_000);
+      expect(upTo).toBeGreaterThan(cursor);
+      expect(pages).toBeLessThan(10);
+      cursor = upTo;
+    }
+    expect(found).toEqual(Array.from({ length: LINES / 1_000 }, (_, n) => (n + 1) * 1_000));
+  });
+});
+
+it("making room reads no more than the lines that leave", async () => {
+  await inStorage((storage) => {
+    const { make, rows } = counting(storage.sql);
+    const store = make();
+    store.append("a", entries(1, LINES));
+    const { bytes } = store;
+    rows();
+    store.trim(LINES, bytes - 1);
+    const gone = LINES - store.lines;
+    expect(gone).toBeGreaterThan(100);
+    expect(gone).toBeLessThan(LINES * 0.03);
+    // Once to note their sources, once to delete them, and a few seeks to find the first that stays.
+    expect(rows()).toBeLessThan(3 * gone + 100);
+    const counted = storage.sql
+      .exec<{ n: number; bytes: number; oldest: number }>(
+        "SELECT count(*) AS n, sum(length(CAST(events AS BLOB))) AS bytes, min(idx) AS oldest FROM lines",
+      )
+      .one();
+    expect(counted).toEqual({ n: store.lines, bytes: store.bytes, oldest: store.oldest });
+  });
+});
+
+it.each([
+  ["lines", 50, 1_000_000],
+  ["bytes", 1_000, 9_000],
+  ["neither, with room for less than one", 1, 1],
+])("keeps books that agree with its rows while %s are bounded, whatever sizes come", async (_what, lines, bytes) => {
+  await inStorage((storage) => {
+    const store = new LineStore(storage.sql);
+    for (let seq = 1; seq <= 300; seq++) {
+      store.append(`s${seq % 3}`, [entry(seq, (seq * 37) % 400)]);
+      store.trim(lines, bytes);
+      expect(store.lines === 1 || (store.lines <= lines && store.bytes <= bytes)).toBe(true);
+      expect(store.newest).toBe(seq);
+    }
+    const again = new LineStore(storage.sql);
+    expect([again.lines, again.bytes, again.oldest]).toEqual([store.lines, store.bytes, store.oldest]);
+    for (const source of ["s0", "s1", "s2"]) {
+      const before = again.newest;
+      const { indexes, lines: added } = again.append(source, [entry(1)]);
+      expect([added.length, again.newest]).toEqual([0, before]);
+      expect(indexes[0]).toBeGreaterThan(295);
+    }
+  });
+});
+
+it("appends that come while others are being made durable share one wait for the disk", async () => {
+  const log = eventLog(env);
+  await log.append("warm", [entry(1)]);
+  const syncs = await runInDurableObject(env.EVENT_LOG.getByName("log"), async (object, { storage }) => {
+    const sync = vi.spyOn(storage, "sync");
+    const indexes = await Promise.all(Array.from({ length: 100 }, (_, n) => object.append(`s${n}`, [entry(1)])));
+    expect(indexes.flat()).toEqual(Array.from({ length: 100 }, (_, n) => n + 2));
+    return sync.mock.calls.length;
+  });
+  expect(syncs).toBeGreaterThan(0);
+  expect(syncs).toBeLessThanOrEqual(2);
+});
+
+it("lines of before facts were kept are still here, and found by filters", async () => {
+  await inStorage((storage) => {
+    const { sql } = storage;
+    sql.exec("DROP TABLE lines; DROP TABLE sources; DELETE FROM migrations WHERE module = 'events'");
+    migrate(storage, "events", lineMigrations.slice(0, 3));
+    for (let idx = 5; idx <= 8; idx++) {
+      const events = JSON.stringify([{ ...event({ Key: `é${idx}` }), Index: idx }]);
+      sql.exec(
+        "INSERT INTO lines (idx, source, seq, bytes, events) VALUES (?, 'a', ?, ?, ?)",
+        ...[idx, idx, Buffer.byteLength(events), events],
+      );
+    }
+    sql.exec("INSERT INTO sources VALUES ('a', 8, 8), ('b', 3, 4)");
+    migrate(storage, "events", lineMigrations);
+    const store = new LineStore(sql);
+    expect([store.oldest, store.newest, store.lines]).toEqual([5, 8, 4]);
+    expect(store.bytes).toBe(
+      sql.exec<{ n: number }>("SELECT sum(length(CAST(events AS BLOB))) AS n FROM lines").one().n,
+    );
+    expect(store.append("a", [entry(6), entry(9)]).indexes).toEqual([6, 9]);
+    expect(store.append("b", [entry(3)]).indexes).toEqual([4]);
+    const lines = [...store.after(4, ['"é7"']).lines].filter(({ facts }) => facts.some(({ Key }) => Key === "é7"));
+    expect(lines.map(({ index }) => index)).toEqual([7]);
+  });
+});

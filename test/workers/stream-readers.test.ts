@@ -1,0 +1,215 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import type { StreamAnswer } from "../../src/access/stream-rights.ts";
+import { numbered } from "../../src/events/event.ts";
+import { Line } from "../../src/events/line.ts";
+import { Readers } from "../../src/events/readers.ts";
+import type { Subscription } from "../../src/events/subscription.ts";
+import { event } from "./streams.ts";
+
+/* What readers cost and how they are cut, on a log in memory: nothing between them and their consumers. */
+
+const ALLOWED: StreamAnswer = { allowed: true, scope: { namespaces: null, rules: null }, expires: null };
+const controllers: AbortController[] = [];
+
+afterEach(() => {
+  for (const controller of controllers.splice(0)) controller.abort();
+});
+
+function withReaders({ heartbeatMs = 50, stallMs = 150 } = {}) {
+  const lines: Line[] = [];
+  let evicted = 0;
+  const log = {
+    newest: () => lines.length,
+    evicted: () => evicted,
+    after: vi.fn((cursor: number) => ({ lines: lines.slice(cursor), upTo: lines.length })),
+  };
+  const readers = new Readers(
+    log,
+    async (questions) => questions.map(() => ALLOWED),
+    () => ({ heartbeatMs, stallMs }),
+  );
+  const append = (size = 1_000, more = {}) => {
+    const line = Line.of(
+      lines.length + 1,
+      numbered([event({ Payload: { Job: { ID: "x".repeat(size) } }, ...more })], lines.length + 1),
+    );
+    lines.push(line);
+    readers.wake([line]);
+  };
+  const open = async (more: Partial<Subscription> = {}) => {
+    const controller = new AbortController();
+    controllers.push(controller);
+    const subscription: Subscription = {
+      ...{ accessor: "a", topics: { "*": ["*"] }, namespace: "*", from: 0 },
+      ...{ dialect: "neutral", format: "lines", errors: false },
+      ...more,
+    };
+    const stream = await readers.open(subscription, controller.signal);
+    if (!stream) throw new Error("refused");
+    return stream.getReader();
+  };
+  return { readers, log, append, open, evict: (upTo: number) => (evicted = upTo) };
+}
+
+const textOf = (bytes: Uint8Array | undefined) => new TextDecoder().decode(bytes);
+const CHUNK = 64 * 1024;
+
+describe("readers who want the same", () => {
+  it("are handed the very same bytes, lines and signs of life, read once for all of them", async () => {
+    const { log, append, open } = withReaders();
+    append();
+    const [a, b, c] = [await open(), await open(), await open()];
+    for (let n = 0; n < 3; n++) {
+      const reads = [await a.read(), await b.read(), await c.read()];
+      expect(new Set(reads.map(({ value }) => value)).size).toBe(1);
+      append();
+    }
+    expect(log.after).toHaveBeenCalledTimes(3);
+    const beats = await Promise.all([a, b, c].map(async (reader) => [await reader.read(), await reader.read()][1]));
+    expect(textOf(beats[0]?.value)).toBe('{"Index":4,"Events":[]}\n');
+    expect(new Set(beats.map((beat) => beat?.value)).size).toBe(1);
+  });
+
+  it("in another form get it in that form", async () => {
+    const { append, open } = withReaders();
+    append();
+    const first = async (more: Partial<Subscription>) => {
+      const reader = await open(more);
+      let text = "";
+      while (!text.includes("Events")) text = textOf((await reader.read()).value);
+      return text;
+    };
+    const plain = await first({});
+    expect(await first({ format: "server-sent-events" })).toBe(`id: 1\ndata: ${plain}\n`);
+    expect(await first({ dialect: "upstream" })).toBe(plain);
+  });
+});
+
+describe("readers who take nothing", () => {
+  it("hold one chunk together, a thousand of them, however much is written", async () => {
+    const { readers, log, append, open } = withReaders({ stallMs: 60_000 });
+    for (let n = 0; n < 200; n++) append();
+    const all = await Promise.all(Array.from({ length: 1_000 }, () => open()));
+    const chunks = new Set((await Promise.all(all.map((reader) => reader.read()))).map(({ value }) => value));
+    const bytes = [...chunks].reduce((sum, chunk) => sum + (chunk?.length ?? 0), 0);
+    expect(bytes).toBeLessThan(CHUNK + 2_000);
+    log.after.mockClear();
+    for (let n = 0; n < 200; n++) append(10_000);
+    await scheduler.wait(200);
+    expect(log.after).not.toHaveBeenCalled();
+    expect(readers.count).toBe(1_000);
+  });
+
+  it("of many kinds leave a bounded amount behind for others of their kind", async () => {
+    const { append, open } = withReaders({ stallMs: 60_000 });
+    for (let n = 0; n < 100; n++) append(1_000, { FilterKeys: Array.from({ length: 400 }, (_, k) => `k${k}`) });
+    const pairs = await Promise.all(
+      Array.from({ length: 400 }, async (_, k) => {
+        const topics = { Job: [`k${k}`] };
+        return [await open({ topics }), await open({ topics })] as const;
+      }),
+    );
+    const kept: boolean[] = [];
+    for (const [one] of pairs) await one.read();
+    for (const [, two] of [...pairs].reverse()) {
+      const encodes = vi.spyOn(TextEncoder.prototype, "encode");
+      await two.read();
+      kept.push(encodes.mock.calls.length === 0);
+      encodes.mockRestore();
+    }
+    const count = kept.filter(Boolean).length;
+    expect(count * CHUNK).toBeLessThan(12 * 1024 * 1024);
+    expect(count).toBeGreaterThan(50);
+  });
+
+  it("are cut after a while: what they were given is taken back", async () => {
+    const { readers, append, open } = withReaders();
+    append();
+    const stalled = await open();
+    await stalled.read();
+    await vi.waitFor(() => expect(readers.count).toBe(0), { timeout: 5_000 });
+    await expect(stalled.read()).rejects.toThrow("slow consumer");
+  });
+
+  it("are cut also when only a sign of life waits for them", async () => {
+    const { readers, open } = withReaders();
+    const stalled = await open();
+    await stalled.read();
+    await vi.waitFor(() => expect(readers.count).toBe(0), { timeout: 5_000 });
+  });
+
+  it("are told so if they asked and take it in time", async () => {
+    const { readers, append, open } = withReaders({ heartbeatMs: 50, stallMs: 400 });
+    append();
+    append();
+    const stalled = await open({ errors: true, from: 2 });
+    await stalled.read();
+    await scheduler.wait(550);
+    append();
+    expect(textOf((await stalled.read()).value)).toBe('{"Error":{"Code":"slow_consumer","LastIndex":2}}\n');
+    expect(await stalled.read()).toEqual({ done: true, value: undefined });
+    expect(readers.count).toBe(0);
+  });
+
+  it("are cut off all the same if they asked and never take it", async () => {
+    const { readers, append, open } = withReaders();
+    append();
+    const stalled = await open({ errors: true });
+    await stalled.read();
+    await vi.waitFor(() => expect(readers.count).toBe(0), { timeout: 5_000 });
+    await expect(stalled.read()).rejects.toThrow();
+  });
+
+  it("do not hold up those who do, who are never cut", async () => {
+    const { readers, append, open } = withReaders({ heartbeatMs: 50, stallMs: 150 });
+    append();
+    const stalled = await Promise.all(Array.from({ length: 100 }, () => open()));
+    for (const reader of stalled) await reader.read();
+    const live = await open();
+    const seen: number[] = [];
+    const reading = (async () => {
+      while (seen.at(-1) !== 60) {
+        for (const line of textOf((await live.read()).value)
+          .trim()
+          .split("\n")) {
+          const { Index, Events } = JSON.parse(line);
+          if (Events.length > 0) seen.push(Index);
+        }
+      }
+    })();
+    for (let n = 2; n <= 60; n++) {
+      append();
+      await scheduler.wait(10);
+    }
+    await reading;
+    expect(seen).toEqual(Array.from({ length: 60 }, (_, n) => n + 1));
+    await vi.waitFor(() => expect(readers.count).toBe(1), { timeout: 5_000 });
+  });
+});
+
+describe("readers who leave", () => {
+  it("free everything at once, whatever they were doing", async () => {
+    const { readers, append, open } = withReaders();
+    append();
+    const [reading, waiting, idle] = [await open(), await open(), await open()];
+    await reading.read();
+    await waiting.read();
+    const pending = waiting.read();
+    await reading.cancel();
+    expect(readers.count).toBe(2);
+    for (const controller of controllers.splice(0)) controller.abort();
+    expect(readers.count).toBe(0);
+    await Promise.allSettled([pending, idle.cancel(), waiting.cancel()]);
+  });
+});
+
+it("one whose next line has left the buffer is cut rather than led past the gap", async () => {
+  const { append, open, evict } = withReaders({ stallMs: 60_000 });
+  for (let n = 0; n < 5; n++) append();
+  const reader = await open({ errors: true });
+  await reader.read();
+  for (let n = 0; n < 5; n++) append();
+  evict(8);
+  expect(textOf((await reader.read()).value)).toBe('{"Error":{"Code":"slow_consumer","LastIndex":5}}\n');
+  expect((await reader.read()).done).toBe(true);
+});
