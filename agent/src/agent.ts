@@ -26,6 +26,8 @@ export interface AgentOptions {
   readonly pauses: Pauses;
 }
 
+/** How long the first look at volumes and plugins may take before the agent connects without it. */
+const PREPARE_MS = 3_000;
 /** How long operations get to end when the agent stops; what is cut off runs again at the next start. */
 const STOP_MS = 10_000;
 /** A smaller difference of clocks is not worth a line in the log. */
@@ -67,7 +69,8 @@ export class Agent {
     const { stop, pauses, journal } = this.#options;
     const reconnect = new Reconnect(pauses);
     let code: ExitCode = EXIT.stopped;
-    await this.#reporter.look();
+    // A plugin that hangs must not keep the node away: what it is about is told when it is known.
+    await Promise.race([this.#prepare(), sleep(PREPARE_MS, undefined, { ref: false })]);
     while (!stop.aborted) {
       const end = await this.#connect();
       if (stop.aborted) break;
@@ -83,6 +86,12 @@ export class Agent {
     await Promise.race([this.#operations.stop(), sleep(STOP_MS, undefined, { ref: false })]);
     await journal.close();
     return code;
+  }
+
+  /** Volumes first: what is reported of them has been looked after. */
+  async #prepare(): Promise<void> {
+    await this.#restore();
+    await this.#reporter.look().then((report) => this.#tell(report), reportFailed);
   }
 
   async #connect(): Promise<ConnectionEnd> {

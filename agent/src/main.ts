@@ -66,10 +66,11 @@ function joinToken(file: string | undefined, { joinTokenFile }: Config): string 
   }
 }
 
+/** Reads nothing of the state and writes nothing: an agent may be running on it. */
 async function printReport(config: Config): Promise<void> {
-  const hostVolumes = hostVolumesOf(config, "");
-  const plugins = await hostVolumes.fingerprint();
-  const { node } = await new Reporter(config, hostVolumes).look();
+  const plugins = await hostVolumesOf(config, "").fingerprint();
+  const reporter = new Reporter(config, { fingerprint: async () => plugins, volumes: async () => [] });
+  const { node } = await reporter.look();
   console.log(JSON.stringify({ node, plugins }, null, 2));
 }
 

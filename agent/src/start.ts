@@ -40,11 +40,20 @@ export function hostVolumesOf({ hostVolumes, stateDir, pool }: Config, nodeId: s
  * Runs an agent until it is told to stop, or the service tells it to.
  * @throws Ending when something on this machine keeps it from running, or the join token is refused
  */
-export async function start({ config, joinToken, stop, pauses = PAUSES }: StartOptions): Promise<ExitCode> {
-  const { stateDir } = config;
+export async function start(options: StartOptions): Promise<ExitCode> {
+  const { stateDir, hostVolumes } = options.config;
   await mkdir(stateDir, { recursive: true, mode: 0o700 });
-  await mkdir(config.hostVolumes.volumesDir, { recursive: true, mode: 0o711 });
-  await lockState(stateDir);
+  await mkdir(hostVolumes.volumesDir, { recursive: true, mode: 0o711 });
+  const unlock = await lockState(stateDir);
+  try {
+    return await run(options);
+  } finally {
+    unlock();
+  }
+}
+
+async function run({ config, joinToken, stop, pauses = PAUSES }: StartOptions): Promise<ExitCode> {
+  const { stateDir } = config;
   const key = await loadKey(stateDir);
   const node = (await loadNode(stateDir)) ?? (await joinAsNode(config, key, joinToken, stop, pauses));
   if (node === undefined) return EXIT.stopped;
@@ -55,7 +64,6 @@ export async function start({ config, joinToken, stop, pauses = PAUSES }: StartO
   });
   const hostVolumes = hostVolumesOf(config, node.nodeId);
   info("agent_started", { node: node.nodeId, version: VERSION, epoch });
-  await hostVolumes.restore();
   return new Agent({ config, key, node, epoch, journal, hostVolumes, stop, pauses }).run();
 }
 

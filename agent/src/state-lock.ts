@@ -5,12 +5,13 @@ import { Ending, EXIT } from "./exit.ts";
 import { codeOf } from "./log.ts";
 
 /**
- * Keeps a second agent off a state directory for as long as this process lives. Linux frees an abstract socket with its
- * process, however that ends; other systems have none, and there nobody is kept off.
+ * Keeps a second agent off a state directory until the lock is released or this process ends. Linux frees an abstract socket
+ * with its process, however that ends; other systems have none, and there nobody is kept off.
+ * @returns what releases it
  * @throws Ending when another agent uses the directory
  */
-export async function lockState(stateDir: string): Promise<void> {
-  if (process.platform !== "linux") return;
+export async function lockState(stateDir: string): Promise<() => void> {
+  if (process.platform !== "linux") return () => {};
   const name = createHash("sha256").update(realpathSync(stateDir)).digest("hex").slice(0, 32);
   const server = createServer((socket) => socket.destroy());
   server.unref();
@@ -21,4 +22,5 @@ export async function lockState(stateDir: string): Promise<void> {
     });
     server.listen(`\0sallyport-agent-${name}`, resolve);
   });
+  return () => server.close();
 }

@@ -65,7 +65,7 @@ export class Operations {
     this.#most = cfg.maxInflight;
     for (const op of forget) this.#forget(op);
     for (const entry of this.#journal.entries())
-      if (!entry.ended && !entry.secret && !this.#live.has(entry.op)) this.#start(entry, {}, Promise.resolve());
+      if (!entry.ended && !this.#live.has(entry.op)) this.#finishInterrupted(entry);
     for (const op of resume) {
       const ending =
         this.#live.get(op)?.late ?? (this.#live.has(op) ? undefined : this.#journal.get(op)?.ended?.ending);
@@ -108,17 +108,26 @@ export class Operations {
     );
   }
 
-  /** An operation of the journal that nobody works on: it has ended, or a crash cut it off. */
-  #again({ ended, ...operation }: Entry, { secrets = {} }: Req): void {
-    const { op, key, gen } = operation;
-    this.#send({ t: "ack", op, state: "duplicate" });
-    const outdated = gen < this.#journal.fence(key);
-    if (ended && (outdated || isFinal(ended.ending))) this.#tell(op, ended.ending);
-    else if (outdated) void this.#outdated(op);
-    else this.#start(operation, secrets, Promise.resolve());
+  #finishInterrupted(entry: Entry): void {
+    if (this.#isOutdated(entry)) void this.#giveUp(entry.op);
+    else if (!entry.secret) this.#start(entry, {}, Promise.resolve());
   }
 
-  async #outdated(op: string): Promise<void> {
+  /** An operation of the journal that nobody works on: it has ended, or a crash cut it off. */
+  #again(entry: Entry, { op, secrets = {} }: Req): void {
+    const { ended } = entry;
+    this.#send({ t: "ack", op, state: "duplicate" });
+    const outdated = this.#isOutdated(entry);
+    if (ended && (outdated || isFinal(ended.ending))) this.#tell(op, ended.ending);
+    else if (outdated) void this.#giveUp(op);
+    else this.#start(entry, secrets, Promise.resolve());
+  }
+
+  #isOutdated({ key, gen }: Accepted): boolean {
+    return gen < this.#journal.fence(key);
+  }
+
+  async #giveUp(op: string): Promise<void> {
     const ending = refusal("stale", "a newer operation was accepted since this one was cut off", "unknown");
     await this.#record(op, ending);
     this.#tell(op, ending);

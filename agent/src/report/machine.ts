@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { arch, cpus, hostname, machine, networkInterfaces, platform, release, totalmem, version } from "node:os";
+import { dirname } from "node:path";
 import type { NodeReport } from "@sallyport/agent-protocol";
 
 type Resources = NodeReport["NodeResources"];
@@ -19,8 +20,7 @@ export async function machineFacts(
 ): Promise<{ attributes: Record<string, string>; resources: Resources }> {
   const cores = cpus();
   const totalMhz = CORE_MHZ * cores.length;
-  const storage = await statfs(volumesDir).catch(() => undefined);
-  const storageBytes = storage === undefined ? 0 : storage.blocks * storage.bsize;
+  const storageBytes = await roomAt(volumesDir);
   const nodeNetworks = networks();
   const primary = nodeNetworks.flatMap(({ Device, Speed, Addresses }) =>
     Addresses.filter(({ Family }) => Family === "ipv4").map(({ Address }) => ({ Device, Speed, Address })),
@@ -66,6 +66,17 @@ export async function machineFacts(
       NodeNetworks: nodeNetworks,
     },
   };
+}
+
+/** The size of the file system that a directory is on, or will be. */
+async function roomAt(directory: string): Promise<number> {
+  try {
+    const { blocks, bsize } = await statfs(directory);
+    return blocks * bsize;
+  } catch {
+    const parent = dirname(directory);
+    return parent === directory ? 0 : roomAt(parent);
+  }
 }
 
 /** The interfaces with an address that others can reach. Those of containers have link-local ones only, and come and go. */

@@ -12,23 +12,26 @@ const FAILURES_TO_BE_UNWELL = 2;
 /** Knows what there is to report of this node. */
 export class Reporter {
   readonly #config: Config;
-  readonly #hostVolumes: HostVolumes;
+  readonly #hostVolumes: Pick<HostVolumes, "fingerprint" | "volumes">;
   readonly #plugins = new Map<string, { version?: string; failures: number }>();
+  #probing: Promise<void> | undefined;
   /** One look at a time: an older one must not overwrite a newer. */
   #looking: Promise<unknown> = Promise.resolve();
   #report: Report | undefined;
 
-  constructor(config: Config, hostVolumes: HostVolumes) {
+  constructor(config: Config, hostVolumes: Pick<HostVolumes, "fingerprint" | "volumes">) {
     this.#config = config;
     this.#hostVolumes = hostVolumes;
   }
 
   /** The machine, the plugins and the volumes as they are now. */
-  look(): Promise<Report> {
-    return this.#next(async () => {
-      await this.#probe();
-      return this.#whole();
+  async look(): Promise<Report> {
+    // Beside the line of looks: a plugin that hangs must not keep what else is new from being told.
+    this.#probing ??= this.#probe().finally(() => {
+      this.#probing = undefined;
     });
+    await this.#probing;
+    return this.#next(() => this.#whole());
   }
 
   /** The volumes as they are now, and the rest as last seen. */

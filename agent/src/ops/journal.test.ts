@@ -1,0 +1,192 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { type Accepted, type Ending, Journal } from "./journal.ts";
+
+let directory: string;
+let path: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "sallyport-journal-"));
+  path = join(directory, "journal");
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+const operation = (op: string, { key = "k", gen = 1, secret = false } = {}): Accepted => ({
+  op,
+  method: "dhv.create",
+  key,
+  gen,
+  deadlineMs: 1000,
+  params: { name: "é€" },
+  secret,
+});
+const worked: Ending = { ok: true, result: { path: "/v" }, ms: 5 };
+const failed: Ending = { ok: false, error: { kind: "plugin", message: "no", outcome: "failed" }, ms: 5 };
+
+/** All that a journal says, to be compared. */
+const stateOf = (journal: Journal) => ({
+  entries: journal.entries(),
+  fences: ["k", "l"].map((key) => journal.fence(key)),
+});
+
+async function reopened(options?: Parameters<typeof Journal.open>[1]) {
+  const journal = await Journal.open(path, options);
+  const state = stateOf(journal);
+  await journal.close();
+  return state;
+}
+
+it("what was accepted, ended and dropped is known again after a restart, in its order", async () => {
+  const journal = await Journal.open(path);
+  await journal.accept(operation("a", { gen: 3 }));
+  await journal.accept(operation("b", { key: "l", gen: 2, secret: true }));
+  await journal.accept(operation("c"));
+  await journal.end("a", worked);
+  await journal.end("b", failed);
+  await journal.drop("b");
+  const before = stateOf(journal);
+  await journal.close();
+  const after = await reopened();
+  expect(after).toEqual(before);
+  expect(after.entries).toMatchObject([{ op: "a", ended: { ending: worked } }, { op: "c" }]);
+  expect(after.fences).toEqual([3, 2]);
+});
+
+it("a journal that a crash cut at any byte opens with all lines that were whole, and goes on", async () => {
+  const journal = await Journal.open(path, { now: () => 1 });
+  const states = new Map([[0, stateOf(journal)]]);
+  const steps = [
+    () => journal.accept(operation("a", { gen: 2 })),
+    () => journal.end("a", failed),
+    () => journal.accept(operation("b", { key: "l" })),
+    () => journal.drop("a"),
+    () => journal.end("b", worked),
+  ];
+  for (const step of steps) {
+    await step();
+    states.set(statSync(path).size, structuredClone(stateOf(journal)));
+  }
+  await journal.close();
+  const whole = readFileSync(path);
+  const ends = [...states.keys()];
+  for (let length = 0; length <= whole.length; length++) {
+    writeFileSync(path, whole.subarray(0, length));
+    const torn = await Journal.open(path, { now: () => 1 });
+    const expected = states.get(Math.max(...ends.filter((end) => end <= length)));
+    expect(stateOf(torn)).toEqual(expected);
+    await torn.accept(operation("z"));
+    await torn.close();
+    expect((await reopened({ now: () => 1 })).entries.map(({ op }) => op)).toContain("z");
+  }
+});
+
+it("a torn end of zeros, as a file system may leave it, is cut off", async () => {
+  const journal = await Journal.open(path);
+  await journal.accept(operation("a"));
+  await journal.close();
+  writeFileSync(path, Buffer.concat([readFileSync(path), Buffer.alloc(500)]));
+  expect((await reopened()).entries).toMatchObject([{ op: "a" }]);
+});
+
+it("damage anywhere else is told with its line, and nothing is changed", async () => {
+  const journal = await Journal.open(path);
+  for (const op of ["a", "b", "c"]) await journal.accept(operation(op));
+  await journal.close();
+  const damaged = readFileSync(path, "utf8").replace('"op":"b"', '"op":7  ');
+  writeFileSync(path, damaged);
+  await expect(Journal.open(path)).rejects.toThrow(`line 2 of ${path} is damaged`);
+  expect(readFileSync(path, "utf8")).toBe(damaged);
+});
+
+it("many operations at once are all on disk when their promises are fulfilled", async () => {
+  const journal = await Journal.open(path);
+  const ops = Array.from({ length: 200 }, (_, number) => `op-${number}`);
+  await Promise.all(
+    ops.map(async (op) => {
+      await journal.accept(operation(op));
+      expect(readFileSync(path, "utf8")).toContain(`"${op}"`);
+    }),
+  );
+  await journal.close();
+  expect((await reopened()).entries.map(({ op }) => op)).toEqual(ops);
+});
+
+it("the fence of a key is the highest generation ever accepted, also when its operations are gone", async () => {
+  const journal = await Journal.open(path);
+  await journal.accept(operation("a", { gen: 7 }));
+  await journal.accept(operation("b", { gen: 4 }));
+  for (const op of ["a", "b"]) await journal.drop(op);
+  expect(journal.fence("k")).toBe(7);
+  expect(journal.fence("never")).toBe(0);
+  await journal.close();
+  expect((await reopened()).fences).toEqual([7, 0]);
+});
+
+it("the file stays small however much goes through it, and loses nothing that counts", async () => {
+  const journal = await Journal.open(path, { compactAbove: 4_000 });
+  await journal.accept(operation("kept", { key: "l", gen: 9 }));
+  for (let number = 0; number < 500; number++) {
+    await journal.accept(operation(`op-${number}`, { gen: number + 1 }));
+    await journal.end(`op-${number}`, worked);
+    await journal.drop(`op-${number}`);
+    expect(statSync(path).size).toBeLessThan(6_000);
+  }
+  const before = stateOf(journal);
+  await journal.close();
+  expect(await reopened()).toEqual(before);
+  expect(before).toMatchObject({ entries: [{ op: "kept" }], fences: [500, 9] });
+});
+
+it("a result is kept for a day and what has none for ever; a fence for thirty days after its last use", async () => {
+  let now = 0;
+  const day = 24 * 3_600_000;
+  const journal = await Journal.open(path, { now: () => now, compactAbove: 0 });
+  await journal.accept(operation("ended"));
+  await journal.accept(operation("cut-off", { key: "l", gen: 5 }));
+  await journal.end("ended", worked);
+  now = day - 1;
+  expect(journal.entries().map(({ op }) => op)).toEqual(["ended", "cut-off"]);
+  now = day;
+  expect(journal.entries().map(({ op }) => op)).toEqual(["cut-off"]);
+  now = 30 * day - 1;
+  journal.entries();
+  expect(journal.fence("k")).toBe(1);
+  now = 31 * day;
+  journal.entries();
+  expect(["k", "l"].map((key) => journal.fence(key))).toEqual([0, 5]);
+  await journal.close();
+});
+
+it("no more than 1 000 results are kept, the newest", async () => {
+  const journal = await Journal.open(path);
+  const ops = Array.from({ length: 1_010 }, (_, number) => `op-${number}`);
+  await Promise.all(ops.map((op) => journal.accept(operation(op))));
+  await Promise.all(ops.map((op) => journal.end(op, worked)));
+  expect(journal.entries().map(({ op }) => op)).toEqual(ops.slice(10));
+  await journal.close();
+});
+
+it("the journal is for its owner's eyes only", async () => {
+  await (await Journal.open(path)).close();
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+});
+
+it("a line that a full disk tore is refused, and leaves nothing behind that the next one would join", async () => {
+  const journal = await Journal.open(path);
+  await journal.accept(operation("a"));
+  const handle = await open(path);
+  const files = Object.getPrototypeOf(handle) as FileHandle;
+  await handle.close();
+  const write = files.write as (bytes: Buffer, offset: number, length: number, position: number) => Promise<unknown>;
+  vi.spyOn(files, "write").mockImplementationOnce(async function (this: FileHandle, bytes: Buffer, ...rest: unknown[]) {
+    await write.call(this, bytes, 0, 10, rest[2] as number);
+    throw new Error("ENOSPC");
+  } as never);
+  await expect(journal.accept(operation("b"))).rejects.toThrow("ENOSPC");
+  expect(journal.get("b")).toBeUndefined();
+  await journal.accept(operation("c"));
+  await journal.close();
+  expect((await reopened()).entries.map(({ op }) => op)).toEqual(["a", "c"]);
+});

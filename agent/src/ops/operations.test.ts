@@ -1,0 +1,319 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { AgentFrame, Req, Res } from "@sallyport/agent-protocol";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import type { Handlers, Outcome } from "./handlers.ts";
+import { Journal } from "./journal.ts";
+import { Operations } from "./operations.ts";
+
+const VOLUME = "0b6f1a52-3c55-4f6d-9a3e-8a1f2b3c4d5e";
+const opOf = (number: number) => `01939b5e-7a10-7cc1-8b5e-${String(number).padStart(12, "0")}`;
+const cfg = { pingMs: 1000, deadMs: 3000, fingerprintMs: 1000, maxInflight: 32 };
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "sallyport-operations-"));
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+type Made = Outcome<{ path: string; bytes: number }>;
+
+/** An agent's operations whose creations end when the test says so. */
+async function operationsOn(journal?: Journal) {
+  const opened = journal ?? (await Journal.open(join(directory, "journal")));
+  const frames: AgentFrame[] = [];
+  const begun: Array<{
+    id: string;
+    name: string;
+    secrets: object;
+    end: (outcome: Made) => void;
+    fail: (e: Error) => void;
+  }> = [];
+  const handlers: Handlers = {
+    "dhv.create": ({ id, name }, secrets) =>
+      new Promise((end, fail) => begun.push({ id, name, secrets, end, fail })) as Promise<Made>,
+    "dhv.register": async () => ({ ok: true }),
+    "dhv.delete": async () => ({ ok: true }),
+    "agent.fingerprint": async () => ({ ok: true, node: {}, unavailableVolumes: [] }) as never,
+  };
+  const onEnded = vi.fn(async () => {});
+  const operations = new Operations({ journal: opened, handlers, send: (frame) => frames.push(frame), onEnded });
+  return {
+    journal: opened,
+    operations,
+    frames,
+    begun,
+    onEnded,
+    acks: (op: string) => frames.flatMap((frame) => (frame.t === "ack" && frame.op === op ? [frame.state] : [])),
+    results: (op: string) => frames.filter((frame): frame is Res => frame.t === "res" && frame.op === op),
+    nowBegun: (count: number) => vi.waitFor(() => expect(begun).toHaveLength(count)),
+    welcome: (change: { resume?: string[]; forget?: string[]; maxInflight?: number } = {}) =>
+      operations.welcome({
+        cfg: { ...cfg, maxInflight: change.maxInflight ?? 32 },
+        resume: change.resume ?? [],
+        forget: change.forget ?? [],
+      }),
+  };
+}
+
+const create = (op: string, change: Partial<Req> = {}): Req => ({
+  t: "req",
+  op,
+  method: "dhv.create",
+  key: `dhv:${VOLUME}`,
+  gen: 1,
+  deadlineMs: 30_000,
+  params: { id: VOLUME, name: op, namespace: "default", pluginId: "p", parameters: {}, capacityMin: 0, capacityMax: 0 },
+  ...change,
+});
+const made: Made = { ok: true, path: "/v", bytes: 0 };
+const [A = "", B = "", C = ""] = [1, 2, 3].map(opOf);
+
+it("an operation is acknowledged once it is on disk, before it begins, and its result follows", async () => {
+  const { operations, frames, begun, nowBegun, results, journal, onEnded } = await operationsOn();
+  operations.receive(create(A));
+  expect(frames).toEqual([]);
+  await nowBegun(1);
+  expect(frames).toEqual([{ t: "ack", op: A, state: "accepted" }]);
+  expect(readFileSync(join(directory, "journal"), "utf8")).toContain(A);
+  begun[0]?.end(made);
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  expect(results(A)).toMatchObject([{ ok: true, result: { path: "/v", bytes: 0 } }]);
+  expect(journal.get(A)?.ended).toBeDefined();
+  expect(onEnded).toHaveBeenCalledOnce();
+  operations.done(A);
+  expect(journal.get(A)).toBeUndefined();
+});
+
+it("the same operation again joins the one that runs, and gets the stored result of one that has ended", async () => {
+  const { operations, begun, nowBegun, acks, results } = await operationsOn();
+  operations.receive(create(A));
+  operations.receive(create(A));
+  await nowBegun(1);
+  operations.receive(create(A));
+  await vi.waitFor(() => expect(acks(A)).toEqual(["accepted", "duplicate", "duplicate"]));
+  begun[0]?.end(made);
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  operations.receive(create(A));
+  await vi.waitFor(() => expect(results(A)).toHaveLength(2));
+  expect(results(A)[1]).toEqual(results(A)[0]);
+  expect(begun).toHaveLength(1);
+});
+
+it("operations of one key run one after the other, of several keys side by side", async () => {
+  const { operations, begun, nowBegun } = await operationsOn();
+  operations.receive(create(A));
+  operations.receive(create(B, { gen: 2 }));
+  operations.receive(create(C, { key: "dhv:other" }));
+  await nowBegun(2);
+  expect(begun.map(({ name }) => name)).toEqual([A, C]);
+  begun[0]?.end(made);
+  await nowBegun(3);
+  expect(begun[2]?.name).toBe(B);
+});
+
+it("what is older than its key has seen is refused and not kept, also after a restart", async () => {
+  const first = await operationsOn();
+  first.operations.receive(create(A, { gen: 5 }));
+  await first.nowBegun(1);
+  first.operations.receive(create(B, { gen: 4 }));
+  expect(first.acks(B)).toEqual(["rejected"]);
+  expect(first.results(B)).toMatchObject([{ ok: false, error: { kind: "stale", outcome: "failed" } }]);
+  first.begun[0]?.end(made);
+  await vi.waitFor(() => expect(first.results(A)).toHaveLength(1));
+  first.operations.done(A);
+  await first.journal.close();
+  const second = await operationsOn();
+  second.operations.receive(create(C, { gen: 4 }));
+  expect(second.results(C)).toMatchObject([{ error: { kind: "stale" } }]);
+  second.operations.receive(create(B, { gen: 5 }));
+  await second.nowBegun(1);
+  expect(second.journal.get(C)).toBeUndefined();
+});
+
+it.each([
+  ["a method it does not have", { method: "csi.controller.create" }, "unsupported", "csi.controller.create"],
+  ["a method named like something every object has", { method: "toString" }, "unsupported", "toString"],
+  ["parameters that are wrong", { params: { id: "../etc" } }, "invalid", "dhv.create: id: "],
+])("%s is refused in words, and nothing is kept", async (_, change, kind, words) => {
+  const { operations, acks, results, journal } = await operationsOn();
+  operations.receive(create(A, change));
+  expect(acks(A)).toEqual(["rejected"]);
+  expect(results(A)).toMatchObject([{ ok: false, error: { kind, message: expect.stringContaining(words) } }]);
+  expect(journal.entries()).toEqual([]);
+  expect(journal.fence(create(A).key)).toBe(0);
+});
+
+it("more operations than agreed are refused as busy, until one has ended", async () => {
+  const { operations, begun, nowBegun, results, acks, welcome } = await operationsOn();
+  welcome({ maxInflight: 2 });
+  operations.receive(create(A));
+  operations.receive(create(B));
+  operations.receive(create(C));
+  expect(results(C)).toMatchObject([{ error: { kind: "busy", outcome: "failed" } }]);
+  await nowBegun(1);
+  begun[0]?.end(made);
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  operations.receive(create(C));
+  await vi.waitFor(() => expect(acks(C)).toEqual(["rejected", "accepted"]));
+});
+
+it("an operation past its deadline is told as unknown, and its real end when it comes", async () => {
+  const { operations, begun, nowBegun, results, acks, journal } = await operationsOn();
+  operations.receive(create(A, { deadlineMs: 20 }));
+  await nowBegun(1);
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  expect(results(A)).toMatchObject([{ ok: false, error: { kind: "timeout", outcome: "unknown" } }]);
+  expect(journal.get(A)?.ended).toBeUndefined();
+  operations.receive(create(A, { deadlineMs: 20 }));
+  await vi.waitFor(() => expect(results(A)).toHaveLength(2));
+  expect(acks(A)).toEqual(["accepted", "duplicate"]);
+  begun[0]?.end(made);
+  await vi.waitFor(() => expect(results(A)).toHaveLength(3));
+  expect(results(A)[2]).toMatchObject({ ok: true });
+  expect(begun).toHaveLength(1);
+});
+
+it("an operation whose outcome is unknown runs again when it is asked for again", async () => {
+  const { operations, begun, nowBegun, results } = await operationsOn();
+  operations.receive(create(A));
+  await nowBegun(1);
+  begun[0]?.end({ ok: false, kind: "timeout", message: "the plugin hung", outcome: "unknown" });
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  operations.receive(create(A));
+  await nowBegun(2);
+  begun[1]?.end(made);
+  await vi.waitFor(() => expect(results(A)).toHaveLength(2));
+  expect(results(A)[1]).toMatchObject({ ok: true });
+});
+
+it("what is cancelled before it begins never begins; what runs goes on", async () => {
+  const { operations, begun, nowBegun, results } = await operationsOn();
+  operations.receive(create(A));
+  operations.receive(create(B));
+  await nowBegun(1);
+  operations.cancel(A);
+  operations.cancel(B);
+  begun[0]?.end(made);
+  await vi.waitFor(() => expect(results(B)).toHaveLength(1));
+  expect(results(A)).toMatchObject([{ ok: true }]);
+  expect(results(B)).toMatchObject([{ error: { kind: "cancelled", outcome: "failed" } }]);
+  expect(begun).toHaveLength(1);
+});
+
+it("a defect in a handler is an unknown outcome that does not stop what follows", async () => {
+  const { operations, begun, nowBegun, results } = await operationsOn();
+  operations.receive(create(A, { secrets: { token: "s3cr3t-canary" } }));
+  operations.receive(create(B));
+  await nowBegun(1);
+  begun[0]?.fail(new Error("broken with s3cr3t-canary"));
+  await nowBegun(2);
+  expect(results(A)).toMatchObject([{ error: { kind: "internal", outcome: "unknown" } }]);
+  expect(JSON.stringify(results(A))).not.toContain("canary");
+});
+
+it("secrets reach the handler and no file, and are cut out of what a plugin says", async () => {
+  const { operations, begun, nowBegun, results } = await operationsOn();
+  const secrets = { token: "s3cr3t-canary", longer: "s3cr3t-canary-and-more", short: "an" };
+  operations.receive(create(A, { secrets }));
+  await nowBegun(1);
+  expect(begun[0]?.secrets).toEqual(secrets);
+  const message = "cannot log in with s3cr3t-canary-and-more\nor s3cr3t-canary";
+  begun[0]?.end({ ok: false, kind: "plugin", message, outcome: "failed" });
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  expect(results(A)).toMatchObject([{ error: { message: "cannot log in with [REDACTED] or [REDACTED]" } }]);
+  expect(readFileSync(join(directory, "journal"), "utf8")).not.toContain("canary");
+});
+
+it("after a restart, what was cut off runs again once the service has said what it still wants", async () => {
+  const first = await operationsOn();
+  first.operations.receive(create(A, { key: "a" }));
+  first.operations.receive(create(B, { key: "b" }));
+  first.operations.receive(create(C, { key: "c", secrets: { token: "s3cr3t" } }));
+  await first.nowBegun(3);
+  await first.journal.close();
+
+  const second = await operationsOn();
+  expect(second.journal.entries().map(({ ended }) => ended)).toEqual([undefined, undefined, undefined]);
+  expect(second.begun).toEqual([]);
+  second.welcome({ forget: [B] });
+  await second.nowBegun(1);
+  expect(second.begun[0]?.name).toBe(A);
+  second.begun[0]?.end(made);
+  await vi.waitFor(() => expect(second.results(A)).toMatchObject([{ ok: true }]));
+  // Its secrets are not on disk: it waits for them.
+  expect(second.begun).toHaveLength(1);
+  second.operations.receive(create(C, { key: "c", secrets: { token: "s3cr3t" } }));
+  await second.nowBegun(2);
+  expect(second.begun[1]).toMatchObject({ name: C, secrets: { token: "s3cr3t" } });
+  expect(second.acks(C)).toEqual(["duplicate"]);
+  expect(second.journal.get(B)).toBeUndefined();
+});
+
+it("what was cut off does not run again when its key has moved on", async () => {
+  const first = await operationsOn();
+  first.operations.receive(create(A, { gen: 1 }));
+  first.operations.receive(create(B, { gen: 2 }));
+  await first.nowBegun(1);
+  await first.journal.close();
+  const second = await operationsOn();
+  second.welcome();
+  await second.nowBegun(1);
+  expect(second.begun[0]?.name).toBe(B);
+  expect(second.results(A)).toMatchObject([{ error: { kind: "stale", outcome: "unknown" } }]);
+});
+
+it("results the service waits for are sent again with each welcome, and until done", async () => {
+  const { operations, begun, nowBegun, results, welcome } = await operationsOn();
+  operations.receive(create(A));
+  await nowBegun(1);
+  welcome({ resume: [A, B] });
+  begun[0]?.end(made);
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  welcome({ resume: [A] });
+  expect(results(A)).toHaveLength(2);
+  operations.done(A);
+  welcome({ resume: [A] });
+  expect(results(A)).toHaveLength(2);
+  expect(begun).toHaveLength(1);
+});
+
+it("a disk that takes no more refuses operations, and takes them again when it does", async () => {
+  const journal = await Journal.open(join(directory, "journal"));
+  const accept = vi.spyOn(journal, "accept").mockRejectedValueOnce(new Error("ENOSPC"));
+  const { operations, begun, nowBegun, acks, results } = await operationsOn(journal);
+  operations.receive(create(A));
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  expect(acks(A)).toEqual(["rejected"]);
+  expect(results(A)).toMatchObject([{ error: { kind: "internal", outcome: "failed" } }]);
+  operations.receive(create(A));
+  await nowBegun(1);
+  expect(accept).toHaveBeenCalledTimes(2);
+  expect(begun).toHaveLength(1);
+});
+
+it("an agent that stops begins nothing more, and leaves what has not begun for the next start", async () => {
+  const { operations, begun, nowBegun, results, journal } = await operationsOn();
+  operations.receive(create(A));
+  operations.receive(create(B));
+  await nowBegun(1);
+  const stopped = operations.stop();
+  operations.receive(create(C));
+  expect(results(C)).toMatchObject([{ error: { kind: "unavailable" } }]);
+  begun[0]?.end(made);
+  await stopped;
+  expect(begun).toHaveLength(1);
+  expect(journal.get(A)?.ended).toBeDefined();
+  expect(journal.get(B)).toBeDefined();
+  expect(journal.get(B)?.ended).toBeUndefined();
+});
+
+it("a method that only reads leaves no trace on disk", async () => {
+  const { operations, acks, results, journal } = await operationsOn();
+  operations.receive(create(A, { method: "agent.fingerprint", params: {} }));
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  expect(acks(A)).toEqual(["accepted"]);
+  expect(journal.entries()).toEqual([]);
+  expect(readFileSync(join(directory, "journal"), "utf8")).toBe("");
+});

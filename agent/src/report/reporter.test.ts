@@ -1,0 +1,120 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Report, report } from "@sallyport/agent-protocol";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { parseConfig } from "../config.ts";
+import type { HostVolume, PluginStatus } from "../dhv/index.ts";
+import { machineFacts } from "./machine.ts";
+import { changesOf, Reporter } from "./reporter.ts";
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "sallyport-report-"));
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+const ID = "0b6f1a52-3c55-4f6d-9a3e-8a1f2b3c4d5e";
+const volume: HostVolume = {
+  id: ID,
+  name: "db",
+  namespace: "default",
+  pluginId: "mkdir",
+  path: "/v/db",
+  bytes: 0,
+  problem: undefined,
+};
+const well: PluginStatus = { name: "nfs", ok: true, version: "1.2.3" };
+const unwell: PluginStatus = { name: "nfs", ok: false, kind: "plugin", message: "no", outcome: "failed" };
+
+/** A reporter of a node whose plugins and volumes are as the test says. */
+function reporter(node: { plugins: PluginStatus[]; volumes: HostVolume[] }) {
+  const config = parseConfig(
+    "agent.json",
+    JSON.stringify({
+      service: "https://sallyport.example",
+      name: "node-1",
+      class: "big",
+      meta: { rack: "r1" },
+      reserved: { memoryMB: 512, ports: "22" },
+      hostVolumes: { volumesDir: directory },
+    }),
+  );
+  return new Reporter(config, { fingerprint: async () => node.plugins, volumes: async () => node.volumes });
+}
+
+const version = ({ node }: Report) => node.Attributes["plugins.host_volume.nfs.version"];
+
+it("a report says what the machine is, what its operator says of it, and what it can do", async () => {
+  const whole = await reporter({ plugins: [well], volumes: [volume] }).look();
+  expect(report.parse(whole)).toEqual(whole);
+  expect(whole.node).toMatchObject({
+    Name: "node-1",
+    Datacenter: "dc1",
+    NodeClass: "big",
+    NodePool: "default",
+    Meta: { rack: "r1" },
+    ReservedResources: { Memory: { MemoryMB: 512 }, Networks: { ReservedHostPorts: "22" } },
+    HostVolumes: { db: { ID, Name: "db", Path: "/v/db", ReadOnly: false } },
+    Attributes: { "kernel.name": process.platform, "plugins.host_volume.nfs.version": "1.2.3" },
+  });
+  const { Cpu, Memory, Disk } = whole.node.NodeResources;
+  for (const amount of [Cpu.CpuShares, Cpu.TotalCpuCores, Memory.MemoryMB, Disk.DiskMB])
+    expect(amount).toBeGreaterThan(0);
+  expect(whole.unavailableVolumes).toEqual([]);
+});
+
+it("a volume with a problem is not offered, and the problem is told", async () => {
+  const whole = await reporter({ plugins: [], volumes: [{ ...volume, problem: "its plugin is gone" }] }).look();
+  expect(whole.node.HostVolumes).toEqual({});
+  expect(whole.unavailableVolumes).toEqual([{ id: ID, name: "db", reason: "its plugin is gone" }]);
+});
+
+it("a plugin is offered until it has failed twice in a row, and again as soon as it works", async () => {
+  const node: { plugins: PluginStatus[]; volumes: HostVolume[] } = { plugins: [well], volumes: [] };
+  const asked = reporter(node);
+  expect(version(await asked.look())).toBe("1.2.3");
+  node.plugins = [unwell];
+  expect(version(await asked.look())).toBe("1.2.3");
+  expect(version(await asked.look())).toBeUndefined();
+  node.plugins = [well];
+  expect(version(await asked.look())).toBe("1.2.3");
+});
+
+it("a plugin that has never worked is not offered", async () => {
+  expect(version(await reporter({ plugins: [unwell], volumes: [] }).look())).toBeUndefined();
+});
+
+it("a plugin that hangs does not keep a new volume from being seen", async () => {
+  const node = { plugins: [well], volumes: [volume] };
+  const asked = reporter(node);
+  Object.assign(node, { plugins: new Promise(() => {}) });
+  void asked.look();
+  expect((await asked.lookAtVolumes()).node.HostVolumes).toHaveProperty("db");
+});
+
+it("only what changed is told, each field as a whole, and nothing when nothing changed", async () => {
+  const node = { plugins: [well], volumes: [volume] };
+  const asked = reporter(node);
+  const before = await asked.look();
+  expect(changesOf(before, await asked.look())).toBeUndefined();
+  const second = { ...volume, id: ID.replace("0", "1"), name: "logs", path: "/v/logs" };
+  node.volumes = [volume, second];
+  const now = await asked.lookAtVolumes();
+  expect(changesOf(before, now)).toEqual({ node: { HostVolumes: now.node.HostVolumes } });
+  node.volumes = [volume, { ...second, problem: "gone" }];
+  const later = await asked.lookAtVolumes();
+  expect(changesOf(now, later)).toEqual({
+    node: { HostVolumes: later.node.HostVolumes },
+    unavailableVolumes: later.unavailableVolumes,
+  });
+});
+
+it("what is said of the machine does not waver from look to look", async () => {
+  expect(await machineFacts(directory)).toEqual(await machineFacts(directory));
+});
+
+it("a volumes directory that is not there yet has the room of the file system it will be on", async () => {
+  const { resources } = await machineFacts(join(directory, "not", "yet"));
+  expect(resources.Disk).toEqual((await machineFacts(directory)).resources.Disk);
+});

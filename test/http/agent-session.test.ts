@@ -1,0 +1,268 @@
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { CLOSE, MAX_FRAME_BYTES, PING, slowDown } from "@sallyport/agent-protocol";
+import { expect, it } from "vitest";
+import { readConfig } from "../../agent/src/config.ts";
+import { start } from "../../agent/src/start.ts";
+import {
+  AgentProcess,
+  afterTest,
+  eventually,
+  fakeService,
+  JOIN_TOKEN,
+  NODE_ID,
+  nodeDirectory,
+  startAgent,
+} from "./agent-service.ts";
+
+const QUICK = { firstMs: 5, longestMs: 40, healthyMs: 60_000, spreadMs: 5 };
+
+/** An agent in this process, with short pauses; ends with the test. */
+function quickAgent(path: string, pauses = QUICK) {
+  const stop = new AbortController();
+  const exit = start({ config: readConfig(path), joinToken: JOIN_TOKEN, stop: stop.signal, pauses });
+  exit.catch(() => {});
+  afterTest(async () => {
+    stop.abort();
+    await exit.catch(() => {});
+  });
+  return { exit, stop: () => stop.abort() };
+}
+
+it("a node joins by its token once, connects with its own key, and says what it is", async () => {
+  const service = await fakeService();
+  const { path, at } = nodeDirectory(service.url, { meta: { rack: "r1" }, pool: "storage" });
+  const agent = startAgent(path);
+  const session = await service.session();
+  const hello = await session.welcome();
+  expect(hello).toMatchObject({
+    proto: [1, 1],
+    epoch: 1,
+    node: { Name: "node-1", NodePool: "storage", Meta: { rack: "r1" }, HostVolumes: {} },
+    journal: [],
+    unavailableVolumes: [],
+  });
+  expect(hello.node.Attributes).toHaveProperty(["plugins.host_volume.mkdir.version"], "0.0.1");
+  expect(hello.features).toContain("dhv.create");
+  expect(service.joins).toEqual([{ Token: JOIN_TOKEN, Name: "node-1", PublicKey: expect.any(String) }]);
+  expect(service.refusals).toEqual([]);
+  expect(statSync(at("state/identity.key")).mode & 0o777).toBe(0o600);
+
+  agent.child.kill("SIGTERM");
+  expect(await agent.exit).toBe(0);
+  expect(await session.closed).toMatchObject({ code: 1000 });
+
+  // No token any more: it is known.
+  const again = startAgent(path, {});
+  const second = await (await service.session()).welcome();
+  expect(second.epoch).toBe(2);
+  expect(second.boot).toBe(hello.boot);
+  expect(service.joins).toHaveLength(1);
+  expect(new Set(service.jtis).size).toBe(2);
+  await again.kill();
+});
+
+it("the join token reaches the service and nothing else: no file, no log, no argument", async () => {
+  const service = await fakeService();
+  const { path, root } = nodeDirectory(service.url);
+  const agent = startAgent(path);
+  await (await service.session()).welcome();
+  const environment = readFileSync(`/proc/${agent.child.pid}/cmdline`, "utf8");
+  agent.child.kill("SIGTERM");
+  await agent.exit;
+  const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const contents = files.map((file) => readFileSync(join(file.parentPath, file.name), "utf8"));
+  expect(files.length).toBeGreaterThan(3);
+  expect(JSON.stringify([contents, agent.log, agent.out, environment, service.sessions[0]?.texts])).not.toContain(
+    "CANARY",
+  );
+});
+
+it("a join waits for a service that is away, and gives up when the token is refused", async () => {
+  const service = await fakeService();
+  service.onJoin = () => ({ status: 503, body: "" });
+  const { path, at } = nodeDirectory(service.url);
+  const agent = quickAgent(path);
+  await eventually("three attempts", () => service.joins.length >= 3 || undefined);
+  service.onJoin = () => ({ status: 403, body: `no such token: ${JOIN_TOKEN}` });
+  await expect(agent.exit).rejects.toThrow("The service refused the join token (403): no such token: [REDACTED]");
+  // One key for all attempts: the service can tell that they are of one node.
+  expect(new Set(service.joins.map(({ PublicKey }) => PublicKey)).size).toBe(1);
+  expect(readdirSync(at("state"))).toEqual(["identity.key"]);
+});
+
+it("an agent without a node id and without a token says so, and a supervisor need not try again", async () => {
+  const service = await fakeService();
+  const agent = startAgent(nodeDirectory(service.url).path, {});
+  expect(await agent.exit).toBe(2);
+  expect(agent.log).toContain("has not joined yet, and there is no join token");
+});
+
+it("a key that others could have read is not used", async () => {
+  const service = await fakeService();
+  const { path, at } = nodeDirectory(service.url);
+  const first = quickAgent(path);
+  await (await service.session()).welcome();
+  first.stop();
+  await first.exit;
+  chmodSync(at("state/identity.key"), 0o640);
+  const agent = startAgent(path);
+  expect(await agent.exit).toBe(2);
+  expect(agent.log).toContain("is open to other users");
+  expect(service.sessions).toHaveLength(1);
+});
+
+it("two agents never work on one state directory", async () => {
+  const service = await fakeService();
+  const { path } = nodeDirectory(service.url);
+  startAgent(path);
+  await (await service.session()).welcome();
+  const second = startAgent(path);
+  expect(await second.exit).toBe(2);
+  expect(second.log).toContain("Another agent is running on");
+});
+
+it.each([
+  ["superseded", CLOSE.superseded, 3],
+  ["revoked", CLOSE.revoked, 4],
+  ["told that there is no common version", CLOSE.version, 5],
+])("an agent that is %s ends for good", async (_, code, exit) => {
+  const service = await fakeService();
+  const agent = startAgent(nodeDirectory(service.url).path);
+  const session = await service.session();
+  await session.hello();
+  session.socket.close(code, "");
+  expect(await agent.exit).toBe(exit);
+  expect(service.sessions).toHaveLength(1);
+});
+
+it("after any other end an agent connects again, with a token of its own each time", async () => {
+  const service = await fakeService();
+  quickAgent(nodeDirectory(service.url).path);
+  const ends = [
+    (socket: WebSocketLike) => socket.terminate(),
+    (socket: WebSocketLike) => socket.close(1012, ""),
+    (socket: WebSocketLike) => socket.close(4008, ""),
+    (socket: WebSocketLike) => socket.close(4029, slowDown(20)),
+    (socket: WebSocketLike) => socket.close(1000, ""),
+  ];
+  for (const end of ends) {
+    const session = await service.session();
+    await session.welcome();
+    end(session.socket);
+  }
+  await (await service.session()).welcome();
+  expect(new Set(service.jtis).size).toBe(ends.length + 1);
+  expect(service.refusals).toEqual([]);
+});
+
+type WebSocketLike = { terminate(): void; close(code: number, reason: string): void };
+
+it("an agent waits for as long as the service asks it to", async () => {
+  const service = await fakeService();
+  let refusals = 0;
+  service.onUpgrade = () => {
+    refusals++;
+    return { status: 429, headers: { "retry-after": "3600" } };
+  };
+  quickAgent(nodeDirectory(service.url).path);
+  await eventually("a refusal", () => refusals || undefined);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(refusals).toBe(1);
+});
+
+it("an agent whose clock is wrong says so, and gets in by the service's clock", async () => {
+  const service = await fakeService();
+  service.clockAhead = 3_600;
+  const { path } = nodeDirectory(service.url);
+  const agent = startAgent(path);
+  await eventually("a refusal", () => service.refusals[0]);
+  await eventually(
+    "the words",
+    () => /clock is 3\d{3} s behind the service's: set it right/.test(agent.log) || undefined,
+  );
+  await agent.kill();
+  const second = quickAgent(path);
+  await (await service.session()).hello();
+  second.stop();
+  expect(await second.exit).toBe(0);
+});
+
+it("pings keep a session; a service that falls silent is left and looked for again", async () => {
+  const service = await fakeService();
+  quickAgent(nodeDirectory(service.url).path);
+  const first = await service.session();
+  await first.welcome({ cfg: { pingMs: 100, deadMs: 400 } });
+  await eventually("eight pings", () => first.texts.filter((text) => text === PING).length >= 8 || undefined);
+  expect(service.sessions).toHaveLength(1);
+  // Frozen: the socket stays open, and nothing comes.
+  first.socket.pause();
+  const second = await service.session();
+  await second.welcome();
+});
+
+it("nothing but hello goes out before welcome", async () => {
+  const service = await fakeService();
+  quickAgent(nodeDirectory(service.url).path);
+  const session = await service.session();
+  await session.hello();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(session.texts).toHaveLength(1);
+});
+
+it.each([
+  [
+    "a frame of more than 1 MiB",
+    (send: Send) => send(JSON.stringify({ t: "novelty", pad: "x".repeat(MAX_FRAME_BYTES) })),
+  ],
+  ["a frame that is no JSON", (send: Send) => send("{")],
+  ["a frame with a wrong field", (send: Send) => send(JSON.stringify({ t: "done", op: "1" }))],
+  ["a binary frame", (send: Send) => send(Buffer.from(PING))],
+  ["a second welcome", (_: Send, session: { welcome(): unknown }) => session.welcome()],
+])("a service that sends %s is left, and tried again later", async (_, send) => {
+  const service = await fakeService();
+  quickAgent(nodeDirectory(service.url).path);
+  const session = await service.session();
+  await session.welcome();
+  await send((data) => session.socket.send(data), session);
+  // 1009 is the word of RFC 6455 for a message that is too big.
+  expect([CLOSE.protocol, 1009]).toContain((await session.closed).code);
+  await (await service.session()).welcome();
+});
+
+type Send = (data: string | Buffer) => void;
+
+it("a kind of frame that only a newer service knows is ignored", async () => {
+  const service = await fakeService();
+  quickAgent(nodeDirectory(service.url).path);
+  const session = await service.session();
+  await session.welcome();
+  session.socket.send(JSON.stringify({ t: "novelty" }));
+  session.request({ op: "01939b5e-7a10-7cc1-8b5e-000000000001", method: "agent.fingerprint" });
+  expect(await session.result("01939b5e-7a10-7cc1-8b5e-000000000001")).toMatchObject({
+    ok: true,
+    result: { node: { Name: "node-1" } },
+  });
+});
+
+it("volumes that the service does not know are told to the operator, and stay", async () => {
+  const service = await fakeService();
+  const agent = startAgent(nodeDirectory(service.url).path);
+  await (await service.session()).welcome({ unknownVolumes: [NODE_ID] });
+  await eventually("a line in the log", () => agent.log.includes("volume_unknown_to_service") || undefined);
+});
+
+it("--check prints what would be reported, reaches for nobody and leaves nothing behind", async () => {
+  const { path, root } = nodeDirectory("http://127.0.0.1:1");
+  const before = readdirSync(root, { recursive: true });
+  const agent = new AgentProcess(["--config", path, "--check"]);
+  expect(await agent.exit).toBe(0);
+  const { node, plugins } = JSON.parse(agent.out);
+  expect(node).toMatchObject({ Name: "node-1" });
+  expect(plugins).toEqual([{ name: "mkdir", ok: true, version: "0.0.1" }]);
+  expect(readdirSync(root, { recursive: true })).toEqual(before);
+  writeFileSync(path, JSON.stringify({ service: "x" }));
+  const wrong = new AgentProcess(["--config", path, "--check"]);
+  expect(await wrong.exit).toBe(2);
+  expect(wrong.log).toContain("service: must be a URL");
+});
