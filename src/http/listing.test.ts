@@ -142,6 +142,14 @@ describe("a list by pages", () => {
     expect(await second.json()).toEqual(stubs([rows[2], rows[1]] as Row[]));
   });
 
+  it("goes backwards through all of a table that answers little at a time", async () => {
+    const rows = ids(9);
+    for (const query of ["reverse=true", "reverse=true&per_page=9"]) {
+      const response = await list(call(query), table(rows, 2).listing);
+      expect(await response.json()).toEqual(stubs(rows.toReversed()));
+    }
+  });
+
   it("loses nothing when the token's row is deleted between two pages", async () => {
     const rows = ids(5);
     const first = await list(call("per_page=2"), table(rows).listing);

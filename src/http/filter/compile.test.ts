@@ -181,6 +181,7 @@ describe("a collection holds for", () => {
     "any Tags as _, t { any Tags as _, u { t == a and u == `b-c` } }",
     "any Tags as t { PluginID == ebs }",
     "any Tags as Name { Name == a }",
+    "any Tags as t { any Ports as t { t == 80 } }",
     "ID == x or any Tags as t { t == a }",
     "(any Tags as t { t == a }) and (all Ports as p { p != 1 })",
     "any Tags as t { ( t == a ) }",
