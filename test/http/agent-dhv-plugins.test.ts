@@ -114,12 +114,12 @@ echo $$ > leader
 while :; do sleep 1; done
 `,
   );
-  const made = await create({}, { operationMs: 700 });
+  const made = await create({}, { operationMs: 1_500 });
   expect(made).toEqual({
     ok: false,
     kind: "timeout",
     outcome: "unknown",
-    message: `error creating volume "${volume.id}" with plugin "p": did not end within 700 ms`,
+    message: `error creating volume "${volume.id}" with plugin "p": did not end within 1500 ms`,
   });
   await isGone(pidIn("leader"));
   await isGone(pidIn("grandchild"));
@@ -127,7 +127,7 @@ while :; do sleep 1; done
 
 it("a plugin that ends at the polite signal has cleaned up first", async () => {
   node.plugin("p", `#!/bin/sh\ntrap 'echo > cleaned; exit 0' TERM\nwhile :; do sleep 0.05; done\n`);
-  expect(await create({}, { operationMs: 300, killGraceMs: 20_000 })).toMatchObject({ ok: false, kind: "timeout" });
+  expect(await create({}, { operationMs: 1_000, killGraceMs: 20_000 })).toMatchObject({ ok: false, kind: "timeout" });
   expect(existsSync(join(node.pluginDir, "cleaned"))).toBe(true);
 });
 

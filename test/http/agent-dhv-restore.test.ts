@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import {
   DIRECTORY_PLUGIN,
   FAILING_PLUGIN,
@@ -113,14 +113,14 @@ it("one volume that cannot be restored stands in nobody's way, says why, and may
   rmSync(moved.hostPath, { recursive: true });
   const record = join(node.stateDir, "host-volumes", fileOf(unreadable));
   writeFileSync(record, "{");
-  const again = node.start({ limits: { operationMs: 300, killGraceMs: 100 } });
+  const again = node.start({ limits: { operationMs: 1_500, killGraceMs: 100 } });
   await again.restore();
   const during = ({ id, pluginId }: { id: string; pluginId: string }) =>
     `error restoring volume "${id}" with plugin "${pluginId}": `;
   const expected = {
     [fails.id]: `${during(fails)}exit code 1: told to`,
     [gone.id]: `${during(gone)}no such plugin: "gone"`,
-    [hangs.id]: `${during(hangs)}did not end within 300 ms`,
+    [hangs.id]: `${during(hangs)}did not end within 1500 ms`,
     [fine.id]: undefined,
     [moved.id]: `could not verify host path for "${moved.id}": no such file or directory`,
     [unreadable.id]: expect.stringContaining("its record on this node cannot be read"),
@@ -151,4 +151,25 @@ it("a registered directory that now leads out of the allowed roots is not restor
   const again = node.start();
   await again.restore();
   expect(await problems(again)).toEqual({ [volume.id]: expect.stringContaining("is not below a directory") });
+});
+
+it("plugins that hang hold up their own volumes only, and those a few at a time", async () => {
+  node.plugin("hangs", HOLDING_PLUGIN);
+  const first = node.start();
+  const hanging = Array.from({ length: 20 }, () => request({ pluginId: "hangs" }));
+  const fine = request();
+  await Promise.all([...hanging, fine].map((volume) => first.create(volume)));
+  const before = node.calls().length;
+
+  node.flag("create.hold");
+  const again = node.start();
+  const restored = again.restore();
+  await vi.waitFor(async () => {
+    expect((await problems(again))[fine.id]).toBeUndefined();
+    expect(node.calls().length - before).toBe(8);
+  });
+  node.unflag("create.hold");
+  await restored;
+  expect(node.calls().length - before).toBe(20);
+  expect(new Set(Object.values(await problems(again)))).toEqual(new Set([undefined]));
 });

@@ -87,10 +87,10 @@ it("nothing is left of a volume that a plugin has refused", async () => {
 it("a volume of which something may be left stays known, and is found and deleted", async () => {
   node.plugin("p", HOLDING_PLUGIN);
   node.flag("create.hold");
-  const volumes = node.start({ limits: { operationMs: 200, killGraceMs: 100 } });
+  const volumes = node.start({ limits: { operationMs: 1_000, killGraceMs: 100 } });
   const volume = request({ pluginId: "p" });
   expect(await volumes.create(volume)).toMatchObject({ ok: false, kind: "timeout", outcome: "unknown" });
-  expect(await problems(volumes)).toEqual({ [volume.id]: expect.stringContaining("did not end within 200 ms") });
+  expect(await problems(volumes)).toEqual({ [volume.id]: expect.stringContaining("did not end within 1000 ms") });
   expect(await volumes.create(request({ name: volume.name }))).toEqual(NAME_TAKEN);
   expect(await volumes.delete(volume)).toMatchObject({ ok: false, kind: "timeout", outcome: "unknown" });
 
@@ -165,7 +165,7 @@ it("a volume that is not known is deleted already, and nothing is removed for it
 
 it("a deletion that was cut off is finished by the next, and such a volume cannot be created meanwhile", async () => {
   node.plugin("p", HOLDING_PLUGIN);
-  const volumes = node.start({ limits: { operationMs: 200, killGraceMs: 100 } });
+  const volumes = node.start({ limits: { operationMs: 1_000, killGraceMs: 100 } });
   const volume = request({ pluginId: "p" });
   await volumes.create(volume);
   node.flag("delete.hold");

@@ -46,6 +46,7 @@ interface Volume {
   readonly problem: string | undefined;
 }
 
+/** Of one plugin. */
 const RESTORED_AT_A_TIME = 8;
 const LONGEST_REASON = 1024;
 const NOT_RESTORED = "it has not been restored since the agent started";
@@ -128,11 +129,16 @@ export class HostVolumes {
    */
   async restore(): Promise<void> {
     await this.#load();
-    const waiting = [...this.#volumes].filter(([, { problem }]) => problem !== undefined).map(([id]) => id);
-    const next = async (): Promise<void> => {
-      for (let id = waiting.pop(); id !== undefined; id = waiting.pop()) await this.#restore(id);
-    };
-    await Promise.all(Array.from({ length: RESTORED_AT_A_TIME }, next));
+    const waiting = new Map<string, string[]>();
+    for (const [id, { record, problem }] of this.#volumes) {
+      if (problem === undefined) continue;
+      const { pluginId } = record.request;
+      const ids = waiting.get(pluginId);
+      if (ids === undefined) waiting.set(pluginId, [id]);
+      else ids.push(id);
+    }
+    // Side by side, so that a plugin that hangs holds up no other's volumes.
+    await Promise.all([...waiting.values()].map((ids) => this.#restoreAll(ids)));
   }
 
   /** The built-in plugin and every allowed one: its version, or why it cannot be used. */
@@ -270,6 +276,13 @@ export class HostVolumes {
   async #placeOf(plugin: HostVolumePlugin, record: VolumeRecord): Promise<Outcome<CreatedVolume>> {
     if (record.state === "creating") return plugin.create(record.request);
     return { ok: true, path: record.path, bytes: record.bytes };
+  }
+
+  async #restoreAll(ids: string[]): Promise<void> {
+    const next = async (): Promise<void> => {
+      for (let id = ids.pop(); id !== undefined; id = ids.pop()) await this.#restore(id);
+    };
+    await Promise.all(Array.from({ length: RESTORED_AT_A_TIME }, next));
   }
 
   async #restore(id: string): Promise<void> {
