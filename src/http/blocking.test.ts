@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { blocking, type Changed, nothing, type Reading } from "./blocking.ts";
-import { badRequest, RequestError } from "./errors.ts";
+import { badRequest, denied, RequestError } from "./errors.ts";
 import { type Listing, readList } from "./listing.ts";
 
 beforeEach(() => {
@@ -41,9 +41,10 @@ function table(index: number) {
   return { read, changed, move, asked };
 }
 
-const call = (query: string, signal = new AbortController().signal) => ({
+const call = (query: string, signal = new AbortController().signal, recheck = async () => {}) => ({
   query: new URLSearchParams(query),
   request: { signal } as Request,
+  recheck,
 });
 
 /** Whether an answer is there, without waiting for it. */
@@ -183,6 +184,30 @@ describe("a blocking query", () => {
     await vi.advanceTimersByTimeAsync(400_000);
     expect(state.tookMs).toBe(1_000);
     expect(asked.reads).toBe(reads);
+  });
+
+  it("is refused when the caller loses the right while waiting", async () => {
+    const { read, changed, move, asked } = table(5);
+    let allowed = true;
+    const recheck = async () => {
+      if (!allowed) throw denied();
+    };
+    const state = watch(blocking(call("index=5", undefined, recheck), read, changed));
+    await vi.advanceTimersByTimeAsync(5_000);
+    allowed = false;
+    const { reads } = asked;
+    move(6);
+    await vi.advanceTimersByTimeAsync(50);
+    expect(state.failure).toMatchObject({ status: 403 });
+    expect(asked.reads).toBe(reads);
+  });
+
+  it("is refused at the end of the wait, too", async () => {
+    const { read, changed } = table(5);
+    const recheck = () => Promise.reject(denied());
+    const state = watch(blocking(call("index=5&wait=5s", undefined, recheck), read, changed, noJitter));
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(state.failure).toMatchObject({ status: 403 });
   });
 
   it("is not a busy loop, whatever the object answers", async () => {

@@ -1,6 +1,6 @@
 import { notFound } from "./errors.ts";
 import { readQuery } from "./read-query.ts";
-import type { Call } from "./route.ts";
+import type { AuthorisedCall } from "./route.ts";
 
 /** What a read found: the index that a blocking query compares, and how to answer with it. */
 export interface Reading {
@@ -32,17 +32,19 @@ export const nothing = (message: string, index = 0): Reading => ({
 
 /**
  * Answers a read, with `?index` only once the index of what it reads is greater or the wait is over (contract:
- * events-and-volumes 2.2). Whatever `read` throws is answered at once.
+ * events-and-volumes 2.2). Whatever `read` throws is answered at once. Who waits must still have the right in the end, so
+ * `read` should take what it may show from `call.grant` each time.
  * @param jitter from 0 to 1: how much of a sixteenth of the wait is added to it
  */
 export async function blocking(
-  { query, request: { signal } }: Pick<Call, "query" | "request">,
+  call: Pick<AuthorisedCall, "query" | "request" | "recheck">,
   read: () => Promise<Reading>,
   changed: Changed,
   jitter: () => number = Math.random,
 ): Promise<Response> {
-  const { index, waitMs } = readQuery(query);
+  const { index, waitMs } = readQuery(call.query);
   if (index === 0) return (await read()).respond();
+  const { signal } = call.request;
   const deadline = Date.now() + waitMs * (1 + jitter() / 16);
   const left = () => Math.max(0, deadline - Date.now());
   let since = index;
@@ -56,6 +58,7 @@ export async function blocking(
     const early = began + gap - Date.now();
     gap = early > 0 ? Math.min(gap * 2, LONGEST_GAP_MS) : FIRST_GAP_MS;
     if (early > 0 && left() > 0) await unlessAborted(signal, sleep(Math.min(early, left())));
+    if (!signal.aborted) await call.recheck();
   }
   return new Response(null, { status: CLIENT_CLOSED_REQUEST });
 }

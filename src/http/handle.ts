@@ -52,7 +52,7 @@ async function answer(
   }
   const mayBeOld = route.fresh === true && place.remembered;
   const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, area, route.fresh));
-  const call: AuthorisedCall = { ...base, dialect, params, grant };
+  const call = { ...base, dialect, params, grant, recheck: () => recheck(call, target, area, route) };
   checkRight(route, call);
   const body = await readBody(route, base.request, call.grant.constraints);
   try {
@@ -146,6 +146,18 @@ function checkRight(route: SecretsRoute | ClusterRoute, call: AuthorisedCall): v
   if (route.access === "token") return;
   if (route.access === "sudo" && !has("sudo")) throw denied("permission denied: needs sudo");
   if (!has(capabilityOf[route.verb]) && !(route.creates && has("create"))) throw denied();
+}
+
+async function recheck(
+  call: AuthorisedCall & { grant: Grant },
+  target: Target,
+  area: Area,
+  route: SecretsRoute | ClusterRoute,
+): Promise<void> {
+  // A token that counts its uses has paid for this request.
+  if (!call.grant.cacheable) return;
+  call.grant = await ask(call, target, area, route.fresh);
+  checkRight(route, call);
 }
 
 /** What OPTIONS answers, to anybody: which mount a path is in is not told to strangers. */

@@ -1,7 +1,7 @@
 const MAX_DEPTH = 128;
 
 /** A number that JavaScript would change by reading it, carried verbatim through `JSON.stringify`. */
-interface RawJson {
+export interface RawJson {
   readonly rawJSON: string;
 }
 interface JsonWithSource {
@@ -48,7 +48,7 @@ function checkDepth(text: string): void {
 export const isPlainObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value) && !isRaw(value);
 
-const isRaw = (value: object): boolean =>
+export const isRaw = (value: object): value is RawJson =>
   "isRawJSON" in JSON && (JSON as unknown as { isRawJSON(v: object): boolean }).isRawJSON(value);
 
 /** JSON merge patch (RFC 7396): null deletes, objects merge, everything else replaces. */

@@ -21,7 +21,14 @@ export interface Call {
 }
 
 /** A call whose caller is known: what every route but the open ones gets. */
-export type AuthorisedCall = Call & { readonly grant: Grant };
+export type AuthorisedCall = Call & {
+  readonly grant: Grant;
+  /**
+   * Asks anew whether the caller may, for what is answered long after it was asked; `grant` is the new answer.
+   * @throws RequestError 403 when not any more
+   */
+  readonly recheck: () => Promise<void>;
+};
 
 interface Common<Body> {
   readonly verb: Verb;

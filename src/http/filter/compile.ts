@@ -4,7 +4,7 @@ import { integer, type Kind, string } from "./kinds.ts";
 import { readBoolean, readInteger, readNumber, type Unreadable } from "./literals.ts";
 import { ParseError, parse } from "./parse.ts";
 import { readPattern } from "./pattern.ts";
-import { type Bound, type Selected, select, type Values } from "./select.ts";
+import { type Bound, plain, type Selected, select, type Values } from "./select.ts";
 
 /** What one filter may take for all the rows it sees: a second or two, which only nested collections and long texts need. */
 const MOST_STEPS = 100_000_000;
@@ -98,7 +98,7 @@ class Compiler {
       if (typeof value !== "object" || value === null) return false;
       if (!Array.isArray(value)) return Object.hasOwn(value, text);
       this.#spend(value.length);
-      return value.some(isElement);
+      return value.some((element) => isElement(plain(element)));
     };
   }
 

@@ -1,4 +1,5 @@
 import { badRequest } from "../errors.ts";
+import { isRaw } from "../json.ts";
 import type { Selector } from "./expression.ts";
 import type { Kind } from "./kinds.ts";
 
@@ -63,5 +64,9 @@ function walk(start: unknown, path: Selector): unknown {
     if (!known || (Array.isArray(value) && !/^\d+$/.test(part))) return undefined;
     value = (value as Record<string, unknown>)[part];
   }
-  return value ?? undefined;
+  return plain(value ?? undefined);
 }
+
+/** A number that was carried as it was written, as a number. */
+export const plain = (value: unknown): unknown =>
+  typeof value === "object" && value !== null && isRaw(value) ? Number(value.rawJSON) : value;

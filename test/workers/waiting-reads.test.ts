@@ -1,0 +1,70 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
+import { holderOf, policies } from "./access.ts";
+import { type Answer, get, put } from "./client.ts";
+import { job, report } from "./reports.ts";
+
+/** Reads with `index`, over the whole Worker: `src/http/blocking.ts`. */
+
+const reader = 'namespace "*" { capabilities = ["read-job", "list-jobs"] }';
+const listed = (answer: Answer) => answer.body.map(({ ID }: { ID: string }) => ID);
+
+let waiting = vi.spyOn(ClusterRegistry.prototype, "changed");
+beforeEach(() => {
+  waiting = vi.spyOn(ClusterRegistry.prototype, "changed");
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** A read that has begun to wait for a change after `index`. */
+async function waitAfter(index: number, token: string, query = ""): Promise<{ answer: Promise<Answer> }> {
+  const answer = get(`/v1/jobs?index=${index}${query}`, { token });
+  await vi.waitFor(() => expect(waiting).toHaveBeenCalled());
+  return { answer };
+}
+
+describe("a read that waits", () => {
+  it("is answered with the change, and its index is the next one to wait with", async () => {
+    const index = await report(job());
+    const { answer } = await waitAfter(index, "root");
+    const next = await report(job({ ID: "api" }));
+    const found = await answer;
+    expect([found.status, listed(found)]).toEqual([200, ["api", "web"]]);
+    expect(found.headers.get("X-Orch-Index")).toBe(String(next));
+  });
+
+  it("is answered with what there is when nothing changes", async () => {
+    const index = await report(job());
+    const { answer } = await waitAfter(index, "root", "&wait=200ms");
+    const found = await answer;
+    expect([found.status, listed(found), found.headers.get("X-Orch-Index")]).toEqual([200, ["web"], String(index)]);
+  });
+
+  it("is refused when its token is revoked meanwhile", async () => {
+    const { client_token } = await holderOf(reader);
+    const index = await report(job());
+    const { answer } = await waitAfter(index, client_token);
+    expect((await put("/v1/auth/token/revoke", { token: client_token })).status).toBe(204);
+    await report(job({ ID: "api" }));
+    const refused = await answer;
+    expect([refused.status, refused.text]).toEqual([403, "Permission denied"]);
+  });
+
+  it("shows only what its token may read in the end", async () => {
+    const { client_token, policies: names } = await holderOf(reader);
+    const index = await report(job());
+    const { answer } = await waitAfter(index, client_token, "&namespace=*");
+    await policies({ [names[0]]: 'namespace "other" { capabilities = ["read-job", "list-jobs"] }' });
+    await report(job({ ID: "api" }));
+    expect(listed(await answer)).toEqual([]);
+  });
+
+  it("pays once for its token's uses", async () => {
+    const { client_token } = await holderOf(reader, { num_uses: 1 });
+    const index = await report(job());
+    const { answer } = await waitAfter(index, client_token);
+    await report(job({ ID: "api" }));
+    expect((await answer).status).toBe(200);
+  });
+});
