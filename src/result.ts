@@ -11,6 +11,12 @@ export type Reason =
   | "too-large"
   | "unsupported"
   | "unavailable"
+  /** What does the work elsewhere failed, or answered what it must not. */
+  | "faulty"
+  /** It has not answered in time, and what came of it is not known. */
+  | "timeout"
+  /** It has no room for more. */
+  | "exhausted"
   | "sealed";
 
 export interface Refusal {

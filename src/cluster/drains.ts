@@ -8,7 +8,7 @@ import type { NodeStore, StoredNode } from "./nodes-store.ts";
 import type { Stamp } from "./stamp.ts";
 import type { Timed } from "./timed.ts";
 
-/** Drains that end in one alarm; the others follow at once. */
+/** Drains that are looked at in one alarm; the others follow at once. */
 const DRAINS_PER_ALARM = 500;
 const NS_PER_MS = 1_000_000n;
 
@@ -40,137 +40,170 @@ export class Drains implements Timed {
     this.#journal = journal;
   }
 
-  /** Begins a drain, or gives the one under way other terms. One that has nothing to wait for ends in a line of its own. */
-  start(id: string, spec: DrainSpec, note: DrainNote): Promise<Result<Written>> {
-    return this.#change(id, (known) => {
-      const now = Date.now();
-      const time = new Date(now).toISOString();
-      const { node } = known;
-      const begun = node.DrainStrategy?.StartedAt ?? time;
-      const nanoseconds = BigInt(spec.deadline);
-      const strategy: DrainStrategy = {
-        Deadline: parseLossless(spec.deadline) as DrainStrategy["Deadline"],
-        IgnoreSystemJobs: spec.ignoreSystemJobs,
-        ForceDeadline: nanoseconds > 0 ? new Date(now + Number(nanoseconds / NS_PER_MS)).toISOString() : null,
-        StartedAt: begun,
-      };
-      const draining: Node = {
-        ...node,
-        Drain: true,
-        DrainStrategy: strategy,
-        SchedulingEligibility: "ineligible",
-        LastDrain: noted(node.DrainStrategy ? node.LastDrain : null, "draining", note, begun, time),
-      };
-      const message = node.DrainStrategy ? "Node drain strategy updated" : "Node drain strategy set";
-      const event = happened(now, "Drain", message);
-      return [
-        this.#store.write(known, draining, "NodeDrain", [event], { drivesDrain: true }),
-        ...this.#endIfDone(id, nanoseconds < 0),
-      ];
-    });
+  /**
+   * Begins a drain, or gives the one under way other terms. One that has nothing to wait for is done before this answers; the
+   * index is then that of its end.
+   */
+  async start(id: string, spec: DrainSpec, note: DrainNote): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return refuse("missing", "node not found");
+    const { node } = known;
+    const now = Date.now();
+    const time = new Date(now).toISOString();
+    const strategy = strategyOf(spec, node.DrainStrategy, now);
+    const draining: Node = {
+      ...node,
+      Drain: true,
+      DrainStrategy: strategy,
+      SchedulingEligibility: "ineligible",
+      LastDrain: noted(node.DrainStrategy ? node.LastDrain : null, "draining", note, time),
+    };
+    const message = node.DrainStrategy ? "Node drain strategy updated" : "Node drain strategy set";
+    // That a drain has nothing to wait for is on record, so that the alarm ends it if this is cut off.
+    const isDone = isOver(strategy, now) || !this.#isBusy(id, spec.ignoreSystemJobs);
+    const drainDue = isDone ? now : deadlineOf(strategy);
+    const begun = await this.#change((line) =>
+      this.#store.write(line, known, draining, "NodeDrain", [happened(now, "Drain", message)], {
+        drivesDrain: true,
+        drainDue,
+      }),
+    );
+    return isDone ? ((await this.#end(id, now)) ?? begun) : begun;
   }
 
   /** Ends a drain before it is done. The node stays ineligible unless told otherwise. */
-  stop(id: string, markEligible: boolean, note: DrainNote): Promise<Result<Written>> {
-    return this.#change(id, (known) => {
-      const { node } = known;
-      if (!node.Drain && (!markEligible || node.SchedulingEligibility === "eligible")) return [];
-      const now = Date.now();
-      const time = new Date(now).toISOString();
-      const stopped: Node = {
-        ...node,
-        Drain: false,
-        DrainStrategy: null,
-        SchedulingEligibility: markEligible ? "eligible" : node.SchedulingEligibility,
-        LastDrain: node.Drain ? noted(node.LastDrain, "canceled", note, time, time) : node.LastDrain,
-      };
-      return [this.#store.write(known, stopped, "NodeDrain", [happened(now, "Drain", "Node drain disabled")])];
-    });
+  async stop(id: string, markEligible: boolean, note: DrainNote): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return refuse("missing", "node not found");
+    const { node } = known;
+    const eligibility = markEligible ? "eligible" : node.SchedulingEligibility;
+    if (!node.Drain && node.SchedulingEligibility === eligibility) return ok({ index: known.modifyIndex });
+    const now = Date.now();
+    const stopped: Node = {
+      ...node,
+      Drain: false,
+      DrainStrategy: null,
+      SchedulingEligibility: eligibility,
+      LastDrain: node.Drain ? noted(node.LastDrain, "canceled", note, new Date(now).toISOString()) : node.LastDrain,
+    };
+    const event = happened(now, "Drain", "Node drain disabled");
+    return this.#change((line) => this.#store.write(line, known, stopped, "NodeDrain", [event]));
   }
 
   /** An allocation of a node has changed, in the caller's transaction: what that ends, to be told in the caller's line. */
-  allocationChanged(nodeId: string): Told {
-    return this.#store.isDraining(nodeId) ? (this.#endIfDone(nodeId, false)[0] ?? NOTHING) : NOTHING;
+  allocationChanged(nodeId: string, line: number): Told {
+    if (!this.#store.isDraining(nodeId)) return NOTHING;
+    const known = this.#store.find(nodeId);
+    return known && this.#isEnded(known, Date.now()) ? this.#ended(known, line) : NOTHING;
   }
 
   nextDue(): number | null {
-    return this.#store.nextDue("drained_at");
+    return this.#store.nextDue("drain_due");
   }
 
   async onAlarm(now: number): Promise<void> {
     for (let count = 0; count < DRAINS_PER_ALARM; count++) {
-      const id = this.#store.due("drained_at", now);
+      const id = this.#store.due("drain_due", now);
       if (id === null) break;
-      this.#journal.commit(() => this.#emit(this.#endIfDone(id, true)));
+      this.#look(id, now);
     }
     await this.#journal.published();
   }
 
-  /** @param anyway the time is up */
-  #endIfDone(id: string, anyway: boolean): Told[] {
+  /** Ends a drain that is due. @returns null when it is not done after all */
+  async #end(id: string, now: number): Promise<Result<Written> | null> {
+    const line = this.#look(id, now);
+    return line === null ? null : ok({ index: await this.#journal.indexOf(line) });
+  }
+
+  /** @returns the line that tells of the drain's end, or null when it goes on */
+  #look(id: string, now: number): number | null {
     const known = this.#store.find(id);
-    if (!known?.node.DrainStrategy) return [];
+    const strategy = known?.node.DrainStrategy;
+    if (!known?.drivesDrain || !strategy) return null;
+    return this.#journal.commit(() => {
+      if (this.#isEnded(known, now)) return this.#journal.emitNoted((line) => this.#ended(known, line));
+      // Something has begun to run since the drain had nothing to wait for.
+      this.#store.setDrainDue(known.row, deadlineOf(strategy));
+      return null;
+    });
+  }
+
+  #isEnded({ node, drivesDrain }: StoredNode, now: number): boolean {
+    const strategy = node.DrainStrategy;
+    if (!drivesDrain || !strategy) return false;
+    return isOver(strategy, now) || !this.#isBusy(node.ID, strategy.IgnoreSystemJobs);
+  }
+
+  #ended(known: StoredNode, line: number): Told {
     const { node } = known;
-    const running = this.#isBusy(id, known.node.DrainStrategy.IgnoreSystemJobs);
-    if (running && !anyway) return [];
     const now = Date.now();
-    const time = new Date(now).toISOString();
+    const running = this.#isBusy(node.ID, node.DrainStrategy?.IgnoreSystemJobs ?? false);
+    const note = { accessor: node.LastDrain?.AccessorID ?? "", meta: null };
     const done: Node = {
       ...node,
       Drain: false,
       DrainStrategy: null,
-      LastDrain: noted(
-        node.LastDrain,
-        "complete",
-        { accessor: node.LastDrain?.AccessorID ?? "", meta: null },
-        time,
-        time,
-      ),
+      LastDrain: noted(node.LastDrain, "complete", note, new Date(now).toISOString()),
     };
-    const details = running ? { deadline_reached: "true" } : null;
-    return [this.#store.write(known, done, "NodeDrain", [happened(now, "Drain", "Node drain complete", details)])];
+    const event = happened(now, "Drain", "Node drain complete", running ? { deadline_reached: "true" } : null);
+    return this.#store.write(line, known, done, "NodeDrain", [event]);
   }
 
   /** Whether something runs on a node that its drain waits for. */
   #isBusy(nodeId: string, ignoreSystemJobs: boolean): boolean {
-    const rows = ignoreSystemJobs
-      ? this.#sql.exec(
-          `SELECT 1 FROM reported AS running LEFT JOIN reported AS job
-             ON job.topic = 'Job' AND job.namespace = running.namespace AND job.id = running.job_id
-           WHERE running.topic = 'Allocation' AND running.terminal = 0 AND running.node_id = ?
-             AND ifnull(json_extract(job.body, '$.Type'), '') NOT IN ('system', 'sysbatch') LIMIT 1`,
+    const counts = ignoreSystemJobs
+      ? `AND ifnull(json_extract(running.body, '$.JobType'), ifnull((
+           SELECT json_extract(job.body, '$.Type') FROM reported AS job
+           WHERE job.topic = 'Job' AND job.namespace = running.namespace AND job.id = running.job_id), ''))
+         NOT IN ('system', 'sysbatch')`
+      : "";
+    return (
+      this.#sql
+        .exec(
+          `SELECT 1 FROM reported AS running
+           WHERE running.topic = 'Allocation' AND running.terminal = 0 AND running.node_id = ? ${counts} LIMIT 1`,
           nodeId,
         )
-      : this.#sql.exec(
-          "SELECT 1 FROM reported WHERE topic = 'Allocation' AND terminal = 0 AND node_id = ? LIMIT 1",
-          nodeId,
-        );
-    return rows.toArray().length > 0;
+        .toArray().length > 0
+    );
   }
 
-  /** One transaction; a line for each step. */
-  async #change(id: string, change: (known: StoredNode) => Told[]): Promise<Result<Written>> {
-    const known = this.#store.find(id);
-    if (!known) return refuse("missing", "node not found");
-    const line = this.#journal.commit(() => this.#emit(change(known)));
-    return ok({ index: line === null ? known.modifyIndex : await this.#journal.indexOf(line) });
+  /** One transaction and one line. */
+  async #change(change: (line: number) => Told): Promise<Result<Written>> {
+    const line = this.#journal.commit(() => this.#journal.emitNoted(change));
+    return ok({ index: await this.#journal.indexOf(line) });
   }
+}
 
-  #emit(steps: readonly Told[]): number | null {
-    return steps.map(({ events, stamps }) => this.#journal.emitLine(events, stamps)).at(-1) ?? null;
-  }
+function strategyOf(spec: DrainSpec, current: DrainStrategy | null, now: number): DrainStrategy {
+  const nanoseconds = BigInt(spec.deadline);
+  return {
+    Deadline: nanoseconds < 0 ? Number(nanoseconds) : (parseLossless(spec.deadline) as DrainStrategy["Deadline"]),
+    IgnoreSystemJobs: spec.ignoreSystemJobs,
+    ForceDeadline: nanoseconds > 0 ? new Date(now + Number(nanoseconds / NS_PER_MS)).toISOString() : null,
+    StartedAt: current?.StartedAt ?? new Date(now).toISOString(),
+  };
+}
+
+const deadlineOf = ({ ForceDeadline }: DrainStrategy): number | null =>
+  ForceDeadline === null ? null : Date.parse(ForceDeadline);
+
+/** Whether a drain ends whatever runs. */
+function isOver(strategy: DrainStrategy, now: number): boolean {
+  const deadline = deadlineOf(strategy);
+  return (typeof strategy.Deadline === "number" && strategy.Deadline < 0) || (deadline !== null && deadline <= now);
 }
 
 const noted = (
   last: LastDrain | null,
   status: "draining" | "complete" | "canceled",
   { accessor, meta }: DrainNote,
-  startedAt: string,
-  updatedAt: string,
+  time: string,
 ): LastDrain => ({
   AccessorID: accessor,
   Meta: meta ?? last?.Meta ?? null,
-  StartedAt: last?.StartedAt ?? startedAt,
+  StartedAt: last?.StartedAt ?? time,
   Status: status,
-  UpdatedAt: updatedAt,
+  UpdatedAt: time,
 });

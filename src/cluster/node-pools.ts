@@ -79,8 +79,8 @@ export class NodePools {
     if (this.read(name) !== null) return NOTHING;
     const event: NewEvent = this.#reported.take({
       ...{ topic: "NodePool", type: "NodePoolUpserted", namespace: "", id: name, filterKeys: null },
-      ...{ jobId: null, nodeId: null, deploymentId: null, evalId: null, terminal: false, deleted: false },
-      ...{ wrapper: "NodePool", body: JSON.stringify(recordOf(name)), extra: "" },
+      ...{ jobId: null, nodeId: null, terminal: false, deleted: false },
+      ...{ body: JSON.stringify(recordOf(name)), extra: "" },
     });
     return { events: [event], stamps: [{ table: "NodePool", row: ["", name] }] };
   }

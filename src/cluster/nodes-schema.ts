@@ -7,7 +7,7 @@ export const nodeMigrations: Migration[] = [
     sql: `CREATE TABLE nodes (
       row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, origin TEXT NOT NULL, pool TEXT NOT NULL,
       status TEXT NOT NULL, eligibility TEXT NOT NULL, draining INTEGER NOT NULL,
-      heard INTEGER NOT NULL DEFAULT 0, revision INTEGER NOT NULL, down_at INTEGER, drained_at INTEGER,
+      heard INTEGER NOT NULL, down_at INTEGER, drain_due INTEGER,
       body TEXT NOT NULL, events TEXT NOT NULL, create_index INTEGER, modify_index INTEGER) STRICT`,
   },
   { because: "find a node, list nodes in order", sql: "CREATE UNIQUE INDEX nodes_by_id ON nodes (id)" },
@@ -26,11 +26,6 @@ export const nodeMigrations: Migration[] = [
   },
   {
     because: "drains that end at a time",
-    sql: "CREATE INDEX nodes_by_drained_at ON nodes (drained_at) WHERE drained_at IS NOT NULL",
-  },
-  {
-    because: "what still runs on a node, however much has ended on it",
-    sql: `CREATE INDEX allocations_running ON reported (node_id, namespace, id)
-      WHERE topic = 'Allocation' AND terminal = 0`,
+    sql: "CREATE INDEX nodes_by_drain_due ON nodes (drain_due) WHERE drain_due IS NOT NULL",
   },
 ];

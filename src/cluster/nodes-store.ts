@@ -1,4 +1,3 @@
-import type { NewEvent } from "../events/event.ts";
 import { parseLossless } from "../http/json.ts";
 import { KEPT_EVENTS, type Node, type NodeEvent, type NodeEventType } from "./node/record.ts";
 import { type NodeFollower, type Told, together } from "./node/told.ts";
@@ -18,8 +17,8 @@ export interface StoredNode {
   readonly downAt: number | null;
   /** Whether its drain is ended here; one that was reported ends when that is reported. */
   readonly drivesDrain: boolean;
-  /** Counts the changes. */
-  readonly revision: number;
+  /** When that drain is to be looked at (ms). */
+  readonly drainDue: number | null;
   /** null until the index of its first line is known. */
   readonly createIndex: number | null;
   readonly modifyIndex: number | null;
@@ -54,6 +53,7 @@ interface Write {
   readonly heard?: number;
   readonly downAt?: number;
   readonly drivesDrain?: boolean;
+  readonly drainDue?: number | null;
 }
 
 interface Row extends Record<string, SqlStorageValue> {
@@ -61,9 +61,9 @@ interface Row extends Record<string, SqlStorageValue> {
   id: string;
   origin: string;
   heard: number;
-  revision: number;
   draining: number;
   down_at: number | null;
+  drain_due: number | null;
   body: string;
   events: string;
   create_index: number | null;
@@ -93,7 +93,7 @@ export class NodeStore implements Stamped {
       heard: row.heard,
       downAt: row.down_at,
       drivesDrain: row.draining === 1,
-      revision: row.revision,
+      drainDue: row.drain_due,
       createIndex: row.create_index,
       modifyIndex: row.modify_index,
     };
@@ -136,8 +136,12 @@ export class NodeStore implements Stamped {
     return this.#sql.exec("SELECT 1 FROM nodes WHERE id = ? AND draining = 1", id).toArray().length > 0;
   }
 
+  setDrainDue(row: number, due: number | null): void {
+    this.#sql.exec("UPDATE nodes SET drain_due = ? WHERE row = ?", due, row);
+  }
+
   /** The id of a node that is due to count as down, or whose drain ends. */
-  due(deadline: "down_at" | "drained_at", now: number): string | null {
+  due(deadline: "down_at" | "drain_due", now: number): string | null {
     const [row] = this.#sql
       .exec<{ id: string }>(`SELECT id FROM nodes WHERE ${deadline} <= ? ORDER BY ${deadline} LIMIT 1`, now)
       .toArray();
@@ -145,7 +149,7 @@ export class NodeStore implements Stamped {
   }
 
   /** When the next node is due (ms), or null. */
-  nextDue(deadline: "down_at" | "drained_at"): number | null {
+  nextDue(deadline: "down_at" | "drain_due"): number | null {
     return this.#sql
       .exec<{ at: number | null }>(`SELECT min(${deadline}) AS at FROM nodes WHERE ${deadline} IS NOT NULL`)
       .one().at;
@@ -153,88 +157,70 @@ export class NodeStore implements Stamped {
 
   /**
    * Writes a node, inside the caller's transaction.
+   * @param line the number of the line that tells of it
    * @param happened what is added to its events
    */
   write(
+    line: number,
     known: StoredNode | null,
     node: Node,
     type: NodeEventType,
     happened: readonly Omit<NodeEvent, "CreateIndex">[],
     { origin = known?.origin ?? "report", heard = known?.heard ?? 0, ...given }: Write = {},
   ): Told {
-    const revision = (known?.revision ?? 0) + 1;
-    const added = happened.map((each) => ({ ...each, CreateIndex: -revision }));
+    const added = happened.map((each) => ({ ...each, CreateIndex: -line }));
     const events = [...node.Events, ...added].slice(-KEPT_EVENTS);
     const { Events: _events, ...record } = node;
     const downAt = node.Status === "disconnected" ? (given.downAt ?? known?.downAt ?? null) : null;
     const draining = node.DrainStrategy !== null && (given.drivesDrain ?? known?.drivesDrain ?? false);
-    const end = draining ? node.DrainStrategy?.ForceDeadline : null;
+    const { drainDue = known?.drainDue ?? null } = given;
     const { row } = this.#sql
       .exec<{ row: number }>(
-        `INSERT INTO nodes (id, origin, pool, status, eligibility, draining, heard, revision, down_at, drained_at, body, events)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        `INSERT INTO nodes (id, origin, pool, status, eligibility, draining, heard, down_at, drain_due, body, events)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET origin = excluded.origin, pool = excluded.pool, status = excluded.status,
            eligibility = excluded.eligibility, draining = excluded.draining, heard = excluded.heard,
-           revision = excluded.revision, down_at = excluded.down_at, drained_at = excluded.drained_at,
-           body = excluded.body, events = excluded.events
+           down_at = excluded.down_at, drain_due = excluded.drain_due, body = excluded.body, events = excluded.events
          RETURNING row`,
-        ...[node.ID, origin, node.NodePool, node.Status, node.SchedulingEligibility, draining ? 1 : 0],
-        ...[heard, revision, downAt, end ? Date.parse(end) : null, JSON.stringify(record), JSON.stringify(events)],
+        ...[node.ID, origin, node.NodePool, node.Status, node.SchedulingEligibility, draining ? 1 : 0, heard],
+        ...[downAt, draining ? drainDue : null, JSON.stringify(record), JSON.stringify(events)],
       )
       .one();
     return together([
-      this.#told({ ...node, Events: events }, known?.createIndex ?? null, row, revision, type),
+      told(line, row, { ...node, Events: events }, known?.createIndex ?? null, type),
       ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? null, node, type)),
     ]);
   }
 
   /** Forgets a node, inside the caller's transaction. @param last how it was last */
-  remove(known: StoredNode | null, last: Node, type: NodeEventType): Told {
+  remove(line: number, known: StoredNode | null, last: Node, type: NodeEventType): Told {
     this.#sql.exec("DELETE FROM nodes WHERE id = ?", last.ID);
-    const revision = (known?.revision ?? 0) + 1;
     return together([
-      this.#told(last, known?.createIndex ?? null, known?.row ?? 0, revision, type),
+      told(line, known?.row ?? 0, last, known?.createIndex ?? null, type),
       ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? last, null, type)),
     ]);
   }
 
   /** Gives a node, and the events that came with the change, the index of the line that told of it. */
-  stamp({ row: [row = "", revision = ""] }: Stamp, index: number): void {
+  stamp({ row: [row = "", line = ""] }: Stamp, index: number): void {
     const [held] = this.#sql.exec<{ events: string }>("SELECT events FROM nodes WHERE row = ?", Number(row)).toArray();
     if (!held) return;
-    const events = JSON.parse(held.events) as NodeEvent[];
+    const events = (JSON.parse(held.events) as NodeEvent[]).map((event) =>
+      event.CreateIndex === -Number(line) ? { ...event, CreateIndex: index } : event,
+    );
     this.#sql.exec(
-      "UPDATE nodes SET create_index = ifnull(create_index, ?), modify_index = ?, events = ? WHERE row = ?",
-      index,
-      index,
-      JSON.stringify(events.map((event) => indexed(event, Number(revision), index))),
-      Number(row),
+      "UPDATE nodes SET create_index = ifnull(create_index, ?1), modify_index = ?1, events = ?2 WHERE row = ?3",
+      ...[index, JSON.stringify(events), Number(row)],
     );
   }
 
   #row(id: string): Row | undefined {
     return this.#sql.exec<Row>("SELECT * FROM nodes WHERE id = ?", id).toArray()[0];
   }
-
-  #told(node: Node, createIndex: number | null, row: number, revision: number, type: NodeEventType): Told {
-    const event: NewEvent = {
-      // A subscription to Node gets these, too.
-      Topic: type === "NodeDrain" ? "NodeDrain" : "Node",
-      Type: type,
-      Key: node.ID,
-      Namespace: "",
-      FilterKeys: null,
-      Payload: payloadText(node, createIndex, revision),
-    };
-    return { events: [event], stamps: [{ table: "Node", row: [String(row), String(revision)] }] };
-  }
 }
 
 /** Sorts behind every id. */
 const LAST = "g";
-
-const indexed = (event: NodeEvent, revision: number, index: number): NodeEvent =>
-  event.CreateIndex === -revision ? { ...event, CreateIndex: index } : event;
 
 function textOf({ id, body, events, create_index, modify_index }: Row): NodeText {
   const shown = (JSON.parse(events) as NodeEvent[]).map((event) =>
@@ -245,13 +231,28 @@ function textOf({ id, body, events, create_index, modify_index }: Row): NodeText
   return { id, body: `${body.slice(0, -1)},${rest}}`, modifyIndex };
 }
 
+const told = (line: number, row: number, node: Node, createIndex: number | null, type: NodeEventType): Told => ({
+  events: [
+    {
+      // A subscription to Node gets these, too.
+      Topic: type === "NodeDrain" ? "NodeDrain" : "Node",
+      Type: type,
+      Key: node.ID,
+      Namespace: "",
+      FilterKeys: null,
+      Payload: payloadText(node, createIndex, line),
+    },
+  ],
+  stamps: [{ table: "Node", row: [String(row), String(line)] }],
+});
+
 /** The payload's text, cut where the index of its line belongs. */
-function payloadText(node: Node, createIndex: number | null, revision: number): string[] {
+function payloadText(node: Node, createIndex: number | null, line: number): string[] {
   // What nobody can guess cannot stand in anybody's text.
   const mark = crypto.randomUUID();
   const Events = node.Events.map((event) => {
     if (event.CreateIndex >= 0) return event;
-    return { ...event, CreateIndex: event.CreateIndex === -revision ? mark : 0 };
+    return { ...event, CreateIndex: event.CreateIndex === -line ? mark : 0 };
   });
   return JSON.stringify({ Node: { ...node, Events, CreateIndex: createIndex ?? mark, ModifyIndex: mark } }).split(
     `"${mark}"`,

@@ -85,9 +85,9 @@ export class Nodes implements Timed {
     const node = completeNode(id, { ...(known && without(known.node, DRAWN)), ...given }, now);
     if (known && isDeepStrictEqual(node, known.node)) return this.#unchanged(known, heard);
     const event = happened(now, "Cluster", known ? "Node re-registered" : "Node registered");
-    return this.#change(() =>
+    return this.#change((line) =>
       together([
-        this.#store.write(known, node, "NodeRegistration", [event], { origin: "agent", ...(heard && { heard }) }),
+        this.#store.write(line, known, node, "NodeRegistration", [event], { origin: "agent", ...(heard && { heard }) }),
         this.#pools.ensure(node.NodePool),
       ]),
     );
@@ -100,7 +100,7 @@ export class Nodes implements Timed {
     if (isOld(known, heard)) return unchanged(known);
     if (known.node.Status === "ready") return this.#unchanged(known, heard);
     const message = known.node.Status === "initializing" ? "Node is ready" : "Node reregistered by heartbeat";
-    return this.#change(() => this.#turn(known, "ready", message, { ...(heard && { heard }) }));
+    return this.#change((line) => this.#turn(line, known, "ready", message, { ...(heard && { heard }) }));
   }
 
   /** The node's agent is gone; unless it comes back in time, the node is down. */
@@ -111,8 +111,8 @@ export class Nodes implements Timed {
     const { Status } = known.node;
     if (Status === "disconnected" || Status === "down") return this.#unchanged(known, heard);
     const downAt = Date.now() + DOWN_AFTER_MS;
-    return this.#change(() =>
-      this.#turn(known, "disconnected", "Node disconnected", { downAt, ...(heard && { heard }) }),
+    return this.#change((line) =>
+      this.#turn(line, known, "disconnected", "Node disconnected", { downAt, ...(heard && { heard }) }),
     );
   }
 
@@ -123,7 +123,7 @@ export class Nodes implements Timed {
     if (events.length === 0) return unchanged(known);
     const now = Date.now();
     const told = events.map(({ message, subsystem, details, at }) => happened(at ?? now, subsystem, message, details));
-    return this.#change(() => this.#store.write(known, known.node, "NodeEvent", told));
+    return this.#change((line) => this.#store.write(line, known, known.node, "NodeEvent", told));
   }
 
   // ---- what schedulers tell ----
@@ -137,8 +137,9 @@ export class Nodes implements Timed {
   /**
    * Takes a report, inside the caller's transaction; ask `refuseReport` before. It says what the node is, all of it; where the
    * node stands (status, eligibility, drain, events) stays as it was unless the report says that, too.
+   * @param line the number of the line that tells of it
    */
-  report({ id, type, deleted, body }: NodeReport): Told {
+  report({ id, type, deleted, body }: NodeReport, line: number): Told {
     const known = this.#store.find(id);
     const given = parseLossless(body) as GivenNode;
     const now = Date.now();
@@ -151,15 +152,15 @@ export class Nodes implements Timed {
       { ...kept, ...(moves && { StatusUpdatedAt: Math.floor(now / 1000) }), ...given },
       now,
     );
-    if (deleted) return this.#store.remove(known, node, type);
+    if (deleted) return this.#store.remove(line, known, node, type);
     const events =
       type === "NodeRegistration" && !given.Events
         ? [happened(now, "Cluster", known ? "Node re-registered" : "Node registered")]
         : [];
     return together([
-      this.#store.write(known, node, type, events, {
+      this.#store.write(line, known, node, type, events, {
         origin: "report",
-        ...("DrainStrategy" in given && { drivesDrain: false }),
+        ...("DrainStrategy" in given && { drivesDrain: false, drainDue: null }),
       }),
       this.#pools.ensure(node.NodePool),
     ]);
@@ -176,7 +177,7 @@ export class Nodes implements Timed {
     }
     const event = happened(Date.now(), "Cluster", `Node marked as ${eligibility} for scheduling`);
     const node = { ...known.node, SchedulingEligibility: eligibility };
-    return this.#change(() => this.#store.write(known, node, "NodeEligibility", [event]));
+    return this.#change((line) => this.#store.write(line, known, node, "NodeEligibility", [event]));
   }
 
   /** Forgets a node. One whose agent is connected would be back with its next word, so that takes `force`. */
@@ -187,7 +188,7 @@ export class Nodes implements Timed {
     if (!force && known.origin === "agent" && (Status === "ready" || Status === "initializing")) {
       return refuse("conflict", `node ${id} is ${Status}: stop its agent first, or purge it with force=true`);
     }
-    return this.#change(() => this.#store.remove(known, known.node, "NodeDeregistration"));
+    return this.#change((line) => this.#store.remove(line, known, known.node, "NodeDeregistration"));
   }
 
   // ---- time ----
@@ -201,28 +202,30 @@ export class Nodes implements Timed {
       const id = this.#store.due("down_at", now);
       const known = id === null ? null : this.#store.find(id);
       if (!known) break;
-      this.#journal.commit(() => {
-        const { events, stamps } = this.#turn(known, "down", "Node heartbeat missed");
-        this.#journal.emitLine(events, stamps);
-      });
+      this.#journal.commit(() =>
+        this.#journal.emitNoted((line) => this.#turn(line, known, "down", "Node heartbeat missed")),
+      );
     }
     await this.#journal.published();
   }
 
   // ---- inside ----
 
-  #turn(known: StoredNode, status: NodeStatus, message: string, more: { downAt?: number; heard?: number } = {}): Told {
+  #turn(
+    line: number,
+    known: StoredNode,
+    status: NodeStatus,
+    message: string,
+    more: { downAt?: number; heard?: number } = {},
+  ): Told {
     const now = Date.now();
     const node: Node = { ...known.node, Status: status, StatusUpdatedAt: Math.floor(now / 1000) };
-    return this.#store.write(known, node, "NodeEvent", [happened(now, "Cluster", message)], more);
+    return this.#store.write(line, known, node, "NodeEvent", [happened(now, "Cluster", message)], more);
   }
 
   /** One transaction and one line. */
-  async #change(change: () => Told): Promise<Result<Written>> {
-    const line = this.#journal.commit(() => {
-      const { events, stamps } = change();
-      return this.#journal.emitLine(events, stamps);
-    });
+  async #change(change: (line: number) => Told): Promise<Result<Written>> {
+    const line = this.#journal.commit(() => this.#journal.emitNoted(change));
     return ok({ index: await this.#journal.indexOf(line) });
   }
 

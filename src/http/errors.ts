@@ -27,6 +27,9 @@ const statusOf = {
   "too-large": 413,
   unsupported: 501,
   unavailable: 503,
+  faulty: 502,
+  timeout: 504,
+  exhausted: 507,
   sealed: 503,
 } satisfies Record<Reason, number>;
 

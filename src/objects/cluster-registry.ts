@@ -21,6 +21,11 @@ import type { Timed } from "../cluster/timed.ts";
 import { Waiters } from "../cluster/waiters.ts";
 import { Journal } from "../events/journal.ts";
 import type { Result } from "../result.ts";
+import { HOST_VOLUME, HostVolumeStore, type VolumePage, type VolumeQuery } from "../volumes/host-volume-store.ts";
+import { type FoundVolume, HostVolumes, type Outcome } from "../volumes/host-volumes.ts";
+import { VOLUME_OPERATION, VolumeOperations } from "../volumes/operations.ts";
+import { hostVolumeMigrations } from "../volumes/schema.ts";
+import { VolumeStates } from "../volumes/volume-states.ts";
 import { StoredObject } from "./stored-object.ts";
 import { eventLog, nodeSession } from "./stubs.ts";
 
@@ -39,6 +44,9 @@ export class ClusterRegistry extends StoredObject {
   readonly #drains: Drains;
   readonly #enrolment: Enrolment;
   readonly #agents: Agents;
+  readonly #volumes: HostVolumeStore;
+  readonly #hostVolumes: HostVolumes;
+  readonly #volumeStates: VolumeStates;
   /** Who gives the rows of a table their indexes. */
   readonly #stamped: Readonly<Record<string, Stamped>>;
   /** Whose rows the alarm is for. */
@@ -48,10 +56,16 @@ export class ClusterRegistry extends StoredObject {
     super(
       ctx,
       env,
-      { cluster: clusterMigrations, nodes: nodeMigrations, enrolment: enrolmentMigrations },
+      {
+        cluster: clusterMigrations,
+        nodes: nodeMigrations,
+        enrolment: enrolmentMigrations,
+        volumes: hostVolumeMigrations,
+      },
       {
         event: (_lane, rows) => this.#journal.deliver(rows),
         revocation: (node) => nodeSession(this.env, node).revoke(),
+        volume: (_volume, rows) => this.#hostVolumes.deliver(rows),
       },
     );
     this.#indexes = new TableIndexes(this.sql);
@@ -66,7 +80,7 @@ export class ClusterRegistry extends StoredObject {
     });
     this.#reported = new Reported(this.sql);
     this.#ingestion = new Ingestion(this.sql, this.#journal, this.#reported);
-    const nodeStore = new NodeStore(this.sql, () => []);
+    const nodeStore = new NodeStore(this.sql, () => [this.#volumeStates]);
     this.#nodePools = new NodePools(this.sql, this.#reported);
     this.#nodes = new Nodes(nodeStore, this.#nodePools, this.#journal);
     this.#drains = new Drains(this.sql, nodeStore, this.#journal);
@@ -78,12 +92,25 @@ export class ClusterRegistry extends StoredObject {
       promiseRevocation: (node) => this.outbox.enlist("revocation", node, null),
       revoked: (node) => this.outbox.drain("revocation", node),
     });
+    this.#volumes = new HostVolumeStore(this.sql);
+    const operations = new VolumeOperations({
+      sql: this.sql,
+      enlist: (volume, operation) => this.outbox.enlist("volume", volume, operation),
+      start: (node, operation) => nodeSession(this.env, node).start(operation),
+    });
+    this.#volumeStates = new VolumeStates(this.#volumes, operations);
+    this.#hostVolumes = new HostVolumes({
+      ...{ sql: this.sql, journal: this.#journal, store: this.#volumes, operations },
+      send: (volume) => this.outbox.drain("volume", volume),
+    });
     this.#stamped = {
       Node: nodeStore,
+      [HOST_VOLUME]: this.#volumes,
+      [VOLUME_OPERATION]: operations,
       ...Object.fromEntries(REPORTED_TOPICS.map((topic) => [topic, this.#reported])),
       report_sources: this.#ingestion,
     };
-    this.#timed = [this.#nodes, this.#drains, this.#enrolment];
+    this.#timed = [this.#nodes, this.#drains, this.#enrolment, this.#hostVolumes];
   }
 
   // ---- reads ----
@@ -213,11 +240,50 @@ export class ClusterRegistry extends StoredObject {
   }
 
   /** What came of an operation that a node was asked for. May be told twice. */
-  operationDone(_nodeId: string, _id: string, _result: OperationResult): void {}
+  operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
+    return this.#hostVolumes.operationDone(nodeId, id, result);
+  }
 
   /** Which of these volumes of a node nobody knows here. */
-  unknownVolumes(_nodeId: string, _held: readonly string[]): string[] {
-    return [];
+  unknownVolumes(nodeId: string, held: readonly string[]): string[] {
+    return this.#volumeStates.unknownOn(nodeId, held);
+  }
+
+  // ---- host volumes ----
+
+  /** One page of host volumes, and the index of their table. */
+  hostVolumes(query: VolumeQuery): VolumePage & { readonly index: number } {
+    return { ...this.#volumes.page(query), index: this.#indexes.of(HOST_VOLUME) };
+  }
+
+  /** Whether a host volume names this plugin. */
+  hasHostVolumesOf(pluginId: string): boolean {
+    return this.#volumes.hasPlugin(pluginId);
+  }
+
+  readHostVolume(id: string): FoundVolume | null {
+    return this.#hostVolumes.read(id);
+  }
+
+  createHostVolume(...given: Parameters<HostVolumes["create"]>): ReturnType<HostVolumes["create"]> {
+    return this.#hostVolumes.create(...given);
+  }
+
+  registerHostVolume(...given: Parameters<HostVolumes["register"]>): ReturnType<HostVolumes["register"]> {
+    return this.#hostVolumes.register(...given);
+  }
+
+  updateHostVolume(...given: Parameters<HostVolumes["update"]>): ReturnType<HostVolumes["update"]> {
+    return this.#hostVolumes.update(...given);
+  }
+
+  deleteHostVolume(...given: Parameters<HostVolumes["delete"]>): ReturnType<HostVolumes["delete"]> {
+    return this.#hostVolumes.delete(...given);
+  }
+
+  /** How an operation on a volume has ended: see `HostVolumes.outcome`. */
+  volumeOperation(...given: Parameters<HostVolumes["outcome"]>): Promise<Outcome | null> {
+    return this.#hostVolumes.outcome(...given);
   }
 
   // ---- inside ----

@@ -11,6 +11,7 @@ import { clusterObjectRoutes } from "./cluster-objects.ts";
 import { deploymentRoutes } from "./deployments.ts";
 import { evaluationRoutes } from "./evaluations.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
+import { hostVolumeRoutes } from "./host-volumes.ts";
 import { identityRoutes } from "./identity.ts";
 import { jobRoutes } from "./jobs.ts";
 import { kvRoutes } from "./kv.ts";
@@ -25,6 +26,7 @@ import { mountTableRoutes } from "./sys-mounts.ts";
 import { namespaceRoutes } from "./sys-namespaces.ts";
 import { policyRoutes } from "./sys-policies.ts";
 import { statusRoutes } from "./sys-status.ts";
+import { volumeRoutes } from "./volumes.ts";
 
 /** The one route table: areas A and B at fixed paths, what each type of mount offers, and areas C and D. */
 export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
@@ -59,4 +61,6 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...deploymentRoutes,
   ...eventStreamRoutes,
   ...agentRoutes,
+  ...volumeRoutes,
+  ...hostVolumeRoutes,
 ]);

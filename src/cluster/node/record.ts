@@ -22,7 +22,7 @@ export interface NodeEvent {
   readonly Details: Readonly<Record<string, string>> | null;
   /** RFC 3339. */
   readonly Timestamp: string;
-  /** Negative while the index is not known: the revision of the node that the event came with. */
+  /** Negative while the index is not known: the number of the line that tells of the event. */
   readonly CreateIndex: number;
 }
 

@@ -20,9 +20,12 @@ export interface NodeReport {
   readonly body: string;
 }
 
+const anything = z.unknown().optional();
+const NOT_TAKEN = { SecretID: anything, CreateIndex: anything, ModifyIndex: anything };
+
 /** The object in `Payload.Node`. Secrets and indexes are dropped: the first are nobody's business, the second are ours. */
 export const reportedNode = givenNode
-  .extend({ ID: nodeId, SecretID: z.unknown(), CreateIndex: z.unknown(), ModifyIndex: z.unknown() })
+  .extend({ ID: nodeId, ...NOT_TAKEN })
   .transform(({ ID, SecretID: _secret, CreateIndex: _create, ModifyIndex: _modify, ...given }) => ({
     id: ID,
     given: given as GivenNode,

@@ -1,0 +1,158 @@
+import { createHash } from "node:crypto";
+import { METHODS } from "@sallyport/agent-protocol";
+import * as z from "zod";
+import { allowsNamespace } from "../access/cluster-rights.ts";
+import { mayList, namespaceOf } from "../cluster/reads.ts";
+import { allocationStub } from "../cluster/stubs.ts";
+import type { Fields } from "../cluster/topics/topic.ts";
+import { blocking, nothing, type Reading } from "../http/blocking.ts";
+import { badRequest, denied, invalid, unwrap } from "../http/errors.ts";
+import { parseLossless } from "../http/json.ts";
+import { clusterJson } from "../http/respond.ts";
+import { type AuthorisedCall, cluster } from "../http/route.ts";
+import { accessControl, clusterRegistry } from "../objects/stubs.ts";
+import { carryOut } from "../volumes/carry-out.ts";
+import { type HostVolumeRequest, hostVolumeJson, shownHostVolume } from "../volumes/host-volume.ts";
+import type { Begun } from "../volumes/host-volumes.ts";
+import { type HostVolumeBody, parseBody, requestOf } from "../volumes/request-body.ts";
+import { judgeHostVolume } from "../volumes/rules.ts";
+
+/** Dynamic host volumes (interface document, area D; contract: events-and-volumes 5). */
+
+const ALL = "*";
+
+const RIGHTS = { create: "host-volume-create", register: "host-volume-register" } as const;
+type Intent = keyof typeof RIGHTS;
+
+function bodyOf(given: Readonly<Record<string, unknown>>): HostVolumeBody {
+  try {
+    return unwrap(parseBody(given));
+  } catch (failure) {
+    throw failure instanceof z.ZodError ? invalid(failure) : failure;
+  }
+}
+
+/** What recognises a request when it comes again, from the same caller. */
+function begunBy(call: AuthorisedCall, idempotencyToken: string, what: unknown): Begun {
+  const named = idempotencyToken !== "";
+  const facts = [call.grant.identity.accessor, named ? idempotencyToken : null, what];
+  return { request: createHash("sha256").update(JSON.stringify(facts)).digest("base64url"), named };
+}
+
+/** Creates or registers a volume, or changes the one that the body names. */
+async function write(call: AuthorisedCall, given: Readonly<Record<string, unknown>>, intent: Intent) {
+  const body = bodyOf(given);
+  const namespace = body.volume.Namespace || call.query.get("namespace") || body.namespace || "default";
+  const { cluster: rights } = call.grant;
+  if (!allowsNamespace(rights, namespace, RIGHTS[intent])) throw denied();
+  if (body.policyOverride && !allowsNamespace(rights, namespace, "policy-override")) throw denied();
+  const request = unwrap(requestOf(body.volume, namespace, intent));
+  const known = await accessControl(call.env).readClusterNamespace(namespace);
+  if (!known.ok) throw badRequest(`volume validation failed: no such namespace ${JSON.stringify(namespace)}`);
+  const warnings = [...body.warnings, ...unwrap(await judgeHostVolume(call.env, request, body.policyOverride))];
+  const { volume, index } = await perform(
+    call,
+    request,
+    intent,
+    begunBy(call, body.idempotencyToken, [intent, request]),
+  );
+  if (!volume) throw badRequest("the volume was deleted meanwhile");
+  const shown = shownHostVolume(hostVolumeJson(volume));
+  const Index = index ?? shown.ModifyIndex;
+  return clusterJson(call, { Index, Volume: shown, Warnings: warnings.join("; ") }, { index: Index });
+}
+
+function perform({ env }: AuthorisedCall, request: HostVolumeRequest, intent: Intent, begun: Begun) {
+  const registry = clusterRegistry(env);
+  const method = `dhv.${intent}` as const;
+  const { id } = request;
+  return carryOut(
+    env,
+    (search) => {
+      if (id !== null) return registry.updateHostVolume(method, { ...request, id }, begun);
+      return intent === "create"
+        ? registry.createHostVolume(request, begun, search)
+        : registry.registerHostVolume(request, begun);
+    },
+    METHODS[method].deadlineMs,
+  );
+}
+
+const idOf = (call: AuthorisedCall): string => (call.params["id"] ?? "").toLowerCase();
+
+async function read(call: AuthorisedCall): Promise<Reading> {
+  const registry = clusterRegistry(call.env);
+  const found = await registry.readHostVolume(idOf(call));
+  const namespace = namespaceOf(call);
+  const isHere = found && (namespace === ALL || found.volume.namespace === namespace);
+  if (!isHere || !allowsNamespace(call.grant.cluster, found.volume.namespace, "host-volume-read"))
+    return nothing("volume not found");
+  const shown = shownHostVolume(hostVolumeJson(found.volume));
+  const respond = async () => {
+    const users = await Promise.all(
+      found.users.map((id) => registry.readReported("Allocation", id, found.volume.namespace, true)),
+    );
+    const Allocations = users.flatMap(({ object }) =>
+      object ? [allocationStub(parseLossless(object.body) as Fields, { resources: false, taskStates: true })] : [],
+    );
+    const body = { ...(Allocations.length > 0 && { Allocations }), ...shown };
+    return clusterJson(call, body, { index: shown.ModifyIndex });
+  };
+  return { index: shown.ModifyIndex, respond };
+}
+
+function forced({ query }: AuthorisedCall): boolean {
+  const force = query.get("force") ?? "false";
+  if (/^(1|t|T|TRUE|true|True)$/.test(force)) return true;
+  if (/^(|0|f|F|FALSE|false|False)$/.test(force)) return false;
+  throw badRequest("invalid force value");
+}
+
+async function remove(call: AuthorisedCall): Promise<Response> {
+  const [id, namespace, force] = [idOf(call), namespaceOf(call), forced(call)];
+  const begun = begunBy(call, "", ["delete", id, force]);
+  const registry = clusterRegistry(call.env);
+  const begin = () => registry.deleteHostVolume(id, namespace, force, begun);
+  const { index } = await carryOut(call.env, begin, METHODS["dhv.delete"].deadlineMs);
+  return clusterJson(call, { Index: index ?? 0 }, { index });
+}
+
+const Body = z.record(z.string(), z.unknown());
+
+const writes = (intent: Intent) =>
+  cluster({
+    verb: "POST",
+    path: `/volume/host/${intent}`,
+    // The body names the namespace.
+    rights: "any",
+    fresh: true,
+    body: Body,
+    handle: (call, body) => write(call, body, intent),
+  });
+
+const deletes = (path: string) =>
+  cluster({
+    verb: "DELETE",
+    path,
+    rights: (rights, call) => allowsNamespace(rights, namespaceOf(call), "host-volume-delete"),
+    fresh: true,
+    handle: remove,
+  });
+
+export const hostVolumeRoutes = [
+  writes("create"),
+  writes("register"),
+  cluster({
+    verb: "GET",
+    path: "/volume/host/:id",
+    rights: mayList("host-volume-read"),
+    handle: (call) =>
+      blocking(
+        call,
+        () => read(call),
+        (since, waitMs) => clusterRegistry(call.env).changed(["HostVolume"], since, waitMs),
+      ),
+  }),
+  deletes("/volume/host/:id"),
+  deletes("/volume/host/:id/delete"),
+];

@@ -1,0 +1,94 @@
+import { allowsNamespace } from "../access/cluster-rights.ts";
+import { HEX_PREFIX_RULE, hexRange } from "../cluster/hex-prefix.ts";
+import { namespaceOf } from "../cluster/reads.ts";
+import { blocking, type Reading } from "../http/blocking.ts";
+import { badRequest, notFound, RequestError } from "../http/errors.ts";
+import { readList } from "../http/listing.ts";
+import { clusterText } from "../http/respond.ts";
+import { type AuthorisedCall, cluster } from "../http/route.ts";
+import { clusterRegistry } from "../objects/stubs.ts";
+import {
+  hostVolumeFields,
+  hostVolumeJson,
+  hostVolumeStub,
+  type ShownHostVolume,
+  shownHostVolume,
+} from "../volumes/host-volume.ts";
+import type { VolumeQuery } from "../volumes/host-volume-store.ts";
+
+/** The list of volumes of either kind (interface document, area D; contract: events-and-volumes 4.3, 5.3). */
+
+const ALL = "*";
+/** Always there, on every node with an agent. */
+const BUILT_IN_PLUGIN = "mkdir";
+const UUID_LENGTH = 36;
+
+/** Which nodes are asked for: one, or those whose ids begin with these bytes. Upstream's word is the whole id. */
+function nodesOf({ query, dialect }: AuthorisedCall): Pick<VolumeQuery, "nodeId" | "nodePrefix"> {
+  const given = query.get("node_id") ?? "";
+  if (given === "") return {};
+  if (dialect === "upstream") return { nodeId: given.toLowerCase() };
+  const range = hexRange(given);
+  if (!range) throw badRequest(`node_id: ${HEX_PREFIX_RULE}`);
+  return range[0].length === UUID_LENGTH ? { nodeId: range[0] } : { nodePrefix: range[0] };
+}
+
+/** Which plugins: one that there is, or those whose ids begin with these bytes. */
+async function pluginsOf({
+  query,
+  dialect,
+  env,
+}: AuthorisedCall): Promise<Pick<VolumeQuery, "pluginId" | "pluginPrefix">> {
+  const given = query.get("plugin_id") ?? "";
+  if (given === "") return {};
+  const exists = given === BUILT_IN_PLUGIN || (await clusterRegistry(env).hasHostVolumesOf(given));
+  if (exists || dialect === "upstream") return { pluginId: given };
+  if (hexRange(given)) return { pluginPrefix: given };
+  throw badRequest(`plugin_id: is no plugin of a volume, and as a prefix it ${HEX_PREFIX_RULE}`);
+}
+
+async function readHostVolumes(call: AuthorisedCall): Promise<Reading> {
+  const registry = clusterRegistry(call.env);
+  const namespace = namespaceOf(call);
+  const wanted = {
+    namespace: namespace === ALL ? null : namespace,
+    ...nodesOf(call),
+    ...(await pluginsOf(call)),
+    ...(call.query.get("node_pool") && { nodePool: call.query.get("node_pool") ?? "" }),
+    prefix: call.query.get("prefix") ?? "",
+  };
+  return readList<ShownHostVolume>(call, {
+    fetch: async (token, limit, reverse) => {
+      const dot = token.indexOf(".");
+      const from = dot < 0 ? ([token, ""] as const) : ([token.slice(0, dot), token.slice(dot + 1)] as const);
+      const page = await registry.hostVolumes({ ...wanted, from, limit, reverse });
+      return {
+        rows: page.rows.map((volume) => shownHostVolume(hostVolumeJson(volume))),
+        next: page.next ? page.next.join(".") : null,
+        index: page.index,
+      };
+    },
+    token: ({ Namespace, ID }) => `${Namespace}.${ID}`,
+    stub: hostVolumeStub,
+    fields: hostVolumeFields,
+    // Without the right the list is empty, and so it is for each namespace of many.
+    visible: ({ Namespace }) => allowsNamespace(call.grant.cluster, Namespace, "host-volume-read"),
+  });
+}
+
+async function listVolumes(call: AuthorisedCall): Promise<Response> {
+  const type = call.query.get("type") ?? "";
+  if (type === "") {
+    if (call.dialect === "upstream") return clusterText("[]");
+    throw badRequest("type: is required: csi or host");
+  }
+  if (type === "csi") throw new RequestError(501, "type: CSI volumes are not served yet");
+  if (type !== "host") throw notFound("resource not found");
+  return blocking(
+    call,
+    () => readHostVolumes(call),
+    (since, waitMs) => clusterRegistry(call.env).changed(["HostVolume"], since, waitMs),
+  );
+}
+
+export const volumeRoutes = [cluster({ verb: "GET", path: "/volumes", rights: "any", handle: listVolumes })];

@@ -1,0 +1,29 @@
+import { DEFAULT_CAPABILITY, type HostVolumeRequest, type StoredVolume } from "./host-volume.ts";
+import type { Change, VolumeMethod } from "./operations.ts";
+
+/** What a volume becomes: what is asked for, and for an update what it has where nothing is asked. */
+export function changeOf(request: HostVolumeRequest, volume: StoredVolume | null): Change {
+  const { name, parameters, capacityMin, capacityMax } = request;
+  const capabilities = request.capabilities.length > 0 ? request.capabilities : volume?.wanted.capabilities;
+  const isRegistration = request.hostPath !== "";
+  return {
+    name,
+    pluginId: request.pluginId || (volume?.pluginId ?? ""),
+    wanted: {
+      ...{ parameters, capacityMin, capacityMax },
+      constraints: volume?.wanted.constraints ?? request.constraints,
+      capabilities: capabilities ?? [DEFAULT_CAPABILITY],
+    },
+    capacityBytes: isRegistration ? request.capacityBytes : (volume?.capacityBytes ?? 0),
+    hostPath: isRegistration ? request.hostPath : (volume?.hostPath ?? ""),
+  };
+}
+
+/** What the node is told of it. */
+export function paramsOf(method: VolumeMethod, { id, namespace }: StoredVolume, change: Change | null): object {
+  if (!change) return { id };
+  const { name, pluginId, hostPath, wanted } = change;
+  if (method === "dhv.register") return { id, name, namespace, hostPath };
+  const { parameters, capacityMin, capacityMax } = wanted;
+  return { id, name, namespace, pluginId, parameters, capacityMin, capacityMax };
+}

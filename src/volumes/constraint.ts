@@ -1,0 +1,183 @@
+import { readPattern } from "../http/filter/pattern.ts";
+import { versionRules } from "./version.ts";
+
+/** A rule that a node must keep. Targets are texts, or refer to the node: `${attr.kernel.name}`. */
+export interface Constraint {
+  readonly LTarget: string;
+  readonly Operand: string;
+  readonly RTarget: string;
+}
+
+/** What constraints ask of a node. */
+export interface NodeFacts {
+  readonly id: string;
+  readonly name: string;
+  readonly datacenter: string;
+  readonly nodeClass: string;
+  readonly pool: string;
+  readonly attributes: Readonly<Record<string, string>>;
+  readonly meta: Readonly<Record<string, string>>;
+}
+
+/** A side that does not exist on the node is undefined. */
+type Check = (left: string | undefined, right: string | undefined) => boolean;
+
+interface Operator {
+  readonly right: "needed" | "none";
+  /** Reads the right side once, if it is a text. @returns why it cannot be read, or how the two sides are compared */
+  compile(right: string | null): Check | string;
+}
+
+const plain = (check: Check): Operator => ({ right: "needed", compile: () => check });
+
+/** Both sides must exist. */
+const both = (check: (left: string, right: string) => boolean): Check => {
+  return (left, right) => left !== undefined && right !== undefined && check(left, right);
+};
+
+const ordered = (holds: (order: number) => boolean): Operator =>
+  plain(both((left, right) => holds(order(left, right))));
+
+const INTEGER = /^[+-]?\d{1,18}$/;
+const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i;
+
+/** Whole numbers by value, decimal numbers by value, anything else as text. */
+function order(left: string, right: string): number {
+  if (INTEGER.test(left) && INTEGER.test(right)) {
+    const [a, b] = [BigInt(left.replace("+", "")), BigInt(right.replace("+", ""))];
+    return a < b ? -1 : Number(a > b);
+  }
+  if (DECIMAL.test(left) && DECIMAL.test(right)) return Number(left) - Number(right);
+  return left < right ? -1 : Number(left > right);
+}
+
+/** An operator whose right side is in a language of its own. */
+const language = (read: (right: string) => ((left: string) => boolean) | string): Operator => ({
+  right: "needed",
+  compile: (right) => {
+    if (right === null) {
+      return both((left, text) => {
+        const holds = read(text);
+        return typeof holds !== "string" && holds(left);
+      });
+    }
+    const holds = read(right);
+    return typeof holds === "string" ? holds : both(holds);
+  },
+});
+
+const items = (text: string): string[] => text.split(",").map((item) => item.trim());
+const setContains = (method: "every" | "some"): Operator =>
+  plain(
+    both((left, right) => {
+      const held = new Set(items(left));
+      return items(right)[method]((item) => held.has(item));
+    }),
+  );
+
+const equal = plain(both((left, right) => left === right));
+const different = plain((left, right) => left !== right);
+const versions = (kind: "loose" | "semver") =>
+  language((right) => versionRules(right, kind) ?? `${JSON.stringify(right.slice(0, 100))} is no version constraint`);
+
+const OPERATORS: Readonly<Record<string, Operator>> = {
+  "=": equal,
+  "==": equal,
+  is: equal,
+  "!=": different,
+  not: different,
+  ">": ordered((difference) => difference > 0),
+  ">=": ordered((difference) => difference >= 0),
+  "<": ordered((difference) => difference < 0),
+  "<=": ordered((difference) => difference <= 0),
+  regexp: language((right) => {
+    const pattern = readPattern(right);
+    return typeof pattern === "string"
+      ? `failed to compile regular expression ${JSON.stringify(right.slice(0, 100))}: ${pattern}`
+      : (left) => pattern.found(left);
+  }),
+  version: versions("loose"),
+  semver: versions("semver"),
+  set_contains: setContains("every"),
+  set_contains_all: setContains("every"),
+  set_contains_any: setContains("some"),
+  is_set: { right: "none", compile: () => (left) => left !== undefined },
+  is_not_set: { right: "none", compile: () => (left) => left === undefined },
+};
+
+/** Operators of jobs, which say nothing about one node. */
+const BETWEEN_ALLOCATIONS = new Set(["distinct_hosts", "distinct_property"]);
+
+const NODE_FACTS: Readonly<Record<string, (node: NodeFacts) => string>> = {
+  "node.unique.id": ({ id }) => id,
+  "node.unique.name": ({ name }) => name,
+  "node.datacenter": ({ datacenter }) => datacenter,
+  "node.class": ({ nodeClass }) => nodeClass,
+  "node.pool": ({ pool }) => pool,
+};
+
+type Target = { readonly text: string } | ((node: NodeFacts) => string | undefined);
+
+/** @returns a sentence when it refers to nothing that a node has */
+function readTarget(written: string): Target | string {
+  const [, reference] = /^\$\{(.*)\}$/s.exec(written) ?? [];
+  if (reference === undefined) return { text: written };
+  const fact = Object.hasOwn(NODE_FACTS, reference) ? NODE_FACTS[reference] : undefined;
+  if (fact) return fact;
+  const [, map, key = ""] = /^(attr|meta)\.(.+)$/s.exec(reference) ?? [];
+  if (map === undefined) return `${JSON.stringify(written.slice(0, 100))} refers to nothing that a node has`;
+  return ({ attributes, meta }) => {
+    const facts = map === "attr" ? attributes : meta;
+    return Object.hasOwn(facts, key) ? facts[key] : undefined;
+  };
+}
+
+interface Parts {
+  readonly left: Target;
+  readonly right: Target;
+  readonly operator: Operator;
+}
+
+/** @returns what is wrong, all of it, when it is no constraint */
+function read({ LTarget, Operand, RTarget }: Constraint): Parts | string[] {
+  const operator = Object.hasOwn(OPERATORS, Operand) ? OPERATORS[Operand] : undefined;
+  const left = readTarget(LTarget);
+  const right = readTarget(RTarget);
+  const wrong: string[] = [];
+  if (Operand === "") wrong.push("missing constraint operand");
+  else if (!operator) wrong.push(`unknown operator ${JSON.stringify(Operand.slice(0, 100))}`);
+  if (operator?.right === "needed" && RTarget === "")
+    wrong.push(`operator ${JSON.stringify(Operand)} requires an RTarget`);
+  if (operator?.right === "none" && RTarget !== "") wrong.push(`operator ${JSON.stringify(Operand)} takes no RTarget`);
+  if (LTarget === "") wrong.push("no attribute provided but is required by operator");
+  for (const target of [left, right]) if (typeof target === "string") wrong.push(target);
+  if (!operator || typeof left === "string" || typeof right === "string") return wrong;
+  if (wrong.length === 0 && "text" in right) {
+    const check = operator.compile(right.text);
+    if (typeof check === "string") wrong.push(check);
+  }
+  return wrong.length === 0 ? { left, right, operator } : wrong;
+}
+
+/** What is wrong with a constraint of a volume: nothing, or sentences (contract: events-and-volumes 5.5). */
+export function constraintFaults(constraint: Constraint): string[] {
+  if (BETWEEN_ALLOCATIONS.has(constraint.Operand)) return [];
+  const parts = read(constraint);
+  return Array.isArray(parts) ? parts : [];
+}
+
+export const isBetweenAllocations = ({ Operand }: Constraint): boolean => BETWEEN_ALLOCATIONS.has(Operand);
+
+/** Whether a node keeps all of these. What cannot be read is kept by none. */
+export function constraintsMet(constraints: readonly Constraint[]): (node: NodeFacts) => boolean {
+  const checks = constraints.map((constraint) => {
+    const parts = read(constraint);
+    if (Array.isArray(parts)) return () => false;
+    const { left, right, operator } = parts;
+    const check = operator.compile("text" in right ? right.text : null);
+    if (typeof check === "string") return () => false;
+    const value = (target: Target, node: NodeFacts) => ("text" in target ? target.text : target(node));
+    return (node: NodeFacts) => check(value(left, node), value(right, node));
+  });
+  return (node) => checks.every((check) => check(node));
+}

@@ -1,0 +1,99 @@
+import type { NodeFacts } from "./constraint.ts";
+
+/** A node as host volumes see it. */
+export interface VolumeNode extends NodeFacts {
+  readonly status: string;
+  readonly eligible: boolean;
+  /** An agent of this service runs on it; a scheduler's own nodes take no operations. */
+  readonly hasAgent: boolean;
+  /** Ids of the host volumes that can be used on it, by its last fingerprint. */
+  readonly usable: ReadonlySet<string>;
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  id: string;
+  origin: string;
+  pool: string;
+  status: string;
+  eligibility: string;
+  facts: string;
+}
+
+type Facts = [
+  name: string,
+  datacenter: string,
+  nodeClass: string,
+  attributes: Record<string, string> | null,
+  meta: Record<string, string> | null,
+  hostVolumes: Record<string, { ID?: string }> | null,
+];
+
+const COLUMNS = `id, origin, pool, status, eligibility,
+  json_extract(body, '$.Name', '$.Datacenter', '$.NodeClass', '$.Attributes', '$.Meta', '$.HostVolumes') AS facts`;
+
+/** Nodes that have an agent, and can be given something new. */
+const PLACEABLE = "status = 'ready' AND eligibility = 'eligible'";
+
+/** What host volumes read of the nodes' rows: a node, or pages of those that can take a volume. */
+export class NodeView {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  find(id: string): VolumeNode | null {
+    const [row] = this.#sql.exec<Row>(`SELECT ${COLUMNS} FROM nodes WHERE id = ?`, id).toArray();
+    return row ? nodeOf(row) : null;
+  }
+
+  /** Nodes of a pool, or of all, by id, from an id on. */
+  placeable(pool: string, from: string, limit: number): VolumeNode[] {
+    return this.#sql
+      .exec<Row>(
+        `SELECT ${COLUMNS} FROM nodes WHERE ${PLACEABLE} AND id >= ? ${inPool(pool)} ORDER BY id LIMIT ?`,
+        ...[from, ...(isAll(pool) ? [] : [pool]), limit],
+      )
+      .toArray()
+      .map(nodeOf);
+  }
+
+  /** How many nodes of a pool cannot be given anything now. Looks at each: for a refusal only. */
+  awayCount(pool: string): number {
+    return this.#sql
+      .exec<{ n: number }>(
+        `SELECT count(*) AS n FROM nodes WHERE NOT (${PLACEABLE}) ${inPool(pool)}`,
+        ...(isAll(pool) ? [] : [pool]),
+      )
+      .one().n;
+  }
+
+  poolExists(pool: string): boolean {
+    if (isAll(pool) || pool === "default") return true;
+    return (
+      this.#sql.exec("SELECT 1 FROM nodes WHERE pool = ? LIMIT 1", pool).toArray().length > 0 ||
+      this.#sql.exec("SELECT 1 FROM reported WHERE topic = 'NodePool' AND id = ? LIMIT 1", pool).toArray().length > 0
+    );
+  }
+}
+
+const isAll = (pool: string): boolean => pool === "" || pool === "all";
+const inPool = (pool: string): string => (isAll(pool) ? "" : "AND pool = ?");
+
+export const isInPool = (node: VolumeNode, pool: string): boolean => isAll(pool) || node.pool === pool;
+
+/** The ids in a node's `HostVolumes`. */
+export const usableIds = (volumes: Readonly<Record<string, { readonly ID?: string }>> | null): Set<string> =>
+  new Set(Object.values(volumes ?? {}).map(({ ID = "" }) => ID));
+
+function nodeOf(row: Row): VolumeNode {
+  const [name, datacenter, nodeClass, attributes, meta, hostVolumes] = JSON.parse(row.facts) as Facts;
+  return {
+    ...{ id: row.id, name, datacenter, nodeClass, pool: row.pool, status: row.status },
+    attributes: attributes ?? {},
+    meta: meta ?? {},
+    eligible: row.eligibility === "eligible",
+    hasAgent: row.origin === "agent",
+    usable: usableIds(hostVolumes),
+  };
+}

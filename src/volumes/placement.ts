@@ -1,0 +1,81 @@
+import { MAX_VOLUMES } from "@sallyport/agent-protocol";
+import { ok, type Result, refuse } from "../result.ts";
+import { constraintsMet } from "./constraint.ts";
+import type { HostVolumeRequest } from "./host-volume.ts";
+import type { HostVolumeStore } from "./host-volume-store.ts";
+import { isInPool, type NodeView, type VolumeNode } from "./node-view.ts";
+
+/** Where the search for a node has come to. */
+export interface Search {
+  /** The id from which on nodes have not been looked at. */
+  readonly from: string;
+  readonly hadVolume: number;
+  readonly infeasible: number;
+}
+
+export const SEARCH_BEGIN: Search = { from: "", hadVolume: 0, infeasible: 0 };
+
+/** Nodes that one turn looks at. */
+const NODES_A_TURN = 200;
+
+const quoted = JSON.stringify;
+
+/** That a node has the plugin, besides what the volume's own constraints say. */
+export function feasible({ pluginId, constraints }: Pick<HostVolumeRequest, "pluginId" | "constraints">) {
+  const attribute = { LTarget: `\${attr.plugins.host_volume.${pluginId}.version}`, Operand: "is_set", RTarget: "" };
+  const met = constraintsMet([attribute, ...constraints]);
+  return (node: VolumeNode): boolean => node.hasAgent && met(node);
+}
+
+/** A node tells of all its volumes at once, which bounds how many it has. */
+export const hasRoom = (volumes: HostVolumeStore, { id }: Pick<VolumeNode, "id">): boolean =>
+  volumes.countOn(id) < MAX_VOLUMES;
+
+/** The node that a request names, if it can take an operation now (contract: events-and-volumes 5.5, 7). */
+export function nodeNamed(nodes: NodeView, request: HostVolumeRequest, subject: string): Result<VolumeNode> {
+  const against = `validating volume ${quoted(subject)} against state failed`;
+  const node = nodes.find(request.nodeId);
+  if (!node) return refuse("missing", `${against}: node ${quoted(request.nodeId)} does not exist`);
+  if (request.nodePool !== "" && !isInPool(node, request.nodePool))
+    return refuse("invalid", `${against}: node ID ${quoted(node.id)} is not in pool ${quoted(request.nodePool)}`);
+  return node.status === "ready" && node.hasAgent ? ok(node) : unreachable(node);
+}
+
+export const unreachable = ({ id, status, hasAgent }: VolumeNode) =>
+  refuse("unavailable", hasAgent ? `node ${id} is ${status}` : `node ${id} has no agent of this service`);
+
+/**
+ * Looks for a node that can take a new volume, a piece of the list at a time: by id, so that the same request finds the same
+ * node again as long as nothing changes.
+ * @returns the node, or where to go on
+ */
+export function search(
+  nodes: NodeView,
+  volumes: HostVolumeStore,
+  request: HostVolumeRequest,
+  { from, ...counts }: Search,
+): Result<VolumeNode | Search> {
+  const { name, nodePool } = request;
+  if (!nodes.poolExists(nodePool)) {
+    const against = `validating volume ${quoted(name)} against state failed`;
+    return refuse("missing", `${against}: node pool ${quoted(nodePool)} does not exist`);
+  }
+  const isFeasible = feasible(request);
+  const page = nodes.placeable(nodePool, from, NODES_A_TURN);
+  let { hadVolume, infeasible } = counts;
+  for (const node of page) {
+    if (volumes.holder(node.id, name) !== null) hadVolume += 1;
+    else if (isFeasible(node) && hasRoom(volumes, node)) return ok(node);
+    else infeasible += 1;
+  }
+  const last = page.at(-1);
+  // Ids are of one length, so this one sorts right behind the last.
+  if (last && page.length === NODES_A_TURN) return ok({ from: `${last.id} `, hadVolume, infeasible });
+  return refuse("conflict", notPlaced(name, hadVolume, infeasible, nodes.awayCount(nodePool)));
+}
+
+function notPlaced(name: string, hadVolume: number, infeasible: number, away: number): string {
+  const counts = `${hadVolume} nodes had existing volume, 0 nodes filtered by node pool governance, ${infeasible + away} nodes were infeasible`;
+  const because = away === 0 ? "" : ` (${away} of them not ready or not eligible)`;
+  return `could not place volume ${quoted(name)}: no node meets constraints: ${counts}${because}`;
+}

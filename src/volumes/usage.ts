@@ -1,0 +1,81 @@
+import type { StoredVolume } from "./host-volume.ts";
+
+interface Allocation extends Record<string, SqlStorageValue> {
+  id: string;
+  job_id: string | null;
+  task_group: string | null;
+  name: string | null;
+  job_version: number | null;
+}
+
+interface Job extends Record<string, SqlStorageValue> {
+  version: number | null;
+  groups: string | null;
+}
+
+interface TaskGroup {
+  readonly Name?: string;
+  readonly Volumes?: Readonly<Record<string, VolumeRequest>> | null;
+}
+interface VolumeRequest {
+  readonly Type?: string;
+  readonly Source?: string;
+  readonly PerAlloc?: boolean;
+}
+
+/**
+ * Who uses a host volume: allocations on its node that have not ended, and whose group asks for a volume of its name in its
+ * namespace.
+ */
+export class VolumeUsage {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** The ids of the allocations that use a volume. */
+  usersOf({ nodeId, namespace, name }: Pick<StoredVolume, "nodeId" | "namespace" | "name">): string[] {
+    const jobs = new Map<string, Job | null>();
+    return this.#sql
+      .exec<Allocation>(
+        `SELECT id, job_id, json_extract(body, '$.TaskGroup') AS task_group, json_extract(body, '$.Name') AS name,
+           json_extract(body, '$.JobVersion') AS job_version
+         FROM reported WHERE topic = 'Allocation' AND terminal = 0 AND node_id = ? AND namespace = ? ORDER BY id`,
+        nodeId,
+        namespace,
+      )
+      .toArray()
+      .filter((allocation) => {
+        const jobId = allocation.job_id ?? "";
+        if (!jobs.has(jobId)) jobs.set(jobId, this.#job(namespace, jobId));
+        const job = jobs.get(jobId);
+        return job ? mayUse(allocation, job, name) : false;
+      })
+      .map(({ id }) => id);
+  }
+
+  #job(namespace: string, id: string): Job | null {
+    const [job] = this.#sql
+      .exec<Job>(
+        `SELECT json_extract(body, '$.Version') AS version, json_extract(body, '$.TaskGroups') AS groups
+         FROM reported WHERE topic = 'Job' AND namespace = ? AND id = ?`,
+        namespace,
+        id,
+      )
+      .toArray();
+    return job ?? null;
+  }
+}
+
+/** An allocation of another version of its job than the one that is known may ask for anything. */
+function mayUse(allocation: Allocation, job: Job, name: string): boolean {
+  const known = allocation.job_version === null || job.version === null || allocation.job_version === job.version;
+  if (!known) return true;
+  const groups = JSON.parse(job.groups ?? "[]") as TaskGroup[] | null;
+  const group = (groups ?? []).find(({ Name }) => Name === allocation.task_group);
+  const [index = ""] = /\[\d+\]$/.exec(allocation.name ?? "") ?? [];
+  return Object.values(group?.Volumes ?? {}).some(
+    ({ Type, Source = "", PerAlloc = false }) => Type === "host" && (PerAlloc ? `${Source}${index}` : Source) === name,
+  );
+}

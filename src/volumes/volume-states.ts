@@ -1,0 +1,65 @@
+import type { Node } from "../cluster/node/record.ts";
+import { NOTHING, type NodeFollower, type Told } from "../cluster/node/told.ts";
+import { refuse } from "../result.ts";
+import type { State, StoredVolume } from "./host-volume.ts";
+import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp } from "./host-volume-store.ts";
+import { usableIds, type VolumeNode } from "./node-view.ts";
+import type { VolumeOperations } from "./operations.ts";
+
+/** How the states of volumes follow from what becomes of their nodes. */
+export class VolumeStates implements NodeFollower {
+  readonly #store: HostVolumeStore;
+  readonly #operations: VolumeOperations;
+
+  constructor(store: HostVolumeStore, operations: VolumeOperations) {
+    this.#store = store;
+    this.#operations = operations;
+  }
+
+  /**
+   * Brings the states of a node's volumes in line with it; one that is removed takes its volumes along.
+   * @returns what the line of the node tells of them
+   */
+  nodeChanged(before: Node | null, after: Node | null, type: string): Told {
+    if (!after) return before ? this.#nodeGone(before.ID) : NOTHING;
+    if (before && volumeFacts(before) === volumeFacts(after)) return NOTHING;
+    const node = { status: after.Status, usable: usableIds(after.HostVolumes) };
+    const changed = this.#store
+      .on(after.ID)
+      .filter(({ made }) => made)
+      .map((volume) => ({ was: volume, is: { ...volume, nodePool: after.NodePool, state: stateOn(node, volume) } }))
+      .filter(({ was, is }) => was.state !== is.state || was.nodePool !== is.nodePool)
+      .map(({ is }) => is);
+    for (const volume of changed) this.#store.update(volume);
+    return { events: changed.map((volume) => hostVolumeEvent(type, volume)), stamps: changed.map(hostVolumeStamp) };
+  }
+
+  /** Those of a node's volumes that are none of ours; it keeps them until somebody removes them there. */
+  unknownOn(nodeId: string, ids: readonly string[]): string[] {
+    return ids.filter((id) => this.#store.find(id)?.nodeId !== nodeId);
+  }
+
+  #nodeGone(nodeId: string): Told {
+    for (const { id } of this.#operations.runningOn(nodeId)) {
+      this.#operations.end(id, refuse("unavailable", `node ${nodeId} was removed`));
+      queueMicrotask(() => this.#operations.wake(id));
+    }
+    const volumes = this.#store.on(nodeId);
+    for (const { id } of volumes) this.#store.remove(id);
+    const made = volumes.filter((volume) => volume.made);
+    return { events: made.map((volume) => hostVolumeEvent(DELETED, volume)), stamps: made.map(hostVolumeStamp) };
+  }
+}
+
+/** The state of a volume by what its node says now (contract: events-and-volumes 5.8; matched by id, not by name). */
+export function stateOn(node: Pick<VolumeNode, "status" | "usable">, volume: StoredVolume): State {
+  if (node.status === "ready" || node.status === "initializing") {
+    if (node.usable.has(volume.id)) return node.status === "ready" ? "ready" : volume.state;
+    return volume.state === "ready" ? "unavailable" : volume.state;
+  }
+  return "unavailable";
+}
+
+/** What of a node its volumes' states follow from. */
+const volumeFacts = ({ Status, NodePool, HostVolumes }: Node): string =>
+  JSON.stringify([Status, NodePool, HostVolumes]);

@@ -1,0 +1,227 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { DOWN_AFTER_MS } from "../../src/cluster/nodes.ts";
+import { get, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import {
+  allLines,
+  fingerprint,
+  follow,
+  ID,
+  id,
+  read,
+  ready,
+  register,
+  registry,
+  registryObject,
+} from "./nodes-helpers.ts";
+import { closeAll } from "./streams.ts";
+
+clock.moves = true;
+
+let offset = 0;
+beforeEach(() => {
+  offset = 0;
+  const real = Date.now.bind(Date);
+  vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
+});
+afterEach(closeAll);
+
+/** Lets time pass, and the registry's alarm ring. */
+async function pass(ms: number): Promise<void> {
+  offset += ms;
+  await runDurableObjectAlarm(registryObject());
+}
+
+/** What happens to a node, by name. */
+const acts = {
+  register: () => registry().registerNode(ID, fingerprint()),
+  connect: () => registry().nodeConnected(ID),
+  lose: () => registry().nodeLost(ID),
+  grace: () => pass(DOWN_AFTER_MS),
+};
+type Act = keyof typeof acts;
+
+const inState: Readonly<Record<string, readonly Act[]>> = {
+  initializing: ["register"],
+  ready: ["register", "connect"],
+  disconnected: ["register", "connect", "lose"],
+  down: ["register", "connect", "lose", "grace"],
+};
+
+describe("the life of a node", () => {
+  it.each([
+    ["initializing", "connect", "ready", "Node is ready"],
+    ["initializing", "lose", "disconnected", "Node disconnected"],
+    ["initializing", "register", "initializing", null],
+    ["initializing", "grace", "initializing", null],
+    ["ready", "connect", "ready", null],
+    ["ready", "register", "ready", null],
+    ["ready", "lose", "disconnected", "Node disconnected"],
+    ["ready", "grace", "ready", null],
+    ["disconnected", "connect", "ready", "Node reregistered by heartbeat"],
+    ["disconnected", "register", "disconnected", null],
+    ["disconnected", "lose", "disconnected", null],
+    ["disconnected", "grace", "down", "Node heartbeat missed"],
+    ["down", "connect", "ready", "Node reregistered by heartbeat"],
+    ["down", "register", "down", null],
+    ["down", "lose", "down", null],
+    ["down", "grace", "down", null],
+  ] as const)("in %s, on %s: is %s, and tells %j", async (from, act, to, message) => {
+    for (const step of inState[from] ?? []) await acts[step]();
+    const before = await read();
+    expect(before.Status).toBe(from);
+    offset += 5_000;
+    await acts[act]();
+    const after = await read();
+    expect(after.Status).toBe(to);
+    const lines = await allLines();
+    const last = lines.at(-1)?.[0];
+    if (message === null) {
+      expect(after).toEqual(before);
+      expect(last?.Index).toBe(before.ModifyIndex);
+    } else {
+      expect(last).toMatchObject({ Topic: "Node", Type: "NodeEvent", Key: ID, Payload: { Node: { Status: to } } });
+      expect(after).toEqual(last?.Payload.Node);
+      expect(after.Events.at(-1)).toMatchObject({ Message: message, Subsystem: "Cluster", CreateIndex: last?.Index });
+      expect(after.StatusUpdatedAt).toBeGreaterThanOrEqual(before.StatusUpdatedAt + 5);
+    }
+  });
+
+  it("is one line for each change", async () => {
+    for (const act of ["register", "connect", "lose", "grace", "connect"] as const) await acts[act]();
+    const lines = await allLines();
+    expect(lines.map((events) => events.map(({ Type, Index }) => `${Index} ${Type}`))).toEqual([
+      ["1 NodeRegistration"],
+      ["2 NodeEvent"],
+      ["3 NodeEvent"],
+      ["4 NodeEvent"],
+      ["5 NodeEvent"],
+    ]);
+    expect((await read()).Events.map(({ CreateIndex }) => CreateIndex)).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it("goes on waiting for a node that came back and left again, from when it left", async () => {
+    await ready();
+    await registry().nodeLost(ID);
+    offset += DOWN_AFTER_MS - 1_000;
+    await registry().nodeConnected(ID);
+    await registry().nodeLost(ID);
+    await pass(2_000);
+    expect((await read()).Status).toBe("disconnected");
+    await pass(DOWN_AFTER_MS);
+    expect((await read()).Status).toBe("down");
+  });
+
+  it("takes all nodes of a site down that left together, more than one alarm takes", async () => {
+    const count = 620;
+    for (let n = 1; n <= count; n++) {
+      await registry().registerNode(id(n), { Name: `n${n}`, Datacenter: "dc1", Attributes: { a: "b" } });
+      await registry().nodeLost(id(n));
+    }
+    await pass(DOWN_AFTER_MS + 1_000);
+    await pass(1_000);
+    await pass(1_000);
+    const down = await get("/v1/nodes?filter=Status == down");
+    expect(down.body).toHaveLength(count);
+  }, 60_000);
+
+  it("keeps its status while something else about it changes, and still ends its wait", async () => {
+    await ready();
+    await registry().nodeLost(ID);
+    await put(`/v1/node/${ID}/eligibility`, { Eligibility: "ineligible" });
+    await registry().addNodeEvents(ID, [{ message: "m", subsystem: "Driver", details: null }]);
+    await pass(DOWN_AFTER_MS);
+    expect(await read()).toMatchObject({ Status: "down", SchedulingEligibility: "ineligible" });
+  });
+});
+
+describe("a registration", () => {
+  it("that says the same again is no event", async () => {
+    const index = await register();
+    expect(await register()).toBe(index);
+    expect(await allLines()).toHaveLength(1);
+  });
+
+  it("that says something new keeps what was decided about the node, and when it began", async () => {
+    await ready();
+    await put(`/v1/node/${ID}/drain`, { DrainSpec: { Deadline: 0 } });
+    const before = await read();
+    const { next } = await follow();
+    await registry().registerNode(ID, { Meta: { rack: "r9" } });
+    const told = await next();
+    expect(told).toMatchObject({ Type: "NodeRegistration", Payload: { Node: { Meta: { rack: "r9" } } } });
+    const after = await read();
+    expect(after).toEqual(told.Payload.Node);
+    expect(after).toMatchObject({
+      ...{ CreateIndex: before.CreateIndex, SchedulingEligibility: "ineligible", Status: "ready" },
+      ...{ Name: "node-1", Attributes: before.Attributes, LastDrain: before.LastDrain },
+    });
+    expect(after.Events.at(-1)).toMatchObject({ Message: "Node re-registered", Subsystem: "Cluster" });
+  });
+
+  it.each([
+    ["no name", { Name: "" }, "missing node name for client registration"],
+    ["no datacenter", { Datacenter: "" }, "missing datacenter for client registration"],
+    ["no attributes", { Attributes: {} }, "missing attributes for client registration"],
+    ["the pool all", { NodePool: "all" }, 'NodePool: node is not allowed to register in node pool "all"'],
+    ["no name of a pool", { NodePool: "a b" }, "NodePool: must be 1 to 128 letters, digits, - or _"],
+  ])("with %s is refused and changes nothing", async (_what, more, message) => {
+    expect(await registry().registerNode(ID, { ...fingerprint(), ...more })).toEqual({
+      ...{ ok: false, reason: "invalid", message },
+    });
+    expect((await get(`/v1/node/${ID}`)).status).toBe(404);
+    expect(await allLines()).toEqual([]);
+  });
+
+  it("of a node that is not known needs more than what changed", async () => {
+    expect(await registry().registerNode(ID, { Meta: {} })).toMatchObject({ ok: false, reason: "invalid" });
+    for (const refused of [
+      await registry().nodeConnected(ID),
+      await registry().nodeLost(ID),
+      await registry().addNodeEvents(ID, []),
+    ]) {
+      expect(refused).toEqual({ ok: false, reason: "missing", message: "node not found" });
+    }
+  });
+
+  it("makes a pool that is named for the first time, in its line", async () => {
+    const { nextLine } = await follow("?topic=Node&topic=NodePool&index=-1");
+    await register(ID, { NodePool: "gpu" });
+    const line = await nextLine();
+    expect(line.map(({ Topic, Type, Key }) => [Topic, Type, Key])).toEqual([
+      ["Node", "NodeRegistration", ID],
+      ["NodePool", "NodePoolUpserted", "gpu"],
+    ]);
+    expect((await get("/v1/node/pool/gpu")).body).toMatchObject({ Name: "gpu", CreateIndex: line[0]?.Index });
+    await register(id(2), { NodePool: "gpu" });
+    expect((await nextLine()).map(({ Topic }) => Topic)).toEqual(["Node"]);
+  });
+});
+
+describe("what a session tells", () => {
+  it("counts once, and only if it is newer than what was heard last", async () => {
+    await registry().registerNode(ID, fingerprint(), 10);
+    await registry().nodeConnected(ID, 11);
+    expect(await registry().nodeLost(ID, 9)).toMatchObject({ ok: true });
+    expect((await read()).Status).toBe("ready");
+    await registry().nodeLost(ID, 12);
+    await registry().nodeConnected(ID, 11);
+    expect((await read()).Status).toBe("disconnected");
+    await registry().nodeConnected(ID, 13);
+    await registry().registerNode(ID, fingerprint({ Name: "old" }), 13);
+    expect(await read()).toMatchObject({ Status: "ready", Name: "node-1" });
+    // What changes nothing is heard, too.
+    await registry().nodeConnected(ID, 20);
+    await registry().nodeLost(ID, 20);
+    expect((await read()).Status).toBe("ready");
+  });
+
+  it("counts anew for a node that was purged", async () => {
+    await registry().registerNode(ID, fingerprint(), 50);
+    await registry().purgeNode(ID, true);
+    await registry().registerNode(ID, fingerprint(), 1);
+    expect((await registry().nodeConnected(ID, 2)).ok).toBe(true);
+    expect((await read()).Status).toBe("ready");
+  });
+});
