@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { FIELDS, VOLUME, type Volume } from "../../../test/filter-sample.ts";
+import { parseLossless } from "../json.ts";
 import { compileFilter } from "./compile.ts";
 import * as kind from "./kinds.ts";
 
@@ -214,6 +215,14 @@ describe("an open field is read as it is:", () => {
     "Open.Groups.length is nil",
     'Open["__proto__"] is nil',
   ]);
+
+  it("with numbers beyond 2^53, too", () => {
+    const row = { ...VOLUME, Open: parseLossless('{"Big": 1736191993011000001, "Bigs": [1736191993011000001]}') };
+    expect(matches("Open.Big == 1736191993011000001", row)).toBe(true);
+    expect(matches("Open.Big != 1736191993000000000", row)).toBe(true);
+    expect(matches("1736191993011000001 in Open.Bigs", row)).toBe(true);
+    expect(matches("any Open.Bigs as big { big == 1736191993011000001 }", row)).toBe(true);
+  });
 
   it("as a whole record, too", () => {
     const filter = compileFilter<object>("TaskGroups.0.Count == 3 and Nope is nil", kind.any);
