@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { type HostVolumeCreate, type HostVolumeDelete, type HostVolumeRegister, uuid } from "@sallyport/agent-protocol";
+import { KeyedQueue } from "../keyed-queue.ts";
 import { type AllowedPlugin, findExecutable, type PluginSite } from "./executable.ts";
-import { KeyedQueue } from "./keyed-queue.ts";
 import { MKDIR, MkdirPlugin } from "./mkdir.ts";
 import { during, type Failure, fail, type Outcome, oneLine, systemFailure, systemText } from "./outcome.ts";
 import { checkRegistered } from "./paths.ts";

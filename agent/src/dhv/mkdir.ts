@@ -1,8 +1,9 @@
 import { constants, mkdir, open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { HostVolumeCreate } from "@sallyport/agent-protocol";
+import { syncDirectory } from "../files.ts";
 import { during, fail, type Outcome, oneLine, systemFailure } from "./outcome.ts";
-import { lstatIfThere, syncDirectory } from "./paths.ts";
+import { lstatIfThere } from "./paths.ts";
 import type { CreatedVolume, HostVolumePlugin, Step } from "./plugin.ts";
 
 export const MKDIR = "mkdir";

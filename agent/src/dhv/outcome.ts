@@ -1,4 +1,5 @@
 import type { ErrorKind, OperationError } from "@sallyport/agent-protocol";
+import { codeOf } from "../log.ts";
 
 export type Failure = { readonly ok: false } & Readonly<OperationError>;
 
@@ -33,9 +34,6 @@ const codes: Readonly<Record<string, string>> = {
   ENOTDIR: "not a directory",
   EBUSY: "resource busy",
 };
-
-const codeOf = (failure: unknown): string | undefined =>
-  failure instanceof Error && "code" in failure && typeof failure.code === "string" ? failure.code : undefined;
 
 /** A failure of the operating system; `otherwise` is its kind unless the disk is full. */
 export function systemFailure(failure: unknown, otherwise: ErrorKind, outcome?: Failure["outcome"]): Failure {

@@ -1,4 +1,4 @@
-import { lstat, open, realpath, stat } from "node:fs/promises";
+import { lstat, realpath, stat } from "node:fs/promises";
 import { isAbsolute, normalize, relative } from "node:path";
 import { fail, type Outcome, systemText } from "./outcome.ts";
 
@@ -51,14 +51,4 @@ export async function checkRegistered(roots: readonly string[], path: string): P
     return fail("missing", systemText(failure));
   }
   return outside;
-}
-
-/** Makes names that were given or taken away in a directory outlive a loss of power. */
-export async function syncDirectory(directory: string): Promise<void> {
-  const handle = await open(directory, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

@@ -2,8 +2,8 @@ import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { hostVolumeCreate, uuid } from "@sallyport/agent-protocol";
 import * as z from "zod";
+import { syncDirectory } from "../files.ts";
 import { systemText } from "./outcome.ts";
-import { syncDirectory } from "./paths.ts";
 import type { Step } from "./plugin.ts";
 
 const place = { path: z.string(), bytes: z.int().nonnegative() };

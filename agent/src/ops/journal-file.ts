@@ -78,6 +78,8 @@ export class JournalFile {
         await this.#writeAll(Buffer.from(batch.map(({ line }) => `${line}\n`).join("")));
         for (const { resolve } of batch) resolve();
       } catch (failure) {
+        // At once: after a crash, nobody may find what was refused. Failing that, before the next line.
+        await this.#cutTorn().catch(() => {});
         for (const { reject } of batch) reject(failure);
       }
       if (this.#length > this.#replaceAt) await this.#replace();
@@ -86,7 +88,7 @@ export class JournalFile {
   }
 
   async #writeAll(bytes: Buffer): Promise<void> {
-    if (this.#torn) await this.#file.truncate(this.#length);
+    await this.#cutTorn();
     this.#torn = true;
     let written = 0;
     while (written < bytes.length) {
@@ -96,6 +98,11 @@ export class JournalFile {
     await this.#file.datasync();
     this.#torn = false;
     this.#length += bytes.length;
+  }
+
+  async #cutTorn(): Promise<void> {
+    if (this.#torn) await this.#file.truncate(this.#length);
+    this.#torn = false;
   }
 
   /** Failing leaves the file as it was, only longer than needed. */

@@ -86,8 +86,12 @@ it("a torn end of zeros, as a file system may leave it, is cut off", async () =>
   const journal = await Journal.open(path);
   await journal.accept(operation("a"));
   await journal.close();
-  writeFileSync(path, Buffer.concat([readFileSync(path), Buffer.alloc(500)]));
-  expect((await reopened()).entries).toMatchObject([{ op: "a" }]);
+  writeFileSync(path, Buffer.concat([readFileSync(path), Buffer.alloc(5_000)]));
+  const cut = await Journal.open(path);
+  expect(cut.entries()).toMatchObject([{ op: "a" }]);
+  await cut.accept(operation("b"));
+  await cut.close();
+  expect((await reopened()).entries).toMatchObject([{ op: "a" }, { op: "b" }]);
 });
 
 it("damage anywhere else is told with its line, and nothing is changed", async () => {
@@ -126,7 +130,9 @@ it("the fence of a key is the highest generation ever accepted, also when its op
 
 it("the file stays small however much goes through it, and loses nothing that counts", async () => {
   const journal = await Journal.open(path, { compactAbove: 4_000 });
-  await journal.accept(operation("kept", { key: "l", gen: 9 }));
+  await journal.accept(operation("kept", { key: "m" }));
+  await journal.accept(operation("deleted", { key: "l", gen: 9 }));
+  await journal.drop("deleted");
   for (let number = 0; number < 500; number++) {
     await journal.accept(operation(`op-${number}`, { gen: number + 1 }));
     await journal.end(`op-${number}`, worked);
@@ -173,20 +179,30 @@ it("the journal is for its owner's eyes only", async () => {
   expect(statSync(path).mode & 0o777).toBe(0o600);
 });
 
-it("a line that a full disk tore is refused, and leaves nothing behind that the next one would join", async () => {
+it("lines that a broken disk took only in part are refused, and leave nothing behind that later ones would join", async () => {
   const journal = await Journal.open(path);
   await journal.accept(operation("a"));
   const handle = await open(path);
   const files = Object.getPrototypeOf(handle) as FileHandle;
   await handle.close();
-  const write = files.write as (bytes: Buffer, offset: number, length: number, position: number) => Promise<unknown>;
-  vi.spyOn(files, "write").mockImplementationOnce(async function (this: FileHandle, bytes: Buffer, ...rest: unknown[]) {
-    await write.call(this, bytes, 0, 10, rest[2] as number);
-    throw new Error("ENOSPC");
-  } as never);
-  await expect(journal.accept(operation("b"))).rejects.toThrow("ENOSPC");
-  expect(journal.get("b")).toBeUndefined();
-  await journal.accept(operation("c"));
+  const before = readFileSync(path, "utf8");
+  const refuse = async (...ops: string[]) => {
+    vi.spyOn(files, "datasync").mockRejectedValueOnce(new Error("EIO"));
+    const refused = ops.map((op) => journal.accept(operation(op)));
+    for (const promise of refused) await expect(promise).rejects.toThrow("EIO");
+    for (const op of ops) expect(journal.get(op)).toBeUndefined();
+  };
+  await refuse("b", "c");
+  expect(readFileSync(path, "utf8")).toBe(before);
+  // Not even that works: it is made up for before the next line.
+  vi.spyOn(files, "truncate").mockRejectedValueOnce(new Error("EIO"));
+  await refuse("b", "c");
+  expect(readFileSync(path, "utf8")).not.toBe(before);
+  await journal.drop("a");
   await journal.close();
-  expect((await reopened()).entries.map(({ op }) => op)).toEqual(["a", "c"]);
+  expect((await reopened()).entries).toEqual([]);
+  const again = await Journal.open(path);
+  await again.accept(operation("d"));
+  await again.close();
+  expect((await reopened()).entries.map(({ op }) => op)).toEqual(["d"]);
 });

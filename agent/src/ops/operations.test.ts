@@ -175,6 +175,17 @@ it("an operation past its deadline is told as unknown, and its real end when it 
   expect(begun).toHaveLength(1);
 });
 
+it("an operation that ended in time is told once, also when its deadline passes", async () => {
+  const { operations, begun, nowBegun, results } = await operationsOn();
+  operations.receive(create(A, { deadlineMs: 100 }));
+  await nowBegun(1);
+  begun[0]?.end(made);
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  operations.receive(create(B, { deadlineMs: 200 }));
+  await vi.waitFor(() => expect(results(B)).toMatchObject([{ error: { kind: "timeout" } }]));
+  expect(results(A)).toMatchObject([{ ok: true }]);
+});
+
 it("an operation whose outcome is unknown runs again when it is asked for again", async () => {
   const { operations, begun, nowBegun, results } = await operationsOn();
   operations.receive(create(A));

@@ -11,7 +11,7 @@ import {
   type Req,
   type Welcome,
 } from "@sallyport/agent-protocol";
-import { KeyedQueue } from "../dhv/keyed-queue.ts";
+import { KeyedQueue } from "../keyed-queue.ts";
 import { error, textOf, warn } from "../log.ts";
 import { endingOf, isFinal, refusal, withoutSecrets } from "./ending.ts";
 import type { Handlers, Outcome, Secrets } from "./handlers.ts";
