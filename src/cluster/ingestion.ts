@@ -1,10 +1,12 @@
 import type { NewEvent } from "../events/event.ts";
 import type { Journal } from "../events/journal.ts";
 import { ok, type Result, refuse } from "../result.ts";
+import type { Told } from "./node/told.ts";
+import type { Nodes } from "./nodes.ts";
+import { Refused } from "./refused.ts";
 import type { Report } from "./report.ts";
 import type { Kept, Reported } from "./reported.ts";
 import type { Stamp, Stamped } from "./stamp.ts";
-import { Refused, type Told } from "./told.ts";
 
 /** Which of a source's reports this is. */
 export interface SourceLine {
@@ -25,7 +27,7 @@ export interface Ingested {
  * Sees every change of an allocation, inside its transaction: `before` is null for a new one, `after` for one that is gone.
  * What it tells joins the line. @throws Refused, which undoes the whole request
  */
-export type AllocationTaker = (before: Kept | null, after: Kept | null) => Told;
+export type AllocationTaker = (before: Kept | null, after: Kept | null, line: number) => Told;
 
 /** A row and an outbox row hold 2 MB at most, and so does a line of the stream, here already with quotes escaped. */
 const MAX_LINE_BYTES = 1_850_000;
@@ -35,17 +37,33 @@ interface Source extends Record<string, SqlStorageValue> {
   idx: number | null;
 }
 
+/** The nodes that a change of an allocation concerns. */
+export const nodesOf = (before: Kept | null, after: Kept | null): string[] => [
+  ...new Set([before?.nodeId, after?.nodeId].filter((id) => typeof id === "string")),
+];
+
+export interface IngestionHost {
+  readonly sql: SqlStorage;
+  readonly journal: Journal<Stamp>;
+  readonly reported: Reported;
+  readonly nodes: Pick<Nodes, "refuseReport" | "report">;
+  /** Asked in this order. */
+  readonly takers: readonly AllocationTaker[];
+}
+
 /** How what schedulers report is taken in. */
 export class Ingestion implements Stamped {
   readonly #sql: SqlStorage;
   readonly #journal: Journal<Stamp>;
   readonly #reported: Reported;
+  readonly #nodes: Pick<Nodes, "refuseReport" | "report">;
   readonly #takers: readonly AllocationTaker[];
 
-  constructor(sql: SqlStorage, journal: Journal<Stamp>, reported: Reported, takers: readonly AllocationTaker[] = []) {
+  constructor({ sql, journal, reported, nodes, takers }: IngestionHost) {
     this.#sql = sql;
     this.#journal = journal;
     this.#reported = reported;
+    this.#nodes = nodes;
     this.#takers = takers;
   }
 
@@ -91,11 +109,17 @@ export class Ingestion implements Stamped {
       }
       for (const stamp of told.stamps) stamps.set(JSON.stringify(stamp), stamp);
     };
-    for (const report of reports) {
+    for (const [at, report] of reports.entries()) {
+      if (report.topic === "Node") {
+        const refusal = this.#nodes.refuseReport(report);
+        if (refusal) throw new Refused({ ...refusal, message: `event ${at + 1}: ${refusal.message}` });
+        add(this.#nodes.report(report, line));
+        continue;
+      }
       const { event, origin, stamp, before, after } = this.#reported.takeAs(report, line);
       if (origin !== null) origins.push([events.length, origin]);
       add({ events: [event], stamps: [stamp] });
-      if (report.topic === "Allocation") for (const taker of this.#takers) add(taker(before, after));
+      if (report.topic === "Allocation") for (const taker of this.#takers) add(taker(before, after, line));
     }
     if (source) {
       const row = [source.name, source.line, String(source.index)];

@@ -12,6 +12,7 @@ import { readList } from "../http/listing.ts";
 import { clusterJson } from "../http/respond.ts";
 import type { AuthorisedCall } from "../http/route.ts";
 import { clusterRegistry } from "../objects/stubs.ts";
+import { HEX_PREFIX_RULE, hexRange } from "./hex-prefix.ts";
 import type { ReportedTopic } from "./report.ts";
 import { isToken, type ReportedQuery } from "./reported-order.ts";
 import { type Fields, textOf } from "./topics/topic.ts";
@@ -41,8 +42,8 @@ export interface ReportedList extends Pick<ReportedQuery, "topic" | "job" | "nod
 /** Answers a list of reported objects, and waits for it to change if asked to. */
 export function listReported(call: AuthorisedCall, list: ReportedList): Promise<Response> {
   const { topic, job, node, right, stub, wanted } = list;
-  const prefix = call.query.get("prefix") ?? "";
-  if (list.hexPrefix) checkHexPrefix(prefix);
+  const given = call.query.get("prefix") ?? "";
+  const prefix = list.hexPrefix ? hexPrefix(given) : given;
   const everywhere = node !== undefined || namespaceOf(call) === ALL;
   const tokens = new WeakMap<Fields, string>();
   const registry = clusterRegistry(call.env);
@@ -74,10 +75,10 @@ export function listReported(call: AuthorisedCall, list: ReportedList): Promise<
 }
 
 /** @throws RequestError 400 */
-function checkHexPrefix(prefix: string): void {
-  const digits = prefix.replaceAll("-", "");
-  if (!/^[0-9a-f]*$/i.test(digits)) throw badRequest("prefix: must be hexadecimal digits");
-  if (digits.length % 2 === 1) throw badRequest("prefix: must have an even number of hexadecimal digits");
+function hexPrefix(given: string): string {
+  const range = hexRange(given);
+  if (range === null) throw badRequest(`prefix: ${HEX_PREFIX_RULE}`);
+  return range[0];
 }
 
 export interface ReportedOne {

@@ -1,12 +1,9 @@
 import * as z from "zod";
-import { NAMESPACE_NAME } from "../access/cluster-namespaces.ts";
-import { neutralEventType } from "../compat/report-names.ts";
 import { badRequest, invalid } from "../http/errors.ts";
 import { isPlainObject, parseLossless } from "../http/json.ts";
-import { EVENT_TYPES } from "./event-types.ts";
-import { REPORTED_TOPICS, type Report } from "./report.ts";
-import { TOPICS } from "./topics/index.ts";
-import { type Fields, type Topic, textOf } from "./topics/topic.ts";
+import type { Report } from "./report.ts";
+import { EventReader } from "./report-event.ts";
+import type { Fields } from "./topics/topic.ts";
 
 /** What a body of `PUT /v1/cluster/objects` holds. */
 export interface ReportBody {
@@ -78,96 +75,3 @@ function lineItems(value: Fields): Items {
   if (!line.success) throw invalid(line.error);
   return { items: line.data.Events ?? [], lineIndex: line.data.Index ?? null };
 }
-
-const TopicName = z.object({ Topic: z.enum(REPORTED_TOPICS, `must be one of ${REPORTED_TOPICS.join(", ")}`) });
-
-type EventSchema = z.ZodType<{ readonly Type: string }>;
-
-/** What each topic's events are, made once. */
-const SCHEMAS = new Map<string, EventSchema>(
-  Object.entries(TOPICS).map(([name, topic]) => [name, eventSchema(name, topic)]),
-);
-
-function eventSchema(name: string, { object, beside = {} }: Topic): EventSchema {
-  const optional = Object.fromEntries(Object.entries(beside).map(([field, type]) => [field, type.optional()]));
-  const ignored = z.unknown().optional();
-  return z.strictObject({
-    Topic: z.string(),
-    Type: z.preprocess(neutralEventType, z.enum(EVENT_TYPES, "is not a type of event")),
-    Namespace: z.string().optional(),
-    Payload: z.strictObject({ [name]: object, Deleted: z.boolean().optional(), ...optional }),
-    // What is computed here, in lines that are passed on as they came.
-    ...{ Key: ignored, FilterKeys: ignored, Index: ignored },
-  });
-}
-
-/** Reads one event of a body. */
-class EventReader {
-  readonly #number: number;
-  readonly #namespace: string;
-
-  constructor(number: number, namespace: string) {
-    this.#number = number;
-    this.#namespace = namespace;
-  }
-
-  read(item: unknown): Report {
-    if (!isPlainObject(item)) throw this.#refuse("must be an object");
-    if (Object.hasOwn(item, "Events")) throw this.#refuse("Events: a line of a stream comes alone, one to a request");
-    const { Topic: name } = this.#check(TopicName, item);
-    const { Type } = this.#check(SCHEMAS.get(name) ?? z.never(), item);
-    const topic = TOPICS[name];
-    const payload = item["Payload"] as Fields;
-    const given = payload[name] as Fields;
-    const namespace = this.#namespaceOf(topic, name, textOf(item, "Namespace"), textOf(given, "Namespace"));
-    const { CreateIndex: _create, ModifyIndex: _modify, ...object } = topic.kept?.(given) ?? given;
-    return {
-      topic: name,
-      type: Type,
-      namespace,
-      id: textOf(given, topic.key),
-      filterKeys: topic.filterKeys(given),
-      jobId: textOf(given, "JobID") || null,
-      nodeId: topic.nodeOf?.(given) ?? null,
-      terminal: topic.terminal?.(given) ?? false,
-      deleted: payload["Deleted"] === true || Type === topic.goneBy,
-      body: JSON.stringify(topic.namespaced ? { ...object, Namespace: namespace } : object),
-      extra: extraOf(payload, ["Deleted", ...Object.keys(topic.beside ?? {})]),
-    };
-  }
-
-  #namespaceOf({ namespaced }: Topic, name: string, told: string, own: string): string {
-    if (!namespaced) {
-      if (told !== "") throw this.#refuse(`Namespace: must be empty, as a ${name} has none`);
-      return "";
-    }
-    for (const [field, value] of [
-      ["Namespace", told],
-      [`Payload.${name}.Namespace`, own],
-    ]) {
-      if (value !== "" && !NAMESPACE_NAME.test(value ?? ""))
-        throw this.#refuse(`${field}: must match ${NAMESPACE_NAME.source}`);
-    }
-    if (told !== "" && own !== "" && told !== own) {
-      throw this.#refuse(`Payload.${name}.Namespace: must be the event's Namespace`);
-    }
-    return told || own || this.#namespace;
-  }
-
-  #check<T>(schema: z.ZodType<T>, item: unknown): T {
-    const checked = schema.safeParse(item);
-    if (!checked.success) throw this.#refuse(...invalid(checked.error).messages);
-    return checked.data;
-  }
-
-  #refuse(...messages: readonly string[]) {
-    return badRequest(messages.map((message) => `event ${this.#number}: ${message}`).join("; "));
-  }
-}
-
-/** What the payload says beside the object; what is not so need not be said. */
-const extraOf = (payload: Fields, names: readonly string[]): string =>
-  names
-    .filter((name) => payload[name] !== undefined && payload[name] !== false && payload[name] !== "")
-    .map((name) => `,${JSON.stringify(name)}:${JSON.stringify(payload[name])}`)
-    .join("");

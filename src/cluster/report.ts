@@ -1,9 +1,13 @@
+import type { NodeReport } from "./node/report.ts";
+
 /** Topics of objects that a scheduler outside reports, and whose newest state is kept here. */
 export const REPORTED_TOPICS = ["Job", "Allocation", "Evaluation", "Deployment", "Service", "NodePool"] as const;
 export type ReportedTopic = (typeof REPORTED_TOPICS)[number];
 
-/** One reported change of an object, read and checked by the Worker. */
-export interface Report {
+/** One reported change, read and checked by the Worker. Nodes have a life of their own here, see `Nodes.report`. */
+export type Report = ObjectReport | ({ readonly topic: "Node" } & NodeReport);
+
+export interface ObjectReport {
   readonly topic: ReportedTopic;
   readonly type: string;
   /** Empty for objects without one. */

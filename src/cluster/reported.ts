@@ -1,6 +1,6 @@
 import type { NewEvent } from "../events/event.ts";
 import { isPlainObject, parseLossless } from "../http/json.ts";
-import type { Report, ReportedTopic } from "./report.ts";
+import type { ObjectReport, ReportedTopic } from "./report.ts";
 import { type ReportedQuery, selection, tokenOf } from "./reported-order.ts";
 import type { Stamp, Stamped } from "./stamp.ts";
 
@@ -65,12 +65,12 @@ export class Reported implements Stamped {
   }
 
   /** Takes a report in, inside the caller's transaction, and answers the event that tells of it. */
-  take(report: Report): NewEvent {
+  take(report: ObjectReport): NewEvent {
     return this.takeAs(report, null).event;
   }
 
   /** @param line the promise by which the change is told; null when that is not known yet */
-  takeAs(report: Report, line: number | null): Taken {
+  takeAs(report: ObjectReport, line: number | null): Taken {
     const { topic, namespace, id } = report;
     const known = this.#row(topic, namespace, id);
     const body = report.deleted && known ? merged(known.body, report.body) : report.body;
@@ -127,15 +127,6 @@ export class Reported implements Stamped {
     return { rows, next: null };
   }
 
-  /** The allocations on a node that still run or may; those that have ended cost nothing. */
-  *liveOn(nodeId: string): Iterable<Kept> {
-    const rows = this.#sql.exec<Row>(
-      "SELECT * FROM reported WHERE topic = 'Allocation' AND node_id = ? AND terminal = 0 ORDER BY row",
-      nodeId,
-    );
-    for (const row of rows) yield keptOf(row);
-  }
-
   #row(topic: ReportedTopic, namespace: string, id: string): Row | null {
     const rows = this.#sql.exec<Row>(
       "SELECT * FROM reported WHERE topic = ? AND namespace = ? AND id = ?",
@@ -155,7 +146,7 @@ export class Reported implements Stamped {
     return rows.toArray()[0] ?? null;
   }
 
-  #insert({ topic, namespace, id, jobId, nodeId, terminal, body }: Report, line: number | null): void {
+  #insert({ topic, namespace, id, jobId, nodeId, terminal, body }: ObjectReport, line: number | null): void {
     this.#sql.exec(
       `INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, body, create_line)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -163,7 +154,7 @@ export class Reported implements Stamped {
     );
   }
 
-  #update(known: Row, { jobId, nodeId, terminal, body }: Report): void {
+  #update(known: Row, { jobId, nodeId, terminal, body }: ObjectReport): void {
     const still = known.job_id === jobId && known.node_id === nodeId && known.terminal === (terminal ? 1 : 0);
     // What does not move in any index costs one row, not one for each index.
     if (still) this.#sql.exec("UPDATE reported SET body = ? WHERE row = ?", body, known.row);
@@ -184,7 +175,7 @@ const keptOf = ({ namespace, id, job_id, node_id, terminal, body }: Row): Kept =
   ...{ namespace, id, jobId: job_id, nodeId: node_id, terminal: terminal === 1, body },
 });
 
-const keptAs = ({ namespace, id, jobId, nodeId, terminal, body }: Report): Kept => ({
+const keptAs = ({ namespace, id, jobId, nodeId, terminal, body }: ObjectReport): Kept => ({
   ...{ namespace, id, jobId, nodeId, terminal, body },
 });
 
@@ -204,7 +195,7 @@ function merged(stored: string, reported: string): string {
 
 /** The payload's text, cut where indexes belong: that of the line that creates the object, unless it is known, and its own. */
 function payloadText(
-  { topic, body, extra }: Pick<Report, "topic" | "body" | "extra">,
+  { topic, body, extra }: Pick<ObjectReport, "topic" | "body" | "extra">,
   created: number | null,
 ): string[] {
   const head = `{"${topic}":${body.slice(0, -1)},"CreateIndex":`;

@@ -4,9 +4,10 @@ import { type Cut, Enrolment, type EnrolmentPage } from "../agents/enrolment.ts"
 import type { OperationResult } from "../agents/operation.ts";
 import { enrolmentMigrations } from "../agents/schema.ts";
 import { type DrainNote, type DrainSpec, Drains } from "../cluster/drains.ts";
-import { Ingestion } from "../cluster/ingestion.ts";
+import { Ingestion, nodesOf } from "../cluster/ingestion.ts";
 import type { GivenNode } from "../cluster/node/fields.ts";
 import type { Eligibility } from "../cluster/node/record.ts";
+import { together } from "../cluster/node/told.ts";
 import { type NodePoolPage, type NodePoolQuery, NodePools } from "../cluster/node-pools.ts";
 import { type NodeEventGiven, Nodes, type Written } from "../cluster/nodes.ts";
 import { nodeMigrations } from "../cluster/nodes-schema.ts";
@@ -79,11 +80,17 @@ export class ClusterRegistry extends StoredObject {
       stamped: () => this.#wakeLater(),
     });
     this.#reported = new Reported(this.sql);
-    this.#ingestion = new Ingestion(this.sql, this.#journal, this.#reported);
     const nodeStore = new NodeStore(this.sql, () => [this.#volumeStates]);
     this.#nodePools = new NodePools(this.sql, this.#reported);
     this.#nodes = new Nodes(nodeStore, this.#nodePools, this.#journal);
     this.#drains = new Drains(this.sql, nodeStore, this.#journal);
+    this.#ingestion = new Ingestion({
+      ...{ sql: this.sql, journal: this.#journal, reported: this.#reported, nodes: this.#nodes },
+      takers: [
+        (before, after, line) =>
+          together(nodesOf(before, after).map((id) => this.#drains.allocationChanged(id, line))),
+      ],
+    });
     this.#enrolment = new Enrolment(this.sql, (change) => this.commit(change));
     this.#agents = new Agents({
       enrolment: this.#enrolment,

@@ -36,7 +36,11 @@ function sourceOf(query: URLSearchParams, lineIndex: number | null, reports: rea
  */
 const lineName = (reports: readonly Report[]): string =>
   createHash("sha256")
-    .update(JSON.stringify(reports.map(({ topic, type, namespace, id }) => [topic, type, namespace, id])))
+    .update(
+      JSON.stringify(
+        reports.map((each) => [each.topic, each.type, each.topic === "Node" ? "" : each.namespace, each.id]),
+      ),
+    )
     .digest("base64url");
 
 async function report(call: AuthorisedCall, text: string): Promise<Response> {

@@ -1,0 +1,183 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { EVENT_TYPES } from "../../src/cluster/event-types.ts";
+import { eventsOf } from "./access.ts";
+import {
+  allocation,
+  deployment,
+  evaluation,
+  gone,
+  job,
+  node,
+  nodePool,
+  report,
+  send,
+  service,
+  uuid,
+} from "./reports.ts";
+import { closeAll, openStream } from "./streams.ts";
+
+afterEach(closeAll);
+
+const [a1, e2, d3] = [uuid(1), uuid(2), uuid(3)];
+
+describe("an event of topic", () => {
+  it.each([
+    ["Job", job(), "web", null],
+    ["Allocation", allocation({ DeploymentID: d3 }), a1, ["web", d3]],
+    ["Allocation", allocation(), a1, ["web", ""]],
+    ["Evaluation", evaluation({ DeploymentID: d3 }), e2, ["web", d3]],
+    ["Evaluation", evaluation(), e2, ["web", ""]],
+    ["Deployment", deployment(), d3, ["web"]],
+    ["Service", service(), "_nomad-task-1", ["web", "http"]],
+  ])(
+    "%s carries the object's key, filter keys and namespace under the object's name",
+    async (topic, given, key, keys) => {
+      const Index = await report({ ...given, Namespace: "prod", Key: "liar", FilterKeys: ["liar"], Index: 99 });
+      const object = { ...(given.Payload[topic] as object), Namespace: "prod", CreateIndex: Index, ModifyIndex: Index };
+      expect(await eventsOf(topic)).toEqual([]);
+      const stream = await openStream(`?namespace=prod&topic=${topic}`);
+      expect(await stream.nextLine()).toEqual({
+        Index,
+        Events: [
+          {
+            ...{ Topic: topic, Type: given.Type, Key: key, Namespace: "prod", FilterKeys: keys, Index },
+            Payload: { [topic]: object },
+          },
+        ],
+      });
+    },
+  );
+
+  it("NodePool carries its name and no namespace", async () => {
+    const Index = await report(nodePool());
+    expect(await eventsOf("NodePool")).toEqual([
+      {
+        ...{ Topic: "NodePool", Type: "NodePoolUpserted", Key: "gpu", Namespace: "", FilterKeys: null, Index },
+        Payload: { NodePool: { Name: "gpu", CreateIndex: Index, ModifyIndex: Index } },
+      },
+    ]);
+  });
+
+  it("Node is a node's life, and its upstream name for a node event becomes ours", async () => {
+    await report(node());
+    await report({ ...node({ Status: "ready" }), Type: "NodeStreamEvent" });
+    expect((await eventsOf("Node")).map(({ Type, Key, Payload }) => [Type, Key, Payload.Node.Name])).toEqual([
+      ["NodeRegistration", uuid(9), "n1"],
+      ["NodeEvent", uuid(9), "n1"],
+    ]);
+  });
+
+  it("Allocation tells what job it runs by version only", async () => {
+    const Index = await report(allocation({ Job: { ID: "web", Version: 3, Type: "batch", TaskGroups: null } }));
+    const [{ Payload }] = await eventsOf("Allocation");
+    expect(Payload.Allocation).toEqual({
+      ...(allocation().Payload["Allocation"] as object),
+      ...{ Namespace: "default", JobVersion: 3, JobType: "batch", CreateIndex: Index, ModifyIndex: Index },
+    });
+  });
+
+  it("Allocation says whether its time was up, only when it was", async () => {
+    const timed = allocation({ ClientStatus: "complete" });
+    await report({ ...timed, Payload: { ...timed.Payload, Timeout: true, TimeoutReason: "max_run_duration" } });
+    await report({ ...timed, Payload: { ...timed.Payload, Timeout: false, TimeoutReason: "" } });
+    expect((await eventsOf("Allocation")).map(({ Payload: { Allocation, ...rest } }) => rest)).toEqual([
+      { Timeout: true, TimeoutReason: "max_run_duration" },
+      {},
+    ]);
+  });
+});
+
+it("takes every type of event, whatever its topic", async () => {
+  await report(...EVENT_TYPES.map((Type) => ({ ...job(), Type })));
+  expect((await eventsOf("Job")).map(({ Type }) => Type)).toEqual([...EVENT_TYPES]);
+});
+
+describe("the namespace of an event", () => {
+  it.each([
+    ["its own", { Namespace: "a" }, {}, "?namespace=q", "a"],
+    ["its object's", {}, { Namespace: "b" }, "?namespace=q", "b"],
+    ["its object's, when its own is empty", { Namespace: "" }, { Namespace: "b" }, "", "b"],
+    ["the request's", {}, {}, "?namespace=q", "q"],
+    ["default", {}, {}, "", "default"],
+  ])("is %s", async (_what, more, object, query, namespace) => {
+    expect((await send([job(object, more)], query)).status).toBe(200);
+    const stream = await openStream(`?namespace=${namespace}&topic=Job`);
+    expect((await stream.nextLine()).Events[0]).toMatchObject({
+      Namespace: namespace,
+      Payload: { Job: { Namespace: namespace } },
+    });
+  });
+});
+
+describe("the end of an object", () => {
+  it.each([
+    ["Job", job({ Status: "dead", Priority: 50 }), job({ Stop: true }), true],
+    ["Allocation", allocation({ Name: "web.cache[0]" }), allocation(), true],
+    ["Evaluation", evaluation({ Priority: 7 }), evaluation(), true],
+    ["Deployment", deployment({ JobVersion: 4 }), deployment(), true],
+  ])("of topic %s is told with what it was last", async (topic, born, last, deleted) => {
+    const first = await report(born);
+    const second = await report(gone(last));
+    const [, { Payload, Index }] = await eventsOf(topic);
+    expect([Index, Payload]).toEqual([
+      second,
+      {
+        [topic]: {
+          ...(born.Payload[topic] as object),
+          ...(last.Payload[topic] as object),
+          ...{ Namespace: "default", CreateIndex: first, ModifyIndex: second },
+        },
+        Deleted: deleted,
+      },
+    ]);
+  });
+
+  it("of a service or a node pool is what its type says", async () => {
+    await report(service({ Tags: ["a"] }), nodePool({ Description: "big" }));
+    await report({ ...service(), Type: "ServiceDeregistration" }, { ...nodePool(), Type: "NodePoolDeleted" });
+    expect((await eventsOf("Service"))[1].Payload).toMatchObject({ Service: { Tags: ["a"] } });
+    expect((await eventsOf("NodePool"))[1].Payload).toMatchObject({ NodePool: { Description: "big" } });
+    // Told again, they begin anew.
+    const Index = await report(service(), nodePool());
+    expect((await eventsOf("Service"))[2].Payload.Service).toMatchObject({ CreateIndex: Index });
+  });
+
+  it("of what nobody knew is told as it was reported", async () => {
+    const Index = await report(gone(job({ Priority: 1 })));
+    const [{ Payload }] = await eventsOf("Job");
+    expect(Payload).toEqual({
+      Job: { ID: "web", Priority: 1, Namespace: "default", CreateIndex: Index, ModifyIndex: Index },
+      Deleted: true,
+    });
+  });
+});
+
+describe("one request", () => {
+  it("is one line, one event a report, in their order", async () => {
+    const stream = await openStream("?index=-1");
+    await stream.next();
+    const Index = await report(job(), evaluation(), deployment(), allocation(), job({ Status: "running" }));
+    const line = await stream.nextLine();
+    expect(line.Index).toBe(Index);
+    expect(line.Events.map(({ Topic, Index: own }) => [Topic, own])).toEqual(
+      ["Job", "Evaluation", "Deployment", "Allocation", "Job"].map((topic) => [topic, Index]),
+    );
+  });
+
+  it("that tells of one object several times leaves the last, under one index", async () => {
+    const first = await report(job({ Status: "pending" }), job({ Status: "running" }));
+    const second = await report(job({ Status: "dead" }), gone(job()), job({ Status: "pending" }));
+    const indexes = (await eventsOf("Job")).map(({ Payload: { Job } }) => [
+      Job.Status,
+      Job.CreateIndex,
+      Job.ModifyIndex,
+    ]);
+    expect(indexes).toEqual([
+      ["pending", first, first],
+      ["running", first, first],
+      ["dead", first, second],
+      ["dead", first, second],
+      ["pending", second, second],
+    ]);
+  });
+});
