@@ -1,0 +1,369 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { CLOSE, type OperationError } from "@sallyport/agent-protocol";
+import { describe, expect, it, vi } from "vitest";
+import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
+import { accessControl } from "../../src/objects/stubs.ts";
+import { del, get, put } from "./client.ts";
+import { type AgentSocket, done, operation, outcomes, ScriptedAgent } from "./scripted-agent.ts";
+
+const stateOf = async (agent: ScriptedAgent, id: string): Promise<unknown> =>
+  (await agent.rows("SELECT state FROM operations WHERE id = ?", id))[0]?.["state"];
+
+const failed = (op: string, outcome: OperationError["outcome"], kind: OperationError["kind"] = "plugin") =>
+  ({ t: "res", op, ms: 5, ok: false, error: { kind, message: "it broke", outcome } }) as const;
+
+const told = (count: number, { told: list }: ReturnType<typeof outcomes>) =>
+  vi.waitFor(() => expect(list).toHaveLength(count), { timeout: 8_000 });
+
+/** Ends the connection, and begins the next. */
+async function reconnect(agent: ScriptedAgent, socket: AgentSocket, journal: string[] = []) {
+  socket.close();
+  const next = await agent.connect();
+  const entries = journal.map((op) => ({ op, gen: 1, state: "running" as const }));
+  return { next, welcome: await next.welcome({ journal: entries }) };
+}
+
+describe("an operation", () => {
+  it("is sent, acknowledged and done, and its owner is told before the agent may forget it", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation({ method: "dhv.create", gen: 3, deadlineMs: 1_234, params: { a: [1, { b: "ü" }] } });
+    expect(await agent.session.start(wanted)).toEqual({ ok: true, value: null });
+    const [req] = await socket.seen("req");
+    const { id: op, ...rest } = wanted;
+    expect(req).toEqual({ t: "req", op, ...rest });
+    expect(await stateOf(agent, wanted.id)).toBe("sent");
+    socket.send({ t: "ack", op: wanted.id, state: "accepted" });
+    await vi.waitFor(async () => expect(await stateOf(agent, wanted.id)).toBe("acked"));
+    socket.send(done(wanted.id, { path: "/v/1", bytes: 7 }));
+    await socket.seen("done");
+    // On disk by then, whoever else is down.
+    expect(await stateOf(agent, wanted.id)).toBe("done");
+    await told(1, owner);
+    expect(owner.told).toEqual([[agent.node, wanted.id, { state: "done", result: { path: "/v/1", bytes: 7 } }]]);
+  });
+
+  it("that is asked for again is not sent again, whether it runs or has ended", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    expect(await Promise.all([1, 2, 3].map(() => agent.session.start(wanted)))).toEqual(
+      Array.from({ length: 3 }, () => ({ ok: true, value: null })),
+    );
+    await socket.seen("req");
+    socket.send(done(wanted.id));
+    await socket.seen("done");
+    await agent.session.start(wanted);
+    await socket.settled();
+    expect(await socket.seen("req")).toHaveLength(1);
+    expect(owner.told).toHaveLength(1);
+  });
+
+  it("that failed says why", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    socket.send({ t: "ack", op: wanted.id, state: "rejected" });
+    socket.send(failed(wanted.id, "failed", "stale"));
+    await told(1, owner);
+    expect(owner.told[0]?.[2]).toEqual({ state: "failed", error: { kind: "stale", message: "it broke" } });
+  });
+
+  it("whose result is repeated is told once, and acknowledged each time", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    for (const count of [1, 2, 3]) {
+      socket.send(done(wanted.id));
+      await socket.seen("done", count);
+    }
+    socket.send(failed(wanted.id, "failed"));
+    await socket.seen("done", 4);
+    expect(owner.told).toEqual([[agent.node, wanted.id, { state: "done", result: {} }]]);
+  });
+
+  it("whose result is none that the method has is of unknown outcome", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation({ method: "dhv.create" });
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    socket.send(done(wanted.id, { path: 7 }));
+    await told(1, owner);
+    expect(owner.told[0]?.[2]).toMatchObject({ state: "unknown", error: { message: expect.stringContaining("path") } });
+  });
+
+  it("of a node whose agent is not there is refused, and nothing is kept", async () => {
+    const owner = outcomes();
+    const agent = await ScriptedAgent.joined();
+    const refused = await agent.session.start(operation());
+    expect(refused).toMatchObject({ ok: false, reason: "unavailable", message: expect.stringContaining(agent.node) });
+    expect(await agent.rows("SELECT * FROM operations")).toEqual([]);
+    expect(owner.told).toEqual([]);
+  });
+
+  it("of a node whose agent was there a moment ago waits for it to come back", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    socket.close();
+    await vi.waitFor(async () => expect((await get("/v1/agents")).body[0].Connected).toBe(false));
+    const wanted = operation();
+    const started = agent.session.start(wanted);
+    const back = await agent.connect();
+    await back.welcome();
+    expect((await started).ok).toBe(true);
+    expect((await back.seen("req"))[0]?.op).toBe(wanted.id);
+  });
+
+  it("that waits for an agent in vain is refused, and nothing is kept", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    socket.close();
+    await vi.waitFor(async () => expect((await get("/v1/agents")).body[0].Connected).toBe(false));
+    expect(await agent.session.start(operation())).toMatchObject({ ok: false, reason: "unavailable" });
+    expect(await agent.rows("SELECT * FROM operations")).toEqual([]);
+  });
+
+  it("that is older than another of its key is refused", async () => {
+    const [agent] = await ScriptedAgent.connected();
+    await agent.session.start(operation({ key: "k", gen: 5 }));
+    expect(await agent.session.start(operation({ key: "k", gen: 4 }))).toMatchObject({ ok: false, reason: "conflict" });
+    expect((await agent.session.start(operation({ key: "k", gen: 6 }))).ok).toBe(true);
+    expect((await agent.session.start(operation({ key: "other", gen: 1 }))).ok).toBe(true);
+  });
+
+  it("that does not fit a frame is refused", async () => {
+    const [agent] = await ScriptedAgent.connected();
+    const huge = operation({ params: { pad: "x".repeat(1024 * 1024) } });
+    expect(await agent.session.start(huge)).toMatchObject({ ok: false, reason: "too-large" });
+  });
+
+  it("beyond 32 waits until there is room", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = Array.from({ length: 40 }, () => operation());
+    for (const each of wanted) await agent.session.start(each);
+    await socket.settled();
+    const first = await socket.seen("req", 32);
+    expect(first).toHaveLength(32);
+    expect((await get(`/v1/agent/${agent.node}`)).body.Operations).toEqual({ InFlight: 32, Queued: 8 });
+    for (const { op } of first.slice(0, 3)) socket.send(done(op));
+    const sent = await socket.seen("req", 35);
+    await socket.settled();
+    expect(sent.map(({ op }) => op)).toEqual(wanted.slice(0, 35).map(({ id }) => id));
+    for (const { id } of wanted.slice(3)) {
+      await vi.waitFor(() => expect(socket.frames).toContainEqual(expect.objectContaining({ t: "req", op: id })));
+      socket.send(done(id));
+    }
+    await told(40, owner);
+  });
+});
+
+describe("a result", () => {
+  it("of an operation that nobody asked for is told to nobody", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const [other, elsewhere] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await other.session.start(wanted);
+    await elsewhere.seen("req");
+    // Another node's, told by this one.
+    socket.send(done(wanted.id));
+    await socket.seen("done");
+    await socket.settled();
+    expect(owner.told).toEqual([]);
+    expect(await stateOf(other, wanted.id)).toBe("sent");
+    expect(await stateOf(agent, wanted.id)).toBeUndefined();
+  });
+
+  it("of an operation that was not sent yet ends the connection", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = Array.from({ length: 33 }, () => operation());
+    for (const each of wanted) await agent.session.start(each);
+    socket.send(done(wanted[32]?.id ?? ""));
+    expect(await socket.closed).toMatchObject({ code: CLOSE.protocol });
+    expect(owner.told).toEqual([]);
+  });
+
+  it("that comes while its owner is down is told once that is back, in order for each key", async () => {
+    const owner = outcomes();
+    const down = owner.spy.getMockImplementation();
+    owner.spy.mockRejectedValue(new Error("the registry is down"));
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = [1, 2].map((gen) => operation({ key: "k", gen }));
+    for (const each of wanted) {
+      await agent.session.start(each);
+      socket.send(done(each.id, { gen: each.gen }));
+    }
+    await socket.seen("done", 2);
+    await agent.hibernate();
+    owner.spy.mockImplementation(down ?? (async () => undefined));
+    await vi.waitFor(() => expect(owner.told.map(([, id]) => id)).toEqual(wanted.map(({ id }) => id)), {
+      timeout: 15_000,
+    });
+  });
+});
+
+describe("a new connection", () => {
+  it("asks for results that the agent has, forgets what concerns nobody, and sends the rest again", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const [kept, lost, ended, foreign] = [operation(), operation(), operation(), operation()];
+    for (const each of [kept, lost, ended]) await agent.session.start(each);
+    await socket.seen("req", 3);
+    socket.send(done(ended.id));
+    await socket.seen("done");
+    const { next, welcome } = await reconnect(agent, socket, [kept.id, ended.id, foreign.id]);
+    expect(welcome.resume).toEqual([kept.id]);
+    expect(welcome.forget).toEqual([ended.id, foreign.id]);
+    await next.settled();
+    expect((await next.seen("req")).map(({ op }) => op)).toEqual([lost.id]);
+    next.send(done(kept.id));
+    next.send(done(lost.id));
+    await told(3, owner);
+    expect(owner.told.map(([, id, { state }]) => [id, state])).toEqual(
+      [ended, kept, lost].map(({ id }) => [id, "done"]),
+    );
+  });
+
+  it("makes room again for what was in the hands of the old one", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = Array.from({ length: 33 }, () => operation());
+    for (const each of wanted) await agent.session.start(each);
+    await socket.seen("req", 32);
+    const { next } = await reconnect(agent, socket);
+    await next.settled();
+    expect((await next.seen("req", 32)).map(({ op }) => op)).toEqual(wanted.slice(0, 32).map(({ id }) => id));
+  });
+});
+
+describe("an unknown outcome", () => {
+  it("is told, then tried again by the next connection, and told when it is known", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    socket.send(failed(wanted.id, "unknown", "timeout"));
+    await socket.seen("done");
+    await told(1, owner);
+    await socket.settled();
+    expect(await socket.seen("req")).toHaveLength(1);
+    const { next } = await reconnect(agent, socket);
+    await next.seen("req");
+    next.send(failed(wanted.id, "unknown", "timeout"));
+    await next.seen("done");
+    const { next: last } = await reconnect(agent, next);
+    await last.seen("req");
+    last.send(done(wanted.id));
+    await told(2, owner);
+    expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "done"]);
+  });
+
+  it("is tried again at once by its owner", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    socket.send(failed(wanted.id, "unknown", "timeout"));
+    await told(1, owner);
+    expect(await agent.session.start(wanted)).toEqual({ ok: true, value: null });
+    await socket.seen("req", 2);
+    // The agent is at it: asking once more does not send it once more.
+    await agent.session.start(wanted);
+    await socket.settled();
+    expect(await socket.seen("req")).toHaveLength(2);
+  });
+});
+
+describe("secrets", () => {
+  const CANARY = "canary-7f3a9c";
+  const secrets = { token: CANARY };
+  const everything = async (agent: ScriptedAgent): Promise<string> => {
+    const tables = await agent.rows(
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
+    );
+    const rows = await Promise.all(tables.map(({ name }) => agent.rows(`SELECT * FROM "${name}"`)));
+    return rows
+      .flat()
+      .flatMap((row) => Object.values(row))
+      .map((value) => (value instanceof ArrayBuffer ? Buffer.from(value).toString("latin1") : String(value)))
+      .join("\n");
+  };
+
+  it("reach the agent and nobody else: no row, no log, no error; and nothing is left of them at the end", async () => {
+    outcomes();
+    const logged = (["log", "info", "warn", "error"] as const).map((name) => vi.spyOn(console, name));
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation({ secrets });
+    await agent.session.start(wanted);
+    expect((await socket.seen("req"))[0]?.secrets).toEqual(secrets);
+    expect(await everything(agent)).not.toContain(CANARY);
+    expect((await agent.rows("SELECT sealed FROM operations"))[0]?.["sealed"]).not.toBeNull();
+    // The agent holds none on its disk: they are sent again, although it still knows the operation.
+    await agent.hibernate();
+    const { next, welcome } = await reconnect(agent, socket, [wanted.id]);
+    expect(welcome.resume).toEqual([wanted.id]);
+    expect((await next.seen("req"))[0]?.secrets).toEqual(secrets);
+    next.send(done(wanted.id));
+    await next.seen("done");
+    expect((await agent.rows("SELECT sealed FROM operations"))[0]?.["sealed"]).toBeNull();
+    expect(await everything(agent)).not.toContain(CANARY);
+    for (const spy of logged) expect(JSON.stringify(spy.mock.calls)).not.toContain(CANARY);
+    const stored = await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) =>
+      JSON.stringify(storage.sql.exec("SELECT * FROM outbox").toArray()),
+    );
+    expect(stored).not.toContain(CANARY);
+  });
+
+  it("are under a key that rotates with all others", async () => {
+    outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    expect(await agent.rows("SELECT * FROM data_keys")).toEqual([]);
+    await agent.session.start(operation({ secrets }));
+    await vi.waitFor(
+      async () => expect(await agent.rows("SELECT * FROM session WHERE holds_keys = 1")).toHaveLength(1),
+      {
+        timeout: 8_000,
+      },
+    );
+    expect((await put("/v1/sys/rotate", {})).status).toBe(204);
+    await vi.waitFor(async () => expect((await agent.rows("SELECT term FROM data_keys")).length).toBeGreaterThan(1));
+    // What was sealed before is still opened.
+    const { next } = await reconnect(agent, socket);
+    expect((await next.seen("req"))[0]?.secrets).toEqual(secrets);
+    await del(`/v1/agent/${agent.node}`);
+    await vi.waitFor(
+      async () => {
+        const held = await runInDurableObject(env.ACCESS_CONTROL.getByName("main"), (_object, { storage }) =>
+          storage.sql.exec("SELECT name FROM key_holders WHERE kind = 'node-session'").toArray(),
+        );
+        expect(held).toEqual([]);
+      },
+      { timeout: 8_000 },
+    );
+    expect((await accessControl(env).keyStatus()).pending).toBe(0);
+  });
+});
+
+it("removing an agent ends its operations: what was not sent has failed, of the rest nobody knows", async () => {
+  const owner = outcomes();
+  const [agent, socket] = await ScriptedAgent.connected();
+  const wanted = Array.from({ length: 34 }, () => operation());
+  for (const each of wanted) await agent.session.start(each);
+  await socket.seen("req", 32);
+  await del(`/v1/agent/${agent.node}`);
+  await told(34, owner);
+  const states = new Map(owner.told.map(([, id, { state }]) => [id, state]));
+  expect(wanted.map(({ id }) => states.get(id))).toEqual([
+    ...Array.from({ length: 32 }, () => "unknown"),
+    ...Array.from({ length: 2 }, () => "failed"),
+  ]);
+  expect(await agent.session.start(operation())).toMatchObject({ ok: false, reason: "unavailable" });
+  expect(ClusterRegistry.prototype.operationDone).toHaveBeenCalled();
+});

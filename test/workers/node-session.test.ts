@@ -1,0 +1,277 @@
+import { env } from "cloudflare:workers";
+import { CLOSE, MAX_FRAME_BYTES, PING, PONG, retryAfterOf } from "@sallyport/agent-protocol";
+import { describe, expect, it, vi } from "vitest";
+import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
+import { clusterRegistry } from "../../src/objects/stubs.ts";
+import { get, send } from "./client.ts";
+import { hello, nodeReport, readNode, ScriptedAgent, statusOf } from "./scripted-agent.ts";
+
+/** What there is of sockets at the service's end: how many are open, and which connection is in use. */
+const sockets = async (agent: ScriptedAgent) => (await agent.rows("SELECT live, opened FROM session"))[0];
+
+describe("hello", () => {
+  it("is answered by what the agent needs to know", async () => {
+    const agent = await ScriptedAgent.joined();
+    const socket = await agent.connect();
+    const before = Date.now();
+    const welcome = await socket.welcome();
+    expect(welcome).toEqual({
+      t: "welcome",
+      proto: 1,
+      session: expect.any(String),
+      serverTime: expect.any(Number),
+      cfg: { pingMs: 10_000, deadMs: 30_000, fingerprintMs: 30_000, maxInflight: 32 },
+      resume: [],
+      forget: [],
+      unknownVolumes: [],
+    });
+    expect(welcome.serverTime).toBeGreaterThanOrEqual(before);
+  });
+
+  it("makes the node what the agent says of it", async () => {
+    const node = nodeReport({ Name: "db-7", Datacenter: "dc9", NodeClass: "large", Meta: { rack: "7" } });
+    const [agent] = await ScriptedAgent.connected({ node });
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    expect(await readNode(agent.node)).toMatchObject({
+      ...{ ID: agent.node, Name: "db-7", Datacenter: "dc9", NodeClass: "large", Meta: { rack: "7" } },
+      SecretID: "",
+      Status: "ready",
+    });
+    expect((await get("/v1/agents")).body).toMatchObject([{ NodeID: agent.node, Name: "db-7" }]);
+  });
+
+  it("of a protocol that this side does not speak ends with a code that says so", async () => {
+    const agent = await ScriptedAgent.joined();
+    const socket = await agent.connect();
+    socket.send(hello({ proto: [2, 7] }));
+    expect(await socket.closed).toMatchObject({ code: CLOSE.version });
+    expect(await statusOf(agent.node)).toBeUndefined();
+  });
+
+  it("of a newer agent that speaks this protocol too is taken", async () => {
+    const [, socket] = await ScriptedAgent.connected({ proto: [1, 7] });
+    expect((await socket.seen("welcome"))[0]?.proto).toBe(1);
+  });
+
+  it("names volumes that nobody here knows, and they stay where they are", async () => {
+    const [held, broken] = [crypto.randomUUID(), crypto.randomUUID()];
+    const asked = vi.spyOn(ClusterRegistry.prototype, "unknownVolumes");
+    const agent = await ScriptedAgent.joined();
+    const socket = await agent.connect();
+    const welcome = await socket.welcome({
+      node: nodeReport({ HostVolumes: { data: { ID: held, Name: "data", Path: "/v", ReadOnly: false } } }),
+      unavailableVolumes: [{ id: broken, name: "b", reason: "gone" }],
+    });
+    expect(asked).toHaveBeenCalledWith(agent.node, [held, broken]);
+    expect(welcome.unknownVolumes).toEqual([held, broken]);
+    await socket.settled();
+    expect(socket.frames.filter(({ t }) => t === "req")).toEqual([]);
+  });
+
+  it("is answered although nobody can say which volumes are known", async () => {
+    vi.spyOn(ClusterRegistry.prototype, "unknownVolumes").mockRejectedValue(new Error("the registry is down"));
+    const agent = await ScriptedAgent.joined();
+    const welcome = await (await agent.connect()).welcome({
+      unavailableVolumes: [{ id: crypto.randomUUID(), name: "b", reason: "gone" }],
+    });
+    expect(welcome.unknownVolumes).toEqual([]);
+  });
+
+  it("that the registry cannot take as a node's is refused with the reason", async () => {
+    const agent = await ScriptedAgent.joined();
+    const socket = await agent.connect();
+    socket.send(hello({ node: nodeReport({ Attributes: {} }) }));
+    expect(await socket.closed).toMatchObject({
+      code: CLOSE.protocol,
+      reason: expect.stringContaining("missing attributes"),
+    });
+    expect((await get("/v1/agents")).body).toMatchObject([{ Connected: false }]);
+  });
+});
+
+describe("a change of the node", () => {
+  it("replaces the fields it names, and nothing else", async () => {
+    const [agent, socket] = await ScriptedAgent.connected({ node: nodeReport({ Meta: { a: "1" } }) });
+    socket.send({ t: "fp", seq: 1, node: { Attributes: { "kernel.name": "linux", extra: "1" } } });
+    await vi.waitFor(async () => expect((await readNode(agent.node)).Attributes).toMatchObject({ extra: "1" }));
+    socket.send({ t: "fp", seq: 2, node: { Attributes: { "kernel.name": "linux" } } });
+    await vi.waitFor(async () => expect((await readNode(agent.node)).Attributes).toEqual({ "kernel.name": "linux" }));
+    expect((await readNode(agent.node)).Meta).toEqual({ a: "1" });
+  });
+
+  it("cannot move it to another pool", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    socket.send({ t: "fp", seq: 1, node: { NodePool: "gpu" } });
+    expect(await socket.closed).toMatchObject({ code: CLOSE.protocol, reason: expect.stringContaining("NodePool") });
+    expect((await readNode(agent.node)).NodePool).toBe("default");
+  });
+
+  it("reaches the registry once it is back, with the connection's state, and not twice", async () => {
+    const down = vi.spyOn(ClusterRegistry.prototype, "agentChanged").mockRejectedValue(new Error("down"));
+    const [agent, socket] = await ScriptedAgent.connected();
+    socket.send({ t: "fp", seq: 1, node: { Meta: { last: "word" } } });
+    await socket.settled();
+    expect(await statusOf(agent.node)).toBeUndefined();
+    down.mockRestore();
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"), { timeout: 15_000 });
+    const node = await readNode(agent.node);
+    expect(node.Meta).toEqual({ last: "word" });
+    expect(node.Events.map(({ Message }: { Message: string }) => Message)).toEqual([
+      "Node registered",
+      "Node is ready",
+    ]);
+  });
+
+  it("tells of a node again that was purged although its agent is connected", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await clusterRegistry(env).purgeNode(agent.node, true);
+    expect(await statusOf(agent.node)).toBeUndefined();
+    socket.send({ t: "fp", seq: 1, node: { Meta: { a: "1" } } });
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    expect(await readNode(agent.node)).toMatchObject({ Name: "node-1", Meta: { a: "1" } });
+  });
+});
+
+describe("two connections of one node", () => {
+  it("are never both in use: the newest wins, and the other is told to end", async () => {
+    const [agent, first] = await ScriptedAgent.connected();
+    const second = await agent.connect();
+    const { session } = await second.welcome();
+    expect(await first.closed).toMatchObject({ code: CLOSE.superseded });
+    expect((await sockets(agent))?.["live"]).toBe(session);
+    // The end of the old one is not the end of the node's connection.
+    await second.settled();
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    expect((await get("/v1/agents")).body).toMatchObject([{ Connected: true }]);
+  });
+
+  it("do not disturb each other before the second has said hello", async () => {
+    const [agent, first] = await ScriptedAgent.connected();
+    await agent.connect();
+    await first.settled();
+    expect((await sockets(agent))?.["live"]).toBe((await first.seen("welcome"))[0]?.session);
+  });
+
+  it("refuse an older copy of the agent's state, whichever comes last", async () => {
+    const [agent, live] = await ScriptedAgent.connected({ epoch: 5 });
+    const copy = await agent.connect();
+    copy.send(hello({ epoch: 4, boot: "boot-0" }));
+    expect(await copy.closed).toMatchObject({ code: CLOSE.superseded, reason: expect.stringContaining("old copy") });
+    await live.settled();
+    expect((await sockets(agent))?.["live"]).toBe((await live.seen("welcome"))[0]?.session);
+    live.close();
+    const again = await agent.connect();
+    again.send(hello({ epoch: 4 }));
+    expect(await again.closed).toMatchObject({ code: CLOSE.superseded });
+    await (await agent.connect()).welcome({ epoch: 6 });
+  });
+
+  it("that say hello in the other order leave the newer in use", async () => {
+    const agent = await ScriptedAgent.joined();
+    const [older, newer] = [await agent.connect(), await agent.connect()];
+    const { session } = await newer.welcome();
+    older.send(hello());
+    expect(await older.closed).toMatchObject({ code: CLOSE.superseded });
+    expect((await sockets(agent))?.["live"]).toBe(session);
+  });
+});
+
+describe("a frame", () => {
+  it("that is a ping is answered without anybody waking up", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    await agent.hibernate();
+    socket.send(PING);
+    await vi.waitFor(() => expect(socket.texts.at(-1)).toBe(PONG));
+  });
+
+  it.each([
+    ["that is no JSON", "{", CLOSE.protocol, "a frame is not JSON"],
+    ["that is malformed", '{"t":"ack","op":"1","state":"accepted"}', CLOSE.protocol, "ack: op: "],
+    ["that is binary", new Uint8Array([1]), CLOSE.protocol, "a frame is not text"],
+    ["of more than 1 MiB", `{"t":"fp","pad":"${"x".repeat(MAX_FRAME_BYTES)}"}`, CLOSE.protocol, "more than"],
+    ["that is a second hello", JSON.stringify(hello()), CLOSE.protocol, "hello was said before"],
+  ])("%s ends the connection", async (_, frame, code, text) => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    socket.send(frame);
+    expect(await socket.closed).toMatchObject({ code, reason: expect.stringContaining(text) });
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("disconnected"));
+  });
+
+  it("before hello ends the connection", async () => {
+    const agent = await ScriptedAgent.joined();
+    const socket = await agent.connect();
+    socket.send({ t: "fp", seq: 1, node: {} });
+    expect(await socket.closed).toMatchObject({ code: CLOSE.protocol, reason: "fp before welcome" });
+    expect(await statusOf(agent.node)).toBeUndefined();
+  });
+
+  it("of a kind that only a newer agent knows is ignored", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    socket.send('{"t":"novelty"}');
+    await socket.settled();
+    expect((await sockets(agent))?.["live"]).not.toBeNull();
+  });
+
+  it("too many end the connection, with a time to stay away", async () => {
+    const [, socket] = await ScriptedAgent.connected();
+    const large = `{"t":"novelty","pad":"${"x".repeat(1_000_000)}"}`;
+    for (let count = 0; count < 40; count++) socket.send(large);
+    const { code, reason } = await socket.closed;
+    expect([code, retryAfterOf(reason)]).toEqual([CLOSE.slowDown, 30_000]);
+  });
+
+  it("cannot make a report larger than a frame by pieces", async () => {
+    const Meta = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`m${n}`, "x".repeat(1_000)]));
+    const volumes = Array.from({ length: 950 }, () => ({
+      id: crypto.randomUUID(),
+      name: "v",
+      reason: "r".repeat(900),
+    }));
+    const [agent, socket] = await ScriptedAgent.connected({ node: nodeReport({ Meta }) });
+    socket.send({ t: "fp", seq: 1, node: {}, unavailableVolumes: volumes });
+    await vi.waitFor(async () => {
+      const [row] = await agent.rows("SELECT length(body) AS n FROM report");
+      expect(row?.["n"]).toBeGreaterThan(900_000);
+    });
+    socket.send({
+      t: "fp",
+      seq: 2,
+      node: { Attributes: Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`a${n}`, "x".repeat(1_000)])) },
+    });
+    expect(await socket.closed).toMatchObject({ code: CLOSE.protocol, reason: "fp: the whole report is too large" });
+  });
+});
+
+describe("an object that forgets", () => {
+  it("everything but its sockets goes on as if nothing had happened", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await agent.hibernate();
+    socket.send({ t: "fp", seq: 1, node: { Meta: { after: "sleep" } } });
+    await vi.waitFor(async () => expect((await readNode(agent.node)).Meta).toEqual({ after: "sleep" }));
+    expect((await send("GET", `/v1/agent/${agent.node}`)).body).toMatchObject({ Connected: true });
+  });
+
+  it("its sockets too finds out that the agent is gone, and takes it back", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await agent.kill();
+    await socket.closed;
+    // Whoever asks first wakes it; else its alarm does.
+    await agent.session.state();
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("disconnected"), { timeout: 8_000 });
+    await (await agent.connect()).welcome();
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+  });
+
+  it("knows after a sleep which connection is the old one", async () => {
+    const [agent, first] = await ScriptedAgent.connected();
+    await agent.hibernate();
+    const second = await agent.connect();
+    await agent.hibernate();
+    await second.welcome();
+    expect(await first.closed).toMatchObject({ code: CLOSE.superseded });
+  });
+});
