@@ -10,16 +10,26 @@ vi.setConfig({ testTimeout: 120_000 });
 /** The real process is killed after each step of each operation, and started again on what is left. */
 let node: TestNode;
 let agent: AgentProcess;
-function fresh(): void {
-  node = new TestNode();
-  node.plugin("p", DIRECTORY_PLUGIN);
+beforeEach(() => {
+  node = freshNode();
   agent = new AgentProcess(node);
-}
-beforeEach(fresh);
+});
 afterEach(async () => {
   await agent.stop();
   node.remove();
 });
+
+function freshNode(): TestNode {
+  const fresh = new TestNode();
+  fresh.plugin("p", DIRECTORY_PLUGIN);
+  return fresh;
+}
+
+function startAnew(): void {
+  node.remove();
+  node = freshNode();
+  agent.moveTo(node);
+}
 
 async function done(operation: Operation) {
   const answer = await agent.run(operation);
@@ -39,9 +49,7 @@ async function afterEachStep(before: () => Promise<unknown>, operation: Operatio
   const steps = (await done(operation))?.steps ?? [];
   expect(steps.length).toBeGreaterThanOrEqual(3);
   for (const [index, step] of steps.entries()) {
-    await agent.stop();
-    node.remove();
-    fresh();
+    startAnew();
     await before();
     expect(await agent.run(operation, index + 1), step).toBeUndefined();
     nothingPromisedIsGone();
@@ -125,9 +133,7 @@ it("a registration that was cut off anywhere and is repeated is remembered once,
   await before();
   const steps = (await done(register()))?.steps ?? [];
   for (const index of steps.keys()) {
-    await agent.stop();
-    node.remove();
-    fresh();
+    startAnew();
     await before();
     expect(await agent.run(register(), index + 1)).toBeUndefined();
     await done({ restore: true });

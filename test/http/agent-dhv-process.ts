@@ -17,12 +17,19 @@ case "$1" in`,
 
 /** The agent of a node as a process of its own, which may be killed at any moment and started again. */
 export class AgentProcess {
-  readonly #node: TestNode;
+  #node: TestNode;
   #child: ChildProcess | undefined;
 
   constructor(node: TestNode) {
     this.#node = node;
+    this.moveTo(node);
+  }
+
+  /** The same process, starting anew on another node: a process takes longer to start than all that it does here. */
+  moveTo(node: TestNode): void {
+    this.#node = node;
     mkdirSync(join(node.pluginDir, "running"));
+    if (this.#child !== undefined) this.#begin(this.#child);
   }
 
   /** The answer; undefined when the agent has crashed before it could answer. */
@@ -58,9 +65,13 @@ export class AgentProcess {
       execArgv: [],
       serialization: "advanced",
     });
-    writeFileSync(join(this.#node.pluginDir, "agent"), String(this.#child.pid));
-    this.#child.send({ start: this.#node.options } satisfies ToAgent);
+    this.#begin(this.#child);
     return this.#child;
+  }
+
+  #begin(child: ChildProcess): void {
+    writeFileSync(join(this.#node.pluginDir, "agent"), String(child.pid));
+    child.send({ start: this.#node.options } satisfies ToAgent);
   }
 
   /** A service manager ends what is left of a unit before it starts it again, and so do we with its plugins. */
