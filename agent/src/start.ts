@@ -42,7 +42,8 @@ export function hostVolumesOf({ hostVolumes, stateDir, pool }: Config, nodeId: s
  */
 export async function start(options: StartOptions): Promise<ExitCode> {
   const { stateDir, hostVolumes } = options.config;
-  await mkdir(stateDir, { recursive: true, mode: 0o700 });
+  // Others may pass through to the volumes, and see nothing else: every file in it is for its owner only.
+  await mkdir(stateDir, { recursive: true, mode: 0o711 });
   await mkdir(hostVolumes.volumesDir, { recursive: true, mode: 0o711 });
   const unlock = await lockState(stateDir);
   try {

@@ -272,7 +272,21 @@ it("what was cut off does not run again when its key has moved on", async () => 
   second.welcome();
   await second.nowBegun(1);
   expect(second.begun[0]?.name).toBe(B);
-  expect(second.results(A)).toMatchObject([{ error: { kind: "stale", outcome: "unknown" } }]);
+  expect(second.results(A)).toMatchObject([{ error: { kind: "stale", outcome: "failed" } }]);
+});
+
+it("an unknown outcome becomes stale when its key has moved on, so that nobody asks for ever", async () => {
+  const { operations, begun, nowBegun, results } = await operationsOn();
+  operations.receive(create(A));
+  await nowBegun(1);
+  begun[0]?.end({ ok: false, kind: "timeout", message: "the plugin hung", outcome: "unknown" });
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  operations.receive(create(B, { gen: 2 }));
+  await nowBegun(2);
+  operations.receive(create(A));
+  await vi.waitFor(() => expect(results(A)).toHaveLength(2));
+  expect(results(A)[1]).toMatchObject({ error: { kind: "stale", outcome: "failed" } });
+  expect(begun).toHaveLength(2);
 });
 
 it("results the service waits for are sent again with each welcome, and until done", async () => {

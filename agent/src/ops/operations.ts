@@ -117,9 +117,8 @@ export class Operations {
   #again(entry: Entry, { op, secrets = {} }: Req): void {
     const { ended } = entry;
     this.#send({ t: "ack", op, state: "duplicate" });
-    const outdated = this.#isOutdated(entry);
-    if (ended && (outdated || isFinal(ended.ending))) this.#tell(op, ended.ending);
-    else if (outdated) void this.#giveUp(op);
+    if (ended && isFinal(ended.ending)) this.#tell(op, ended.ending);
+    else if (this.#isOutdated(entry)) void this.#giveUp(op);
     else this.#start(entry, secrets, Promise.resolve());
   }
 
@@ -127,8 +126,9 @@ export class Operations {
     return gen < this.#journal.fence(key);
   }
 
+  /** Whatever it has left behind is the newer operation's to deal with: nobody need ask for this one again. */
   async #giveUp(op: string): Promise<void> {
-    const ending = refusal("stale", "a newer operation was accepted since this one was cut off", "unknown");
+    const ending = refusal("stale", "a newer operation was accepted before this one had ended");
     await this.#record(op, ending);
     this.#tell(op, ending);
   }

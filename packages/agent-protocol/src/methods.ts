@@ -73,7 +73,7 @@ export const ERROR_KINDS = [
   "timeout",
   /** The service stopped waiting. */
   "cancelled",
-  /** A newer operation of the same key was accepted before. */
+  /** A newer operation of the same key was accepted; it deals with what this one may have left. */
   "stale",
   /** The agent has as many operations in flight as it takes. */
   "busy",
