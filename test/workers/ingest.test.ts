@@ -1,47 +1,233 @@
-import { afterEach, describe, expect, it } from "vitest";
-import { get, put } from "./client.ts";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { EventLog } from "../../src/worker.ts";
+import { eventsOf } from "./access.ts";
+import { get, put, send as request } from "./client.ts";
+import { allocation, deployment, evaluation, gone, job, node, registry, report, send, uuid } from "./reports.ts";
 import { closeAll, openStream } from "./streams.ts";
 
 afterEach(closeAll);
 
-const job = (more: object = {}) => ({
-  Topic: "Job",
-  Type: "JobRegistered",
-  Payload: { Job: { ID: "web", SubmitTime: 1, ...more } },
-});
+const keys = async (topic: string) => (await eventsOf(topic)).map(({ Key }) => Key);
 
 describe("what a scheduler reports", () => {
   it("is one line of the stream, and what a read shows, under one index", async () => {
     const stream = await openStream("?topic=Job&index=-1");
     await stream.next();
-    const taken = await put("/v1/cluster/objects", [job()]);
+    const taken = await send([job({ SubmitTime: 1 })]);
     expect([taken.status, taken.body]).toEqual([200, { Index: expect.any(Number), Applied: true }]);
     const { Index } = taken.body;
-    expect(await stream.nextLine()).toMatchObject({
-      Index,
-      Events: [
-        { Topic: "Job", Key: "web", Index, Payload: { Job: { ID: "web", CreateIndex: Index, ModifyIndex: Index } } },
-      ],
-    });
+    expect(taken.headers.get("x-orch-index")).toBe(String(Index));
+    const object = { ID: "web", Namespace: "default", SubmitTime: 1, CreateIndex: Index, ModifyIndex: Index };
+    expect(await stream.nextLine()).toMatchObject({ Index, Events: [{ Key: "web", Index, Payload: { Job: object } }] });
     const read = await get("/v1/job/web");
-    expect([read.status, read.body]).toEqual([
-      200,
-      { ID: "web", Namespace: "default", SubmitTime: 1, CreateIndex: Index, ModifyIndex: Index },
-    ]);
+    expect([read.status, read.body, read.headers.get("x-orch-index")]).toEqual([200, object, String(Index)]);
   });
 
-  it("counts once, however often it is told", async () => {
-    const once = (await put("/v1/cluster/objects?source=eu&source_index=7", [job()])).body;
-    const again = (await put("/v1/cluster/objects?source=eu&source_index=7", [job()])).body;
-    expect(again).toEqual({ Index: once.Index, Applied: false });
-  });
-
-  it("keeps numbers beyond 2^53", async () => {
-    await put(
-      "/v1/cluster/objects",
-      '[{"Topic":"Job","Type":"JobRegistered","Payload":{"Job":{"ID":"web","SubmitTime":1736191993011000123}}}]',
-    );
+  it("keeps numbers beyond 2^53, and fields that nobody here knows, as they were written", async () => {
+    const raw = '"SubmitTime":1736191993011000123,"Colour":{"Red":9007199254740993,"Share":1.50,"Tiny":1e-9}';
+    await send(`[{"Topic":"Job","Type":"JobRegistered","Payload":{"Job":{"ID":"web",${raw}}}}]`);
     const stream = await openStream("?topic=Job");
-    expect(await stream.nextText()).toContain('"SubmitTime":1736191993011000123');
+    expect(await stream.nextText()).toContain(raw);
+    expect((await get("/v1/job/web")).text).toContain(raw);
+    expect((await get("/v1/jobs")).text).toContain('"SubmitTime":1736191993011000123');
+  });
+
+  it("has the indexes of this service, and its scheduler's own where they say something else", async () => {
+    const Index = await report(job({ CreateIndex: 70, ModifyIndex: 71, JobModifyIndex: 72 }));
+    expect((await get("/v1/job/web")).body).toMatchObject({
+      CreateIndex: Index,
+      ModifyIndex: Index,
+      JobModifyIndex: 72,
+    });
+  });
+
+  it("leaves allocations alone when their job goes", async () => {
+    await report(job(), allocation());
+    await report(gone(job()));
+    expect((await get("/v1/job/web")).status).toBe(404);
+    expect((await get(`/v1/allocation/${uuid(1)}`)).body).toMatchObject({ JobID: "web", ClientStatus: "running" });
+    expect(await keys("Allocation")).toEqual([uuid(1)]);
+  });
+
+  it("may be about a job that nobody knows", async () => {
+    await report(evaluation({ JobID: "ghost" }), deployment({ JobID: "ghost" }));
+    expect((await get("/v1/job/ghost/evaluations")).body).toHaveLength(1);
+    expect((await get("/v1/job/ghost/deployments")).body).toHaveLength(1);
+  });
+
+  it("ends the drain of a node together with its last allocation, in one line", async () => {
+    await report(node({ Status: "ready" }), job(), allocation());
+    const drained = await put(`/v1/node/${uuid(9)}/drain`, { DrainSpec: { Deadline: 0 } });
+    expect(drained.status).toBe(200);
+    expect((await get(`/v1/node/${uuid(9)}`)).body.Drain).toBe(true);
+    const Index = await report(allocation({ ClientStatus: "complete" }));
+    expect((await get(`/v1/node/${uuid(9)}`)).body).toMatchObject({ Drain: false, ModifyIndex: Index });
+    const ended = (await eventsOf("*")).filter((event) => event.Index === Index);
+    expect(ended.map(({ Topic }) => Topic)).toEqual(["Allocation", "NodeDrain"]);
+  });
+});
+
+describe("a body", () => {
+  const lines = [job({ ID: "a" }), job({ ID: "b" })].map((event) => JSON.stringify(event));
+
+  it.each([
+    ["one event", JSON.stringify(job({ ID: "a" })), ["a"]],
+    ["one event over several lines", JSON.stringify(job({ ID: "a" }), null, 2), ["a"]],
+    ["a list", `[${lines.join(",")}]`, ["a", "b"]],
+    ["a list over several lines", `\n[\n${lines.join(",\n")}\n]\n`, ["a", "b"]],
+    ["one event a line", lines.join("\n"), ["a", "b"]],
+    ["one event a line, with empty lines and Windows' ends", `${lines.join("\r\n\r\n")}\r\n`, ["a", "b"]],
+    ["a line of a stream", `{"Index":7,"Events":[${lines.join(",")}]}\n`, ["a", "b"]],
+  ])("may be %s", async (_what, body, expected) => {
+    expect(await send(body)).toMatchObject({ status: 200, body: { Applied: true } });
+    expect(await keys("Job")).toEqual(expected);
+  });
+
+  it.each([
+    ["{}", ""],
+    ['{"Index":7,"Events":[]}', ""],
+    ['{"Index":7,"Events":null}', "?source=eu"],
+  ])("may be a heartbeat of a stream, of which nothing is taken: %s", async (body, query) => {
+    const taken = await send(body, query);
+    expect([taken.status, taken.body]).toEqual([200, { Index: null, Applied: false }]);
+  });
+
+  it("holds a thousand events", async () => {
+    const Index = await report(...Array.from({ length: 1_000 }, (_, at) => evaluation({ ID: uuid(at) })));
+    const [first, ...rest] = await eventsOf("Evaluation");
+    expect([first.Key, first.Index, rest.length, rest.at(-1).Index]).toEqual([uuid(0), Index, 999, Index]);
+  });
+
+  it("may come by POST, too", async () => {
+    expect((await request("POST", "/v1/cluster/objects", [job()])).status).toBe(200);
+  });
+});
+
+describe("a source", () => {
+  it("counts once, however often it tells the same", async () => {
+    const once = (await send([job({ ID: "a" })], "?source=eu&source_index=7")).body;
+    const again = await send([job({ ID: "a" })], "?source=eu&source_index=7");
+    expect([again.status, again.body]).toEqual([200, { Index: once.Index, Applied: false }]);
+    expect(await keys("Job")).toEqual(["a"]);
+  });
+
+  it("is not asked about what it told before its last report", async () => {
+    await send([job({ ID: "a" })], "?source=eu&source_index=7");
+    const last = (await send([job({ ID: "b" })], "?source=eu&source_index=9")).body;
+    expect((await send([job({ ID: "c" })], "?source=eu&source_index=8")).body).toEqual({ ...last, Applied: false });
+    expect((await send([job({ ID: "c" })], "?source=eu&source_index=0")).body).toEqual({ ...last, Applied: false });
+    expect(await keys("Job")).toEqual(["a", "b"]);
+  });
+
+  it("has indexes of its own, from 0 on", async () => {
+    for (const [source, index] of [
+      ["eu", 7],
+      ["us", 0],
+      ["us", 1],
+    ]) {
+      expect(
+        (await send([job({ ID: `${source}-${index}` })], `?source=${source}&source_index=${index}`)).body,
+      ).toMatchObject({ Applied: true });
+    }
+    expect(await keys("Job")).toEqual(["eu-7", "us-0", "us-1"]);
+  });
+
+  it("may be refused and then tell it right under the same index", async () => {
+    expect((await send([job({ Status: "gone" })], "?source=eu&source_index=7")).status).toBe(400);
+    expect((await send([job()], "?source=eu&source_index=7")).body.Applied).toBe(true);
+  });
+
+  it("that passes a stream on needs no index: the line has one", async () => {
+    const line = { Index: 7, Events: [job({ ID: "a" })] };
+    const once = (await send(line, "?source=eu")).body;
+    expect(once.Applied).toBe(true);
+    expect((await send(line, "?source=eu")).body).toEqual({ Index: once.Index, Applied: false });
+    expect((await send({ ...line, Index: 6 }, "?source=eu")).body.Applied).toBe(false);
+    expect(await keys("Job")).toEqual(["a"]);
+  });
+
+  it("that passes a stream on loses no line of several under one index, and repeats none of them", async () => {
+    const registered = { Index: 7, Events: [job()] };
+    const evaluated = { Index: 7, Events: [{ ...evaluation(), Type: "JobRegistered" }] };
+    const first = [await send(registered, "?source=eu"), await send(evaluated, "?source=eu")].map(({ body }) => body);
+    expect(first.map(({ Applied }) => Applied)).toEqual([true, true]);
+    // A stream that is resumed begins with all lines of its last index, perhaps written in another order.
+    const [{ Topic, Type, Payload }] = registered.Events as [ReturnType<typeof job>];
+    const rewritten = { Events: [{ Payload, Type, Topic, Index: 7 }], Index: 7 };
+    const again = [await send(rewritten, "?source=eu"), await send(evaluated, "?source=eu")].map(({ body }) => body);
+    expect(again).toEqual(first.map(({ Index }) => ({ Index, Applied: false })));
+    expect((await send({ Index: 8, Events: [job()] }, "?source=eu")).body.Applied).toBe(true);
+  });
+
+  it("goes by the index in the query, if there is one, also for a line that has another", async () => {
+    const line = { Index: 7, Events: [job()] };
+    expect((await send(line, "?source=eu&source_index=1")).body.Applied).toBe(true);
+    expect((await send(line, "?source=eu&source_index=2")).body.Applied).toBe(true);
+  });
+});
+
+it("takes nothing of a request of which one event cannot be taken", async () => {
+  const managed = uuid(77);
+  const joined = await registry().registerNode(managed, { Name: "own", Datacenter: "dc1", Attributes: { a: "b" } });
+  expect(joined.ok).toBe(true);
+  const refused = await send([job(), node({ ID: managed })], "?source=eu&source_index=7");
+  expect([refused.status, refused.text]).toEqual([409, expect.stringContaining(`event 2: node ${managed} is managed`)]);
+  expect([(await get("/v1/job/web")).status, await keys("Job")]).toEqual([404, []]);
+  expect((await send([job()], "?source=eu&source_index=7")).body.Applied).toBe(true);
+});
+
+describe("while the stream cannot be reached", () => {
+  const down = () => vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("the log is down"));
+
+  it("reports are taken and answered, and read with the indexes known so far", async () => {
+    const first = await report(job({ Status: "pending" }));
+    down();
+    const taken = await send([job({ Status: "running" }), job({ ID: "new" })]);
+    expect([taken.status, taken.body]).toEqual([200, { Index: null, Applied: true }]);
+    expect((await get("/v1/job/web")).body).toMatchObject({
+      Status: "running",
+      CreateIndex: first,
+      ModifyIndex: first,
+    });
+    const fresh = await get("/v1/job/new");
+    expect([fresh.body.ModifyIndex, fresh.headers.get("x-orch-index")]).toEqual([0, "1"]);
+  });
+
+  it("a repeated report says so, and learns its index later", async () => {
+    const append = down();
+    const query = "?source=eu&source_index=7";
+    expect((await send([job()], query)).body).toEqual({ Index: null, Applied: true });
+    expect((await send([job()], query)).body).toEqual({ Index: null, Applied: false });
+    append.mockRestore();
+    await vi.waitFor(
+      async () => expect((await send([job()], query)).body).toEqual({ Index: expect.any(Number), Applied: false }),
+      { timeout: 15_000, interval: 200 },
+    );
+    expect((await get("/v1/job/web")).body.ModifyIndex).toBe((await send([job()], query)).body.Index);
+  });
+
+  it("lines wait in order, and each object's creation is told by the index of its first", async () => {
+    const append = down();
+    const told = [job({ Status: "pending" }), job({ Status: "running" }), job({ ID: "other" }), gone(job()), job()];
+    for (const event of told) expect((await send([event])).body.Index).toBeNull();
+    append.mockRestore();
+    const lines = await vi.waitFor(
+      async () => {
+        const events = await eventsOf("Job");
+        expect(events).toHaveLength(told.length);
+        return events;
+      },
+      { timeout: 15_000, interval: 200 },
+    );
+    const at = lines.map(({ Index }) => Index);
+    expect(lines.map(({ Payload: { Job } }) => [Job.ID, Job.CreateIndex, Job.ModifyIndex])).toEqual([
+      ["web", at[0], at[0]],
+      ["web", at[0], at[1]],
+      ["other", at[2], at[2]],
+      ["web", at[0], at[3]],
+      ["web", at[4], at[4]],
+    ]);
+    expect((await get("/v1/job/web")).body).toMatchObject({ CreateIndex: at[4], ModifyIndex: at[4] });
+    expect((await get("/v1/job/other")).body).toMatchObject({ CreateIndex: at[2], ModifyIndex: at[2] });
   });
 });

@@ -1,0 +1,388 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { EventLog } from "../../src/worker.ts";
+import { type Answer, get } from "./client.ts";
+import {
+  allocation,
+  deployment,
+  evaluation,
+  gone,
+  job,
+  node,
+  type Reported,
+  report,
+  send,
+  tokenWith,
+  uuid,
+} from "./reports.ts";
+import { closeAll } from "./streams.ts";
+
+afterEach(closeAll);
+
+const ids = (answer: Answer): string[] => answer.body.map(({ ID }: { ID: string }) => ID);
+
+/** Every list: its path, what makes an object of it, and one after another in its order. */
+const LISTS: [path: string, topic: string, make: (object: object, more?: object) => Reported][] = [
+  ["/v1/jobs", "Job", job],
+  ["/v1/allocations", "Allocation", allocation],
+  ["/v1/evaluations", "Evaluation", evaluation],
+  ["/v1/deployments", "Deployment", deployment],
+];
+/** Lists of what belongs to something. */
+const WITHIN: typeof LISTS = [
+  ["/v1/job/web/allocations", "Allocation", allocation],
+  ["/v1/job/web/evaluations", "Evaluation", evaluation],
+  ["/v1/job/web/deployments", "Deployment", deployment],
+  [`/v1/node/${uuid(9)}/allocations`, "Allocation", allocation],
+];
+/** Every read of one object. */
+const READS: [path: string, missing: string, make: (object: object, more?: object) => Reported][] = [
+  ["/v1/job", "job not found", job],
+  ["/v1/allocation", "alloc not found", allocation],
+  ["/v1/evaluation", "eval not found", evaluation],
+  ["/v1/deployment", "deployment not found", deployment],
+];
+
+describe("a job's stub", () => {
+  it("has every field that upstream lists, whatever was reported", async () => {
+    const Index = await report(job());
+    expect((await get("/v1/jobs")).body).toEqual([
+      {
+        ...{ ID: "web", Name: "web", Namespace: "default", ParentID: "", NodePool: "", Type: "" },
+        ...{ Status: "", StatusDescription: "", Datacenters: null, Multiregion: null, Priority: 0, Version: 0 },
+        ...{ SubmitTime: 0, JobModifyIndex: 0, Periodic: false, ParameterizedJob: false, Stop: false },
+        ...{ JobSummary: null, CreateIndex: Index, ModifyIndex: Index },
+      },
+    ]);
+  });
+
+  it("says what was reported, and its own texts only if asked for", async () => {
+    const object = { Name: "Web", Status: "running", Type: "batch", Priority: 50, Stop: true, Datacenters: ["dc1"] };
+    await report(job({ ...object, Periodic: { Enabled: true }, Meta: { owner: "me" }, TaskGroups: [] }));
+    const [plain] = (await get("/v1/jobs")).body;
+    expect(plain).toMatchObject({ ...object, Periodic: true, ParameterizedJob: false });
+    expect(Object.keys(plain)).not.toContain("Meta");
+    expect(Object.keys(plain)).not.toContain("TaskGroups");
+    expect((await get("/v1/jobs?meta=true")).body[0].Meta).toEqual({ owner: "me" });
+  });
+});
+
+describe("an allocation's stub", () => {
+  const transition = {
+    ...{ ForceReschedule: null, Migrate: null, MigrateDisablePlacement: null },
+    ...{ NoShutdownDelay: null, Reschedule: null },
+  };
+
+  it.each(["/v1/allocations", "/v1/job/web/allocations"])("has every field that upstream lists: %s", async (path) => {
+    const Index = await report(allocation({ Job: { Version: 3, Type: "service" } }));
+    expect((await get(path)).body).toEqual([
+      {
+        ...{ ID: uuid(1), EvalID: "", Name: "", Namespace: "default", NodeID: uuid(9), NodeName: "", JobID: "web" },
+        ...{ JobType: "service", JobVersion: 3, TaskGroup: "cache", DesiredStatus: "run", DesiredDescription: "" },
+        ...{ DesiredTransition: transition, ClientStatus: "running", ClientDescription: "", DeploymentStatus: null },
+        ...{ FollowupEvalID: "", NextAllocation: "", RescheduleTracker: null, PreemptedAllocations: null },
+        ...{ PreemptedByAllocation: "", CreateIndex: Index, ModifyIndex: Index, CreateTime: 0, ModifyTime: 0 },
+        TaskStates: null,
+      },
+    ]);
+  });
+
+  it("shows resources if asked for, and task states unless asked not to", async () => {
+    const TaskStates = { cache: { State: "running", Restarts: 1 } };
+    await report(allocation({ TaskStates, AllocatedResources: { Shared: { DiskMB: 300 } } }));
+    const one = async (query: string) => (await get(`/v1/allocations?${query}`)).body[0];
+    expect(await one("")).toMatchObject({ TaskStates });
+    expect(Object.keys(await one(""))).not.toContain("AllocatedResources");
+    expect(await one("resources=true&task_states=false")).toMatchObject({
+      ...{ TaskStates: null, AllocatedResources: { Shared: { DiskMB: 300 } } },
+    });
+    for (const [parameter, value] of [
+      ["resources", "some"],
+      ["task_states", "2"],
+    ]) {
+      const refused = await get(`/v1/allocations?${parameter}=${value}`);
+      expect([refused.status, refused.text]).toEqual([400, `${parameter}: must be true or false`]);
+    }
+  });
+
+  it("is the whole allocation where a node's are listed", async () => {
+    await report(allocation({ Colour: "red" }));
+    expect((await get(`/v1/node/${uuid(9)}/allocations`)).body).toMatchObject([{ ID: uuid(1), Colour: "red" }]);
+  });
+});
+
+describe.each(READS)("%s/:id", (path, missing, make) => {
+  it("shows what was reported last, with our indexes", async () => {
+    const created = await report(make({ ID: uuid(5), Status: undefined, A: 1 }));
+    const modified = await report(make({ ID: uuid(5), Status: undefined, A: 2 }));
+    const read = await get(`${path}/${uuid(5)}`);
+    expect(read.body).toMatchObject({ ID: uuid(5), A: 2, CreateIndex: created, ModifyIndex: modified });
+    expect(read.headers.get("x-orch-index")).toBe(String(modified));
+    expect((await get(`${path}/${uuid(5)}?pretty`)).text).toContain('\n    "A": 2,');
+  });
+
+  it(`says "${missing}" of what there is not, or is not any more`, async () => {
+    expect(await get(`${path}/${uuid(5)}`)).toMatchObject({ status: 404, text: missing });
+    await report(make({ ID: uuid(5) }), gone(make({ ID: uuid(5) })));
+    expect(await get(`${path}/${uuid(5)}`)).toMatchObject({ status: 404, text: missing });
+  });
+
+  it("is for whoever may read jobs in the object's namespace", async () => {
+    await report(make({ ID: uuid(5) }, { Namespace: "prod" }));
+    const query = path === "/v1/job" ? "?namespace=prod" : "";
+    for (const [rules, status] of [
+      ['namespace "prod" { capabilities = ["read-job"] }', 200],
+      ['namespace "*" { policy = "read" }', 200],
+      ['namespace "prod" { capabilities = ["list-jobs"] }', 403],
+      ['namespace "default" { policy = "write" }', 403],
+      ['namespace "*" { policy = "write" }\nnamespace "prod" { policy = "deny" }', 403],
+      ['node { policy = "write" }', 403],
+    ] as const) {
+      const token = await tokenWith(rules);
+      expect([rules, (await get(`${path}/${uuid(5)}${query}`, { token })).status]).toEqual([rules, status]);
+    }
+    expect((await get(`${path}/${uuid(5)}${query}`, { token: null })).status).toBe(403);
+  });
+
+  it("waits for it to change, and for it to go", async () => {
+    const index = await report(make({ ID: uuid(5) }));
+    const answered = get(`${path}/${uuid(5)}?index=${index}&wait=30s`);
+    await report(make({ ID: uuid(6) }));
+    const modified = await report(make({ ID: uuid(5), A: 2 }));
+    expect((await answered).body).toMatchObject({ A: 2, ModifyIndex: modified });
+    const ended = get(`${path}/${uuid(5)}?index=${modified}&wait=30s`);
+    await report(gone(make({ ID: uuid(5) })));
+    expect(await ended).toMatchObject({ status: 404, text: missing });
+  });
+
+  it("answers what there is when the wait is over", async () => {
+    const index = await report(make({ ID: uuid(5) }));
+    expect((await get(`${path}/${uuid(5)}?index=${index}&wait=50ms`)).body).toMatchObject({ ModifyIndex: index });
+    expect((await get(`${path}/${uuid(6)}?index=${index}&wait=50ms`)).status).toBe(404);
+  });
+});
+
+it("a job of the same name in another namespace is another job", async () => {
+  await report(job({ Priority: 1 }, { Namespace: "a" }), job({ Priority: 2 }, { Namespace: "b" }));
+  expect((await get("/v1/job/web?namespace=a")).body.Priority).toBe(1);
+  expect((await get("/v1/job/web?namespace=b")).body.Priority).toBe(2);
+  expect((await get("/v1/job/web")).status).toBe(404);
+});
+
+it("an id with a slash is written encoded", async () => {
+  await report(job({ ID: "cron/periodic-1" }));
+  expect((await get("/v1/job/cron%2Fperiodic-1")).body.ID).toBe("cron/periodic-1");
+});
+
+describe.each([...LISTS, ...WITHIN])("%s (%s)", (path, topic, make) => {
+  const within = path.split("/").length > 3;
+  const order = [uuid(0x10), uuid(0x20), uuid(0x30), uuid(0x40), uuid(0x50)];
+  const some = (...at: number[]) => at.map((each) => order[each] ?? "");
+  const join = path.includes("?") ? "&" : "?";
+
+  it("is empty at first, at an index that can be waited for", async () => {
+    const empty = await get(path);
+    expect([empty.status, empty.body, empty.headers.get("x-orch-index")]).toEqual([200, [], "1"]);
+  });
+
+  it("lists in a fixed order, and in the other one if asked to", async () => {
+    for (const ID of order) await report(make({ ID }));
+    expect(ids(await get(path))).toEqual(order);
+    expect(ids(await get(`${path}${join}reverse=true`))).toEqual(order.toReversed());
+    const pretty = await get(`${path}${join}pretty`);
+    expect([ids(pretty), pretty.text.startsWith("[\n    {\n")]).toEqual([order, true]);
+  });
+
+  it.each(["", "&reverse=true"])(
+    "pages: none twice, none left out, also when a page's first goes (%s)",
+    async (query) => {
+      await report(...order.map((ID) => make({ ID })));
+      const expected = query === "" ? order : order.toReversed();
+      const first = await get(`${path}${join}per_page=2${query}`);
+      expect(ids(first)).toEqual(expected.slice(0, 2));
+      await report(gone(make({ ID: expected[2] })));
+      const token = first.headers.get("x-orch-nexttoken");
+      const second = await get(`${path}${join}per_page=2${query}&next_token=${token}`);
+      expect(ids(second)).toEqual(expected.slice(3));
+      expect(second.headers.get("x-orch-nexttoken")).toBeNull();
+    },
+  );
+
+  it("filters by any field, also one that nobody here knows", async () => {
+    await report(...order.map((ID, at) => make({ ID, Nr: at, Tags: { [`t${at}`]: "x" } })));
+    const filtered = async (filter: string, more = "") =>
+      ids(await get(`${path}${join}filter=${encodeURIComponent(filter)}${more}`));
+    expect(await filtered("Nr == 3")).toEqual(some(3));
+    expect(await filtered("Tags contains t1 or Nr == 4")).toEqual(some(1, 4));
+    expect(await filtered("Nr != 0", "&per_page=2")).toEqual(some(1, 2));
+    expect(await filtered("Missing == 1")).toEqual([]);
+    const refused = await get(`${path}${join}filter=Nr`);
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("failed to read filter expression")]);
+  });
+
+  it("waits for the list to change, and then answers it", async () => {
+    const index = await report(make({ ID: order[0] }));
+    const waiting = get(`${path}${join}index=${index}&wait=30s`);
+    await report({ Topic: "Service", Type: "ServiceRegistration", Payload: { Service: { ID: "other" } } });
+    const changed = await report(make({ ID: order[1] }));
+    const answered = await waiting;
+    expect([ids(answered), answered.headers.get("x-orch-index")]).toEqual([order.slice(0, 2), String(changed)]);
+    const gently = get(`${path}${join}index=${changed}&wait=30s`);
+    await report(gone(make({ ID: order[0] })));
+    expect(ids(await gently)).toEqual(some(1));
+  });
+
+  it("refuses what its parameters cannot be", async () => {
+    for (const [query, message] of [
+      ["per_page=some", "Expect a number for `per_page` query string parameter"],
+      ["wait=5", "Invalid wait time"],
+      ["index=-1", "Invalid index"],
+      ...(topic === "Job" ? [] : [["next_token=other", "next_token: is not one of this list"]]),
+      ...(topic === "Job" || within ? [] : [["prefix=abc", "prefix: must be an even number of hexadecimal digits"]]),
+      ...(topic === "Job" || within ? [] : [["prefix=xy", "prefix: must be an even number of hexadecimal digits"]]),
+    ] as const) {
+      const refused = await get(`${path}${join}${query}`);
+      expect([query, refused.status, refused.text]).toEqual([query, 400, expect.stringContaining(message ?? "")]);
+    }
+  });
+});
+
+describe.each(LISTS)("%s of several namespaces (%s)", (path, topic, make) => {
+  const right = topic === "Job" ? "list-jobs" : "read-job";
+  const [a, b, c] = [uuid(1), uuid(2), uuid(3)];
+  beforeEach(async () => {
+    await report(make({ ID: a }, { Namespace: "a" }), make({ ID: b }, { Namespace: "b" }), make({ ID: c }));
+  });
+
+  it("lists one of them, default if none is named", async () => {
+    expect(ids(await get(path))).toEqual([c]);
+    expect(ids(await get(`${path}?namespace=b`))).toEqual([b]);
+    expect(ids(await get(`${path}?namespace=none`))).toEqual([]);
+  });
+
+  it("lists all of them, as far as the caller may see", async () => {
+    for (const [rules, seen] of [
+      [`namespace "a" { capabilities = ["${right}"] }`, [a]],
+      [`namespace "*" { capabilities = ["${right}"] }\nnamespace "a" { policy = "deny" }`, [b, c]],
+      ['namespace "*" { policy = "read" }', [a, b, c]],
+    ] as const) {
+      const token = await tokenWith(rules);
+      expect([rules, ids(await get(`${path}?namespace=*`, { token })).sort()]).toEqual([rules, seen]);
+    }
+  });
+
+  it("is refused where nothing grants it", async () => {
+    for (const [rules, namespace, status] of [
+      [`namespace "a" { capabilities = ["${right}"] }`, "a", 200],
+      [`namespace "a" { capabilities = ["${right}"] }`, "b", 403],
+      ['namespace "a" { capabilities = ["csi-list-volume"] }', "a", 403],
+      ['namespace "a" { capabilities = ["csi-list-volume"] }', "*", 403],
+      ['node { policy = "write" }', "*", 403],
+      ['namespace "a" { policy = "deny" }', "a", 403],
+    ] as const) {
+      const token = await tokenWith(rules);
+      const answer = await get(`${path}?namespace=${namespace}`, { token });
+      expect([rules, namespace, answer.status]).toEqual([rules, namespace, status]);
+    }
+    expect((await get(path, { token: null })).status).toBe(403);
+  });
+});
+
+describe("a prefix", () => {
+  it("finds jobs by name, in one namespace or in all, forwards and backwards, page by page", async () => {
+    const names = ["api", "web", "web-1", "web-2", "wex"];
+    await report(...names.map((ID) => job({ ID })), job({ ID: "web-0" }, { Namespace: "a" }));
+    expect(ids(await get("/v1/jobs?prefix=web"))).toEqual(["web", "web-1", "web-2"]);
+    expect(ids(await get("/v1/jobs?prefix=web&namespace=*"))).toEqual(["web", "web-0", "web-1", "web-2"]);
+    expect(ids(await get("/v1/jobs?prefix=web&namespace=*&reverse=true"))).toEqual(["web-2", "web-1", "web-0", "web"]);
+    for (const [query, pages] of [
+      ["", [["web", "web-1"], ["web-2"]]],
+      ["&reverse=true", [["web-2", "web-1"], ["web"]]],
+      [
+        "&namespace=*",
+        [
+          ["web", "web-0"],
+          ["web-1", "web-2"],
+        ],
+      ],
+      [
+        "&namespace=*&reverse=true",
+        [
+          ["web-2", "web-1"],
+          ["web-0", "web"],
+        ],
+      ],
+    ] as const) {
+      const first = await get(`/v1/jobs?prefix=web&per_page=2${query}`);
+      const token = first.headers.get("x-orch-nexttoken");
+      const second = await get(`/v1/jobs?prefix=web&per_page=2${query}&next_token=${token}`);
+      expect([query, ids(first), ids(second)]).toEqual([query, ...pages]);
+    }
+  });
+
+  it("of a token of another list leaves nothing out and brings nothing in", async () => {
+    await report(...["api", "web-1", "web-2", "wex"].map((ID) => job({ ID })));
+    expect(ids(await get("/v1/jobs?prefix=web&next_token=default.api"))).toEqual(["web-1", "web-2"]);
+    expect(ids(await get("/v1/jobs?prefix=web&next_token=default.wex"))).toEqual([]);
+    expect(ids(await get("/v1/jobs?prefix=web&next_token=default.wex&reverse=true"))).toEqual(["web-2", "web-1"]);
+    expect(ids(await get("/v1/jobs?prefix=web&next_token=default.api&reverse=true"))).toEqual([]);
+  });
+
+  it.each(LISTS.slice(1))("finds in %s by whole bytes of an id, hyphens or not (%s)", async (path, _topic, make) => {
+    await report(...["0a0b0000", "0a0b0001", "0a0c0000"].map((head) => make({ ID: `${head}${uuid(0).slice(8)}` })));
+    const found = async (prefix: string) => ids(await get(`${path}?prefix=${prefix}`)).map((id) => id.slice(0, 8));
+    expect(await found("0a")).toEqual(["0a0b0000", "0a0b0001", "0a0c0000"]);
+    expect(await found("0A0B")).toEqual(["0a0b0000", "0a0b0001"]);
+    expect(await found("0a0b00010000")).toEqual(["0a0b0001"]);
+    expect(await found("0a0b0001-0000-40")).toEqual(["0a0b0001"]);
+    expect(await found("ff")).toEqual([]);
+  });
+});
+
+describe("evaluations", () => {
+  it("are found by job and status, which a filter replaces", async () => {
+    const make = (nr: number, JobID: string, Status: string) => evaluation({ ID: uuid(nr), JobID, Status });
+    await report(make(1, "web", "pending"), make(2, "web", "complete"), make(3, "api", "complete"));
+    expect(ids(await get("/v1/evaluations?job=web"))).toEqual([uuid(1), uuid(2)]);
+    expect(ids(await get("/v1/evaluations?status=complete"))).toEqual([uuid(2), uuid(3)]);
+    expect(ids(await get("/v1/evaluations?status=complete&job=web&namespace=*"))).toEqual([uuid(2)]);
+    expect(await get("/v1/evaluations?job=web&filter=Status==complete")).toMatchObject({
+      ...{ status: 400, text: "Filter expression cannot be used with other filter parameters" },
+    });
+  });
+});
+
+describe("allocations of a node", () => {
+  it("are all there are, in whatever namespace, as far as the caller may see", async () => {
+    await report(
+      allocation({ ID: uuid(1) }, { Namespace: "a" }),
+      allocation({ ID: uuid(2), ClientStatus: "complete" }),
+      allocation({ ID: uuid(3), NodeID: uuid(8) }),
+    );
+    const path = `/v1/node/${uuid(9)}/allocations`;
+    expect(ids(await get(path))).toEqual([uuid(1), uuid(2)]);
+    const both = 'node { policy = "read" }\nnamespace "a" { capabilities = ["read-job"] }';
+    expect(ids(await get(path, { token: await tokenWith(both) }))).toEqual([uuid(1)]);
+    expect(ids(await get(path, { token: await tokenWith('node { policy = "read" }') }))).toEqual([]);
+    expect((await get(path, { token: await tokenWith('namespace "*" { policy = "write" }') })).status).toBe(403);
+  });
+
+  it("follow an allocation that moves", async () => {
+    await report(allocation());
+    await report(allocation({ NodeID: uuid(8) }), node({ ID: uuid(8) }));
+    expect((await get(`/v1/node/${uuid(9)}/allocations`)).body).toEqual([]);
+    expect(ids(await get(`/v1/node/${uuid(8)}/allocations`))).toEqual([uuid(1)]);
+  });
+});
+
+it("a reader that waits is woken when the line of a report reaches the stream, not before", async () => {
+  const index = await report(job());
+  const append = vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("the log is down"));
+  expect((await send([job({ Priority: 9 })])).body.Index).toBeNull();
+  const waiting = get(`/v1/job/web?index=${index}&wait=30s`);
+  const early = await Promise.race([waiting, scheduler.wait(200)]);
+  expect(early).toBeUndefined();
+  append.mockRestore();
+  const answered = await waiting;
+  expect(answered.body).toMatchObject({ Priority: 9, CreateIndex: index });
+  expect(answered.body.ModifyIndex).toBeGreaterThan(index);
+});
