@@ -135,8 +135,8 @@ export function errorResponse(area: Area, error: Pick<RequestError, "status" | "
     const body = JSON.stringify({ errors: error.messages });
     return new Response(body, { status: error.status, headers: { ...SECRETS_HEADERS, ...error.headers } });
   }
-  // Plain text is read on terminals; what a message repeats of the request must not steer one.
-  const text = error.messages.join("; ").replace(/\p{Cc}/gu, " ");
+  // Plain text is read on terminals, which it must not steer; lists of findings have lines of their own.
+  const text = error.messages.join("; ").replace(/[^\P{Cc}\n\t]/gu, " ");
   const denied = error.status === 403 && text.startsWith("permission denied") ? "Permission denied" : text;
   const headers = { "Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store", ...error.headers };
   return new Response(denied === "" ? "not found" : denied, { status: error.status, headers });

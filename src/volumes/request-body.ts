@@ -152,8 +152,8 @@ export function requestOf(
     capabilities: volume.RequestedCapabilities ?? [],
     capacityMin: volume.RequestedCapacityMinBytes ?? 0,
     capacityMax: volume.RequestedCapacityMaxBytes ?? 0,
-    hostPath: volume.HostPath ?? "",
-    capacityBytes: volume.CapacityBytes ?? 0,
+    hostPath: intent === "register" ? (volume.HostPath ?? "") : "",
+    capacityBytes: intent === "register" ? (volume.CapacityBytes ?? 0) : 0,
   };
   if (intent === "register") {
     if (request.nodeId === "") return refuse("invalid", "cannot register volume: node ID is required");

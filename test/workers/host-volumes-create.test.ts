@@ -1,0 +1,215 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { clusterRegistry } from "../../src/objects/stubs.ts";
+import { eventsOf } from "./access.ts";
+import { type Answer, get, put } from "./client.ts";
+import { addNode, ask, listed, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
+
+const KERNEL = `\${attr.kernel.name}`;
+
+let nodes: ScriptedNodes;
+
+beforeEach(async () => {
+  nodes = new ScriptedNodes();
+  await addNode(1);
+});
+
+const refusal = ({ status, text }: Answer) => [status, text];
+const nothingStored = async () => expect(await listed()).toEqual([]);
+
+describe("creating a host volume", () => {
+  it("has a node make it, and answers it as it is stored", async () => {
+    const made = await ask();
+    expect(made.status, made.text).toBe(200);
+    const { Volume, Index, Warnings } = made.body;
+    expect(Volume).toEqual({
+      CapacityBytes: 0,
+      CreateIndex: Index,
+      CreateTime: expect.any(Number),
+      HostPath: `/volumes/${Volume.ID}`,
+      ID: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      ModifyIndex: Index,
+      ModifyTime: expect.any(Number),
+      Name: "db",
+      Namespace: "default",
+      NodeID: nodeId(1),
+      NodePool: "default",
+      PluginID: "mkdir",
+      RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
+      RequestedCapacityMaxBytes: 0,
+      RequestedCapacityMinBytes: 0,
+      State: "pending",
+    });
+    expect(Volume.CreateTime).toBeGreaterThan(1e18);
+    expect([made.headers.get("X-Orch-Index"), Warnings]).toEqual([String(Index), ""]);
+    const read = await get(`/v1/volume/host/${Volume.ID}`);
+    expect([read.status, read.body, read.headers.get("X-Orch-Index")]).toEqual([200, Volume, String(Index)]);
+  });
+
+  it("tells the node everything it needs, and nothing else", async () => {
+    const { ID } = await make({
+      Parameters: { mode: "0750" },
+      RequestedCapacityMinBytes: 1_000,
+      RequestedCapacityMaxBytes: 2_000,
+    });
+    expect(nodes.sent).toEqual([
+      {
+        node: nodeId(1),
+        operation: {
+          id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7/),
+          method: "dhv.create",
+          key: `dhv:${ID}`,
+          gen: 1,
+          deadlineMs: 60_000,
+          params: {
+            ...{ id: ID, name: "db", namespace: "default", pluginId: "mkdir", parameters: { mode: "0750" } },
+            ...{ capacityMin: 1_000, capacityMax: 2_000 },
+          },
+        },
+      },
+    ]);
+  });
+
+  it("takes PUT and POST, fields in any case, and snake case with a warning", async () => {
+    const posted = await put("/v1/volume/host/create", {
+      volume: { name: "a", plugin_id: "mkdir", capacity_min: 5, RequestedCapabilities: [] },
+      policyoverride: false,
+    });
+    expect(posted.body).toMatchObject({
+      Volume: { Name: "a", PluginID: "mkdir", RequestedCapacityMinBytes: 5 },
+      Warnings: "Volume.plugin_id was read as PluginID; Volume.capacity_min was read as RequestedCapacityMinBytes",
+    });
+  });
+
+  it("takes a minimum without a maximum, which is unset", async () => {
+    expect(await make({ RequestedCapacityMinBytes: 5 })).toMatchObject({ RequestedCapacityMinBytes: 5 });
+  });
+
+  it("keeps what the plugin says of size and path", async () => {
+    nodes.behave = () => ({ state: "done", result: { path: "/data/x", bytes: 4096 } });
+    expect(await make()).toMatchObject({ HostPath: "/data/x", CapacityBytes: 4096 });
+  });
+
+  it("ignores what is not the caller's to say", async () => {
+    const ours = { State: "ready", CreateIndex: 7, ModifyIndex: 8, CreateTime: 9, ModifyTime: 10, CapacityBytes: 11 };
+    const made = await make({ ...ours, HostPath: "/etc", Allocations: [{}] });
+    expect(made).toMatchObject({ State: "pending", CapacityBytes: 0, HostPath: `/volumes/${made.ID}` });
+    expect(made.CreateIndex).toBe(made.ModifyIndex);
+    expect(made).not.toHaveProperty("Allocations");
+  });
+
+  it("puts a second one of the same name on another node, and refuses when there is none left", async () => {
+    await addNode(2);
+    await addNode(3, { Attributes: { "kernel.name": "linux" } });
+    expect([(await make()).NodeID, (await make()).NodeID]).toEqual([nodeId(1), nodeId(2)]);
+    expect(refusal(await ask())).toEqual([
+      409,
+      'could not place volume "db": no node meets constraints: 2 nodes had existing volume, 0 nodes filtered by node pool governance, 1 nodes were infeasible',
+    ]);
+    expect((await make({ Name: "other" })).NodeID).toBe(nodeId(1));
+  });
+
+  it("takes a name for the whole node, whatever the namespace", async () => {
+    await put("/v1/namespace/prod", {});
+    await make();
+    expect((await ask({ Namespace: "prod" })).status).toBe(409);
+    expect((await ask({ Namespace: "prod", NodeID: nodeId(1) })).text).toBe("volume name already exists on this node");
+  });
+
+  it.each<[string, object, Record<string, unknown>, boolean]>([
+    ["is not ready", {}, {}, false],
+    ["is in another pool", { NodePool: "gpu" }, { NodePool: "default" }, true],
+    ["lacks the plugin", {}, { PluginID: "zfs" }, true],
+    ["does not meet a constraint", {}, { Constraints: [{ LTarget: KERNEL, Operand: "=", RTarget: "plan9" }] }, true],
+  ])("leaves out a node that %s", async (_what, node, wanted, ready) => {
+    await addNode(2, { ...node }, ready);
+    await make({ Name: "x", NodeID: nodeId(1) });
+    const placed = await ask({ Name: "x", ...wanted });
+    expect(placed.text).toContain("no node meets constraints");
+    expect(placed.status).toBe(409);
+  });
+
+  it("looks for a node in the pool that is asked for", async () => {
+    await addNode(2, { NodePool: "gpu" });
+    expect(await make({ NodePool: "gpu" })).toMatchObject({ NodeID: nodeId(2), NodePool: "gpu" });
+    expect(await make({ Name: "y", NodePool: "all" })).toMatchObject({ NodeID: nodeId(1), NodePool: "default" });
+  });
+
+  it("leaves out nodes that are not eligible, and says how many are away", async () => {
+    await put(`/v1/node/${nodeId(1)}/eligibility`, { Eligibility: "ineligible" });
+    expect((await ask()).text).toMatch(/1 nodes were infeasible \(1 of them not ready or not eligible\)$/);
+    expect(refusal(await ask({ NodeID: nodeId(1) }))).toEqual([
+      409,
+      `could not place volume "db": node ${nodeId(1)} is not feasible for volume`,
+    ]);
+  });
+
+  it("goes through nodes a page at a time, and counts them exactly", async () => {
+    const registry = clusterRegistry(env);
+    for (let at = 0; at < 230; at++) {
+      const id = `1000${String(at).padStart(4, "0")}-0000-4000-8000-000000000000`;
+      await registry.registerNode(id, { Name: `m${at}`, Datacenter: "dc1", Attributes: { a: "b" } });
+      await registry.nodeConnected(id);
+    }
+    await make();
+    expect((await ask()).text).toContain("1 nodes had existing volume, 0 nodes filtered by node pool governance, 230");
+    const last = `19999999-0000-4000-8000-000000000000`;
+    await registry.registerNode(last, {
+      ...{ Name: "last", Datacenter: "dc1", Attributes: { "plugins.host_volume.mkdir.version": "1" } },
+    });
+    await registry.nodeConnected(last);
+    expect((await make()).NodeID).toBe(last);
+  });
+
+  it("never puts two of a name on one node, however many are asked for at once", async () => {
+    for (const number of [2, 3]) await addNode(number);
+    const answers = await Promise.all(Array.from({ length: 6 }, () => ask()));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 409, 409, 409]);
+    const placed = answers.flatMap(({ status, body }) => (status === 200 ? [body.Volume.NodeID] : []));
+    expect(placed.sort()).toEqual([nodeId(1), nodeId(2), nodeId(3)]);
+  });
+
+  it("answers at once when the node is not there, and stores nothing", async () => {
+    await lose(nodeId(1));
+    expect(refusal(await ask({ NodeID: nodeId(1) }))).toEqual([503, `node ${nodeId(1)} is disconnected`]);
+    expect(nodes.sent).toEqual([]);
+    await nothingStored();
+  });
+
+  it("leaves nothing when the agent turns out to be away", async () => {
+    nodes.behave = () => ({ ok: false, reason: "unavailable", message: "the agent is not connected" });
+    expect(refusal(await ask())).toEqual([503, "the agent is not connected"]);
+    await nothingStored();
+    nodes.behave = () => "work";
+    expect((await ask()).status).toBe(200);
+  });
+
+  it.each<[string, number]>([
+    ["invalid", 400],
+    ["missing", 404],
+    ["conflict", 409],
+    ["exhausted", 507],
+    ["forbidden", 400],
+    ["unsupported", 501],
+    ["unavailable", 503],
+    ["timeout", 504],
+    ["cancelled", 504],
+    ["stale", 409],
+    ["busy", 503],
+    ["plugin", 502],
+    ["internal", 502],
+  ])("answers what the node says when it fails as %s (%i), and leaves nothing", async (kind, status) => {
+    nodes.behave = () => ({ state: "failed", error: { kind: kind as "plugin", message: "the plugin said no" } });
+    expect(refusal(await ask())).toEqual([status, "the plugin said no"]);
+    await nothingStored();
+    expect(await eventsOf("HostVolume")).toEqual([]);
+    nodes.behave = () => "work";
+    expect((await make()).NodeID).toBe(nodeId(1));
+  });
+
+  it("does not take a result that says nothing", async () => {
+    nodes.behave = () => ({ state: "done", result: {} });
+    expect((await ask()).status).toBe(502);
+    await nothingStored();
+  });
+});

@@ -1,0 +1,282 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { EventLog } from "../../src/objects/event-log.ts";
+import { clusterRegistry } from "../../src/objects/stubs.ts";
+import { eventsOf } from "./access.ts";
+import { type Answer, del, get, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import { addNode, ask, listed, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
+
+clock.moves = true;
+
+/*
+ * Requests whose operation takes its time: the answer comes late, never, or twice, and the request comes again meanwhile.
+ */
+
+let nodes: ScriptedNodes;
+
+beforeEach(async () => {
+  nodes = new ScriptedNodes();
+  await addNode(1);
+  await addNode(2);
+});
+
+/** Waits until a node has been given something that it keeps to itself. */
+const holding = (count = 1) => vi.waitFor(() => expect(nodes.holding).toBe(count), { timeout: 5_000 });
+
+/** So much time passes that every request gives up. */
+function letTimePass(): void {
+  const real = Date.now.bind(Date);
+  vi.spyOn(Date, "now").mockImplementation(() => real() + 100_000);
+}
+
+const running = () =>
+  runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) =>
+    storage.sql
+      .exec<{ id: string; state: string }>("SELECT id, state FROM volume_operations ORDER BY id")
+      .toArray()
+      .filter(({ state }) => state === "running")
+      .map(({ id }) => id),
+  );
+
+const kill = async () => {
+  const died = runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, state) => state.abort("killed"));
+  await died.catch(() => undefined);
+};
+
+describe("an operation that does not end in time", () => {
+  beforeEach(() => {
+    nodes.behave = () => "hold";
+  });
+
+  it("is answered with 504 and its id, and still makes the volume when it ends", async () => {
+    const asked = ask();
+    await holding();
+    const [operation] = await running();
+    letTimePass();
+    const answer = await asked;
+    expect([answer.status, answer.text]).toEqual([
+      504,
+      `operation ${operation} has not ended in time: it goes on, and the same request waits for it again`,
+    ]);
+    expect(await listed()).toEqual([]);
+    await nodes.release();
+    expect(await listed()).toMatchObject([{ Name: "db", NodeID: nodeId(1) }]);
+    expect(await eventsOf("HostVolume")).toHaveLength(1);
+  });
+
+  it("is waited for again by the same request, which makes no second volume", async () => {
+    const asked = ask();
+    await holding();
+    letTimePass();
+    expect((await asked).status).toBe(504);
+    const again = ask();
+    await scheduler.wait(200);
+    await nodes.release();
+    expect((await again).body.Volume).toMatchObject({ Name: "db", NodeID: nodeId(1) });
+    expect(nodes.sent).toHaveLength(1);
+    expect(await listed()).toHaveLength(1);
+  });
+
+  it("is not waited for by another request, nor by the same one of another caller", async () => {
+    const asked = ask();
+    await holding();
+    letTimePass();
+    await asked;
+    nodes.behave = () => "work";
+    expect((await make({ Parameters: { mode: "0700" } })).NodeID).toBe(nodeId(2));
+    await nodes.release();
+    expect(await listed()).toHaveLength(2);
+  });
+
+  it("keeps others from changing the volume, and says so", async () => {
+    nodes.behave = () => "work";
+    const { ID } = await make();
+    nodes.behave = () => "hold";
+    const updating = ask({ ID, Name: "renamed" });
+    await holding();
+    const deleting = del(`/v1/volume/host/${ID}`);
+    await scheduler.wait(100);
+    const [operation] = await running();
+    letTimePass();
+    expect((await updating).status).toBe(504);
+    expect([(await deleting).status, (await deleting).text]).toEqual([
+      504,
+      `operation ${operation} on this volume has not ended yet; nothing was changed`,
+    ]);
+    await nodes.release();
+    expect((await get(`/v1/volume/host/${ID}`)).body.Name).toBe("renamed");
+  });
+
+  it("ends with the volume when that is deleted by force, because its node is gone", async () => {
+    nodes.behave = () => "work";
+    const { ID } = await make();
+    nodes.behave = () => "hold";
+    const updating = ask({ ID, Name: "renamed" });
+    await holding();
+    await lose(nodeId(1));
+    expect((await del(`/v1/volume/host/${ID}?force=true`)).status).toBe(200);
+    expect([(await updating).status, (await updating).text]).toEqual([
+      409,
+      `volume ${ID} was deleted without its node`,
+    ]);
+    await nodes.release();
+    expect(await listed()).toEqual([]);
+    expect((await eventsOf("HostVolume")).map(({ Type }) => Type)).toEqual([
+      ...["HostVolumeRegistered", "NodeEvent", "HostVolumeDeleted"],
+    ]);
+  });
+});
+
+describe("a result", () => {
+  it("that comes twice counts once", async () => {
+    const { ID } = await make();
+    const [{ operation } = { operation: { id: "" } }] = nodes.sent;
+    const before = (await get(`/v1/volume/host/${ID}`)).body;
+    await nodes.tell(nodeId(1), operation.id, { state: "done", result: { path: "/elsewhere", bytes: 7 } });
+    await nodes.tell(nodeId(1), operation.id, { state: "failed", error: { kind: "plugin", message: "no" } });
+    expect((await get(`/v1/volume/host/${ID}`)).body).toEqual(before);
+    expect(await eventsOf("HostVolume")).toHaveLength(1);
+  });
+
+  it("is taken from no other node, and of no operation that there is not", async () => {
+    nodes.behave = () => "hold";
+    const asked = ask();
+    await holding();
+    const { operation } = nodes.sent[0] as (typeof nodes.sent)[0];
+    const forged = { state: "done", result: { path: "/etc", bytes: 1 } } as const;
+    await nodes.tell(nodeId(2), operation.id, forged);
+    await nodes.tell(nodeId(1), "0199d1f0-0000-7000-8000-000000000000", forged);
+    expect(await listed()).toEqual([]);
+    await nodes.release();
+    expect((await asked).body.Volume.HostPath).not.toBe("/etc");
+  });
+
+  it("that is unknown leaves the volume reserved until it is known", async () => {
+    nodes.behave = () => ({ state: "unknown", error: { kind: "timeout", message: "who knows" } });
+    const asked = ask();
+    await vi.waitFor(() => expect(nodes.sent).toHaveLength(1));
+    await scheduler.wait(50);
+    expect(await running()).toHaveLength(1);
+    nodes.behave = () => "work";
+    expect((await make({ Parameters: { mode: "0700" } })).NodeID).toBe(nodeId(2));
+    const { operation } = nodes.sent[0] as (typeof nodes.sent)[0];
+    await nodes.tell(nodeId(1), operation.id, nodes.work(nodeId(1), operation));
+    expect((await asked).body.Volume.NodeID).toBe(nodeId(1));
+  });
+
+  it("that is lost and told again after a while is not missed", async () => {
+    nodes.behave = () => "lose-answer";
+    const asked = ask();
+    await vi.waitFor(() => expect(nodes.sent).toHaveLength(1));
+    await scheduler.wait(2_500);
+    const { operation } = nodes.sent[0] as (typeof nodes.sent)[0];
+    await nodes.tell(nodeId(1), operation.id, nodes.work(nodeId(1), operation));
+    expect((await asked).status).toBe(200);
+  });
+});
+
+describe("a request that comes again", () => {
+  it("to delete waits for the deletion that runs", async () => {
+    const { ID } = await make();
+    nodes.behave = () => "hold";
+    const first = del(`/v1/volume/host/${ID}`);
+    await holding();
+    const second = del(`/v1/volume/host/${ID}`);
+    await scheduler.wait(100);
+    await nodes.release();
+    expect([(await first).status, (await first).body]).toEqual([200, (await second).body]);
+    expect(nodes.sent).toHaveLength(2);
+  });
+
+  it("to update waits for the update that runs, and another update for its turn", async () => {
+    const { ID } = await make();
+    nodes.behave = () => "hold";
+    const first = ask({ ID, Name: "one" });
+    await holding();
+    const same = ask({ ID, Name: "one" });
+    const other = ask({ ID, Name: "two" });
+    await scheduler.wait(100);
+    nodes.behave = () => "work";
+    await nodes.release();
+    expect([(await first).status, (await same).status, (await other).body.Volume.Name]).toEqual([200, 200, "two"]);
+    expect(nodes.sent.map(({ operation }) => [operation.gen, operation.params["name"]])).toEqual([
+      [1, "db"],
+      [2, "one"],
+      [3, "two"],
+    ]);
+  });
+
+  it("while somebody waits for the first one is another wish: two volumes on two nodes", async () => {
+    nodes.behave = () => "hold";
+    const asked = [ask(), ask()];
+    await holding(2);
+    await nodes.release();
+    const made = (await Promise.all(asked)).map((answer: Answer) => answer.body.Volume.NodeID);
+    expect(made.sort()).toEqual([nodeId(1), nodeId(2)]);
+  });
+
+  it("with a token of its own is the same request for as long as it is remembered", async () => {
+    const create = (IdempotencyToken: string) =>
+      put("/v1/volume/host/create", { IdempotencyToken, Volume: { Name: "db", PluginID: "mkdir" } });
+    const [a, b] = await Promise.all([create("t1"), create("t1")]);
+    const c = await create("t1");
+    expect([a.body.Volume.ID, b.body.Volume.ID]).toEqual([c.body.Volume.ID, c.body.Volume.ID]);
+    expect((await create("t2")).body.Volume.ID).not.toBe(a.body.Volume.ID);
+    expect(nodes.sent).toHaveLength(2);
+  });
+});
+
+describe("operations of two volumes", () => {
+  it("run beside each other, on one node and on two", async () => {
+    nodes.behave = ({ params }) => (params["name"] === "slow" ? "hold" : "work");
+    const slow = ask({ Name: "slow" });
+    await holding();
+    expect((await make({ Name: "fast" })).NodeID).toBe(nodeId(1));
+    expect((await make({ Name: "fast" })).NodeID).toBe(nodeId(2));
+    await nodes.release();
+    expect((await slow).status).toBe(200);
+  });
+});
+
+describe("what dies meanwhile", () => {
+  it("the registry, while a request waits: the request still gets its answer", async () => {
+    nodes.behave = () => "hold";
+    const asked = ask();
+    await holding();
+    await kill();
+    await nodes.release();
+    expect((await asked).status).toBe(200);
+    expect(await listed()).toHaveLength(1);
+  });
+
+  it("the stream: the answer comes without an index, and the line later", async () => {
+    const append = vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("the log is down"));
+    const made = await ask();
+    expect([made.status, made.body.Index, made.body.Volume.ModifyIndex]).toEqual([200, 0, 0]);
+    append.mockRestore();
+    await make({ Name: "next" }).catch(() => undefined);
+    await vi.waitFor(async () => expect(await eventsOf("HostVolume")).toHaveLength(2), { timeout: 15_000 });
+    const { ID } = made.body.Volume;
+    expect((await get(`/v1/volume/host/${ID}`)).body.ModifyIndex).toBeGreaterThan(0);
+  });
+});
+
+it("forgets an operation an hour after its end", async () => {
+  await make();
+  const count = () =>
+    runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) =>
+      storage.sql.exec<{ n: number }>("SELECT count(*) AS n FROM volume_operations").one(),
+    );
+  expect((await count()).n).toBe(1);
+  const real = Date.now.bind(Date);
+  vi.spyOn(Date, "now").mockImplementation(() => real() + 3_700_000);
+  await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (registry) => registry.alarm());
+  expect((await count()).n).toBe(0);
+  expect(
+    await clusterRegistry(env).hostVolumes({ namespace: null, from: ["", ""], limit: 5, reverse: false }),
+  ).toMatchObject({
+    rows: [{ name: "db" }],
+  });
+});
