@@ -109,6 +109,7 @@ export class Agent {
     this.#session = session;
     const close = () => connection.close();
     stop.addEventListener("abort", close);
+    if (stop.aborted) close();
     try {
       return await connection.ended;
     } finally {

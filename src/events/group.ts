@@ -16,11 +16,12 @@ export interface LogView {
 }
 
 /** A reader takes at most about this much at once, so that one that lags neither holds much nor keeps the others waiting. */
-const CHUNK_SIZE = 64 * 1024;
+const CHUNK_SIZE = 32 * 1024;
 /** So does a reader whose filter wants few lines: this much is looked through before others get their turn. */
 const SCAN_SIZE = 256 * 1024;
 
 export interface Batch {
+  readonly group: Group;
   readonly after: number;
   readonly cursor: number;
   /** Null when nothing up to the cursor is wanted. */
@@ -30,13 +31,14 @@ export interface Batch {
 const encoder = new TextEncoder();
 export const encode = (text: string): Uint8Array => encoder.encode(text);
 
-/** Readers who get the same bytes. They usually stand at the same line, so what one of them read last is kept for the others. */
+/** Readers who get the same bytes. They usually stand close together, so what one of them has read is kept for the others. */
 export class Group {
   readonly key: string;
   readonly framing: Framing;
   readonly #matcher: Matcher;
   readers = 0;
-  last: Batch | undefined;
+  /** What is kept, by where it begins. */
+  readonly kept = new Map<number, Batch>();
 
   constructor(key: string, filter: Filter, framing: Framing) {
     this.key = key;
@@ -52,32 +54,34 @@ export class Group {
     let looked = 0;
     let reached = cursor;
     for (const line of lines) {
-      if (line.index > newest) return batch(cursor, newest, text);
+      if (line.index > newest) return this.#batch(cursor, newest, text);
       const events = line.textFor(this.#matcher, this.framing.view);
       if (events) text += this.framing.line(line.index, events);
       looked += line.text.length;
       reached = line.index;
-      if (text.length >= CHUNK_SIZE || looked >= SCAN_SIZE) return batch(cursor, reached, text);
+      if (text.length >= CHUNK_SIZE || looked >= SCAN_SIZE) return this.#batch(cursor, reached, text);
     }
-    return batch(cursor, Math.max(reached, Math.min(upTo, newest)), text);
+    return this.#batch(cursor, Math.max(reached, Math.min(upTo, newest)), text);
+  }
+
+  #batch(after: number, cursor: number, text: string): Batch {
+    return { group: this, after, cursor, bytes: text === "" ? null : encode(text) };
   }
 }
 
-const batch = (after: number, cursor: number, text: string): Batch => ({
-  after,
-  cursor,
-  bytes: text === "" ? null : encode(text),
-});
-
 /** What groups keep for their other readers, all together. */
-const KEPT_BYTES = 8 * 1024 * 1024;
+const KEPT_BYTES = 4 * 1024 * 1024;
+/** What an empty batch costs. */
+const LEAST_BYTES = 200;
+
+const costOf = ({ bytes }: Batch): number => LEAST_BYTES + (bytes?.length ?? 0);
 
 /** The groups there are. What they keep is bounded together, whatever their number. */
 export class Groups {
   readonly #groups = new Map<string, Group>();
-  /** Those that keep a batch, the oldest first. */
-  readonly #keeping = new Set<Group>();
-  #kept = 0;
+  /** What is kept, the oldest first. */
+  readonly #kept = new Set<Batch>();
+  #keptBytes = 0;
 
   join(filter: Filter, framing: Framing): Group {
     const key = JSON.stringify([framing.name, filter.topics, filter.namespaces, filter.rules]);
@@ -93,32 +97,32 @@ export class Groups {
   leave(group: Group): void {
     group.readers -= 1;
     if (group.readers > 0) return;
-    this.#forget(group);
+    for (const batch of group.kept.values()) this.#forget(batch);
     this.#groups.delete(group.key);
   }
 
   /** The group's next bytes after a cursor, read once for all who stand there. */
   read(group: Group, log: LogView, cursor: number): Batch {
-    if (group.last?.after === cursor) return group.last;
-    const read = group.read(log, cursor);
-    this.#forget(group);
-    if (group.readers > 1) this.#keep(group, read);
-    return read;
+    const known = group.kept.get(cursor);
+    if (known) return known;
+    const batch = group.read(log, cursor);
+    if (group.readers > 1) this.#keep(batch);
+    return batch;
   }
 
-  #keep(group: Group, read: Batch): void {
-    group.last = read;
-    this.#keeping.add(group);
-    this.#kept += read.bytes?.length ?? 0;
-    for (const oldest of this.#keeping) {
-      if (this.#kept <= KEPT_BYTES) break;
+  #keep(batch: Batch): void {
+    batch.group.kept.set(batch.after, batch);
+    this.#kept.add(batch);
+    this.#keptBytes += costOf(batch);
+    for (const oldest of this.#kept) {
+      if (this.#keptBytes <= KEPT_BYTES) break;
       this.#forget(oldest);
     }
   }
 
-  #forget(group: Group): void {
-    this.#kept -= group.last?.bytes?.length ?? 0;
-    group.last = undefined;
-    this.#keeping.delete(group);
+  #forget(batch: Batch): void {
+    batch.group.kept.delete(batch.after);
+    this.#kept.delete(batch);
+    this.#keptBytes -= costOf(batch);
   }
 }

@@ -153,9 +153,15 @@ it("an operation goes on while the connection is lost, and its result comes with
   await node.begun(1);
   before.socket.close(1000);
   const after = await node.service.session();
-  expect((await after.welcome({ resume: [OP] })).journal).toEqual([{ op: OP, gen: 1, state: "running" }]);
+  expect((await after.hello()).journal).toEqual([{ op: OP, gen: 1, state: "running" }]);
   node.go();
+  await eventually("the volume", () => existsSync(join(node.at("volumes"), ID)) || undefined);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  // It has ended, and the service has not said yet what it wants.
+  expect(after.texts).toHaveLength(1);
+  await after.welcome({ resume: [OP] });
   expect(await after.result(OP)).toMatchObject({ ok: true });
+  await eventually("the volume to be told", () => after.frames.find(({ t }) => t === "fp"));
   expect(node.runs()).toBe(1);
 });
 

@@ -1,8 +1,9 @@
 import { once } from "node:events";
-import { type AddressInfo, connect } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createTestHarness } from "wrangler";
 import { createGateway } from "../../scripts/gateway.ts";
+import type { Append } from "../../src/events/event.ts";
 
 /*
  * The event stream over real sockets: what compression, buffering and clients that leave do to it shows nowhere else.
@@ -13,7 +14,7 @@ const harness = createTestHarness({
   workers: [
     {
       configPath: "./wrangler.toml",
-      vars: { EVENT_HEARTBEAT_MS: "300" },
+      vars: { EVENT_HEARTBEAT_MS: "300", EVENT_STALL_MS: "1500" },
       secrets: { MASTER_KEY: Buffer.alloc(32, 1).toString("base64"), DEV_ROOT_TOKEN: "root" },
     },
   ],
@@ -38,11 +39,37 @@ afterAll(async () => {
 
 const TOKEN = { "X-Orch-Token": "root" };
 
-const readers = async (): Promise<number> => {
-  type Log = { state(): Promise<{ readers: number }> };
+interface Log {
+  state(): Promise<{ readers: number; newest: number }>;
+  append(source: string, entries: readonly Append[]): Promise<number[]>;
+}
+
+async function log(): Promise<Log> {
   const env = (await harness.getWorker().getEnv()) as { EVENT_LOG: { getByName(name: string): Log } };
-  return (await env.EVENT_LOG.getByName("log").state()).readers;
-};
+  return env.EVENT_LOG.getByName("log");
+}
+
+const readers = async (): Promise<number> => (await (await log()).state()).readers;
+
+/** Appends lines of 100 kB each. */
+async function appendLarge(lines: number): Promise<void> {
+  const { newest } = await (await log()).state();
+  const payload = { Job: { ID: "x".repeat(100_000) } };
+  const event = { Topic: "Job", Type: "JobRegistered", Key: "large", Namespace: "default", FilterKeys: null };
+  for (let n = 1; n <= lines; n += 20) {
+    const entries = Array.from({ length: 20 }, (_, i) => ({ seq: newest + n + i, events: [{ ...event, Payload: payload }] }));
+    await (await log()).append("large", entries);
+  }
+}
+
+/** Asks for the stream over a socket of its own. */
+async function streamSocket(port: number, query: string): Promise<Socket> {
+  const socket = connect({ port, host: "127.0.0.1" });
+  socket.on("error", () => undefined);
+  await once(socket, "connect");
+  socket.write(`GET /v1/event/stream?${query} HTTP/1.1\r\nHost: a\r\nX-Orch-Token: root\r\n\r\n`);
+  return socket;
+}
 
 describe.each(["directly", "through the gateway"])("%s", (way) => {
   const base = () => `http://127.0.0.1:${ports[way]}`;
@@ -86,15 +113,63 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
   });
 
   it("a connection that is reset is noticed, too", async () => {
-    const socket = connect({ port: ports[way] ?? 0, host: "127.0.0.1" });
-    socket.on("error", () => undefined);
-    await once(socket, "connect");
-    socket.write("GET /v1/event/stream?index=-1 HTTP/1.1\r\nHost: a\r\nX-Orch-Token: root\r\n\r\n");
+    const socket = await streamSocket(ports[way] ?? 0, "index=-1");
     let text = "";
     while (!text.includes('"Events":[]}')) text += String((await once(socket, "data"))[0]);
     expect(text).toMatch(/^HTTP\/1\.1 200 /);
     socket.resetAndDestroy();
     await vi.waitFor(async () => expect(await readers()).toBe(0), { timeout: 10_000 });
+  });
+
+  it("a client that stops reading is cut, while others get everything", async () => {
+    await vi.waitFor(async () => expect(await readers()).toBe(0), { timeout: 10_000 });
+    const abort = new AbortController();
+    const live = await fetch(`${base()}/v1/event/stream?topic=Job&index=-1`, { headers: TOKEN, signal: abort.signal });
+    let seen = 0;
+    const reading = (async () => {
+      const lines = live.body?.pipeThrough(new TextDecoderStream());
+      for await (const text of lines ?? []) seen += text.split('"Key":"large"').length - 1;
+    })().catch(() => undefined);
+    const stalled = await Promise.all(
+      Array.from({ length: 5 }, async () => {
+        const socket = await streamSocket(ports[way] ?? 0, "topic=Job&index=-1");
+        await once(socket, "data");
+        return socket.pause();
+      }),
+    );
+    expect(await readers()).toBe(6);
+    let written = 0;
+    // Until all the buffers on the way are full.
+    for (; (await readers()) > 1 && written < 2_000; written += 40) {
+      await appendLarge(40);
+      await vi.waitFor(() => expect(seen).toBe(written + 40), { timeout: 10_000 });
+    }
+    expect(await readers()).toBe(1);
+    for (const socket of stalled) socket.destroy();
+    abort.abort();
+    await reading;
+    await vi.waitFor(async () => expect(await readers()).toBe(0), { timeout: 10_000 });
+  });
+
+  it("a browser's way of reading gets each line as it comes", async () => {
+    const abort = new AbortController();
+    const response = await fetch(`${base()}/v1/event/stream?topic=ACLPolicy&index=-1`, {
+      headers: { ...TOKEN, Accept: "text/event-stream", "Accept-Encoding": "gzip, deflate, br" },
+      signal: abort.signal,
+    });
+    expect(response.headers.get("content-type")).toBe("text/event-stream");
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    let text = (await reader?.read())?.value ?? "";
+    expect(text).toMatch(/^retry: /);
+    const written = await fetch(`${base()}/v1/acl/policy/sse`, {
+      method: "PUT",
+      headers: TOKEN,
+      body: JSON.stringify({ Rules: 'node { policy = "read" }' }),
+    });
+    expect(written.status).toBe(200);
+    while (!text.includes("ACLPolicyUpserted")) text += (await reader?.read())?.value ?? "";
+    expect(text).toMatch(/\nid: \d+\ndata: \{.*\}\n\n/);
+    abort.abort();
   });
 
   it("a refusal is whole and has a status of its own", async () => {
