@@ -1,5 +1,5 @@
 import type { NewEvent } from "../events/event.ts";
-import type { Journal } from "../events/journal.ts";
+import type { Journal, Origin } from "../events/journal.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import type { Told } from "./node/told.ts";
 import type { Nodes } from "./nodes.ts";
@@ -98,10 +98,11 @@ export class Ingestion implements Stamped {
 
   #tell(source: SourceLine | null, reports: readonly Report[], line: number) {
     const events: NewEvent[] = [];
-    const origins: [event: number, line: number][] = [];
+    const origins: Origin[] = [];
     const stamps = new Map<string, Stamp>();
     let bytes = 0;
     const add = (told: Told) => {
+      for (const [event, cut, origin] of told.origins ?? []) origins.push([events.length + event, cut, origin]);
       for (const event of told.events) {
         bytes += Buffer.byteLength(JSON.stringify(event));
         if (bytes > MAX_LINE_BYTES) throw new Refused(refuse("too-large", TOO_LARGE));
@@ -117,7 +118,7 @@ export class Ingestion implements Stamped {
         continue;
       }
       const { event, origin, stamp, before, after } = this.#reported.takeAs(report, line);
-      if (origin !== null) origins.push([events.length, origin]);
+      if (origin !== null) origins.push([events.length, 0, origin]);
       add({ events: [event], stamps: [stamp] });
       if (report.topic === "Allocation") for (const taker of this.#takers) add(taker(before, after, line));
     }

@@ -8,7 +8,7 @@ export const nodeMigrations: Migration[] = [
       row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, origin TEXT NOT NULL, pool TEXT NOT NULL,
       status TEXT NOT NULL, eligibility TEXT NOT NULL, draining INTEGER NOT NULL,
       heard INTEGER NOT NULL, down_at INTEGER, drain_due INTEGER,
-      body TEXT NOT NULL, events TEXT NOT NULL, create_index INTEGER, modify_index INTEGER) STRICT`,
+      body TEXT NOT NULL, events TEXT NOT NULL, create_line INTEGER NOT NULL, create_index INTEGER, modify_index INTEGER) STRICT`,
   },
   { because: "find a node, list nodes in order", sql: "CREATE UNIQUE INDEX nodes_by_id ON nodes (id)" },
   { because: "the nodes of a pool", sql: "CREATE INDEX nodes_by_pool ON nodes (pool, id)" },

@@ -19,7 +19,9 @@ export interface StoredNode {
   readonly drivesDrain: boolean;
   /** When that drain is to be looked at (ms). */
   readonly drainDue: number | null;
-  /** null until the index of its first line is known. */
+  /** The number of its first line. */
+  readonly createLine: number;
+  /** null until that line's index is known. */
   readonly createIndex: number | null;
   readonly modifyIndex: number | null;
 }
@@ -66,6 +68,7 @@ interface Row extends Record<string, SqlStorageValue> {
   drain_due: number | null;
   body: string;
   events: string;
+  create_line: number;
   create_index: number | null;
   modify_index: number | null;
 }
@@ -94,6 +97,7 @@ export class NodeStore implements Stamped {
       downAt: row.down_at,
       drivesDrain: row.draining === 1,
       drainDue: row.drain_due,
+      createLine: row.create_line,
       createIndex: row.create_index,
       modifyIndex: row.modify_index,
     };
@@ -106,13 +110,15 @@ export class NodeStore implements Stamped {
 
   /** One page by id; shorter than `limit` when its rows are large. */
   page({ from, limit, reverse = false, range, pool }: NodeQuery): NodePage {
-    const [low, high] = [range?.[0] ?? "", range?.[1] ?? LAST];
-    const [first, last] = reverse ? [low, from === "" ? LAST : from] : [from > low ? from : low, LAST];
+    const [low, high] = range ?? ["", LAST];
+    const first = reverse || from < low ? low : from;
+    // One bound a side: of two on one side, the walk would begin at either.
+    const [upTo, end] = reverse && from !== "" && from < high ? ["<=", from] : ["<", high];
     const cursor = this.#sql.exec<Row>(
-      `SELECT * FROM nodes WHERE id >= ? AND id < ? AND id <= ?
+      `SELECT * FROM nodes WHERE id >= ? AND id ${upTo} ?
        ${pool === undefined ? "" : "AND pool = ?"}
        ORDER BY id ${reverse ? "DESC" : "ASC"} LIMIT ?`,
-      ...[first, high, last, ...(pool === undefined ? [] : [pool]), limit + 1],
+      ...[first, end, ...(pool === undefined ? [] : [pool]), limit + 1],
     );
     const rows: NodeText[] = [];
     let bytes = 0;
@@ -176,18 +182,18 @@ export class NodeStore implements Stamped {
     const { drainDue = known?.drainDue ?? null } = given;
     const { row } = this.#sql
       .exec<{ row: number }>(
-        `INSERT INTO nodes (id, origin, pool, status, eligibility, draining, heard, down_at, drain_due, body, events)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        `INSERT INTO nodes (id, origin, pool, status, eligibility, draining, heard, down_at, drain_due, body, events, create_line)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET origin = excluded.origin, pool = excluded.pool, status = excluded.status,
            eligibility = excluded.eligibility, draining = excluded.draining, heard = excluded.heard,
            down_at = excluded.down_at, drain_due = excluded.drain_due, body = excluded.body, events = excluded.events
          RETURNING row`,
         ...[node.ID, origin, node.NodePool, node.Status, node.SchedulingEligibility, draining ? 1 : 0, heard],
-        ...[downAt, draining ? drainDue : null, JSON.stringify(record), JSON.stringify(events)],
+        ...[downAt, draining ? drainDue : null, JSON.stringify(record), JSON.stringify(events), line],
       )
       .one();
     return together([
-      told(line, row, { ...node, Events: events }, known?.createIndex ?? null, type),
+      told(line, row, { ...node, Events: events }, known, type),
       ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? null, node, type)),
     ]);
   }
@@ -196,7 +202,7 @@ export class NodeStore implements Stamped {
   remove(line: number, known: StoredNode | null, last: Node, type: NodeEventType): Told {
     this.#sql.exec("DELETE FROM nodes WHERE id = ?", last.ID);
     return together([
-      told(line, known?.row ?? 0, last, known?.createIndex ?? null, type),
+      told(line, known?.row ?? 0, last, known, type),
       ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? last, null, type)),
     ]);
   }
@@ -231,30 +237,44 @@ function textOf({ id, body, events, create_index, modify_index }: Row): NodeText
   return { id, body: `${body.slice(0, -1)},${rest}}`, modifyIndex };
 }
 
-const told = (line: number, row: number, node: Node, createIndex: number | null, type: NodeEventType): Told => ({
-  events: [
-    {
-      // A subscription to Node gets these, too.
-      Topic: type === "NodeDrain" ? "NodeDrain" : "Node",
-      Type: type,
-      Key: node.ID,
-      Namespace: "",
-      FilterKeys: null,
-      Payload: payloadText(node, createIndex, line),
-    },
-  ],
-  stamps: [{ table: "Node", row: [String(row), String(line)] }],
-});
+function told(line: number, row: number, node: Node, known: StoredNode | null, type: NodeEventType): Told {
+  const { text, lines } = payloadText(node, known, line);
+  return {
+    events: [
+      {
+        // A subscription to Node gets these, too.
+        Topic: type === "NodeDrain" ? "NodeDrain" : "Node",
+        Type: type,
+        Key: node.ID,
+        Namespace: "",
+        FilterKeys: null,
+        Payload: text,
+      },
+    ],
+    stamps: [{ table: "Node", row: [String(row), String(line)] }],
+    origins: lines.flatMap((each, cut) => (each === line ? [] : [[0, cut, each] as const])),
+  };
+}
 
-/** The payload's text, cut where the index of its line belongs. */
-function payloadText(node: Node, createIndex: number | null, line: number): string[] {
+/**
+ * The payload's text, cut where indexes belong that are not known yet.
+ * @returns also the number of the line whose index belongs into each cut
+ */
+function payloadText(node: Node, known: StoredNode | null, line: number): { text: string[]; lines: number[] } {
   // What nobody can guess cannot stand in anybody's text.
   const mark = crypto.randomUUID();
-  const Events = node.Events.map((event) => {
-    if (event.CreateIndex >= 0) return event;
-    return { ...event, CreateIndex: event.CreateIndex === -line ? mark : 0 };
-  });
-  return JSON.stringify({ Node: { ...node, Events, CreateIndex: createIndex ?? mark, ModifyIndex: mark } }).split(
-    `"${mark}"`,
+  const lines: number[] = [];
+  const cut = (unknown: number) => {
+    lines.push(unknown);
+    return mark;
+  };
+  // In the order of the text.
+  const Events = node.Events.map((event) =>
+    event.CreateIndex < 0 ? { ...event, CreateIndex: cut(-event.CreateIndex) } : event,
   );
+  const CreateIndex = known?.createIndex ?? cut(known?.createLine ?? line);
+  const ModifyIndex = cut(line);
+  const { Events: _events, ...record } = node;
+  const text = JSON.stringify({ Node: { ...record, Events, CreateIndex, ModifyIndex } }).split(`"${mark}"`);
+  return { text, lines };
 }

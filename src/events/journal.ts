@@ -1,14 +1,16 @@
 import type { OutboxRow } from "../outbox.ts";
 import type { Append, NewEvent } from "./event.ts";
 
+/**
+ * An event, by position, and a cut of its text where the index of an earlier line belongs that has none yet: that of the line
+ * which created the event's object, say.
+ */
+export type Origin = readonly [event: number, cut: number, line: number];
+
 interface Entry<Stamp> {
   readonly events: readonly NewEvent[];
   readonly stamps: readonly Stamp[];
-  /**
-   * Events, by position, about objects that an earlier line creates which has no index yet: the first cut of their text is
-   * where that line's index belongs.
-   */
-  readonly origins?: readonly (readonly [event: number, line: number])[];
+  readonly origins?: readonly Origin[];
 }
 
 /** What the journal needs of the object it belongs to. */
@@ -103,7 +105,7 @@ export class Journal<Stamp> {
     let batch: Append[] = [];
     for (const [position, { seq }] of rows.entries()) {
       const { events, origins = [] } = entries[position] ?? { events: [] };
-      const unknown = [...new Set(origins.map(([, line]) => line))].filter((line) => !indexes.has(line));
+      const unknown = [...new Set(origins.map(([, , line]) => line))].filter((line) => !indexes.has(line));
       if (unknown.some((line) => batch.some((each) => each.seq === line))) {
         await append(batch);
         batch = [];
@@ -120,15 +122,21 @@ export class Journal<Stamp> {
 
 function withOrigins(
   events: readonly NewEvent[],
-  origins: NonNullable<Entry<unknown>["origins"]>,
+  origins: readonly Origin[],
   indexes: ReadonlyMap<number, number>,
 ): readonly NewEvent[] {
   if (origins.length === 0) return events;
-  const lineOf = new Map(origins);
+  const byEvent = Map.groupBy(origins, ([event]) => event);
   return events.map((event, position) => {
-    const line = lineOf.get(position);
-    if (line === undefined || !Array.isArray(event.Payload)) return event;
-    const [head = "", next = "", ...rest] = event.Payload as readonly string[];
-    return { ...event, Payload: [`${head}${indexes.get(line) ?? 0}${next}`, ...rest] };
+    const lineAt = new Map(byEvent.get(position)?.map(([, cut, line]) => [cut, line]));
+    if (lineAt.size === 0 || !Array.isArray(event.Payload)) return event;
+    const [head = "", ...pieces] = event.Payload as readonly string[];
+    const text = [head];
+    for (const [cut, piece] of pieces.entries()) {
+      const line = lineAt.get(cut);
+      if (line === undefined) text.push(piece);
+      else text.push(`${text.pop()}${indexes.get(line) ?? 0}${piece}`);
+    }
+    return { ...event, Payload: text };
   });
 }

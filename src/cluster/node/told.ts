@@ -1,4 +1,5 @@
 import type { NewEvent } from "../../events/event.ts";
+import type { Origin } from "../../events/journal.ts";
 import type { Stamp } from "../stamp.ts";
 import type { Node, NodeEventType } from "./record.ts";
 
@@ -6,12 +7,18 @@ import type { Node, NodeEventType } from "./record.ts";
 export interface Told {
   readonly events: readonly NewEvent[];
   readonly stamps: readonly Stamp[];
+  readonly origins?: readonly Origin[];
 }
 
-export const together = (parts: readonly Told[]): Told => ({
-  events: parts.flatMap(({ events }) => events),
-  stamps: parts.flatMap(({ stamps }) => stamps),
-});
+export function together(parts: readonly Told[]): Told {
+  const events: NewEvent[] = [];
+  const origins: Origin[] = [];
+  for (const part of parts) {
+    for (const [event, cut, line] of part.origins ?? []) origins.push([events.length + event, cut, line]);
+    events.push(...part.events);
+  }
+  return { events, stamps: parts.flatMap(({ stamps }) => stamps), origins };
+}
 
 export const NOTHING: Told = { events: [], stamps: [] };
 

@@ -1,0 +1,200 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { attempt, both, type Cut, cut, prototypeOf } from "../crash/cut.ts";
+import { get, put, send } from "./client.ts";
+import { clock } from "./clock.ts";
+import { allLines, allocations, fingerprint, ID, id, read, ready, registry, registryObject } from "./nodes-helpers.ts";
+import { closeAll } from "./streams.ts";
+
+clock.moves = true;
+
+let offset = 0;
+beforeEach(() => {
+  offset = 0;
+  const real = Date.now.bind(Date);
+  vi.spyOn(Date, "now").mockImplementation(() => real() + offset);
+});
+afterEach(closeAll);
+
+/** Lets time pass, and the registry's alarms ring in it, until `check` holds: nobody asks for anything meanwhile. */
+async function byItself(check: () => Promise<void>): Promise<void> {
+  for (let round = 1; ; round++) {
+    try {
+      return await check();
+    } catch (failure) {
+      if (round === 20) throw failure;
+    }
+    offset += round > 2 ? 3_000 : 0;
+    await runDurableObjectAlarm(registryObject()).catch(() => false);
+    await scheduler.wait(50);
+  }
+}
+
+/** Types of the lines about a node, in order; that they count up from one is checked, and that a read shows the last. */
+async function history(): Promise<string[]> {
+  const lines = await allLines();
+  expect(lines.map(([event]) => event?.Index)).toEqual(lines.map((_, position) => position + 1));
+  const last = lines.flat().findLast(({ Key }) => Key === ID);
+  const answer = await get(`/v1/node/${ID}`);
+  if (last === undefined || last.Type === "NodeDeregistration") expect(answer.status).toBe(404);
+  else expect(answer.body).toEqual(last.Payload.Node);
+  return lines.flat().map(({ Type }) => Type);
+}
+
+const LIFE = ["NodeRegistration", "NodeEvent"];
+const drain = (DrainSpec: object | null) => put(`/v1/node/${ID}/drain`, { DrainSpec });
+
+interface Flow {
+  readonly method: string;
+  readonly prepare?: () => Promise<unknown>;
+  readonly act: () => Promise<unknown>;
+  /** What the stream has before, and what the change adds, whole. */
+  readonly before: readonly string[];
+  readonly adds: readonly string[];
+}
+
+const ANY_ANSWER = new Headers();
+const called = async (call: Promise<unknown>) => {
+  await call;
+  return { status: 200, headers: ANY_ANSWER, text: "", body: null };
+};
+
+const flows: Readonly<Record<string, Flow>> = {
+  registration: {
+    method: "registerNode",
+    act: () => attempt(called(registry().registerNode(id(2), fingerprint({ Name: "two" })))),
+    before: LIFE,
+    adds: ["NodeRegistration"],
+  },
+  loss: {
+    method: "nodeLost",
+    act: () => attempt(called(registry().nodeLost(ID))),
+    before: LIFE,
+    adds: ["NodeEvent"],
+  },
+  eligibility: {
+    method: "setNodeEligibility",
+    act: () => attempt(put(`/v1/node/${ID}/eligibility`, { Eligibility: "ineligible" })),
+    before: LIFE,
+    adds: ["NodeEligibility"],
+  },
+  "drain with something to wait for": {
+    method: "drainNode",
+    prepare: () => allocations({ a1: "running" }),
+    act: () => attempt(drain({ Deadline: 0 })),
+    before: [...LIFE, "AllocationUpdated"],
+    adds: ["NodeDrain"],
+  },
+  "drain with nothing to wait for": {
+    method: "drainNode",
+    act: () => attempt(drain({ Deadline: 0 })),
+    before: LIFE,
+    adds: ["NodeDrain", "NodeDrain"],
+  },
+  "end of a drain with its last allocation": {
+    method: "ingest",
+    prepare: async () => {
+      await allocations({ a1: "running" });
+      await drain({ Deadline: 0 });
+    },
+    act: () =>
+      attempt(
+        put("/v1/cluster/objects", [
+          {
+            ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+            Payload: { Allocation: { ID: "a1", NodeID: ID, JobID: "web", ClientStatus: "complete" } },
+          },
+        ]),
+      ),
+    before: [...LIFE, "AllocationUpdated", "NodeDrain"],
+    adds: ["AllocationUpdated", "NodeDrain"],
+  },
+  "end of a drain on demand": {
+    method: "stopDraining",
+    prepare: async () => {
+      await allocations({ a1: "running" });
+      await drain({ Deadline: 0 });
+    },
+    act: () => attempt(drain(null)),
+    before: [...LIFE, "AllocationUpdated", "NodeDrain"],
+    adds: ["NodeDrain"],
+  },
+  purge: {
+    method: "purgeNode",
+    act: () => attempt(send("PUT", `/v1/node/${ID}/purge?force=true`, "")),
+    before: LIFE,
+    adds: ["NodeDeregistration"],
+  },
+};
+
+const cuts = Object.entries(flows).flatMap(([name, { method }]) =>
+  [...both("ClusterRegistry", method), ...both("EventLog", "append")].map((where): readonly [string, ...Cut] => [
+    name,
+    ...where,
+  ]),
+);
+
+describe("a change of a node is there whole or not at all, and told once", () => {
+  it.each(cuts)("%s, cut at %s.%s (%s)", async (name, ...where) => {
+    const flow = flows[name] as Flow;
+    await ready();
+    await flow.prepare?.();
+    const happened = cut(where);
+    const answered = await flow.act();
+    expect(happened()).toBe(true);
+    const isThere = !(where[0] === "ClusterRegistry" && where[2] === "before");
+    if (!isThere) expect(answered).toBeNull();
+    await byItself(async () => expect(await history()).toEqual([...flow.before, ...(isThere ? flow.adds : [])]));
+  });
+});
+
+describe("while the stream cannot take anything", () => {
+  it("changes are answered, and are told in order once it can", async () => {
+    await ready();
+    const append = vi.spyOn(prototypeOf("EventLog"), "append").mockRejectedValue(new Error("log is down"));
+    expect(await registry().registerNode(id(2), fingerprint())).toEqual({ ok: true, value: { index: null } });
+    const answer = await put(`/v1/node/${ID}/eligibility`, { Eligibility: "ineligible" });
+    expect([answer.status, answer.body.NodeModifyIndex]).toEqual([200, 0]);
+    await drain({ Deadline: 0 });
+    expect(await read()).toMatchObject({ Drain: false, LastDrain: { Status: "complete" }, ModifyIndex: 2 });
+    expect(await read(id(2))).toMatchObject({ CreateIndex: 0, ModifyIndex: 0, Events: [{ CreateIndex: 0 }] });
+    append.mockRestore();
+    await byItself(async () =>
+      expect((await allLines()).flat().map(({ Type, Key }) => [Type, Key])).toEqual([
+        ...[["NodeRegistration"], ["NodeEvent"]].map(([type]) => [type, ID]),
+        ["NodeRegistration", id(2)],
+        ...["NodeEligibility", "NodeDrain", "NodeDrain"].map((type) => [type, ID]),
+      ]),
+    );
+    expect(await read()).toMatchObject({ CreateIndex: 1, ModifyIndex: 6 });
+    expect((await read()).Events.map(({ CreateIndex }) => CreateIndex)).toEqual([1, 2, 4, 5, 6]);
+    expect(await read(id(2))).toMatchObject({ CreateIndex: 3, ModifyIndex: 3, Events: [{ CreateIndex: 3 }] });
+  });
+
+  it("a node that was purged and came back gets the indexes of its second life only", async () => {
+    const append = vi.spyOn(prototypeOf("EventLog"), "append").mockRejectedValue(new Error("log is down"));
+    await registry().registerNode(ID, fingerprint());
+    await registry().purgeNode(ID, true);
+    await registry().registerNode(ID, fingerprint({ Name: "again" }));
+    append.mockRestore();
+    await byItself(async () => expect(await allLines()).toHaveLength(3));
+    const [first, gone] = (await allLines()).flat().map(({ Payload: { Node } }) => Node);
+    for (const [node, index] of [
+      [first, 1],
+      [gone, 2],
+    ] as const) {
+      expect(node).toMatchObject({ CreateIndex: 1, ModifyIndex: index, Events: [{ CreateIndex: 1 }] });
+    }
+    expect(await read()).toMatchObject({ Name: "again", CreateIndex: 3, ModifyIndex: 3, Events: [{ CreateIndex: 3 }] });
+  });
+});
+
+it("a node goes down in time although the registry dies while it waits", async () => {
+  await ready();
+  await registry().nodeLost(ID);
+  const happened = cut(["ClusterRegistry", "readNode", "before"]);
+  await attempt(get(`/v1/node/${ID}`));
+  expect(happened()).toBe(true);
+  offset += 61_000;
+  await byItself(async () => expect((await read()).Status).toBe("down"));
+});
