@@ -1,12 +1,20 @@
 import { vi } from "vitest";
-import { AccessControl, EventLog, KvStore, SyncControl, SyncDestination } from "../../src/worker.ts";
+import {
+  AccessControl,
+  ClusterRegistry,
+  EventLog,
+  KvStore,
+  NodeSession,
+  SyncControl,
+  SyncDestination,
+} from "../../src/worker.ts";
 import type { Answer } from "../workers/client.ts";
 
 /** The power goes out at one named await of a flow: before a call has done anything, or when it is durable but unanswered. */
 type When = "before" | "after";
 export type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => unknown;
 
-const classes = { AccessControl, EventLog, KvStore, SyncControl, SyncDestination };
+const classes = { AccessControl, ClusterRegistry, EventLog, KvStore, NodeSession, SyncControl, SyncDestination };
 export type ClassName = keyof typeof classes;
 export type Cut = readonly [ClassName, string, When];
 
