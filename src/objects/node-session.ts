@@ -188,6 +188,8 @@ export class NodeSession extends StoredObject {
 
   override async webSocketClose(socket: WebSocket): Promise<void> {
     this.#connections.lost(socket);
+    // Sockets that hibernate are not answered by the runtime, and the agent would wait for it.
+    close(socket, NORMAL, "");
     await this.outbox.drain("agent");
   }
 
@@ -317,6 +319,9 @@ export class NodeSession extends StoredObject {
     return this.#keys;
   }
 }
+
+/** RFC 6455, 7.4.1. */
+const NORMAL = 1000;
 
 const REMOVED = "the agent of this node was removed";
 

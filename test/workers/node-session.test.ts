@@ -133,6 +133,13 @@ describe("a change of the node", () => {
   });
 });
 
+it("an agent that leaves is let go at once", async () => {
+  const [agent, socket] = await ScriptedAgent.connected();
+  socket.close();
+  await socket.closed;
+  await vi.waitFor(async () => expect((await sockets(agent))?.["live"]).toBeNull());
+});
+
 describe("two connections of one node", () => {
   it("are never both in use: the newest wins, and the other is told to end", async () => {
     const [agent, first] = await ScriptedAgent.connected();

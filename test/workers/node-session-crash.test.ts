@@ -1,0 +1,137 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import type { Operation } from "../../src/agents/operation.ts";
+import { nodeSession } from "../../src/objects/stubs.ts";
+import { both, type Cut, cut } from "../crash/cut.ts";
+import { del, get } from "./client.ts";
+import { operation, outcomes, ScriptedAgent, statusOf } from "./scripted-agent.ts";
+import { SteadyAgent } from "./steady-agent.ts";
+
+const agents: SteadyAgent[] = [];
+afterEach(async () => {
+  for (const agent of agents.splice(0)) await agent.stop();
+});
+
+async function steady(): Promise<[ScriptedAgent, SteadyAgent]> {
+  const agent = await ScriptedAgent.joined();
+  const live = new SteadyAgent(agent);
+  agents.push(live);
+  return [agent, live];
+}
+
+/** As an owner does that is not sure: it asks again until the operation is taken on. */
+async function insist(agent: ScriptedAgent, wanted: Operation): Promise<void> {
+  for (let tries = 0; tries < 100; tries++) {
+    const started = await nodeSession(env, agent.node)
+      .start(wanted)
+      .catch(() => null);
+    if (started?.ok) return;
+    await scheduler.wait(30);
+  }
+  throw new Error("never taken on");
+}
+
+/** Everything has come to rest as if nothing had been cut. */
+async function settled(
+  agent: ScriptedAgent,
+  live: SteadyAgent,
+  wanted: readonly Operation[],
+  owner: ReturnType<typeof outcomes>,
+) {
+  await vi.waitFor(
+    async () => {
+      await runDurableObjectAlarm(env.CLUSTER_REGISTRY.getByName("main")).catch(() => false);
+      const ends = new Map(owner.told.map(([, id, { state }]) => [id, state]));
+      expect(wanted.map(({ id }) => ends.get(id))).toEqual(wanted.map(() => "done"));
+      expect(await statusOf(agent.node)).toBe("ready");
+      expect(await agent.rows("SELECT id FROM operations WHERE state <> 'done'")).toEqual([]);
+      expect(await agent.rows("SELECT seq FROM outbox")).toEqual([]);
+    },
+    { timeout: 18_000, interval: 100 },
+  );
+  // Not one of them twice.
+  expect([...live.effects].sort()).toEqual(wanted.map(({ id }) => id).sort());
+}
+
+const CUTS: Cut[] = [
+  ...both("NodeSession", "fetch", "webSocketMessage", "start"),
+  ...both("ClusterRegistry", "agentIdentity", "agentChanged", "operationDone"),
+  ...both("AccessControl", "holdsKeys"),
+  ...both("EventLog", "append"),
+];
+
+describe("a node's way to ready and an operation's way to its end", () => {
+  it.each(CUTS)("cut at %s.%s (%s) from the beginning", async (...where) => {
+    const owner = outcomes();
+    const happened = cut(where);
+    const [agent, live] = await steady();
+    const wanted = operation({ secrets: { token: "secret" } });
+    await insist(agent, wanted);
+    await settled(agent, live, [wanted], owner);
+    expect(happened()).toBe(true);
+  });
+
+  it.each([
+    ...both("NodeSession", "start", "webSocketMessage", "webSocketClose"),
+    ...both("ClusterRegistry", "operationDone", "agentChanged"),
+  ])("cut at %s.%s (%s) once it is connected", async (...where) => {
+    const owner = outcomes();
+    const [agent, live] = await steady();
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"), { timeout: 8_000 });
+    const happened = cut(where);
+    const wanted = [operation(), operation()];
+    for (const each of wanted) await insist(agent, each);
+    live.cut();
+    await settled(agent, live, wanted, owner);
+    expect(happened()).toBe(true);
+  });
+});
+
+it.each(both("NodeSession", "revoke"))(
+  "removing an agent, cut at %s.%s (%s), sends it away all the same",
+  async (...where) => {
+    outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    const happened = cut(where);
+    expect((await del(`/v1/agent/${agent.node}`)).status).toBe(200);
+    expect(happened()).toBe(true);
+    await socket.closed;
+    await vi.waitFor(async () => expect(await agent.rows("SELECT id FROM session WHERE revoked = 1")).toHaveLength(1), {
+      timeout: 10_000,
+    });
+    expect((await (await agent.connect()).closed).code).toBe(4003);
+    expect(await statusOf(agent.node)).toBe("disconnected");
+    expect((await get("/v1/agents")).body).toEqual([]);
+  },
+);
+
+/** The same numbers each time, so that a failure can be looked at again. */
+function randomOf(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+it.each([1, 2, 3])(
+  "whatever is cut whenever (seed %i), each operation happens once and is told done",
+  { timeout: 60_000 },
+  async (seed) => {
+    const random = randomOf(seed);
+    const owner = outcomes();
+    const [agent, live] = await steady();
+    const wanted = Array.from({ length: 25 }, (_, n) => operation({ key: `k${n % 5}`, gen: n + 1 }));
+    for (const each of wanted) {
+      const asked = insist(agent, each);
+      const luck = random();
+      if (luck < 0.2) await agent.kill();
+      else if (luck < 0.4) live.cut();
+      else if (luck < 0.5) await agent.hibernate().catch(() => undefined);
+      await asked;
+    }
+    await settled(agent, live, wanted, owner);
+  },
+);
