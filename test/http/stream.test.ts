@@ -57,7 +57,10 @@ async function appendLarge(lines: number): Promise<void> {
   const payload = { Job: { ID: "x".repeat(100_000) } };
   const event = { Topic: "Job", Type: "JobRegistered", Key: "large", Namespace: "default", FilterKeys: null };
   for (let n = 1; n <= lines; n += 20) {
-    const entries = Array.from({ length: 20 }, (_, i) => ({ seq: newest + n + i, events: [{ ...event, Payload: payload }] }));
+    const entries = Array.from({ length: 20 }, (_, i) => ({
+      seq: newest + n + i,
+      events: [{ ...event, Payload: payload }],
+    }));
     await (await log()).append("large", entries);
   }
 }

@@ -52,7 +52,7 @@ function withReaders({ heartbeatMs = 50, stallMs = 150 } = {}) {
 }
 
 const textOf = (bytes: Uint8Array | undefined) => new TextDecoder().decode(bytes);
-const CHUNK = 64 * 1024;
+const CHUNK = 32 * 1024;
 
 describe("readers who want the same", () => {
   it("are handed the very same bytes, lines and signs of life, read once for all of them", async () => {
@@ -118,7 +118,7 @@ describe("readers who take nothing", () => {
       encodes.mockRestore();
     }
     const count = kept.filter(Boolean).length;
-    expect(count * CHUNK).toBeLessThan(12 * 1024 * 1024);
+    expect(count * CHUNK).toBeLessThan(6 * 1024 * 1024);
     expect(count).toBeGreaterThan(50);
   });
 
