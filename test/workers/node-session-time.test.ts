@@ -1,0 +1,197 @@
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { CLOSE } from "@sallyport/agent-protocol";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { NodeSession } from "../../src/objects/node-session.ts";
+import { get } from "./client.ts";
+import { clock } from "./clock.ts";
+import { done, operation, outcomes, ScriptedAgent, statusOf } from "./scripted-agent.ts";
+
+clock.moves = true;
+
+const realNow = Date.now.bind(Date);
+let offset = 0;
+beforeEach(() => {
+  offset = 0;
+  vi.spyOn(Date, "now").mockImplementation(() => realNow() + offset);
+});
+afterEach(() => {
+  offset = 0;
+});
+
+/** Lets time pass, and the session's alarm ring. */
+async function pass(agent: ScriptedAgent, ms: number): Promise<void> {
+  offset += ms;
+  await runDurableObjectAlarm(agent.stub);
+}
+
+/** The platform notes pings by its own clock, which tests cannot move. */
+const heardNow = (agent: ScriptedAgent): Promise<void> =>
+  runInDurableObject(agent.stub, (_session: NodeSession, state) => {
+    const at = new Date(Date.now());
+    Object.defineProperty(state, "getWebSocketAutoResponseTimestamp", { value: () => at, configurable: true });
+  });
+
+const stateOf = async (agent: ScriptedAgent, id: string): Promise<unknown> =>
+  (await agent.rows("SELECT state FROM operations WHERE id = ?", id))[0]?.["state"];
+
+const ready = (agent: ScriptedAgent) =>
+  vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"), { timeout: 8_000 });
+
+describe("a socket", () => {
+  it("that looks open while nothing is heard over it is closed, and its node is lost", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    await ready(agent);
+    await pass(agent, 61_000);
+    expect(await socket.closed).toMatchObject({ code: 1001 });
+    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("disconnected"), { timeout: 8_000 });
+    const [{ LastSeen }] = (await get("/v1/agents")).body;
+    // When it was last heard of, not when that was noticed.
+    expect(Date.now() - Date.parse(LastSeen)).toBeGreaterThan(55_000);
+    expect((await agent.rows("SELECT check_due FROM session"))[0]).toEqual({ check_due: null });
+  });
+
+  it("that comes to life again after that is not listened to", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    await pass(agent, 61_000);
+    try {
+      socket.send(done(wanted.id));
+    } catch {
+      // The platform may have cut it by then.
+    }
+    await agent.session.state();
+    expect(owner.told).toEqual([]);
+    expect(await stateOf(agent, wanted.id)).toBe("sent");
+  });
+
+  it("whose agent pings stays, for as long as it likes", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    await ready(agent);
+    for (let round = 0; round < 3; round++) {
+      offset += 60_500;
+      await heardNow(agent);
+      await runDurableObjectAlarm(agent.stub);
+    }
+    await socket.settled();
+    expect(await statusOf(agent.node)).toBe("ready");
+  });
+
+  it("over which no hello comes is closed", async () => {
+    const agent = await ScriptedAgent.joined();
+    const socket = await agent.connect();
+    await pass(agent, 61_000);
+    expect(await socket.closed).toMatchObject({ code: 1001 });
+    expect(await statusOf(agent.node)).toBeUndefined();
+  });
+});
+
+describe("an operation", () => {
+  it("whose deadline passes is of unknown outcome, and a late result is told all the same", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation({ deadlineMs: 5_000 });
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    await pass(agent, 16_000);
+    await vi.waitFor(() => expect(owner.told).toHaveLength(1), { timeout: 8_000 });
+    expect(owner.told[0]?.[2]).toMatchObject({ state: "unknown", error: { kind: "timeout" } });
+    expect(await stateOf(agent, wanted.id)).toBe("unknown");
+    socket.send(done(wanted.id));
+    await vi.waitFor(() => expect(owner.told).toHaveLength(2), { timeout: 8_000 });
+    expect(owner.told[1]?.[2]).toEqual({ state: "done", result: {} });
+  });
+
+  it("that is not sent before its deadline has failed, and is never sent", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const busy = Array.from({ length: 32 }, () => operation({ deadlineMs: 300_000 }));
+    const late = operation({ deadlineMs: 5_000 });
+    for (const each of [...busy, late]) await agent.session.start(each);
+    await socket.seen("req", 32);
+    await pass(agent, 16_000);
+    await vi.waitFor(() => expect(owner.told).toHaveLength(1), { timeout: 8_000 });
+    expect(owner.told).toEqual([[agent.node, late.id, expect.objectContaining({ state: "failed" })]]);
+    socket.send(done(busy[0]?.id ?? ""));
+    await vi.waitFor(() => expect(owner.told).toHaveLength(2), { timeout: 8_000 });
+    await socket.settled();
+    expect(await socket.seen("req")).toHaveLength(32);
+  });
+
+  it("of unknown outcome is tried again by itself, while its agent is connected", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    const error = { kind: "timeout", message: "slow", outcome: "unknown" } as const;
+    for (const count of [2, 3]) {
+      socket.send({ t: "res", op: wanted.id, ms: 1, ok: false, error });
+      await socket.seen("done", count - 1);
+      offset += 200_000;
+      await heardNow(agent);
+      await runDurableObjectAlarm(agent.stub);
+      await socket.seen("req", count);
+    }
+    socket.send(done(wanted.id));
+    await vi.waitFor(() => expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "done"]));
+  });
+
+  it("is remembered for a day after its end, then forgotten", async () => {
+    outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    socket.send(done(wanted.id));
+    await socket.seen("done");
+    await pass(agent, 23 * 3_600_000);
+    expect(await stateOf(agent, wanted.id)).toBe("done");
+    await pass(agent, 3_700_000);
+    expect(await stateOf(agent, wanted.id)).toBeUndefined();
+  });
+
+  it("of unknown outcome is given up after 30 days", async () => {
+    outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    socket.close();
+    await pass(agent, 3_600_000);
+    expect(await stateOf(agent, wanted.id)).toBe("unknown");
+    await pass(agent, 31 * 24 * 3_600_000);
+    expect(await agent.rows("SELECT id FROM operations")).toEqual([]);
+  });
+
+  it("of a node whose agent has been away for long is refused at once", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    socket.close();
+    await vi.waitFor(async () => expect((await agent.rows("SELECT live FROM session"))[0]).toEqual({ live: null }));
+    offset += 31_000;
+    const raced = await Promise.race([agent.session.start(operation()), scheduler.wait(3_000).then(() => "waited")]);
+    expect(raced).toMatchObject({ ok: false, reason: "unavailable" });
+  });
+});
+
+it("connect tokens are remembered only while somebody would still take them", async () => {
+  const agent = await ScriptedAgent.joined();
+  for (const _ of [1, 2, 3]) await agent.connect();
+  offset += 61_000;
+  const socket = await agent.connect();
+  expect(await agent.rows("SELECT count(*) AS n FROM used_tokens")).toEqual([{ n: 1 }]);
+  // One connection too many an hour ago is none now.
+  await socket.welcome();
+});
+
+it("an agent that reports too many things at once is welcome again later", async () => {
+  const [agent, socket] = await ScriptedAgent.connected();
+  const large = `{"t":"novelty","pad":"${"x".repeat(1_000_000)}"}`;
+  for (let count = 0; count < 40; count++) socket.send(large);
+  expect((await socket.closed).code).toBe(CLOSE.slowDown);
+  offset += 30_000;
+  await (await agent.connect()).welcome();
+  await ready(agent);
+});
