@@ -1,0 +1,157 @@
+import { once } from "node:events";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { hostVolumeKey } from "@sallyport/agent-protocol";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { createTestHarness } from "wrangler";
+import { createGateway } from "../../scripts/gateway.ts";
+import type { Operation } from "../../src/agents/operation.ts";
+import { uuidV7 } from "../../src/uuid-v7.ts";
+import { type AgentProcess, nodeDirectory, startAgent } from "./agent-service.ts";
+
+/* The agent as it is, against the service as it is: directly at the runtime, and through the gateway of `npm start`. */
+
+const harness = createTestHarness({
+  workers: [
+    {
+      configPath: "./wrangler.toml",
+      secrets: { MASTER_KEY: Buffer.alloc(32, 1).toString("base64"), DEV_ROOT_TOKEN: "root" },
+    },
+  ],
+});
+const bases: Record<string, string> = {};
+let gateway: ReturnType<typeof createGateway>;
+
+beforeAll(async () => {
+  const { url } = await harness.listen();
+  await harness.getWorker().applyD1Migrations("LISTINGS");
+  bases["directly"] = url.origin;
+  gateway = createGateway(Number(url.port));
+  gateway.listen(0, "127.0.0.1");
+  await once(gateway, "listening");
+  bases["through the gateway"] = `http://127.0.0.1:${(gateway.address() as AddressInfo).port}`;
+}, 60_000);
+
+afterAll(async () => {
+  gateway.close();
+  await harness.close();
+});
+
+async function call(way: string, method: string, path: string, body?: object) {
+  const init = { method, headers: { "X-Orch-Token": "root" }, ...(body && { body: JSON.stringify(body) }) };
+  const response = await fetch(`${bases[way]}${path}`, init);
+  const text = await response.text();
+  return { status: response.status, text, body: /^[{[]/.test(text) ? JSON.parse(text) : null };
+}
+
+/** A node of its own, joined by a token of its own. */
+async function joined(way: string) {
+  const { body } = await call(way, "POST", "/v1/agent/tokens", { TTL: "5m" });
+  const node = nodeDirectory(bases[way] ?? "");
+  const agent = startAgent(node.path, { SALLYPORT_JOIN_TOKEN: body.Token });
+  const id = await vi.waitFor(
+    async () => {
+      const tokens = (await call(way, "GET", "/v1/agent/tokens")).body as { AccessorID: string; NodeID: string }[];
+      const used = tokens.find(({ AccessorID }) => AccessorID === body.AccessorID)?.NodeID;
+      if (!used) throw new Error(`not joined: ${agent.log}`);
+      return used;
+    },
+    { timeout: 15_000 },
+  );
+  return { id, node, agent, token: body.Token as string };
+}
+
+const statusIs = (way: string, id: string, status: string, agent?: AgentProcess) =>
+  vi.waitFor(
+    async () => {
+      const read = await call(way, "GET", `/v1/node/${id}`);
+      expect(read.body?.Status, `${read.text} ${agent?.log}`).toBe(status);
+      return read.body;
+    },
+    { timeout: 15_000, interval: 100 },
+  );
+
+/** What the owner of an operation does, once it has written it down. */
+async function ask(id: string, wanted: Operation): Promise<unknown> {
+  type Session = { start(operation: Operation): Promise<unknown> };
+  const env = (await harness.getWorker().getEnv()) as { NODE_SESSION: { getByName(name: string): Session } };
+  return env.NODE_SESSION.getByName(id).start(wanted);
+}
+
+describe.each(["directly", "through the gateway"])("%s", (way) => {
+  it("an agent joins, its node is ready, comes back after being killed, and ends once it is removed", async () => {
+    const { id, node, agent, token } = await joined(way);
+    expect(await statusIs(way, id, "ready", agent)).toMatchObject({
+      Name: "node-1",
+      NodePool: "default",
+      SecretID: "",
+      Attributes: expect.objectContaining({ "plugins.host_volume.mkdir.version": "0.0.1" }),
+    });
+    await agent.kill();
+    await statusIs(way, id, "disconnected");
+    // What it needs to come back is on its disk, and the join token is not.
+    const again = startAgent(node.path, {});
+    await statusIs(way, id, "ready", again);
+    for (const file of readdirSync(node.at("state"), { recursive: true, withFileTypes: true })) {
+      if (!file.isFile()) continue;
+      expect(readFileSync(join(file.parentPath, file.name), "utf8"), file.name).not.toContain(token);
+    }
+    expect((await call(way, "DELETE", `/v1/agent/${id}`)).status).toBe(200);
+    expect(await again.exit).toBe(4);
+    await statusIs(way, id, "disconnected");
+    expect(await startAgent(node.path, {}).exit).toBe(4);
+  });
+
+  it("an operation is carried out on the node, whether its agent lives through it or not", async () => {
+    const { id, node, agent } = await joined(way);
+    await statusIs(way, id, "ready", agent);
+    const volume = crypto.randomUUID();
+    const wanted: Operation = {
+      ...{ id: uuidV7(), method: "dhv.create" },
+      ...{ key: hostVolumeKey(volume), gen: 1, deadlineMs: 30_000 },
+      params: {
+        ...{ id: volume, name: "data", namespace: "default", pluginId: "mkdir" },
+        ...{ parameters: {}, capacityMin: 0, capacityMax: 0 },
+      },
+    };
+    expect(await ask(id, wanted)).toEqual({ ok: true, value: null });
+    await agent.kill();
+    const again = startAgent(node.path, {});
+    await vi.waitFor(() => expect(existsSync(node.at(`volumes/${volume}`)), again.log).toBe(true), { timeout: 15_000 });
+    await vi.waitFor(
+      async () =>
+        expect((await call(way, "GET", `/v1/agent/${id}`)).body).toMatchObject({
+          Connected: true,
+          Operations: { InFlight: 0, Queued: 0 },
+        }),
+      { timeout: 15_000 },
+    );
+    // The service knows of no such volume: the agent is told, and touches nothing.
+    await agent.kill();
+    await again.kill();
+    writeFileSync(node.at(`volumes/${volume}/file`), "kept");
+    const last = startAgent(node.path, {});
+    await statusIs(way, id, "ready", last);
+    expect(readFileSync(node.at(`volumes/${volume}/file`), "utf8")).toBe("kept");
+  });
+
+  it("a copy of an agent's state takes over once, and the older of the two ends", async () => {
+    const { id, node, agent } = await joined(way);
+    await statusIs(way, id, "ready", agent);
+    const copy = nodeDirectory(bases[way] ?? "");
+    cpSync(node.at("state"), copy.at("state"), { recursive: true, filter: (path) => !path.endsWith("lock") });
+    rmSync(copy.at("state/lock"), { force: true });
+    const second = startAgent(copy.path, {});
+    expect(await agent.exit).toBe(3);
+    await statusIs(way, id, "ready", second);
+    expect(second.child.exitCode).toBeNull();
+  });
+
+  it("an agent whose token is none ends, and says why", async () => {
+    const node = nodeDirectory(bases[way] ?? "");
+    const agent = startAgent(node.path, { SALLYPORT_JOIN_TOKEN: "0".repeat(64) });
+    expect(await agent.exit).toBe(6);
+    expect(agent.log).toContain("unknown or has expired");
+  });
+});
