@@ -4,7 +4,7 @@ import { ok, type Result, refuse } from "../result.ts";
 import type { Told } from "./node/told.ts";
 import type { Nodes } from "./nodes.ts";
 import { Refused } from "./refused.ts";
-import type { Report } from "./report.ts";
+import type { ObjectReport, Report, ReportedTopic } from "./report.ts";
 import type { Kept, Reported } from "./reported.ts";
 import type { Stamp, Stamped } from "./stamp.ts";
 
@@ -24,10 +24,11 @@ export interface Ingested {
 }
 
 /**
- * Sees every change of an allocation, inside its transaction: `before` is null for a new one, `after` for one that is gone.
- * What it tells joins the line. @throws Refused, which undoes the whole request
+ * Sees every change of an object of a topic, inside its transaction: `before` is null for a new one, `after` for one that is
+ * gone. What it tells joins the line. @throws Refused, which undoes the whole request
  */
-export type AllocationTaker = (before: Kept | null, after: Kept | null, line: number) => Told;
+export type Taker = (before: Kept | null, after: Kept | null, line: number, report: ObjectReport) => Told;
+export type Takers = Readonly<Partial<Record<ReportedTopic, readonly Taker[]>>>;
 
 /** A row and an outbox row hold 2 MB at most, and so does a line of the stream, here already with quotes escaped. */
 const MAX_LINE_BYTES = 1_850_000;
@@ -48,7 +49,7 @@ export interface IngestionHost {
   readonly reported: Reported;
   readonly nodes: Pick<Nodes, "refuseReport" | "report">;
   /** Asked in this order. */
-  readonly takers: readonly AllocationTaker[];
+  readonly takers: Takers;
 }
 
 /** How what schedulers report is taken in. */
@@ -57,7 +58,7 @@ export class Ingestion implements Stamped {
   readonly #journal: Journal<Stamp>;
   readonly #reported: Reported;
   readonly #nodes: Pick<Nodes, "refuseReport" | "report">;
-  readonly #takers: readonly AllocationTaker[];
+  readonly #takers: Takers;
 
   constructor({ sql, journal, reported, nodes, takers }: IngestionHost) {
     this.#sql = sql;
@@ -120,7 +121,7 @@ export class Ingestion implements Stamped {
       const { event, origin, stamp, before, after } = this.#reported.takeAs(report, line);
       if (origin !== null) origins.push([events.length, 0, origin]);
       add({ events: [event], stamps: [stamp] });
-      if (report.topic === "Allocation") for (const taker of this.#takers) add(taker(before, after, line));
+      for (const taker of this.#takers[report.topic] ?? []) add(taker(before, after, line, report));
     }
     if (source) {
       const row = [source.name, source.line, String(source.index)];

@@ -71,6 +71,7 @@ export class EventReader {
     const payload = item["Payload"] as Fields;
     const given = payload[name] as Fields;
     const namespace = this.#namespaceOf(topic, name, textOf(item, "Namespace"), textOf(given, "Namespace"));
+    const sticky = topic.sticky?.(given);
     const { CreateIndex: _create, ModifyIndex: _modify, ...object } = topic.kept?.(given) ?? given;
     return {
       topic: name,
@@ -82,6 +83,7 @@ export class EventReader {
       nodeId: topic.nodeOf?.(given) ?? null,
       terminal: topic.terminal?.(given) ?? false,
       deleted: payload["Deleted"] === true || Type === topic.goneBy,
+      ...(sticky && { sticky }),
       body: JSON.stringify(topic.namespaced ? { ...object, Namespace: namespace } : object),
       extra: extraOf(payload, ["Deleted", ...Object.keys(topic.beside ?? {})]),
     };

@@ -22,6 +22,8 @@ export interface ObjectReport {
   readonly deleted: boolean;
   /** The object as JSON text: never empty, without `CreateIndex` and `ModifyIndex`, which are this service's own. */
   readonly body: string;
+  /** The sticky volumes that an allocation's own copy of its job asks for; absent when the report has none. */
+  readonly sticky?: readonly string[];
   /** Further fields of the payload as JSON text, each with a leading comma: `,"Deleted":true`. */
   readonly extra: string;
 }

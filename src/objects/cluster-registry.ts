@@ -22,6 +22,9 @@ import type { Timed } from "../cluster/timed.ts";
 import { Waiters } from "../cluster/waiters.ts";
 import { Journal } from "../events/journal.ts";
 import type { Result } from "../result.ts";
+import { VolumeClaims } from "../volumes/claims.ts";
+import { claimMigrations } from "../volumes/claims-schema.ts";
+import { type ClaimPage, type ClaimQuery, ClaimStore, VOLUME_CLAIM } from "../volumes/claims-store.ts";
 import { HOST_VOLUME, HostVolumeStore, type VolumePage, type VolumeQuery } from "../volumes/host-volume-store.ts";
 import { type FoundVolume, HostVolumes, type Outcome } from "../volumes/host-volumes.ts";
 import { VOLUME_OPERATION, VolumeOperations } from "../volumes/operations.ts";
@@ -46,6 +49,8 @@ export class ClusterRegistry extends StoredObject {
   readonly #enrolment: Enrolment;
   readonly #agents: Agents;
   readonly #volumes: HostVolumeStore;
+  readonly #claimStore: ClaimStore;
+  readonly #claims: VolumeClaims;
   readonly #hostVolumes: HostVolumes;
   readonly #volumeStates: VolumeStates;
   /** Who gives the rows of a table their indexes. */
@@ -62,6 +67,7 @@ export class ClusterRegistry extends StoredObject {
         nodes: nodeMigrations,
         enrolment: enrolmentMigrations,
         volumes: hostVolumeMigrations,
+        claims: claimMigrations,
       },
       {
         event: (_lane, rows) => this.#journal.deliver(rows),
@@ -86,10 +92,14 @@ export class ClusterRegistry extends StoredObject {
     this.#drains = new Drains(this.sql, nodeStore, this.#journal);
     this.#ingestion = new Ingestion({
       ...{ sql: this.sql, journal: this.#journal, reported: this.#reported, nodes: this.#nodes },
-      takers: [
-        (before, after, line) =>
-          together(nodesOf(before, after).map((id) => this.#drains.allocationChanged(id, line))),
-      ],
+      takers: {
+        Allocation: [
+          (before, after, line) =>
+            together(nodesOf(before, after).map((id) => this.#drains.allocationChanged(id, line))),
+          (before, after, _line, report) => this.#claims.allocationChanged(before, after, report),
+        ],
+        Job: [(_before, after, _line, report) => this.#claims.jobChanged(after, report)],
+      },
     });
     this.#enrolment = new Enrolment(this.sql, (change) => this.commit(change));
     this.#agents = new Agents({
@@ -100,20 +110,25 @@ export class ClusterRegistry extends StoredObject {
       revoked: (node) => this.outbox.drain("revocation", node),
     });
     this.#volumes = new HostVolumeStore(this.sql);
+    this.#claimStore = new ClaimStore(this.sql);
+    this.#claims = new VolumeClaims({
+      ...{ sql: this.sql, journal: this.#journal, store: this.#claimStore, volumes: this.#volumes },
+    });
     const operations = new VolumeOperations({
       sql: this.sql,
       enlist: (volume, operation) => this.outbox.enlist("volume", volume, operation),
       start: (node, operation) => nodeSession(this.env, node).start(operation),
     });
-    this.#volumeStates = new VolumeStates(this.#volumes, operations);
+    this.#volumeStates = new VolumeStates(this.#volumes, operations, this.#claims);
     this.#hostVolumes = new HostVolumes({
-      ...{ sql: this.sql, journal: this.#journal, store: this.#volumes, operations },
+      ...{ sql: this.sql, journal: this.#journal, store: this.#volumes, operations, claims: this.#claims },
       send: (volume) => this.outbox.drain("volume", volume),
     });
     this.#stamped = {
       Node: nodeStore,
       [HOST_VOLUME]: this.#volumes,
       [VOLUME_OPERATION]: operations,
+      [VOLUME_CLAIM]: this.#claimStore,
       ...Object.fromEntries(REPORTED_TOPICS.map((topic) => [topic, this.#reported])),
       report_sources: this.#ingestion,
     };
@@ -291,6 +306,17 @@ export class ClusterRegistry extends StoredObject {
   /** How an operation on a volume has ended: see `HostVolumes.outcome`. */
   volumeOperation(...given: Parameters<HostVolumes["outcome"]>): Promise<Outcome | null> {
     return this.#hostVolumes.outcome(...given);
+  }
+
+  // ---- sticky claims ----
+
+  /** One page of claims, and the index of their table. */
+  volumeClaims(query: ClaimQuery): ClaimPage & { readonly index: number } {
+    return { ...this.#claimStore.page(query), index: this.#indexes.of(VOLUME_CLAIM) };
+  }
+
+  deleteVolumeClaim(...given: Parameters<VolumeClaims["delete"]>): ReturnType<VolumeClaims["delete"]> {
+    return this.#claims.delete(...given);
   }
 
   // ---- inside ----

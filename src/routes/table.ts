@@ -5,6 +5,7 @@ import { activationRoutes } from "./activation.ts";
 import { agentRoutes } from "./agents.ts";
 import { allocationRoutes } from "./allocations.ts";
 import { tokenRoutes } from "./auth-token.ts";
+import { claimRoutes } from "./claims.ts";
 import { cloudBRoutes } from "./cloud-b.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
 import { clusterObjectRoutes } from "./cluster-objects.ts";
@@ -63,4 +64,5 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...agentRoutes,
   ...volumeRoutes,
   ...hostVolumeRoutes,
+  ...claimRoutes,
 ]);

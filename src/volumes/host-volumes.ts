@@ -7,6 +7,7 @@ import type { OutboxRow } from "../outbox.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { uuidV7 } from "../uuid-v7.ts";
 import { changeOf, paramsOf } from "./change.ts";
+import type { VolumeClaims } from "./claims.ts";
 import type { HostVolumeRequest, State, StoredVolume } from "./host-volume.ts";
 import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp, REGISTERED } from "./host-volume-store.ts";
 import { NodeView, type VolumeNode } from "./node-view.ts";
@@ -61,6 +62,7 @@ interface Parts {
   readonly journal: Journal<Stamp>;
   readonly store: HostVolumeStore;
   readonly operations: VolumeOperations;
+  readonly claims: VolumeClaims;
   /** Sends what was promised about a volume. Never rejects. */
   readonly send: (volumeId: string) => Promise<void>;
 }
@@ -309,20 +311,21 @@ export class HostVolumes implements Timed {
 
   /** Writes what an operation has made of a volume, tells of it, and ends the operation. */
   #write(operation: VolumeOperation, type: string, volume: StoredVolume, refusal: Refusal | null = null): void {
-    const { store, journal, operations } = this.#parts;
+    const { store, journal, operations, claims } = this.#parts;
     store.update(volume);
     store.releaseNames(volume.id, volume.name);
-    journal.emit([hostVolumeEvent(type, volume)], [hostVolumeStamp(volume), ended(operation)]);
+    const stamps = [hostVolumeStamp(volume), ended(operation), ...claims.volumeMade(volume)];
+    journal.emit([hostVolumeEvent(type, volume)], stamps);
     operations.end(operation.id, refusal);
   }
 
   /** Removes a volume and tells of it, unless nobody has seen it yet. @returns the line that tells of it */
   #remove(volume: StoredVolume, operation: VolumeOperation | null): number | null {
-    const { store, journal, operations } = this.#parts;
+    const { store, journal, operations, claims } = this.#parts;
     store.remove(volume.id);
     if (operation) operations.end(operation.id, null);
     if (!volume.made) return null;
-    const stamps = [hostVolumeStamp(volume), ...(operation ? [ended(operation)] : [])];
+    const stamps = [hostVolumeStamp(volume), ...(operation ? [ended(operation)] : []), ...claims.volumeGone(volume.id)];
     return journal.emitLine([hostVolumeEvent(DELETED, volume)], stamps);
   }
 

@@ -24,8 +24,8 @@ interface VolumeRequest {
 }
 
 /**
- * Who uses a host volume: allocations on its node that have not ended, and whose group asks for a volume of its name in its
- * namespace.
+ * Who uses a host volume: allocations that have not ended, and that hold a claim on it, or are on its node and of a group that
+ * asks for a volume of its name in its namespace.
  */
 export class VolumeUsage {
   readonly #sql: SqlStorage;
@@ -35,7 +35,23 @@ export class VolumeUsage {
   }
 
   /** The ids of the allocations that use a volume. */
-  usersOf({ nodeId, namespace, name }: Pick<StoredVolume, "nodeId" | "namespace" | "name">): string[] {
+  usersOf(volume: Pick<StoredVolume, "id" | "nodeId" | "namespace" | "name">): string[] {
+    return [...new Set([...this.#askers(volume), ...this.#holders(volume)])].sort();
+  }
+
+  #holders({ id }: Pick<StoredVolume, "id">): string[] {
+    return this.#sql
+      .exec<{ id: string }>(
+        `SELECT reported.id FROM volume_claims CROSS JOIN reported
+           ON topic = 'Allocation' AND reported.namespace = volume_claims.namespace AND reported.id = alloc_id
+         WHERE volume_id = ? AND terminal = 0`,
+        id,
+      )
+      .toArray()
+      .map((allocation) => allocation.id);
+  }
+
+  #askers({ nodeId, namespace, name }: Pick<StoredVolume, "nodeId" | "namespace" | "name">): string[] {
     const jobs = new Map<string, Job | null>();
     return this.#sql
       .exec<Allocation>(

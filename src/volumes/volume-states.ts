@@ -1,6 +1,7 @@
 import type { Node } from "../cluster/node/record.ts";
 import { NOTHING, type NodeFollower, type Told } from "../cluster/node/told.ts";
 import { refuse } from "../result.ts";
+import type { VolumeClaims } from "./claims.ts";
 import type { State, StoredVolume } from "./host-volume.ts";
 import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp } from "./host-volume-store.ts";
 import { usableIds, type VolumeNode } from "./node-view.ts";
@@ -10,10 +11,12 @@ import type { VolumeOperations } from "./operations.ts";
 export class VolumeStates implements NodeFollower {
   readonly #store: HostVolumeStore;
   readonly #operations: VolumeOperations;
+  readonly #claims: VolumeClaims;
 
-  constructor(store: HostVolumeStore, operations: VolumeOperations) {
+  constructor(store: HostVolumeStore, operations: VolumeOperations, claims: VolumeClaims) {
     this.#store = store;
     this.#operations = operations;
+    this.#claims = claims;
   }
 
   /**
@@ -47,7 +50,10 @@ export class VolumeStates implements NodeFollower {
     const volumes = this.#store.on(nodeId);
     for (const { id } of volumes) this.#store.remove(id);
     const made = volumes.filter((volume) => volume.made);
-    return { events: made.map((volume) => hostVolumeEvent(DELETED, volume)), stamps: made.map(hostVolumeStamp) };
+    return {
+      events: made.map((volume) => hostVolumeEvent(DELETED, volume)),
+      stamps: made.flatMap((volume) => [hostVolumeStamp(volume), ...this.#claims.volumeGone(volume.id)]),
+    };
   }
 }
 

@@ -37,6 +37,7 @@ const parameters: Readonly<Record<string, string>> = {
   id: "cloud-b/creds/n/none",
   prefix: "cloud-b",
   accessor: "00000000-0000-4000-8000-000000000000",
+  node: "00000000-0000-4000-8000-000000000001",
 };
 
 const fill = (path: string, values: Readonly<Record<string, string>>): string =>
@@ -78,6 +79,9 @@ const samples: Readonly<Record<string, unknown>> = {
   versions: [1],
   app_id: 1,
   private_key: "no key",
+  Token: "some-token",
+  PublicKey: `${"A".repeat(43)}=`,
+  Name: "n",
 };
 
 /** The least that a route's schema takes. */

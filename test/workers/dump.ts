@@ -27,6 +27,8 @@ export async function dump(except: ReadonlySet<string> = new Set()): Promise<Rec
     engine: env.CREDENTIAL_ENGINE,
     sync: env.SYNC_DESTINATION,
     identity: env.IDENTITY_ISSUER,
+    registry: env.CLUSTER_REGISTRY,
+    session: env.NODE_SESSION,
     log: env.EVENT_LOG,
   };
   for (const [kind, namespace] of Object.entries(namespaces)) {

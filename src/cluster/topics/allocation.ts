@@ -1,4 +1,6 @@
+import { type TaskGroup as StickyGroup, stickyVolumes } from "../../volumes/claims-sticky.ts";
 import { flag, indexes, integer, keyed, list, mapOf, name, names, oneOf, open, text, time, times } from "./fields.ts";
+import { TaskGroup } from "./job.ts";
 import { type Fields, objectOf, type Topic, textOf } from "./topic.ts";
 
 const TaskState = open({
@@ -53,7 +55,7 @@ export const Allocation: Topic = {
       Timestamp: time,
     }).nullish(),
     TaskStates: mapOf(TaskState),
-    Job: open({ Version: integer, Type: text }).nullish(),
+    Job: open({ Version: integer, Type: text, TaskGroups: list(TaskGroup) }).nullish(),
   }),
   key: "ID",
   namespaced: true,
@@ -62,6 +64,10 @@ export const Allocation: Topic = {
   kept: withoutJob,
   nodeOf: (object) => textOf(object, "NodeID") || null,
   terminal: (object) => ENDED.has(textOf(object, "ClientStatus")),
+  sticky: (object) => {
+    const groups = objectOf(object, "Job")?.["TaskGroups"] as readonly StickyGroup[] | null | undefined;
+    return groups ? stickyVolumes(groups, textOf(object, "TaskGroup")) : undefined;
+  },
 };
 
 /** Allocations carry no job information (interface document), except which version and type of it they run. */

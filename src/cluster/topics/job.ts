@@ -13,7 +13,7 @@ const VolumeRequest = open({
   PerAlloc: flag,
 });
 
-const TaskGroup = open({
+export const TaskGroup = open({
   Name: name,
   Count: integer,
   Meta: textMap,

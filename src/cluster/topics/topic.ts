@@ -20,6 +20,8 @@ export interface Topic {
   nodeOf?(object: Fields): string | null;
   /** It will never run again. */
   terminal?(object: Fields): boolean;
+  /** The sticky volumes that it asks for, when it says so itself. */
+  sticky?(object: Fields): readonly string[] | undefined;
   /** The type that says by itself that the object is gone. */
   readonly goneBy?: string;
 }

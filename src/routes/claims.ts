@@ -1,0 +1,79 @@
+import { allowsNamespace } from "../access/cluster-rights.ts";
+import { mayList, namespaceOf } from "../cluster/reads.ts";
+import { blocking, type Reading } from "../http/blocking.ts";
+import { badRequest, unwrap } from "../http/errors.ts";
+import { readList } from "../http/listing.ts";
+import { clusterEmpty } from "../http/respond.ts";
+import { type AuthorisedCall, cluster } from "../http/route.ts";
+import { clusterRegistry } from "../objects/stubs.ts";
+import { claimFields, type ShownClaim, shownClaim } from "../volumes/claims-record.ts";
+import { VOLUME_CLAIM } from "../volumes/claims-store.ts";
+
+/** Claims of task groups on sticky host volumes (interface document, area D; contract: events-and-volumes 5.9). */
+
+const ALL = "*";
+
+/** Our own dialect names the namespace; upstream's means the default one. */
+const lacksNamespace = ({ query, dialect }: AuthorisedCall): boolean =>
+  dialect === "neutral" && !query.get("namespace");
+
+function readClaims(call: AuthorisedCall): Promise<Reading> {
+  const { query, dialect } = call;
+  if (lacksNamespace(call)) throw badRequest("namespace: is required; * is all of them");
+  const namespace = namespaceOf(call);
+  const [jobId, taskGroup, volumeName] = ["job_id", "task_group", "volume_name"].map((name) => query.get(name));
+  const wanted = {
+    namespace: namespace === ALL ? null : namespace,
+    ...(jobId && { jobId }),
+    ...(taskGroup && { taskGroup }),
+    ...(volumeName && { volumeName }),
+    prefix: (query.get("claim_id") || query.get("prefix") || "").toLowerCase(),
+  };
+  return readList<ShownClaim>(call, {
+    fetch: async (token, limit, reverse) => {
+      const dot = token.indexOf(".");
+      const from = dot < 0 ? ([token, ""] as const) : ([token.slice(0, dot), token.slice(dot + 1)] as const);
+      const page = await clusterRegistry(call.env).volumeClaims({ ...wanted, from, limit, reverse });
+      return { rows: page.rows.map(shownClaim), next: page.next?.join(".") ?? null, index: page.index };
+    },
+    token: ({ Namespace, ID }) => `${Namespace}.${ID}`,
+    stub: (claim) => claim,
+    fields: claimFields,
+    visible: ({ Namespace }) => allowsNamespace(call.grant.cluster, Namespace, "host-volume-read"),
+    wrap: dialect === "neutral" ? "Claims" : undefined,
+    paged: dialect === "neutral",
+  });
+}
+
+async function remove(call: AuthorisedCall): Promise<Response> {
+  const id = (call.params["id"] ?? "").toLowerCase();
+  return clusterEmpty(unwrap(await clusterRegistry(call.env).deleteVolumeClaim(id, namespaceOf(call))));
+}
+
+const deletes = (path: string) =>
+  cluster({
+    verb: "DELETE",
+    path,
+    // Which `host-volume-write` brings along.
+    rights: (rights, call) => allowsNamespace(rights, namespaceOf(call), "host-volume-delete"),
+    fresh: true,
+    handle: remove,
+  });
+
+export const claimRoutes = [
+  cluster({
+    verb: "GET",
+    path: "/volumes/claims",
+    // Who leaves the namespace out is told that it is missing.
+    rights: (rights, call) => lacksNamespace(call) || mayList("host-volume-read")(rights, call),
+    handle: (call) =>
+      blocking(
+        call,
+        () => readClaims(call),
+        (since, waitMs) => clusterRegistry(call.env).changed([VOLUME_CLAIM], since, waitMs),
+      ),
+  }),
+  deletes("/volumes/claim/:id"),
+  // As upstream's documentation writes it.
+  deletes("/volume/claim/:id"),
+];

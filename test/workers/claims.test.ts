@@ -1,0 +1,273 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { eventsOf } from "./access.ts";
+import { claims, ended, holders, listClaims, placed, stickyJob } from "./claims-helpers.ts";
+import { del, get, put } from "./client.ts";
+import { addNode, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
+import { gone, report } from "./reports.ts";
+
+let nodes: ScriptedNodes;
+
+beforeEach(async () => {
+  nodes = new ScriptedNodes();
+  await addNode(1);
+});
+
+const onlyClaim = async () => {
+  const [claim, ...more] = await claims();
+  expect(more).toEqual([]);
+  return claim;
+};
+
+describe("a sticky volume", () => {
+  it("is claimed by the group whose allocation is placed beside it, in the line that tells of the allocation", async () => {
+    const volume = await make();
+    await report(stickyJob());
+    const index = await report(placed("a1"));
+    expect(await onlyClaim()).toEqual({
+      ...{ AllocID: "a1", CreateIndex: index, ID: expect.stringMatching(/^[0-9a-f-]{36}$/), JobID: "web" },
+      ...{ ModifyIndex: index, Namespace: "default", TaskGroupName: "g", VolumeID: volume.ID, VolumeName: "db" },
+    });
+  });
+
+  it("is claimed once, however often the allocation is reported", async () => {
+    await make();
+    await report(stickyJob(), placed("a1"));
+    const first = await onlyClaim();
+    await report(placed("a1"));
+    await report(stickyJob(), placed("a1", { ClientStatus: "unknown" }));
+    expect(await onlyClaim()).toEqual(first);
+  });
+
+  it.each([
+    ["its job", async () => [await make(), await report(placed("a1")), await report(stickyJob())]],
+    ["the volume", async () => [await report(stickyJob()), await report(placed("a1")), await make()]],
+    ["the job, then the volume", async () => [await report(placed("a1")), await report(stickyJob()), await make()]],
+    ["the volume, then the job", async () => [await report(placed("a1")), await make(), await report(stickyJob())]],
+    ["its job, in one report", async () => [await make(), await report(placed("a1"), stickyJob())]],
+  ])("is claimed by an allocation that came before %s", async (_what, story) => {
+    await story();
+    const claim = await onlyClaim();
+    expect(claim).toMatchObject({ AllocID: "a1", VolumeName: "db" });
+    expect(claim.CreateIndex).toBeGreaterThan(0);
+  });
+
+  it("is claimed by what the allocation's own copy of the job asks for, of which nothing is kept", async () => {
+    await make();
+    const { TaskGroups } = stickyJob().Payload["Job"] as { TaskGroups: unknown };
+    await report(placed("a1", { Job: { Version: 1, TaskGroups } }));
+    expect(await holders()).toEqual([["db", "a1"]]);
+    expect((await get("/v1/allocation/a1")).body).not.toHaveProperty("Job");
+    const [event] = await eventsOf("Allocation");
+    expect(JSON.stringify(event)).not.toContain("Sticky");
+  });
+
+  it("is claimed by that copy although the job is known and says otherwise", async () => {
+    await make();
+    await report(stickyJob([]), placed("a1", { Job: { TaskGroups: [{ Name: "g", Volumes: stickyVolumesOf() }] } }));
+    expect(await holders()).toEqual([["db", "a1"]]);
+  });
+
+  it("waits for the version of the job that the allocation runs", async () => {
+    await make();
+    await report(stickyJob([], { Version: 1 }), placed("a1", { JobVersion: 2 }));
+    expect(await claims()).toEqual([]);
+    await report(stickyJob(["db"], { Version: 3 }));
+    expect(await claims()).toEqual([]);
+    await report(stickyJob(["db"], { Version: 2 }));
+    expect(await holders()).toEqual([["db", "a1"]]);
+  });
+
+  it("is claimed by each group of each job for itself, and each volume that a group asks for", async () => {
+    await make();
+    await make({ Name: "log" });
+    await report(stickyJob(["db", "log"]), stickyJob(["db"], { ID: "other" }));
+    await report(placed("a1"), placed("b1", { JobID: "other" }));
+    expect(await holders()).toEqual([
+      ["db", "a1"],
+      ["db", "b1"],
+      ["log", "a1"],
+    ]);
+  });
+
+  const stickyVolumesOf = () =>
+    (stickyJob().Payload["Job"] as { TaskGroups: { Volumes: object }[] }).TaskGroups[0]?.Volumes;
+});
+
+describe("no claim is made", () => {
+  beforeEach(() => make());
+
+  it.each<[string, () => Promise<unknown>]>([
+    ["of a volume that is not sticky", () => report(stickyJob(["db"], {}, { Sticky: false }), placed("a1"))],
+    [
+      "of one that each allocation has for itself",
+      () => report(stickyJob(["db"], {}, { PerAlloc: true }), placed("a1")),
+    ],
+    ["of a CSI volume", () => report(stickyJob(["db"], {}, { Type: "csi" }), placed("a1"))],
+    ["of a volume on another node", () => report(stickyJob(), placed("a1", { NodeID: nodeId(2) }))],
+    ["without a node", () => report(stickyJob(), placed("a1", { NodeID: "" }))],
+    ["by another group", () => report(stickyJob(), placed("a1", { TaskGroup: "h" }))],
+    ["by an allocation that has ended", () => report(stickyJob(), ended("a1"))],
+    ["by an allocation that ended before its job came", () => report(placed("a1"), ended("a1"), stickyJob())],
+    ["by an allocation that went before its job came", () => report(placed("a1"), gone(placed("a1")), stickyJob())],
+    ["for a job that was purged before it came", () => report(placed("a1"), gone(stickyJob()), stickyJob())],
+    ["without a job", () => report(placed("a1", { JobID: "" }))],
+    [
+      "in another namespace",
+      async () => {
+        await put("/v1/namespace/prod", {});
+        await report({ ...stickyJob(), Namespace: "prod" }, { ...placed("a1"), Namespace: "prod" });
+      },
+    ],
+  ])("%s", async (_what, story) => {
+    await story();
+    expect(await claims()).toEqual([]);
+  });
+
+  it("by an allocation that ended before the volume came", async () => {
+    await report(stickyJob(["log"]), placed("a1"));
+    await report(ended("a1"));
+    await make({ Name: "log" });
+    expect(await claims()).toEqual([]);
+  });
+});
+
+describe("a claim", () => {
+  let claim: Awaited<ReturnType<typeof onlyClaim>>;
+  let volume: Awaited<ReturnType<typeof make>>;
+
+  beforeEach(async () => {
+    volume = await make();
+    await report(stickyJob(), placed("a1"));
+    claim = await onlyClaim();
+  });
+
+  it("stays when its holder ends, and moves to the next allocation under its id", async () => {
+    await report(ended("a1"));
+    expect(await onlyClaim()).toEqual(claim);
+    const index = await report(placed("a2"));
+    expect(await onlyClaim()).toEqual({ ...claim, AllocID: "a2", ModifyIndex: index });
+  });
+
+  it("of a holder that runs is replaced by one with an id of its own", async () => {
+    const index = await report(placed("a2"));
+    const next = await onlyClaim();
+    expect(next).toEqual({ ...claim, ID: expect.any(String), AllocID: "a2", CreateIndex: index, ModifyIndex: index });
+    expect(next.ID).not.toBe(claim.ID);
+  });
+
+  it("of a holder that nobody knows any more is replaced by one with an id of its own", async () => {
+    await report(gone(ended("a1")));
+    expect(await onlyClaim()).toEqual(claim);
+    await report(placed("a2"));
+    const next = await onlyClaim();
+    expect(next.AllocID).toBe("a2");
+    expect(next.ID).not.toBe(claim.ID);
+  });
+
+  it("moves when the end of one allocation and the next one come in one report", async () => {
+    const index = await report(ended("a1"), placed("a2"));
+    expect(await onlyClaim()).toEqual({ ...claim, AllocID: "a2", ModifyIndex: index });
+  });
+
+  it("is deleted, and not made again by what else is heard of its holder", async () => {
+    const deleted = await del(`/v1/volumes/claim/${claim.ID}`);
+    expect([deleted.status, deleted.text]).toEqual([200, ""]);
+    const index = Number(deleted.headers.get("X-Orch-Index"));
+    expect(index).toBeGreaterThan(claim.ModifyIndex);
+    expect((await listClaims()).headers.get("X-Orch-Index")).toBe(String(index));
+    await report(placed("a1", { ClientDescription: "still there" }), stickyJob());
+    expect(await claims()).toEqual([]);
+    await report(placed("a2"));
+    expect(await holders()).toEqual([["db", "a2"]]);
+  });
+
+  it.each(["/v1/volumes/claim", "/v1/volume/claim"])("is deleted at %s, once", async (path) => {
+    expect((await del(`${path}/${claim.ID.toUpperCase()}`)).status).toBe(200);
+    const again = await del(`${path}/${claim.ID}`);
+    expect([again.status, again.text]).toEqual([404, "task group volume claim does not exist"]);
+  });
+
+  it("is found in its own namespace only", async () => {
+    await put("/v1/namespace/prod", {});
+    for (const namespace of ["prod", "*", "nowhere"]) {
+      const refused = await del(`/v1/volumes/claim/${claim.ID}?namespace=${namespace}`);
+      expect([refused.status, refused.text]).toEqual([404, "task group volume claim does not exist"]);
+    }
+    expect(await onlyClaim()).toEqual(claim);
+  });
+
+  it("must be named to be deleted", async () => {
+    for (const path of ["/v1/volumes/claim/", "/v1/volumes/claim"]) expect((await del(path)).status).toBe(404);
+    expect(await onlyClaim()).toEqual(claim);
+  });
+
+  it("goes when its job is purged, and not when that stops", async () => {
+    await report(stickyJob(["db"], { Stop: true, Status: "dead" }));
+    expect(await onlyClaim()).toEqual(claim);
+    await report(gone(stickyJob()));
+    expect(await claims()).toEqual([]);
+  });
+
+  it("of another job or namespace stays when a job is purged", async () => {
+    await report(gone(stickyJob(["db"], { ID: "other" })), { ...gone(stickyJob()), Namespace: "prod" });
+    expect(await onlyClaim()).toEqual(claim);
+  });
+
+  it("makes its volume used while its holder runs, and goes with the volume after that", async () => {
+    const refused = await del(`/v1/volume/host/${volume.ID}`);
+    expect([refused.status, refused.text]).toEqual([409, `volume ${volume.ID} in use by allocations: [a1]`]);
+    await report(ended("a1"));
+    expect((await del(`/v1/volume/host/${volume.ID}`)).status).toBe(200);
+    expect(await claims()).toEqual([]);
+  });
+
+  it("of the allocation's own copy of its job makes the volume used, too", async () => {
+    await report(gone(stickyJob()), ended("a1"));
+    const [group] = (stickyJob().Payload["Job"] as { TaskGroups: object[] }).TaskGroups;
+    await report(placed("a3", { JobID: "unheard", Job: { TaskGroups: [group] } }));
+    expect((await del(`/v1/volume/host/${volume.ID}`)).text).toContain("in use by allocations: [a3]");
+    expect((await get(`/v1/volume/host/${volume.ID}`)).body.Allocations).toMatchObject([{ ID: "a3" }]);
+  });
+
+  it("goes with a volume that is dropped without its node", async () => {
+    await report(ended("a1"));
+    await lose(nodeId(1));
+    expect((await del(`/v1/volume/host/${volume.ID}?force=true`)).status).toBe(200);
+    expect(await claims()).toEqual([]);
+  });
+
+  it("goes with the node of its volume", async () => {
+    await lose(nodeId(1));
+    expect((await put(`/v1/node/${nodeId(1)}/purge?force=true`, {})).status).toBe(200);
+    expect((await get(`/v1/volume/host/${volume.ID}`)).status).toBe(404);
+    expect(await claims()).toEqual([]);
+  });
+
+  it("stays with a volume that could not be deleted", async () => {
+    await report(ended("a1"));
+    nodes.behave = () => ({ state: "failed", error: { kind: "plugin", message: "no" } });
+    expect((await del(`/v1/volume/host/${volume.ID}`)).status).toBe(502);
+    expect(await onlyClaim()).toEqual(claim);
+  });
+
+  it("wakes who waits for claims when it is made, moved, and gone", async () => {
+    for (const change of [
+      () => report(ended("a1"), placed("a2")),
+      () => report(placed("b1", { JobID: "other" }), stickyJob(["db"], { ID: "other" })),
+      () => del(`/v1/volumes/claim/${claim.ID}`),
+      () => report(gone(stickyJob(["db"], { ID: "other" }))),
+    ]) {
+      const index = Number((await listClaims()).headers.get("X-Orch-Index"));
+      const waiting = listClaims(`&index=${index}&wait=60s`);
+      await change();
+      expect(Number((await waiting).headers.get("X-Orch-Index"))).toBeGreaterThan(index);
+    }
+  });
+
+  it("leaves who waits for claims alone when nothing of them changes", async () => {
+    const index = Number((await listClaims()).headers.get("X-Orch-Index"));
+    await report(placed("a1"), placed("x", { TaskGroup: "h" }));
+    await make({ Name: "log" });
+    expect(Number((await listClaims()).headers.get("X-Orch-Index"))).toBe(index);
+  });
+});
