@@ -81,6 +81,14 @@ describe("index", () => {
     }
   });
 
+  it("that is still in the buffer is not less than the oldest line that the header tells", async () => {
+    await withSettings({ EVENT_BUFFER_LINES: "10" });
+    for (const key of "abcdefghijklmnopqrstuvwxyz") await appendKeys(key);
+    const stream = await openStream("?index=20");
+    expect(Number(stream.response.headers.get("X-Orch-Oldest-Index"))).toBeLessThanOrEqual(20);
+    expect((await stream.nextLine()).Index).toBe(20);
+  });
+
   it.each(["x", "1.5", "1e3", "0x1", "--1", "1 2", "9".repeat(40), "%00", "NaN", "Infinity"])(
     "%s is refused before the stream begins",
     async (index) => {
