@@ -2,7 +2,7 @@ import type { Journal } from "../events/journal.ts";
 import { parseLossless } from "../http/json.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import type { DrainStrategy, LastDrain, Node } from "./node/record.ts";
-import { NOTHING, type Told } from "./node/told.ts";
+import { NOTHING, type Told, tell } from "./node/told.ts";
 import { happened, type Written } from "./nodes.ts";
 import type { NodeStore, StoredNode } from "./nodes-store.ts";
 import type { Stamp } from "./stamp.ts";
@@ -10,6 +10,8 @@ import type { Timed } from "./timed.ts";
 
 /** Drains that are looked at in one alarm; the others follow at once. */
 const DRAINS_PER_ALARM = 500;
+/** Who begins a drain that is done gets this long to end it, before the alarm steps in. */
+const GRACE_MS = 2_000;
 const NS_PER_MS = 1_000_000n;
 
 export interface DrainSpec {
@@ -61,7 +63,7 @@ export class Drains implements Timed {
     const message = node.DrainStrategy ? "Node drain strategy updated" : "Node drain strategy set";
     // That a drain has nothing to wait for is on record, so that the alarm ends it if this is cut off.
     const isDone = isOver(strategy, now) || !this.#isBusy(id, spec.ignoreSystemJobs);
-    const drainDue = isDone ? now : deadlineOf(strategy);
+    const drainDue = isDone ? now + GRACE_MS : deadlineOf(strategy);
     const begun = await this.#change((line) =>
       this.#store.write(line, known, draining, "NodeDrain", [happened(now, "Drain", message)], {
         drivesDrain: true,
@@ -77,7 +79,11 @@ export class Drains implements Timed {
     if (!known) return refuse("missing", "node not found");
     const { node } = known;
     const eligibility = markEligible ? "eligible" : node.SchedulingEligibility;
-    if (!node.Drain && node.SchedulingEligibility === eligibility) return ok({ index: known.modifyIndex });
+    if (!node.Drain && node.SchedulingEligibility === eligibility) {
+      // What was changed before may have got its index by now.
+      await this.#journal.published();
+      return ok({ index: this.#store.find(id)?.modifyIndex ?? null });
+    }
     const now = Date.now();
     const stopped: Node = {
       ...node,
@@ -122,7 +128,7 @@ export class Drains implements Timed {
     const strategy = known?.node.DrainStrategy;
     if (!known?.drivesDrain || !strategy) return null;
     return this.#journal.commit(() => {
-      if (this.#isEnded(known, now)) return this.#journal.emitNoted((line) => this.#ended(known, line));
+      if (this.#isEnded(known, now)) return tell(this.#journal, (line) => this.#ended(known, line));
       // Something has begun to run since the drain had nothing to wait for.
       this.#store.setDrainDue(known.row, deadlineOf(strategy));
       return null;
@@ -171,7 +177,7 @@ export class Drains implements Timed {
 
   /** One transaction and one line. */
   async #change(change: (line: number) => Told): Promise<Result<Written>> {
-    const line = this.#journal.commit(() => this.#journal.emitNoted(change));
+    const line = this.#journal.commit(() => tell(this.#journal, change));
     return ok({ index: await this.#journal.indexOf(line) });
   }
 }

@@ -6,7 +6,7 @@ import { completeNode } from "./node/complete.ts";
 import { type GivenNode, givenNode } from "./node/fields.ts";
 import type { Eligibility, Node, NodeEvent, NodeStatus } from "./node/record.ts";
 import type { NodeReport } from "./node/report.ts";
-import { type Told, together } from "./node/told.ts";
+import { type Told, tell, together } from "./node/told.ts";
 import type { NodePools } from "./node-pools.ts";
 import type { NodePage, NodeQuery, NodeStore, NodeText, StoredNode } from "./nodes-store.ts";
 import type { Stamp } from "./stamp.ts";
@@ -78,7 +78,7 @@ export class Nodes implements Timed {
    */
   async register(id: string, given: GivenNode, heard?: number): Promise<Result<Written>> {
     const known = this.#store.find(id);
-    if (known && isOld(known, heard)) return unchanged(known);
+    if (known && isOld(known, heard)) return this.#unchanged(known);
     const refused = refuseRegistration(id, known, given);
     if (refused) return refused;
     const now = Date.now();
@@ -97,7 +97,7 @@ export class Nodes implements Timed {
   async connected(id: string, heard?: number): Promise<Result<Written>> {
     const known = this.#store.find(id);
     if (!known) return missing();
-    if (isOld(known, heard)) return unchanged(known);
+    if (isOld(known, heard)) return this.#unchanged(known);
     if (known.node.Status === "ready") return this.#unchanged(known, heard);
     const message = known.node.Status === "initializing" ? "Node is ready" : "Node reregistered by heartbeat";
     return this.#change((line) => this.#turn(line, known, "ready", message, { ...(heard && { heard }) }));
@@ -107,7 +107,7 @@ export class Nodes implements Timed {
   async lost(id: string, heard?: number): Promise<Result<Written>> {
     const known = this.#store.find(id);
     if (!known) return missing();
-    if (isOld(known, heard)) return unchanged(known);
+    if (isOld(known, heard)) return this.#unchanged(known);
     const { Status } = known.node;
     if (Status === "disconnected" || Status === "down") return this.#unchanged(known, heard);
     const downAt = Date.now() + DOWN_AFTER_MS;
@@ -120,7 +120,7 @@ export class Nodes implements Timed {
   async addEvents(id: string, events: readonly NodeEventGiven[]): Promise<Result<Written>> {
     const known = this.#store.find(id);
     if (!known) return missing();
-    if (events.length === 0) return unchanged(known);
+    if (events.length === 0) return this.#unchanged(known);
     const now = Date.now();
     const told = events.map(({ message, subsystem, details, at }) => happened(at ?? now, subsystem, message, details));
     return this.#change((line) => this.#store.write(line, known, known.node, "NodeEvent", told));
@@ -171,7 +171,7 @@ export class Nodes implements Timed {
   async setEligibility(id: string, eligibility: Eligibility): Promise<Result<Written>> {
     const known = this.#store.find(id);
     if (!known) return missing();
-    if (known.node.SchedulingEligibility === eligibility) return unchanged(known);
+    if (known.node.SchedulingEligibility === eligibility) return this.#unchanged(known);
     if (eligibility === "eligible" && known.node.Drain) {
       return refuse("conflict", "can not set node's scheduling eligibility to eligible while it is draining");
     }
@@ -203,7 +203,7 @@ export class Nodes implements Timed {
       const known = id === null ? null : this.#store.find(id);
       if (!known) break;
       this.#journal.commit(() =>
-        this.#journal.emitNoted((line) => this.#turn(line, known, "down", "Node heartbeat missed")),
+        tell(this.#journal, (line) => this.#turn(line, known, "down", "Node heartbeat missed")),
       );
     }
     await this.#journal.published();
@@ -225,17 +225,17 @@ export class Nodes implements Timed {
 
   /** One transaction and one line. */
   async #change(change: (line: number) => Told): Promise<Result<Written>> {
-    const line = this.#journal.commit(() => this.#journal.emitNoted(change));
+    const line = this.#journal.commit(() => tell(this.#journal, change));
     return ok({ index: await this.#journal.indexOf(line) });
   }
 
-  #unchanged(known: StoredNode, heard: number | undefined): Result<Written> {
-    if (heard !== undefined) this.#journal.commit(() => this.#store.hear(known.row, heard));
-    return unchanged(known);
+  /** What was changed before may have got its index by now. */
+  async #unchanged({ row, node: { ID } }: StoredNode, heard?: number): Promise<Result<Written>> {
+    if (heard !== undefined) this.#journal.commit(() => this.#store.hear(row, heard));
+    await this.#journal.published();
+    return ok({ index: this.#store.find(ID)?.modifyIndex ?? null });
   }
 }
-
-const unchanged = ({ modifyIndex }: StoredNode): Result<Written> => ok({ index: modifyIndex });
 
 const isOld = (known: StoredNode, heard: number | undefined): boolean => heard !== undefined && heard <= known.heard;
 

@@ -193,6 +193,14 @@ describe("eligibility", () => {
     }
   });
 
+  it("that two ask for at once is one event, and both learn its index", async () => {
+    await register();
+    const ask = () => put(`/v1/node/${ID}/eligibility`, { Eligibility: "ineligible" });
+    const answers = await Promise.all([ask(), ask()]);
+    expect(answers.map(({ body }) => body.NodeModifyIndex)).toEqual([2, 2]);
+    expect(await allLines()).toHaveLength(2);
+  });
+
   it("that is so already is no event", async () => {
     const index = await register();
     const answer = await put(`/v1/node/${ID}/eligibility`, { Eligibility: "eligible" });

@@ -182,6 +182,13 @@ describe("a drain", () => {
     expect((await read()).LastDrain?.Status).toBe("complete");
   });
 
+  it("that ignores system jobs knows them by what their allocations say, too", async () => {
+    const Allocation = { ID: "s1", NodeID: ID, JobID: "logs", ClientStatus: "running", Job: { Type: "system" } };
+    await put("/v1/cluster/objects", [{ Topic: "Allocation", Type: "AllocationUpdated", Payload: { Allocation } }]);
+    await drain({ Deadline: 0, IgnoreSystemJobs: true });
+    expect((await read()).LastDrain?.Status).toBe("complete");
+  });
+
   it("waits for system jobs unless it ignores them, and for jobs that nobody has told of", async () => {
     await systemJob("system");
     await allocations({ s1: "running" }, { job: "logs" });

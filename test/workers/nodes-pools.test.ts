@@ -55,6 +55,12 @@ describe("node pools", () => {
     }
   });
 
+  it("are shown to nobody without a token", async () => {
+    for (const path of ["/v1/node/pools", "/v1/node/pool/gpu", "/v1/node/pool/gpu/nodes"]) {
+      expect((await get(path, { token: null })).status).toBe(403);
+    }
+  });
+
   it("are waited for", async () => {
     const index = (await get("/v1/node/pools")).headers.get("X-Orch-Index");
     const waiting = get(`/v1/node/pools?index=${index}&wait=10s`);

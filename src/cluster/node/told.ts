@@ -1,5 +1,5 @@
 import type { NewEvent } from "../../events/event.ts";
-import type { Origin } from "../../events/journal.ts";
+import type { Journal, Origin } from "../../events/journal.ts";
 import type { Stamp } from "../stamp.ts";
 import type { Node, NodeEventType } from "./record.ts";
 
@@ -18,6 +18,47 @@ export function together(parts: readonly Told[]): Told {
     events.push(...part.events);
   }
   return { events, stamps: parts.flatMap(({ stamps }) => stamps), origins };
+}
+
+/** A row and a line hold some 2 MB; what a node takes along may be more. */
+const LINE_BYTES = 1_000_000;
+
+/**
+ * Promises the line that tells of a change, inside the caller's transaction, and further lines for what does not fit in it.
+ * @returns the number of the first
+ */
+export function tell(journal: Journal<Stamp>, change: (line: number) => Told): number {
+  const rest: Told[] = [];
+  const first = journal.emitNoted((line) => {
+    const [head = NOTHING, ...others] = inLines(change(line));
+    rest.push(...others);
+    return head;
+  });
+  for (const { events, stamps } of rest) journal.emitLine(events, stamps);
+  return first;
+}
+
+/** A row's index is that of the line that tells of it; a row that no event tells of goes with the first line. */
+function inLines({ events, stamps, origins = [] }: Told): Told[] {
+  const lines: NewEvent[][] = [[]];
+  let bytes = 0;
+  for (const event of events) {
+    const size = JSON.stringify(event).length;
+    if (bytes > 0 && bytes + size > LINE_BYTES) {
+      lines.push([]);
+      bytes = 0;
+    }
+    lines.at(-1)?.push(event);
+    bytes += size;
+  }
+  const lineOf = ({ table, row }: Stamp) =>
+    Math.max(
+      0,
+      lines.findIndex((line) => line.some(({ Topic, Key }) => Topic === table && row.includes(Key))),
+    );
+  const stamped = lines.length === 1 ? new Map([[0, stamps]]) : Map.groupBy(stamps, lineOf);
+  // Only a node's own event, which comes first, may wait for an earlier line.
+  return lines.map((line, at) => ({ events: line, stamps: stamped.get(at) ?? [], origins: at === 0 ? origins : [] }));
 }
 
 export const NOTHING: Told = { events: [], stamps: [] };
