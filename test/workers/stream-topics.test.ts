@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import type { NewEvent } from "../../src/events/event.ts";
 import { eventLog } from "../../src/objects/stubs.ts";
 import { put, send } from "./client.ts";
-import { append, closeAll, event, openStream } from "./streams.ts";
+import { append, closeAll, event, evict, noReaders, openStream } from "./streams.ts";
 
 /* Who may read which topic of which namespace, and what events look like in each dialect. */
 
@@ -173,6 +173,35 @@ describe("a query that cannot be meant", () => {
     const query = "?pretty&wait=x&per_page=-1&filter=%28&stale=maybe&index=9007199254740991&errors=false";
     expect((await openStream(query)).response.status).toBe(200);
   });
+});
+
+it("a filter finds the same on disk as in memory, in either dialect", async () => {
+  const nodes = ["Node", "NodeDrain"].map((Topic) => event({ Topic, Key: `n "${Topic}"`, Namespace: "" }));
+  await append(...nodes.map((node) => [node]));
+  await append([event({ Key: "é\n", FilterKeys: ["group", ""] }), event({ Key: "other", Namespace: "prod" })]);
+  await append([event({ Topic: "Deployment", Key: "d", FilterKeys: ["é\n"] })]);
+  const end = ["Job", "Node", "Deployment", "NodeDrain"].map((Topic) => event({ Topic, Key: "end", Namespace: "" }));
+  await append([event({ Key: "between" })], end);
+  const queries = [
+    ...["topic=Node", "topic=NodeDrain", "topic=Job", "topic=*:%C3%A9%0A&topic=Job:end", "topic=Job:&topic=Job:end"],
+    ...["topic=Node:n%20%22Node%22&topic=Node:end", "topic=Deployment", "", "namespace=*&topic=Job", "namespace=prod"],
+  ];
+  const seen = async () => {
+    const all: string[][] = [];
+    for (const query of queries) {
+      for (const headers of [{}, { "X-Nomad-Token": "root" }]) {
+        const stream = await openStream(`?${query}`, { headers });
+        all.push((await eventsUntil(stream, "end")).map((each) => JSON.stringify(each)));
+      }
+    }
+    await closeAll();
+    await noReaders();
+    return all;
+  };
+  const inMemory = await seen();
+  expect(new Set(inMemory.map(String)).size).toBeGreaterThan(queries.length);
+  await evict();
+  expect(await seen()).toEqual(inMemory);
 });
 
 it("a line without events is told to nobody", async () => {
