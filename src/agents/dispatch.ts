@@ -74,8 +74,9 @@ export class Dispatch {
       if (outcome) promise(outcome);
       return outcome;
     });
-    // Leaves once the result is on disk. What is not known here concerns nobody, and the agent need not keep it either.
-    send(socket, { t: "done", op: frame.op });
+    // Leaves once the result is on disk. What is not known here concerns nobody, and the agent need not keep it either; but
+    // where the agent does not know itself, it may be at it still, and has more to tell.
+    if (frame.ok || frame.error.outcome === "failed") send(socket, { t: "done", op: frame.op });
     this.pump();
     return told?.key ?? null;
   }

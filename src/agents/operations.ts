@@ -119,7 +119,7 @@ export class Operations {
 
   /**
    * A connection has begun: what of the agent's journal is waited for is in its hands, and everything else that has not ended
-   * is sent again, as are operations with secrets, which no journal holds.
+   * is sent again. So are operations with secrets, which no journal holds, and those of unknown outcome, which that makes run again.
    */
   reconcile(journal: readonly { readonly op: string }[], connection: string): Reconciled {
     this.#sql.exec(`UPDATE operations SET connection = NULL WHERE connection IS NOT NULL AND ${OPEN}`);
@@ -131,7 +131,7 @@ export class Operations {
       const list = isOpen ? told.resume : told.forget;
       if (list.length === MAX_KEPT_OPERATIONS) continue;
       list.push(op);
-      if (isOpen && row.sealed === null)
+      if (isOpen && row.sealed === null && row.state !== "unknown")
         this.#sql.exec("UPDATE operations SET connection = ? WHERE id = ?", connection, op);
     }
     return told;

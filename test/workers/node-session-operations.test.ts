@@ -249,17 +249,35 @@ describe("an unknown outcome", () => {
     await agent.session.start(wanted);
     await socket.seen("req");
     socket.send(failed(wanted.id, "unknown", "timeout"));
-    await socket.seen("done");
     await told(1, owner);
     await socket.settled();
     expect(await socket.seen("req")).toHaveLength(1);
+    // Both an agent that has forgotten it and one that has not.
     const { next } = await reconnect(agent, socket);
     await next.seen("req");
     next.send(failed(wanted.id, "unknown", "timeout"));
-    await next.seen("done");
-    const { next: last } = await reconnect(agent, next);
+    await next.settled();
+    const { next: last, welcome } = await reconnect(agent, next, [wanted.id]);
+    expect(welcome.resume).toEqual([wanted.id]);
     await last.seen("req");
     last.send(done(wanted.id));
+    await told(2, owner);
+    expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "done"]);
+  });
+
+  it("of an agent that is at it still does not end what the agent has to tell", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    socket.send(failed(wanted.id, "unknown", "timeout"));
+    await told(1, owner);
+    await socket.settled();
+    // That would make the agent forget it.
+    expect(socket.frames.filter(({ t }) => t === "done")).toEqual([]);
+    socket.send(done(wanted.id));
+    await socket.seen("done");
     await told(2, owner);
     expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "done"]);
   });

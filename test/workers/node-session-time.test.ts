@@ -129,7 +129,7 @@ describe("an operation", () => {
     const error = { kind: "timeout", message: "slow", outcome: "unknown" } as const;
     for (const count of [2, 3]) {
       socket.send({ t: "res", op: wanted.id, ms: 1, ok: false, error });
-      await socket.seen("done", count - 1);
+      await socket.settled();
       offset += 200_000;
       await heardNow(agent);
       await runDurableObjectAlarm(agent.stub);

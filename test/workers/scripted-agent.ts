@@ -133,13 +133,14 @@ export class AgentSocket {
     return welcome;
   }
 
-  /** Everything sent so far has been read: what comes back for it can be looked at. */
+  /** Time for what was sent to be answered: to look at what did not happen. */
   async settled(): Promise<void> {
     const before = this.texts.length;
     this.send('{"t":"ping"}');
     await vi.waitFor(() => {
       if (this.texts.length === before) throw new Error("no pong");
     });
+    await scheduler.wait(30);
   }
 }
 
