@@ -1,0 +1,322 @@
+/*
+ * Random writers and random readers on the real service, which is killed again and again; afterwards every promise that was
+ * made to any of them is checked against one whole reading of the stream.
+ *
+ *   EVENTS_SEED=123       repeats the choices of a run that failed (not how its requests met: for that, repeat it)
+ *   EVENTS_SECONDS=600    goes on with new seeds for that long; a single round otherwise
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { randomFrom } from "../crash/random.ts";
+import type { SeenLine, Wish } from "../events-reference.ts";
+import { type Facts, faultsOf } from "./events-check.ts";
+import { History } from "./events-history.ts";
+import { Service } from "./events-service.ts";
+import { type Asked, type Pace, read, type Visit } from "./events-visit.ts";
+import { type LiveToken, NAMESPACES, type RightsWrite, World, Writer } from "./events-writers.ts";
+
+const seconds = Number(process.env["EVENTS_SECONDS"] ?? 0);
+const firstSeed = Number(process.env["EVENTS_SEED"] ?? Date.now() % 1_000_000);
+const ENDS = 3;
+const WRITERS = 3;
+const READERS = 9;
+const SETTLE_MS = 60_000;
+
+type Random = () => number;
+const pick = <T>(random: Random, items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
+
+const ANY: Wish["topics"] = [["*", "*"]];
+const FOR_MANAGEMENT: readonly Wish["topics"][] = [
+  ANY,
+  [["*", "web"]],
+  [
+    ["ACLToken", "*"],
+    ["ACLPolicy", "p0a"],
+  ],
+  [
+    ["Job", "*"],
+    ["*", "d1"],
+  ],
+];
+const FOR_ALL: readonly Wish["topics"][] = [
+  [["Job", "*"]],
+  [
+    ["Job", "web"],
+    ["Node", "*"],
+  ],
+  [
+    ["Job", "*"],
+    ["Job", "api"],
+  ],
+  [
+    ["Allocation", "web"],
+    ["Allocation", "d1"],
+    ["Evaluation", ""],
+  ],
+  [
+    ["Deployment", "api"],
+    ["Evaluation", "x1-a"],
+    ["Job", "nobody"],
+  ],
+  [["Node", "*"]],
+  [["NodeDrain", "*"]],
+  [
+    ["Node", "00000000-0000-4000-8000-000000000000"],
+    ["NodeDrain", "*"],
+  ],
+];
+
+function wishOf(random: Random, token: LiveToken): Wish {
+  const management = token.management && random() < 0.7;
+  return {
+    topics: pick(random, management ? FOR_MANAGEMENT : FOR_ALL),
+    namespace: pick(random, ["default", "default", "prod", "test", "ghost", "*", "*"]),
+  };
+}
+
+/** Fast, slow, or now and then asleep for longer than the service waits. Each goes when it likes. */
+function paceOf(random: Random, over: () => number | null): Pace {
+  const kind = pick(random, ["fast", "fast", "slow", "stalling"] as const);
+  const until = Date.now() + 500 + random() * 8_000;
+  return {
+    pause() {
+      if (over() !== null || kind === "fast") return 0;
+      return kind === "slow" ? random() * 60 : random() < 0.1 ? random() * 4_000 : 0;
+    },
+    leaves: ({ reached }) => {
+      const end = over();
+      return end === null ? Date.now() > until : reached >= end;
+    },
+  };
+}
+
+/** Connects, goes, comes back: from where it was, from the beginning, live, or beyond the end. */
+async function reader(world: World, random: Random, over: () => number | null): Promise<Visit[]> {
+  const visits: Visit[] = [];
+  let next: Omit<Asked, "base"> | null = null;
+  for (;;) {
+    const { base } = world.service;
+    if (base === "") {
+      await sleep(50);
+      continue;
+    }
+    const visit: Visit = await read({ ...(next ?? newVisit(world, random)), base }, paceOf(random, over), () =>
+      world.now(),
+    );
+    visits.push(visit);
+    const end = over();
+    if (end !== null && (visit.reached >= end || visit.status === 403)) return visits;
+    if (visit.status !== 200) await sleep(20 + random() * 100);
+    next = random() < 0.75 && visit.status !== 403 ? resumed(visit, random) : null;
+  }
+}
+
+function newVisit(world: World, random: Random): Omit<Asked, "base"> {
+  const token = pick(random, world.tokens);
+  const known = world.now().known;
+  return {
+    accessor: token.accessor,
+    secret: token.secret,
+    wish: wishOf(random, token),
+    from: pick(random, [0, 0, -1, -1, Math.floor(random() * known), known, known + Math.floor(random() * 20)]),
+    format: pick(random, ["lines", "lines", "server-sent-events"] as const),
+    errors: random() < 0.5,
+  };
+}
+
+function resumed(
+  { accessor, secret, wish, format, errors, reached, first, from }: Visit,
+  random: Random,
+): Omit<Asked, "base"> {
+  // Who has heard nothing yet asks the same again.
+  const seen = first === null && from < 0 ? from : reached + (random() < 0.8 || format !== "lines" ? 1 : 0);
+  return { accessor, secret, wish, format, errors, from: seen };
+}
+
+/** The whole stream up to an index, as the first token reads it. */
+async function wholeStream(world: World, upTo: number): Promise<SeenLine[]> {
+  const asked: Asked = {
+    base: world.service.base,
+    ...{ accessor: null, secret: "root", wish: { topics: ANY, namespace: "*" } },
+    ...{ from: 0, format: "lines", errors: false },
+  };
+  const visit = await read(asked, { pause: () => 0, leaves: ({ reached }) => reached >= upTo }, () => world.now());
+  expect(visit.broken).toEqual([]);
+  return visit.lines.map(({ Index, Events }) => ({ Index, Events }));
+}
+
+/** Something of every source, told when all before it has been. @returns the newest index */
+async function lastWords(world: World): Promise<number> {
+  const deadline = Date.now() + SETTLE_MS;
+  const until = async (method: string, path: string, body: unknown, indexOf: (answer: { index: number }) => number) => {
+    for (;;) {
+      const answer = await world.call(method, path, body);
+      const index = answer?.status === 200 ? indexOf(answer) : 0;
+      if (index > 1) return index;
+      if (Date.now() > deadline) throw new Error(`${path} got no index`);
+      await sleep(500);
+    }
+  };
+  await until("PUT", "/v1/acl/policy/last", { Rules: 'node { policy = "deny" }' }, ({ index }) => index);
+  const job = { Topic: "Job", Type: "JobRegistered", Payload: { Job: { ID: "last" } } };
+  return until("PUT", "/v1/cluster/objects", [job], ({ index }) => index);
+}
+
+/** Every write that was answered is on the stream at its index, whole and alone; one that was not is there whole or not at all. */
+function writeFaults(world: World, history: History): string[] {
+  const faults: string[] = [];
+  const at = new Map<string, number>();
+  for (const { Index, Events } of history.lines) {
+    for (const { Type, Payload } of Events) {
+      const object = Object.values<Record<string, unknown> & { Meta?: { mark?: string } }>(Payload)[0];
+      const mark = (object?.["Mark"] ?? (Type === "NodeRegistration" ? object?.Meta?.mark : undefined)) as
+        | string
+        | undefined;
+      if (mark === undefined) continue;
+      if (at.has(mark)) faults.push(`${mark} is told in line ${at.get(mark)} and in line ${Index}`);
+      at.set(mark, Index);
+    }
+  }
+  for (const { marks, answered, index } of world.writes) {
+    const indexes = [...new Set(marks.map((mark) => at.get(mark)))];
+    if (indexes.length > 1) faults.push(`one transaction in lines ${indexes}`);
+    if (answered && indexes[0] === undefined) faults.push(`${marks} was answered and is nowhere`);
+    if (index !== null && indexes[0] !== index) faults.push(`${marks} was answered ${index} and is in ${indexes}`);
+  }
+  const sent = new Set(world.writes.flatMap(({ marks }) => marks));
+  for (const mark of at.keys()) if (!sent.has(mark)) faults.push(`nobody has written ${mark}`);
+  for (const { node, index } of world.nodeWrites) {
+    const told = history.line(index)?.Events.some(({ Topic, Key }) => Topic.startsWith("Node") && Key === node);
+    if (!told) faults.push(`line ${index} was answered for node ${node} and does not tell of it`);
+  }
+  return faults;
+}
+
+/** The same for writes of rights. What is told of each policy and token is what was written, in its order. */
+function rightsFaults(world: World, history: History): string[] {
+  const faults: string[] = [];
+  const told = new Map<string, { index: number; mark: string | null }[]>();
+  for (const { Index, Events } of history.lines) {
+    for (const { Type, Key, Payload } of Events) {
+      const mark = Payload.ACLPolicy?.Description ?? Payload.ACLToken?.Name ?? null;
+      if (!Type.startsWith("ACL")) continue;
+      const of = told.get(Key) ?? [];
+      told.set(Key, of);
+      of.push({ index: Index, mark: Type.endsWith("Deleted") ? null : mark });
+    }
+  }
+  const subjects = Map.groupBy(world.rights, ({ subject }) => subject);
+  for (const [subject, writes] of subjects) {
+    if (subject === "") continue;
+    const events = told.get(subject) ?? [];
+    for (const write of writes) {
+      if (events[0]?.mark === write.mark && events[0] !== undefined) {
+        const index = events.shift()?.index ?? 0;
+        if (write.index !== null && write.index !== index)
+          faults.push(`${subject}: ${write.mark} in ${index}, not ${write.index}`);
+        write.index = index;
+      } else if (write.answered) faults.push(`${subject}: ${write.mark ?? "its end"} was answered and is nowhere`);
+    }
+    // Tokens with an end come to it by themselves.
+    const rest = events.filter(
+      ({ mark }) => mark !== null || !Number.isFinite(world.expiries.get(subject) ?? Number.POSITIVE_INFINITY),
+    );
+    if (rest.length > 0) faults.push(`${subject}: nobody has written ${JSON.stringify(rest)}`);
+  }
+  return faults;
+}
+
+function factsOf(world: World, history: History): Facts {
+  const newest: number[] = [0];
+  for (const { index } of world.rights) newest.push(Math.max(newest.at(-1) ?? 0, index ?? 0));
+  const sentAt = new Map<number, number>();
+  for (const { index, sentAt: at } of [...world.writes, ...world.rights] as (RightsWrite & {
+    index: number | null;
+  })[]) {
+    if (index !== null) sentAt.set(index, at);
+  }
+  return {
+    history,
+    newestOf: (sent) => newest[sent] ?? 0,
+    sentAt: (index) => sentAt.get(index) ?? Number.NEGATIVE_INFINITY,
+    expires: (accessor) => world.expiries.get(accessor ?? "") ?? Number.POSITIVE_INFINITY,
+  };
+}
+
+async function round(seed: number): Promise<string> {
+  const random = randomFrom(seed);
+  const service = new Service({ EVENT_HEARTBEAT_MS: "300", EVENT_STALL_MS: "2000" });
+  const world = new World(service);
+  try {
+    await service.create();
+    for (const name of NAMESPACES.slice(1)) await service.must("PUT", `/v1/namespace/${name}`, {});
+    const writers = Array.from(
+      { length: WRITERS },
+      (_, number) => new Writer(world, randomFrom(seed + 100 + number), number),
+    );
+    for (const writer of writers) await writer.begin();
+    let last: number | null = null;
+    const readers = Array.from({ length: READERS }, (_, number) =>
+      reader(world, randomFrom(seed + 200 + number), () => last),
+    );
+    let writing = true;
+    const written = writers.map((writer) => writer.run(() => writing));
+    for (let end = 0; end < ENDS; end++) {
+      await sleep(2_500 + random() * 4_000);
+      await (random() < 0.75 ? service.kill() : service.stop());
+      await service.start();
+    }
+    await sleep(2_000);
+    writing = false;
+    await Promise.all(written);
+    last = await lastWords(world);
+    const visits = await Promise.race([
+      Promise.all(readers),
+      sleep(SETTLE_MS).then(() => Promise.reject(new Error("a reader neither reached the end nor was refused"))),
+    ]);
+    const history = new History(await wholeStream(world, last), NAMESPACES, (text) => {
+      const rules = world.rulesOf.get(text);
+      return rules ?? { namespaces: {}, node: "deny" };
+    });
+    const indexes = history.lines.map(({ Index }) => Index);
+    expect(indexes).toEqual([...new Set(indexes)].sort((a, b) => a - b));
+    const faults = [...world.wrong, ...service.hung.map((what) => `not answered: ${what}`)];
+    faults.push(...rightsFaults(world, history), ...writeFaults(world, history));
+    const facts = factsOf(world, history);
+    const all = visits.flat();
+    for (const visit of all) faults.push(...faultsOf(visit, facts));
+    const count = (test: (visit: Visit) => boolean) => all.filter(test).length;
+    const told =
+      `seed ${seed}: ${history.newest} lines, ${world.writes.length} reports, ${world.rights.length} writes of rights, ` +
+      `${all.length} visits (${count(({ status }) => status === 403)} refused, ${count(({ end }) => end === "over")} ended, ` +
+      `${count(({ end, status }) => end === "cut" && status === 200)} cut, ${count(({ error }) => error?.Code === "slow_consumer")} told slow, ` +
+      `${count(({ error }) => error?.Code === "permission_denied")} told denied), ` +
+      `${all.reduce((sum, { lines }) => sum + lines.length, 0)} lines read, statuses ${JSON.stringify([...world.statuses])}`;
+    expect(faults.slice(0, 20), `${faults.length} faults, ${told}`).toEqual([]);
+    expect(
+      all.reduce((sum, { lines }) => sum + lines.length, 0),
+      told,
+    ).toBeGreaterThan(history.newest);
+    return told;
+  } finally {
+    await service.destroy();
+  }
+}
+
+it(
+  "every reader gets each line that is for it once, in order, and none that is not, whatever dies and whoever changes rights",
+  async () => {
+    const end = Date.now() + seconds * 1_000;
+    let seed = firstSeed;
+    do {
+      try {
+        console.info(await round(seed));
+      } catch (failure) {
+        console.error(`EVENTS_SEED=${seed}`);
+        throw failure;
+      }
+      seed++;
+    } while (Date.now() < end);
+  },
+  seconds * 1_000 + 240_000,
+);
