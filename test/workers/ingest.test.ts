@@ -176,6 +176,30 @@ it("takes nothing of a request of which one event cannot be taken", async () => 
   expect((await send([job()], "?source=eu&source_index=7")).body.Applied).toBe(true);
 });
 
+it("what is told of an object while its creation is still on its way to the stream knows when it was created", async () => {
+  const original = EventLog.prototype.append;
+  const reached = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  vi.spyOn(EventLog.prototype, "append").mockImplementationOnce(async function (this: EventLog, ...parameters) {
+    const indexes = await original.apply(this, parameters);
+    reached.resolve();
+    await goOn.promise;
+    return indexes;
+  });
+  const created = send([job()]);
+  await reached.promise;
+  const changed = send([job({ Status: "running" })]);
+  await vi.waitFor(async () => expect((await get("/v1/job/web")).body.Status).toBe("running"));
+  goOn.resolve();
+  const [first, second] = [(await created).body.Index, (await changed).body.Index];
+  const seen = (await eventsOf("Job")).map(({ Payload: { Job } }) => [Job.CreateIndex, Job.ModifyIndex]);
+  expect(seen).toEqual([
+    [first, first],
+    [first, second],
+  ]);
+  expect((await get("/v1/job/web")).body).toMatchObject({ CreateIndex: first, ModifyIndex: second });
+});
+
 describe("while the stream cannot be reached", () => {
   const down = () => vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("the log is down"));
 
