@@ -1,3 +1,4 @@
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
 import type { Operation, OperationResult } from "../../src/agents/operation.ts";
@@ -27,10 +28,15 @@ export class ScriptedNodes {
   readonly #known = new Set<string>();
   readonly #held = new Map<string, () => Promise<void>>();
   readonly #fences = new Map<string, number>();
+  /** What is done by and by, by nobody whom a test kills. */
+  readonly #queue: (() => Promise<void>)[] = [];
+  static #now: ScriptedNodes | null = null;
   behave: (operation: Operation, node: string) => Behaviour = () => "work";
 
   constructor() {
     const nodes = this;
+    ScriptedNodes.#now = this;
+    void this.#run();
     vi.spyOn(NodeSession.prototype, "start").mockImplementation(async function (
       this: NodeSession,
       operation: Operation,
@@ -38,6 +44,14 @@ export class ScriptedNodes {
       const { ctx } = this as unknown as { ctx: DurableObjectState };
       return nodes.#start(ctx.id.name ?? "", operation);
     });
+  }
+
+  /** Until the next test has nodes of its own. */
+  async #run(): Promise<void> {
+    while (ScriptedNodes.#now === this) {
+      await scheduler.wait(2);
+      for (const work of this.#queue.splice(0)) await work();
+    }
   }
 
   async #start(node: string, operation: Operation) {
@@ -51,7 +65,7 @@ export class ScriptedNodes {
       if (behaviour !== "lose-answer") await this.tell(node, operation.id, result);
     };
     if (behaviour === "hold") this.#held.set(operation.id, work);
-    else void scheduler.wait(1).then(work);
+    else this.#queue.push(work);
     return ok(null);
   }
 
@@ -149,7 +163,7 @@ export async function make(more: Record<string, unknown> = {}): Promise<Answer["
 export async function run(
   node: string,
   sources: readonly (string | { readonly Source: string; readonly PerAlloc: boolean })[],
-  { alloc = "a1", status = "running", version = 1, namespace = "default", name = "web.g[0]" } = {},
+  { alloc = "a1", status = "running", version = 1, namespace = "default", name = "web.g[0]", job = "web" } = {},
 ): Promise<void> {
   const Volumes = Object.fromEntries(
     sources.map((source, at) => [
@@ -162,7 +176,7 @@ export async function run(
       Topic: "Job",
       Type: "JobRegistered",
       Namespace: namespace,
-      Payload: { Job: { ID: "web", Namespace: namespace, Version: 1, TaskGroups: [{ Name: "g", Volumes }] } },
+      Payload: { Job: { ID: job, Namespace: namespace, Version: 1, TaskGroups: [{ Name: "g", Volumes }] } },
     },
     {
       Topic: "Allocation",
@@ -170,7 +184,7 @@ export async function run(
       Namespace: namespace,
       Payload: {
         Allocation: {
-          ...{ ID: alloc, Namespace: namespace, JobID: "web", JobVersion: version, TaskGroup: "g", Name: name },
+          ...{ ID: alloc, Namespace: namespace, JobID: job, JobVersion: version, TaskGroup: "g", Name: name },
           ...{ NodeID: node, ClientStatus: status, DesiredStatus: "run" },
         },
       },
@@ -181,6 +195,14 @@ export async function run(
 
 export const finish = (node: string, alloc = "a1") => run(node, [], { alloc, status: "complete" });
 
-/** Every row of the tables of host volumes. */
+/** Every row that is about host volumes. */
+export const storedRows = () =>
+  runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) =>
+    ["host_volumes", "host_volume_names", "volume_operations", "outbox"].flatMap((table) =>
+      sql.exec(`SELECT * FROM ${table}`).toArray(),
+    ),
+  );
+
+/** Every volume that lists show. */
 export const listed = async (query = ""): Promise<Answer["body"]> =>
   (await send("GET", `/v1/volumes?type=host&namespace=*${query}`)).body;

@@ -1,0 +1,82 @@
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, vi } from "vitest";
+import { eventsOf } from "./access.ts";
+import { listed, type ScriptedNodes, storedRows } from "./host-volumes.ts";
+
+/** What tests of dying objects share: the whole of host volumes, as it must be when everything has settled. */
+
+const registry = () => env.CLUSTER_REGISTRY.getByName("main");
+
+/** The power goes out in the registry. */
+export const killRegistry = async (): Promise<void> => {
+  const died = runInDurableObject(registry(), (_registry, state) => state.abort("killed by a test"));
+  await died.catch(() => undefined);
+};
+
+/** Lets alarms and back-offs pass until `check` holds: nobody asks for anything meanwhile. */
+export async function byItself(check: () => Promise<void>): Promise<void> {
+  const real = Date.now.bind(Date);
+  let passed = 0;
+  const now = vi.spyOn(Date, "now").mockImplementation(() => real() + passed);
+  try {
+    for (let round = 0; ; round++) {
+      try {
+        return await check();
+      } catch (failure) {
+        if (round === 30) throw failure;
+      }
+      passed += round > 5 ? 5_000 : 0;
+      await runDurableObjectAlarm(registry()).catch(() => false);
+      await scheduler.wait(40);
+    }
+  } finally {
+    now.mockRestore();
+  }
+}
+
+/** What the disks hold, by node and id. */
+const onDisks = ({ disks }: ScriptedNodes): [node: string, id: string, name: string][] =>
+  [...disks].flatMap(([node, held]) => [...held].map(([id, { name }]): [string, string, string] => [node, id, name]));
+
+interface Shown {
+  readonly ID: string;
+  readonly Name: string;
+  readonly NodeID: string;
+  readonly State: string;
+  readonly ModifyIndex: number;
+}
+
+/**
+ * Everything has ended, and rows, names, disks and the stream agree.
+ * @param ghosts volumes that were removed without their node, and may still be on its disk
+ */
+export async function expectSettled(nodes: ScriptedNodes, ghosts: ReadonlySet<string> = new Set()): Promise<void> {
+  const rows = await storedRows();
+  expect(rows.filter(({ state, topic }) => state === "running" || topic !== undefined)).toEqual([]);
+  const volumes = (await listed()) as Shown[];
+  const placesOf = (some: readonly Shown[]) => some.map(({ ID, Name, NodeID }) => [NodeID, ID, Name]).sort();
+  const places = placesOf(volumes);
+  // One that somebody began to use while its node deleted it is kept, and says that it cannot be used.
+  expect(placesOf(volumes.filter(({ State }) => State !== "unavailable"))).toEqual(
+    onDisks(nodes)
+      .filter(([, id]) => !ghosts.has(id))
+      .sort(),
+  );
+  expect(
+    rows
+      .flatMap((row) => ("volume_id" in row && "name" in row ? [[row["node_id"], row["volume_id"], row["name"]]] : []))
+      .sort(),
+  ).toEqual(places);
+  expect(new Set(places.map(([node, , name]) => `${node} ${name}`)).size).toBe(places.length);
+  const events = await eventsOf("HostVolume");
+  expect(events.map(({ Index }) => Index)).toEqual(events.map(({ Index }) => Index).toSorted((a, b) => a - b));
+  const lines = Map.groupBy(events, ({ Key }) => Key as string);
+  const live = [...lines].flatMap(([id, told]) => {
+    expect(told[0].Type, "begins with its registration").toBe("HostVolumeRegistered");
+    const deleted = told.findIndex(({ Type }) => Type === "HostVolumeDeleted");
+    if (deleted >= 0) expect(deleted, "ends with its deletion").toBe(told.length - 1);
+    return deleted >= 0 ? [] : [[id, told.at(-1).Index, told.at(-1).Payload.Volume.Name]];
+  });
+  expect(live.sort()).toEqual(volumes.map(({ ID, ModifyIndex, Name }) => [ID, ModifyIndex, Name]).sort());
+}
