@@ -8,6 +8,8 @@ export interface VolumeNode extends NodeFacts {
   readonly hasAgent: boolean;
   /** Ids of the host volumes that can be used on it, by its last fingerprint. */
   readonly usable: ReadonlySet<string>;
+  /** Names that are taken on it, by whatever volumes. */
+  readonly names: ReadonlySet<string>;
 }
 
 interface Row extends Record<string, SqlStorageValue> {
@@ -95,5 +97,6 @@ function nodeOf(row: Row): VolumeNode {
     eligible: row.eligibility === "eligible",
     hasAgent: row.origin === "agent",
     usable: usableIds(hostVolumes),
+    names: new Set(Object.keys(hostVolumes ?? {})),
   };
 }

@@ -64,7 +64,7 @@ export function search(
   const page = nodes.placeable(nodePool, from, NODES_A_TURN);
   let { hadVolume, infeasible } = counts;
   for (const node of page) {
-    if (volumes.holder(node.id, name) !== null) hadVolume += 1;
+    if (volumes.holder(node.id, name) !== null || node.names.has(name)) hadVolume += 1;
     else if (isFeasible(node) && hasRoom(volumes, node)) return ok(node);
     else infeasible += 1;
   }

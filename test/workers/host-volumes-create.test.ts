@@ -116,6 +116,14 @@ describe("creating a host volume", () => {
     expect((await ask({ Namespace: "prod", NodeID: nodeId(1) })).text).toBe("volume name already exists on this node");
   });
 
+  it("leaves out a node on which something else holds the name", async () => {
+    const stray = { db: { ID: "0199d1f0-0000-7000-8000-000000000000", Name: "db", Path: "/x", ReadOnly: false } };
+    await clusterRegistry(env).registerNode(nodeId(1), { HostVolumes: stray });
+    expect((await ask()).text).toContain("1 nodes had existing volume");
+    await addNode(2);
+    expect((await make()).NodeID).toBe(nodeId(2));
+  });
+
   it.each<[string, object, Record<string, unknown>, boolean]>([
     ["is not ready", {}, {}, false],
     ["is in another pool", { NodePool: "gpu" }, { NodePool: "default" }, true],
