@@ -3,9 +3,12 @@
  *
  *   .dev.vars    the master key and the root token (mode 0600)
  *   about.json   which key sealed the data, which migrations and files it has, whether it was ever ready
+ *   agent/       what each local node agent keeps
  *   files/       what the bucket FILES holds; made by hand, or not at all
  *   lock         the process that is using the state
+ *   shared/      directories that may be registered as volumes; made by hand, or not at all
  *   state/       the data, as wrangler keeps it
+ *   volumes/     the volumes of each local node agent
  */
 import { randomBytes, randomInt } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -54,8 +57,11 @@ export class LocalState {
     try {
       const about = this.#readAbout();
       // A first start that was cut short has left nothing but a part of the seeds, and nobody can have seen that.
-      if (about.ready === false || afresh) rmSync(this.dataDir, { recursive: true, force: true });
+      if (about.ready === false || afresh) this.#remove(this.dataDir);
       this.fresh = !existsSync(this.dataDir) || readdirSync(this.dataDir).length === 0;
+      // No service knows these agents any more. What lies in volumes may still be wanted.
+      if (this.fresh) this.#remove(this.agentsDir);
+      if (afresh) this.#remove(this.volumesDir);
       this.#about = this.fresh ? {} : about;
       this.#credentials = this.#findCredentials(env);
       this.#keyring = keyringOf(this.#credentials.masterKey);
@@ -75,6 +81,18 @@ export class LocalState {
 
   get dataDir(): string {
     return this.#path("state");
+  }
+
+  get agentsDir(): string {
+    return this.#path("agent");
+  }
+
+  get volumesDir(): string {
+    return this.#path("volumes");
+  }
+
+  get sharedDir(): string {
+    return this.#path("shared");
   }
 
   get filesDir(): string {
@@ -116,6 +134,10 @@ export class LocalState {
 
   #path(name: string): string {
     return join(this.#dir, name);
+  }
+
+  #remove(dir: string): void {
+    rmSync(dir, { recursive: true, force: true });
   }
 
   #findCredentials(env: Environment): Credentials {

@@ -10,6 +10,8 @@ export interface LocalSettings {
   stateDir: string;
   /** Load `seeds/` into a fresh state. */
   seed: boolean;
+  /** How many node agents to run on this machine. */
+  agents: number;
   /** Print a line for every request. */
   log: boolean;
   /** Start the five providers of secret sync on this machine, too. */
@@ -28,6 +30,7 @@ export function localSettings(env: Environment): LocalSettings {
     port: port(env["PORT"] || "8787"),
     stateDir: env["STATE_DIR"] || (playground ? ".sallyport-playground" : ".sallyport"),
     seed: flag("SEED", env["SEED"] || "1"),
+    agents: agents(env["AGENT"] || "1"),
     log: flag("LOG", env["LOG"] || "0"),
   };
 }
@@ -49,6 +52,11 @@ function port(text: string): number {
   const number = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (number < 1 || number > 65535) throw new Refusal(`PORT must be a number from 1 to 65535, not "${text}".`);
   return number;
+}
+
+function agents(text: string): number {
+  if (!/^[0-9]$/.test(text)) throw new Refusal(`AGENT must be a number from 0 to 9, not "${text}".`);
+  return Number(text);
 }
 
 function flag(name: string, text: string): boolean {

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { LocalAgent } from "./agents.ts";
 import { filesVersion, localFiles } from "./files.ts";
 import { createGateway } from "./gateway.ts";
 import { LocalState } from "./local-state.ts";
@@ -48,6 +49,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   const files = localFiles(state.filesDir);
   const isFilled = filesVersion(files) === state.files;
   const runtime = new Runtime();
+  const agents = Array.from({ length: settings.agents }, (_, at) => new LocalAgent(`local-${at + 1}`, state));
   let playground: Playground | undefined;
   try {
     if (settings.playground) playground = await startPlayground(join(settings.stateDir, "providers"));
@@ -69,10 +71,15 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
     state.noteReady();
     await listening(createGateway(Number(new URL(url).port)), settings.port);
     signal.throwIfAborted();
-    console.log(banner({ baseUrl: `http://${HOST}:${settings.port}`, token: state.rootToken }, settings));
+    const service = { baseUrl: `http://${HOST}:${settings.port}`, token: state.rootToken };
+    for (const agent of agents) agent.run(service);
+    const nodes = await Promise.all(agents.map((agent) => agent.node(service, signal)));
+    console.log(banner(service, settings, nodes, resolve(state.volumesDir)));
     await Promise.race([once(signal, "abort"), runtime.exited]);
     if (!signal.aborted) throw new Refusal("The Worker's process ended.");
   } finally {
+    // Before the service goes, so that the nodes say goodbye.
+    await Promise.all(agents.map((agent) => agent.stop()));
     await runtime.stop();
     await playground?.close();
   }
@@ -129,7 +136,7 @@ async function healthy(url: string, runtime: Runtime, signal: AbortSignal): Prom
   throw new Refusal(`The Worker did not become healthy in ${HEALTH_MS / 1000} s; its last answer: ${last}`);
 }
 
-function banner({ baseUrl, token }: Service, settings: LocalSettings): string {
+function banner({ baseUrl, token }: Service, settings: LocalSettings, nodes: string[], volumes: string): string {
   const kept = settings.playground
     ? "a playground begins anew at each start"
     : `the next start finds the data in ${settings.stateDir} again`;
@@ -140,10 +147,12 @@ function banner({ baseUrl, token }: Service, settings: LocalSettings): string {
     "",
     `Base URL:   ${baseUrl}`,
     `Root token: ${token}`,
+    ...nodes.map((node) => `Node:       ${node}`),
     "",
     "Try it, in another terminal:",
     "",
     `export SALLYPORT_ADDR=${baseUrl} SALLYPORT_TOKEN=${token}`,
+    ...(nodes.length > 0 ? [`export VOLUMES=${volumes}`] : []),
     ...(settings.playground ? [`export PROVIDERS=${resolve(settings.stateDir, "providers")}  # see docs/sync.md`] : []),
     ...steps,
     "",

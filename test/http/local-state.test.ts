@@ -49,6 +49,33 @@ describe("a fresh state", () => {
   });
 });
 
+describe("agents and their volumes", () => {
+  const left = () => [existsSync(join(dir, "agent/local-1")), existsSync(join(dir, "volumes/local-1"))];
+  const useThem = (state: LocalState) => {
+    for (const of of [state.agentsDir, state.volumesDir]) mkdirSync(join(of, "local-1"), { recursive: true });
+  };
+
+  it("are found again with the data", () => {
+    useThem(use());
+    use();
+    expect(left()).toEqual([true, true]);
+  });
+
+  it("are nobody's when the data is gone: agents go, volumes stay", () => {
+    const state = use();
+    useThem(state);
+    rmSync(state.dataDir, { recursive: true });
+    use();
+    expect(left()).toEqual([false, true]);
+  });
+
+  it("go with the data when a state is to begin afresh", () => {
+    useThem(use());
+    new LocalState(dir, {}, true).close();
+    expect(left()).toEqual([false, false]);
+  });
+});
+
 describe("a state that holds data", () => {
   it("is opened again with what it was made with", () => {
     const made = use();

@@ -7,7 +7,7 @@ it("every setting in the README is one that is read, and the other way round", (
   const named = [...section.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, names = ""]) =>
     [...names.matchAll(/`([A-Z_]+)`/g)].map(([, name]) => name),
   );
-  expect(named.sort()).toEqual([...WORKER_SETTINGS, "PORT", "PLAYGROUND", "STATE_DIR", "SEED", "LOG"].sort());
+  expect(named.sort()).toEqual([...WORKER_SETTINGS, "PORT", "PLAYGROUND", "STATE_DIR", "SEED", "AGENT", "LOG"].sort());
 });
 
 it("a setting that is empty counts as not set", () => {
@@ -16,6 +16,7 @@ it("a setting that is empty counts as not set", () => {
     port: 8787,
     stateDir: ".sallyport",
     seed: true,
+    agents: 1,
     log: false,
     playground: false,
   });
@@ -26,6 +27,7 @@ it.each([
   [{ PORT: "0" }, 'PORT must be a number from 1 to 65535, not "0".'],
   [{ PORT: "65536" }, 'PORT must be a number from 1 to 65535, not "65536".'],
   [{ PORT: "80a" }, 'PORT must be a number from 1 to 65535, not "80a".'],
+  [{ AGENT: "10" }, 'AGENT must be a number from 0 to 9, not "10".'],
   [{ SEED: "no" }, 'SEED must be 0 or 1, not "no".'],
 ])("%j is refused in one sentence", (env, sentence) => {
   expect(() => localSettings(env)).toThrow(new Refusal(sentence));

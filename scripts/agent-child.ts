@@ -1,0 +1,23 @@
+/**
+ * A node agent as `npm start` runs it: what to do arrives as a message, because a command line shows in `ps`. It ends
+ * when its parent does, however the parent ended.
+ */
+import { readConfig } from "../agent/src/config.ts";
+import { Ending, EXIT } from "../agent/src/exit.ts";
+import { error, textOf } from "../agent/src/log.ts";
+import { start } from "../agent/src/start.ts";
+import type { ToAgent } from "./agents.ts";
+
+const stop = new AbortController();
+
+process.once("message", (message: ToAgent) => void run(message));
+process.once("disconnect", () => stop.abort());
+
+async function run({ config, joinToken }: ToAgent): Promise<void> {
+  try {
+    process.exit(await start({ config: readConfig(config), joinToken, stop: stop.signal }));
+  } catch (failure) {
+    error("agent_failed", { message: textOf(failure) });
+    process.exit(failure instanceof Ending ? failure.code : EXIT.failed);
+  }
+}
