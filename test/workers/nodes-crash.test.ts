@@ -1,4 +1,4 @@
-import { runDurableObjectAlarm } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { attempt, both, type Cut, cut, prototypeOf } from "../crash/cut.ts";
 import { get, put, send } from "./client.ts";
@@ -146,6 +146,21 @@ describe("a change of a node is there whole or not at all, and told once", () =>
     if (!isThere) expect(answered).toBeNull();
     await byItself(async () => expect(await history()).toEqual([...flow.before, ...(isThere ? flow.adds : [])]));
   });
+});
+
+it.each([
+  ["a drain with nothing to wait for", { Deadline: 0 }],
+  ["a drain by force", { Deadline: -1 }],
+])("%s ends although the registry dies between its beginning and its end", async (_what, spec) => {
+  await ready();
+  if (spec.Deadline < 0) await allocations({ a1: "running" });
+  vi.spyOn(prototypeOf("EventLog"), "append").mockImplementationOnce(async () => {
+    await runInDurableObject(registryObject(), (_object, state) => state.abort("killed by a test")).catch(() => null);
+    throw new Error("unreachable");
+  });
+  expect(await attempt(drain(spec))).toBeNull();
+  await byItself(async () => expect((await history()).slice(-2)).toEqual(["NodeDrain", "NodeDrain"]));
+  expect((await read()).LastDrain?.Status).toBe("complete");
 });
 
 describe("while the stream cannot take anything", () => {
