@@ -1,7 +1,8 @@
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { type ClusterRights, MANAGEMENT, mergeClusterRules } from "./cluster-rights.ts";
 import { compilePaths, type PathAcl } from "./path-rules.ts";
 import { DEFAULT_POLICY, type Policy, parsePolicy } from "./policy.ts";
+import type { GoverningRule, VolumeRule } from "./volume-rules.ts";
 
 export interface PolicyRow extends Record<string, SqlStorageValue> {
   namespace: string;
@@ -23,6 +24,9 @@ export interface Grants {
 const NAME = /^[a-z0-9._@ -]{1,128}$/;
 /** A row holds 2 MB: the text, what it was read as, and the event that tells of it each have to fit. */
 const MAX_TEXT_BYTES = 512 * 1024;
+/** Of all policies together: every volume is judged by them. */
+const MAX_VOLUME_RULES = 200;
+const MAX_VOLUME_RULES_BYTES = 128 * 1024;
 const MAX_CACHED_GRANTS = 1_000;
 const ROOT: Grants = { root: true, paths: compilePaths([]), cluster: MANAGEMENT };
 
@@ -76,7 +80,35 @@ export class PolicyStore {
     if (namespace !== "" && hasClusterRules(parsed.policy)) {
       return refuse("invalid", "Invalid policy: only policies of the root namespace may hold rules other than path");
     }
-    return ok(parsed.policy);
+    return this.#tooManyVolumeRules(name, parsed.policy) ?? ok(parsed.policy);
+  }
+
+  /** The volume rules of all policies, which govern everyone. There are not many, see `check`. */
+  volumeRules(): GoverningRule[] {
+    return this.#withVolumeRules().flatMap(({ name, rules }) =>
+      (JSON.parse(rules) as VolumeRule[]).map((rule) => ({ ...rule, policy: name })),
+    );
+  }
+
+  #withVolumeRules() {
+    return this.#sql
+      .exec<{ name: string; rules: string }>(
+        `SELECT name, json_extract(parsed, '$.volumeRules') AS rules FROM policies
+         WHERE json_extract(parsed, '$.volumeRules') IS NOT NULL ORDER BY name`,
+      )
+      .toArray();
+  }
+
+  #tooManyVolumeRules(name: string, { volumeRules = [] }: Policy): Refusal | null {
+    if (volumeRules.length === 0) return null;
+    const others = this.#withVolumeRules().filter((policy) => policy.name !== name);
+    const rules = [...others.flatMap((policy) => JSON.parse(policy.rules) as VolumeRule[]), ...volumeRules];
+    if (rules.length <= MAX_VOLUME_RULES && Buffer.byteLength(JSON.stringify(rules)) <= MAX_VOLUME_RULES_BYTES)
+      return null;
+    return refuse(
+      "invalid",
+      `Invalid policy: volume_rule: all policies together may hold ${MAX_VOLUME_RULES} rules and ${MAX_VOLUME_RULES_BYTES} bytes of them`,
+    );
   }
 
   /** Writes a checked policy; inside the object's transaction. */
@@ -136,7 +168,8 @@ export class PolicyStore {
   }
 }
 
-const hasClusterRules = ({ cluster }: Policy): boolean =>
+const hasClusterRules = ({ cluster, volumeRules }: Policy): boolean =>
+  volumeRules !== undefined ||
   Object.keys(cluster.levels).length > 0 ||
   [cluster.namespaces, cluster.hostVolumes, cluster.nodePools, cluster.operatorCapabilities].some(
     (rules) => rules.length > 0,

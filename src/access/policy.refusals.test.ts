@@ -20,7 +20,7 @@ describe("a document is refused, in words that name the cause and the line, for"
       `\nvolume { }`,
       /^Invalid or duplicate policy keys: "volume" is not known in the document \(line 2\)$/,
     ],
-    ["a block of a later version", `volume_rule "a" { }`, /"volume_rule" is not known/],
+    ["a block of a later version", `snapshot_rule "a" { }`, /"snapshot_rule" is not known/],
     ["a block named as an object's internals", `__proto__ { }`, /"__proto__" is not known/],
     [
       "an unknown key in a path",

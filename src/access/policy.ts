@@ -1,7 +1,7 @@
 /**
  * The policy language: what a document written by a user says, or why it is refused.
  *
- * One document may hold path rules and cluster rules. Nothing in it is skipped: a word that is not understood
+ * One document may hold path rules, cluster rules and volume rules. Nothing in it is skipped: a word that is not understood
  * is refused by name, because a rule that silently does not apply is worse than one that cannot be written.
  */
 
@@ -27,11 +27,27 @@ import {
 } from "./cluster-rights.ts";
 import { type HclMember, type HclObject, type HclValue, parseHcl, quote } from "./hcl.ts";
 import { CAPABILITIES, type Capability, type ParameterRule, type ParameterValue, type PathRule } from "./path-rules.ts";
+import {
+  type Block,
+  blocks,
+  fieldsOf,
+  labelledBlocks,
+  memberOf,
+  Refusal,
+  refuse,
+  text,
+  texts,
+  title,
+} from "./policy-blocks.ts";
+import type { VolumeRule } from "./volume-rules.ts";
+import { readVolumeRules } from "./volume-rules-document.ts";
 
 /** What a policy says, as plain data that can be stored and sent. */
 export interface Policy {
   readonly paths: readonly PathRule[];
   readonly cluster: ClusterRules;
+  /** What it asks of everybody's volumes. */
+  readonly volumeRules?: readonly VolumeRule[];
 }
 
 export type PolicyResult =
@@ -131,26 +147,18 @@ const NODE_POOL: NamedKind<NodePoolCapability> = {
   capability: oneOf(NODE_POOL_CAPABILITIES),
 };
 
-class Refusal extends Error {}
-
-/** A block, whichever way it was written: `kind "label" { … }`, or as a member of a JSON object. */
-interface Block {
-  readonly kind: string;
-  readonly label: string | undefined;
-  readonly line: number;
-  readonly members: readonly HclMember[];
-}
-
 function readDocument(document: HclObject): Policy {
   const top = { kind: "the document", label: undefined, line: 1, members: document.members };
   // A `name` at the top is what older tools wrote there; the policy's name is the one it is stored under.
-  const fields = fieldsOf(top, ["name", "path", "namespace", "host_volume", "node_pool", ...FAMILIES]);
+  const fields = fieldsOf(top, ["name", "path", "namespace", "host_volume", "node_pool", "volume_rule", ...FAMILIES]);
   const levels: { [family in Family]?: Level } = {};
   for (const family of FAMILIES) {
     const level = readLevel(fields(family).flatMap(blocks));
     if (level !== undefined) levels[family] = level;
   }
+  const volumeRules = readVolumeRules(fields("volume_rule").flatMap(labelledBlocks));
   return {
+    ...(volumeRules.length > 0 && { volumeRules }),
     paths: fields("path").flatMap(labelledBlocks).map(readPath),
     cluster: {
       namespaces: fields("namespace").flatMap(labelledBlocks).map(readNamespace),
@@ -283,61 +291,6 @@ function oneOf<Word extends string>(words: readonly Word[]): (word: string) => W
   return (word) => words.find((each) => each === word);
 }
 
-/** The members of a block by name, after all of its names have been found to be known. */
-function fieldsOf(block: Block, known: readonly string[]): (name: string) => HclMember[] {
-  for (const member of block.members) {
-    if (!known.includes(member.name)) {
-      refuse(`Invalid or duplicate policy keys: ${quote(member.name)} is not known in ${title(block)}`, member);
-    }
-  }
-  return (name) => block.members.filter((member) => member.name === name);
-}
-
-function memberOf(block: Block, name: string): HclMember | undefined {
-  return block.members.find((member) => member.name === name);
-}
-
-/** The blocks of a member whose kind takes no label: one, or in JSON perhaps a list of them. */
-function blocks(member: HclMember): Block[] {
-  if (member.label !== undefined) refuse(`Invalid policy: ${quote(member.name)} takes no label`, member);
-  const { name: kind, line } = member;
-  return objectsOf(member).map(({ members }) => ({ kind, label: undefined, line, members }));
-}
-
-/** The blocks of a member whose kind takes a label. In JSON the labels are the names one level down. */
-function labelledBlocks(member: HclMember): Block[] {
-  const { name: kind, label, line } = member;
-  if (!member.assigned) return objectsOf(member).map(({ members }) => ({ kind, label, line, members }));
-  return objectsOf(member)
-    .flatMap(({ members }) => members)
-    .flatMap((inner) => blocks(inner).map((block) => ({ ...block, kind, label: inner.name })));
-}
-
-function objectsOf(member: HclMember): HclObject[] {
-  const values = Array.isArray(member.value) ? member.value : [member.value];
-  return values.map((value) =>
-    isObject(value) ? value : refuse(`Invalid policy: ${quote(member.name)} must be a block`, member),
-  );
-}
-
-function isObject(value: HclValue): value is HclObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function text(member: HclMember): string {
-  return typeof member.value === "string"
-    ? member.value
-    : refuse(`Invalid policy: ${quote(member.name)} must be a text`, member);
-}
-
-function texts(member: HclMember | undefined): string[] {
-  if (member === undefined) return [];
-  const words = Array.isArray(member.value) ? member.value : [undefined];
-  return words.map((word: unknown) =>
-    typeof word === "string" ? word : refuse(`Invalid policy: ${quote(member.name)} must be a list of texts`, member),
-  );
-}
-
 /** A length of time as seconds: a number of them, or a text such as `90`, `15m` or `1h30m`. */
 function readSeconds(member: HclMember | undefined): number {
   if (member === undefined) return 0;
@@ -347,12 +300,4 @@ function readSeconds(member: HclMember | undefined): number {
   if (parts === null) refuse(`Invalid policy: ${quote(member.name)} must be a length of time such as 15m`, member);
   const [days, hours, minutes, seconds] = parts.slice(1).map((part) => Number(part ?? 0));
   return (((days ?? 0) * 24 + (hours ?? 0)) * 60 + (minutes ?? 0)) * 60 + (seconds ?? 0);
-}
-
-function title(block: Block): string {
-  return block.label === undefined ? block.kind : `${block.kind} ${quote(block.label)}`;
-}
-
-function refuse(message: string, where: { readonly line: number }): never {
-  throw new Refusal(`${message} (line ${where.line})`);
 }

@@ -56,4 +56,8 @@ export const accessMigrations: Migration[] = [
     because: "the mounts in which a token may have leases, which end with it",
     sql: "CREATE TABLE lease_holders (token TEXT NOT NULL, mount TEXT NOT NULL, PRIMARY KEY (token, mount)) STRICT",
   },
+  {
+    because: "every volume is judged by the policies that hold volume rules, however many others there are",
+    sql: "CREATE INDEX policies_with_volume_rules ON policies (name) WHERE json_extract(parsed, '$.volumeRules') IS NOT NULL",
+  },
 ];

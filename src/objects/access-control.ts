@@ -21,6 +21,7 @@ import { type ClusterTokenRequest, policiesOf, type TokenRequest, type TokenRow 
 import { TokenRules } from "../access/token-rules.ts";
 import { TokenStore } from "../access/token-store.ts";
 import { type Authed, type TokenName, Tokens } from "../access/tokens.ts";
+import type { GoverningRule } from "../access/volume-rules.ts";
 import { settings } from "../env.ts";
 import { Journal } from "../events/journal.ts";
 import type { OutboxRow } from "../outbox.ts";
@@ -258,6 +259,11 @@ export class AccessControl extends StoredObject {
   /** The policies of areas C and D: those of the root namespace, all or by name. */
   clusterPolicies(names: readonly string[] | null, prefix: string): AclPolicy[] {
     return this.#policies.cluster(names, prefix);
+  }
+
+  /** The volume rules of all policies, which govern everyone. */
+  volumeRules(): GoverningRule[] {
+    return this.#policyStore.volumeRules();
   }
 
   deletePolicy(namespace: string, name: string): Promise<Result<{ existed: boolean }>> {

@@ -1,3 +1,5 @@
+import { type GoverningRule, governs, judgeVolume, type VolumeFacts } from "../access/volume-rules.ts";
+import { accessControl, clusterRegistry } from "../objects/stubs.ts";
 import { ok, type Result } from "../result.ts";
 import type { HostVolumeRequest } from "./host-volume.ts";
 
@@ -5,8 +7,31 @@ import type { HostVolumeRequest } from "./host-volume.ts";
 export type Judgement = Result<readonly string[]>;
 
 /**
- * Judges a volume by the rules of policies before anything is asked of a node.
+ * Judges a volume by the rules of policies before anything is asked of a node. They are asked for anew each time: a rule holds
+ * for the next request after it was written.
  * @param override soft rules only warn
  */
-export const judgeHostVolume = async (_env: Env, _request: HostVolumeRequest, _override: boolean): Promise<Judgement> =>
-  ok([]);
+export async function judgeHostVolume(env: Env, request: HostVolumeRequest, override: boolean): Promise<Judgement> {
+  const written: GoverningRule[] = await accessControl(env).volumeRules();
+  const rules = written.filter((rule) => governs(rule, request.namespace));
+  return rules.length === 0 ? ok([]) : judgeVolume(rules, await factsOf(env, request), override);
+}
+
+/** What is asked for, and where that says nothing, what the volume or its node has. */
+async function factsOf(env: Env, request: HostVolumeRequest): Promise<VolumeFacts> {
+  const { id, name, namespace, nodePool, nodeId } = request;
+  const found = id === null ? null : await clusterRegistry(env).readHostVolume(id);
+  const volume = found?.volume.namespace === namespace ? found.volume : null;
+  return {
+    ...{ name, namespace },
+    pluginId: request.pluginId || (volume?.pluginId ?? ""),
+    capacityMax: Math.max(request.capacityMax, request.capacityBytes),
+    nodePool: volume?.nodePool ?? (nodePool || (nodeId === "" ? "" : await poolOf(env, nodeId))),
+  };
+}
+
+/** Null when there is no such node, which the registry refuses. */
+async function poolOf(env: Env, nodeId: string): Promise<string | null> {
+  const node = await clusterRegistry(env).readNode(nodeId);
+  return node && (JSON.parse(node.body) as { NodePool: string }).NodePool;
+}

@@ -1,0 +1,103 @@
+import { readPattern } from "../http/filter/pattern.ts";
+import { ok, type Result, refuse } from "../result.ts";
+import { matchesGlob } from "./path-rules.ts";
+
+/**
+ * Volume rules: what policies ask of every volume, whoever makes it, the holder of a management token too (docs/volume-rules.md).
+ */
+
+/** `advisory` only warns, `soft-mandatory` may be overridden, `hard-mandatory` may not. */
+export const ENFORCEMENTS = ["advisory", "soft-mandatory", "hard-mandatory"] as const;
+export type Enforcement = (typeof ENFORCEMENTS)[number];
+
+/** One `volume_rule` block. What it does not name, it does not ask. */
+export interface VolumeRule {
+  readonly name: string;
+  readonly enforcement: Enforcement;
+  /** Globs; absent = all of them. */
+  readonly namespaces?: readonly string[];
+  readonly plugins?: readonly string[];
+  /** A regular expression in RE2's syntax, found anywhere in the name. */
+  readonly namePattern?: string;
+  /** In bytes. */
+  readonly maxCapacity?: number;
+  readonly nodePools?: readonly string[];
+}
+
+/** A rule and the policy that it stands in. */
+export interface GoverningRule extends VolumeRule {
+  readonly policy: string;
+}
+
+/** What rules judge of a volume, of whatever kind. */
+export interface VolumeFacts {
+  readonly name: string;
+  readonly namespace: string;
+  /** Empty = no plugin has to do with it, so that no rule about plugins does. */
+  readonly pluginId: string;
+  /** What it may grow to, in bytes; 0 = not said. */
+  readonly capacityMax: number;
+  /** Empty = any; null = there is nothing to say about pools. */
+  readonly nodePool: string | null;
+}
+
+/** Whether a rule has to do with the volumes of a namespace. */
+export const governs = ({ namespaces }: VolumeRule, namespace: string): boolean =>
+  namespaces?.some((glob) => matchesGlob(namespace, glob)) ?? true;
+
+/**
+ * Judges a volume by the rules of its namespace.
+ * @param override soft rules only warn
+ * @returns warnings; or "denied", saying by which policy and rule, and what it asks for
+ */
+export function judgeVolume(
+  rules: readonly GoverningRule[],
+  facts: VolumeFacts,
+  override: boolean,
+): Result<readonly string[]> {
+  const broken = rules
+    .filter((rule) => governs(rule, facts.namespace))
+    .map((rule) => ({ rule, asked: brokenBy(rule, facts) }))
+    .filter(({ asked }) => asked.length > 0);
+  const passes = ({ enforcement }: VolumeRule) =>
+    enforcement === "advisory" || (enforcement === "soft-mandatory" && override);
+  const denying = broken.filter(({ rule }) => !passes(rule));
+  if (denying.length > 0) return refuse("denied", `volume denied: ${few(denying.map(said), "; ")}`);
+  return ok(broken.map(said));
+}
+
+const said = ({ rule, asked }: { readonly rule: GoverningRule; readonly asked: readonly string[] }): string =>
+  `policy ${quoted(rule.policy)}, rule ${quoted(rule.name)} (${rule.enforcement}): ${asked.join(" and ")}`;
+
+/** What a rule asks for and a volume does not have. */
+function brokenBy(rule: VolumeRule, { name, pluginId, capacityMax, nodePool }: VolumeFacts): string[] {
+  const { plugins, namePattern, maxCapacity, nodePools } = rule;
+  const asked: string[] = [];
+  if (plugins && pluginId !== "" && !plugins.includes(pluginId)) asked.push(`plugin must be ${oneOf(plugins)}`);
+  if (namePattern !== undefined && !matches(name, namePattern)) asked.push(`name must match ${namePattern}`);
+  // A volume that may grow to anything may grow beyond the rule.
+  if (maxCapacity !== undefined && (capacityMax === 0 || capacityMax > maxCapacity))
+    asked.push(`capacity_max must be given, and at most ${maxCapacity} bytes`);
+  if (nodePools && nodePool !== null && !nodePools.includes(nodePool))
+    asked.push(`node pool must be ${oneOf(nodePools)}${nodePool === "" ? ", by its name or that of a node" : ""}`);
+  return asked;
+}
+
+/** It was read once, when the policy was written. */
+function matches(name: string, pattern: string): boolean {
+  const compiled = readPattern(pattern);
+  return typeof compiled === "object" && compiled.found(name);
+}
+
+const MOST_TOLD = 20;
+const quoted = JSON.stringify;
+
+const few = (words: readonly string[], separator: string): string =>
+  words.length <= MOST_TOLD
+    ? words.join(separator)
+    : [...words.slice(0, MOST_TOLD), `and ${words.length - MOST_TOLD} more`].join(separator);
+
+const oneOf = (words: readonly string[]): string => {
+  const names = words.map((word) => quoted(word));
+  return names.length === 1 ? (names[0] ?? "") : `one of ${few(names, ", ")}`;
+};
