@@ -21,9 +21,9 @@ export const id = name.min(1, "must not be empty");
 
 const MOST = 2n ** 63n;
 
-/** 64 bits, signed; one beyond 2^53 has been kept as it was written. */
+/** 64 bits, signed; one that a number cannot hold has been kept as it was written. */
 export const integer = z.custom<unknown>((value) => {
-  if (typeof value === "number") return Number.isSafeInteger(value);
+  if (typeof value === "number") return Number.isInteger(value) && value >= -Number(MOST) && value < Number(MOST);
   const written = writtenNumber(value);
   if (written === null || !/^-?\d{1,20}$/.test(written)) return false;
   const whole = BigInt(written);
