@@ -1,11 +1,12 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { CLOSE } from "@sallyport/agent-protocol";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { holderOf } from "./access.ts";
 import { del, get, send } from "./client.ts";
 import {
   AgentSocket,
+  eventually,
   hello,
   join,
   joinToken,
@@ -80,7 +81,7 @@ describe("a join token", () => {
     const { Token } = await joinToken({ TTL: "1s" });
     await scheduler.wait(1_100);
     expect((await join(Token, await newIdentity())).status).toBe(403);
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       await runDurableObjectAlarm(env.CLUSTER_REGISTRY.getByName("main"));
       expect(await registryRows("SELECT * FROM join_tokens")).toEqual([]);
     });
@@ -153,7 +154,7 @@ describe("joining", () => {
 describe("connecting", () => {
   it("makes the node known and ready, and losing the connection makes it disconnected", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     const [shown] = (await get("/v1/agents")).body;
     expect(shown).toMatchObject({ NodeID: agent.node, Connected: true, Version: "0.1.0", LastSeen: null });
     expect(Date.parse(shown.ConnectedSince)).toBeGreaterThan(Date.parse(shown.CreateTime) - 1);
@@ -163,7 +164,7 @@ describe("connecting", () => {
       Operations: { InFlight: 0, Queued: 0 },
     });
     socket.close();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("disconnected"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("disconnected"));
     const [lost] = (await get("/v1/agents")).body;
     expect(lost).toMatchObject({ Connected: false, ConnectedSince: null, LastSeen: expect.any(String) });
   });
@@ -254,7 +255,7 @@ describe("connecting", () => {
 describe("removing an agent", () => {
   it("sends it away for good, and its node is lost", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     expect((await del(`/v1/agent/${agent.node}`)).status).toBe(200);
     expect(await socket.closed).toMatchObject({ code: CLOSE.revoked });
     expect(await statusOf(agent.node)).toBe("disconnected");

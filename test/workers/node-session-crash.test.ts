@@ -5,7 +5,7 @@ import type { Operation } from "../../src/agents/operation.ts";
 import { nodeSession } from "../../src/objects/stubs.ts";
 import { both, type Cut, cut } from "../crash/cut.ts";
 import { del, get } from "./client.ts";
-import { operation, outcomes, ScriptedAgent, statusOf } from "./scripted-agent.ts";
+import { eventually, operation, outcomes, ScriptedAgent, statusOf } from "./scripted-agent.ts";
 import { SteadyAgent } from "./steady-agent.ts";
 
 const agents: SteadyAgent[] = [];
@@ -48,7 +48,7 @@ async function settled(
       expect(await agent.rows("SELECT id FROM operations WHERE state <> 'done'")).toEqual([]);
       expect(await agent.rows("SELECT seq FROM outbox")).toEqual([]);
     },
-    { timeout: 18_000, interval: 100 },
+    { timeout: 45_000, interval: 100 },
   );
   // Not one of them twice.
   expect([...live.effects].sort()).toEqual(wanted.map(({ id }) => id).sort());
@@ -62,7 +62,7 @@ const CUTS: Cut[] = [
 ];
 
 describe("a node's way to ready and an operation's way to its end", () => {
-  it.each(CUTS)("cut at %s.%s (%s) from the beginning", async (...where) => {
+  it.each(CUTS)("cut at %s.%s (%s) from the beginning", { timeout: 60_000 }, async (...where) => {
     const owner = outcomes();
     const happened = cut(where);
     const [agent, live] = await steady();
@@ -75,10 +75,10 @@ describe("a node's way to ready and an operation's way to its end", () => {
   it.each([
     ...both("NodeSession", "start", "webSocketMessage", "webSocketClose"),
     ...both("ClusterRegistry", "operationDone", "agentChanged"),
-  ])("cut at %s.%s (%s) once it is connected", async (...where) => {
+  ])("cut at %s.%s (%s) once it is connected", { timeout: 60_000 }, async (...where) => {
     const owner = outcomes();
     const [agent, live] = await steady();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"), { timeout: 8_000 });
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     const happened = cut(where);
     const wanted = [operation(), operation()];
     for (const each of wanted) await insist(agent, each);
@@ -93,14 +93,12 @@ it.each(both("NodeSession", "revoke"))(
   async (...where) => {
     outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     const happened = cut(where);
     expect((await del(`/v1/agent/${agent.node}`)).status).toBe(200);
     expect(happened()).toBe(true);
     await socket.closed;
-    await vi.waitFor(async () => expect(await agent.rows("SELECT id FROM session WHERE revoked = 1")).toHaveLength(1), {
-      timeout: 10_000,
-    });
+    await eventually(async () => expect(await agent.rows("SELECT id FROM session WHERE revoked = 1")).toHaveLength(1));
     expect((await (await agent.connect()).closed).code).toBe(4003);
     expect(await statusOf(agent.node)).toBe("disconnected");
     expect((await get("/v1/agents")).body).toEqual([]);

@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from "vitest";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { accessControl } from "../../src/objects/stubs.ts";
 import { del, get, put } from "./client.ts";
-import { type AgentSocket, done, operation, outcomes, ScriptedAgent } from "./scripted-agent.ts";
+import { type AgentSocket, done, eventually, operation, outcomes, ScriptedAgent } from "./scripted-agent.ts";
 
 const stateOf = async (agent: ScriptedAgent, id: string): Promise<unknown> =>
   (await agent.rows("SELECT state FROM operations WHERE id = ?", id))[0]?.["state"];
@@ -14,7 +14,7 @@ const failed = (op: string, outcome: OperationError["outcome"], kind: OperationE
   ({ t: "res", op, ms: 5, ok: false, error: { kind, message: "it broke", outcome } }) as const;
 
 const told = (count: number, { told: list }: ReturnType<typeof outcomes>) =>
-  vi.waitFor(() => expect(list).toHaveLength(count), { timeout: 8_000 });
+  eventually(() => expect(list).toHaveLength(count));
 
 /** Ends the connection, and begins the next. */
 async function reconnect(agent: ScriptedAgent, socket: AgentSocket, journal: string[] = []) {
@@ -35,7 +35,7 @@ describe("an operation", () => {
     expect(req).toEqual({ t: "req", op, ...rest });
     expect(await stateOf(agent, wanted.id)).toBe("sent");
     socket.send({ t: "ack", op: wanted.id, state: "accepted" });
-    await vi.waitFor(async () => expect(await stateOf(agent, wanted.id)).toBe("acked"));
+    await eventually(async () => expect(await stateOf(agent, wanted.id)).toBe("acked"));
     socket.send(done(wanted.id, { path: "/v/1", bytes: 7 }));
     await socket.seen("done");
     // On disk by then, whoever else is down.
@@ -110,7 +110,7 @@ describe("an operation", () => {
   it("of a node whose agent was there a moment ago waits for it to come back", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     socket.close();
-    await vi.waitFor(async () => expect((await get("/v1/agents")).body[0].Connected).toBe(false));
+    await eventually(async () => expect((await get("/v1/agents")).body[0].Connected).toBe(false));
     const wanted = operation();
     const started = agent.session.start(wanted);
     const back = await agent.connect();
@@ -122,7 +122,7 @@ describe("an operation", () => {
   it("that waits for an agent in vain is refused, and nothing is kept", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     socket.close();
-    await vi.waitFor(async () => expect((await get("/v1/agents")).body[0].Connected).toBe(false));
+    await eventually(async () => expect((await get("/v1/agents")).body[0].Connected).toBe(false));
     expect(await agent.session.start(operation())).toMatchObject({ ok: false, reason: "unavailable" });
     expect(await agent.rows("SELECT * FROM operations")).toEqual([]);
   });
@@ -155,7 +155,7 @@ describe("an operation", () => {
     await socket.settled();
     expect(sent.map(({ op }) => op)).toEqual(wanted.slice(0, 35).map(({ id }) => id));
     for (const { id } of wanted.slice(3)) {
-      await vi.waitFor(() => expect(socket.frames).toContainEqual(expect.objectContaining({ t: "req", op: id })));
+      await eventually(() => expect(socket.frames).toContainEqual(expect.objectContaining({ t: "req", op: id })));
       socket.send(done(id));
     }
     await told(40, owner);
@@ -202,9 +202,7 @@ describe("a result", () => {
     await socket.seen("done", 2);
     await agent.hibernate();
     owner.spy.mockImplementation(down ?? (async () => undefined));
-    await vi.waitFor(() => expect(owner.told.map(([, id]) => id)).toEqual(wanted.map(({ id }) => id)), {
-      timeout: 15_000,
-    });
+    await eventually(() => expect(owner.told.map(([, id]) => id)).toEqual(wanted.map(({ id }) => id)));
   });
 });
 
@@ -344,27 +342,21 @@ describe("secrets", () => {
     const [agent, socket] = await ScriptedAgent.connected();
     expect(await agent.rows("SELECT * FROM data_keys")).toEqual([]);
     await agent.session.start(operation({ secrets }));
-    await vi.waitFor(
-      async () => expect(await agent.rows("SELECT * FROM session WHERE holds_keys = 1")).toHaveLength(1),
-      {
-        timeout: 8_000,
-      },
+    await eventually(async () =>
+      expect(await agent.rows("SELECT * FROM session WHERE holds_keys = 1")).toHaveLength(1),
     );
     expect((await put("/v1/sys/rotate", {})).status).toBe(204);
-    await vi.waitFor(async () => expect((await agent.rows("SELECT term FROM data_keys")).length).toBeGreaterThan(1));
+    await eventually(async () => expect((await agent.rows("SELECT term FROM data_keys")).length).toBeGreaterThan(1));
     // What was sealed before is still opened.
     const { next } = await reconnect(agent, socket);
     expect((await next.seen("req"))[0]?.secrets).toEqual(secrets);
     await del(`/v1/agent/${agent.node}`);
-    await vi.waitFor(
-      async () => {
-        const held = await runInDurableObject(env.ACCESS_CONTROL.getByName("main"), (_object, { storage }) =>
-          storage.sql.exec("SELECT name FROM key_holders WHERE kind = 'node-session'").toArray(),
-        );
-        expect(held).toEqual([]);
-      },
-      { timeout: 8_000 },
-    );
+    await eventually(async () => {
+      const held = await runInDurableObject(env.ACCESS_CONTROL.getByName("main"), (_object, { storage }) =>
+        storage.sql.exec("SELECT name FROM key_holders WHERE kind = 'node-session'").toArray(),
+      );
+      expect(held).toEqual([]);
+    });
     expect((await accessControl(env).keyStatus()).pending).toBe(0);
   });
 });

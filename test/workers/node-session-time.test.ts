@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { NodeSession } from "../../src/objects/node-session.ts";
 import { get } from "./client.ts";
 import { clock } from "./clock.ts";
-import { done, operation, outcomes, ScriptedAgent, statusOf } from "./scripted-agent.ts";
+import { done, eventually, operation, outcomes, ScriptedAgent, statusOf } from "./scripted-agent.ts";
 
 clock.moves = true;
 
@@ -34,8 +34,7 @@ const heardNow = (agent: ScriptedAgent): Promise<void> =>
 const stateOf = async (agent: ScriptedAgent, id: string): Promise<unknown> =>
   (await agent.rows("SELECT state FROM operations WHERE id = ?", id))[0]?.["state"];
 
-const ready = (agent: ScriptedAgent) =>
-  vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"), { timeout: 8_000 });
+const ready = (agent: ScriptedAgent) => eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
 
 describe("a socket", () => {
   it("that looks open while nothing is heard over it is closed, and its node is lost", async () => {
@@ -43,7 +42,7 @@ describe("a socket", () => {
     await ready(agent);
     await pass(agent, 61_000);
     expect(await socket.closed).toMatchObject({ code: 1001 });
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("disconnected"), { timeout: 8_000 });
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("disconnected"));
     const [{ LastSeen }] = (await get("/v1/agents")).body;
     // When it was last heard of, not when that was noticed.
     expect(Date.now() - Date.parse(LastSeen)).toBeGreaterThan(55_000);
@@ -96,11 +95,11 @@ describe("an operation", () => {
     await agent.session.start(wanted);
     await socket.seen("req");
     await pass(agent, 16_000);
-    await vi.waitFor(() => expect(owner.told).toHaveLength(1), { timeout: 8_000 });
+    await eventually(() => expect(owner.told).toHaveLength(1));
     expect(owner.told[0]?.[2]).toMatchObject({ state: "unknown", error: { kind: "timeout" } });
     expect(await stateOf(agent, wanted.id)).toBe("unknown");
     socket.send(done(wanted.id));
-    await vi.waitFor(() => expect(owner.told).toHaveLength(2), { timeout: 8_000 });
+    await eventually(() => expect(owner.told).toHaveLength(2));
     expect(owner.told[1]?.[2]).toEqual({ state: "done", result: {} });
   });
 
@@ -112,10 +111,10 @@ describe("an operation", () => {
     for (const each of [...busy, late]) await agent.session.start(each);
     await socket.seen("req", 32);
     await pass(agent, 16_000);
-    await vi.waitFor(() => expect(owner.told).toHaveLength(1), { timeout: 8_000 });
+    await eventually(() => expect(owner.told).toHaveLength(1));
     expect(owner.told).toEqual([[agent.node, late.id, expect.objectContaining({ state: "failed" })]]);
     socket.send(done(busy[0]?.id ?? ""));
-    await vi.waitFor(() => expect(owner.told).toHaveLength(2), { timeout: 8_000 });
+    await eventually(() => expect(owner.told).toHaveLength(2));
     await socket.settled();
     expect(await socket.seen("req")).toHaveLength(32);
   });
@@ -136,7 +135,7 @@ describe("an operation", () => {
       await socket.seen("req", count);
     }
     socket.send(done(wanted.id));
-    await vi.waitFor(() => expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "done"]));
+    await eventually(() => expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "done"]));
   });
 
   it("is remembered for a day after its end, then forgotten", async () => {
@@ -169,7 +168,7 @@ describe("an operation", () => {
   it("of a node whose agent has been away for long is refused at once", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     socket.close();
-    await vi.waitFor(async () => expect((await agent.rows("SELECT live FROM session"))[0]).toEqual({ live: null }));
+    await eventually(async () => expect((await agent.rows("SELECT live FROM session"))[0]).toEqual({ live: null }));
     offset += 31_000;
     const raced = await Promise.race([agent.session.start(operation()), scheduler.wait(3_000).then(() => "waited")]);
     expect(raced).toMatchObject({ ok: false, reason: "unavailable" });

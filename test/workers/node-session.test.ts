@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { get, send } from "./client.ts";
-import { hello, nodeReport, readNode, ScriptedAgent, statusOf } from "./scripted-agent.ts";
+import { eventually, hello, nodeReport, readNode, ScriptedAgent, statusOf } from "./scripted-agent.ts";
 
 /** What there is of sockets at the service's end: how many are open, and which connection is in use. */
 const sockets = async (agent: ScriptedAgent) => (await agent.rows("SELECT live, opened FROM session"))[0];
@@ -31,7 +31,7 @@ describe("hello", () => {
   it("makes the node what the agent says of it", async () => {
     const node = nodeReport({ Name: "db-7", Datacenter: "dc9", NodeClass: "large", Meta: { rack: "7" } });
     const [agent] = await ScriptedAgent.connected({ node });
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     expect(await readNode(agent.node)).toMatchObject({
       ...{ ID: agent.node, Name: "db-7", Datacenter: "dc9", NodeClass: "large", Meta: { rack: "7" } },
       SecretID: "",
@@ -93,9 +93,9 @@ describe("a change of the node", () => {
   it("replaces the fields it names, and nothing else", async () => {
     const [agent, socket] = await ScriptedAgent.connected({ node: nodeReport({ Meta: { a: "1" } }) });
     socket.send({ t: "fp", seq: 1, node: { Attributes: { "kernel.name": "linux", extra: "1" } } });
-    await vi.waitFor(async () => expect((await readNode(agent.node)).Attributes).toMatchObject({ extra: "1" }));
+    await eventually(async () => expect((await readNode(agent.node)).Attributes).toMatchObject({ extra: "1" }));
     socket.send({ t: "fp", seq: 2, node: { Attributes: { "kernel.name": "linux" } } });
-    await vi.waitFor(async () => expect((await readNode(agent.node)).Attributes).toEqual({ "kernel.name": "linux" }));
+    await eventually(async () => expect((await readNode(agent.node)).Attributes).toEqual({ "kernel.name": "linux" }));
     expect((await readNode(agent.node)).Meta).toEqual({ a: "1" });
   });
 
@@ -113,7 +113,7 @@ describe("a change of the node", () => {
     await socket.settled();
     expect(await statusOf(agent.node)).toBeUndefined();
     down.mockRestore();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"), { timeout: 15_000 });
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     const node = await readNode(agent.node);
     expect(node.Meta).toEqual({ last: "word" });
     expect(node.Events.map(({ Message }: { Message: string }) => Message)).toEqual([
@@ -124,11 +124,11 @@ describe("a change of the node", () => {
 
   it("tells of a node again that was purged although its agent is connected", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     await clusterRegistry(env).purgeNode(agent.node, true);
     expect(await statusOf(agent.node)).toBeUndefined();
     socket.send({ t: "fp", seq: 1, node: { Meta: { a: "1" } } });
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     expect(await readNode(agent.node)).toMatchObject({ Name: "node-1", Meta: { a: "1" } });
   });
 });
@@ -137,7 +137,7 @@ it("an agent that leaves is let go at once", async () => {
   const [agent, socket] = await ScriptedAgent.connected();
   socket.close();
   await socket.closed;
-  await vi.waitFor(async () => expect((await sockets(agent))?.["live"]).toBeNull());
+  await eventually(async () => expect((await sockets(agent))?.["live"]).toBeNull());
 });
 
 describe("two connections of one node", () => {
@@ -149,7 +149,7 @@ describe("two connections of one node", () => {
     expect((await sockets(agent))?.["live"]).toBe(session);
     // The end of the old one is not the end of the node's connection.
     await second.settled();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     expect((await get("/v1/agents")).body).toMatchObject([{ Connected: true }]);
   });
 
@@ -189,7 +189,7 @@ describe("a frame", () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await agent.hibernate();
     socket.send(PING);
-    await vi.waitFor(() => expect(socket.texts.at(-1)).toBe(PONG));
+    await eventually(() => expect(socket.texts.at(-1)).toBe(PONG));
   });
 
   it.each([
@@ -200,10 +200,10 @@ describe("a frame", () => {
     ["that is a second hello", JSON.stringify(hello()), CLOSE.protocol, "hello was said before"],
   ])("%s ends the connection", async (_, frame, code, text) => {
     const [agent, socket] = await ScriptedAgent.connected();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     socket.send(frame);
     expect(await socket.closed).toMatchObject({ code, reason: expect.stringContaining(text) });
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("disconnected"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("disconnected"));
   });
 
   it("before hello ends the connection", async () => {
@@ -238,7 +238,7 @@ describe("a frame", () => {
     }));
     const [agent, socket] = await ScriptedAgent.connected({ node: nodeReport({ Meta }) });
     socket.send({ t: "fp", seq: 1, node: {}, unavailableVolumes: volumes });
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const [row] = await agent.rows("SELECT length(body) AS n FROM report");
       expect(row?.["n"]).toBeGreaterThan(900_000);
     });
@@ -254,23 +254,23 @@ describe("a frame", () => {
 describe("an object that forgets", () => {
   it("everything but its sockets goes on as if nothing had happened", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     await agent.hibernate();
     socket.send({ t: "fp", seq: 1, node: { Meta: { after: "sleep" } } });
-    await vi.waitFor(async () => expect((await readNode(agent.node)).Meta).toEqual({ after: "sleep" }));
+    await eventually(async () => expect((await readNode(agent.node)).Meta).toEqual({ after: "sleep" }));
     expect((await send("GET", `/v1/agent/${agent.node}`)).body).toMatchObject({ Connected: true });
   });
 
   it("its sockets too finds out that the agent is gone, and takes it back", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     await agent.kill();
     await socket.closed;
     // Whoever asks first wakes it; else its alarm does.
     await agent.session.state();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("disconnected"), { timeout: 8_000 });
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("disconnected"));
     await (await agent.connect()).welcome();
-    await vi.waitFor(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
   });
 
   it("knows after a sleep which connection is the old one", async () => {

@@ -18,6 +18,10 @@ import { type Answer, send } from "./client.ts";
 
 /** An agent that does what a test tells it, over the same WebSocket as a real one. */
 
+/** Waits until a check holds. */
+export const eventually = <T>(check: () => T | Promise<T>): Promise<T> =>
+  vi.waitFor(check, { timeout: 15_000, interval: 30 });
+
 export const nodeReport = (more: Partial<NodeReport> = {}): NodeReport => ({
   Name: "node-1",
   Datacenter: "dc1",
@@ -117,12 +121,9 @@ export class AgentSocket {
   /** The frames of one kind that have come, once there are so many. */
   async seen<T extends ServiceFrame["t"]>(t: T, count = 1): Promise<Extract<ServiceFrame, { t: T }>[]> {
     const of = () => this.frames.filter((frame): frame is Extract<ServiceFrame, { t: T }> => frame.t === t);
-    await vi.waitFor(
-      () => {
-        if (of().length < count) throw new Error(`${of().length} of ${count} ${t}: ${JSON.stringify(this.frames)}`);
-      },
-      { timeout: 8_000 },
-    );
+    await eventually(() => {
+      if (of().length < count) throw new Error(`${of().length} of ${count} ${t}: ${JSON.stringify(this.frames)}`);
+    });
     return of();
   }
 
@@ -137,7 +138,7 @@ export class AgentSocket {
   async settled(): Promise<void> {
     const before = this.texts.length;
     this.send('{"t":"ping"}');
-    await vi.waitFor(() => {
+    await eventually(() => {
       if (this.texts.length === before) throw new Error("no pong");
     });
     await scheduler.wait(30);
