@@ -58,10 +58,6 @@ export class Nodes implements Timed {
 
   // ---- reads ----
 
-  find(id: string): StoredNode | null {
-    return this.#store.find(id);
-  }
-
   read(id: string): NodeText | null {
     return this.#store.read(id);
   }

@@ -98,7 +98,7 @@ export const STATUSES = ["initializing", "ready", "down", "disconnected"] as con
 export const ELIGIBILITIES = ["eligible", "ineligible"] as const;
 
 /** Random bits in the form of a UUID: node ids often carry no version. Compared as text, so in lower case. */
-export const NODE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const NODE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 export const nodeId = z.string().regex(NODE_ID, "must be a UUID in lower case");
 
 export const POOL_NAME = /^[a-zA-Z0-9-_]{1,128}$/;
