@@ -98,6 +98,22 @@ describe("a body", () => {
     expect([first.Key, first.Index, rest.length, rest.at(-1).Index]).toEqual([uuid(0), Index, 999, Index]);
   });
 
+  it("holds nearly a mebibyte, in one object or in many", async () => {
+    const large = "x".repeat(1_000_000);
+    const Index = await report(job({ Padding: large }));
+    expect((await get("/v1/job/web")).body).toMatchObject({ Padding: large, ModifyIndex: Index });
+    const many = Array.from({ length: 100 }, (_, at) => job({ ID: `job-${at}`, Padding: large.slice(0, 10_000) }));
+    const next = await report(...many);
+    const told = (await eventsOf("Job")).filter((event) => event.Index === next);
+    expect(told.map(({ Payload }) => Payload.Job.Padding.length)).toEqual(many.map(() => 10_000));
+    // What it was last may be more than fits a line, when only ids are told.
+    for (let at = 0; at < 3; at++) await report(job({ ID: `large-${at}`, Padding: large }));
+    const refused = await send([0, 1, 2].map((at) => gone(job({ ID: `large-${at}` }))));
+    expect([refused.status, refused.text]).toEqual([413, expect.stringContaining("send fewer events at a time")]);
+    expect((await get("/v1/job/large-0")).status).toBe(200);
+    expect(await report(gone(job({ ID: "large-0" })))).toBeGreaterThan(next);
+  });
+
   it("may come by POST, too", async () => {
     expect((await request("POST", "/v1/cluster/objects", [job()])).status).toBe(200);
   });
@@ -178,19 +194,19 @@ it("takes nothing of a request of which one event cannot be taken", async () => 
 
 it("what is told of an object while its creation is still on its way to the stream knows when it was created", async () => {
   const original = EventLog.prototype.append;
-  const reached = Promise.withResolvers<void>();
-  const goOn = Promise.withResolvers<void>();
+  // Flags, not promises: what is made in one request must not be waited for in another.
+  const way = { reached: false, open: false };
   vi.spyOn(EventLog.prototype, "append").mockImplementationOnce(async function (this: EventLog, ...parameters) {
     const indexes = await original.apply(this, parameters);
-    reached.resolve();
-    await goOn.promise;
+    way.reached = true;
+    while (!way.open) await scheduler.wait(10);
     return indexes;
   });
   const created = send([job()]);
-  await reached.promise;
+  await vi.waitFor(() => expect(way.reached).toBe(true));
   const changed = send([job({ Status: "running" })]);
   await vi.waitFor(async () => expect((await get("/v1/job/web")).body.Status).toBe("running"));
-  goOn.resolve();
+  way.open = true;
   const [first, second] = [(await created).body.Index, (await changed).body.Index];
   const seen = (await eventsOf("Job")).map(({ Payload: { Job } }) => [Job.CreateIndex, Job.ModifyIndex]);
   expect(seen).toEqual([
