@@ -158,6 +158,8 @@ describe("what is wrong with a volume is said by field and rule, and changes not
 
   it("of a registration, in the contract's order", async () => {
     const says = async (more: Record<string, unknown>) => (await register(more)).text;
+    const none = await put("/v1/volume/host/register", {});
+    expect([none.status, none.text]).toEqual([400, "missing volume definition"]);
     expect(await says({ NodeID: "", HostPath: "", Name: "" })).toBe("cannot register volume: node ID is required");
     expect(await says({ HostPath: "", Name: "" })).toBe("cannot register volume: host path is required");
     expect(await says({ Name: "" })).toBe("volume validation failed: missing name");

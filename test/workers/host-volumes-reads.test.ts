@@ -196,6 +196,14 @@ describe("rights", () => {
     expect((await get(`/v1/volume/host/${secret.ID}`, as)).status).toBe(404);
   });
 
+  it("asks for the right to override also of who registers", async () => {
+    const body = { Volume: volume({ NodeID: nodeId(1), HostPath: "/srv/o", PluginID: "" }), PolicyOverride: true };
+    const as = async (...rights: string[]) =>
+      (await put("/v1/volume/host/register", body, await holder(namespace(rights)))).status;
+    expect(await as("host-volume-register")).toBe(403);
+    expect(await as("host-volume-register", "policy-override")).toBe(200);
+  });
+
   it("refuses who is nobody", async () => {
     for (const token of [null, "no-such-token"]) {
       expect((await list("", { token })).status).toBe(403);

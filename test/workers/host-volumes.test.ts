@@ -217,3 +217,13 @@ describe("deleting a host volume", () => {
     expect(refusal(await del(`/v1/volume/host/${ID}?force=${force}`))).toEqual([400, "invalid force value"]);
   });
 });
+
+it("answers a write without waiting, whatever index it is given", async () => {
+  const wait = "?index=1000000&wait=60s";
+  const created = await put(`/v1/volume/host/create${wait}`, { Volume: { Name: "a", PluginID: "mkdir" } });
+  const registered = await put(`/v1/volume/host/register${wait}`, {
+    Volume: { Name: "b", NodeID: nodeId(1), HostPath: "/srv/b" },
+  });
+  const deleted = await del(`/v1/volume/host/${created.body.Volume.ID}${wait}`);
+  expect([created.status, registered.status, deleted.status]).toEqual([200, 200, 200]);
+});
