@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { integer } from "../topics/fields.ts";
 
 /**
  * What may be said of a node, by its agent or by a scheduler that reports it: every field may be missing, unknown ones are
@@ -84,7 +85,7 @@ const event = z.looseObject({
 });
 
 /** Nanoseconds go beyond 2^53, so that their number may have been kept as it was written. */
-const nanoseconds = z.union([z.int(), z.looseObject({ rawJSON: z.string().regex(/^-?\d{1,19}$/) })]).nullish();
+const nanoseconds = (integer as z.ZodType<number | { rawJSON: string }>).nullish();
 
 const drainStrategy = z.looseObject({
   Deadline: nanoseconds,
