@@ -37,5 +37,3 @@ export const EVENT_TYPES = [
   "ACLBindingRuleDeleted",
   "VariableUpdated",
 ] as const;
-
-export type EventType = (typeof EVENT_TYPES)[number];
