@@ -1,0 +1,91 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { clusterRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { eventsOf, issue } from "./access.ts";
+import { del, put } from "./client.ts";
+import { fingerprint, ID, registry } from "./nodes-helpers.ts";
+import { allocation, deployment, evaluation, gone, job, type Reported, report } from "./reports.ts";
+import { closeAll, openStream } from "./streams.ts";
+
+/* Sentences of the interface document about the stream as a whole (docs/coverage.md). */
+
+afterEach(closeAll);
+
+const policy = () => put("/v1/acl/policy/p", { Rules: 'node { policy = "read" }' });
+const token = async () => (await put("/v1/acl/token", { Name: "t", Type: "client", Policies: ["p"] })).body.AccessorID;
+const register = () => registry().registerNode(ID, fingerprint());
+const eligibility = (Eligibility: string) => put(`/v1/node/${ID}/eligibility`, { Eligibility });
+const drain = () => put(`/v1/node/${ID}/drain`, { DrainSpec: { Deadline: 0 } });
+const purge = () => put(`/v1/node/${ID}/purge?force=true`, {});
+const as = (Type: string, reported: Reported) => () => report({ ...reported, Type });
+
+/** Each event type of the interface document: what makes one, and the topic it comes under. */
+const TYPES: readonly (readonly [type: string, topic: string, make: () => Promise<unknown>])[] = [
+  ["ACLTokenUpserted", "ACLToken", () => issue()],
+  ["ACLTokenDeleted", "ACLToken", async () => del(`/v1/acl/token/${await policy().then(token)}`)],
+  ["ACLPolicyUpserted", "ACLPolicy", policy],
+  ["ACLPolicyDeleted", "ACLPolicy", async () => policy().then(() => del("/v1/acl/policy/p"))],
+  ["AllocationCreated", "Allocation", as("AllocationCreated", allocation())],
+  ["AllocationUpdated", "Allocation", as("AllocationUpdated", allocation())],
+  ["AllocationUpdateDesiredStatus", "Allocation", as("AllocationUpdateDesiredStatus", allocation())],
+  ["DeploymentStatusUpdate", "Deployment", as("DeploymentStatusUpdate", deployment())],
+  ["DeploymentPromotion", "Deployment", as("DeploymentPromotion", deployment())],
+  ["DeploymentAllocHealth", "Deployment", as("DeploymentAllocHealth", deployment())],
+  ["EvaluationUpdated", "Evaluation", as("EvaluationUpdated", evaluation())],
+  ["JobRegistered", "Job", as("JobRegistered", job())],
+  ["JobDeregistered", "Job", as("JobDeregistered", gone(job()))],
+  ["JobBatchDeregistered", "Job", as("JobBatchDeregistered", gone(job()))],
+  ["NodeRegistration", "Node", register],
+  ["NodeDeregistration", "Node", () => register().then(purge)],
+  ["NodeEligibility", "Node", () => register().then(() => eligibility("ineligible"))],
+  ["NodeDrain", "NodeDrain", () => register().then(drain)],
+  ["NodeEvent", "Node", () => register().then(() => registry().nodeConnected(ID))],
+  ["PlanResult", "Allocation", as("PlanResult", allocation())],
+];
+
+describe("event types", () => {
+  it.each(TYPES)("%s is an event of topic %s", async (type, topic, make) => {
+    await make();
+    const events = await eventsOf(topic);
+    // What it tells of is under the object's name: a drain's is the node.
+    const object = topic === "NodeDrain" ? "Node" : topic;
+    const told = events.find(({ Type }) => Type === type);
+    expect(told, JSON.stringify(events)).toMatchObject({ Topic: topic, Payload: { [object]: expect.any(Object) } });
+  });
+});
+
+it("one stream tells everything that happens in the cluster, whoever does it, under its eight topics", async () => {
+  const stream = await openStream("?namespace=*&index=-1");
+  await stream.next();
+  await policy();
+  await token();
+  await report(job({ ID: "web" }), evaluation(), deployment(), allocation());
+  await register();
+  await drain();
+  const seen: { Topic: string; Index: number }[] = [];
+  while (seen.at(-1)?.Topic !== "NodeDrain") seen.push(...(await stream.nextLine()).Events);
+  expect(seen.map(({ Topic }) => Topic)).toEqual([
+    ...["ACLPolicy", "ACLToken"],
+    ...["Job", "Evaluation", "Deployment", "Allocation"],
+    ...["Node", "NodeDrain"],
+  ]);
+  const indexes = seen.map(({ Index }) => Index);
+  expect(indexes).toEqual([...indexes].sort((a, b) => a - b));
+});
+
+it("the stream is the only path that tells of events, and nothing calls anybody outside to tell of one", async () => {
+  const paths = [...clusterRoutes.routes, ...secretsRoutes.routes].map(({ path }) => path);
+  expect(paths.filter((path) => /event|stream|subscri|hook|notif|watch/i.test(path))).toEqual(["/event/stream"]);
+  const calls = vi.spyOn(globalThis, "fetch");
+  await policy();
+  await report(job());
+  await register();
+  expect(calls).not.toHaveBeenCalled();
+});
+
+it("an Allocation has no job information but which version and kind of job it runs", async () => {
+  const Job = { ID: "web", Version: 3, Type: "batch", TaskGroups: [{ Name: "g" }], Meta: { s3cret: "x" } };
+  await report(allocation({ Job }));
+  const [{ Payload }] = await eventsOf("Allocation");
+  expect(Payload.Allocation).not.toHaveProperty("Job");
+  expect(JSON.stringify(Payload)).not.toMatch(/TaskGroups|s3cret/);
+});
