@@ -57,7 +57,7 @@ async function joined(way: string) {
       if (!used) throw new Error(`not joined: ${agent.log}`);
       return used;
     },
-    { timeout: 15_000 },
+    { timeout: 30_000 },
   );
   return { id, node, agent, token: body.Token as string };
 }
@@ -69,7 +69,7 @@ const statusIs = (way: string, id: string, status: string, agent?: AgentProcess)
       expect(read.body?.Status, `${read.text} ${agent?.log}`).toBe(status);
       return read.body;
     },
-    { timeout: 15_000, interval: 100 },
+    { timeout: 30_000, interval: 100 },
   );
 
 /** What the owner of an operation does, once it has written it down. */
@@ -79,7 +79,7 @@ async function ask(id: string, wanted: Operation): Promise<unknown> {
   return env.NODE_SESSION.getByName(id).start(wanted);
 }
 
-describe.each(["directly", "through the gateway"])("%s", (way) => {
+describe.each(["directly", "through the gateway"])("%s", { timeout: 90_000 }, (way) => {
   it("an agent joins, its node is ready, comes back after being killed, and ends once it is removed", async () => {
     const { id, node, agent, token } = await joined(way);
     expect(await statusIs(way, id, "ready", agent)).toMatchObject({
@@ -118,14 +118,14 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
     expect(await ask(id, wanted)).toEqual({ ok: true, value: null });
     await agent.kill();
     const again = startAgent(node.path, {});
-    await vi.waitFor(() => expect(existsSync(node.at(`volumes/${volume}`)), again.log).toBe(true), { timeout: 15_000 });
+    await vi.waitFor(() => expect(existsSync(node.at(`volumes/${volume}`)), again.log).toBe(true), { timeout: 30_000 });
     await vi.waitFor(
       async () =>
         expect((await call(way, "GET", `/v1/agent/${id}`)).body).toMatchObject({
           Connected: true,
           Operations: { InFlight: 0, Queued: 0 },
         }),
-      { timeout: 15_000 },
+      { timeout: 30_000 },
     );
     // The service knows of no such volume: the agent is told, and touches nothing.
     await agent.kill();
