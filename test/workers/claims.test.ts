@@ -3,7 +3,7 @@ import { eventsOf } from "./access.ts";
 import { claims, ended, holders, listClaims, placed, stickyJob } from "./claims-helpers.ts";
 import { del, get, put } from "./client.ts";
 import { addNode, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
-import { gone, report } from "./reports.ts";
+import { gone, report, send } from "./reports.ts";
 
 let nodes: ScriptedNodes;
 
@@ -269,5 +269,37 @@ describe("a claim", () => {
     await report(placed("a1"), placed("x", { TaskGroup: "h" }));
     await make({ Name: "log" });
     expect(Number((await listClaims()).headers.get("X-Orch-Index"))).toBe(index);
+  });
+});
+
+describe("a report that says of a sticky volume what cannot be is refused whole, and claims nothing:", () => {
+  const groups = (Volumes: unknown, more: object = {}) => [{ Name: "g", Volumes, ...more }];
+
+  it.each<[what: string, groups: unknown, field: string]>([
+    ["groups as a text", "g", "TaskGroups"],
+    ["groups as an object", {}, "TaskGroups"],
+    ["a group as null", [null], "TaskGroups.0"],
+    ["a group's name as a number", groups({}, { Name: 1 }), "TaskGroups.0.Name"],
+    ["a long group", groups({}, { Name: "x".repeat(257) }), "TaskGroups.0.Name"],
+    ["volumes as a list", groups([]), "TaskGroups.0.Volumes"],
+    ["a volume as a text", groups({ v: "db" }), "TaskGroups.0.Volumes.v"],
+    ["a volume as null", groups({ v: null }), "TaskGroups.0.Volumes.v"],
+    ["an unknown type", groups({ v: { Type: "disk" } }), "TaskGroups.0.Volumes.v.Type"],
+    ["a source as a list", groups({ v: { Source: ["db"] } }), "TaskGroups.0.Volumes.v.Source"],
+    ["a long source", groups({ v: { Source: "x".repeat(257) } }), "TaskGroups.0.Volumes.v.Source"],
+    ["a source of two lines", groups({ v: { Source: "a\nb" } }), "TaskGroups.0.Volumes.v.Source"],
+    ["sticky as a text", groups({ v: { Type: "host", Source: "db", Sticky: "yes" } }), "TaskGroups.0.Volumes.v.Sticky"],
+    ["sticky as null", groups({ v: { Type: "host", Source: "db", Sticky: null } }), "TaskGroups.0.Volumes.v.Sticky"],
+    ["per_alloc as a number", groups({ v: { Source: "db", PerAlloc: 1 } }), "TaskGroups.0.Volumes.v.PerAlloc"],
+  ])("%s", async (_what, TaskGroups, field) => {
+    await make();
+    const asJob = await send([stickyJob([], { TaskGroups }), placed("a1")]);
+    expect([asJob.status, asJob.text]).toEqual([400, expect.stringContaining(`event 1: Payload.Job.${field}: `)]);
+    const asCopy = await send([stickyJob(), placed("a1", { Job: { TaskGroups } })]);
+    expect([asCopy.status, asCopy.text]).toEqual([
+      400,
+      expect.stringContaining(`event 2: Payload.Allocation.Job.${field}: `),
+    ]);
+    expect([(await get("/v1/jobs")).body, await claims()]).toEqual([[], []]);
   });
 });
