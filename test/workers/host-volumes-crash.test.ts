@@ -87,7 +87,7 @@ describe("a volume that is created", () => {
     },
   );
 
-  it.each(everywhere("createHostVolume"))(
+  it.each([...both("ClusterRegistry", "operationDone"), ...during("NodeSession", "start")])(
     "and fails on its node leaves nothing when %s.%s is cut (%s %s)",
     async (...death) => {
       nodes.behave = () => ({ state: "failed", error: { kind: "plugin", message: "no" } });
@@ -129,21 +129,24 @@ describe("a volume that is deleted", () => {
     });
   });
 
-  it.each(everywhere("deleteHostVolume"))("while it is used stays when %s.%s is cut (%s %s)", async (...death) => {
-    const { ID } = await make();
-    await run(nodeId(1), ["db"]);
-    die(death as unknown as Death);
-    await attempt(del(`/v1/volume/host/${ID}`));
-    await byItself(async () => {
-      await expectSettled(nodes);
-      expect(await listed()).toMatchObject([{ ID }]);
-    });
-    expect(nodes.disks.get(nodeId(1))?.has(ID)).toBe(true);
-    vi.restoreAllMocks();
-    nodes = new ScriptedNodes();
-    await finish(nodeId(1));
-    expect((await del(`/v1/volume/host/${ID}`)).status).toBe(200);
-  });
+  it.each(both("ClusterRegistry", "deleteHostVolume"))(
+    "while it is used stays when %s.%s is cut (%s %s)",
+    async (...death) => {
+      const { ID } = await make();
+      await run(nodeId(1), ["db"]);
+      die(death as unknown as Death);
+      await attempt(del(`/v1/volume/host/${ID}`));
+      await byItself(async () => {
+        await expectSettled(nodes);
+        expect(await listed()).toMatchObject([{ ID }]);
+      });
+      expect(nodes.disks.get(nodeId(1))?.has(ID)).toBe(true);
+      vi.restoreAllMocks();
+      nodes = new ScriptedNodes();
+      await finish(nodeId(1));
+      expect((await del(`/v1/volume/host/${ID}`)).status).toBe(200);
+    },
+  );
 });
 
 it("does everything once although everybody is called twice", async () => {

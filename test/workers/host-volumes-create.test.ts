@@ -154,11 +154,14 @@ describe("creating a host volume", () => {
 
   it("goes through nodes a page at a time, and counts them exactly", async () => {
     const registry = clusterRegistry(env);
-    for (let at = 0; at < 230; at++) {
-      const id = `1000${String(at).padStart(4, "0")}-0000-4000-8000-000000000000`;
-      await registry.registerNode(id, { Name: `m${at}`, Datacenter: "dc1", Attributes: { a: "b" } });
-      await registry.nodeConnected(id);
-    }
+    const others = Array.from(
+      { length: 230 },
+      (_, at) => `1000${String(at).padStart(4, "0")}-0000-4000-8000-000000000000`,
+    );
+    await Promise.all(
+      others.map((id) => registry.registerNode(id, { Name: id, Datacenter: "dc1", Attributes: { a: "b" } })),
+    );
+    await Promise.all(others.map((id) => registry.nodeConnected(id)));
     await make();
     expect((await ask()).text).toContain("1 nodes had existing volume, 0 nodes filtered by node pool governance, 230");
     const last = `19999999-0000-4000-8000-000000000000`;

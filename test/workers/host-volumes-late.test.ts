@@ -1,6 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { EventLog } from "../../src/objects/event-log.ts";
 import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { eventsOf } from "./access.ts";
@@ -24,6 +25,18 @@ beforeEach(async () => {
 
 /** Waits until a node has been given something that it keeps to itself. */
 const holding = (count = 1) => vi.waitFor(() => expect(nodes.holding).toBe(count), { timeout: 5_000 });
+
+type Decision = "createHostVolume" | "updateHostVolume" | "deleteHostVolume";
+
+/** Sends requests, and waits until the registry has decided on all of them. */
+async function decided(decision: Decision, ...requests: (() => Promise<Answer>)[]): Promise<Promise<Answer>[]> {
+  const spy = vi.spyOn(ClusterRegistry.prototype, decision);
+  const before = spy.mock.results.length;
+  const asked = requests.map((request) => request());
+  const count = () => expect(spy.mock.results.length - before).toBeGreaterThanOrEqual(requests.length);
+  await vi.waitFor(count, { timeout: 10_000 });
+  return asked;
+}
 
 /** So much time passes that every request gives up. */
 function letTimePass(): void {
@@ -71,10 +84,9 @@ describe("an operation that does not end in time", () => {
     await holding();
     letTimePass();
     expect((await asked).status).toBe(504);
-    const again = ask();
-    await scheduler.wait(200);
+    const again = await decided("createHostVolume", () => ask());
     await nodes.release();
-    expect((await again).body.Volume).toMatchObject({ Name: "db", NodeID: nodeId(1) });
+    expect((await again[0])?.body.Volume).toMatchObject({ Name: "db", NodeID: nodeId(1) });
     expect(nodes.sent).toHaveLength(1);
     expect(await listed()).toHaveLength(1);
   });
@@ -96,12 +108,12 @@ describe("an operation that does not end in time", () => {
     nodes.behave = () => "hold";
     const updating = ask({ ID, Name: "renamed" });
     await holding();
-    const deleting = del(`/v1/volume/host/${ID}`);
-    await scheduler.wait(100);
+    const other = await decided("deleteHostVolume", () => del(`/v1/volume/host/${ID}`));
     const [operation] = await running();
     letTimePass();
     expect((await updating).status).toBe(504);
-    expect([(await deleting).status, (await deleting).text]).toEqual([
+    const deleting = await other[0];
+    expect([deleting?.status, deleting?.text]).toEqual([
       504,
       `operation ${operation} on this volume has not ended yet; nothing was changed`,
     ]);
@@ -183,10 +195,9 @@ describe("a request that comes again", () => {
     nodes.behave = () => "hold";
     const first = del(`/v1/volume/host/${ID}`);
     await holding();
-    const second = del(`/v1/volume/host/${ID}`);
-    await scheduler.wait(100);
+    const second = await decided("deleteHostVolume", () => del(`/v1/volume/host/${ID}`));
     await nodes.release();
-    expect([(await first).status, (await first).body]).toEqual([200, (await second).body]);
+    expect([(await first).status, (await first).body]).toEqual([200, (await second[0])?.body]);
     expect(nodes.sent).toHaveLength(2);
   });
 
@@ -195,12 +206,12 @@ describe("a request that comes again", () => {
     nodes.behave = () => "hold";
     const first = ask({ ID, Name: "one" });
     await holding();
-    const same = ask({ ID, Name: "one" });
-    const other = ask({ ID, Name: "two" });
-    await scheduler.wait(100);
+    const wishes = ["one", "two"].map((Name) => () => ask({ ID, Name }));
+    const others = await decided("updateHostVolume", ...wishes);
     nodes.behave = () => "work";
     await nodes.release();
-    expect([(await first).status, (await same).status, (await other).body.Volume.Name]).toEqual([200, 200, "two"]);
+    const [same, other] = await Promise.all(others);
+    expect([(await first).status, same?.status, other?.body.Volume.Name]).toEqual([200, 200, "two"]);
     expect(nodes.sent.map(({ operation }) => [operation.gen, operation.params["name"]])).toEqual([
       [1, "db"],
       [2, "one"],
