@@ -47,9 +47,9 @@ async function report(call: AuthorisedCall, text: string): Promise<Response> {
   const namespace = call.query.get("namespace") || "default";
   if (!NAMESPACE_NAME.test(namespace)) throw badRequest(`namespace: must match ${NAMESPACE_NAME.source}`);
   const { reports, lineIndex } = readReports(text, namespace);
-  const source = sourceOf(call.query, lineIndex, reports);
-  // A heartbeat of a stream that is passed on.
+  // A heartbeat of a stream that is passed on, upstream's without an index.
   if (reports.length === 0) return clusterJson(call, { Index: null, Applied: false });
+  const source = sourceOf(call.query, lineIndex, reports);
   const { index, applied } = unwrap(await clusterRegistry(call.env).ingest(source, reports));
   return clusterJson(call, { Index: index, Applied: applied }, { index });
 }

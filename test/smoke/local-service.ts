@@ -2,7 +2,16 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
@@ -80,9 +89,19 @@ export class LocalService {
     return this;
   }
 
-  /** What a shell prints that has the two variables of the banner. */
+  /** Ids of the nodes that it runs agents for, ready or not. */
+  get nodes(): string[] {
+    return [...this.#output.matchAll(/^Node: +(\S+) /gm)].map(([, id = ""]) => id);
+  }
+
+  /** What a shell prints that has the variables of the banner. */
   async shell(command: string): Promise<string> {
-    const env = { ...cleanEnvironment(), SALLYPORT_ADDR: this.baseUrl, SALLYPORT_TOKEN: this.token };
+    const exported = [...this.#output.matchAll(/^export (VOLUMES|PROVIDERS)=(\S+)/gm)].map(([, name, value]) => [
+      name,
+      value,
+    ]);
+    const service = { SALLYPORT_ADDR: this.baseUrl, SALLYPORT_TOKEN: this.token };
+    const env = { ...cleanEnvironment(), ...service, ...Object.fromEntries(exported) };
     const child = spawn("bash", ["-c", command], { env, stdio: ["ignore", "pipe", "pipe"] });
     let stdout = "";
     let stderr = "";
@@ -91,6 +110,18 @@ export class LocalService {
     const [code] = await once(child, "close");
     if (code !== 0) throw new Error(`${command}\nended with ${code}: ${stderr}${stdout}`);
     return stdout;
+  }
+
+  /** What each of a page's commands prints, one after another in one session: a later one finds the variables of an earlier. */
+  async session(commands: readonly string[]): Promise<string[]> {
+    const kept = join(this.#dir, "session");
+    writeFileSync(kept, "");
+    const printed: string[] = [];
+    for (const command of commands)
+      printed.push(
+        await this.shell(`. ${kept}; set -a; cd ${this.#dir}\n${command}\ncode=$?; export -p > ${kept}; exit $code`),
+      );
+    return printed;
   }
 
   /** The commands of `seeds/tour.json`, one after another: what each prints. */
@@ -118,10 +149,19 @@ export class LocalService {
 
   /** Of all its processes, as anybody on the machine can read them. Linux only; elsewhere none. */
   commandLines(): string[] {
+    return this.#processes().map(({ commandLine }) => commandLine);
+  }
+
+  /** Kills those of its processes whose command line has this in it, as the system does when memory is short. */
+  kill(part: string): void {
+    for (const { pid, commandLine } of this.#processes()) if (commandLine.includes(part)) process.kill(pid, "SIGKILL");
+  }
+
+  #processes(): Array<{ pid: number; commandLine: string }> {
     if (!existsSync("/proc")) return [];
     return readdirSync("/proc")
       .filter((name) => /^\d+$/.test(name) && read(`/proc/${name}/environ`).includes(`SMOKE_MARK=${this.#mark}`))
-      .map((pid) => read(`/proc/${pid}/cmdline`).replaceAll("\0", " "));
+      .map((name) => ({ pid: Number(name), commandLine: read(`/proc/${name}/cmdline`).replaceAll("\0", " ") }));
   }
 }
 

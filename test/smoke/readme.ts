@@ -22,11 +22,18 @@ export function shownIn(path: string, heading: string): Shown[] {
   );
 }
 
-/** Looks past what differs from run to run: ids, times, hashes, accessors. */
+/** Looks past what differs from run to run: ids, times, indexes, hashes, accessors, directories,
+ * signs of life, and whether a node has shown a volume yet. */
 export function withoutTheVolatile(output: string): string {
   return output
+    .replace(/^\{"Index":\d+,"Events":\[\]\}\n?|^id: \d+\n\n/gm, "")
+    .replace(/"State":"(pending|ready)"/g, '"State":"<state>"')
     .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "<id>")
     .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "<time>")
+    .replace(/"((Create|Modify)Time|StatusUpdatedAt)":\d+/g, '"$1":<time>')
+    .replace(/"((Create|Modify)?Index)":\d+/g, '"$1":<index>')
+    .replace(/^(id|index|x-orch-oldest-index): \d+/gim, "$1: <index>")
+    .replace(/"HostPath":"[^"]*\//g, '"HostPath":"<directory>/')
     .replace(/"Hash":"[^"]+"/g, '"Hash":"<hash>"')
     .replace(/kv[_-][0-9a-f]{8}/gi, "kv_<accessor>")
     .replace(/127\.0\.0\.1:\d+/g, "127.0.0.1:<port>")

@@ -43,12 +43,16 @@ describe("npm start, in a fresh clone", () => {
     expect(shown.map(({ command }) => command)).toEqual(readTour(dir).map(({ command }) => command));
     expect(outputs.map(withoutTheVolatile)).toEqual(shown.map(({ output }) => withoutTheVolatile(output)));
 
-    const [listed = "", written = "", arrived = "", synced = "", events = ""] = outputs;
+    const [listed = "", written = "", arrived = "", synced = "", made = "", events = ""] = outputs;
     expect(JSON.parse(listed).data.keys).toEqual(["api", "database"]);
     expect(JSON.parse(written).data.version).toBe(2);
     expect(arrived).toContain("changed-by-me");
     expect(synced).toContain('"sync_status":"SYNCED"');
-    expect(events).toContain('"Topic":"ACLPolicy"');
+    const [volume = "", directories] = made.split("\n");
+    expect(directories).toBe(JSON.parse(volume).Volume.ID);
+    expect(statSync(JSON.parse(volume).Volume.HostPath).isDirectory()).toBe(true);
+    for (const topic of ["ACLPolicy", "Job", "Deployment", "HostVolume"])
+      expect(events).toContain(`"Topic":"${topic}"`);
 
     const list = await service.shell(
       'curl -s -X LIST -H "X-Vault-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/secret/metadata/app/?x=y" $SALLYPORT_ADDR/v1/secret/metadata',
@@ -75,7 +79,7 @@ describe("npm start, in a fresh clone", () => {
     expect(await service.remains()).toEqual([]);
   });
 
-  it("finds its data again, reads the files beside it, and refuses a second start", async () => {
+  it("finds its data and its node again, reads the files beside it, and refuses a second start", async () => {
     mkdirSync(join(dir, "state/files/team"), { recursive: true });
     writeFileSync(join(dir, "state/files/team/key.json"), "not a key");
     const service = await npmStart().ready();
@@ -88,6 +92,12 @@ describe("npm start, in a fresh clone", () => {
     expect(
       await service.shell('curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" $SALLYPORT_ADDR/v1/secret/data/app/database'),
     ).toContain("changed-by-me");
+
+    const volume = JSON.parse(
+      await service.shell('curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/volumes?type=host"'),
+    );
+    expect(service.nodes).toHaveLength(1);
+    expect(volume).toMatchObject([{ Name: "uploads", NodeID: service.nodes[0], State: "ready" }]);
 
     expect(await refusal()).toContain(`Port ${port} is in use: stop what listens there, or set PORT to another one.`);
     expect(await refusal({}, await freePort())).toMatch(
@@ -109,7 +119,8 @@ describe("npm start, in a fresh clone", () => {
         CLOUD_B_GRAPH_URL: azure.graphUrl,
         CLOUD_B_ARM_URL: azure.armUrl,
       };
-      const service = await npmStart(urls).ready();
+      const service = await npmStart({ ...urls, AGENT: "0" }).ready();
+      expect(service.nodes).toEqual([]);
       const ask = async (method: string, path: string, body?: object) => {
         const headers = { "X-Orch-Token": service.token };
         const init = { method, headers, ...(body && { body: JSON.stringify(body) }) };
@@ -147,8 +158,18 @@ describe("npm start, in a fresh clone", () => {
     }
   });
 
-  it("leaves nothing behind when it is killed", async () => {
-    const service = await npmStart().ready();
+  it("starts an agent again that dies, runs as many as wanted, and leaves nothing behind when it is killed", async () => {
+    const service = await npmStart({ AGENT: "2" }).ready();
+    const make = () =>
+      service.shell(
+        `curl -s --retry 9 --retry-all-errors --fail -X PUT -H "X-Orch-Token: $SALLYPORT_TOKEN" -d '{"Volume":{"Name":"shared","PluginID":"mkdir"}}' $SALLYPORT_ADDR/v1/volume/host/create`,
+      );
+    const first = JSON.parse(await make()).Volume.NodeID;
+    service.kill("agent-child");
+    const second = JSON.parse(await make()).Volume.NodeID;
+    expect([first, second].sort()).toEqual(service.nodes.sort());
+    expect(service.output).toMatch(/The local agent local-[12] has ended \(SIGKILL\) and is started again/);
+
     service.signal("SIGKILL");
     expect(await service.remains()).toEqual([]);
   });
@@ -172,14 +193,15 @@ describe("npm start, in a fresh clone", () => {
 });
 
 describe("the playground", () => {
-  it("shows the tours of docs/sync.md and docs/credentials.md working, and begins anew at each start", async () => {
+  it("shows the tours of the documents working, and begins anew at each start", async () => {
     const settings = { PLAYGROUND: "1", STATE_DIR: "playground" };
     const service = await npmStart(settings).ready();
-    const shown = ["sync", "credentials"].flatMap((page) => shownIn(join(dir, `docs/${page}.md`), "Tour"));
-    expect(shown.length).toBeGreaterThan(30);
-    for (const { command, output } of shown) {
-      const printed = await service.shell(`export PROVIDERS=playground/providers; cd ${dir}; ${command}`);
-      expect(withoutTheVolatile(printed), command).toBe(withoutTheVolatile(output));
+    for (const page of ["events", "volumes", "sync", "credentials"]) {
+      const shown = shownIn(join(dir, `docs/${page}.md`), "Tour");
+      const printed = await service.session(shown.map(({ command }) => command));
+      expect(shown.length).toBeGreaterThan(9);
+      for (const [at, { command, output }] of shown.entries())
+        expect(withoutTheVolatile(printed[at] ?? ""), `${page}: ${command}`).toBe(withoutTheVolatile(output));
     }
     service.signal("SIGINT");
     expect(await service.remains()).toEqual([]);

@@ -87,6 +87,7 @@ describe("a body", () => {
     ["{}", ""],
     ['{"Index":7,"Events":[]}', ""],
     ['{"Index":7,"Events":null}', "?source=eu"],
+    ["{}", "?source=eu"],
   ])("may be a heartbeat of a stream, of which nothing is taken: %s", async (body, query) => {
     const taken = await send(body, query);
     expect([taken.status, taken.body]).toEqual([200, { Index: null, Applied: false }]);
