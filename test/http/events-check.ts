@@ -53,7 +53,8 @@ function lineFaults(visit: Visit, facts: Facts, until: number): string[] {
   const { accessor, wish, begun } = visit;
   const faults: string[] = [];
   const got = new Map(visit.lines.map((line) => [line.Index, line]));
-  const start = visit.from > 0 ? visit.from : visit.from === 0 ? 1 : (visit.first ?? visit.reached) + 1;
+  const asked = visit.from >= 0 ? visit.from : (visit.first ?? visit.reached) + 1;
+  const start = Math.max(1, asked, visit.oldest);
   for (const { Index } of visit.lines) {
     if (Index > history.newest) faults.push(`line ${Index}, which a crash took back`);
     if (facts.sentAt(Index) > facts.expires(accessor)) faults.push(`line ${Index}, written after the token ended`);

@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { randomFrom } from "../crash/random.ts";
-import type { SeenLine, Wish } from "../events-reference.ts";
+import type { Rules, SeenLine, Wish } from "../events-reference.ts";
 import { type Facts, faultsOf } from "./events-check.ts";
 import { History } from "./events-history.ts";
 import { Service } from "./events-service.ts";
@@ -133,17 +133,39 @@ function resumed(
   return { accessor, secret, wish, format, errors, from: seen };
 }
 
-/** The whole stream up to an index, as the first token reads it. */
-async function wholeStream(world: World, upTo: number): Promise<SeenLine[]> {
-  const asked: Asked = {
-    base: world.service.base,
-    ...{ accessor: null, secret: "root", wish: { topics: ANY, namespace: "*" } },
-    ...{ from: 0, format: "lines", errors: false },
-  };
-  const visit = await read(asked, { pause: () => 0, leaves: ({ reached }) => reached >= upTo }, () => world.now());
-  expect(visit.broken).toEqual([]);
-  return visit.lines.map(({ Index, Events }) => ({ Index, Events }));
+/** Everything from an index on, as the first token reads it. */
+const whole = (world: World, from: number, over: () => number | null): Promise<Visit> =>
+  read(
+    {
+      ...{ base: world.service.base, accessor: null, secret: "root", wish: { topics: ANY, namespace: "*" } },
+      ...{ from, format: "lines", errors: false },
+    },
+    { pause: () => 0, leaves: ({ reached }) => reached >= (over() ?? Number.POSITIVE_INFINITY) },
+    () => world.now(),
+  );
+
+const withoutTime = ({ Index, Events }: SeenLine): SeenLine => ({ Index, Events });
+
+/** Everything that is ever on the stream, read from the beginning through all that happens. */
+async function recorder(world: World, over: () => number | null): Promise<SeenLine[]> {
+  const lines: SeenLine[] = [];
+  for (let reached = 0; reached < (over() ?? Number.POSITIVE_INFINITY); ) {
+    if (world.service.base === "") await sleep(5);
+    else {
+      const visit = await whole(world, reached + 1, over);
+      expect(visit.broken).toEqual([]);
+      if (visit.oldest > reached + 1) throw new Behind(`lines ${reached + 1} to ${visit.oldest - 1}`);
+      reached = visit.reached;
+      lines.push(...visit.lines.map(withoutTime));
+    }
+  }
+  return lines;
 }
+
+/** The machine is so slow that what is compared with has left the buffer: such a round proves nothing. */
+class Behind extends Error {}
+
+const NO_RULES: Rules = { namespaces: {}, node: "deny" };
 
 /** Something of every source, told when all before it has been. @returns the newest index */
 async function lastWords(world: World): Promise<number> {
@@ -245,7 +267,9 @@ function factsOf(world: World, history: History): Facts {
 
 async function round(seed: number): Promise<string> {
   const random = randomFrom(seed);
-  const service = new Service({ EVENT_HEARTBEAT_MS: "300", EVENT_STALL_MS: "2000" });
+  // Of every third round little stays: readers who come back late find the oldest gone.
+  const buffer = seed % 3 === 0 ? { EVENT_BUFFER_LINES: "60" } : {};
+  const service = new Service({ EVENT_HEARTBEAT_MS: "300", EVENT_STALL_MS: "2000", ...buffer });
   const world = new World(service);
   try {
     await service.create();
@@ -256,6 +280,8 @@ async function round(seed: number): Promise<string> {
     );
     for (const writer of writers) await writer.begin();
     let last: number | null = null;
+    const recorded = recorder(world, () => last);
+    recorded.catch(() => undefined);
     const readers = Array.from({ length: READERS }, (_, number) =>
       reader(world, randomFrom(seed + 200 + number), () => last),
     );
@@ -274,10 +300,11 @@ async function round(seed: number): Promise<string> {
       Promise.all(readers),
       sleep(SETTLE_MS).then(() => Promise.reject(new Error("a reader neither reached the end nor was refused"))),
     ]);
-    const history = new History(await wholeStream(world, last), NAMESPACES, (text) => {
-      const rules = world.rulesOf.get(text);
-      return rules ?? { namespaces: {}, node: "deny" };
-    });
+    const lines = await recorded;
+    const { oldest, lines: kept } = await whole(world, 0, () => last);
+    const later = lines.filter(({ Index }) => Index >= oldest);
+    expect(kept.map(withoutTime), "what is there now is not what was told").toEqual(later);
+    const history = new History(lines, NAMESPACES, (text) => world.rulesOf.get(text) ?? NO_RULES);
     const indexes = history.lines.map(({ Index }) => Index);
     expect(indexes).toEqual([...new Set(indexes)].sort((a, b) => a - b));
     const faults = [...world.wrong, ...service.hung.map((what) => `not answered: ${what}`)];
@@ -296,7 +323,7 @@ async function round(seed: number): Promise<string> {
     expect(
       all.reduce((sum, { lines }) => sum + lines.length, 0),
       told,
-    ).toBeGreaterThan(history.newest);
+    ).toBeGreaterThan(READERS);
     return told;
   } finally {
     await service.destroy();
@@ -307,16 +334,15 @@ it(
   "every reader gets each line that is for it once, in order, and none that is not, whatever dies and whoever changes rights",
   async () => {
     const end = Date.now() + seconds * 1_000;
-    let seed = firstSeed;
-    do {
+    for (let seed = firstSeed; seed === firstSeed || Date.now() < end; seed++) {
       try {
         console.info(await round(seed));
       } catch (failure) {
         console.error(`EVENTS_SEED=${seed}`);
-        throw failure;
+        if (!(failure instanceof Behind)) throw failure;
+        console.error(`proves nothing, the machine is too slow: ${failure.message}`);
       }
-      seed++;
-    } while (Date.now() < end);
+    }
   },
   seconds * 1_000 + 240_000,
 );

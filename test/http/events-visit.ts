@@ -32,6 +32,8 @@ export interface Visit extends Asked {
   /** 0: there was no answer. */
   status: number;
   answered: Moment;
+  /** The oldest index that was still to be had when it began. */
+  oldest: number;
   lines: (SeenLine & { readonly at: Moment })[];
   /** The index of the first thing that came, heartbeats included; and of the last. */
   first: number | null;
@@ -68,6 +70,7 @@ export async function read(asked: Asked, pace: Pace, now: () => Moment): Promise
     begun,
     status: 0,
     answered: begun,
+    oldest: 0,
     lines: [],
     first: null,
     reached: Math.max(0, asked.from - 1),
@@ -94,6 +97,7 @@ export async function read(asked: Asked, pace: Pace, now: () => Moment): Promise
     });
     visit.status = answer.status;
     visit.answered = now();
+    visit.oldest = Number(answer.headers.get("X-Orch-Oldest-Index"));
     if (answer.status !== 200 || !answer.body) {
       await answer.text();
       visit.end = "over";
