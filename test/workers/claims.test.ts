@@ -181,6 +181,11 @@ describe("a claim", () => {
     expect(await holders()).toEqual([["db", "a2"]]);
   });
 
+  it("is deleted without waiting, whatever index the request gives", async () => {
+    const deleted = await del(`/v1/volumes/claim/${claim.ID}?index=${2 ** 40}&wait=300s`);
+    expect([deleted.status, await claims()]).toEqual([200, []]);
+  });
+
   it.each(["/v1/volumes/claim", "/v1/volume/claim"])("is deleted at %s, once", async (path) => {
     expect((await del(`${path}/${claim.ID.toUpperCase()}`)).status).toBe(200);
     const again = await del(`${path}/${claim.ID}`);
