@@ -174,6 +174,7 @@ describe("a result", () => {
     socket.send(done(wanted.id));
     await socket.seen("done");
     await socket.settled();
+    expect(await agent.rows("SELECT body FROM outbox WHERE topic = 'result'")).toEqual([]);
     expect(owner.told).toEqual([]);
     expect(await stateOf(other, wanted.id)).toBe("sent");
     expect(await stateOf(agent, wanted.id)).toBeUndefined();
