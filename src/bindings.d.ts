@@ -10,6 +10,7 @@ declare namespace Cloudflare {
     CREDENTIAL_ENGINE: DurableObjectNamespace<import("./worker.ts").CredentialEngine>;
     IDENTITY_ISSUER: DurableObjectNamespace<import("./worker.ts").IdentityIssuer>;
     EVENT_LOG: DurableObjectNamespace<import("./worker.ts").EventLog>;
+    EVENT_RELAY: DurableObjectNamespace<import("./worker.ts").EventRelay>;
     CLUSTER_REGISTRY: DurableObjectNamespace<import("./worker.ts").ClusterRegistry>;
     NODE_SESSION: DurableObjectNamespace<import("./worker.ts").NodeSession>;
     LISTINGS: D1Database;

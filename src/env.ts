@@ -9,6 +9,7 @@ export const Settings = z.object({
   EVENT_BUFFER_LINES: z.coerce.number().int().min(1).default(100_000),
   EVENT_BUFFER_BYTES: z.coerce.number().int().min(1024).default(67_108_864),
   EVENT_HEARTBEAT_MS: z.coerce.number().int().min(50).default(10_000),
+  EVENT_RELAYS: z.coerce.number().int().min(0).max(64).default(0),
   EVENT_STALL_MS: z.coerce.number().int().min(50).default(40_000),
   CLOUD_A_SM_URL: z.string().optional(),
   CLOUD_A_STS_URL: z.string().optional(),

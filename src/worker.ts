@@ -8,6 +8,7 @@ export { AccessControl } from "./objects/access-control.ts";
 export { ClusterRegistry } from "./objects/cluster-registry.ts";
 export { CredentialEngine } from "./objects/credential-engine.ts";
 export { EventLog } from "./objects/event-log.ts";
+export { EventRelay } from "./objects/event-relay.ts";
 export { IdentityIssuer } from "./objects/identity-issuer.ts";
 export { KvStore } from "./objects/kv-store.ts";
 export { NodeSession } from "./objects/node-session.ts";

@@ -1,5 +1,6 @@
 import { upstreamEvent } from "../compat/event-names.ts";
-import type { View } from "./line.ts";
+import { feedText } from "./feed-line.ts";
+import type { Line, View } from "./line.ts";
 import type { Subscription } from "./subscription.ts";
 
 /** How a stream is written: one JSON object and a line feed each, or as server-sent events (WHATWG HTML 9.2). */
@@ -10,6 +11,8 @@ export interface Framing {
   readonly greeting: string | null;
   /** @param events a JSON array */
   line(index: number, events: string): string;
+  /** Instead of `line`: a whole line, whatever is in it. */
+  whole?(line: Line): string;
   /** Nothing new, up to `index`. */
   heartbeat(index: number): string;
   /** The last line of a stream that is cut. @param error a JSON object */
@@ -51,7 +54,11 @@ const serverSent: Framing = {
 
 const upstreamServerSent: Framing = { ...serverSent, name: "server-sent events, upstream", view: upstreamEvent };
 
+/** What a relay reads: lines with their facts, and line feeds as signs of life. */
+const feed: Framing = { ...lines, name: "feed", whole: feedText, heartbeat: () => "\n" };
+
 export function framingOf({ format, dialect }: Pick<Subscription, "format" | "dialect">): Framing {
+  if (format === "feed") return feed;
   if (format === "server-sent-events") return dialect === "upstream" ? upstreamServerSent : serverSent;
   return dialect === "upstream" ? upstreamLines : lines;
 }

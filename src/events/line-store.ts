@@ -2,7 +2,7 @@ import { warn } from "../log.ts";
 import type { Migration } from "../objects/migrations.ts";
 import { type Append, numbered } from "./event.ts";
 import { factsText } from "./facts.ts";
-import type { LogView } from "./group.ts";
+import type { Slice } from "./group.ts";
 import { Line } from "./line.ts";
 
 export const lineMigrations: Migration[] = [
@@ -109,7 +109,7 @@ export class LineStore {
   }
 
   /** Lines after a cursor, as readers see the log. */
-  after(cursor: number, traces: readonly string[] | null): ReturnType<LogView["after"]> {
+  after(cursor: number, traces: readonly string[] | null): Slice {
     return traces === null ? this.#page(cursor) : this.#sifted(cursor, traces);
   }
 
@@ -173,7 +173,7 @@ export class LineStore {
       .toArray()[0]?.idx;
   }
 
-  #page(cursor: number): ReturnType<LogView["after"]> {
+  #page(cursor: number): Slice {
     const rows = this.#sql.exec(
       "SELECT idx, facts, events FROM lines WHERE idx > ? ORDER BY idx LIMIT ?",
       cursor,
@@ -183,7 +183,7 @@ export class LineStore {
   }
 
   /** Lines that may be wanted, found without reading the events of the others. */
-  #sifted(cursor: number, traces: readonly string[]): ReturnType<LogView["after"]> {
+  #sifted(cursor: number, traces: readonly string[]): Slice {
     const upTo = Math.min(cursor + SCAN_LINES, this.#newest);
     const rows = this.#sql.exec(
       `SELECT idx, facts, events FROM lines WHERE idx > ? AND idx <= ?

@@ -1,5 +1,5 @@
 import type { StreamEvent } from "./event.ts";
-import { type Fact, factOf, factsIn, readFacts } from "./facts.ts";
+import { type Fact, factOf, factsIn, factsText, readFacts } from "./facts.ts";
 import type { Matcher } from "./subscription.ts";
 
 /** How a dialect shows one event: the same JSON where nothing differs. */
@@ -33,6 +33,11 @@ export class Line {
     if (typeof this.#facts === "string") this.#facts = readFacts(this.#facts);
     this.#facts ??= factsIn(this.text);
     return this.#facts;
+  }
+
+  /** The facts as they are stored, without reading them; null when they were not. */
+  get storedFacts(): string | null {
+    return typeof this.#facts === "object" && this.#facts !== null ? factsText(this.#facts) : this.#facts;
   }
 
   /** The events that one kind of reader gets, as a JSON array, or null when there is none. */

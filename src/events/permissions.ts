@@ -39,6 +39,14 @@ export class Permission {
     this.question = question;
   }
 
+  /** For a reader that is part of this service. Nothing takes it away. */
+  static ofOurOwn(): Permission {
+    const permission = new Permission({ accessor: "", namespace: "*", topics: ["*"] });
+    permission.scope = { namespaces: null, rules: null };
+    permission.readers = 1;
+    return permission;
+  }
+
   standing(now: number): Standing {
     if (this.denied) return "denied";
     if (now >= this.#expires) return "expired";
@@ -134,6 +142,11 @@ export class Permissions {
         if (Topic === "ACLPolicy" || permission.question.accessor === Key) permission.tell();
       }
     }
+  }
+
+  /** Lines were lost, and may have told of anything. */
+  doubt(): void {
+    for (const permission of this.#all()) permission.tell();
   }
 
   /** When somebody has to be asked about; infinite when nobody has. */

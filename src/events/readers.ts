@@ -2,7 +2,7 @@ import type { StreamQuestion } from "../access/stream-rights.ts";
 import { type Framing, framingOf } from "./framing.ts";
 import { encode, type Group, Groups, type LogView } from "./group.ts";
 import type { Line } from "./line.ts";
-import { type Ask, type Permission, Permissions, type Standing } from "./permissions.ts";
+import { type Ask, Permission, Permissions, type Standing } from "./permissions.ts";
 import type { Scope, Subscription } from "./subscription.ts";
 
 /** Why a stream is cut. */
@@ -17,6 +17,8 @@ interface Reader {
   scope: Scope;
   /** The last index this reader has passed. */
   cursor: number;
+  /** Lines on their way for it, from further away than memory or disk. */
+  fetching: Promise<void> | undefined;
   /** The beat that this reader has had something in; null before its first bytes. */
   beat: number | null;
   /** Whether its consumer has taken what it was given and wants more, and since when that is so, or not. */
@@ -77,14 +79,26 @@ export class Readers {
     void this.#permissions.askDue();
   }
 
+  /** Lines were lost that may have told of rights: nobody gets anything more before they were asked about again. */
+  doubt(): void {
+    this.#permissions.doubt();
+  }
+
   /**
    * One more reader, until its stream is cancelled or `signal` fires; null when its token does not let it read all it asks for.
    * Rejects with `RightsUnknown` when that cannot be found out.
    */
   async open(subscription: Subscription, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | null> {
     const permission = await this.#permissions.admit(questionOf(subscription));
-    if (!permission) return null;
-    const reader = this.#enter(subscription, permission);
+    return permission && this.#stream(this.#enter(subscription, permission), signal);
+  }
+
+  /** A relay, as one more reader: every line after a cursor, with its facts. */
+  follow(after: number, signal: AbortSignal): ReadableStream<Uint8Array> {
+    return this.#stream(this.#enter({ ...FEED, from: after + 1 }, Permission.ofOurOwn()), signal);
+  }
+
+  #stream(reader: Reader, signal: AbortSignal): ReadableStream<Uint8Array> {
     const gone = () => this.#leave(reader);
     if (signal.aborted) gone();
     else signal.addEventListener("abort", gone);
@@ -109,6 +123,7 @@ export class Readers {
       group: this.#groups.join({ topics: subscription.topics, ...permission.scope }, framingOf(subscription)),
       scope: permission.scope,
       cursor: from < 0 ? this.#log.newest() : Math.max(from - 1, this.#log.evicted()),
+      fetching: undefined,
       beat: null,
       asks: false,
       since: Date.now(),
@@ -162,14 +177,19 @@ export class Readers {
           reader.beat = this.#beats;
           return bytes;
         }
-        // A long backlog without a line for this reader must not keep the others waiting.
         const behind = standing === "open" && reader.cursor < this.#log.newest();
-        await (behind ? scheduler.wait(0) : this.#news.promise);
+        await (behind ? this.#turn(reader) : this.#news.promise);
       }
     }
     const last = reader.parting;
     reader.parting = undefined;
     return last ?? null;
+  }
+
+  /** When to look again for a reader that has lines before it. */
+  #turn({ fetching }: Reader): Promise<void> {
+    // A long backlog without a line for this reader must not keep the others waiting.
+    return fetching ? Promise.race([fetching, this.#news.promise]) : scheduler.wait(0);
   }
 
   /** What there is for the reader right now: lines, or a sign of life when one is due. */
@@ -190,9 +210,11 @@ export class Readers {
     if (reader.cursor >= this.#log.newest()) return null;
     const { scope } = reader.permission;
     if (scope !== reader.scope) this.#regroup(reader, scope);
-    const { bytes, cursor } = this.#groups.read(reader.group, this.#log, reader.cursor);
-    reader.cursor = cursor;
-    return bytes;
+    const batch = this.#groups.read(reader.group, this.#log, reader.cursor);
+    reader.fetching = batch ? undefined : this.#groups.fetch(reader.group, this.#log, reader.cursor);
+    if (!batch) return null;
+    reader.cursor = batch.cursor;
+    return batch.bytes;
   }
 
   /** Its rights are others than before: who gets the same bytes may be, too. */
@@ -263,6 +285,11 @@ export class Readers {
     }
   }
 }
+
+const FEED: Omit<Subscription, "from"> = {
+  ...{ accessor: "", topics: { "*": ["*"] }, namespace: "*" },
+  ...{ dialect: "neutral", format: "feed", errors: false },
+};
 
 const questionOf = ({ accessor, topics, namespace }: Subscription): StreamQuestion => ({
   accessor,

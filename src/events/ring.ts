@@ -13,6 +13,11 @@ export class Ring {
     this.#maxSize = maxSize;
   }
 
+  /** The oldest index here; null when there is none. */
+  get oldest(): number | null {
+    return this.#lines[0]?.index ?? null;
+  }
+
   /** Lines come in order and without gaps. The newest always stays, however large. */
   push(line: Line): void {
     this.#lines.push(line);

@@ -13,7 +13,8 @@ export interface Subscription {
   /** First index wanted; negative = only what comes from now on. */
   readonly from: number;
   readonly dialect: "neutral" | "upstream";
-  readonly format: "lines" | "server-sent-events";
+  /** `feed` is for relays only. */
+  readonly format: "lines" | "server-sent-events" | "feed";
   /** Whether a reader that is cut is told so in a last line. */
   readonly errors: boolean;
 }

@@ -1,13 +1,14 @@
 import { settings } from "../env.ts";
 import type { Append } from "../events/event.ts";
+import type { Bounds } from "../events/feed.ts";
+import { type FeedPage, feedPage } from "../events/feed-page.ts";
+import type { LogView } from "../events/group.ts";
 import type { Line } from "../events/line.ts";
 import { LineStore, lineMigrations } from "../events/line-store.ts";
-import { RightsUnknown } from "../events/permissions.ts";
-import { Readers } from "../events/readers.ts";
+import type { Readers } from "../events/readers.ts";
 import { Ring } from "../events/ring.ts";
-import type { Subscription } from "../events/subscription.ts";
+import { readersOf, stream } from "./event-streams.ts";
 import { StoredObject } from "./stored-object.ts";
-import { accessControl } from "./stubs.ts";
 
 /**
  * The one sequence of cluster events. One writer at a time (`append`, in order of arrival); any number of readers, each only
@@ -16,6 +17,7 @@ import { accessControl } from "./stubs.ts";
 export class EventLog extends StoredObject {
   readonly #store: LineStore;
   readonly #ring = new Ring();
+  readonly #view: LogView;
   readonly #readers: Readers;
   /** The newest index that no crash takes back, and the newest that readers get. */
   #durable: number;
@@ -27,21 +29,15 @@ export class EventLog extends StoredObject {
     super(ctx, env, { events: lineMigrations }, {});
     this.#store = new LineStore(this.sql);
     this.#durable = this.#store.newest;
-    this.#readers = new Readers(
-      {
-        newest: () => this.#durable,
-        evicted: () => Math.max(0, this.#store.oldest - 1),
-        after: (cursor, traces) => {
-          const lines = this.#ring.after(cursor);
-          return lines ? { lines, upTo: this.#store.newest } : this.#store.after(cursor, traces);
-        },
+    this.#view = {
+      newest: () => this.#durable,
+      evicted: () => Math.max(0, this.#store.oldest - 1),
+      after: (cursor, traces) => {
+        const lines = this.#ring.after(cursor);
+        return lines ? { lines, upTo: this.#store.newest } : this.#store.after(cursor, traces);
       },
-      (questions) => accessControl(this.env).mayStream(questions),
-      () => {
-        const { EVENT_HEARTBEAT_MS: heartbeatMs, EVENT_STALL_MS: stallMs } = settings(this.env);
-        return { heartbeatMs, stallMs };
-      },
-    );
+    };
+    this.#readers = readersOf(this.#view, () => this.env);
   }
 
   /**
@@ -79,18 +75,23 @@ export class EventLog extends StoredObject {
     return { lines, bytes, oldest, newest, readers: this.#readers.count };
   }
 
-  /** Opens a stream; the body is a `Subscription`. 403 when its token does not let it read all that it asks for. */
+  /** What may be shown now. */
+  bounds(): Bounds {
+    return { oldest: this.#store.oldest, newest: this.#durable };
+  }
+
+  /** Some of the lines after a cursor, for a relay. */
+  lines(cursor: number, traces: readonly string[] | null): FeedPage {
+    return feedPage(this.#view, cursor, traces);
+  }
+
+  /** Opens a stream: of a `Subscription`, or at `/feed` that of a relay, of every line `after` an index. */
   override async fetch(request: Request): Promise<Response> {
-    const subscription = await request.json<Subscription>();
-    let stream: ReadableStream<Uint8Array> | null;
-    try {
-      stream = await this.#readers.open(subscription, request.signal);
-    } catch (failure) {
-      if (!(failure instanceof RightsUnknown)) throw failure;
-      return new Response(null, { status: 503 });
+    if (new URL(request.url).pathname !== "/feed") {
+      return stream(this.#readers, await request.json(), request.signal, () => this.#store.oldest);
     }
-    if (!stream) return new Response(null, { status: 403 });
-    return new Response(stream, { headers: { "x-oldest-index": String(this.#store.oldest) } });
+    const { after } = await request.json<{ after: number }>();
+    return new Response(this.#readers.follow(after, request.signal));
   }
 
   protected override ownDeadline(): null {

@@ -1,4 +1,6 @@
 import { clusterHeader } from "../compat/dialect.ts";
+import { settings } from "../env.ts";
+import { placeOf, relayName, type Whereabouts } from "../events/relay-place.ts";
 import { parseTopics, type Subscription } from "../events/subscription.ts";
 import { badRequest, denied, refusalError } from "../http/errors.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
@@ -23,7 +25,10 @@ const startIndex = (text: string | null): number =>
 function resumeIndex(headers: Headers): number | null {
   const id = headers.get("Last-Event-ID");
   if (!id) return null;
-  return indexIn(id, `Last-Event-ID: ${shown(id)} is not the id of a line`) + 1;
+  const message = `Last-Event-ID: ${shown(id)} is not the id of a line`;
+  const index = indexIn(id, message);
+  if (index < 0) throw badRequest(message);
+  return index + 1;
 }
 
 function flag(name: string, text: string | null): boolean {
@@ -48,6 +53,17 @@ function formatOf(accept: string | null): Subscription["format"] {
   return events > 0 && events > lines && events >= others ? "server-sent-events" : "lines";
 }
 
+/** Who serves the stream: the log itself, or one of its relays. */
+function serverOf(env: Env, request: Request, accessor: string): Fetcher {
+  const relays = settings(env).EVENT_RELAYS;
+  if (relays === 0) return env.EVENT_LOG.getByName("log");
+  const place = placeOf((request.cf ?? {}) as Whereabouts);
+  // By the ray, where there is one: many readers may come from one address with one token.
+  const client = `${accessor} ${request.headers.get("CF-Ray") ?? request.headers.get("CF-Connecting-IP")}`;
+  const name = relayName(place ?? "anywhere", client, relays);
+  return env.EVENT_RELAY.getByName(name, place ? { locationHint: place } : {});
+}
+
 async function stream({ query, grant, dialect, env, request }: AuthorisedCall): Promise<Response> {
   const format = formatOf(request.headers.get("Accept"));
   const parsed = parseTopics(query.getAll("topic"));
@@ -63,13 +79,13 @@ async function stream({ query, grant, dialect, env, request }: AuthorisedCall): 
     errors: flag("errors", query.get("errors")),
   };
   // A body, not a header: topics are any text.
-  const opened = await env.EVENT_LOG.getByName("log").fetch("https://event-log/stream", {
+  const opened = await serverOf(env, request, subscription.accessor).fetch("https://event-log/stream", {
     method: "POST",
     body: JSON.stringify(subscription),
     signal: request.signal,
   });
   if (opened.status === 403) throw denied();
-  if (!opened.ok) throw refusalError(refuse("unavailable", "rights cannot be checked now; try again"));
+  if (!opened.ok) throw refusalError(refuse("unavailable", "the stream cannot be opened now; try again"));
   const headers = new Headers({
     "Content-Type": format === "server-sent-events" ? SERVER_SENT : "application/json",
     "Cache-Control": "no-store, no-transform",

@@ -1,8 +1,8 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
+import { settings } from "../../src/env.ts";
 import type { Append, NewEvent } from "../../src/events/event.ts";
-import type { EventLog } from "../../src/objects/event-log.ts";
 import { eventLog } from "../../src/objects/stubs.ts";
 
 /** What tests of the event stream share. */
@@ -92,20 +92,46 @@ export async function append(...lines: (readonly NewEvent[])[]): Promise<number[
 /** One line an entry, told apart by key. */
 export const appendKeys = (...keys: string[]): Promise<number[]> => append(...keys.map((Key) => [event({ Key })]));
 
-export const state = () => eventLog(env).state();
+/** From now on streams are opened through so many relays; 0 = at the log itself. */
+export const throughRelays = (relays: number) => Object.assign(settings(env), { EVENT_RELAYS: relays });
 
-/** Runs with other settings in the log's object, until it restarts. */
-export async function withSettings(settings: Record<string, string>): Promise<void> {
-  await runInDurableObject(env.EVENT_LOG.getByName("log"), (log: EventLog) => {
-    const held = log as unknown as { env: object };
-    held.env = { ...held.env, ...settings };
-  });
+const log = () => env.EVENT_LOG.getByName("log");
+/** The relays that streams of these tests are opened through. */
+export const relays = () =>
+  Array.from({ length: settings(env).EVENT_RELAYS }, (_, number) => env.EVENT_RELAY.getByName(`anywhere-${number}`));
+const servers = () => [...relays(), log()] as DurableObjectStub[];
+
+/** What the log holds, and how many read it, be it through relays. */
+export async function state() {
+  const held = await eventLog(env).state();
+  let readers = 0;
+  for (const relay of relays()) readers += (await relay.state()).readers;
+  return { ...held, readers: relays().length > 0 ? readers : held.readers };
 }
 
-export const evict = () => evictDurableObject(env.EVENT_LOG.getByName("log"));
-export const kill = async (): Promise<void> => {
-  const died = runInDurableObject(env.EVENT_LOG.getByName("log"), (_log, storage) => storage.abort("killed by a test"));
+/** Runs with other settings in the objects that serve streams, until they restart. */
+export async function withSettings(changes: Record<string, string>): Promise<void> {
+  for (const server of servers()) {
+    await runInDurableObject(server, (object) => {
+      const held = object as unknown as { env: object };
+      held.env = { ...held.env, ...changes };
+    });
+  }
+}
+
+/** Also the relays, which let the log go by themselves; an object with a timer or a stream refuses. */
+export async function evict(): Promise<void> {
+  await vi.waitFor(async () => expect((await eventLog(env).state()).readers).toBe(0), { timeout: 5_000 });
+  for (const server of servers()) await evictDurableObject(server);
+}
+
+export async function killOnly(object: DurableObjectStub): Promise<void> {
+  const died = runInDurableObject(object, (_object, storage) => storage.abort("killed by a test"));
   await died.catch(() => undefined);
-};
+}
+
+export async function kill(): Promise<void> {
+  for (const server of servers()) await killOnly(server);
+}
 
 export const noReaders = () => vi.waitFor(async () => expect((await state()).readers).toBe(0), { timeout: 5_000 });

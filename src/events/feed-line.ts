@@ -1,0 +1,41 @@
+import { within } from "./feed-deadline.ts";
+import { Line } from "./line.ts";
+
+/*
+ * How lines travel from the log to its relays: a text line each, its index, its facts and its events with tabs between. JSON
+ * holds no bare tab or line feed, so nothing needs to be escaped, and nothing of it is parsed on the way.
+ */
+
+/** A line as it is stored: its index, its facts if they were, and its events, all as they stand in the log. */
+export type StoredLine = readonly [index: number, facts: string | null, events: string];
+
+export const storedLine = ({ index, storedFacts, text }: Line): StoredLine => [index, storedFacts, text];
+export const lineFrom = ([index, facts, events]: StoredLine): Line => Line.stored(index, events, facts);
+
+export const feedText = ({ index, storedFacts, text }: Line): string => `${index}\t${storedFacts ?? ""}\t${text}\n`;
+
+function read(text: string): Line {
+  const [index = "", facts = "", events = ""] = text.split("\t");
+  return Line.stored(Number(index), events, facts || null);
+}
+
+/**
+ * The lines of a feed as they come, none when it only gives a sign of life. Ends with the feed; throws when it breaks, or is
+ * silent for `silentMs`.
+ */
+export async function* feedLines(feed: ReadableStream<Uint8Array>, silentMs: number): AsyncGenerator<Line[]> {
+  const reader = feed.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await within(silentMs, "silent", reader.read());
+      if (done) return;
+      const texts = (rest + decoder.decode(value, { stream: true })).split("\n");
+      rest = texts.pop() ?? "";
+      yield texts.filter((text) => text !== "").map(read);
+    }
+  } finally {
+    void reader.cancel().catch(() => undefined);
+  }
+}

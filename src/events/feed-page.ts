@@ -1,0 +1,28 @@
+import { type StoredLine, storedLine } from "./feed-line.ts";
+import { type LogView, SCAN_SIZE } from "./group.ts";
+
+/** Part of the backlog, for readers of a relay who are behind what it holds. */
+export interface FeedPage {
+  readonly lines: readonly StoredLine[];
+  /** There are no others up to here. */
+  readonly upTo: number;
+  /** Lines up to this index have left the buffer. */
+  readonly evicted: number;
+}
+
+/** The lines after a cursor that may be shown, within bounds. @param traces as in `LogView.after` */
+export function feedPage(log: LogView, cursor: number, traces: readonly string[] | null): FeedPage {
+  const [newest, evicted] = [log.newest(), log.evicted()];
+  const lines: StoredLine[] = [];
+  const slice = log.after(Math.max(cursor, evicted), traces);
+  let [size, upTo] = [0, Math.min(slice?.upTo ?? 0, newest)];
+  for (const line of slice?.lines ?? []) {
+    if (line.index > newest) break;
+    lines.push(storedLine(line));
+    size += line.text.length;
+    if (size < SCAN_SIZE) continue;
+    upTo = line.index;
+    break;
+  }
+  return { lines, upTo, evicted };
+}

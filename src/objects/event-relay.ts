@@ -1,0 +1,82 @@
+import { DurableObject } from "cloudflare:workers";
+import { settings } from "../env.ts";
+import { type Bounds, Feed } from "../events/feed.ts";
+import type { Readers } from "../events/readers.ts";
+import type { Subscription } from "../events/subscription.ts";
+import { textOf, warn } from "../log.ts";
+import { readersOf, stream } from "./event-streams.ts";
+import { eventLog } from "./stubs.ts";
+
+/**
+ * Serves streams in the log's place, as near to their readers as it was made, and is itself one reader of the log. It stores
+ * nothing: when it dies, its streams end, and their readers go on by index wherever they come next.
+ */
+export class EventRelay extends DurableObject<Env> {
+  readonly #feed: Feed;
+  readonly #readers: Readers;
+  /** Streams that are being opened. */
+  #opening = 0;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#feed = new Feed(
+      {
+        bounds: () => eventLog(this.env).bounds(),
+        follow: (after, signal) => this.#follow(after, signal),
+        lines: (after, traces) => eventLog(this.env).lines(after, traces),
+      },
+      {
+        any: () => this.#opening + this.#readers.count > 0,
+        told: (lines, lost) => {
+          if (lost) this.#readers.doubt();
+          this.#readers.wake(lines);
+        },
+        pace: () => {
+          const { EVENT_HEARTBEAT_MS: lingerMs, EVENT_STALL_MS: silentMs } = settings(this.env);
+          return { lingerMs, silentMs: Math.max(silentMs, 2 * lingerMs) };
+        },
+      },
+    );
+    this.#readers = readersOf(this.#feed, () => this.env);
+  }
+
+  /** How far this relay is, how many readers it has, and whether it follows the log. */
+  state(): { newest: number; readers: number; following: boolean } {
+    return { newest: this.#feed.newest(), readers: this.#readers.count, following: this.#feed.following };
+  }
+
+  /** Opens a stream; the body is a `Subscription`. As at the log; 503 also while that cannot be reached. */
+  override async fetch(request: Request): Promise<Response> {
+    const subscription = await request.json<Subscription>();
+    this.#opening += 1;
+    try {
+      const bounds = await this.#joined();
+      if (!bounds) return new Response(null, { status: 503 });
+      const { oldest, newest } = bounds;
+      // What is now, and what is the oldest, the log says: a relay lags, and has some lines for longer.
+      const from = subscription.from < 0 ? newest + 1 : Math.max(subscription.from, oldest);
+      return await stream(this.#readers, { ...subscription, from }, request.signal, () => oldest);
+    } finally {
+      this.#opening -= 1;
+    }
+  }
+
+  async #joined(): Promise<Bounds | null> {
+    try {
+      return await this.#feed.join();
+    } catch (failure) {
+      warn("relay-cut-off", { relay: this.ctx.id.name, because: textOf(failure) });
+      return null;
+    }
+  }
+
+  async #follow(after: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+    const { body } = await this.env.EVENT_LOG.getByName("log").fetch("https://event-log/feed", {
+      method: "POST",
+      body: JSON.stringify({ after }),
+      signal,
+    });
+    if (!body) throw new Error("the log gives no feed");
+    return body;
+  }
+}

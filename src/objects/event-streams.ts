@@ -1,0 +1,38 @@
+import { settings } from "../env.ts";
+import type { LogView } from "../events/group.ts";
+import { RightsUnknown } from "../events/permissions.ts";
+import { Readers } from "../events/readers.ts";
+import type { Subscription } from "../events/subscription.ts";
+import { accessControl } from "./stubs.ts";
+
+/* What the log and its relays have in common: they serve streams. */
+
+export const readersOf = (log: LogView, env: () => Env): Readers =>
+  new Readers(
+    log,
+    (questions) => accessControl(env()).mayStream(questions),
+    () => {
+      const { EVENT_HEARTBEAT_MS: heartbeatMs, EVENT_STALL_MS: stallMs } = settings(env());
+      return { heartbeatMs, stallMs };
+    },
+  );
+
+/**
+ * The stream of a subscription. 403 when its token does not let it read all that it asks for, 503 when nobody can say.
+ * @param oldest the oldest index there is once the stream is open
+ */
+export async function stream(
+  readers: Readers,
+  subscription: Subscription,
+  signal: AbortSignal,
+  oldest: () => number,
+): Promise<Response> {
+  try {
+    const opened = await readers.open(subscription, signal);
+    if (!opened) return new Response(null, { status: 403 });
+    return new Response(opened, { headers: { "x-oldest-index": String(oldest()) } });
+  } catch (failure) {
+    if (!(failure instanceof RightsUnknown)) throw failure;
+    return new Response(null, { status: 503 });
+  }
+}

@@ -1,0 +1,9 @@
+import { afterAll, beforeEach } from "vitest";
+import { throughRelays } from "./streams.ts";
+
+/* The same promises again: each holds through a relay just as at the log. */
+
+beforeEach(() => throughRelays(1));
+afterAll(() => throughRelays(0));
+
+import "./stream-rights.test.ts";
