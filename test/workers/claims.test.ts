@@ -1,3 +1,5 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventsOf } from "./access.ts";
 import { claims, ended, holders, listClaims, placed, stickyJob } from "./claims-helpers.ts";
@@ -92,6 +94,21 @@ describe("a sticky volume", () => {
   const stickyVolumesOf = () =>
     (stickyJob().Payload["Job"] as { TaskGroups: { Volumes: object }[] }).TaskGroups[0]?.Volumes;
 });
+
+it("a job is taken in however many allocations have waited for it", async () => {
+  await make();
+  await report(placed("a1"));
+  await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) => {
+    sql.exec(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)
+       INSERT INTO claim_asks (namespace, alloc_id, node_id, job_id, job_version, task_group, volume_name)
+       SELECT 'default', 'b' || i, ?, 'web', 1, 'g', '' FROM n`,
+      nodeId(1),
+    );
+  });
+  await report(stickyJob());
+  expect(await holders()).toEqual([["db", "b30000"]]);
+}, 60_000);
 
 describe("no claim is made", () => {
   beforeEach(() => make());
