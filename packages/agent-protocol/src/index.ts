@@ -1,5 +1,6 @@
 export * from "./bounds.ts";
 export * from "./connection.ts";
+export * from "./csi.ts";
 export * from "./frames.ts";
 export * from "./methods.ts";
 export * from "./report.ts";

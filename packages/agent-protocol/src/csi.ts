@@ -1,0 +1,112 @@
+import * as z from "zod";
+import { amount, mapOf, text } from "./bounds.ts";
+
+/** What a node's CSI plugins are asked for: high-level operations, whose secrets travel beside `params` (CSI 1.13). */
+
+const plugin = { pluginId: text(128, 1) };
+const externalId = text(1024, 1);
+/** `single-node-writer` and its like; `file-system` or `block-device`. */
+const capability = z.object({ accessMode: text(64, 1), attachmentMode: text(64, 1) });
+const capabilities = z.array(capability).max(128);
+/** How a `file-system` is mounted. The flags are as sensitive as secrets: they are in no error and no log. */
+const mount = z.object({ fsType: text(128), mountFlags: z.array(text(4096)).max(128) }).nullable();
+const texts = mapOf(text(4096), 256);
+const segments = mapOf(text(256), 64);
+const topologies = z.array(segments).max(128);
+/** Sizes are in bytes; 0 is unset, in answers unknown. */
+const capacity = { capacityMin: amount, capacityMax: amount };
+const page = { maxEntries: amount, startingToken: text(4096) };
+const nothing: z.ZodType<object> = z.object({});
+
+export const csiSnapshot = z.object({
+  snapshotId: externalId,
+  sourceExternalId: text(1024),
+  sizeBytes: amount,
+  /** Seconds since 1970; 0 when the plugin does not say. */
+  createTime: amount,
+  isReady: z.boolean(),
+});
+export type CsiSnapshot = z.infer<typeof csiSnapshot>;
+
+export const csiExternalVolume = z.object({
+  externalId,
+  capacityBytes: amount,
+  context: texts,
+  snapshotId: text(1024),
+  cloneId: text(1024),
+  /** Ids of the provider's nodes. */
+  publishedNodeIds: z.array(text(256)).max(1_000),
+  isAbnormal: z.boolean(),
+  status: text(1024),
+});
+export type CsiExternalVolume = z.infer<typeof csiExternalVolume>;
+
+const CONTROLLER_MS = 120_000;
+
+/** As `METHODS`. The deadline holds for the whole operation, with all of the agent's own tries. */
+export const CSI_METHODS = {
+  "csi.controller.create": {
+    params: z.object({
+      ...plugin,
+      ...capacity,
+      ...{ name: text(256, 1), capabilities, mount, parameters: texts, snapshotId: text(1024), cloneId: text(1024) },
+      topology: z.object({ required: topologies, preferred: topologies }).nullable(),
+    }),
+    result: z.object({ externalId, capacityBytes: amount, context: texts, topologies }),
+    deadlineMs: CONTROLLER_MS,
+    reads: false,
+  },
+  /** A volume that is gone already is success. */
+  "csi.controller.delete": {
+    params: z.object({ ...plugin, externalId }),
+    result: nothing,
+    deadlineMs: CONTROLLER_MS,
+    reads: false,
+  },
+  /** What the plugin does not confirm fails as `invalid`; a volume that is not there as `missing`. */
+  "csi.controller.validate": {
+    params: z.object({ ...plugin, externalId, capabilities, mount, parameters: texts, context: texts }),
+    result: nothing,
+    deadlineMs: 60_000,
+    reads: true,
+  },
+  "csi.controller.expand": {
+    params: z.object({ ...plugin, ...capacity, externalId, capability: capability.nullable(), mount }),
+    result: z.object({ capacityBytes: amount, nodeExpansionRequired: z.boolean() }),
+    deadlineMs: CONTROLLER_MS,
+    reads: false,
+  },
+  /** A plugin may answer more than `maxEntries`; 0 leaves the number to it. */
+  "csi.controller.list": {
+    params: z.object({ ...plugin, ...page }),
+    result: z.object({ volumes: z.array(csiExternalVolume), nextToken: text(4096) }),
+    deadlineMs: CONTROLLER_MS,
+    reads: true,
+  },
+  "csi.controller.snapshotCreate": {
+    params: z.object({ ...plugin, externalId, name: text(256, 1), parameters: texts }),
+    result: csiSnapshot,
+    deadlineMs: CONTROLLER_MS,
+    reads: false,
+  },
+  /** A snapshot that is gone already is success. */
+  "csi.controller.snapshotDelete": {
+    params: z.object({ ...plugin, snapshotId: externalId }),
+    result: nothing,
+    deadlineMs: CONTROLLER_MS,
+    reads: false,
+  },
+  "csi.controller.snapshotList": {
+    params: z.object({ ...plugin, ...page }),
+    result: z.object({ snapshots: z.array(csiSnapshot), nextToken: text(4096) }),
+    deadlineMs: CONTROLLER_MS,
+    reads: true,
+  },
+} as const;
+
+export type CsiMethod = keyof typeof CSI_METHODS;
+export type CsiParamsOf<M extends CsiMethod> = z.infer<(typeof CSI_METHODS)[M]["params"]>;
+export type CsiResultOf<M extends CsiMethod> = z.infer<(typeof CSI_METHODS)[M]["result"]>;
+
+/** What operations of one CSI volume share, from its creation on: it is known by its name here before the plugin has one. */
+export const csiVolumeKey = (pluginId: string, namespace: string, id: string) => `csi:${pluginId}:${namespace}/${id}`;
