@@ -4,6 +4,10 @@ import type { Journal } from "./journal.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
 import type { PolicyStore } from "./policy-store.ts";
 
+export interface PolicyWritten {
+  readonly index: number | null;
+}
+
 /** Writing and reading policies, as both families of routes do it. */
 export class Policies {
   readonly #store: PolicyStore;
@@ -16,16 +20,16 @@ export class Policies {
     this.#journal = journal;
   }
 
-  async put(namespace: string, name: string, text: string, description: string): Promise<Result<null>> {
+  /** `index`: of the line that tells of it; null when the stream could not take it yet. */
+  async put(namespace: string, name: string, text: string, description: string): Promise<Result<PolicyWritten>> {
     if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
     const checked = this.#store.check(namespace, name, text);
     if (!checked.ok) return checked;
-    this.#journal.commit(() => {
+    const line = this.#journal.commit(() => {
       const row = this.#store.put(namespace, name, text, checked.value, description);
-      this.#journal.emit([policyUpserted(row)], [{ policy: [namespace, name] }]);
+      return this.#journal.emitLine([policyUpserted(row)], [{ policy: [namespace, name] }]);
     });
-    await this.#journal.published();
-    return ok(null);
+    return ok({ index: await this.#journal.indexOf(line) });
   }
 
   /** The policy's text, or "missing". */
@@ -43,15 +47,14 @@ export class Policies {
       .map(aclPolicy);
   }
 
-  async delete(namespace: string, name: string): Promise<Result<{ existed: boolean }>> {
+  async delete(namespace: string, name: string): Promise<Result<PolicyWritten & { existed: boolean }>> {
     if (name === "root" || name === "default") return refuse("invalid", `cannot delete "${name}" policy`);
     const row = this.#store.find(namespace, name);
-    if (!row) return ok({ existed: false });
-    this.#journal.commit(() => {
+    if (!row) return ok({ existed: false, index: null });
+    const line = this.#journal.commit(() => {
       this.#store.delete(namespace, name);
-      this.#journal.emit([policyDeleted(row)]);
+      return this.#journal.emitLine([policyDeleted(row)], []);
     });
-    await this.#journal.published();
-    return ok({ existed: true });
+    return ok({ existed: true, index: await this.#journal.indexOf(line) });
   }
 }

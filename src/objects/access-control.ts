@@ -13,7 +13,7 @@ import { type Mount, type MountRequest, MountTable, type MountType, type TuneReq
 import { NamespaceAdmin } from "../access/namespace-admin.ts";
 import { type Namespace, NamespaceTree } from "../access/namespaces.ts";
 import type { Capability } from "../access/path-rules.ts";
-import { Policies } from "../access/policies.ts";
+import { Policies, type PolicyWritten } from "../access/policies.ts";
 import { type Grants, PolicyStore } from "../access/policy-store.ts";
 import { accessMigrations } from "../access/schema.ts";
 import { type StreamAnswer, type StreamQuestion, streamScope } from "../access/stream-rights.ts";
@@ -244,7 +244,7 @@ export class AccessControl extends StoredObject {
 
   // ---- policies ----
 
-  putPolicy(namespace: string, name: string, text: string, description = ""): Promise<Result<null>> {
+  putPolicy(namespace: string, name: string, text: string, description = ""): Promise<Result<PolicyWritten>> {
     return this.#policies.put(namespace, name, text, description);
   }
 
@@ -266,7 +266,7 @@ export class AccessControl extends StoredObject {
     return this.#policyStore.volumeRules();
   }
 
-  deletePolicy(namespace: string, name: string): Promise<Result<{ existed: boolean }>> {
+  deletePolicy(namespace: string, name: string): Promise<Result<PolicyWritten & { existed: boolean }>> {
     return this.#policies.delete(namespace, name);
   }
 

@@ -22,9 +22,6 @@ const PolicyBody = caseless(
 /** The index of an answer about many: it never falls, also when the newest of them goes. */
 const listIndex = (call: AuthorisedCall): Promise<number> => eventLog(call.env).newest();
 
-const newest = (items: readonly { ModifyIndex: number | null }[]): number =>
-  Math.max(1, ...items.map((item) => item.ModifyIndex ?? 1));
-
 const policyStub = ({ Rules: _rules, ...stub }: AclPolicy) => stub;
 const tokenStub = ({ SecretID: _secret, ExpirationTTL: _ttl, ...stub }: AclToken) => stub;
 
@@ -42,8 +39,7 @@ async function writePolicy(call: AuthorisedCall, body: z.output<typeof PolicyBod
   }
   const written = await accessControl(call.env).putPolicy("", name(call), body.Rules, body.Description);
   if (!written.ok && written.reason === "invalid") throw badRequest(`policy 0 invalid: ${written.message}`);
-  unwrap(written);
-  return clusterEmpty({ index: newest(await policies(call, [name(call)])) });
+  return clusterEmpty({ index: unwrap(written).index });
 }
 
 const MAX_PER_PAGE = 1_000;
@@ -126,9 +122,9 @@ export const aclRoutes = [
     rights: "management",
     fresh: true,
     handle: async (call) => {
-      const { existed } = unwrap(await accessControl(call.env).deletePolicy("", name(call)));
+      const { existed, index } = unwrap(await accessControl(call.env).deletePolicy("", name(call)));
       if (!existed) throw notFound("ACL policy not found");
-      return clusterEmpty();
+      return clusterEmpty({ index });
     },
   }),
   cluster({ verb: "GET", path: "/acl/tokens", rights: "management", fresh: true, handle: listTokens }),
@@ -179,7 +175,8 @@ export const aclRoutes = [
     fresh: true,
     handle: async (call) => {
       unwrap(await accessControl(call.env).deleteClusterToken(call.params["accessor"] ?? ""));
-      return clusterEmpty();
+      // It takes those along that were made by it, each with an index of its own: by this one all are gone.
+      return clusterEmpty({ index: await listIndex(call) });
     },
   }),
 ];

@@ -70,7 +70,7 @@ export const clusterNamespaceRoutes = [
     fresh: true,
     handle: async (call) => {
       unwrap(await accessControl(call.env).deleteClusterNamespace(call.params["name"] ?? ""));
-      return clusterEmpty();
+      return clusterEmpty({ index: await eventLog(call.env).newest() });
     },
   }),
 ];

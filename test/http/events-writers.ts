@@ -221,7 +221,7 @@ export class Writer {
     if (this.#unsure.has(name)) return this.#putPolicy(name);
     const write = this.#rightsWrite(name, null);
     const answer = await this.#world.call("DELETE", `/v1/acl/policy/${name}`);
-    this.#settle(write, answer, null);
+    this.#settle(write, answer, answer?.index ?? null);
     if (answer === null) this.#unsure.add(name);
   }
 

@@ -56,7 +56,7 @@ const UNMEANT: readonly (readonly [query: string, headers: Record<string, string
     (topic) => [`topic=${topic}`, {}, "topic"] as const,
   ),
   ...["2", "yes", "true%20", "null", "%00"].map((errors) => [`errors=${errors}`, {}, "errors"] as const),
-  ...["x", "-", "1.5", "1e3", "0x10", "9007199254740992", digits, "1, 2"].map(
+  ...["x", "-", "-1", "-5", "1.5", "1e3", "0x10", "9007199254740992", digits, "1, 2"].map(
     (id) => ["", { ...SSE, "Last-Event-ID": id }, "Last-Event-ID"] as const,
   ),
 ];
@@ -168,7 +168,7 @@ it(`${QUERIES} random queries and headers are refused by name or answered, never
     const answer = await ask(query, headers, controller.signal);
     counts.set(answer.status, (counts.get(answer.status) ?? 0) + 1);
     const sent = headers["Accept"]?.startsWith("text/event-stream") ? headers["Last-Event-ID"]?.trim() : undefined;
-    const meant = isMeant(`https://x/?${query}`) && (sent === undefined || /^(-?[0-9]{1,15})?$/.test(sent));
+    const meant = isMeant(`https://x/?${query}`) && (sent === undefined || /^([0-9]{1,15})?$/.test(sent));
     expect(answer.status, context).toBe(meant ? 200 : 400);
     if (answer.status === 400) {
       expect(await answer.text(), context).toMatch(/index|topic|errors|Last-Event-ID/);

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { clusterRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { eventsOf, issue } from "./access.ts";
-import { del, put } from "./client.ts";
+import { type Answer, del, put } from "./client.ts";
 import { fingerprint, ID, registry } from "./nodes-helpers.ts";
-import { allocation, deployment, evaluation, gone, job, type Reported, report } from "./reports.ts";
+import { allocation, deployment, evaluation, gone, job, type Reported, report, send } from "./reports.ts";
 import { closeAll, openStream } from "./streams.ts";
 
 /* Sentences of the interface document about the stream as a whole (docs/coverage.md). */
@@ -88,4 +88,28 @@ it("an Allocation has no job information but which version and kind of job it ru
   const [{ Payload }] = await eventsOf("Allocation");
   expect(Payload.Allocation).not.toHaveProperty("Job");
   expect(JSON.stringify(Payload)).not.toMatch(/TaskGroups|s3cret/);
+});
+
+it("every write answers the index of the line that tells of it, also one that deletes", async () => {
+  const told = async (write: () => Promise<Answer>) => {
+    const stream = await openStream("?namespace=*&index=-1");
+    await stream.next();
+    const answer = await write();
+    expect(answer.status, answer.text).toBe(200);
+    const { Index } = await stream.nextLine();
+    expect(answer.headers.get("X-Orch-Index")).toBe(String(Index));
+    await stream.close();
+    return answer;
+  };
+  await told(() => policy());
+  await told(() => policy());
+  const made = await told(() => put("/v1/acl/token", { Name: "t", Type: "client", Policies: ["p"] }));
+  const path = `/v1/acl/token/${made.body.AccessorID}`;
+  await told(() => put(path, { Name: "u", Type: "client", Policies: ["p"] }));
+  await told(() => del(path));
+  await told(() => del("/v1/acl/policy/p"));
+  await told(() => send([job()]));
+  await register();
+  await told(() => eligibility("ineligible"));
+  await told(() => purge());
 });
