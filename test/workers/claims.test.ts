@@ -165,6 +165,12 @@ describe("a claim", () => {
     expect(await onlyClaim()).toEqual({ ...claim, AllocID: "a2", ModifyIndex: index });
   });
 
+  it("stays as it is when its holder was thought lost and comes back", async () => {
+    await report(placed("a1", { ClientStatus: "lost" }));
+    await report(placed("a1"));
+    expect(await onlyClaim()).toEqual(claim);
+  });
+
   it("of a holder that runs is replaced by one with an id of its own", async () => {
     const index = await report(placed("a2"));
     const next = await onlyClaim();
