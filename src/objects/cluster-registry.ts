@@ -25,6 +25,9 @@ import type { Result } from "../result.ts";
 import { VolumeClaims } from "../volumes/claims.ts";
 import { claimMigrations } from "../volumes/claims-schema.ts";
 import { type ClaimPage, type ClaimQuery, ClaimStore, VOLUME_CLAIM } from "../volumes/claims-store.ts";
+import type { CsiPlugin, Role } from "../volumes/csi/plugin.ts";
+import { CSI_PLUGIN, CsiPlugins, type InstancePage, type PluginPage } from "../volumes/csi/plugins.ts";
+import { csiPluginMigrations } from "../volumes/csi/schema.ts";
 import { HOST_VOLUME, HostVolumeStore, type VolumePage, type VolumeQuery } from "../volumes/host-volume-store.ts";
 import { type FoundVolume, HostVolumes, type Outcome } from "../volumes/host-volumes.ts";
 import { VOLUME_OPERATION, VolumeOperations } from "../volumes/operations.ts";
@@ -53,6 +56,7 @@ export class ClusterRegistry extends StoredObject {
   readonly #claims: VolumeClaims;
   readonly #hostVolumes: HostVolumes;
   readonly #volumeStates: VolumeStates;
+  readonly #csiPlugins: CsiPlugins;
   /** Who gives the rows of a table their indexes. */
   readonly #stamped: Readonly<Record<string, Stamped>>;
   /** Whose rows the alarm is for. */
@@ -68,6 +72,7 @@ export class ClusterRegistry extends StoredObject {
         enrolment: enrolmentMigrations,
         volumes: hostVolumeMigrations,
         claims: claimMigrations,
+        csi_plugins: csiPluginMigrations,
       },
       {
         event: (_lane, rows) => this.#journal.deliver(rows),
@@ -86,7 +91,7 @@ export class ClusterRegistry extends StoredObject {
       stamped: () => this.#wakeLater(),
     });
     this.#reported = new Reported(this.sql);
-    const nodeStore = new NodeStore(this.sql, () => [this.#volumeStates]);
+    const nodeStore = new NodeStore(this.sql, () => [this.#volumeStates, this.#csiPlugins]);
     this.#nodePools = new NodePools(this.sql, this.#reported);
     this.#nodes = new Nodes(nodeStore, this.#nodePools, this.#journal);
     this.#drains = new Drains(this.sql, nodeStore, this.#journal);
@@ -124,8 +129,10 @@ export class ClusterRegistry extends StoredObject {
       ...{ sql: this.sql, journal: this.#journal, store: this.#volumes, operations, claims: this.#claims },
       send: (volume) => this.outbox.drain("volume", volume),
     });
+    this.#csiPlugins = new CsiPlugins(this.sql);
     this.#stamped = {
       Node: nodeStore,
+      [CSI_PLUGIN]: this.#csiPlugins,
       [HOST_VOLUME]: this.#volumes,
       [VOLUME_OPERATION]: operations,
       [VOLUME_CLAIM]: this.#claimStore,
@@ -306,6 +313,21 @@ export class ClusterRegistry extends StoredObject {
   /** How an operation on a volume has ended: see `HostVolumes.outcome`. */
   volumeOperation(...given: Parameters<HostVolumes["outcome"]>): Promise<Outcome | null> {
     return this.#hostVolumes.outcome(...given);
+  }
+
+  // ---- CSI plugins ----
+
+  /** Plugins whose ids begin with a text, and the index of their table. */
+  csiPlugins(prefix: string, from: string): PluginPage & { readonly index: number } {
+    return { ...this.#csiPlugins.page(prefix, from), index: this.#indexes.of(CSI_PLUGIN) };
+  }
+
+  csiPlugin(id: string): { readonly plugin: CsiPlugin | null; readonly index: number } {
+    return { plugin: this.#csiPlugins.find(id), index: this.#indexes.of(CSI_PLUGIN) };
+  }
+
+  csiPluginInstances(id: string, role: Role, from: string): InstancePage {
+    return this.#csiPlugins.instances(id, role, from);
   }
 
   // ---- sticky claims ----

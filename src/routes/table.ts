@@ -19,6 +19,7 @@ import { kvRoutes } from "./kv.ts";
 import { leaseRoutes } from "./leases.ts";
 import { nodePoolRoutes } from "./node-pools.ts";
 import { nodeRoutes } from "./nodes.ts";
+import { pluginRoutes } from "./plugins.ts";
 import { repoHostAppRoutes } from "./repo-host-apps.ts";
 import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
@@ -63,6 +64,7 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...eventStreamRoutes,
   ...agentRoutes,
   ...volumeRoutes,
+  ...pluginRoutes,
   ...hostVolumeRoutes,
   ...claimRoutes,
 ]);

@@ -40,6 +40,34 @@ const driver = z.object({
   UpdateTime: z.iso.datetime({ offset: true }),
 });
 
+/** One instance of a CSI plugin; what it can do stands in the info of its role. */
+const csiPlugin = z.object({
+  PluginID: text(128, 1),
+  Provider: text(256),
+  ProviderVersion: text(256),
+  Healthy: z.boolean(),
+  HealthDescription: text(1024),
+  RequiresControllerPlugin: z.boolean(),
+  RequiresTopologies: z.boolean(),
+  UpdateTime: z.iso.datetime({ offset: true }),
+});
+const csiController = csiPlugin.extend({ ControllerInfo: mapOf(z.boolean(), 64) });
+const csiNode = csiPlugin.extend({
+  NodeInfo: z.object({
+    /** The provider's own id of the node. */
+    ID: text(256),
+    /** 0 = no limit. */
+    MaxVolumes: amount,
+    AccessibleTopology: z.object({ Segments: mapOf(text(256), 64) }).nullable(),
+    RequiresNodeStageVolume: z.boolean(),
+    SupportsStats: z.boolean(),
+    SupportsExpand: z.boolean(),
+    SupportsCondition: z.boolean(),
+  }),
+});
+export type ReportedCsiController = z.infer<typeof csiController>;
+export type ReportedCsiNode = z.infer<typeof csiNode>;
+
 const hostVolume = z.object({ ID: uuid, Name: text(256, 1), Path: text(4096, 1), ReadOnly: z.boolean() });
 export type ReportedHostVolume = z.infer<typeof hostVolume>;
 
@@ -67,6 +95,9 @@ export const nodeReport = z.object({
   Drivers: mapOf(driver, 64),
   /** The volumes that can be used, by name: a name is held once on a node. */
   HostVolumes: mapOf(hostVolume, MAX_VOLUMES),
+  /** By the plugins' ids. An agent that knows nothing of CSI says nothing. */
+  CSIControllerPlugins: mapOf(csiController, 64).optional(),
+  CSINodePlugins: mapOf(csiNode, 64).optional(),
 });
 export type NodeReport = z.infer<typeof nodeReport>;
 

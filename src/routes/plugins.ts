@@ -1,0 +1,98 @@
+import { allowsNamespace, allowsPlugin } from "../access/cluster-rights.ts";
+import { namespaceOf } from "../cluster/reads.ts";
+import { allocationStub } from "../cluster/stubs.ts";
+import type { Fields } from "../cluster/topics/topic.ts";
+import { blocking, nothing, type Reading } from "../http/blocking.ts";
+import { badRequest, notFound } from "../http/errors.ts";
+import { parseLossless } from "../http/json.ts";
+import { clusterJson, clusterText } from "../http/respond.ts";
+import { type AuthorisedCall, cluster } from "../http/route.ts";
+import { clusterRegistry } from "../objects/stubs.ts";
+import { type CsiInfo, type CsiPlugin, pluginJson, pluginStub, type Role } from "../volumes/csi/plugin.ts";
+import { CSI_PLUGIN } from "../volumes/csi/plugins.ts";
+
+/** CSI plugins (contract: events-and-volumes 7.3). */
+
+const ALL = "*";
+
+const pluginsChanged = (call: AuthorisedCall) => (since: number, waitMs: number) =>
+  clusterRegistry(call.env).changed([CSI_PLUGIN], since, waitMs);
+
+async function readPlugins(call: AuthorisedCall): Promise<Reading> {
+  const prefix = call.query.get("prefix") ?? "";
+  const plugins: CsiPlugin[] = [];
+  let index = 0;
+  for (let from: string | null = ""; from !== null; ) {
+    const page = await clusterRegistry(call.env).csiPlugins(prefix, from);
+    plugins.push(...page.plugins);
+    index ||= page.index;
+    from = page.next;
+  }
+  return { index, respond: () => clusterJson(call, plugins.map(pluginStub), { index }) };
+}
+
+async function listPlugins(call: AuthorisedCall): Promise<Response> {
+  const type = call.query.get("type") ?? "";
+  if (type === "") {
+    if (call.dialect === "upstream") return clusterText("[]");
+    throw badRequest("type: is required: csi");
+  }
+  if (type !== "csi") throw notFound("resource not found");
+  return blocking(call, () => readPlugins(call), pluginsChanged(call));
+}
+
+/** Every instance of a plugin. */
+async function instancesOf(call: AuthorisedCall, id: string, role: Role): Promise<Record<string, CsiInfo>> {
+  const found: (readonly [string, CsiInfo])[] = [];
+  for (let from: string | null = ""; from !== null; ) {
+    const page = await clusterRegistry(call.env).csiPluginInstances(id, role, from);
+    found.push(...page.instances);
+    from = page.next;
+  }
+  return Object.fromEntries(found);
+}
+
+/** The allocations that run a plugin, as far as the caller may see them; null without a right to any. */
+async function allocationsOf(call: AuthorisedCall, infos: readonly CsiInfo[]): Promise<unknown> {
+  const namespace = namespaceOf(call);
+  const rights = call.grant.cluster;
+  if (namespace !== ALL && !allowsNamespace(rights, namespace, "read-job")) return null;
+  const ids = [...new Set(infos.map(({ AllocID }) => AllocID))].filter((id) => id !== "");
+  const found = await Promise.all(
+    ids.map((id) =>
+      clusterRegistry(call.env).readReported("Allocation", id, namespace === ALL ? "" : namespace, namespace !== ALL),
+    ),
+  );
+  return found.flatMap(({ object }) =>
+    object && allowsNamespace(rights, object.namespace, "read-job")
+      ? [allocationStub(parseLossless(object.body) as Fields, { resources: false, taskStates: true })]
+      : [],
+  );
+}
+
+async function readPlugin(call: AuthorisedCall): Promise<Reading> {
+  const id = call.params["id"] ?? "";
+  const { plugin, index } = await clusterRegistry(call.env).csiPlugin(id);
+  if (!plugin) return nothing("plugin not found", index);
+  const respond = async () => {
+    const [controller, node] = await Promise.all([instancesOf(call, id, "controller"), instancesOf(call, id, "node")]);
+    const Allocations = await allocationsOf(call, [...Object.values(controller), ...Object.values(node)]);
+    return clusterJson(call, { ...pluginJson(plugin, { controller, node }), Allocations }, { index });
+  };
+  return { index, respond };
+}
+
+export const pluginRoutes = [
+  cluster({
+    verb: "GET",
+    path: "/plugins",
+    rights: (rights) => allowsPlugin(rights, "list"),
+    handle: listPlugins,
+  }),
+  cluster({
+    verb: "GET",
+    path: "/plugin/csi/:id",
+    rights: (rights) => allowsPlugin(rights, "read"),
+    handle: (call) => blocking(call, () => readPlugin(call), pluginsChanged(call)),
+  }),
+];

@@ -1,0 +1,123 @@
+import { isPlainObject } from "../../http/json.ts";
+
+/** CSI plugins as nodes tell of them and as answers and events show them (contract: events-and-volumes 7.3). */
+
+export const ROLES = ["controller", "node"] as const;
+export type Role = (typeof ROLES)[number];
+
+const CONTROLLER_FLAGS = [
+  ...["SupportsAttachDetach", "SupportsClone", "SupportsCondition", "SupportsCreateDelete"],
+  ...["SupportsCreateDeleteSnapshot", "SupportsExpand", "SupportsGet", "SupportsGetCapacity", "SupportsListSnapshots"],
+  ...["SupportsListVolumes", "SupportsListVolumesAttachedNodes", "SupportsReadOnlyAttach"],
+] as const;
+const NODE_FLAGS = ["RequiresNodeStageVolume", "SupportsCondition", "SupportsExpand", "SupportsStats"] as const;
+
+/** What a plugin's controller can do. */
+export type ControllerFlag =
+  | "SupportsAttachDetach"
+  | "SupportsCreateDelete"
+  | "SupportsCreateDeleteSnapshot"
+  | "SupportsExpand"
+  | "SupportsListSnapshots"
+  | "SupportsListVolumes";
+
+/** One instance of a plugin, on one node. */
+export interface CsiInfo {
+  readonly AllocID: string;
+  readonly ControllerInfo?: Readonly<Record<string, boolean>>;
+  readonly HealthDescription: string;
+  readonly Healthy: boolean;
+  readonly NodeInfo?: Readonly<Record<string, unknown>>;
+  readonly PluginID: string;
+  readonly Provider: string;
+  readonly ProviderVersion: string;
+  readonly RequiresControllerPlugin: boolean;
+  readonly RequiresTopologies: boolean;
+  readonly UpdateTime: string | null;
+}
+
+type Given = Readonly<Record<string, unknown>>;
+const textIn = (given: Given, name: string): string => {
+  const value = given[name];
+  return typeof value === "string" ? value : "";
+};
+const flags = (given: Given, names: readonly string[]) =>
+  Object.fromEntries(names.map((name) => [name, given[name] === true]));
+
+/** An instance with all of its fields, of which a node tells those that it knows. Unknown ones are left out. */
+export function csiInfo(pluginId: string, role: Role, given: object, reachable: boolean): CsiInfo {
+  const fields = given as Given;
+  const own = fields[role === "controller" ? "ControllerInfo" : "NodeInfo"];
+  const said = isPlainObject(own) ? own : {};
+  return {
+    AllocID: textIn(fields, "AllocID"),
+    ...(role === "controller" && { ControllerInfo: flags(said, CONTROLLER_FLAGS) }),
+    HealthDescription: textIn(fields, "HealthDescription"),
+    Healthy: fields["Healthy"] === true && reachable,
+    ...(role === "node" && { NodeInfo: nodeInfo(said) }),
+    PluginID: pluginId,
+    Provider: textIn(fields, "Provider"),
+    ProviderVersion: textIn(fields, "ProviderVersion"),
+    RequiresControllerPlugin: fields["RequiresControllerPlugin"] === true,
+    RequiresTopologies: fields["RequiresTopologies"] === true,
+    UpdateTime: textIn(fields, "UpdateTime") || null,
+  };
+}
+
+const nodeInfo = (given: Given) => ({
+  AccessibleTopology: isPlainObject(given["AccessibleTopology"]) ? given["AccessibleTopology"] : null,
+  ID: textIn(given, "ID"),
+  MaxVolumes: Number.isSafeInteger(given["MaxVolumes"]) ? given["MaxVolumes"] : 0,
+  ...flags(given, NODE_FLAGS),
+});
+
+export interface PluginCounts {
+  readonly controllersHealthy: number;
+  readonly controllersExpected: number;
+  readonly nodesHealthy: number;
+  readonly nodesExpected: number;
+}
+
+/** A plugin as it is stored, and its counts. Times in milliseconds. */
+export interface CsiPlugin extends PluginCounts {
+  readonly id: string;
+  readonly provider: string;
+  readonly version: string;
+  readonly controllerRequired: boolean;
+  readonly createTime: number;
+  readonly modifyTime: number;
+  /** Null until the stream has taken the line that tells of it. */
+  readonly createIndex: number | null;
+  readonly modifyIndex: number | null;
+}
+
+/** As lists show a plugin. */
+export const pluginStub = (plugin: CsiPlugin) => ({
+  ControllerRequired: plugin.controllerRequired,
+  ControllersExpected: plugin.controllersExpected,
+  ControllersHealthy: plugin.controllersHealthy,
+  CreateIndex: plugin.createIndex ?? 0,
+  ID: plugin.id,
+  ModifyIndex: plugin.modifyIndex ?? plugin.createIndex ?? 0,
+  NodesExpected: plugin.nodesExpected,
+  NodesHealthy: plugin.nodesHealthy,
+  Provider: plugin.provider,
+});
+
+const nanoseconds = (ms: number): number => ms * 1_000_000;
+
+/** Instances by the ids of their nodes. */
+export type Instances = Readonly<Record<Role, Readonly<Record<string, CsiInfo>>>>;
+
+/** As reads and events show a plugin. What is expected is what nodes declare: no scheduler of ours knows jobs of plugins. */
+export const pluginJson = (plugin: CsiPlugin, { controller, node }: Instances) => ({
+  ...pluginStub(plugin),
+  Allocations: null as unknown,
+  ControllerJobs: {},
+  Controllers: controller,
+  CreateTime: nanoseconds(plugin.createTime),
+  ModifyTime: nanoseconds(plugin.modifyTime),
+  NodeJobs: {},
+  Nodes: node,
+  Version: plugin.version,
+});

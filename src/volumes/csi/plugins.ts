@@ -1,0 +1,235 @@
+import type { Node } from "../../cluster/node/record.ts";
+import { NOTHING, type NodeFollower, type Told } from "../../cluster/node/told.ts";
+import type { Stamp, Stamped } from "../../cluster/stamp.ts";
+import type { NewEvent } from "../../events/event.ts";
+import { type CsiInfo, type CsiPlugin, csiInfo, pluginJson, ROLES, type Role } from "./plugin.ts";
+
+/** The table's name in stamps and indexes: its topic. */
+export const CSI_PLUGIN = "CSIPlugin";
+
+/** An event shows no more instances of a role than this; a plugin may run on every node. A read shows them all. */
+const SHOWN_IN_EVENTS = 100;
+const PAGE = 500;
+
+export interface PluginPage {
+  readonly plugins: readonly CsiPlugin[];
+  /** The id of the plugin that follows. */
+  readonly next: string | null;
+}
+
+export interface InstancePage {
+  readonly instances: readonly (readonly [nodeId: string, info: CsiInfo])[];
+  /** The id of the node that follows. */
+  readonly next: string | null;
+}
+
+interface PluginRow extends Record<string, SqlStorageValue> {
+  id: string;
+  provider: string;
+  version: string;
+  controller_required: number;
+  create_time: number;
+  modify_time: number;
+  create_index: number | null;
+  modify_index: number | null;
+}
+
+interface InstanceRow extends Record<string, SqlStorageValue> {
+  plugin_id: string;
+  role: string;
+  node_id: string;
+  info: string;
+}
+
+/** CSI plugins: what nodes say of them, and what that comes to. Everything is counted anew from rows. */
+export class CsiPlugins implements NodeFollower, Stamped {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  find(id: string): CsiPlugin | null {
+    const [row] = this.#sql.exec<PluginRow>("SELECT * FROM csi_plugins WHERE id = ?", id).toArray();
+    return row ? this.#pluginOf(row) : null;
+  }
+
+  /** Plugins by id, whose ids begin with a text. */
+  page(prefix: string, from: string): PluginPage {
+    const rows = this.#sql
+      .exec<PluginRow>(
+        "SELECT * FROM csi_plugins WHERE id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
+        from > prefix ? from : prefix,
+        ...[[...prefix].length, prefix, PAGE + 1],
+      )
+      .toArray();
+    return { plugins: rows.slice(0, PAGE).map((row) => this.#pluginOf(row)), next: rows[PAGE]?.id ?? null };
+  }
+
+  /** What nodes say of a plugin, by their ids. */
+  instances(id: string, role: Role, from: string, limit = PAGE): InstancePage {
+    const rows = this.#sql
+      .exec<InstanceRow>(
+        "SELECT * FROM csi_plugin_instances WHERE plugin_id = ? AND role = ? AND node_id >= ? ORDER BY node_id LIMIT ?",
+        ...[id, role, from, limit + 1],
+      )
+      .toArray();
+    return {
+      instances: rows.slice(0, limit).map((row) => [row.node_id, infoOf(row)] as const),
+      next: rows[limit]?.node_id ?? null,
+    };
+  }
+
+  /** Healthy controllers that a node's agent of ours can be asked for, by the ids of their nodes. */
+  controllers(id: string, limit: number): (readonly [nodeId: string, info: CsiInfo])[] {
+    return this.#sql
+      .exec<InstanceRow>(
+        `SELECT csi_plugin_instances.* FROM csi_plugin_instances CROSS JOIN nodes ON nodes.id = node_id AND origin = 'agent'
+         WHERE plugin_id = ? AND role = 'controller' AND healthy = 1 ORDER BY node_id LIMIT ?`,
+        id,
+        limit,
+      )
+      .toArray()
+      .map((row) => [row.node_id, infoOf(row)] as const);
+  }
+
+  /** @returns what the line of the node tells of the plugins on it */
+  nodeChanged(before: Node | null, after: Node | null, type: string): Told {
+    const nodeId = after?.ID ?? before?.ID ?? "";
+    if (before && after && factsOf(before) === factsOf(after)) return NOTHING;
+    const was = new Map(this.#on(nodeId).map((row) => [keyOf(row), row]));
+    const is = new Map(instancesOf(after).map((row) => [keyOf(row), row]));
+    const touched = new Set<string>();
+    for (const [key, { plugin_id, role, info }] of is) {
+      const known = was.get(key);
+      if (known?.info === info) continue;
+      const { Healthy } = JSON.parse(info) as CsiInfo;
+      this.#sql.exec(
+        `INSERT INTO csi_plugin_instances VALUES (?, ?, ?, ?, ?)
+         ON CONFLICT (plugin_id, role, node_id) DO UPDATE SET healthy = excluded.healthy, info = excluded.info`,
+        ...[plugin_id, role, nodeId, Healthy ? 1 : 0, info],
+      );
+      if (!known || notable(known.info) !== notable(info)) touched.add(plugin_id);
+    }
+    for (const [key, { plugin_id, role }] of was) {
+      if (is.has(key)) continue;
+      this.#sql.exec(
+        "DELETE FROM csi_plugin_instances WHERE plugin_id = ? AND role = ? AND node_id = ?",
+        ...[plugin_id, role, nodeId],
+      );
+      touched.add(plugin_id);
+    }
+    const events = [...touched].flatMap((id) => this.#settle(id, type) ?? []);
+    return { events, stamps: events.map(({ Key }) => ({ table: CSI_PLUGIN, row: [Key] })) };
+  }
+
+  stamp({ row: [id = ""] }: Stamp, index: number): void {
+    this.#sql.exec(
+      "UPDATE csi_plugins SET create_index = ifnull(create_index, ?1), modify_index = ?1 WHERE id = ?2",
+      index,
+      id,
+    );
+  }
+
+  /** Brings a plugin's row in line with its instances. @returns what tells of it, unless nobody has seen it yet */
+  #settle(id: string, type: string): NewEvent | null {
+    const known = this.find(id);
+    const now = Date.now();
+    const [first] = this.#sql
+      .exec<InstanceRow>("SELECT * FROM csi_plugin_instances WHERE plugin_id = ? ORDER BY healthy DESC LIMIT 1", id)
+      .toArray();
+    if (!first) {
+      if (!known) return null;
+      this.#sql.exec("DELETE FROM csi_plugins WHERE id = ?", id);
+      return pluginEvent(type, { ...known, ...this.#counts(id), modifyTime: now }, [], []);
+    }
+    const info = infoOf(first);
+    if (!known && !info.Healthy) return null;
+    this.#sql.exec(
+      `INSERT INTO csi_plugins (id, provider, version, controller_required, create_time, modify_time)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (id) DO UPDATE SET provider = excluded.provider,
+         version = excluded.version, controller_required = excluded.controller_required, modify_time = excluded.modify_time`,
+      ...[id, info.Provider, info.ProviderVersion, info.RequiresControllerPlugin ? 1 : 0, now],
+    );
+    const [controllers, nodes] = ROLES.map((role) => this.instances(id, role, "", SHOWN_IN_EVENTS).instances);
+    const plugin = this.find(id);
+    return plugin && pluginEvent(type, plugin, controllers ?? [], nodes ?? []);
+  }
+
+  #on(nodeId: string): InstanceRow[] {
+    return this.#sql.exec<InstanceRow>("SELECT * FROM csi_plugin_instances WHERE node_id = ?", nodeId).toArray();
+  }
+
+  #counts(id: string) {
+    const count = (role: Role, more: string) =>
+      this.#sql
+        .exec<{ n: number }>(
+          `SELECT count(*) AS n FROM csi_plugin_instances WHERE plugin_id = ? AND role = ? ${more}`,
+          id,
+          role,
+        )
+        .one().n;
+    return {
+      controllersHealthy: count("controller", "AND healthy = 1"),
+      controllersExpected: count("controller", ""),
+      nodesHealthy: count("node", "AND healthy = 1"),
+      nodesExpected: count("node", ""),
+    };
+  }
+
+  #pluginOf(row: PluginRow): CsiPlugin {
+    return {
+      ...{ id: row.id, provider: row.provider, version: row.version },
+      ...{ controllerRequired: row.controller_required === 1, createTime: row.create_time },
+      ...{ modifyTime: row.modify_time, createIndex: row.create_index, modifyIndex: row.modify_index },
+      ...this.#counts(row.id),
+    };
+  }
+}
+
+const infoOf = ({ info }: InstanceRow): CsiInfo => JSON.parse(info) as CsiInfo;
+const keyOf = ({ plugin_id, role }: Pick<InstanceRow, "plugin_id" | "role">): string => `${role} ${plugin_id}`;
+
+/** A node that is down, or gone, runs none. */
+function instancesOf(node: Node | null): Pick<InstanceRow, "plugin_id" | "role" | "info">[] {
+  if (!node || node.Status === "down") return [];
+  return ROLES.flatMap((role) =>
+    Object.entries((role === "controller" ? node.CSIControllerPlugins : node.CSINodePlugins) ?? {}).map(
+      ([plugin_id, given]) => ({
+        plugin_id,
+        role,
+        info: JSON.stringify(csiInfo(plugin_id, role, given, node.Status === "ready")),
+      }),
+    ),
+  );
+}
+
+/** What of a node its plugins follow from. */
+const factsOf = ({ Status, CSIControllerPlugins, CSINodePlugins }: Node): string =>
+  JSON.stringify([Status, CSIControllerPlugins, CSINodePlugins]);
+
+/** What of an instance is worth an event: that it was looked at again is not. */
+function notable(info: string): string {
+  const { UpdateTime: _time, HealthDescription: _text, ...rest } = JSON.parse(info) as CsiInfo;
+  return JSON.stringify(rest);
+}
+
+function pluginEvent(
+  type: string,
+  plugin: CsiPlugin,
+  controllers: InstancePage["instances"],
+  nodes: InstancePage["instances"],
+): NewEvent {
+  const shown = pluginJson(plugin, {
+    controller: Object.fromEntries(controllers),
+    node: Object.fromEntries(nodes),
+  });
+  return {
+    Topic: CSI_PLUGIN,
+    Type: type,
+    Key: plugin.id,
+    Namespace: "",
+    FilterKeys: [plugin.id],
+    Payload: { Plugin: { ...shown, CreateIndex: plugin.createIndex, ModifyIndex: null } },
+  };
+}

@@ -1,0 +1,164 @@
+import { env } from "cloudflare:workers";
+import { vi } from "vitest";
+import type { Operation, OperationResult } from "../../src/agents/operation.ts";
+import { NodeSession } from "../../src/objects/node-session.ts";
+import { clusterRegistry } from "../../src/objects/stubs.ts";
+import { ok, type Refusal } from "../../src/result.ts";
+import { type Answer, put, type send } from "./client.ts";
+import { addNode } from "./host-volumes.ts";
+
+/** What tests of CSI volumes share: nodes with a plugin whose part is played by the test. */
+
+export const PLUGIN = "disk";
+
+const CONTROLLER = {
+  SupportsCreateDelete: true,
+  SupportsExpand: true,
+  SupportsListVolumes: true,
+  SupportsCreateDeleteSnapshot: true,
+  SupportsListSnapshots: true,
+  SupportsAttachDetach: true,
+};
+
+export const instance = (more: Record<string, unknown> = {}) => ({
+  ...{ PluginID: PLUGIN, Provider: "disk.example", ProviderVersion: "1.0", Healthy: true, HealthDescription: "" },
+  ...{ RequiresControllerPlugin: true, RequiresTopologies: false, UpdateTime: "2026-01-02T03:04:05Z" },
+  ...more,
+});
+
+export const controllers = (info: Record<string, boolean> = {}, more: Record<string, unknown> = {}) => ({
+  CSIControllerPlugins: { [PLUGIN]: instance({ ControllerInfo: { ...CONTROLLER, ...info }, ...more }) },
+});
+
+export const nodePlugins = (more: Record<string, unknown> = {}) => ({
+  CSINodePlugins: { [PLUGIN]: instance({ NodeInfo: { ID: "far-node", MaxVolumes: 5 }, ...more }) },
+});
+
+/** A node with the plugin's controller and node service. */
+export const addCsiNode = (number: number, info: Record<string, boolean> = {}): Promise<string> =>
+  addNode(number, { ...controllers(info), ...nodePlugins() });
+
+/** What a node does with an operation: what a good plugin would, or as told; `hold` keeps it until `release`. */
+export type Behaviour = OperationResult | Refusal | "work" | "hold";
+
+interface Disk {
+  readonly externalId: string;
+  capacityBytes: number;
+}
+
+/** The provider, and the nodes that ask it. */
+export class ScriptedCsi {
+  /** Everything that was sent, in order. */
+  readonly sent: { readonly node: string; readonly operation: Operation }[] = [];
+  /** What the provider has, by name. */
+  readonly disks = new Map<string, Disk>();
+  readonly snapshots = new Map<string, string>();
+  readonly #known = new Set<string>();
+  readonly #held = new Map<string, () => Promise<void>>();
+  behave: (operation: Operation, node: string) => Behaviour = () => "work";
+
+  constructor() {
+    const csi = this;
+    vi.spyOn(NodeSession.prototype, "start").mockImplementation(async function (
+      this: NodeSession,
+      operation: Operation,
+    ) {
+      const { ctx } = this as unknown as { ctx: DurableObjectState };
+      return csi.#start(ctx.id.name ?? "", operation);
+    });
+  }
+
+  #start(node: string, operation: Operation) {
+    const once = `${node} ${operation.id}`;
+    if (this.#known.has(once)) return ok(null);
+    const behaviour = this.behave(operation, node);
+    if (typeof behaviour === "object" && "ok" in behaviour) return behaviour;
+    this.#known.add(once);
+    this.sent.push({ node, operation });
+    const work = () => this.tell(node, operation.id, typeof behaviour === "object" ? behaviour : this.work(operation));
+    if (behaviour === "hold") this.#held.set(operation.id, work);
+    else setTimeout(work, 2);
+    return ok(null);
+  }
+
+  tell = (node: string, id: string, result: OperationResult): Promise<void> =>
+    clusterRegistry(env).operationDone(node, id, result);
+
+  /** Does what a good plugin does. */
+  work({ method, params }: Operation): OperationResult {
+    // biome-ignore lint/suspicious/noExplicitAny: parameters of every method
+    const given = params as any;
+    const done = (result: Record<string, unknown> = {}): OperationResult => ({ state: "done", result });
+    const disk = [...this.disks.values()].find(({ externalId }) => externalId === given.externalId);
+    if (method === "csi.controller.create") {
+      const made = this.disks.get(given.name) ?? { externalId: `ext-${given.name}`, capacityBytes: given.capacityMin };
+      this.disks.set(given.name, made);
+      const topologies = given.topology?.required ?? [];
+      return done({ ...made, context: { made: "here" }, topologies });
+    }
+    if (method === "csi.controller.delete") {
+      for (const [name, { externalId }] of this.disks) if (externalId === given.externalId) this.disks.delete(name);
+      return done();
+    }
+    if (method === "csi.controller.expand") {
+      if (disk) disk.capacityBytes = given.capacityMin;
+      return done({ capacityBytes: given.capacityMin, nodeExpansionRequired: false });
+    }
+    if (method === "csi.controller.list") return done(this.#list(given));
+    if (method === "csi.controller.snapshotCreate") {
+      this.snapshots.set(`snap-${given.name}`, given.externalId);
+      return done(shown(`snap-${given.name}`, given.externalId));
+    }
+    if (method === "csi.controller.snapshotDelete") this.snapshots.delete(given.snapshotId);
+    if (method === "csi.controller.snapshotList") {
+      return done({ snapshots: [...this.snapshots].map(([id, source]) => shown(id, source)), nextToken: "" });
+    }
+    return done();
+  }
+
+  #list({ maxEntries, startingToken }: { maxEntries: number; startingToken: string }) {
+    const all = [...this.disks.values()].map(({ externalId, capacityBytes }) => ({
+      ...{ externalId, capacityBytes, context: {}, snapshotId: "", cloneId: "", publishedNodeIds: [] },
+      ...{ isAbnormal: false, status: "" },
+    }));
+    const from = Number(startingToken || "0");
+    const to = maxEntries === 0 ? all.length : from + maxEntries;
+    return { volumes: all.slice(from, to), nextToken: to < all.length ? String(to) : "" };
+  }
+
+  /** Lets the operations that were held go on. */
+  async release(): Promise<void> {
+    const held = [...this.#held.values()];
+    this.#held.clear();
+    for (const work of held) await work();
+  }
+
+  get holding(): number {
+    return this.#held.size;
+  }
+
+  /** What was sent, by method, without its `csi.controller.`. */
+  get asked(): string[] {
+    return this.sent.map(({ operation }) => operation.method.replace("csi.controller.", ""));
+  }
+}
+
+const shown = (snapshotId: string, sourceExternalId: string) => ({
+  ...{ snapshotId, sourceExternalId, sizeBytes: 7, createTime: 1_700_000_000, isReady: true },
+});
+
+export const definition = (more: Record<string, unknown> = {}) => ({
+  ...{ ID: "v1", Name: "vol-one", PluginID: PLUGIN },
+  RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
+  ...more,
+});
+
+type Options = Parameters<typeof send>[3];
+/** The dialect in which a registration names no node. */
+export const UPSTREAM: Options = { headers: { "X-Nomad-Token": "root" } };
+
+export const create = (more: Record<string, unknown> = {}, options?: Options): Promise<Answer> =>
+  put("/v1/volume/csi/v1/create", { Volumes: [definition(more), ...[]] }, options);
+
+export const register = (more: Record<string, unknown> = {}, options: Options = UPSTREAM): Promise<Answer> =>
+  put("/v1/volume/csi/v1", { Volumes: [definition(more)] }, options);
