@@ -9,6 +9,8 @@ export interface Facts {
   newestOf(sent: number): number;
   /** When the write of a line was sent; -Infinity when nobody sent it. */
   sentAt(index: number): number;
+  /** How many lines the buffer holds. */
+  readonly bufferLines: number;
   /** When a token ends by itself. */
   expires(accessor: string | null): number;
 }
@@ -78,6 +80,9 @@ function lineFaults(visit: Visit, facts: Facts, until: number): string[] {
   return faults;
 }
 
+/** Lines there may be beyond the newest that anybody has been told of, and room that a full buffer makes ahead. */
+const UNTOLD = 20;
+
 function endFaults(visit: Visit, facts: Facts, until: number): string[] {
   const { error, errors, end, accessor, wish, begun, ended, base } = visit;
   const may = facts.history.mayOpen(accessor, wish);
@@ -85,7 +90,9 @@ function endFaults(visit: Visit, facts: Facts, until: number): string[] {
   if (error && !errors) return ["an error line that nobody asked for"];
   if (error && !["slow_consumer", "permission_denied"].includes(error.Code)) return [`cut because of ${error.Code}`];
   if (error?.Code === "permission_denied" && !deniable) return ["cut although it may read"];
-  // A stream that ends while its service lives on is one that may no longer be read.
   if (end !== "over" || ended.base !== base || error) return [];
-  return errors ? ["ended without the last line that was asked for"] : deniable ? [] : ["ended although it may read"];
+  if (errors) return ["ended without the last line that was asked for"];
+  // A stream that ends while its service lives on may no longer be read, or its next line has left the buffer.
+  const behind = ended.known - visit.reached > facts.bufferLines - UNTOLD;
+  return deniable || behind ? [] : ["ended although it may read"];
 }

@@ -75,7 +75,7 @@ async function readFrom(from: number, keys: readonly string[] | null, newest: nu
   return { oldest, seen };
 }
 
-describe(`an index (seed ${SEED})`, () => {
+describe("an index", () => {
   it.each([
     [1, 1_000_000],
     [2, 4_000],
