@@ -1,0 +1,174 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Client, credentials, type ServiceError, status } from "@grpc/grpc-js";
+import { ACCESS_MODE, methodOf, type RequestDraft, type Response, type Rpc } from "@sallyport/csi-wire";
+import { afterTest, eventually } from "./agent-service.ts";
+
+/** What a test may write into the driver's file of faults. */
+export interface Faults {
+  calls?: Partial<
+    Record<
+      Rpc,
+      {
+        fail?: { code: number; times?: number; message?: string };
+        delayMs?: number;
+        hang?: number;
+        crash?: "before" | "after";
+      }
+    >
+  >;
+  [knob: string]: unknown;
+}
+
+/** The `csi-dir` driver as a process of its own, which may be killed, frozen and started again on the same socket. */
+export class Driver {
+  readonly home = mkdtempSync(join(tmpdir(), "csi-"));
+  readonly root = join(this.home, "root");
+  readonly socket = join(this.home, "csi.sock");
+  readonly #faults = join(this.home, "faults.json");
+  readonly #env: Record<string, string>;
+  #child: ChildProcess | undefined;
+  log = "";
+
+  constructor(env: Record<string, string> = {}) {
+    this.#env = env;
+    afterTest(async () => {
+      await this.kill();
+      rmSync(this.home, { recursive: true, force: true });
+    });
+    chmodSync(this.home, 0o755);
+  }
+
+  async start(): Promise<this> {
+    const child = spawn(process.execPath, ["packages/csi-dir/src/main.ts"], {
+      env: {
+        PATH: process.env["PATH"] ?? "",
+        CSI_ENDPOINT: `unix://${this.socket}`,
+        CSI_DIR_ROOT: this.root,
+        CSI_DIR_NODE_ID: "node-1",
+        CSI_DIR_FAULTS: this.#faults,
+        ...this.#env,
+      },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#child = child;
+    let serving = false;
+    child.stdout?.on("data", (text) => {
+      serving ||= String(text).includes("serving");
+    });
+    child.stderr?.on("data", (text) => {
+      this.log += text;
+    });
+    await eventually(
+      "a driver that serves",
+      () => {
+        if (child.exitCode !== null) throw new Error(`the driver ended: ${this.log}`);
+        return serving || undefined;
+      },
+      30_000,
+    );
+    return this;
+  }
+
+  /** Whether the process is there; one that has killed itself is not. */
+  get isAlive(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  async ended(): Promise<void> {
+    await eventually("the driver's end", () => !this.isAlive || undefined);
+  }
+
+  async kill(): Promise<void> {
+    if (!this.isAlive) return;
+    this.#child?.kill("SIGKILL");
+    await this.ended();
+  }
+
+  signal(signal: "SIGSTOP" | "SIGCONT" | "SIGTERM"): void {
+    this.#child?.kill(signal);
+  }
+
+  /** From now on, counting calls anew. */
+  misbehave(faults: Faults): void {
+    rmSync(`${this.#faults}.calls`, { force: true });
+    writeFileSync(this.#faults, JSON.stringify(faults));
+  }
+
+  /** How often a call was made since `misbehave`. */
+  calls(rpc: Rpc): number {
+    const path = `${this.#faults}.calls`;
+    const lines = existsSync(path) ? readFileSync(path, "utf8").split("\n") : [];
+    return lines.filter((line) => line === rpc).length;
+  }
+
+  directories(kind: "volumes" | "snapshots" | "tmp"): string[] {
+    return readdirSync(join(this.root, kind)).sort();
+  }
+
+  data(volumeId: string): string {
+    return join(this.root, "volumes", volumeId, "data");
+  }
+
+  /** A path for a target or a staging directory, whose parent is there. */
+  place(name: string): string {
+    mkdirSync(join(this.home, "places"), { recursive: true });
+    return join(this.home, "places", name);
+  }
+}
+
+export const startDriver = (env?: Record<string, string>) => new Driver(env).start();
+
+/** Any CSI client: it says what the driver answers, and nothing else. */
+export class RawClient {
+  readonly #client: Client;
+
+  constructor(socket: string) {
+    this.#client = new Client(`unix:${socket}`, credentials.createInsecure(), {
+      "grpc.initial_reconnect_backoff_ms": 50,
+    });
+    afterTest(() => this.#client.close());
+  }
+
+  call<R extends Rpc>(rpc: R, request: RequestDraft<R> = {} as RequestDraft<R>, ms = 20_000): Promise<Response<R>> {
+    const { path, requestSerialize, responseDeserialize } = methodOf(rpc);
+    return new Promise((resolve, reject) => {
+      this.#client.makeUnaryRequest(
+        path,
+        requestSerialize,
+        responseDeserialize,
+        request,
+        { deadline: Date.now() + ms },
+        (failure: ServiceError | null, response) => (response ? resolve(response) : reject(failure)),
+      );
+    });
+  }
+
+  /** The name of the code with which a call fails; OK when it does not. */
+  async code<R extends Rpc>(rpc: R, request: RequestDraft<R> = {} as RequestDraft<R>, ms?: number): Promise<string> {
+    try {
+      await this.call(rpc, request, ms);
+      return "OK";
+    } catch (failure) {
+      return status[(failure as ServiceError).code] ?? String(failure);
+    }
+  }
+}
+
+export const MOUNT = { mount: {}, accessMode: { mode: ACCESS_MODE.singleNodeWriter } };
+export const creation = (name: string, change: RequestDraft<"CreateVolume"> = {}): RequestDraft<"CreateVolume"> => ({
+  name,
+  volumeCapabilities: [MOUNT],
+  ...change,
+});
