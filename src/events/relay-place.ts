@@ -5,21 +5,21 @@ export interface Whereabouts {
   readonly longitude?: unknown;
 }
 
+type Region = DurableObjectLocationHint;
+
 /** Continents as places that an object can be put at; those that have two are parted by a meridian. */
-const PLACES: Readonly<
-  Record<string, readonly [west: DurableObjectLocationHint, from: number, east: DurableObjectLocationHint]>
-> = {
-  NA: ["wnam", -100, "enam"],
-  EU: ["weur", 20, "eeur"],
-  AS: ["me", 62, "apac"],
-  SA: ["sam", 0, "sam"],
-  AF: ["afr", 0, "afr"],
-  OC: ["oc", 0, "oc"],
-};
+const PLACES: ReadonlyMap<unknown, readonly [west: Region, from: number, east: Region]> = new Map([
+  ["NA", ["wnam", -100, "enam"]],
+  ["EU", ["weur", 20, "eeur"]],
+  ["AS", ["me", 62, "apac"]],
+  ["SA", ["sam", 0, "sam"]],
+  ["AF", ["afr", 0, "afr"]],
+  ["OC", ["oc", 0, "oc"]],
+]);
 
 /** The place nearest to a reader; null when nobody knows where it is. */
-export function placeOf({ continent, longitude }: Whereabouts): DurableObjectLocationHint | null {
-  const known = PLACES[String(continent)];
+export function placeOf({ continent, longitude }: Whereabouts): Region | null {
+  const known = PLACES.get(continent);
   if (!known) return null;
   const [west, from, east] = known;
   return Number(longitude) < from ? west : east;

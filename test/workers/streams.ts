@@ -110,8 +110,8 @@ export async function state() {
 }
 
 /** Runs with other settings in the objects that serve streams, until they restart. */
-export async function withSettings(changes: Record<string, string>): Promise<void> {
-  for (const server of servers()) {
+export async function withSettings(changes: Record<string, string>, objects = servers()): Promise<void> {
+  for (const server of objects) {
     await runInDurableObject(server, (object) => {
       const held = object as unknown as { env: object };
       held.env = { ...held.env, ...changes };

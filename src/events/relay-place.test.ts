@@ -1,0 +1,47 @@
+import { describe, expect, it } from "vitest";
+import { placeOf, relayName } from "./relay-place.ts";
+
+describe("the place of a reader", () => {
+  it.each([
+    ["NA", "-122.4", "wnam"],
+    ["NA", "-74", "enam"],
+    ["NA", undefined, "enam"],
+    ["SA", "-58", "sam"],
+    ["EU", "-0.1", "weur"],
+    ["EU", "30.5", "eeur"],
+    ["AS", "55.3", "me"],
+    ["AS", "139.7", "apac"],
+    ["AF", "18", "afr"],
+    ["OC", "151", "oc"],
+    ["OC", "-175", "oc"],
+    ["AN", "0", null],
+    ["constructor", "0", null],
+    [undefined, undefined, null],
+  ])("in %s at %s° is %s", (continent, longitude, place) => {
+    expect(placeOf({ continent, longitude })).toBe(place);
+  });
+});
+
+describe("the relay of a client", () => {
+  const clients = Array.from({ length: 6_400 }, (_, n) => `token-${n % 7} ${n.toString(16).padStart(16, "0")}`);
+
+  it("is always the same one, of its place", () => {
+    for (const client of clients.slice(0, 100)) {
+      expect(relayName("weur", client, 5)).toBe(relayName("weur", client, 5));
+      expect(relayName("weur", client, 5)).toMatch(/^weur-[0-4]$/);
+    }
+  });
+
+  it.each([1, 2, 3, 16, 64])("is any of %i, each about as often", (relays) => {
+    const counts = new Map<string, number>();
+    for (const client of clients) {
+      const name = relayName("apac", client, relays);
+      counts.set(name, (counts.get(name) ?? 0) + 1);
+    }
+    expect(counts.size).toBe(relays);
+    for (const count of counts.values()) {
+      expect(count).toBeGreaterThan((0.5 * clients.length) / relays);
+      expect(count).toBeLessThan((1.5 * clients.length) / relays);
+    }
+  });
+});

@@ -1,0 +1,261 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import type { StreamAnswer } from "../../src/access/stream-rights.ts";
+import { numbered } from "../../src/events/event.ts";
+import { Feed } from "../../src/events/feed.ts";
+import { feedText } from "../../src/events/feed-line.ts";
+import { feedPage } from "../../src/events/feed-page.ts";
+import { encode } from "../../src/events/group.ts";
+import { Line } from "../../src/events/line.ts";
+import { Readers } from "../../src/events/readers.ts";
+import type { Subscription } from "../../src/events/subscription.ts";
+import { randomFrom } from "../crash/random.ts";
+import { event } from "./streams.ts";
+
+/* A relay's feed and its readers on a log in memory, whose connections break and hold back as the tests like. */
+
+const ALLOWED: StreamAnswer = { allowed: true, scope: { namespaces: null, rules: null }, expires: null };
+const controllers: AbortController[] = [];
+
+afterEach(() => {
+  for (const controller of controllers.splice(0)) controller.abort();
+});
+
+/** A log in memory, and one relay of it. */
+function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
+  const lines: Line[] = [];
+  let evicted = 0;
+  let news = Promise.withResolvers<void>();
+  const view = {
+    newest: () => lines.length,
+    evicted: () => evicted,
+    after: (cursor: number) => ({ lines: lines.slice(cursor), upTo: lines.length }),
+  };
+  /** Breaks or delays what goes on between the relay and the log. */
+  const trouble = { follow: async () => {}, chunk: async () => {}, page: async () => {} };
+  let pages = 0;
+  const atOnce = { pages: 0 };
+  const ask = vi.fn(async (questions: readonly unknown[]) => questions.map(() => ALLOWED));
+  const feed: Feed = new Feed(
+    {
+      bounds: async () => ({ oldest: lines.length === 0 ? 0 : evicted + 1, newest: lines.length }),
+      follow: async (after) => {
+        await trouble.follow();
+        let cursor = Math.max(after, evicted);
+        return new ReadableStream<Uint8Array>(
+          {
+            pull: async (controller) => {
+              await trouble.chunk();
+              if (cursor >= lines.length) await Promise.race([news.promise, scheduler.wait(heartbeatMs)]);
+              if (cursor < evicted) throw new Error("slow consumer");
+              const chunk = lines.slice(cursor, cursor + 20);
+              cursor += chunk.length;
+              controller.enqueue(encode(chunk.map(feedText).join("") || "\n"));
+            },
+          },
+          { highWaterMark: 0 },
+        );
+      },
+      lines: async (after, traces) => {
+        atOnce.pages = Math.max(atOnce.pages, ++pages);
+        try {
+          await trouble.page();
+          return feedPage(view, after, traces);
+        } finally {
+          pages -= 1;
+        }
+      },
+    },
+    {
+      any: () => readers.count > 0,
+      told: (told, lost) => {
+        if (lost) readers.doubt();
+        readers.wake(told);
+      },
+      pace: () => ({ lingerMs: heartbeatMs, silentMs: 500 }),
+    },
+  );
+  const readers = new Readers(feed, ask, () => ({ heartbeatMs, stallMs }));
+  const append = (count: number, more = (_index: number): object => ({})) => {
+    for (let n = 0; n < count; n++) {
+      const index = lines.length + 1;
+      lines.push(Line.of(index, numbered([event(more(index))], index)));
+    }
+    news.resolve();
+    news = Promise.withResolvers();
+  };
+  const open = async (more: Partial<Subscription> = {}) => {
+    const { newest, oldest } = await feed.join();
+    const controller = new AbortController();
+    controllers.push(controller);
+    const subscription: Subscription = {
+      ...{ accessor: "a", topics: { "*": ["*"] }, namespace: "*", dialect: "neutral", format: "lines", errors: true },
+      ...more,
+      from: (more.from ?? 0) < 0 ? newest + 1 : Math.max(more.from ?? 0, oldest),
+    };
+    const stream = await readers.open(subscription, controller.signal);
+    if (!stream) throw new Error("refused");
+    return { reader: stream.getReader(), from: subscription.from, close: () => controller.abort() };
+  };
+  const evict = (upTo: number) => {
+    evicted = upTo;
+  };
+  return { lines, readers, feed, ask, trouble, atOnce, append, open, evict };
+}
+
+type Opened = Awaited<ReturnType<ReturnType<typeof relayed>["open"]>>;
+
+/** The indexes of the lines that a reader gets until it has passed `last`; signs of life never run ahead of lines. */
+async function indexesTo({ reader }: Opened, last: number, pause: () => Promise<unknown> = async () => {}) {
+  const decoder = new TextDecoder();
+  const found: number[] = [];
+  let [rest, at] = ["", 0];
+  while (at < last) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error(`ended at ${at}`);
+    const texts = (rest + decoder.decode(value, { stream: true })).split("\n");
+    rest = texts.pop() ?? "";
+    for (const text of texts) {
+      const { Index, Events, Error: failure } = JSON.parse(text);
+      if (failure) throw new Error(failure.Code);
+      if (Index < at || (Events.length > 0 && Index === at)) throw new Error(`${Index} after ${at}`);
+      at = Index;
+      if (Events.length > 0) found.push(Index);
+    }
+    await pause();
+  }
+  return found;
+}
+
+const upTo = (last: number, first = 1) => Array.from({ length: Math.max(0, last - first + 1) }, (_, n) => first + n);
+
+const SEED = Date.now() % 1_000_000;
+
+describe(`readers of a relay (seed ${SEED})`, () => {
+  it.each([0, 1, 2, 3])(
+    "get each of their lines once, wherever they begin, however the feed and the pages fail (round %i)",
+    async (round) => {
+      const random = randomFrom(SEED + round);
+      const below = (most: number) => Math.floor(random() * most);
+      const { lines, append, open, trouble } = relayed();
+      const size = round % 2 === 0 ? 100 : 12_000;
+      const TOPICS = ["Job", "Node", "Operator"];
+      const more = (index: number) => ({
+        Topic: TOPICS[index % 3],
+        Payload: { Job: { ID: "x".repeat(below(size)) } },
+      });
+      const fail = (share: number) => async () => {
+        if (random() < 0.3) await scheduler.wait(below(4));
+        if (random() < share) throw new Error("broken");
+      };
+      Object.assign(trouble, { follow: fail(0.3), chunk: fail(0.05), page: fail(0.1) });
+      append(400 + below(800), more);
+      const END = 3_000;
+      const reading = Array.from({ length: 30 }, async (_, number) => {
+        await scheduler.wait(below(300));
+        const topic = TOPICS[number % 6];
+        const from = [0, -1, 1 + below(lines.length), lines.length, lines.length + 1 + below(40)][below(5)] ?? 0;
+        const opened = await open({ from, ...(topic && { topics: { [topic]: ["*"] } }) });
+        const seen = await indexesTo(opened, END, async () => {
+          if (random() < 0.1) await scheduler.wait(below(20));
+        });
+        const wanted = (index: number) => !topic || TOPICS[index % 3] === topic;
+        expect(seen, `${SEED} ${number} from ${from}`).toEqual(upTo(END, Math.max(1, opened.from)).filter(wanted));
+      });
+      const writing = (async () => {
+        while (lines.length < END) {
+          append(Math.min(1 + below(60), END - lines.length), more);
+          await scheduler.wait(below(15));
+        }
+      })();
+      await Promise.all([...reading, writing]);
+    },
+    60_000,
+  );
+
+  it("who are behind hold few pages, however many they are and whatever they want", async () => {
+    const { append, open, trouble, atOnce } = relayed();
+    append(100, (index) => ({ FilterKeys: upTo(60).map((n) => `k${n}`), Key: String(index) }));
+    trouble.page = () => scheduler.wait(1);
+    const opened = await Promise.all(upTo(60).map((n) => open({ topics: { Job: [`k${n}`] } })));
+    for (const seen of await Promise.all(opened.map((one) => indexesTo(one, 100)))) expect(seen).toEqual(upTo(100));
+    expect(atOnce.pages).toBeGreaterThan(1);
+    expect(atOnce.pages).toBeLessThanOrEqual(8);
+  });
+
+  it("who want the same and are behind share what is fetched", async () => {
+    const { append, open, trouble } = relayed();
+    append(50);
+    const page = vi.fn(async () => {});
+    trouble.page = page;
+    const opened = await Promise.all(upTo(100).map(() => open()));
+    await Promise.all(opened.map((one) => indexesTo(one, 50)));
+    expect(page).toHaveBeenCalledTimes(1);
+  });
+
+  it("who are behind get signs of life while nothing can be fetched, and what they lack afterwards", async () => {
+    const { append, open, trouble } = relayed();
+    append(5);
+    const held = Promise.withResolvers<void>();
+    trouble.page = () => held.promise;
+    const opened = await open();
+    const reading = indexesTo(opened, 5);
+    await scheduler.wait(200);
+    append(3);
+    held.resolve();
+    expect(await reading).toEqual(upTo(5));
+    expect(await indexesTo(opened, 8)).toEqual(upTo(8, 6));
+  });
+});
+
+describe("a feed that comes back after lines have left the log", () => {
+  it("ends the streams that lack them, and has everybody's rights asked about anew", async () => {
+    const { append, open, trouble, evict, ask } = relayed();
+    append(5);
+    const [behind, beyond] = [await open(), await open({ from: 60, accessor: "b" })];
+    expect(await indexesTo(behind, 5)).toEqual(upTo(5));
+    const broken = { yes: true };
+    trouble.chunk = async () => {
+      if (broken.yes) throw new Error("broken");
+    };
+    trouble.follow = trouble.chunk;
+    await scheduler.wait(100);
+    append(50);
+    evict(40);
+    ask.mockClear();
+    broken.yes = false;
+    await expect(indexesTo(behind, 50)).rejects.toThrow("slow_consumer");
+    append(10);
+    expect(await indexesTo(beyond, 65)).toEqual(upTo(65, 60));
+    expect(ask.mock.calls.flatMap(([questions]) => questions)).toContainEqual({
+      ...{ accessor: "b", topics: ["*"], namespace: "*" },
+    });
+  });
+});
+
+describe("a feed", () => {
+  it("that is silent is taken for dead and opened anew", async () => {
+    const { append, open, trouble } = relayed();
+    const opened = await open();
+    let silent = true;
+    trouble.chunk = async () => {
+      while (silent) await scheduler.wait(10);
+    };
+    const follow = vi.fn(async () => {
+      silent = false;
+    });
+    trouble.follow = follow;
+    append(5);
+    await vi.waitFor(() => expect(follow).toHaveBeenCalled(), { timeout: 5_000 });
+    expect(await indexesTo(opened, 5)).toEqual(upTo(5));
+  });
+
+  it("ends a while after the last reader, also while the log cannot be reached", async () => {
+    const { open, trouble, feed } = relayed();
+    const opened = await open();
+    trouble.chunk = () => Promise.reject(new Error("unreachable"));
+    trouble.follow = trouble.chunk;
+    expect(feed.following).toBe(true);
+    opened.close();
+    await vi.waitFor(() => expect(feed.following).toBe(false), { timeout: 5_000 });
+  });
+});

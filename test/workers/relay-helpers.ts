@@ -1,0 +1,88 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { relayName } from "../../src/events/relay-place.ts";
+import { eventLog } from "../../src/objects/stubs.ts";
+import { send } from "./client.ts";
+import { openStream, relays } from "./streams.ts";
+
+/** What tests of relays share. */
+
+/** Opens a stream through one of the relays: from an address whose readers it serves. */
+export async function openAt(relay: number, query = "", token = "root") {
+  const { accessor } = (await send("POST", "/v1/auth/token/lookup", { token })).body.data;
+  const isServed = (address: string) => relayName("", `${accessor} ${address}`, relays().length) === `-${relay}`;
+  const address = Array.from({ length: 1_000 }, (_, n) => `192.0.2.${n}`).find(isServed) ?? "";
+  return openStream(query, { token, headers: { "CF-Connecting-IP": address } });
+}
+
+export const relay = (number: number) => {
+  const found = relays()[number];
+  if (!found) throw new Error(`there is no relay ${number}`);
+  return found;
+};
+
+type Feed = ReadableStream<Uint8Array>;
+
+/** Puts something between a relay and the log, until the relay restarts. */
+export function between(
+  number: number,
+  way: { feed?: (open: () => Promise<Feed>) => Promise<Feed>; before?: () => Promise<void> },
+): Promise<void> {
+  const log = () => env.EVENT_LOG.getByName("log");
+  const stub = {
+    fetch: async (url: string, init: RequestInit) => {
+      const open = async () => (await log().fetch(url, init)).body as Feed;
+      return new Response(await (way.feed ?? ((direct) => direct()))(open));
+    },
+    bounds: async () => {
+      await way.before?.();
+      return eventLog(env).bounds();
+    },
+    lines: async (...parameters: Parameters<ReturnType<typeof eventLog>["lines"]>) => {
+      await way.before?.();
+      return eventLog(env).lines(...parameters);
+    },
+  };
+  return runInDurableObject(relay(number), (object) => {
+    const held = object as unknown as { env: object };
+    held.env = { ...held.env, EVENT_LOG: { getByName: () => stub } };
+  });
+}
+
+/** Lets a feed through in pieces of its own size, each as late as `pause` says. */
+export const slowly = (pause: (bytes: Uint8Array) => Promise<unknown>) => async (open: () => Promise<Feed>) =>
+  (await open()).pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform: async (bytes, controller) => {
+        await pause(bytes);
+        controller.enqueue(bytes);
+      },
+    }),
+  );
+
+/** Keeps a feed back until it is let go. */
+export function gate() {
+  let closed: PromiseWithResolvers<void> | null = null;
+  return {
+    feed: slowly(async () => closed?.promise),
+    close: () => {
+      closed ??= Promise.withResolvers<void>();
+    },
+    open: () => {
+      closed?.resolve();
+      closed = null;
+    },
+  };
+}
+
+/** The keys that a stream gives up to one of them, each once and in order; signs of life never run ahead of lines. */
+export async function keysTo(stream: Awaited<ReturnType<typeof openStream>>, last: string): Promise<string[]> {
+  const keys: string[] = [];
+  for (let at = 0; !keys.includes(last); ) {
+    const { Index, Events } = await stream.next();
+    if (Index < at || (Events.length > 0 && Index === at)) throw new Error(`line ${Index} comes after ${at}`);
+    at = Index;
+    keys.push(...Events.map(({ Key }) => Key));
+  }
+  return keys;
+}
