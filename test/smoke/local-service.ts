@@ -153,8 +153,8 @@ export class LocalService {
   }
 
   /** Kills those of its processes whose command line has this in it, as the system does when memory is short. */
-  kill(part: string): void {
-    for (const { pid, commandLine } of this.#processes()) if (commandLine.includes(part)) process.kill(pid, "SIGKILL");
+  kill(part = ""): void {
+    for (const { pid, commandLine } of this.#processes()) if (commandLine.includes(part)) killNow(pid);
   }
 
   #processes(): Array<{ pid: number; commandLine: string }> {
@@ -179,6 +179,14 @@ function cleanEnvironment(): Record<string, string | undefined> {
       .filter((entry) => !entry.includes("node_modules"))
       .join(delimiter),
   };
+}
+
+function killNow(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended meanwhile.
+  }
 }
 
 async function accepts(port: number): Promise<boolean> {

@@ -18,7 +18,7 @@ beforeAll(async () => {
   port = await freePort();
 });
 afterEach(() => {
-  for (const service of started.splice(0)) if (service.commandLines().length > 0) service.signal("SIGKILL");
+  for (const service of started.splice(0)) service.kill();
 });
 afterAll(() => remove(dir));
 
