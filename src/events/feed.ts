@@ -32,8 +32,8 @@ export interface FeedUsers {
 }
 
 const BACKOFF = { base: 100, cap: 5_000 };
-/** How long who joins waits for the feed to have come as far as the log is. */
-const CATCH_UP_MS = 10_000;
+/** How long the log may take to answer, and the feed to come as far as the log is when somebody joins. */
+const PATIENCE_MS = 10_000;
 /** Pages that are fetched at once: what readers who are behind may cost in memory, whatever their number. */
 const PAGES_AT_ONCE = 8;
 
@@ -51,6 +51,9 @@ export class Feed implements LogView {
   /** As far as is known here. */
   #evicted = 0;
   #grown = Promise.withResolvers<void>();
+  /** The last question about bounds, over once it is answered or not to be, and the one that is asked next. */
+  #asked: Promise<unknown> = Promise.resolve();
+  #nextBounds: Promise<Bounds> | undefined;
   #unusedSince: number | null = null;
 
   constructor(source: FeedSource, users: FeedUsers) {
@@ -67,10 +70,10 @@ export class Feed implements LogView {
    * Rejects when the log cannot be reached, or the feed does not come that far.
    */
   async join(): Promise<Bounds> {
-    const bounds = await this.#source.bounds();
+    const bounds = await this.#bounds();
     if (!this.#following) this.#begin(bounds.newest);
     this.#learn(bounds.oldest - 1);
-    await within(CATCH_UP_MS, "behind the log", this.#reach(bounds.newest));
+    await within(PATIENCE_MS, "behind the log", this.#reach(bounds.newest));
     return bounds;
   }
 
@@ -90,7 +93,9 @@ export class Feed implements LogView {
 
   async fetch(cursor: number, traces: readonly string[] | null): Promise<Slice> {
     try {
-      const { lines, upTo, evicted } = await this.#pages.take(() => this.#source.lines(cursor, traces));
+      const { lines, upTo, evicted } = await this.#pages.take(() =>
+        within(PATIENCE_MS, "unanswered", this.#source.lines(cursor, traces)),
+      );
       this.#learn(evicted);
       // Who stands before a gap is not led past it.
       if (evicted <= cursor) return { lines: lines.map(lineFrom), upTo };
@@ -99,6 +104,17 @@ export class Feed implements LogView {
       await scheduler.wait(backoff(3, BACKOFF));
     }
     return { lines: [], upTo: cursor };
+  }
+
+  /** By an answer that is no older than this call. Whoever comes while one is on its way shares the next. */
+  #bounds(): Promise<Bounds> {
+    this.#nextBounds ??= this.#asked.then(() => {
+      this.#nextBounds = undefined;
+      const bounds = within(PATIENCE_MS, "unanswered", this.#source.bounds());
+      this.#asked = bounds.catch(() => undefined);
+      return bounds;
+    });
+    return this.#nextBounds;
   }
 
   async #reach(index: number): Promise<void> {
@@ -125,8 +141,9 @@ export class Feed implements LogView {
   async #follow(signal: AbortSignal): Promise<void> {
     for (let failures = 0; ; failures++) {
       try {
-        const feed = await this.#source.follow(this.#newest, signal);
-        for await (const lines of feedLines(feed, this.#users.pace().silentMs)) {
+        const { silentMs } = this.#users.pace();
+        const feed = await within(silentMs, "unanswered", this.#source.follow(this.#newest, signal));
+        for await (const lines of feedLines(feed, silentMs)) {
           failures = 0;
           this.#take(lines);
           if (this.#unused()) return this.#end();

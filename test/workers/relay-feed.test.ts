@@ -31,13 +31,17 @@ function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
     after: (cursor: number) => ({ lines: lines.slice(cursor), upTo: lines.length }),
   };
   /** Breaks or delays what goes on between the relay and the log. */
-  const trouble = { follow: async () => {}, chunk: async () => {}, page: async () => {} };
+  const trouble = { bounds: async () => {}, follow: async () => {}, chunk: async () => {}, page: async () => {} };
+  const bounds = vi.fn(async () => {
+    await trouble.bounds();
+    return { oldest: lines.length === 0 ? 0 : evicted + 1, newest: lines.length };
+  });
   let pages = 0;
   const atOnce = { pages: 0 };
   const ask = vi.fn(async (questions: readonly unknown[]) => questions.map(() => ALLOWED));
   const feed: Feed = new Feed(
     {
-      bounds: async () => ({ oldest: lines.length === 0 ? 0 : evicted + 1, newest: lines.length }),
+      bounds,
       follow: async (after) => {
         await trouble.follow();
         let cursor = Math.max(after, evicted);
@@ -99,7 +103,7 @@ function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
   const evict = (upTo: number) => {
     evicted = upTo;
   };
-  return { lines, readers, feed, ask, trouble, atOnce, append, open, evict };
+  return { lines, readers, feed, ask, bounds, trouble, atOnce, append, open, evict };
 }
 
 type Opened = Awaited<ReturnType<ReturnType<typeof relayed>["open"]>>;
@@ -149,8 +153,8 @@ describe(`readers of a relay (seed ${SEED})`, () => {
       };
       Object.assign(trouble, { follow: fail(0.3), chunk: fail(0.05), page: fail(0.1) });
       append(400 + below(800), more);
-      const END = 3_000;
-      const reading = Array.from({ length: 30 }, async (_, number) => {
+      const END = 2_000;
+      const reading = Array.from({ length: 20 }, async (_, number) => {
         await scheduler.wait(below(300));
         const topic = TOPICS[number % 6];
         const from = [0, -1, 1 + below(lines.length), lines.length, lines.length + 1 + below(40)][below(5)] ?? 0;
@@ -229,6 +233,44 @@ describe("a feed that comes back after lines have left the log", () => {
     expect(ask.mock.calls.flatMap(([questions]) => questions)).toContainEqual({
       ...{ accessor: "b", topics: ["*"], namespace: "*" },
     });
+  });
+});
+
+describe("the log", () => {
+  it("gives a thousand relays that are equally far the very same bytes", async () => {
+    const { readers, append, ask, feed } = relayed();
+    await feed.join();
+    append(50);
+    await vi.waitFor(() => expect(feed.newest()).toBe(50));
+    const { signal } = new AbortController();
+    const relays = upTo(1_000).map(() => readers.follow(0, signal).getReader());
+    const chunks = await Promise.all(relays.map((each) => each.read()));
+    expect(new Set(chunks.map(({ value }) => value)).size).toBe(1);
+    expect(ask).not.toHaveBeenCalled();
+    await Promise.all(relays.map((each) => each.cancel()));
+    expect(readers.count).toBe(0);
+  });
+
+  it("is asked few questions however many streams are opened at once, each answered no earlier than it was opened", async () => {
+    const { append, open, bounds, trouble } = relayed();
+    const held = Promise.withResolvers<void>();
+    trouble.bounds = () => held.promise;
+    const early = upTo(50).map(() => open({ from: -1 }));
+    await scheduler.wait(20);
+    append(3);
+    const late = upTo(50).map(() => open({ from: -1 }));
+    held.resolve();
+    for (const { from } of await Promise.all(late)) expect(from).toBe(4);
+    await Promise.all(early);
+    expect(bounds).toHaveBeenCalledTimes(2);
+  });
+
+  it("that cannot answer one is asked again for the next", async () => {
+    const { open, trouble } = relayed();
+    trouble.bounds = () => Promise.reject(new Error("unreachable"));
+    await expect(open()).rejects.toThrow("unreachable");
+    trouble.bounds = async () => {};
+    await open();
   });
 });
 
