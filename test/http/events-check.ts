@@ -45,7 +45,8 @@ function orderFaults({ lines, from, begun, error }: Visit): string[] {
     if (Events.some((event) => event.Index !== Index)) faults.push(`line ${Index} with an event of another index`);
     before = Index;
   }
-  if (error && error.LastIndex < before) faults.push(`told of ${error.LastIndex} as the last line after ${before}`);
+  const last = lines.at(-1)?.Index ?? 0;
+  if (error && error.LastIndex < last) faults.push(`told of ${error.LastIndex} as the last line after ${last}`);
   return faults;
 }
 
