@@ -96,9 +96,9 @@ export class Feed implements LogView {
       const { lines, upTo, evicted } = await this.#pages.take(() =>
         within(PATIENCE_MS, "unanswered", this.#source.lines(cursor, traces)),
       );
+      // So that who stands before a gap is cut, not led past it.
       this.#learn(evicted);
-      // Who stands before a gap is not led past it.
-      if (evicted <= cursor) return { lines: lines.map(lineFrom), upTo };
+      return { lines: lines.map(lineFrom), upTo };
     } catch (failure) {
       warn("feed-page-failed", { after: cursor, because: textOf(failure) });
       await scheduler.wait(backoff(3, BACKOFF));

@@ -211,6 +211,18 @@ describe(`readers of a relay (seed ${SEED})`, () => {
   });
 });
 
+it("a reader whose next line leaves the log before it is fetched is cut rather than led past the gap", async () => {
+  const { append, open, trouble, evict } = relayed();
+  append(50);
+  const held = Promise.withResolvers<void>();
+  trouble.page = () => held.promise;
+  const reading = indexesTo(await open(), 50);
+  await scheduler.wait(20);
+  evict(20);
+  held.resolve();
+  await expect(reading).rejects.toThrow("slow_consumer");
+});
+
 describe("a feed that comes back after lines have left the log", () => {
   it("ends the streams that lack them, and has everybody's rights asked about anew", async () => {
     const { append, open, trouble, evict, ask } = relayed();

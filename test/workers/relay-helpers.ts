@@ -60,17 +60,25 @@ export const slowly = (pause: (bytes: Uint8Array) => Promise<unknown>) => async 
     }),
   );
 
-/** Keeps a feed back until it is let go. */
+/** Keeps a feed back until it is let go; then all that came meanwhile comes at once, with the next line or sign of life. */
 export function gate() {
-  let closed: PromiseWithResolvers<void> | null = null;
+  let closed = false;
+  let held: number[] = [];
+  const pass = new TransformStream<Uint8Array, Uint8Array>({
+    transform: (bytes, controller) => {
+      held.push(...bytes);
+      if (closed) return;
+      controller.enqueue(Uint8Array.from(held));
+      held = [];
+    },
+  });
   return {
-    feed: slowly(async () => closed?.promise),
+    feed: async (open: () => Promise<Feed>) => (await open()).pipeThrough(pass),
     close: () => {
-      closed ??= Promise.withResolvers<void>();
+      closed = true;
     },
     open: () => {
-      closed?.resolve();
-      closed = null;
+      closed = false;
     },
   };
 }

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { eventLog } from "../../src/objects/stubs.ts";
-import { send } from "./client.ts";
+import { del, put, send } from "./client.ts";
 import { between, gate, keysTo, openAt, relay } from "./relay-helpers.ts";
 import {
   append,
@@ -26,6 +26,15 @@ afterAll(() => throughRelays(0));
 const following = () => Promise.all(relays().map(async (each) => (await each.state()).following));
 const logReaders = async () => (await eventLog(env).state()).readers;
 const large = (Key: string, size = 60_000) => [event({ Key, Payload: { Job: { ID: "x".repeat(size) } } })];
+
+/** The last line of a stream that gives nothing but signs of life before it. */
+async function lastOf(stream: Awaited<ReturnType<typeof openAt>>): Promise<unknown> {
+  const texts: string[] = [];
+  for (let text = await stream.nextText(); text !== null; text = await stream.nextText()) texts.push(text);
+  for (const text of texts.slice(0, -1)) expect(JSON.parse(text).Events).toEqual([]);
+  return JSON.parse(texts.at(-1) ?? "null");
+}
+
 const keys = (prefix: string, count: number) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 
 describe("a relay", () => {
@@ -200,18 +209,22 @@ describe("when lines leave the buffer before a relay has them", () => {
         });
       },
     });
+    await put("/v1/acl/policy/read", { Rules: 'namespace "default" { capabilities = ["read-job"] }' });
+    const token = (await put("/v1/acl/token", { Name: "r", Type: "client", Policies: ["read"] })).body;
     await withSettings({ EVENT_BUFFER_LINES: "10" }, [env.EVENT_LOG.getByName("log")]);
-    const stream = await openAt(0, "?errors=true");
+    const stream = await openAt(0, "?topic=Job&errors=true");
+    const later = await openAt(0, "?topic=Job&index=50&errors=true", token.SecretID);
     await appendKeys("a");
     expect(await keysTo(stream, "a")).toEqual(["a"]);
     broken = true;
+    await del(`/v1/acl/token/${token.AccessorID}`);
     await appendKeys(...keys("k", 30));
     await appendKeys("end");
     broken = false;
-    let text = await stream.nextText();
-    while (text?.includes('"Events":[]')) text = await stream.nextText();
-    expect(JSON.parse(text ?? "")).toEqual({ Error: { Code: "slow_consumer", LastIndex: 1 } });
-    expect(await stream.nextText()).toBeNull();
+    expect(await lastOf(stream)).toEqual({ Error: { Code: "slow_consumer", LastIndex: 3 } });
+    // That its token went is told by a line that never came.
+    await appendKeys(...keys("more", 30));
+    expect(await lastOf(later)).toMatchObject({ Error: { Code: "permission_denied" } });
     const oldest = (await eventLog(env).state()).oldest;
     expect((await (await openAt(0)).nextLine()).Index).toBe(oldest);
   });
