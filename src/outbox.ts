@@ -54,8 +54,8 @@ export class Outbox {
   readonly #sql: SqlStorage;
   readonly #topics: Readonly<Record<string, Deliver>>;
   readonly #commit: (change: () => void) => void;
-  /** The lanes being delivered. One delivery at a time a lane keeps its order; who comes meanwhile waits for the same. */
-  readonly #flights = new Map<string, Promise<void>>();
+  /** The lanes being delivered. One delivery at a time a lane keeps its order; who comes meanwhile joins it. */
+  readonly #flights = new Map<string, Flight>();
 
   /** @param commit runs a change in one transaction and re-arms the alarm */
   constructor(sql: SqlStorage, topics: Readonly<Record<string, Deliver>>, commit: (change: () => void) => void) {
@@ -103,8 +103,8 @@ export class Outbox {
   }
 
   /**
-   * Delivers what waits: everything, one topic, or one lane of it. Resolves when each lane that is not backing off was
-   * tried; never rejects.
+   * Delivers what waits: everything, one topic, or one lane of it. Resolves when what waited then was tried, in each lane that
+   * is not backing off; never rejects.
    */
   async drain(topic?: string, lane?: string): Promise<void> {
     if (topic !== undefined && lane !== undefined) return this.#drainLane(topic, lane);
@@ -140,32 +140,50 @@ export class Outbox {
     }
   }
 
-  #drainLane(topic: string, lane: string): Promise<void> {
+  async #drainLane(topic: string, lane: string): Promise<void> {
+    const newest = this.#newest(topic, lane);
+    if (newest === null) return;
     const key = `${topic}\n${lane}`;
     let flight = this.#flights.get(key);
     if (!flight) {
+      const begun: Flight = { delivered: 0, over: false, step: Promise.withResolvers() };
+      flight = begun;
+      this.#flights.set(key, begun);
       // Begins a moment later, so that it is on record before it can be over.
-      flight = Promise.resolve().then(() => this.#fly(topic, lane, key));
-      this.#flights.set(key, flight);
+      queueMicrotask(() => void this.#fly(topic, lane, key, begun));
     }
-    return flight;
+    // Not until the lane is empty: on a busy one that would be never.
+    while (!flight.over && flight.delivered < newest) await flight.step.promise;
+  }
+
+  #newest(topic: string, lane: string): number | null {
+    return this.#sql
+      .exec<{ seq: number | null }>("SELECT max(seq) AS seq FROM outbox WHERE topic = ? AND lane = ?", topic, lane)
+      .one().seq;
   }
 
   /**
    * Delivers a lane until it is empty or fails. Leaves the record in the same turn in which it found nothing to deliver:
    * whoever enlisted before that turn has been served, whoever enlists after it starts anew.
    */
-  async #fly(topic: string, lane: string, key: string): Promise<void> {
+  async #fly(topic: string, lane: string, key: string, flight: Flight): Promise<void> {
     try {
       for (;;) {
         const rows = this.#deliverable(topic, lane);
-        if (rows.length === 0 || !(await this.#deliver(topic, lane, rows))) return;
+        const last = rows.at(-1);
+        if (!last || !(await this.#deliver(topic, lane, rows))) return;
+        const { resolve } = flight.step;
+        flight.delivered = last.seq;
+        flight.step = Promise.withResolvers();
+        resolve();
       }
     } catch (failure) {
       // Not the delivery but our own storage: the rows are as they were, and so is their alarm.
       warn("outbox-failed", { topic, lane, because: textOf(failure) });
     } finally {
       this.#flights.delete(key);
+      flight.over = true;
+      flight.step.resolve();
     }
   }
 
@@ -223,6 +241,14 @@ export class Outbox {
       due,
     );
   }
+}
+
+interface Flight {
+  /** The newest row that was delivered. */
+  delivered: number;
+  over: boolean;
+  /** Resolves with the delivery that is under way. */
+  step: PromiseWithResolvers<void>;
 }
 
 interface Row extends Record<string, SqlStorageValue> {

@@ -204,6 +204,29 @@ describe("a lane", () => {
     });
   });
 
+  it("that never empties keeps nobody waiting whose rows were delivered", async () => {
+    let busy = true;
+    const t = () => scheduler.wait(2);
+    await withOutbox("busy", { t }, async (object, state) => {
+      // Others promise more before each delivery ends.
+      const others = (async () => {
+        while (busy) {
+          object.commit(() => object.outbox.enlist("t", "a", "theirs"));
+          void object.outbox.drain("t", "a");
+          await scheduler.wait(1);
+        }
+      })();
+      const seq = object.commit(() => object.outbox.enlist("t", "a", "ours"));
+      const answered = object.outbox.drain("t").then(() => "answered");
+      expect(await Promise.race([answered, scheduler.wait(3_000)])).toBe("answered");
+      expect(waiting(state).some((row) => row.seq === seq)).toBe(false);
+      busy = false;
+      await others;
+      await object.outbox.drain();
+      expect(waiting(state)).toEqual([]);
+    });
+  });
+
   it("does not wait for another one that hangs", async () => {
     const hung = gate();
     const seen: string[] = [];
