@@ -101,6 +101,7 @@ export async function startOurs(dir: string): Promise<Side> {
     DEV_ROOT_TOKEN: root,
     // No heartbeat among the lines that are counted.
     EVENT_HEARTBEAT_MS: "600000",
+    EVENT_RELAYS: process.env["BENCH_RELAYS"] ?? "0",
     EVENT_BUFFER_LINES: "400000",
     EVENT_BUFFER_BYTES: "268435456",
   };

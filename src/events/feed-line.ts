@@ -19,20 +19,26 @@ function read(text: string): Line {
   return Line.stored(Number(index), events, facts || null);
 }
 
+/** What is read at once: the runtime hands out 4 KiB unless asked for more, and each piece wakes every reader. */
+const CHUNK_BYTES = 64 * 1024;
+
 /**
  * The lines of a feed as they come, none when it only gives a sign of life. Ends with the feed; throws when it breaks, or is
  * silent for `silentMs`.
+ * @param feed a stream of bytes
  */
 export async function* feedLines(feed: ReadableStream<Uint8Array>, silentMs: number): AsyncGenerator<Line[]> {
-  const reader = feed.getReader();
+  const reader = feed.getReader({ mode: "byob" });
   const decoder = new TextDecoder();
   let rest = "";
+  let buffer = new ArrayBuffer(CHUNK_BYTES);
   try {
     for (;;) {
-      const { done, value } = await within(silentMs, "silent", reader.read());
+      const { done, value } = await within(silentMs, "silent", reader.read(new Uint8Array(buffer)));
       if (done) return;
       const texts = (rest + decoder.decode(value, { stream: true })).split("\n");
       rest = texts.pop() ?? "";
+      buffer = value.buffer;
       yield texts.filter((text) => text !== "").map(read);
     }
   } finally {

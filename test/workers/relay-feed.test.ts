@@ -45,8 +45,9 @@ function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
       follow: async (after) => {
         await trouble.follow();
         let cursor = Math.max(after, evicted);
-        return new ReadableStream<Uint8Array>(
+        return new ReadableStream(
           {
+            type: "bytes",
             pull: async (controller) => {
               await trouble.chunk();
               if (cursor >= lines.length) await Promise.race([news.promise, scheduler.wait(heartbeatMs)]);
@@ -221,6 +222,16 @@ it("a reader whose next line leaves the log before it is fetched is cut rather t
   evict(20);
   held.resolve();
   await expect(reading).rejects.toThrow("slow_consumer");
+});
+
+it("a reader goes on as long as the relay has its lines, though they have left the log", async () => {
+  const { append, open, feed, evict } = relayed();
+  const slow = await open();
+  append(50);
+  await vi.waitFor(() => expect(feed.newest()).toBe(50));
+  evict(40);
+  expect(await indexesTo(await open(), 50)).toEqual(upTo(50, 41));
+  expect(await indexesTo(slow, 50)).toEqual(upTo(50));
 });
 
 describe("a feed that comes back after lines have left the log", () => {

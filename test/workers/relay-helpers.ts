@@ -32,7 +32,10 @@ export function between(
   const stub = {
     fetch: async (url: string, init: RequestInit) => {
       const open = async () => (await log().fetch(url, init)).body as Feed;
-      return new Response(await (way.feed ?? ((direct) => direct()))(open));
+      // As the runtime gives it: a stream of bytes.
+      const { readable, writable } = new IdentityTransformStream();
+      void (await (way.feed ?? ((direct) => direct()))(open)).pipeTo(writable).catch(() => undefined);
+      return new Response(readable);
     },
     bounds: async () => {
       await way.before?.();
