@@ -75,10 +75,10 @@ it("a volume is made and removed, and the node's new state is told before the re
   expect(session.frames.filter(({ t }) => t === "fp").at(-1)).toMatchObject({ seq: 2, node: { HostVolumes: {} } });
 });
 
-it("a directory under a configured root is registered, one anywhere else is not", async () => {
+it("a directory under a configured root is registered; one anywhere else is not, and the log says that it was asked for", async () => {
   const service = await fakeService();
   const node = nodeDirectory(service.url);
-  startAgent(node.path);
+  const agent = startAgent(node.path);
   const session = await service.session();
   await session.welcome();
   const registration = (hostPath: string) => ({
@@ -88,6 +88,8 @@ it("a directory under a configured root is registered, one anywhere else is not"
   });
   session.request({ op: OP, ...registration("/etc") });
   expect(await session.result(OP)).toMatchObject({ ok: false, error: { kind: "forbidden", outcome: "failed" } });
+  expect(agent.log).toContain(`"operation_forbidden","op":"${OP}"`);
+  expect(agent.log).not.toContain("/etc");
   mkdirSync(join(node.at("data"), "d"));
   session.request({ op: OTHER, gen: 2, ...registration(join(node.at("data"), "d")) });
   expect(await session.result(OTHER)).toMatchObject({ ok: true, result: {} });

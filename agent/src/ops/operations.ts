@@ -207,6 +207,8 @@ export class Operations {
   }
 
   async #finish({ op, method }: Accepted, live: Live, ending: Ending | undefined): Promise<void> {
+    // Somebody has asked for what this node's operator does not allow.
+    if (ending?.ok === false && ending.error.kind === "forbidden") warn("operation_forbidden", { op, method });
     if (ending && live.started)
       await this.#onEnded().catch((failure) => warn("report_failed", { message: textOf(failure) }));
     if (ending && !reads(method)) await this.#record(op, ending);
