@@ -102,14 +102,21 @@ export class Ingestion implements Stamped {
     const origins: Origin[] = [];
     const stamps = new Map<string, Stamp>();
     let bytes = 0;
+    const count = (what: NewEvent | Stamp): void => {
+      bytes += Buffer.byteLength(JSON.stringify(what));
+      if (bytes > MAX_LINE_BYTES) throw new Refused(refuse("too-large", TOO_LARGE));
+    };
     const add = (told: Told) => {
       for (const [event, cut, origin] of told.origins ?? []) origins.push([events.length + event, cut, origin]);
       for (const event of told.events) {
-        bytes += Buffer.byteLength(JSON.stringify(event));
-        if (bytes > MAX_LINE_BYTES) throw new Refused(refuse("too-large", TOO_LARGE));
+        count(event);
         events.push(event);
       }
-      for (const stamp of told.stamps) stamps.set(JSON.stringify(stamp), stamp);
+      for (const stamp of told.stamps) {
+        const key = JSON.stringify(stamp);
+        if (!stamps.has(key)) count(stamp);
+        stamps.set(key, stamp);
+      }
     };
     for (const [at, report] of reports.entries()) {
       if (report.topic === "Node") {

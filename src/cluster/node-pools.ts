@@ -69,7 +69,7 @@ export class NodePools {
       // What lies beyond the last row belongs to a later page.
       if (!pools.has(name) && name >= first && (last === undefined || name < last)) pools.set(name, builtIn(name));
     }
-    const names = [...pools.keys()].filter((name) => name.startsWith(prefix)).sort();
+    const names = [...pools.keys()].filter((name) => name.startsWith(prefix)).sort(asStored);
     const rows = names.slice(0, limit).map((name) => pools.get(name) ?? "");
     return { rows, next: names[limit] ?? null };
   }
@@ -96,6 +96,9 @@ export class NodePools {
       .toArray();
   }
 }
+
+/** By bytes, as the rows are: a sort of its own would lose or repeat some at the edges of pages. */
+const asStored = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
 const recordOf = (name: string): Omit<NodePool, "CreateIndex" | "ModifyIndex"> => ({
   Name: name,

@@ -245,6 +245,13 @@ describe("a report is refused, naming what is wrong", () => {
       413,
       "request body: what it tells takes more than",
     ],
+    [
+      // Each stands in its line once more than in its event, for the row that gets the index.
+      "more long names than a line can hold",
+      JSON.stringify(Array.from({ length: 1_000 }, (_, at) => nodePool({ Name: `${at}`.padEnd(256, '"') }))),
+      413,
+      "request body: what it tells takes more than",
+    ],
   ];
   it("as a body", async () => {
     for (const [what, body, status, message] of bodies) {

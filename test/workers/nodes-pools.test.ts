@@ -41,6 +41,21 @@ describe("node pools", () => {
     expect(names(await get('/v1/node/pools?filter=Name matches "^g"'))).toEqual(["gpu", "gpu-2"]);
   });
 
+  it("of any names come once each, however small the pages", async () => {
+    // Their order by bytes is not that of JavaScript's text.
+    const given = ["x\uff5e", "x\u{1f600}", "xé"];
+    const Payloads = given.map((Name) => ({ NodePool: { Name } }));
+    const events = Payloads.map((Payload) => ({ Topic: "NodePool", Type: "NodePoolUpserted", Payload }));
+    expect((await put("/v1/cluster/objects", events)).status).toBe(200);
+    const seen: string[] = [];
+    for (let token: string | null = ""; token !== null && seen.length < 10; ) {
+      const page: Answer = await get(`/v1/node/pools?per_page=1&prefix=x&next_token=${token}`);
+      seen.push(...names(page));
+      token = page.headers.get("X-Orch-NextToken");
+    }
+    expect(seen.sort()).toEqual(given.sort());
+  });
+
   it("have nodes; the pool all has every one", async () => {
     expect(ids(await get("/v1/node/pool/gpu/nodes"))).toEqual([id(1)]);
     expect(ids(await get("/v1/node/pool/default/nodes"))).toEqual([id(2)]);
