@@ -73,7 +73,10 @@ export class HostVolumeStore implements Stamped {
     if (namespace !== null) conditions.push(["namespace = ?", [namespace]]);
     if (nodeId !== undefined) conditions.push(["node_id = ?", [nodeId]]);
     if (pluginId !== undefined) conditions.push(["plugin_id = ?", [pluginId]]);
-    if (from[0] !== "") conditions.push([`(namespace, id) ${reverse ? "<=" : ">="} (?, ?)`, from]);
+    const beyond = reverse ? "<=" : ">=";
+    // In one namespace the walk begins at the id; at the pair, it would begin where the namespace does.
+    if (from[0] === namespace) conditions.push([`id ${beyond} ?`, [from[1]]]);
+    else if (from[0] !== "") conditions.push([`(namespace, id) ${beyond} (?, ?)`, from]);
     const direction = reverse ? "DESC" : "ASC";
     const cursor = this.#sql.exec<Row>(
       `SELECT * FROM host_volumes ${conditions.length === 0 ? "" : `WHERE ${conditions.map(([sql]) => sql).join(" AND ")}`}

@@ -49,15 +49,13 @@ export class NodeView {
     return row ? nodeOf(row) : null;
   }
 
-  /** Nodes of a pool, or of all, by id, from an id on. */
-  placeable(pool: string, from: string, limit: number): VolumeNode[] {
-    return this.#sql
-      .exec<Row>(
-        `SELECT ${COLUMNS} FROM nodes WHERE ${PLACEABLE} AND id >= ? ${inPool(pool)} ORDER BY id LIMIT ?`,
-        ...[from, ...(isAll(pool) ? [] : [pool]), limit],
-      )
-      .toArray()
-      .map(nodeOf);
+  /** Nodes of a pool, or of all, by id, from an id on; read one by one, since the first may do. */
+  *placeable(pool: string, from: string, limit: number): Generator<VolumeNode> {
+    const rows = this.#sql.exec<Row>(
+      `SELECT ${COLUMNS} FROM nodes WHERE ${PLACEABLE} AND id >= ? ${inPool(pool)} ORDER BY id LIMIT ?`,
+      ...[from, ...(isAll(pool) ? [] : [pool]), limit],
+    );
+    for (const row of rows) yield nodeOf(row);
   }
 
   /** How many nodes of a pool cannot be given anything now. Looks at each: for a refusal only. */

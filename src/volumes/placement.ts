@@ -61,16 +61,17 @@ export function search(
     return refuse("missing", `${against}: node pool ${quoted(nodePool)} does not exist`);
   }
   const isFeasible = feasible(request);
-  const page = nodes.placeable(nodePool, from, NODES_A_TURN);
   let { hadVolume, infeasible } = counts;
-  for (const node of page) {
+  let [looked, last] = [0, ""];
+  for (const node of nodes.placeable(nodePool, from, NODES_A_TURN)) {
+    looked += 1;
+    last = node.id;
     if (volumes.holder(node.id, name) !== null || node.names.has(name)) hadVolume += 1;
     else if (isFeasible(node) && hasRoom(volumes, node)) return ok(node);
     else infeasible += 1;
   }
-  const last = page.at(-1);
   // Ids are of one length, so this one sorts right behind the last.
-  if (last && page.length === NODES_A_TURN) return ok({ from: `${last.id} `, hadVolume, infeasible });
+  if (looked === NODES_A_TURN) return ok({ from: `${last} `, hadVolume, infeasible });
   return refuse("conflict", notPlaced(name, hadVolume, infeasible, nodes.awayCount(nodePool)));
 }
 

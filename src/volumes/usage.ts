@@ -57,7 +57,8 @@ export class VolumeUsage {
       .exec<Allocation>(
         `SELECT id, job_id, json_extract(body, '$.TaskGroup') AS task_group, json_extract(body, '$.Name') AS name,
            json_extract(body, '$.JobVersion') AS job_version
-         FROM reported WHERE topic = 'Allocation' AND terminal = 0 AND node_id = ? AND namespace = ? ORDER BY id`,
+         FROM reported INDEXED BY reported_live
+         WHERE topic = 'Allocation' AND terminal = 0 AND node_id = ? AND namespace = ?`,
         nodeId,
         namespace,
       )
