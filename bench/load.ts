@@ -1,6 +1,7 @@
 /** The load generator: a process of its own, so that it does not share a thread with anything it measures. */
 import type { Socket } from "node:net";
 import { Connection, dial, wire } from "./connection.ts";
+import { ownCpu, quantiles } from "./statistics.ts";
 
 /** Requests to `path` + a key's name, each connection sending its next when the last is answered. */
 export interface Requests {
@@ -207,16 +208,6 @@ async function replay({ port, token, path, lines }: Replay): Promise<Replayed> {
   const seconds = (performance.now() - began) / 1000;
   socket.destroy();
   return { seconds, bytes, own: ownCpu(cpu) };
-}
-
-function quantiles(took: number[]): (share: number) => number {
-  took.sort((a, b) => a - b);
-  return (share) => took[Math.min(took.length - 1, Math.floor(took.length * share))] ?? 0;
-}
-
-function ownCpu(since: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(since);
-  return (user + system) / 1e6;
 }
 
 const keyName = (key: number): string => `app/k${String(key).padStart(6, "0")}`;

@@ -16,6 +16,9 @@ import { startBare, startOurs } from "./sides.ts";
 import { SyncBench, type SyncScale } from "./sync.ts";
 import { type SyncReport, syncMarkdown } from "./sync-report.ts";
 import { Double, startLoop, startService } from "./sync-sides.ts";
+import { VolumesBench, type VolumesScale } from "./volumes.ts";
+import { type VolumesReport, volumesMarkdown } from "./volumes-report.ts";
+import { Load, startBareSockets, startCluster } from "./volumes-sides.ts";
 
 const FULL: Scale = { rounds: 5, sliceMs: 600, keys: { small: 1_000, large: 100_000 }, fillMs: 90_000 };
 const QUICK: Scale = { rounds: 3, sliceMs: 300, keys: { small: 1_000, large: 10_000 }, fillMs: 10_000 };
@@ -35,8 +38,16 @@ const EVENTS_FULL: EventsScale = {
 const EVENTS_QUICK: EventsScale = {
   ...{ rounds: 3, sliceMs: 400, streams: [1, 100, 1_000], backlog: 20_000, oneIn: 1_000 },
 };
+const VOLUMES_FULL: VolumesScale = {
+  ...{ rounds: 5, sliceMs: 300, agents: 1_000, heldMs: 60_000, sizes: [1_000, 10_000, 100_000] },
+  ...{ queries: 5_000, waitedMs: 30_000 },
+};
+const VOLUMES_QUICK: VolumesScale = {
+  ...{ rounds: 3, sliceMs: 300, agents: 200, heldMs: 12_000, sizes: [1_000, 10_000] },
+  ...{ queries: 1_000, waitedMs: 2_000 },
+};
 const DEEP = 100_000;
-const PARTS = ["kv", "sync", "engine", "events"] as const;
+const PARTS = ["kv", "sync", "engine", "events", "volumes"] as const;
 const LIMIT_MS = 300_000;
 const DEEP_LIMIT_MS = 900_000;
 
@@ -73,7 +84,7 @@ process.on("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
 
-const runs = { kv: runKv, sync: runSync, engine: runEngine, events: runEvents };
+const runs = { kv: runKv, sync: runSync, engine: runEngine, events: runEvents, volumes: runVolumes };
 const reports: Partial<Record<(typeof PARTS)[number], unknown>> = {};
 try {
   for (const part of parts) {
@@ -157,6 +168,26 @@ async function runEvents(): Promise<EventsReport> {
   const events = await new EventsBench(loader, [ours, bare], scale, note).run();
   const report = { ...facts(load), scale, loaderBusy: loaderBusy.most, events };
   console.log(eventsMarkdown(report));
+  return report;
+}
+
+async function runVolumes(): Promise<VolumesReport> {
+  const scale = options.quick ? VOLUMES_QUICK : VOLUMES_FULL;
+  const loadBefore = loadavg()[0] ?? 0;
+  const load = started(new Load());
+  const ours = await startCluster(dir, "main", process.env["BENCH_INSPECTOR"]);
+  started(ours.server);
+  const bare = await startBareSockets(dir);
+  started(bare.server);
+  const filled = async (rows: number) => {
+    const service = await startCluster(dir, String(rows));
+    started(service.server);
+    return service;
+  };
+  loaderBusy.most = 0;
+  const volumes = await new VolumesBench({ load, ours, bare, filled }, scale, note).run();
+  const report = { ...facts(loadBefore), scale, loaderBusy: loaderBusy.most, volumes };
+  console.log(volumesMarkdown(report));
   return report;
 }
 

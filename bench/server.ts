@@ -51,7 +51,7 @@ export class Server {
     writeFileSync(join(dir, "config.capnp"), capnp(plan, readdirSync(code), data));
     const args = ["serve", "--experimental", "--control-fd=3", join(dir, "config.capnp")];
     if (inspector) args.push(`--inspector-addr=${inspector}`);
-    const child = spawn(workerd, args, { stdio: ["ignore", "inherit", "inherit", "pipe"] });
+    const child = spawn(workerd, args, { stdio: ["ignore", "ignore", "inherit", "pipe"] });
     const failed = once(child, "exit").then(() => Promise.reject(new Error(`${plan.name}: workerd ended early`)));
     const port = await Promise.race([listeningPort(child.stdio[3] as Readable), failed]);
     failed.catch(() => undefined);

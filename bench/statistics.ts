@@ -12,3 +12,15 @@ export function figure(values: readonly number[]): Figure {
   const median = sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
   return { median, low: sorted[0] ?? Number.NaN, high: sorted.at(-1) ?? Number.NaN };
 }
+
+/** @returns what so many of the values, as a share, lie below; sorts them */
+export function quantiles(values: number[]): (share: number) => number {
+  values.sort((a, b) => a - b);
+  return (share) => values[Math.min(values.length - 1, Math.floor(values.length * share))] ?? 0;
+}
+
+/** CPU seconds that this process has used since. */
+export function ownCpu(since: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(since);
+  return (user + system) / 1e6;
+}

@@ -5,10 +5,14 @@
 import { DurableObject } from "cloudflare:workers";
 import { AwsClient } from "aws4fetch";
 import { makeCredentials, type Rights, removeCredentials } from "./cloud.mts";
+import type { Sockets } from "./sockets.mts";
+
+export { Sockets } from "./sockets.mts";
 
 interface Env {
   ROWS: DurableObjectNamespace<Rows>;
   CAST: DurableObjectNamespace<Cast>;
+  SOCKETS: DurableObjectNamespace<Sockets>;
   /** Of the stand-in for the cloud, and what credentials are given there, in JSON; of the engine's bench only. */
   CLOUD_URL?: string;
   RIGHTS?: string;
@@ -190,6 +194,13 @@ export default {
       await removeCredentials(env.CLOUD_URL ?? "", rights);
       return json({});
     }
+    if (kind === "socket") return env.SOCKETS.getByName(name).fetch(request);
+    if (kind === "echo") return text(await env.SOCKETS.getByName(name).echo(await request.text()));
+    if (kind === "wait") return text(await env.SOCKETS.getByName("waiting").wait());
+    if (kind === "release") {
+      await env.SOCKETS.getByName("waiting").release(await request.text());
+      return json({});
+    }
     const cast = env.CAST.getByName("main");
     if (kind === "stream") {
       const { body } = await cast.fetch("https://cast/");
@@ -202,3 +213,5 @@ export default {
 
 const json = (body: unknown): Response =>
   new Response(JSON.stringify(body), { headers: { "Content-Type": "application/json" } });
+
+const text = (body: string): Response => new Response(body, { headers: { "Content-Type": "application/json" } });

@@ -12,10 +12,12 @@ import { eventLog, syncDestination } from "../../src/objects/stubs.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import type { Bell } from "../../src/work/doorbell.ts";
 import service from "../../src/worker.ts";
+import type { ClusterRegistry, FillCluster } from "./cluster.mts";
 import type { CredentialEngine, Fill } from "./engine.mts";
 
 export * from "../../src/worker.ts";
-// Stands for the service's own class of this name.
+// These stand for the service's own classes of these names.
+export { ClusterRegistry } from "./cluster.mts";
 export { CredentialEngine } from "./engine.mts";
 
 Object.assign(cloudASm.pace, { burst: 1e9, perMinute: 1e9 });
@@ -49,6 +51,9 @@ export default {
       const fill = body as Fill;
       const engines = env.CREDENTIAL_ENGINE as unknown as DurableObjectNamespace<CredentialEngine>;
       await engines.getByName(fill.uuid).fill(fill);
+    } else if (pathname === "/bench/cluster") {
+      const registries = env.CLUSTER_REGISTRY as unknown as DurableObjectNamespace<ClusterRegistry>;
+      await registries.getByName("main").fill(body as FillCluster);
     } else await Promise.all((body as Associate).destinations.map((name) => associate(env, name, body as Associate)));
     return new Response("{}", { headers: { "Content-Type": "application/json" } });
   },

@@ -1,0 +1,103 @@
+/** The registry, and a way to give it many rows of each kind that nobody reported or asked for: reading them is what is measured. */
+import { completeNode } from "../../src/cluster/node/complete.ts";
+import { NodeStore } from "../../src/cluster/nodes-store.ts";
+import { Reported } from "../../src/cluster/reported.ts";
+import { ClusterRegistry as Registry } from "../../src/objects/cluster-registry.ts";
+import { HostVolumeStore, hostVolumeStamp } from "../../src/volumes/host-volume-store.ts";
+
+/** How many of each. Row number n has n in its id, see `idOf` in bench/volumes-sides.ts. */
+export interface FillCluster {
+  readonly rows: number;
+  /** Volumes, and allocations. */
+  readonly perNode: number;
+  /** One row in so many is what a filter asks for. */
+  readonly oneIn: number;
+}
+
+const FIRST = "00000000-b1b1-4b1b-8b1b-b1b1b1b1b1b1";
+const INDEX = 1;
+
+/** The numbers from 1 on. Numbers stand in the text, since bound ones are reals. */
+const numbers = (rows: number): string =>
+  `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${rows - 1})`;
+/** The id that has this number. */
+const id = (number: string): string => `replace('${FIRST}', '00000000-', printf('%08x-', ${number}))`;
+
+export class ClusterRegistry extends Registry {
+  /** One row of each kind as the service writes it, and then as many like it. */
+  fill({ rows, perNode, oneIn }: FillCluster): void {
+    this.commit(() => this.#fillNodes(rows, oneIn));
+    this.commit(() => this.#fillVolumes(rows, perNode, oneIn));
+    this.commit(() => this.#fillAllocations(rows, perNode, oneIn));
+  }
+
+  #fillNodes(rows: number, oneIn: number): void {
+    const store = new NodeStore(this.sql, () => []);
+    const attributes = Object.fromEntries(
+      Array.from({ length: 40 }, (_, at) => [`unique.fact.number-${at}`, `value-${at}`]),
+    );
+    const given = { Name: "node-0", Datacenter: "dc0", Status: "ready" as const, Attributes: attributes };
+    const node = completeNode(FIRST, given, Date.now());
+    for (const stamp of store.write(1, null, node, "NodeRegistration", []).stamps) store.stamp(stamp, INDEX);
+    this.sql.exec(
+      `${numbers(rows)} INSERT INTO nodes (id, origin, pool, status, eligibility, draining, heard, body, events, create_line,
+         create_index, modify_index)
+       SELECT ${id("i")}, origin, pool, status, eligibility, draining, heard,
+         json_set(body, '$.ID', ${id("i")}, '$.Name', 'node-' || i, '$.Datacenter', 'dc' || (i % ${oneIn})),
+         events, create_line, create_index, modify_index
+       FROM n, nodes WHERE id = '${FIRST}'`,
+    );
+  }
+
+  #fillVolumes(rows: number, perNode: number, oneIn: number): void {
+    const store = new HostVolumeStore(this.sql);
+    const now = Date.now();
+    store.insert({
+      ...{ id: FIRST, namespace: "default", name: "db-0", nodeId: FIRST, nodePool: "default", pluginId: "mkdir" },
+      ...{ state: "unavailable", made: true, capacityBytes: 0, hostPath: "/volumes/db-0" },
+      wanted: {
+        parameters: { mode: "0750" },
+        constraints: [],
+        capabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
+        ...{ capacityMin: 0, capacityMax: 0 },
+      },
+      ...{ createTime: now, modifyTime: now },
+    });
+    store.stamp(hostVolumeStamp({ id: FIRST }), INDEX);
+    this.sql.exec(
+      `${numbers(rows)} INSERT INTO host_volumes (id, namespace, name, node_id, node_pool, plugin_id, state, made, gen, wanted,
+         capacity_bytes, host_path, create_time, modify_time, create_index, modify_index)
+       SELECT ${id("i")}, namespace, 'db-' || i, ${id(`i / ${perNode}`)}, node_pool, plugin_id,
+         iif(i % ${oneIn} = 0, 'unavailable', 'ready'), made, gen, wanted, capacity_bytes, '/volumes/db-' || i, create_time,
+         modify_time, create_index, modify_index
+       FROM n, host_volumes WHERE id = '${FIRST}'`,
+    );
+  }
+
+  #fillAllocations(rows: number, perNode: number, oneIn: number): void {
+    const reported = new Reported(this.sql);
+    const body = JSON.stringify({
+      ...{ ID: FIRST, Namespace: "default", Name: "web.app[0]", NodeID: FIRST, NodeName: "node-0", JobID: "web" },
+      ...{ JobVersion: 1, TaskGroup: "app", EvalID: FIRST, DesiredStatus: "run", ClientStatus: "failed" },
+      ...{ CreateTime: 1.7e18, ModifyTime: 1.7e18 },
+      TaskStates: { app: { State: "running", Failed: false, Restarts: 0, StartedAt: "2026-11-01T00:00:00Z" } },
+    });
+    const { stamp } = reported.takeAs(
+      {
+        ...{ topic: "Allocation", type: "AllocationUpdated", namespace: "default", id: FIRST, filterKeys: null },
+        ...{ jobId: "web", nodeId: FIRST, terminal: false, deleted: false, body, extra: "" },
+      },
+      1,
+    );
+    reported.stamp(stamp, INDEX);
+    this.sql.exec(
+      `${numbers(rows)} INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, body, create_line, create_index,
+         modify_index)
+       SELECT topic, namespace, ${id("i")}, job_id, ${id(`i / ${perNode}`)}, terminal,
+         json_set(body, '$.ID', ${id("i")}, '$.NodeID', ${id(`i / ${perNode}`)}, '$.Name', 'web.app[' || i || ']',
+           '$.ClientStatus', iif(i % ${oneIn} = 0, 'failed', 'running')),
+         create_line, create_index, modify_index
+       FROM n, reported WHERE topic = 'Allocation' AND namespace = 'default' AND id = '${FIRST}'`,
+    );
+  }
+}

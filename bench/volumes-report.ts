@@ -1,0 +1,113 @@
+/** The tables of nodes and volumes. */
+import { count, type Facts, heading, latency, micro, percent, ratio, table } from "./report.ts";
+import type { Row } from "./rounds.ts";
+import { AIM, type Sessions, type VolumesResults, type VolumesScale, type Waits } from "./volumes.ts";
+
+export interface VolumesReport extends Facts {
+  readonly scale: VolumesScale;
+  readonly loaderBusy: number;
+  readonly volumes: VolumesResults;
+}
+
+export function volumesMarkdown(report: VolumesReport): string {
+  const { scale, volumes } = report;
+  return [
+    heading(report, [
+      `${scale.rounds} rounds of ${scale.sliceMs} ms`,
+      `load generator at most ${percent(report.loaderBusy)} of a core`,
+    ]),
+    "",
+    ...table(
+      [
+        "agents",
+        "",
+        "connected after, s",
+        "nodes ready after, s",
+        "CPU ms to connect",
+        "pings /s",
+        "% of a core meanwhile",
+        "KiB each at first",
+        `after ${scale.heldMs / 1000} s`,
+      ],
+      volumes.sessions.map(sessionsRow),
+    ),
+    "",
+    ...table(
+      [
+        "",
+        "ours /s",
+        "bare /s",
+        ...["ours p50 / p99 ms", "bare p50 / p99 ms", "ours CPU µs", "bare CPU µs"],
+        "p50, times (spread)",
+        "CPU, times",
+      ],
+      volumes.creating.map((row) => [row.name, ...speeds(row), ...costs(row)]),
+    ),
+    "",
+    ...table(
+      [
+        `against ${count(scale.sizes[0])} rows`,
+        ...["many /s", "few /s", "many p50 / p99 ms", "few p50 / p99 ms", "many CPU µs", "few CPU µs"],
+        ...["p50, times (spread)", "CPU, times", "aim", ""],
+      ],
+      volumes.growth.map((row) => [
+        ...[row.name, ...speeds(row), ...costs(row), `≤ ${AIM.growth}`],
+        row.latencyRatio && row.latencyRatio.median <= AIM.growth ? "met" : "missed",
+      ]),
+    ),
+    "",
+    ...table(
+      [
+        "queries that wait for one change",
+        "",
+        ...["first answered after, ms", "half, ms", "all, ms", "CPU µs an answer", "% of a core before"],
+        ...["MiB before", "KiB each while they wait", "MiB at most"],
+      ],
+      volumes.waits.map(waitsRow),
+    ),
+  ].join("\n");
+}
+
+const sessionsRow = ({ side, agents, connected, ready, cpuEach, pings, share, memory }: Sessions): string[] => [
+  side,
+  count(agents),
+  connected.toFixed(1),
+  ready === null ? "" : ready.toFixed(1),
+  cpuEach === null ? "" : cpuEach.toFixed(2),
+  pings.toFixed(0),
+  share === null ? "" : (share * 100).toFixed(1),
+  memory ? kibi(memory.first) : "",
+  memory ? kibi(memory.last) : "",
+];
+
+const waitsRow = ({ side, queries, first, half, last, cpu, share, memory }: Waits): string[] => [
+  side,
+  count(queries),
+  count(first),
+  count(half),
+  count(last),
+  cpu === null ? "" : count(cpu),
+  share === null ? "" : (share * 100).toFixed(1),
+  memory ? mebi(memory.before) : "",
+  memory ? kibi(memory.each) : "",
+  memory ? mebi(memory.most) : "",
+];
+
+const speeds = ({ measured, against }: Row): string[] => [
+  count(measured.perSecond.median),
+  count(against.perSecond.median),
+  latency(measured),
+  latency(against),
+  micro(measured.cpu),
+  micro(against.cpu),
+];
+
+/** What is measured, in times of what it is held against. */
+const costs = ({ latencyRatio, cpuRatio }: Row): string[] => [
+  latencyRatio ? ratio(latencyRatio) : "",
+  // Rows say how much less is used; here it is how much more.
+  cpuRatio ? (1 / cpuRatio.median).toFixed(2) : "",
+];
+
+const kibi = (bytes: number): string => (bytes / 1024).toFixed(1);
+const mebi = (bytes: number): string => count(bytes / 2 ** 20);
