@@ -5,7 +5,7 @@ import type { MountTable } from "./mounts.ts";
 import { upperBound } from "./token-store.ts";
 
 /** Kinds of objects that hold data keys and are no mount. */
-export type KeyHolder = "sync-destination" | "sync-control" | "identity-issuer" | "node-session";
+export type KeyHolder = "sync-destination" | "sync-control" | "identity-issuer" | "node-session" | "cluster-registry";
 
 interface Host {
   readonly sql: SqlStorage;

@@ -27,6 +27,7 @@ export const STATUS_NAMES = [["INTERNAL_ERROR", "INTERNAL_VAULT_ERROR"]] as cons
 export const requestHeader = {
   token: ["X-Orch-Token", "X-Vault-Token", "X-Nomad-Token"],
   namespace: ["X-Orch-Namespace", "X-Vault-Namespace"],
+  csiSecrets: ["X-Orch-CSI-Secrets", "X-Nomad-CSI-Secrets"],
 } as const;
 
 /** Response headers of areas C and D; both spellings leave, as they are only headers. */

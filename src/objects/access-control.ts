@@ -31,6 +31,7 @@ import { guarded } from "../sealing/guarded.ts";
 import { Sealed } from "../sealing/keyring.ts";
 import { StoredObject } from "./stored-object.ts";
 import {
+  clusterRegistry,
   credentialEngine,
   eventLog,
   identityIssuer,
@@ -458,6 +459,7 @@ export class AccessControl extends StoredObject {
     if (kind === "cloud-b") return credentialEngine(this.env, name);
     if (kind === "identity-issuer") return identityIssuer(this.env);
     if (kind === "node-session") return nodeSession(this.env, name);
+    if (kind === "cluster-registry") return clusterRegistry(this.env);
     return kind === "sync-control" ? syncControl(this.env) : syncDestination(this.env, name);
   }
 

@@ -22,19 +22,28 @@ import type { Timed } from "../cluster/timed.ts";
 import { Waiters } from "../cluster/waiters.ts";
 import { Journal } from "../events/journal.ts";
 import type { Result } from "../result.ts";
+import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { VolumeClaims } from "../volumes/claims.ts";
 import { claimMigrations } from "../volumes/claims-schema.ts";
 import { type ClaimPage, type ClaimQuery, ClaimStore, VOLUME_CLAIM } from "../volumes/claims-store.ts";
+import { CsiAsks } from "../volumes/csi/asks.ts";
+import { CsiVolumes, type Name } from "../volumes/csi/csi-volumes.ts";
+import { CSI_OPERATION, type CsiOperation, CsiOperations } from "../volumes/csi/operations.ts";
 import type { CsiPlugin, Role } from "../volumes/csi/plugin.ts";
 import { CSI_PLUGIN, CsiPlugins, type InstancePage, type PluginPage } from "../volumes/csi/plugins.ts";
-import { csiPluginMigrations } from "../volumes/csi/schema.ts";
+import { csiPluginMigrations, csiVolumeMigrations } from "../volumes/csi/schema.ts";
+import { CsiSecrets } from "../volumes/csi/secrets.ts";
+import { CsiUsers } from "../volumes/csi/users.ts";
+import type { FoundCsiVolume } from "../volumes/csi/volume.ts";
+import { CSI_VOLUME, type CsiVolumePage, type CsiVolumeQuery, CsiVolumeStore } from "../volumes/csi/volume-store.ts";
+import { type CsiOutcome, CsiWork } from "../volumes/csi/work.ts";
 import { HOST_VOLUME, HostVolumeStore, type VolumePage, type VolumeQuery } from "../volumes/host-volume-store.ts";
 import { type FoundVolume, HostVolumes, type Outcome } from "../volumes/host-volumes.ts";
 import { VOLUME_OPERATION, VolumeOperations } from "../volumes/operations.ts";
 import { hostVolumeMigrations } from "../volumes/schema.ts";
 import { VolumeStates } from "../volumes/volume-states.ts";
 import { StoredObject } from "./stored-object.ts";
-import { eventLog, nodeSession } from "./stubs.ts";
+import { accessControl, eventLog, nodeSession } from "./stubs.ts";
 
 /**
  * Owner of what the cluster consists of. One for the deployment, so that an allocation and what it claims change in one
@@ -57,6 +66,14 @@ export class ClusterRegistry extends StoredObject {
   readonly #hostVolumes: HostVolumes;
   readonly #volumeStates: VolumeStates;
   readonly #csiPlugins: CsiPlugins;
+  readonly #csiStore: CsiVolumeStore;
+  readonly #csiOperations: CsiOperations;
+  readonly #csiWork: CsiWork;
+  readonly #csiVolumes: CsiVolumes;
+  readonly #csiAsks: CsiAsks;
+  #keys: DataKeys | undefined;
+  /** That this object holds data keys has been promised to be told since it woke. */
+  #keysTold = false;
   /** Who gives the rows of a table their indexes. */
   readonly #stamped: Readonly<Record<string, Stamped>>;
   /** Whose rows the alarm is for. */
@@ -73,11 +90,15 @@ export class ClusterRegistry extends StoredObject {
         volumes: hostVolumeMigrations,
         claims: claimMigrations,
         csi_plugins: csiPluginMigrations,
+        data_keys: dataKeyMigrations,
+        csi_volumes: csiVolumeMigrations,
       },
       {
         event: (_lane, rows) => this.#journal.deliver(rows),
         revocation: (node) => nodeSession(this.env, node).revoke(),
         volume: (_volume, rows) => this.#hostVolumes.deliver(rows),
+        csi: (_operation, rows) => this.#csiWork.deliver(rows),
+        "key-holder": () => this.#tellKeyHolder(),
       },
     );
     this.#indexes = new TableIndexes(this.sql);
@@ -91,7 +112,8 @@ export class ClusterRegistry extends StoredObject {
       stamped: () => this.#wakeLater(),
     });
     this.#reported = new Reported(this.sql);
-    const nodeStore = new NodeStore(this.sql, () => [this.#volumeStates, this.#csiPlugins]);
+    const csiUsers = new CsiUsers(this.sql);
+    const nodeStore = new NodeStore(this.sql, () => [this.#volumeStates, this.#csiPlugins, this.#csiWork]);
     this.#nodePools = new NodePools(this.sql, this.#reported);
     this.#nodes = new Nodes(nodeStore, this.#nodePools, this.#journal);
     this.#drains = new Drains(this.sql, nodeStore, this.#journal);
@@ -103,7 +125,10 @@ export class ClusterRegistry extends StoredObject {
             together(nodesOf(before, after).map((id) => this.#drains.allocationChanged(id, line))),
           (before, after, _line, report) => this.#claims.allocationChanged(before, after, report),
         ],
-        Job: [(_before, after, _line, report) => this.#claims.jobChanged(after, report)],
+        Job: [
+          (_before, after, _line, report) => this.#claims.jobChanged(after, report),
+          (_before, after, _line, report) => csiUsers.jobChanged(after, report),
+        ],
       },
     });
     this.#enrolment = new Enrolment(this.sql, (change) => this.commit(change));
@@ -130,16 +155,32 @@ export class ClusterRegistry extends StoredObject {
       send: (volume) => this.outbox.drain("volume", volume),
     });
     this.#csiPlugins = new CsiPlugins(this.sql);
+    this.#csiStore = new CsiVolumeStore(this.sql, this.#csiPlugins, csiUsers);
+    this.#csiOperations = new CsiOperations({ sql: this.sql, enlist: (operation) => this.#promiseCsi(operation) });
+    const csi = {
+      ...{ journal: this.#journal, store: this.#csiStore, plugins: this.#csiPlugins, users: csiUsers },
+      operations: this.#csiOperations,
+      secrets: new CsiSecrets({
+        store: this.#csiStore,
+        keys: () => this.#dataKeys(),
+        holdKeys: () => this.#promiseKeyHolder(),
+      }),
+    };
+    this.#csiWork = new CsiWork({ ...csi, start: (node, operation) => nodeSession(this.env, node).start(operation) });
+    this.#csiVolumes = new CsiVolumes({ ...csi, work: this.#csiWork });
+    this.#csiAsks = new CsiAsks({ ...csi, work: this.#csiWork });
     this.#stamped = {
       Node: nodeStore,
       [CSI_PLUGIN]: this.#csiPlugins,
+      [CSI_VOLUME]: this.#csiStore,
+      [CSI_OPERATION]: this.#csiOperations,
       [HOST_VOLUME]: this.#volumes,
       [VOLUME_OPERATION]: operations,
       [VOLUME_CLAIM]: this.#claimStore,
       ...Object.fromEntries(REPORTED_TOPICS.map((topic) => [topic, this.#reported])),
       report_sources: this.#ingestion,
     };
-    this.#timed = [this.#nodes, this.#drains, this.#enrolment, this.#hostVolumes];
+    this.#timed = [this.#nodes, this.#drains, this.#enrolment, this.#hostVolumes, this.#csiWork];
   }
 
   // ---- reads ----
@@ -269,8 +310,9 @@ export class ClusterRegistry extends StoredObject {
   }
 
   /** What came of an operation that a node was asked for. May be told twice. */
-  operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
-    return this.#hostVolumes.operationDone(nodeId, id, result);
+  async operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
+    await this.#hostVolumes.operationDone(nodeId, id, result);
+    await this.#csiWork.operationDone(nodeId, id, result);
   }
 
   /** Which of these volumes of a node nobody knows here. */
@@ -330,6 +372,82 @@ export class ClusterRegistry extends StoredObject {
     return this.#csiPlugins.instances(id, role, from);
   }
 
+  // ---- CSI volumes ----
+
+  /** One page of CSI volumes, and the index of their table. */
+  csiVolumes(query: CsiVolumeQuery): CsiVolumePage & { readonly index: number } {
+    return { ...this.#csiStore.page(query), index: this.#indexes.of(CSI_VOLUME) };
+  }
+
+  /** Whether a CSI volume, or a node, names this plugin. */
+  hasCsiVolumesOf(pluginId: string): boolean {
+    return this.#csiPlugins.find(pluginId) !== null || this.#csiStore.hasPlugin(pluginId);
+  }
+
+  readCsiVolume(name: Name): { readonly found: FoundCsiVolume | null; readonly index: number } {
+    return { found: this.#csiStore.read(name), index: this.#indexes.of(CSI_VOLUME) };
+  }
+
+  validateCsiVolume(...given: Parameters<CsiVolumes["validate"]>): ReturnType<CsiVolumes["validate"]> {
+    return this.#csiVolumes.validate(...given);
+  }
+
+  growCsiVolume(...given: Parameters<CsiVolumes["grow"]>): ReturnType<CsiVolumes["grow"]> {
+    return this.#csiVolumes.grow(...given);
+  }
+
+  createCsiVolume(...given: Parameters<CsiVolumes["create"]>): ReturnType<CsiVolumes["create"]> {
+    return this.#csiVolumes.create(...given);
+  }
+
+  commitCsiVolumes(...given: Parameters<CsiVolumes["commit"]>): ReturnType<CsiVolumes["commit"]> {
+    return this.#csiVolumes.commit(...given);
+  }
+
+  deregisterCsiVolume(...given: Parameters<CsiVolumes["deregister"]>): ReturnType<CsiVolumes["deregister"]> {
+    return this.#csiVolumes.deregister(...given);
+  }
+
+  deleteCsiVolume(...given: Parameters<CsiVolumes["delete"]>): ReturnType<CsiVolumes["delete"]> {
+    return this.#csiVolumes.delete(...given);
+  }
+
+  detachCsiVolume(...given: Parameters<CsiVolumes["detach"]>): ReturnType<CsiVolumes["detach"]> {
+    return this.#csiVolumes.detach(...given);
+  }
+
+  listExternalVolumes(...given: Parameters<CsiAsks["listVolumes"]>): ReturnType<CsiAsks["listVolumes"]> {
+    return this.#csiAsks.listVolumes(...given);
+  }
+
+  createSnapshot(...given: Parameters<CsiAsks["createSnapshot"]>): ReturnType<CsiAsks["createSnapshot"]> {
+    return this.#csiAsks.createSnapshot(...given);
+  }
+
+  deleteSnapshot(...given: Parameters<CsiAsks["deleteSnapshot"]>): ReturnType<CsiAsks["deleteSnapshot"]> {
+    return this.#csiAsks.deleteSnapshot(...given);
+  }
+
+  listSnapshots(...given: Parameters<CsiAsks["listSnapshots"]>): ReturnType<CsiAsks["listSnapshots"]> {
+    return this.#csiAsks.listSnapshots(...given);
+  }
+
+  /** How an operation of a plugin has ended: see `CsiWork.outcome`. */
+  csiOutcome(...given: Parameters<CsiWork["outcome"]>): Promise<CsiOutcome | null> {
+    return this.#csiWork.outcome(...given);
+  }
+
+  /** What has been done to a CSI volume lately, newest first, from a number down. Never what was sealed. */
+  csiOperations({ namespace, id }: Name, from: number, limit: number): Omit<CsiOperation, "sealed">[] {
+    return this.#csiOperations
+      .ofVolume(namespace, id, from + 1, limit)
+      .map(({ sealed: _sealed, ...operation }) => operation);
+  }
+
+  rekey(term: number): void {
+    this.commit(() => this.#dataKeys().rotate(term, Date.now()));
+  }
+
   // ---- sticky claims ----
 
   /** One page of claims, and the index of their table. */
@@ -353,7 +471,29 @@ export class ClusterRegistry extends StoredObject {
   }
 
   protected override rolledBack(): void {
+    this.#keysTold = false;
     this.#indexes.reload();
+  }
+
+  /** Sends it as soon as the transaction that promises it is over. */
+  #promiseCsi(operation: string): void {
+    this.outbox.enlist("csi", operation, operation);
+    queueMicrotask(() => void this.outbox.drain("csi", operation));
+  }
+
+  #promiseKeyHolder(): void {
+    if (!this.#keysTold) this.outbox.enlistLatest("key-holder", "", null);
+    this.#keysTold = true;
+  }
+
+  async #tellKeyHolder(): Promise<void> {
+    this.rekey(await accessControl(this.env).holdsKeys("cluster-registry", "main", true));
+  }
+
+  /** Made when the first secret comes. */
+  #dataKeys(): DataKeys {
+    this.#keys ??= new DataKeys(this.sql, "cluster-registry", () => this.env.MASTER_KEY);
+    return this.#keys;
   }
 
   #stamp(stamp: Stamp, index: number): void {

@@ -9,6 +9,8 @@ import { claimRoutes } from "./claims.ts";
 import { cloudBRoutes } from "./cloud-b.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
 import { clusterObjectRoutes } from "./cluster-objects.ts";
+import { csiSnapshotRoutes } from "./csi-snapshots.ts";
+import { csiVolumeRoutes } from "./csi-volumes.ts";
 import { deploymentRoutes } from "./deployments.ts";
 import { evaluationRoutes } from "./evaluations.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
@@ -65,6 +67,8 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...agentRoutes,
   ...volumeRoutes,
   ...pluginRoutes,
+  ...csiVolumeRoutes,
+  ...csiSnapshotRoutes,
   ...hostVolumeRoutes,
   ...claimRoutes,
 ]);

@@ -1,12 +1,14 @@
-import { allowsNamespace } from "../access/cluster-rights.ts";
+import { allowsNamespace, CSI_LIST_RIGHTS } from "../access/cluster-rights.ts";
 import { HEX_PREFIX_RULE, hexRange } from "../cluster/hex-prefix.ts";
 import { namespaceOf } from "../cluster/reads.ts";
 import { blocking, type Reading } from "../http/blocking.ts";
-import { badRequest, notFound, RequestError } from "../http/errors.ts";
+import { badRequest, denied, notFound } from "../http/errors.ts";
 import { readList } from "../http/listing.ts";
 import { clusterText } from "../http/respond.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
 import { clusterRegistry } from "../objects/stubs.ts";
+import { csiVolumeFields, csiVolumeStub, type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume.ts";
+import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import {
   hostVolumeFields,
   hostVolumeJson,
@@ -15,6 +17,7 @@ import {
   shownHostVolume,
 } from "../volumes/host-volume.ts";
 import type { VolumeQuery } from "../volumes/host-volume-store.ts";
+import { allowsOne } from "./csi-access.ts";
 
 /** The list of volumes of either kind (interface document, area D; contract: events-and-volumes 4.3, 5.3). */
 
@@ -34,15 +37,13 @@ function nodesOf({ query, dialect }: AuthorisedCall): Pick<VolumeQuery, "nodeId"
 }
 
 /** Which plugins: one that there is, or those whose ids begin with these bytes. */
-async function pluginsOf({
-  query,
-  dialect,
-  env,
-}: AuthorisedCall): Promise<Pick<VolumeQuery, "pluginId" | "pluginPrefix">> {
+async function pluginsOf(
+  { query, dialect }: AuthorisedCall,
+  isThere: (pluginId: string) => Promise<boolean>,
+): Promise<Pick<VolumeQuery, "pluginId" | "pluginPrefix">> {
   const given = query.get("plugin_id") ?? "";
   if (given === "") return {};
-  const exists = given === BUILT_IN_PLUGIN || (await clusterRegistry(env).hasHostVolumesOf(given));
-  if (exists || dialect === "upstream") return { pluginId: given };
+  if (dialect === "upstream" || (await isThere(given))) return { pluginId: given };
   if (hexRange(given)) return { pluginPrefix: given };
   throw badRequest(`plugin_id: is no plugin of a volume, and as a prefix it ${HEX_PREFIX_RULE}`);
 }
@@ -53,7 +54,7 @@ async function readHostVolumes(call: AuthorisedCall): Promise<Reading> {
   const wanted = {
     namespace: namespace === ALL ? null : namespace,
     ...nodesOf(call),
-    ...(await pluginsOf(call)),
+    ...(await pluginsOf(call, async (id) => id === BUILT_IN_PLUGIN || (await registry.hasHostVolumesOf(id)))),
     ...(call.query.get("node_pool") && { nodePool: call.query.get("node_pool") ?? "" }),
     prefix: call.query.get("prefix") ?? "",
   };
@@ -76,18 +77,51 @@ async function readHostVolumes(call: AuthorisedCall): Promise<Reading> {
   });
 }
 
+/** Ids of nodes begin with it: bytes, or in upstream's dialect any text. */
+function nodePrefixOf({ query, dialect }: AuthorisedCall): string {
+  const given = (query.get("node_id") ?? "").toLowerCase();
+  if (dialect === "upstream" || given === "") return given;
+  const range = hexRange(given);
+  if (!range) throw badRequest(`node_id: ${HEX_PREFIX_RULE}`);
+  return range[0];
+}
+
+async function readCsiVolumes(call: AuthorisedCall): Promise<Reading> {
+  const registry = clusterRegistry(call.env);
+  const namespace = namespaceOf(call);
+  if (!allowsOne(call.grant.cluster, namespace, CSI_LIST_RIGHTS)) throw denied();
+  const wanted = {
+    namespace: namespace === ALL ? null : namespace,
+    nodePrefix: nodePrefixOf(call),
+    ...(await pluginsOf(call, (id) => registry.hasCsiVolumesOf(id))),
+    prefix: call.query.get("prefix") ?? "",
+  };
+  return readList<ShownCsiVolume>(call, {
+    fetch: async (token, limit, reverse) => {
+      const dot = token.indexOf(".");
+      const from = dot < 0 ? ([token, ""] as const) : ([token.slice(0, dot), token.slice(dot + 1)] as const);
+      const page = await registry.csiVolumes({ ...wanted, from, limit, reverse });
+      return { rows: page.rows.map(shownCsiVolume), next: page.next?.join(".") ?? null, index: page.index };
+    },
+    token: ({ Namespace, ID }) => `${Namespace}.${ID}`,
+    stub: csiVolumeStub,
+    fields: csiVolumeFields,
+    visible: ({ Namespace }) => allowsOne(call.grant.cluster, Namespace, CSI_LIST_RIGHTS),
+  });
+}
+
 async function listVolumes(call: AuthorisedCall): Promise<Response> {
   const type = call.query.get("type") ?? "";
   if (type === "") {
     if (call.dialect === "upstream") return clusterText("[]");
     throw badRequest("type: is required: csi or host");
   }
-  if (type === "csi") throw new RequestError(501, "type: CSI volumes are not served yet");
-  if (type !== "host") throw notFound("resource not found");
+  if (type !== "host" && type !== "csi") throw notFound("resource not found");
+  const [table, read] = type === "csi" ? [CSI_VOLUME, readCsiVolumes] : ["HostVolume", readHostVolumes];
   return blocking(
     call,
-    () => readHostVolumes(call),
-    (since, waitMs) => clusterRegistry(call.env).changed(["HostVolume"], since, waitMs),
+    () => read(call),
+    (since, waitMs) => clusterRegistry(call.env).changed([table], since, waitMs),
   );
 }
 

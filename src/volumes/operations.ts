@@ -4,6 +4,7 @@ import type { Stamp, Stamped } from "../cluster/stamp.ts";
 import type { OutboxRow } from "../outbox.ts";
 import type { Refusal, Result } from "../result.ts";
 import { uuidV7 } from "../uuid-v7.ts";
+import { Attendance } from "./attendance.ts";
 import type { StoredVolume } from "./host-volume.ts";
 
 /** The table's name in stamps. */
@@ -62,17 +63,13 @@ export interface OperationsHost {
 
 /** One that has ended answers its request, and repetitions of it, for this long. */
 const KEPT_MS = 3_600_000;
-/** A request that asks again and again is still there between two times. */
-const BETWEEN_TWO_WAITS_MS = 2_000;
 /** Requests that look alike, and of which one may have been left. */
 const MOST_ALIKE = 100;
 
 /** Operations on volumes: written down before they are sent, and until somebody has read how they ended. */
 export class VolumeOperations implements Stamped {
   readonly #host: OperationsHost;
-  readonly #waiting = new Map<string, Set<() => void>>();
-  /** Until when somebody surely waits for an operation. */
-  readonly #attended = new Map<string, number>();
+  readonly #attendance = new Attendance();
 
   constructor(host: OperationsHost) {
     this.#host = host;
@@ -96,7 +93,7 @@ export class VolumeOperations implements Stamped {
     const [ours] = named ? this.#rows("request = ? AND state <> 'failed' ORDER BY id DESC LIMIT 1", request) : [];
     if (ours) return operationOf(ours);
     const running = this.#rows("request = ? AND state = 'running' ORDER BY id DESC LIMIT ?", request, MOST_ALIKE);
-    const left = running.find(({ id }) => !this.#isAttended(id));
+    const left = running.find(({ id }) => !this.#attendance.isAttended(id));
     return left ? operationOf(left) : null;
   }
 
@@ -116,7 +113,7 @@ export class VolumeOperations implements Stamped {
       change && JSON.stringify(change),
     );
     this.#host.enlist(volumeId, id);
-    this.#attended.set(id, Date.now() + BETWEEN_TWO_WAITS_MS);
+    this.#attendance.attend(id);
     return id;
   }
 
@@ -191,27 +188,13 @@ export class VolumeOperations implements Stamped {
    * Resolves when an operation has ended and readers may know, at the latest after `waitMs`.
    * @param last nobody asks again after this time
    */
-  async ended(id: string, waitMs: number, last: boolean): Promise<void> {
-    if (this.find(id)?.state !== "running") return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, waitMs);
-    this.#waiting.set(id, (this.#waiting.get(id) ?? new Set()).add(resolve));
-    await promise;
-    clearTimeout(timer);
-    this.#waiting.get(id)?.delete(resolve);
-    if (this.#waiting.get(id)?.size === 0) this.#waiting.delete(id);
-    if (last || this.find(id)?.state !== "running") this.#attended.delete(id);
-    else this.#attended.set(id, Date.now() + BETWEEN_TWO_WAITS_MS);
+  ended(id: string, waitMs: number, last: boolean): Promise<void> {
+    return this.#attendance.wait(id, () => this.find(id)?.state === "running", waitMs, last);
   }
 
   /** Answers whoever waits for an operation, which has ended. */
   wake(id: string): void {
-    for (const answer of [...(this.#waiting.get(id) ?? [])]) answer();
-    this.#attended.delete(id);
-  }
-
-  #isAttended(id: string): boolean {
-    return this.#waiting.has(id) || (this.#attended.get(id) ?? 0) > Date.now();
+    this.#attendance.wake(id);
   }
 
   #rows(condition: string, ...values: SqlStorageValue[]): Row[] {

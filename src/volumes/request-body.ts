@@ -4,6 +4,7 @@ import { ok, type Result, refuse } from "../result.ts";
 import { type Constraint, constraintFaults, isBetweenAllocations } from "./constraint.ts";
 import { ACCESS_MODES, ATTACHMENT_MODES, type Capability, type HostVolumeRequest } from "./host-volume.ts";
 import { joinedErrors, oneOrJoined } from "./joined-errors.ts";
+import { type Guesses, respelt, spelling } from "./spelling.ts";
 
 /** The body of create and register, its spelling and its types settled; what its fields say is checked by `requestOf`. */
 export interface HostVolumeBody {
@@ -64,18 +65,6 @@ const Body = z.strictObject({
   ...{ Region: ours, AuthToken: ours },
 });
 
-/** How a field may be spelt, and what the fields inside it are called. */
-interface Spelling {
-  readonly names: ReadonlyMap<string, string>;
-  readonly inside: Readonly<Record<string, Spelling>>;
-}
-const spelling = (schema: z.ZodObject, inside: Readonly<Record<string, Spelling>> = {}, aliases = {}): Spelling => ({
-  names: new Map([
-    ...Object.keys(schema.shape).map((name): [string, string] => [name.toLowerCase(), name]),
-    ...Object.entries<string>(aliases),
-  ]),
-  inside,
-});
 const bodySpelling = spelling(Body, {
   Volume: spelling(
     Volume,
@@ -86,29 +75,6 @@ const bodySpelling = spelling(Body, {
     { capacitymin: "RequestedCapacityMinBytes", capacitymax: "RequestedCapacityMaxBytes" },
   ),
 });
-
-/** Notes what it had to guess. */
-interface Guesses {
-  readonly warnings: string[];
-  readonly faults: string[];
-}
-
-/** Fields by their proper names, without regard to case or underscores; without those that are null. */
-function respelt(value: unknown, by: Spelling, at: string, guesses: Guesses): unknown {
-  if (Array.isArray(value)) return value.map((item, index) => respelt(item, by, `${at}${index}.`, guesses));
-  if (!isPlainObject(value)) return value;
-  const found = new Map<string, unknown>();
-  for (const [written, item] of Object.entries(value)) {
-    const name = by.names.get(written.toLowerCase()) ?? by.names.get(written.toLowerCase().replaceAll("_", ""));
-    const field = name ?? written;
-    if (found.has(field)) guesses.faults.push(`${at}${field}: is given twice`);
-    if (name !== undefined && written.includes("_")) guesses.warnings.push(`${at}${written} was read as ${name}`);
-    if (item === null) continue;
-    const inside = by.inside[field];
-    found.set(field, inside ? respelt(item, inside, `${at}${field}.`, guesses) : item);
-  }
-  return Object.fromEntries(found);
-}
 
 /**
  * Reads a body by its spelling and types. Clients of areas C and D spell fields without regard to case; the snake case of

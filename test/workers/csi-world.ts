@@ -158,7 +158,7 @@ type Options = Parameters<typeof send>[3];
 export const UPSTREAM: Options = { headers: { "X-Nomad-Token": "root" } };
 
 export const create = (more: Record<string, unknown> = {}, options?: Options): Promise<Answer> =>
-  put("/v1/volume/csi/v1/create", { Volumes: [definition(more), ...[]] }, options);
+  put(`/v1/volume/csi/${more["ID"] || "v1"}/create`, { Volumes: [definition(more)] }, options);
 
 export const register = (more: Record<string, unknown> = {}, options: Options = UPSTREAM): Promise<Answer> =>
-  put("/v1/volume/csi/v1", { Volumes: [definition(more)] }, options);
+  put(`/v1/volume/csi/${more["ID"] ?? "v1"}`, { Volumes: [definition(more)] }, options);

@@ -20,3 +20,70 @@ export const csiPluginMigrations: Migration[] = [
   },
   { because: "what a node runs", sql: "CREATE INDEX csi_plugin_instances_by_node ON csi_plugin_instances (node_id)" },
 ];
+
+/** Tables of CSI volumes. */
+export const csiVolumeMigrations: Migration[] = [
+  {
+    because: "a CSI volume; body is its record without secrets and indexes",
+    sql: `CREATE TABLE csi_volumes (
+      namespace TEXT NOT NULL, id TEXT NOT NULL, plugin_id TEXT NOT NULL, body TEXT NOT NULL,
+      create_index INTEGER, modify_index INTEGER, PRIMARY KEY (namespace, id)) STRICT`,
+  },
+  { because: "what a plugin has", sql: "CREATE INDEX csi_volumes_by_plugin ON csi_volumes (plugin_id, namespace, id)" },
+  {
+    because: "what a volume's plugin has to be shown, sealed",
+    sql: `CREATE TABLE csi_volume_secrets (
+      namespace TEXT NOT NULL, id TEXT NOT NULL, sealed BLOB NOT NULL, PRIMARY KEY (namespace, id)) STRICT, WITHOUT ROWID`,
+  },
+  {
+    because: "which volumes the groups of a job ask for, and in which of its versions",
+    sql: `CREATE TABLE csi_job_volumes (
+      namespace TEXT NOT NULL, source TEXT NOT NULL, per_alloc INTEGER NOT NULL, job_id TEXT NOT NULL, task_group TEXT NOT NULL,
+      read_only INTEGER NOT NULL, first_version INTEGER NOT NULL, last_version INTEGER NOT NULL,
+      PRIMARY KEY (namespace, source, per_alloc, job_id, task_group)) STRICT, WITHOUT ROWID`,
+  },
+  { because: "forget a job", sql: "CREATE INDEX csi_job_volumes_by_job ON csi_job_volumes (namespace, job_id)" },
+  {
+    because: "what still runs of a job, however much of it has ended",
+    sql: `CREATE INDEX reported_live_by_job ON reported (namespace, job_id) WHERE topic = 'Allocation' AND terminal = 0`,
+  },
+  {
+    because:
+      "what plugins are asked for; gen fences what is late; lock: one at a time; due: when to forget it, or stop waiting",
+    sql: `CREATE TABLE csi_operations (
+      gen INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, plugin_id TEXT NOT NULL, namespace TEXT NOT NULL,
+      volume_id TEXT NOT NULL, lock TEXT, serial INTEGER NOT NULL, node_id TEXT NOT NULL, tried TEXT NOT NULL,
+      uncertain INTEGER NOT NULL DEFAULT 0, method TEXT NOT NULL, state TEXT NOT NULL, request TEXT NOT NULL,
+      params TEXT NOT NULL, change TEXT, sealed BLOB, refusal TEXT, result TEXT, idx INTEGER,
+      created INTEGER NOT NULL, ended INTEGER, due INTEGER) STRICT`,
+  },
+  { because: "find one", sql: "CREATE UNIQUE INDEX csi_operations_by_id ON csi_operations (id)" },
+  {
+    because: "one change of a volume at a time",
+    sql: "CREATE UNIQUE INDEX csi_operations_locks ON csi_operations (lock) WHERE state IN ('queued', 'running')",
+  },
+  {
+    because: "one call of a plugin that changes something at a time",
+    sql: "CREATE UNIQUE INDEX csi_operations_serial ON csi_operations (plugin_id) WHERE serial = 1 AND state = 'running'",
+  },
+  {
+    because: "whose turn is next",
+    sql: "CREATE INDEX csi_operations_queue ON csi_operations (plugin_id, namespace, gen) WHERE state = 'queued'",
+  },
+  {
+    because: "what has been done to a volume",
+    sql: "CREATE INDEX csi_operations_by_volume ON csi_operations (namespace, volume_id, gen)",
+  },
+  {
+    because: "a request that comes again finds what it began",
+    sql: "CREATE INDEX csi_operations_by_request ON csi_operations (request) WHERE state IN ('queued', 'running')",
+  },
+  {
+    because: "what a node owes",
+    sql: "CREATE INDEX csi_operations_by_node ON csi_operations (node_id) WHERE state = 'running'",
+  },
+  {
+    because: "find the next alarm without a scan",
+    sql: "CREATE INDEX csi_operations_by_due ON csi_operations (due) WHERE due IS NOT NULL",
+  },
+];

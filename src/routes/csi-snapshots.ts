@@ -1,0 +1,203 @@
+import {
+  CSI_METHODS,
+  type CsiExternalVolume,
+  type CsiMethod,
+  type CsiResultOf,
+  type CsiSnapshot,
+} from "@sallyport/agent-protocol";
+import * as z from "zod";
+import { CSI_LIST_RIGHTS } from "../access/cluster-rights.ts";
+import { namespaceOf } from "../cluster/reads.ts";
+import { badRequest, RequestError, unwrap } from "../http/errors.ts";
+import { caseless } from "../http/fields.ts";
+import { readQuery } from "../http/read-query.ts";
+import { clusterEmpty, clusterJson } from "../http/respond.ts";
+import { type AuthorisedCall, cluster } from "../http/route.ts";
+import { clusterRegistry } from "../objects/stubs.ts";
+import type { Result } from "../result.ts";
+import type { Asked } from "../volumes/csi/asks.ts";
+import { answered } from "../volumes/csi/carry-out.ts";
+import { joinedErrors } from "../volumes/joined-errors.ts";
+import { digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
+
+/** What plugins know that is not kept here: the provider's volumes, and snapshots (contract: events-and-volumes 4.10, 4.11). */
+
+const META = { Index: 0, KnownLeader: true, LastContact: 0 };
+
+/** Fits a frame whatever it shows. */
+const MOST_ENTRIES = 500;
+/** A list that is asked for whole ends here, and its token says where. */
+const MOST_CALLS = 40;
+
+const answerTo = async <M extends CsiMethod>(env: Env, method: M, asked: Result<Asked>): Promise<CsiResultOf<M>> =>
+  (await answered(env, unwrap(asked).operation, CSI_METHODS[method].deadlineMs)) as CsiResultOf<M>;
+
+function required({ query }: AuthorisedCall, name: string): string {
+  const value = query.get(name) ?? "";
+  if (value === "") throw badRequest(`${name} is required`);
+  return value;
+}
+
+/**
+ * Pages of a plugin, until there are as many entries as were asked for. What a plugin answers beyond that is shown, too: its
+ * token leads past it.
+ */
+async function gathered<T>(
+  call: AuthorisedCall,
+  page: (maxEntries: number, startingToken: string) => Promise<{ entries: readonly T[]; nextToken: string }>,
+): Promise<{ entries: T[]; nextToken: string }> {
+  const { perPage, nextToken } = readQuery(call.query);
+  if (call.dialect === "neutral" && !call.query.get("per_page")) throw badRequest("per_page: is required");
+  const wanted = perPage === 0 ? Number.POSITIVE_INFINITY : perPage;
+  const entries: T[] = [];
+  let token = nextToken;
+  for (let calls = 0; calls < MOST_CALLS && entries.length < wanted; calls++) {
+    const next = await page(Math.min(MOST_ENTRIES, wanted - entries.length), token);
+    entries.push(...next.entries);
+    token = next.nextToken;
+    if (token === "") break;
+  }
+  return { entries, nextToken: token };
+}
+
+async function listExternal(call: AuthorisedCall): Promise<Response> {
+  const pluginId = required(call, "plugin_id");
+  const registry = clusterRegistry(call.env);
+  const { entries, nextToken } = await gathered<CsiExternalVolume>(call, async (maxEntries, startingToken) => {
+    const asked = await registry.listExternalVolumes({ pluginId, maxEntries, startingToken });
+    const { volumes, nextToken: next } = await answerTo(call.env, "csi.controller.list", asked);
+    return { entries: volumes, nextToken: next };
+  });
+  const Volumes = entries.map((volume) => ({
+    CapacityBytes: volume.capacityBytes,
+    CloneID: volume.cloneId,
+    ExternalID: volume.externalId,
+    IsAbnormal: volume.isAbnormal,
+    PublishedExternalNodeIDs: volume.publishedNodeIds,
+    SnapshotID: volume.snapshotId,
+    Status: volume.status,
+    VolumeContext: volume.context,
+  }));
+  return clusterJson(call, { ...META, NextToken: nextToken, Volumes }, { nextToken });
+}
+
+const shownSnapshot = (
+  snapshot: CsiSnapshot,
+  more: { readonly Name: string; readonly PluginID: string; readonly SourceVolumeID: string },
+) => ({
+  CreateTime: snapshot.createTime,
+  ExternalSourceVolumeID: snapshot.sourceExternalId,
+  ID: snapshot.snapshotId,
+  IsReady: snapshot.isReady,
+  Parameters: null,
+  Secrets: null,
+  SizeBytes: snapshot.sizeBytes,
+  ...more,
+});
+type ShownSnapshot = ReturnType<typeof shownSnapshot>;
+
+async function listSnapshots(call: AuthorisedCall): Promise<Response> {
+  const [pluginId, secrets] = [required(call, "plugin_id"), headerSecrets(call)];
+  const registry = clusterRegistry(call.env);
+  const { entries, nextToken } = await gathered<CsiSnapshot>(call, async (maxEntries, startingToken) => {
+    const asked = await registry.listSnapshots({ pluginId, maxEntries, startingToken }, secrets);
+    const { snapshots, nextToken: next } = await answerTo(call.env, "csi.controller.snapshotList", asked);
+    return { entries: snapshots, nextToken: next };
+  });
+  const Snapshots = entries.map((each) => shownSnapshot(each, { Name: "", PluginID: pluginId, SourceVolumeID: "" }));
+  return clusterJson(call, { ...META, NextToken: nextToken, Snapshots }, { nextToken });
+}
+
+const texts = z.record(z.string().min(1).max(256), z.string().max(16_384)).nullish();
+const SnapshotBody = caseless(
+  z.object({
+    SourceVolumeID: z.string().min(1).max(128),
+    PluginID: z.string().max(128).nullish(),
+    Name: z.string().max(256).nullish(),
+    Secrets: texts,
+    Parameters: texts,
+  }),
+);
+const Body = caseless(z.object({ Snapshots: z.array(z.unknown()).max(50).default([]) }).loose());
+
+/** The entries of a body: a list of snapshots, or one snapshot by itself. */
+function entriesOf(body: z.output<typeof Body>): z.output<typeof SnapshotBody>[] {
+  const isOne = body.Snapshots.length === 0 && Object.keys(body).length > 1;
+  return (isOne ? [body] : body.Snapshots).map((entry, at) => {
+    if (entry === null) throw badRequest("snapshot cannot be nil");
+    const parsed = SnapshotBody.safeParse(entry);
+    if (parsed.success) return parsed.data;
+    const [issue] = parsed.error.issues;
+    throw badRequest(`Snapshots.${at}.${issue?.path.join(".")}: ${issue?.message}`);
+  });
+}
+
+async function createSnapshot(
+  call: AuthorisedCall,
+  entry: z.output<typeof SnapshotBody>,
+  header: Readonly<Record<string, string>>,
+): Promise<ShownSnapshot> {
+  const source = { namespace: namespaceOf(call), id: entry.SourceVolumeID };
+  const wanted = { source, pluginId: entry.PluginID ?? "", name: entry.Name ?? "", parameters: entry.Parameters ?? {} };
+  const digest = digestOf(call, "snapshot", wanted);
+  const secrets = { ...entry.Secrets, ...header };
+  const asked = await clusterRegistry(call.env).createSnapshot({ ...wanted, secrets }, digest);
+  const { name, pluginId } = unwrap(asked);
+  const made = await answerTo(call.env, "csi.controller.snapshotCreate", asked);
+  return shownSnapshot(made, { Name: name, PluginID: pluginId, SourceVolumeID: source.id });
+}
+
+/** Each by itself: what a plugin has made stays, whatever becomes of the others. */
+async function createSnapshots(call: AuthorisedCall, body: z.output<typeof Body>): Promise<Response> {
+  const entries = entriesOf(body);
+  const header = headerSecrets(call);
+  const made: ShownSnapshot[] = [];
+  const failures: RequestError[] = [];
+  for (const entry of entries) {
+    try {
+      made.push(await createSnapshot(call, entry, header));
+    } catch (failure) {
+      if (!(failure instanceof RequestError)) throw failure;
+      failures.push(failure);
+    }
+  }
+  const [first] = failures;
+  if (first) {
+    const joined = joinedErrors(failures.flatMap(({ messages }) => messages));
+    const kept =
+      made.length === 0 ? "" : `snapshots that were made all the same: [${made.map(({ ID }) => ID).join(" ")}]`;
+    throw new RequestError(first.status, `${joined}${kept}`);
+  }
+  return clusterJson(call, { ...META, NextToken: "", Snapshots: entries.length === 0 ? null : made });
+}
+
+async function deleteSnapshot(call: AuthorisedCall): Promise<Response> {
+  const [pluginId, snapshotId] = [required(call, "plugin_id"), required(call, "snapshot_id")];
+  const secrets = headerSecrets(call);
+  const digest = digestOf(call, "delete-snapshot", pluginId, snapshotId);
+  const asked = await clusterRegistry(call.env).deleteSnapshot(pluginId, snapshotId, secrets, digest);
+  await answerTo(call.env, "csi.controller.snapshotDelete", asked);
+  return clusterEmpty();
+}
+
+const mayList = mayAny(CSI_LIST_RIGHTS);
+
+export const csiSnapshotRoutes = [
+  cluster({ verb: "GET", path: "/volumes/external", rights: mayList, handle: listExternal }),
+  cluster({ verb: "GET", path: "/volumes/snapshot", rights: mayList, handle: listSnapshots }),
+  cluster({
+    verb: "POST",
+    path: "/volumes/snapshot",
+    rights: (rights, call) => mayWrite(rights, call, namespaceOf(call)),
+    fresh: true,
+    body: Body,
+    handle: createSnapshots,
+  }),
+  cluster({
+    verb: "DELETE",
+    path: "/volumes/snapshot",
+    rights: (rights, call) => mayWrite(rights, call, namespaceOf(call)),
+    fresh: true,
+    handle: deleteSnapshot,
+  }),
+];

@@ -1,0 +1,254 @@
+import { CSI_METHODS } from "@sallyport/agent-protocol";
+import * as z from "zod";
+import { allowsNamespace, allowsPlugin, CSI_READ_RIGHTS } from "../access/cluster-rights.ts";
+import { namespaceOf } from "../cluster/reads.ts";
+import { allocationStub } from "../cluster/stubs.ts";
+import type { Fields } from "../cluster/topics/topic.ts";
+import { blocking, nothing, type Reading } from "../http/blocking.ts";
+import { badRequest, denied, invalid, notFound, RequestError, unwrap } from "../http/errors.ts";
+import { parseLossless } from "../http/json.ts";
+import { readList } from "../http/listing.ts";
+import { clusterEmpty, clusterJson } from "../http/respond.ts";
+import { type AuthorisedCall, type ClusterRoute, cluster } from "../http/route.ts";
+import { accessControl, clusterRegistry } from "../objects/stubs.ts";
+import { carryOutCsi } from "../volumes/csi/carry-out.ts";
+import type { Name } from "../volumes/csi/csi-volumes.ts";
+import { type CsiOperation, shownOperation } from "../volumes/csi/operations.ts";
+import { type CsiBody, parseBody, requestOf } from "../volumes/csi/request-body.ts";
+import { judgeCsiVolume } from "../volumes/csi/rules.ts";
+import { type CsiRequest, type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume.ts";
+import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
+import { joinedErrors } from "../volumes/joined-errors.ts";
+import { allowsOne, digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
+
+/** CSI volumes (interface document, area D; contract: events-and-volumes 4). */
+
+type Intent = "register" | "create";
+
+const nameOf = (call: AuthorisedCall): Name => ({ namespace: namespaceOf(call), id: call.params["id"] ?? "" });
+
+function bodyOf(given: Readonly<Record<string, unknown>>): CsiBody {
+  try {
+    return unwrap(parseBody(given));
+  } catch (failure) {
+    throw failure instanceof z.ZodError ? invalid(failure) : failure;
+  }
+}
+
+interface Asked {
+  readonly request: CsiRequest;
+  /** The node that validates; null = any. */
+  readonly nodeId: string | null;
+}
+
+/** Everything that a body asks for, once the caller may and each field is right. */
+async function requestsOf(call: AuthorisedCall, body: CsiBody, intent: Intent): Promise<Asked[]> {
+  const { params, query, grant } = call;
+  const asked: Asked[] = [];
+  for (const volume of body.volumes) {
+    const namespace = volume.Namespace || query.get("namespace") || body.namespace || "default";
+    if (!mayWrite(grant.cluster, call, namespace)) throw denied();
+    if (body.policyOverride && !allowsNamespace(grant.cluster, namespace, "policy-override")) throw denied();
+    const request = unwrap(requestOf(volume, namespace));
+    if (body.volumes.length === 1 && params["id"] !== undefined && request.id !== params["id"])
+      throw badRequest("ID: does not match the request path");
+    const known = await accessControl(call.env).readClusterNamespace(namespace);
+    if (!known.ok) throw badRequest(`volume ${request.id} is in nonexistent namespace ${namespace}`);
+    asked.push({ request, nodeId: intent === "register" ? await validatorOf(call, volume.NodeID) : null });
+  }
+  const names = asked.map(({ request }) => JSON.stringify([request.namespace, request.id]));
+  if (new Set(names).size < names.length) throw badRequest("Volumes: one of them is given twice");
+  return asked;
+}
+
+/** The node that a registration names; upstream's does not know such a field. */
+async function validatorOf({ env, dialect }: AuthorisedCall, given = ""): Promise<string | null> {
+  if (dialect === "upstream") return null;
+  if (given === "") throw badRequest("NodeID: is required: the node that validates the volume");
+  const nodeId = given.toLowerCase();
+  if (!(await clusterRegistry(env).readNode(nodeId))) throw notFound("NodeID: node not found");
+  return nodeId;
+}
+
+/** Registers or creates volumes, or changes those that are there. */
+async function write(call: AuthorisedCall, given: Readonly<Record<string, unknown>>, intent: Intent) {
+  const body = bodyOf(given);
+  const asked = await requestsOf(call, body, intent);
+  const warnings = [...body.warnings];
+  for (const { request } of asked)
+    warnings.push(...unwrap(await judgeCsiVolume(call.env, request, body.policyOverride)));
+  const index = intent === "register" ? await register(call, asked) : await create(call, asked);
+  const read = asked.map(({ request: { namespace, id } }) =>
+    clusterRegistry(call.env).readCsiVolume({ namespace, id }),
+  );
+  const Volumes = (await Promise.all(read)).flatMap(({ found }) => (found ? [shownCsiVolume(found)] : []));
+  const Index = index ?? Math.max(0, ...Volumes.map(({ ModifyIndex }) => ModifyIndex));
+  const meta = { Index, KnownLeader: true, LastContact: 0, NextToken: "" };
+  return clusterJson(call, { ...meta, Volumes, Warnings: warnings.join("; ") }, { index: Index });
+}
+
+/** What makes a request the same: no digest of a secret is stored. */
+const withoutSecrets = ({ secrets: _secrets, ...rest }: CsiRequest) => rest;
+
+/** All of them or none: nothing is stored before each is validated. */
+async function register(call: AuthorisedCall, asked: readonly Asked[]): Promise<number | null> {
+  const registry = clusterRegistry(call.env);
+  const deadline = CSI_METHODS["csi.controller.validate"].deadlineMs;
+  for (const { request, nodeId } of asked) {
+    const begin = () => registry.validateCsiVolume(request, nodeId, crypto.randomUUID());
+    await carryOutCsi(call.env, begin, deadline);
+  }
+  for (const { request } of asked) await grow(call, request);
+  return unwrap(await registry.commitCsiVolumes(asked.map(({ request }) => request))).index;
+}
+
+async function grow(call: AuthorisedCall, request: CsiRequest): Promise<void> {
+  const digest = digestOf(call, "grow", withoutSecrets(request));
+  const begin = () => clusterRegistry(call.env).growCsiVolume(request, digest);
+  await carryOutCsi(call.env, begin, CSI_METHODS["csi.controller.expand"].deadlineMs);
+}
+
+/** Each by itself: what a plugin has made stays, whatever becomes of the others. */
+async function create(call: AuthorisedCall, asked: readonly Asked[]): Promise<number | null> {
+  let index: number | null = null;
+  const failures: RequestError[] = [];
+  const stored: string[] = [];
+  for (const { request } of asked) {
+    try {
+      index = await createOne(call, request);
+      stored.push(request.id);
+    } catch (failure) {
+      if (!(failure instanceof RequestError) || asked.length === 1) throw failure;
+      failures.push(failure);
+    }
+  }
+  const [first] = failures;
+  if (!first) return index;
+  const joined = joinedErrors(failures.flatMap(({ messages }) => messages));
+  throw new RequestError(first.status, `${joined}volumes that were stored all the same: [${stored.join(" ")}]`);
+}
+
+async function createOne(call: AuthorisedCall, request: CsiRequest): Promise<number | null> {
+  const registry = clusterRegistry(call.env);
+  const digest = digestOf(call, "create", withoutSecrets(request));
+  const begin = () => registry.createCsiVolume(request, digest);
+  const made = await carryOutCsi(call.env, begin, CSI_METHODS["csi.controller.create"].deadlineMs);
+  if (made) return made.index;
+  await grow(call, request);
+  return unwrap(await registry.commitCsiVolumes([request])).index;
+}
+
+async function read(call: AuthorisedCall): Promise<Reading> {
+  const registry = clusterRegistry(call.env);
+  const { found, index } = await registry.readCsiVolume(nameOf(call));
+  if (!found) return nothing("volume not found", index);
+  const respond = async () => {
+    const users = await Promise.all(
+      found.users.map(({ allocId }) => registry.readReported("Allocation", allocId, found.volume.namespace, true)),
+    );
+    const Allocations = users.flatMap(({ object }) =>
+      object ? [allocationStub(parseLossless(object.body) as Fields, { resources: false, taskStates: true })] : [],
+    );
+    return clusterJson(call, { ...shownCsiVolume(found), Allocations } satisfies ShownCsiVolume, { index });
+  };
+  return { index, respond };
+}
+
+function checkForce({ query }: AuthorisedCall): void {
+  if (!/^(|1|t|T|TRUE|true|True|0|f|F|FALSE|false|False)$/.test(query.get("force") ?? ""))
+    throw badRequest("invalid force value");
+}
+
+/** Allocations that have ended hold nothing here, so `force` asks for nothing more. */
+async function deregister(call: AuthorisedCall): Promise<Response> {
+  checkForce(call);
+  return clusterEmpty(unwrap(await clusterRegistry(call.env).deregisterCsiVolume(nameOf(call))));
+}
+
+async function remove(call: AuthorisedCall): Promise<Response> {
+  const [name, secrets] = [nameOf(call), headerSecrets(call)];
+  const digest = digestOf(call, "delete", name);
+  const begin = () => clusterRegistry(call.env).deleteCsiVolume(name, secrets, digest);
+  const done = await carryOutCsi(call.env, begin, CSI_METHODS["csi.controller.delete"].deadlineMs);
+  return clusterEmpty({ index: done?.index ?? null });
+}
+
+async function detach(call: AuthorisedCall): Promise<Response> {
+  const node = (call.query.get("node") ?? "").toLowerCase();
+  if (node === "") throw badRequest("detach requires node ID");
+  unwrap(await clusterRegistry(call.env).detachCsiVolume(nameOf(call), node));
+  const { index } = await clusterRegistry(call.env).readCsiVolume(nameOf(call));
+  return clusterEmpty({ index });
+}
+
+/** What has been done to a volume lately, newest first. */
+async function readOperations(call: AuthorisedCall): Promise<Response> {
+  const registry = clusterRegistry(call.env);
+  const name = nameOf(call);
+  const { found, index } = await registry.readCsiVolume(name);
+  const reading = await readList<Omit<CsiOperation, "sealed">>(call, {
+    fetch: async (from, limit) => {
+      const newest = /^\d{1,15}$/.test(from) ? Number(from) : Number.MAX_SAFE_INTEGER - 1;
+      const rows = await registry.csiOperations(name, newest, limit + 1);
+      return { rows: rows.slice(0, limit), next: rows[limit] ? String(rows[limit].gen) : null, index };
+    },
+    token: ({ gen }) => String(gen),
+    stub: (operation) => shownOperation({ ...operation, sealed: null }),
+  });
+  if (!found && (await registry.csiOperations(name, Number.MAX_SAFE_INTEGER - 1, 1)).length === 0)
+    throw notFound("volume not found");
+  return reading.respond();
+}
+
+const Body = z.record(z.string(), z.unknown());
+
+const writes = (path: string, intent: Intent) =>
+  cluster({
+    verb: "POST",
+    path,
+    // The body names the namespace.
+    rights: "any",
+    fresh: true,
+    body: Body,
+    handle: (call, body) => write(call, body, intent),
+  });
+
+const deletes = (path: string, rights: ClusterRoute["rights"], handle: (call: AuthorisedCall) => Promise<Response>) =>
+  cluster({ verb: "DELETE", path, rights, fresh: true, handle });
+
+const mayRead = mayAny(CSI_READ_RIGHTS);
+
+export const csiVolumeRoutes = [
+  writes("/volumes", "register"),
+  writes("/volume/csi/:id", "register"),
+  writes("/volume/csi/:id/create", "create"),
+  cluster({
+    verb: "GET",
+    path: "/volume/csi/:id",
+    rights: mayRead,
+    handle: (call) =>
+      blocking(
+        call,
+        async () => {
+          if (!allowsOne(call.grant.cluster, namespaceOf(call), CSI_READ_RIGHTS)) throw denied();
+          return read(call);
+        },
+        (since, waitMs) => clusterRegistry(call.env).changed([CSI_VOLUME], since, waitMs),
+      ),
+  }),
+  cluster({ verb: "GET", path: "/volume/csi/:id/operations", rights: mayRead, handle: readOperations }),
+  deletes(
+    "/volume/csi/:id",
+    (rights, call) => allowsNamespace(rights, namespaceOf(call), "csi-write-volume"),
+    deregister,
+  ),
+  deletes("/volume/csi/:id/delete", (rights, call) => mayWrite(rights, call, namespaceOf(call)), remove),
+  deletes(
+    "/volume/csi/:id/detach",
+    (rights, call) =>
+      call.dialect === "neutral"
+        ? allowsNamespace(rights, namespaceOf(call), "csi-write-volume")
+        : allowsNamespace(rights, namespaceOf(call), "csi-mount-volume") && allowsPlugin(rights, "read"),
+    detach,
+  ),
+];

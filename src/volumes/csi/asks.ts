@@ -1,0 +1,119 @@
+import type { CsiMethod } from "@sallyport/agent-protocol";
+import { ok, type Result, refuse } from "../../result.ts";
+import { guarded } from "../../sealing/guarded.ts";
+import { controllersFor } from "./controllers.ts";
+import type { Name } from "./csi-volumes.ts";
+import type { CsiOperations } from "./operations.ts";
+import type { CsiPlugins } from "./plugins.ts";
+import type { CsiSecrets } from "./secrets.ts";
+import { remoteId, type Texts } from "./volume.ts";
+import type { CsiVolumeStore } from "./volume-store.ts";
+import { type CsiWork, NEEDS } from "./work.ts";
+
+/** An operation of which nothing is kept here but how it ends. */
+export interface Asked {
+  readonly operation: string;
+}
+
+/** What of a volume answers about its snapshots show. */
+export interface SnapshotAsked extends Asked {
+  readonly pluginId: string;
+  readonly name: string;
+}
+
+export interface SnapshotRequest {
+  readonly source: Name;
+  /** Empty = that of the volume. */
+  readonly pluginId: string;
+  /** Empty = one is made up. */
+  readonly name: string;
+  readonly parameters: Texts;
+  /** Laid over those that are kept with the volume. */
+  readonly secrets: Texts;
+}
+
+interface PageAsk {
+  readonly pluginId: string;
+  readonly maxEntries: number;
+  readonly startingToken: string;
+}
+
+interface Parts {
+  readonly store: CsiVolumeStore;
+  readonly plugins: CsiPlugins;
+  readonly operations: CsiOperations;
+  readonly secrets: CsiSecrets;
+  readonly work: CsiWork;
+}
+
+const quoted = JSON.stringify;
+/** Of a plugin, not of a volume. */
+const NO_VOLUME: Name = { namespace: "", id: "" };
+
+/** What plugins are asked for beside volumes of ours: what the provider has, and snapshots, of which nothing is kept here. */
+export class CsiAsks {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** One page of what the provider has. */
+  listVolumes(page: PageAsk): Result<Asked> {
+    return this.#ask("csi.controller.list", page.pluginId, NO_VOLUME, page, {}, crypto.randomUUID());
+  }
+
+  listSnapshots(page: PageAsk, secrets: Texts): Result<Asked> {
+    return this.#ask("csi.controller.snapshotList", page.pluginId, NO_VOLUME, page, secrets, crypto.randomUUID());
+  }
+
+  deleteSnapshot(pluginId: string, snapshotId: string, secrets: Texts, digest: string): Result<Asked> {
+    const params = { pluginId, snapshotId };
+    return this.#ask("csi.controller.snapshotDelete", pluginId, NO_VOLUME, params, secrets, digest);
+  }
+
+  createSnapshot(request: SnapshotRequest, digest: string): Result<SnapshotAsked> {
+    return guarded((): Result<SnapshotAsked> => {
+      const { store, secrets, operations } = this.#parts;
+      const { source, parameters } = request;
+      const volume = store.find(source);
+      if (!volume) return refuse("missing", `no such volume ${quoted(source.id)}`);
+      const pluginId = request.pluginId || volume.pluginId;
+      // The same name again is the same snapshot, so that asking again does no harm.
+      const name = request.name || `snapshot-${crypto.randomUUID()}`;
+      const params = { pluginId, externalId: remoteId(volume), name, parameters };
+      const shown = { ...secrets.of(volume), ...request.secrets };
+      const asked = this.#ask("csi.controller.snapshotCreate", pluginId, source, params, shown, digest);
+      if (!asked.ok) return asked;
+      const kept = operations.find(asked.value.operation)?.params["name"];
+      return ok({ ...asked.value, pluginId, name: typeof kept === "string" ? kept : name });
+    });
+  }
+
+  /** @param digest a request that comes again waits for what it has begun before */
+  #ask(
+    method: CsiMethod,
+    pluginId: string,
+    { namespace, id }: Name,
+    params: object,
+    secrets: Texts,
+    digest: string,
+  ): Result<Asked> {
+    return guarded((): Result<Asked> => {
+      const { plugins, operations, work } = this.#parts;
+      const again = operations.begunBy(digest);
+      if (again) return ok({ operation: again.id });
+      if (!plugins.find(pluginId)) return refuse("missing", `no such plugin ${quoted(pluginId)}`);
+      const able = controllersFor(plugins, pluginId, NEEDS[method]);
+      if (!able.ok) return able;
+      const begun = work.begin(
+        {
+          ...{ pluginId, namespace, volumeId: id, nodeId: able.value[0] ?? "", locks: false, method },
+          ...{ request: digest, params: { ...params }, change: null },
+        },
+        secrets,
+      );
+      return begun.ok ? ok({ operation: begun.value }) : begun;
+    });
+  }
+}

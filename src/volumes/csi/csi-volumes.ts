@@ -1,0 +1,342 @@
+import type { CsiMethod, CsiResultOf } from "@sallyport/agent-protocol";
+import type { Stamp } from "../../cluster/stamp.ts";
+import type { Journal } from "../../events/journal.ts";
+import { ok, type Refusal, type Result, refuse } from "../../result.ts";
+import { guarded } from "../../sealing/guarded.ts";
+import { namesOf } from "../update-rules.ts";
+import { controllersFor } from "./controllers.ts";
+import { type Merged, merged } from "./merge.ts";
+import { CSI_OPERATION, type CsiOperation, type CsiOperations } from "./operations.ts";
+import { mountParam, topologyParam, validateParams } from "./params.ts";
+import type { CsiPlugin } from "./plugin.ts";
+import type { CsiPlugins } from "./plugins.ts";
+import type { CsiSecrets } from "./secrets.ts";
+import type { CsiUsers } from "./users.ts";
+import { type CsiRequest, type CsiUser, type CsiVolume, remoteId, type Texts } from "./volume.ts";
+import { type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp, DEREGISTERED, REGISTERED } from "./volume-store.ts";
+import { type CsiWork, type Effects, NEEDS } from "./work.ts";
+
+/** How far a request has come. */
+export type CsiStep =
+  /** Wait for this operation. */
+  | { readonly kind: "begun"; readonly operation: string }
+  /** Another change of the volume runs: wait for it, then ask again. */
+  | { readonly kind: "busy"; readonly operation: string }
+  /** No plugin has to be asked. */
+  | { readonly kind: "ready" };
+const READY: CsiStep = { kind: "ready" };
+
+export interface Name {
+  readonly namespace: string;
+  readonly id: string;
+}
+
+interface Parts {
+  readonly journal: Journal<Stamp>;
+  readonly store: CsiVolumeStore;
+  readonly plugins: CsiPlugins;
+  readonly users: CsiUsers;
+  readonly operations: CsiOperations;
+  readonly secrets: CsiSecrets;
+  readonly work: CsiWork;
+}
+
+/** What a created volume was asked to be, kept with the operation that creates it. */
+type Created = Omit<CsiRequest, "secrets">;
+interface Grown {
+  readonly capacityMin: number;
+  readonly capacityMax: number;
+}
+
+/** What happens to CSI volumes: every change of one is decided here, and written down before its plugin is asked. */
+export class CsiVolumes implements Effects {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    parts.work.serve(this);
+  }
+
+  // ---- what users ask for ----
+
+  /**
+   * Has a volume validated by its plugin, before it is registered.
+   * @param nodeId the node whose controller validates; null = any
+   */
+  validate(request: CsiRequest, nodeId: string | null, digest: string): Result<CsiStep> {
+    return guarded((): Result<CsiStep> => {
+      const { store, work, secrets, plugins } = this.#parts;
+      const checked = this.#checked(request);
+      if (!checked.ok) return checked;
+      const { plugin, known } = checked.value;
+      if (!plugin.controllerRequired) return ok(READY);
+      const able = controllersFor(plugins, plugin.id, NEEDS["csi.controller.validate"]);
+      if (!able.ok) return able;
+      const chosen = nodeId === null ? able.value[0] : able.value.find((each) => each === nodeId);
+      if (chosen === undefined)
+        return refuse("conflict", `node ${nodeId} runs no healthy controller of plugin ${plugin.id} to validate with`);
+      const volume = known ? known.volume : request;
+      const begun = work.begin(
+        {
+          ...{ pluginId: plugin.id, namespace: request.namespace, volumeId: request.id, nodeId: chosen, locks: false },
+          ...{ method: "csi.controller.validate", request: digest, params: validateParams(volume) },
+          change: nodeId,
+        },
+        request.secrets ?? (store.find(request) ? secrets.of(request) : {}),
+      );
+      return begun.ok ? ok({ kind: "begun", operation: begun.value }) : begun;
+    });
+  }
+
+  /** Makes a volume that is there as large as asked for. */
+  grow(request: CsiRequest, digest: string): Result<CsiStep> {
+    return guarded((): Result<CsiStep> => {
+      const checked = this.#checked(request);
+      if (!checked.ok) return checked;
+      const ahead = this.#ahead(request, digest);
+      if (ahead) return ok(ahead);
+      const { known } = checked.value;
+      if (!known?.grows) return ok(READY);
+      const { volume } = known;
+      const { capacityMin, capacityMax } = volume;
+      const [capability] = volume.capabilities;
+      const params = {
+        ...{ pluginId: volume.pluginId, externalId: remoteId(volume), capacityMin, capacityMax },
+        capability: capability
+          ? { accessMode: capability.AccessMode, attachmentMode: capability.AttachmentMode }
+          : null,
+        mount: mountParam(volume.mount),
+      };
+      const secrets = request.secrets ?? this.#parts.secrets.of(volume);
+      return this.#begin("csi.controller.expand", volume, params, { capacityMin, capacityMax }, secrets, digest);
+    });
+  }
+
+  /** Has a plugin make a volume. @returns "ready" when there is one already, which is then updated */
+  create(request: CsiRequest, digest: string): Result<CsiStep> {
+    return guarded((): Result<CsiStep> => {
+      const ahead = this.#ahead(request, digest);
+      if (ahead) return ok(ahead);
+      const checked = this.#checked(request);
+      if (!checked.ok) return checked;
+      if (checked.value.known) return ok(READY);
+      if (request.name === "") return refuse("invalid", "validation: missing volume name");
+      const { id: _id, namespace: _namespace, secrets, ...wanted } = request;
+      const params = {
+        ...{ pluginId: request.pluginId, name: request.name, parameters: request.parameters },
+        capabilities: validateParams(request).capabilities,
+        mount: mountParam(request.mount),
+        ...{ capacityMin: request.capacityMin, capacityMax: request.capacityMax },
+        ...{ snapshotId: request.snapshotId, cloneId: request.cloneId },
+        topology: topologyParam(request.topologyRequest),
+      };
+      const change: Created = { id: request.id, namespace: request.namespace, ...wanted };
+      return this.#begin("csi.controller.create", request, params, change, secrets ?? {}, digest);
+    });
+  }
+
+  /** Writes volumes that their plugins know, new ones or changed: all of them or none, as one line. */
+  async commit(requests: readonly CsiRequest[]): Promise<Result<{ readonly index: number | null }>> {
+    const { journal, operations, store, secrets } = this.#parts;
+    const written = guarded((): Result<number> => {
+      // The first data key is made outside any transaction.
+      for (const request of requests) secrets.seal(request.secrets ?? {});
+      return journal.commit((): Result<number> => {
+        const volumes: CsiVolume[] = [];
+        for (const request of requests) {
+          const running = operations.locking(request.namespace, request.id);
+          if (running) return refuse("conflict", `operation ${running.id} on volume ${request.id} has not ended yet`);
+          const checked = this.#checked(request);
+          if (!checked.ok) return checked;
+          volumes.push(volumeFrom(request, checked.value.plugin, checked.value.known, Date.now()));
+        }
+        for (const [at, volume] of volumes.entries()) {
+          store.write(volume);
+          const given = requests[at]?.secrets;
+          if (given) secrets.keep(volume, given);
+        }
+        const events = volumes.map((volume) => csiVolumeEvent(REGISTERED, store.shown(volume)));
+        return ok(journal.emitLine(events, volumes.map(csiVolumeStamp)));
+      });
+    });
+    return written.ok ? ok({ index: await journal.indexOf(written.value) }) : written;
+  }
+
+  /** Forgets a volume that nobody uses; the provider keeps it. */
+  async deregister(name: Name): Promise<Result<{ readonly index: number | null }>> {
+    const { journal, store, operations, users } = this.#parts;
+    const volume = store.find(name);
+    if (!volume) return refuse("missing", `volume not found: ${name.id}`);
+    const used = inUse(name.id, users.usersOf(name.namespace, name.id));
+    if (used) return used;
+    const running = operations.locking(name.namespace, name.id);
+    if (running) return refuse("conflict", `operation ${running.id} on volume ${name.id} has not ended yet`);
+    const line = journal.commit(() => this.#remove(volume, []));
+    return ok({ index: await journal.indexOf(line) });
+  }
+
+  /**
+   * Has a volume that nobody uses deleted at its provider, and forgets it.
+   * @param given laid over the secrets that are kept with it
+   */
+  delete(name: Name, given: Texts, digest: string): Result<CsiStep> {
+    return guarded((): Result<CsiStep> => {
+      const { store, users, plugins, secrets } = this.#parts;
+      const volume = store.find(name);
+      if (!volume) return refuse("missing", `volume not found: ${name.id}`);
+      const ahead = this.#ahead(name, digest);
+      if (ahead) return ok(ahead);
+      const used = inUse(name.id, users.usersOf(name.namespace, name.id));
+      if (used) return used;
+      if (!plugins.find(volume.pluginId))
+        return refuse("missing", `plugin ${quoted(volume.pluginId)} for volume ${quoted(name.id)} not found`);
+      const params = { pluginId: volume.pluginId, externalId: remoteId(volume) };
+      return this.#begin("csi.controller.delete", volume, params, null, { ...secrets.of(volume), ...given }, digest);
+    });
+  }
+
+  /** Whether a volume can be taken off a node: as no claims are held here yet, only where nothing of it is left. */
+  detach(name: Name, nodeId: string): Result<null> {
+    const { store, users } = this.#parts;
+    if (!store.find(name)) return refuse("missing", "no such volume");
+    const here = ({ nodeId: each }: CsiUser) => each === nodeId;
+    const used = inUse(name.id, users.usersOf(name.namespace, name.id).filter(here));
+    if (used) return used;
+    if (users.usersOf(name.namespace, name.id, true).some(here))
+      return refuse("unsupported", "detach: what allocations that have ended held on the node cannot be released yet");
+    return ok(null);
+  }
+
+  // ---- what comes of it ----
+
+  mayStart({ method, namespace, volumeId }: CsiOperation): Refusal | null {
+    if (method !== "csi.controller.delete") return null;
+    return inUse(volumeId, this.#parts.users.usersOf(namespace, volumeId));
+  }
+
+  countsLate({ method, namespace, volumeId }: CsiOperation): boolean {
+    // Otherwise the provider would have it, and nobody would know.
+    return method === "csi.controller.create" && this.#parts.store.find({ namespace, id: volumeId }) === null;
+  }
+
+  succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): void {
+    const { journal, store } = this.#parts;
+    const volume = store.find({ namespace: operation.namespace, id: operation.volumeId });
+    const stamps = [ended(operation)];
+    if (operation.method === "csi.controller.create") {
+      if (!volume) this.#created(operation, result as CsiResultOf<"csi.controller.create">);
+    } else if (operation.method === "csi.controller.delete") {
+      if (volume) this.#remove(volume, stamps);
+    } else if (operation.method === "csi.controller.expand" && volume) {
+      const { capacityBytes, nodeExpansionRequired } = result as CsiResultOf<"csi.controller.expand">;
+      const grown: CsiVolume = {
+        ...volume,
+        ...(operation.change as Grown),
+        ...{ capacityBytes, modifyTime: Date.now() },
+        nodeExpansionOwed: volume.nodeExpansionOwed || nodeExpansionRequired,
+      };
+      store.write(grown);
+      journal.emitLine([csiVolumeEvent(REGISTERED, store.shown(grown))], [csiVolumeStamp(grown), ...stamps]);
+    }
+  }
+
+  // ---- inside ----
+
+  /** What every request for a volume is held against; the volume as it becomes, when there is one. */
+  #checked(request: CsiRequest): Result<{ readonly plugin: CsiPlugin; readonly known: Merged | null }> {
+    const { plugins, store, users } = this.#parts;
+    const plugin = plugins.find(request.pluginId);
+    if (!plugin) return refuse("missing", `no CSI plugin named: ${request.pluginId} could be found`);
+    if (plugin.controllerRequired && plugin.controllersHealthy === 0)
+      return refuse("unavailable", `no healthy controllers for CSI plugin: ${plugin.id}`);
+    const volume = store.find(request);
+    if (!volume) return ok({ plugin, known: null });
+    const used = users.usersOf(request.namespace, request.id).length > 0;
+    const known = merged(volume, request, used);
+    return known.ok ? ok({ plugin, known: known.value }) : known;
+  }
+
+  /** What a new request about a volume has to wait for. */
+  #ahead({ namespace, id }: Name, digest: string): CsiStep | null {
+    const { operations } = this.#parts;
+    const running = operations.locking(namespace, id);
+    if (!running) return null;
+    const isSame = operations.begunBy(digest)?.id === running.id;
+    return { kind: isSame ? "begun" : "busy", operation: running.id };
+  }
+
+  #begin(
+    method: CsiMethod,
+    { namespace, id, pluginId }: Name & { readonly pluginId: string },
+    params: Readonly<Record<string, unknown>>,
+    change: Created | Grown | null,
+    secrets: Texts,
+    digest: string,
+  ): Result<CsiStep> {
+    const { plugins, work } = this.#parts;
+    const able = controllersFor(plugins, pluginId, NEEDS[method]);
+    if (!able.ok) return able;
+    const begun = work.begin(
+      {
+        ...{ pluginId, namespace, volumeId: id, nodeId: able.value[0] ?? "", locks: true },
+        ...{ method, request: digest, params, change },
+      },
+      secrets,
+    );
+    return begun.ok ? ok({ kind: "begun", operation: begun.value }) : begun;
+  }
+
+  #created(operation: CsiOperation, made: CsiResultOf<"csi.controller.create">): void {
+    const { journal, store, plugins, secrets } = this.#parts;
+    const wanted = operation.change as Created;
+    const now = Date.now();
+    const plugin = plugins.find(operation.pluginId);
+    const volume: CsiVolume = {
+      ...wanted,
+      ...{ externalId: made.externalId, capacityBytes: made.capacityBytes, context: made.context },
+      topologies: made.topologies.map((Segments) => ({ Segments })),
+      ...providerOf(plugin),
+      ...{ nodeExpansionOwed: false, createTime: now, modifyTime: now, createIndex: null, modifyIndex: null },
+    };
+    store.write(volume);
+    secrets.keep(volume, secrets.open(operation.sealed));
+    const stamps = [csiVolumeStamp(volume), ended(operation)];
+    journal.emitLine([csiVolumeEvent(REGISTERED, store.shown(volume))], stamps);
+  }
+
+  #remove(volume: CsiVolume, stamps: readonly Stamp[]): number {
+    const { journal, store } = this.#parts;
+    const last = store.shown({ ...volume, modifyTime: Date.now() });
+    store.remove(volume);
+    return journal.emitLine([csiVolumeEvent(DEREGISTERED, last)], [csiVolumeStamp(volume), ...stamps]);
+  }
+}
+
+const quoted = JSON.stringify;
+const ended = ({ id }: CsiOperation): Stamp => ({ table: CSI_OPERATION, row: [id] });
+
+const providerOf = (plugin: CsiPlugin | null) => ({
+  provider: plugin?.provider ?? "",
+  providerVersion: plugin?.version ?? "",
+  controllerRequired: plugin?.controllerRequired ?? true,
+});
+
+function volumeFrom(request: CsiRequest, plugin: CsiPlugin, known: Merged | null, now: number): CsiVolume {
+  if (known) return { ...known.volume, ...providerOf(plugin), modifyTime: now };
+  const { secrets: _secrets, ...wanted } = request;
+  return {
+    ...wanted,
+    ...providerOf(plugin),
+    topologies: request.topologyRequest?.Required ?? [],
+    ...{ capacityBytes: 0, nodeExpansionOwed: false, createTime: now, modifyTime: now },
+    ...{ createIndex: null, modifyIndex: null },
+  };
+}
+
+const inUse = (id: string, users: readonly CsiUser[]): Refusal | null =>
+  users.length === 0
+    ? null
+    : refuse(
+        "conflict",
+        `volume in use: ${id}: by allocations [${namesOf(users.map(({ allocId }) => allocId)).join(" ")}]`,
+      );

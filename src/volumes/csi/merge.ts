@@ -1,0 +1,77 @@
+import { isDeepStrictEqual } from "node:util";
+import { ok, type Refusal, type Result, refuse } from "../../result.ts";
+import { joinedErrors } from "../joined-errors.ts";
+import { type CsiRequest, type CsiVolume, REDACTED, type Texts } from "./volume.ts";
+
+/** What a request for a volume that is there makes of it (contract: events-and-volumes 4.6, 4.7). */
+export interface Merged {
+  readonly volume: CsiVolume;
+  /** Its plugin has to make it larger first. */
+  readonly grows: boolean;
+}
+
+const refused = (reason: string): Refusal => refuse("invalid", `unable to update volume: ${reason}`);
+
+export function merged(volume: CsiVolume, request: CsiRequest, inUse: boolean): Result<Merged> {
+  const faults: string[] = [];
+  const fixed = (is: string, asked: string, what: string): void => {
+    if (asked !== "" && asked !== is) faults.push(`volume ${what} cannot be updated`);
+  };
+  fixed(volume.name, request.name, "name");
+  fixed(volume.externalId, request.externalId, "external ID");
+  fixed(volume.pluginId, request.pluginId, "plugin ID");
+  fixed(volume.cloneId, request.cloneId, "clone ID");
+  fixed(volume.snapshotId, request.snapshotId, "snapshot ID");
+  if (!isEmpty(request.parameters) && !isDeepStrictEqual(request.parameters, volume.parameters))
+    faults.push("volume parameters cannot be updated");
+  const asked = request.topologyRequest;
+  if (asked && volume.topologies.length > 0 && !isDeepStrictEqual(asked, volume.topologyRequest))
+    faults.push("volume topology request update was not compatible with existing topology");
+  const mount = mountOf(volume, request);
+  if (inUse && !isDeepStrictEqual(mount, volume.mount))
+    faults.push("can not update mount options while volume is in use");
+  if (faults.length > 0) return refused(joinedErrors(faults));
+  const size = sizeOf(volume, request);
+  if (!size.ok) return size;
+  const { min, max } = size.value;
+  return ok({
+    volume: {
+      ...volume,
+      capabilities: request.capabilities,
+      mount,
+      topologyRequest: asked ?? volume.topologyRequest,
+      context: isEmpty(request.context) ? volume.context : request.context,
+      ...{ capacityMin: min, capacityMax: max },
+    },
+    grows: min > volume.capacityBytes && min !== volume.capacityMin,
+  });
+}
+
+const isEmpty = (map: Texts): boolean => Object.keys(map).length === 0;
+
+/** Flags as a read shows them stand for those that the volume has. */
+function mountOf({ mount: is }: CsiVolume, { mount: asked }: CsiRequest): CsiVolume["mount"] {
+  if (!asked) return is;
+  return isDeepStrictEqual(asked.MountFlags, [REDACTED]) ? { ...asked, MountFlags: is?.MountFlags ?? [] } : asked;
+}
+
+function sizeOf(volume: CsiVolume, { capacityMin, capacityMax }: CsiRequest): Result<{ min: number; max: number }> {
+  const { capacityMin: min, capacityMax: max, capacityBytes: current } = volume;
+  const nothingAsked = capacityMin === 0 && capacityMax === 0;
+  if (nothingAsked || (capacityMin === min && capacityMax === max)) return ok({ min, max });
+  const tooSmall = (than: string, bytes: number) =>
+    refused(`max requested capacity (${humanBytes(capacityMax)}) less than or equal to ${than} (${humanBytes(bytes)})`);
+  if (capacityMax > 0 && capacityMax < capacityMin) return tooSmall("min", capacityMin);
+  if (capacityMax > 0 && capacityMax < current) return tooSmall("current", current);
+  return ok({ min: capacityMin, max: capacityMax });
+}
+
+const UNITS = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+
+/** In units of 1000, with one decimal below 10: `2 B`, `1.5 kB`, `10 GB`. */
+export function humanBytes(bytes: number): string {
+  if (bytes < 10) return `${bytes} B`;
+  const exponent = Math.min(Math.floor(Math.log10(bytes) / 3 + 1e-12), UNITS.length - 1);
+  const value = Math.floor((bytes / 1000 ** exponent) * 10 + 0.5) / 10;
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${UNITS[exponent]}`;
+}

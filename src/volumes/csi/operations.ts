@@ -1,0 +1,292 @@
+import { CSI_METHODS, type CsiMethod, csiVolumeKey } from "@sallyport/agent-protocol";
+import type { Operation } from "../../agents/operation.ts";
+import type { Stamp, Stamped } from "../../cluster/stamp.ts";
+import { ok, type Refusal, type Result, refuse } from "../../result.ts";
+import { uuidV7 } from "../../uuid-v7.ts";
+
+/** The table's name in stamps. */
+export const CSI_OPERATION = "csi_operations";
+
+/** What changes something at the provider: drivers expect no more than one of these at a time (contract: node-agent 2.3). */
+const SERIAL: ReadonlySet<CsiMethod> = new Set([
+  ...(["csi.controller.delete", "csi.controller.expand"] as const),
+  ...(["csi.controller.snapshotCreate", "csi.controller.snapshotDelete"] as const),
+]);
+
+/** What a plugin is doing, or has lately done. Times in milliseconds. */
+export interface CsiOperation {
+  readonly id: string;
+  readonly gen: number;
+  readonly pluginId: string;
+  readonly namespace: string;
+  /** Empty when it is about none. */
+  readonly volumeId: string;
+  readonly nodeId: string;
+  /** Every node that was asked, the last one included. */
+  readonly tried: readonly string[];
+  /** One of these may have done it, or may yet. */
+  readonly uncertain: boolean;
+  readonly method: CsiMethod;
+  readonly state: "queued" | "running" | "done" | "failed";
+  readonly params: Readonly<Record<string, unknown>>;
+  /** What becomes of the volume once it has succeeded. */
+  readonly change: unknown;
+  readonly sealed: ArrayBuffer | null;
+  readonly refusal: Refusal | null;
+  readonly result: unknown;
+  /** The index of the line that told of its end; null while it is not known, or when there was nothing to tell. */
+  readonly index: number | null;
+  readonly created: number;
+  readonly ended: number | null;
+}
+
+export interface NewCsiOperation
+  extends Pick<CsiOperation, "pluginId" | "namespace" | "volumeId" | "nodeId" | "method" | "params" | "change"> {
+  /** No other change of the volume may run meanwhile. */
+  readonly locks: boolean;
+  /** Recognises the request that began it. */
+  readonly request: string;
+  readonly sealed: Uint8Array | null;
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  gen: number;
+  id: string;
+  plugin_id: string;
+  namespace: string;
+  volume_id: string;
+  node_id: string;
+  tried: string;
+  uncertain: number;
+  method: string;
+  state: string;
+  params: string;
+  change: string | null;
+  sealed: ArrayBuffer | null;
+  refusal: string | null;
+  result: string | null;
+  idx: number | null;
+  created: number;
+  ended: number | null;
+}
+
+interface Host {
+  readonly sql: SqlStorage;
+  /** Promises that the operation will be sent, soon. */
+  enlist(id: string): void;
+}
+
+const KEPT_MS = 3_600_000;
+/** What only reads is of no use once its caller has it. */
+const READS_KEPT_MS = 60_000;
+/** As long as a node's session tries to learn what came of it. */
+const UNCERTAIN_KEPT_MS = 30 * 24 * 3_600_000;
+/** Whoever waits in line for longer is told so; nothing happens hours later. */
+const QUEUED_MS = 120_000;
+const MOST_QUEUED = 1_000;
+
+const lockOf = (namespace: string, volumeId: string): string => JSON.stringify([namespace, volumeId]);
+const OPEN = "state IN ('queued', 'running')";
+
+/** Operations of CSI plugins: written down before they are sent, and for a while after they have ended. */
+export class CsiOperations implements Stamped {
+  readonly #host: Host;
+  /** When each namespace had its last turn, by plugin; while there is a queue. */
+  readonly #turns = new Map<string, Map<string, number>>();
+
+  constructor(host: Host) {
+    this.#host = host;
+  }
+
+  find(id: string): CsiOperation | null {
+    return this.#one("id = ?", id);
+  }
+
+  isOpen(id: string): boolean {
+    const { state = "" } = this.find(id) ?? {};
+    return state === "queued" || state === "running";
+  }
+
+  /** The change of a volume that is under way. */
+  locking(namespace: string, volumeId: string): CsiOperation | null {
+    return this.#one(`lock = ? AND ${OPEN}`, lockOf(namespace, volumeId));
+  }
+
+  /** What the same request has begun before, and what has not ended. */
+  begunBy(request: string): CsiOperation | null {
+    return this.#one(`request = ? AND ${OPEN}`, request);
+  }
+
+  runningOn(nodeId: string): CsiOperation[] {
+    return this.#rows("node_id = ? AND state = 'running' ORDER BY gen", nodeId).map(operationOf);
+  }
+
+  /** What has been done to a volume lately, newest first, before a number. */
+  ofVolume(namespace: string, volumeId: string, before: number, limit: number): CsiOperation[] {
+    return this.#rows(
+      "namespace = ? AND volume_id = ? AND gen < ? ORDER BY gen DESC LIMIT ?",
+      ...[namespace, volumeId, before, limit],
+    ).map(operationOf);
+  }
+
+  /** Writes an operation down, inside the caller's transaction; it is sent when it is its turn. */
+  begin(given: NewCsiOperation): Result<string> {
+    const { pluginId, namespace, volumeId, nodeId, method, request } = given;
+    const serial = SERIAL.has(method);
+    const waits = serial && this.#isBusy(pluginId);
+    if (waits && this.#queued(pluginId) >= MOST_QUEUED)
+      return refuse("unavailable", `plugin ${JSON.stringify(pluginId)} has too much to do: nothing was changed`);
+    const id = uuidV7();
+    const now = Date.now();
+    this.#host.sql.exec(
+      `INSERT INTO csi_operations (id, plugin_id, namespace, volume_id, lock, serial, node_id, tried, method, state, request,
+         params, change, sealed, created, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      ...[id, pluginId, namespace, volumeId, given.locks ? lockOf(namespace, volumeId) : null, serial ? 1 : 0],
+      ...[nodeId, JSON.stringify([nodeId]), method, waits ? "queued" : "running", request],
+      ...[JSON.stringify(given.params), given.change === null ? null : JSON.stringify(given.change), given.sealed, now],
+      waits ? now + QUEUED_MS : null,
+    );
+    if (!waits) this.#host.enlist(id);
+    return ok(id);
+  }
+
+  /** Asks another node, inside the caller's transaction. */
+  move({ id, tried }: CsiOperation, nodeId: string): void {
+    this.#host.sql.exec(
+      "UPDATE csi_operations SET node_id = ?, tried = ? WHERE id = ?",
+      nodeId,
+      JSON.stringify([...tried, nodeId]),
+      id,
+    );
+    this.#host.enlist(id);
+  }
+
+  /** Nobody knows what came of it; others of its plugin need not wait for that any longer. */
+  setUncertain({ id, pluginId }: CsiOperation): void {
+    this.#host.sql.exec("UPDATE csi_operations SET uncertain = 1, serial = 0 WHERE id = ?", id);
+    this.#next(pluginId);
+  }
+
+  /** Notes how an operation has ended, inside the caller's transaction, and lets the next one begin. */
+  end({ id, pluginId, method, uncertain }: CsiOperation, refusal: Refusal | null, result: unknown = null): void {
+    const now = Date.now();
+    const kept = CSI_METHODS[method].reads ? READS_KEPT_MS : refusal && uncertain ? UNCERTAIN_KEPT_MS : KEPT_MS;
+    this.#host.sql.exec(
+      "UPDATE csi_operations SET state = ?, refusal = ?, result = ?, sealed = NULL, ended = ?, due = ? WHERE id = ?",
+      ...[
+        refusal ? "failed" : "done",
+        refusal && JSON.stringify(refusal),
+        result === null ? null : JSON.stringify(result),
+      ],
+      ...[now, now + kept, id],
+    );
+    this.#next(pluginId);
+  }
+
+  /** As its node is asked. */
+  requestOf(operation: CsiOperation, secrets: Readonly<Record<string, string>>): Operation {
+    const { id, method, pluginId, namespace, volumeId, gen, params } = operation;
+    const [row] = this.#host.sql
+      .exec<{ lock: string | null }>("SELECT lock FROM csi_operations WHERE id = ?", id)
+      .toArray();
+    // What locks nothing may overtake others of its volume, and is not fenced against them.
+    const key = row?.lock ? csiVolumeKey(pluginId, namespace, volumeId) : `csi:${pluginId}:${id}`;
+    const { deadlineMs } = CSI_METHODS[method];
+    return { id, method, key, gen, deadlineMs, params, ...(Object.keys(secrets).length > 0 && { secrets }) };
+  }
+
+  /** Forgets what has ended long ago. Call inside a transaction. @returns those that have waited in line for too long */
+  passTime(now: number): CsiOperation[] {
+    this.#host.sql.exec(
+      `DELETE FROM csi_operations WHERE gen IN
+         (SELECT gen FROM csi_operations WHERE due <= ? AND ended IS NOT NULL ORDER BY due LIMIT 500)`,
+      now,
+    );
+    return this.#rows("due <= ? AND state = 'queued' ORDER BY due LIMIT 500", now).map(operationOf);
+  }
+
+  nextDue(): number | null {
+    return this.#host.sql
+      .exec<{ due: number | null }>("SELECT min(due) AS due FROM csi_operations WHERE due IS NOT NULL")
+      .one().due;
+  }
+
+  stamp({ row: [id = ""] }: Stamp, index: number): void {
+    this.#host.sql.exec("UPDATE csi_operations SET idx = ? WHERE id = ?", index, id);
+  }
+
+  /** Lets the oldest operation of the namespace begin that has not had a turn for the longest time. */
+  #next(pluginId: string): void {
+    if (this.#isBusy(pluginId)) return;
+    const waiting = this.#host.sql
+      .exec<{ namespace: string; gen: number }>(
+        `SELECT namespace, min(gen) AS gen FROM csi_operations WHERE plugin_id = ? AND state = 'queued' GROUP BY namespace`,
+        pluginId,
+      )
+      .toArray();
+    const turns = this.#turns.get(pluginId) ?? new Map<string, number>();
+    const turnOf = ({ namespace }: { namespace: string }) => turns.get(namespace) ?? 0;
+    const [first] = waiting.sort((a, b) => turnOf(a) - turnOf(b) || a.gen - b.gen);
+    if (!first) {
+      this.#turns.delete(pluginId);
+      return;
+    }
+    this.#turns.set(pluginId, turns.set(first.namespace, Math.max(0, ...turns.values()) + 1));
+    const { id } = this.#host.sql
+      .exec<{ id: string }>(
+        "UPDATE csi_operations SET state = 'running', due = NULL WHERE gen = ? RETURNING id",
+        first.gen,
+      )
+      .one();
+    this.#host.enlist(id);
+  }
+
+  #isBusy(pluginId: string): boolean {
+    return this.#rows("plugin_id = ? AND serial = 1 AND state = 'running' LIMIT 1", pluginId).length > 0;
+  }
+
+  #queued(pluginId: string): number {
+    return this.#host.sql
+      .exec<{ n: number }>(
+        "SELECT count(*) AS n FROM csi_operations WHERE plugin_id = ? AND state = 'queued'",
+        pluginId,
+      )
+      .one().n;
+  }
+
+  #one(condition: string, ...values: SqlStorageValue[]): CsiOperation | null {
+    const [row] = this.#rows(`${condition} LIMIT 1`, ...values);
+    return row ? operationOf(row) : null;
+  }
+
+  #rows(condition: string, ...values: SqlStorageValue[]): Row[] {
+    return this.#host.sql.exec<Row>(`SELECT * FROM csi_operations WHERE ${condition}`, ...values).toArray();
+  }
+}
+
+const operationOf = (row: Row): CsiOperation => ({
+  ...{ id: row.id, gen: row.gen, pluginId: row.plugin_id, namespace: row.namespace, volumeId: row.volume_id },
+  ...{ nodeId: row.node_id, tried: JSON.parse(row.tried) as string[], uncertain: row.uncertain === 1 },
+  method: row.method as CsiMethod,
+  state: row.state as CsiOperation["state"],
+  params: JSON.parse(row.params) as CsiOperation["params"],
+  change: row.change === null ? null : JSON.parse(row.change),
+  sealed: row.sealed,
+  refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
+  result: row.result === null ? null : JSON.parse(row.result),
+  ...{ index: row.idx, created: row.created, ended: row.ended },
+});
+
+/** As reads show an operation. */
+export const shownOperation = (operation: CsiOperation) => ({
+  CreateTime: operation.created * 1_000_000,
+  EndTime: operation.ended === null ? null : operation.ended * 1_000_000,
+  Error: operation.refusal?.message ?? "",
+  ID: operation.id,
+  Method: operation.method,
+  NodeID: operation.nodeId,
+  NodesAsked: operation.tried,
+  PluginID: operation.pluginId,
+  State: operation.state === "running" && operation.uncertain ? "unknown" : operation.state,
+});
+export type ShownOperation = ReturnType<typeof shownOperation>;

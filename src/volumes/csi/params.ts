@@ -1,0 +1,30 @@
+import type { CsiVolume, MountOptions, Topology, TopologyRequest } from "./volume.ts";
+import { remoteId } from "./volume.ts";
+
+/** What plugins are told of volumes. */
+
+export const mountParam = (mount: MountOptions | null) =>
+  mount && { fsType: mount.FSType, mountFlags: mount.MountFlags };
+
+const segmentsOf = (topologies: readonly Topology[] | null) => (topologies ?? []).map(({ Segments }) => Segments);
+
+/** Null instead of a requirement that requires nothing, which drivers refuse. */
+export function topologyParam(asked: TopologyRequest | null) {
+  const required = segmentsOf(asked?.Required ?? null);
+  const preferred = segmentsOf(asked?.Preferred ?? null);
+  return required.length + preferred.length === 0 ? null : { required, preferred };
+}
+
+type Validated = Pick<
+  CsiVolume,
+  "id" | "externalId" | "pluginId" | "capabilities" | "mount" | "parameters" | "context"
+>;
+
+export const validateParams = (volume: Validated) => ({
+  ...{ pluginId: volume.pluginId, externalId: remoteId(volume) },
+  capabilities: volume.capabilities.map(({ AccessMode, AttachmentMode }) => ({
+    accessMode: AccessMode,
+    attachmentMode: AttachmentMode,
+  })),
+  ...{ mount: mountParam(volume.mount), parameters: volume.parameters, context: volume.context },
+});

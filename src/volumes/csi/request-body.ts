@@ -1,0 +1,154 @@
+import * as z from "zod";
+import { isPlainObject } from "../../http/json.ts";
+import { ok, type Result, refuse } from "../../result.ts";
+import { type Guesses, respelt, spelling } from "../spelling.ts";
+import { ACCESS_MODES, ATTACHMENT_MODES, type CsiRequest, type Topology } from "./volume.ts";
+
+/** The body of register and create, its spelling and its types settled; what its fields say is checked by `requestOf`. */
+export interface CsiBody {
+  readonly volumes: readonly CsiFields[];
+  readonly policyOverride: boolean;
+  /** The namespace that the body names beside the volumes; empty = none. */
+  readonly namespace: string;
+  readonly warnings: readonly string[];
+}
+
+/** Each is an operation of its plugin. */
+const MOST_VOLUMES = 50;
+const MOST_ENTRIES = 128;
+
+const text = (most: number) => z.string().max(most);
+const line = (most: number) => text(most).regex(/^[^\p{Cc}\p{Zl}\p{Zp}\p{Cs}]*$/u, "must not hold control characters");
+const bytes = () => z.int().nonnegative();
+const texts = () =>
+  z
+    .record(text(256).min(1), text(4096))
+    .refine((map) => Object.keys(map).length <= MOST_ENTRIES, `at most ${MOST_ENTRIES} entries`);
+
+/** Their names stand in a header, too, which is cut at commas and equals signs (contract: node-agent 1.5). */
+const secrets = z
+  .record(z.string().regex(/^[A-Za-z0-9._-]{1,128}$/, "names are letters, digits, '-', '_' and '.'"), text(16_384))
+  .refine((map) => Object.keys(map).length <= MOST_ENTRIES, `at most ${MOST_ENTRIES} entries`);
+
+const Segments = z.strictObject({ Segments: texts().optional() });
+const topologies = z.array(Segments).max(MOST_ENTRIES);
+const Topologies = z.strictObject({ Required: topologies.optional(), Preferred: topologies.optional() });
+const CapabilityBody = z.strictObject({ AccessMode: text(64).default(""), AttachmentMode: text(64).default("") });
+const Mount = z.strictObject({
+  FSType: text(128).default(""),
+  MountFlags: z.array(text(4096)).max(MOST_ENTRIES).default([]),
+});
+
+const fields = {
+  ID: line(128),
+  Name: line(256),
+  Namespace: text(128),
+  NodeID: text(64),
+  PluginID: line(128),
+  ExternalID: line(1024),
+  RequestedCapabilities: z.array(CapabilityBody).max(MOST_ENTRIES),
+  MountOptions: Mount,
+  Secrets: secrets,
+  Parameters: texts(),
+  Context: texts(),
+  RequestedTopologies: Topologies,
+  RequestedCapacityMin: bytes(),
+  RequestedCapacityMax: bytes(),
+  CloneID: line(1024),
+  SnapshotID: line(1024),
+};
+
+/** What a read shows may be sent back as it came: what is ours to say has no effect. */
+const ours = z.unknown().optional();
+const OURS = [
+  ...["AccessMode", "Allocations", "AttachmentMode", "Capacity", "ControllerRequired", "ControllersExpected"],
+  ...["ControllersHealthy", "CreateIndex", "CreateTime", "ModifyIndex", "ModifyTime", "NodesExpected", "NodesHealthy"],
+  ...["Provider", "ProviderVersion", "ReadAllocs", "ResourceExhausted", "Schedulable", "Topologies", "WriteAllocs"],
+];
+
+const Volume = z.strictObject({
+  ...Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, (field as z.ZodType).optional()])),
+  ...Object.fromEntries(OURS.map((name) => [name, ours])),
+});
+export type CsiFields = { readonly [Name in keyof typeof fields]?: z.output<(typeof fields)[Name]> };
+
+const Body = z.strictObject({
+  Volumes: z.array(Volume).max(MOST_VOLUMES),
+  PolicyOverride: z.boolean().default(false),
+  Namespace: text(128).default(""),
+  // Others than the headers' and the query's have no effect; a volume's id makes requests for it one anyway.
+  ...{ Region: ours, AuthToken: ours, IdempotencyToken: ours },
+});
+
+const segments = spelling(Segments);
+const volumeSpelling = spelling(
+  Volume,
+  {
+    RequestedCapabilities: spelling(CapabilityBody),
+    MountOptions: spelling(Mount),
+    RequestedTopologies: spelling(Topologies, { Required: segments, Preferred: segments }),
+  },
+  { capacitymin: "RequestedCapacityMin", capacitymax: "RequestedCapacityMax" },
+);
+const bodySpelling = spelling(Body, { Volumes: volumeSpelling });
+
+/**
+ * Reads a body by its spelling and types: a list of volumes, or one volume by itself.
+ * @throws ZodError
+ */
+export function parseBody(given: Readonly<Record<string, unknown>>): Result<CsiBody> {
+  const isListed = Object.keys(given).some((name) => name.toLowerCase() === "volumes");
+  const guesses: Guesses = { warnings: [], faults: [] };
+  const wrapped = isListed || Object.keys(given).length === 0 ? given : { Volumes: [given] };
+  const respelled = respelt(wrapped, bodySpelling, "", guesses);
+  if (guesses.faults.length > 0) return refuse("invalid", guesses.faults.join("; "));
+  const volumes = isPlainObject(respelled) ? (respelled["Volumes"] ?? []) : [];
+  if (Array.isArray(volumes) && volumes.length === 0) return refuse("invalid", "missing volume definition");
+  const body = Body.parse(respelled);
+  return ok({
+    volumes: body.Volumes as CsiFields[],
+    policyOverride: body.PolicyOverride,
+    namespace: body.Namespace,
+    warnings: guesses.warnings,
+  });
+}
+
+const shownTopologies = (given: readonly z.output<typeof Segments>[] | undefined): Topology[] | null =>
+  given ? given.map(({ Segments: each }) => ({ Segments: each ?? {} })) : null;
+
+/** What is asked for, once all of its fields are right; otherwise everything that is wrong (contract: events-and-volumes 4.5). */
+export function requestOf(volume: CsiFields, namespace: string): Result<CsiRequest> {
+  const faults = faultsOf(volume);
+  if (faults.length > 0) return refuse("invalid", `validation: ${faults.join(", ")}`);
+  const { RequestedTopologies: asked, MountOptions: mount } = volume;
+  return ok({
+    ...{ id: volume.ID ?? "", namespace, name: volume.Name ?? "", pluginId: volume.PluginID ?? "" },
+    externalId: volume.ExternalID ?? "",
+    capabilities: volume.RequestedCapabilities ?? [],
+    mount: mount ?? null,
+    topologyRequest: asked
+      ? { Required: shownTopologies(asked.Required), Preferred: shownTopologies(asked.Preferred) }
+      : null,
+    ...{ parameters: volume.Parameters ?? {}, context: volume.Context ?? {} },
+    ...{ capacityMin: volume.RequestedCapacityMin ?? 0, capacityMax: volume.RequestedCapacityMax ?? 0 },
+    ...{ cloneId: volume.CloneID ?? "", snapshotId: volume.SnapshotID ?? "", secrets: volume.Secrets ?? null },
+  });
+}
+
+function faultsOf(volume: CsiFields): string[] {
+  const faults: string[] = [];
+  if (!volume.ID) faults.push("missing volume id");
+  if (!volume.PluginID) faults.push("missing plugin id");
+  if (volume.SnapshotID && volume.CloneID) faults.push("only one of snapshot_id and clone_id is allowed");
+  if (!volume.RequestedCapabilities?.length) faults.push("must include at least one capability block");
+  for (const { AccessMode, AttachmentMode } of volume.RequestedCapabilities ?? []) {
+    if (!ATTACHMENT_MODES.some((mode) => mode === AttachmentMode))
+      faults.push(`unknown volume attachment mode: ${AttachmentMode}`);
+    if (!ACCESS_MODES.some((mode) => mode === AccessMode)) faults.push(`unknown volume access mode: ${AccessMode}`);
+  }
+  const lacks = (given: readonly z.output<typeof Segments>[] | undefined) =>
+    given?.some(({ Segments: each }) => Object.keys(each ?? {}).length === 0);
+  if (lacks(volume.RequestedTopologies?.Required)) faults.push("required topology is missing segments field");
+  if (lacks(volume.RequestedTopologies?.Preferred)) faults.push("preferred topology is missing segments field");
+  return faults;
+}

@@ -1,0 +1,18 @@
+import { governs, judgeVolume } from "../../access/volume-rules.ts";
+import { accessControl } from "../../objects/stubs.ts";
+import { ok, type Result } from "../../result.ts";
+import type { CsiRequest } from "./volume.ts";
+
+/**
+ * Judges a volume by the rules of policies before anything is asked of a plugin; see `judgeHostVolume`. Node pools do not
+ * matter to it.
+ */
+export async function judgeCsiVolume(
+  env: Env,
+  { name, namespace, pluginId, capacityMax }: CsiRequest,
+  override: boolean,
+): Promise<Result<readonly string[]>> {
+  const rules = (await accessControl(env).volumeRules()).filter((rule) => governs(rule, namespace));
+  if (rules.length === 0) return ok([]);
+  return judgeVolume(rules, { name, namespace, pluginId, capacityMax, nodePool: null }, override);
+}

@@ -1,0 +1,171 @@
+import type { Stamp, Stamped } from "../../cluster/stamp.ts";
+import type { NewEvent } from "../../events/event.ts";
+import type { CsiPlugin } from "./plugin.ts";
+import type { CsiPlugins } from "./plugins.ts";
+import type { CsiUsers } from "./users.ts";
+import { type CsiVolume, csiVolumeJson, type FoundCsiVolume } from "./volume.ts";
+
+/** The table's name in stamps and indexes: its topic. */
+export const CSI_VOLUME = "CSIVolume";
+
+/** Types of events. */
+export const REGISTERED = "CSIVolumeRegistered";
+export const DEREGISTERED = "CSIVolumeDeregistered";
+
+export interface CsiVolumeQuery {
+  /** null = all of them. */
+  readonly namespace: string | null;
+  readonly pluginId?: string;
+  /** Beginnings of texts. */
+  readonly pluginPrefix?: string;
+  readonly prefix?: string;
+  /** Of the nodes that allocations use it on. */
+  readonly nodePrefix?: string;
+  /** Namespace and id of the first row wanted. */
+  readonly from: readonly [namespace: string, id: string];
+  readonly limit: number;
+  readonly reverse: boolean;
+}
+
+export interface CsiVolumePage {
+  readonly rows: readonly FoundCsiVolume[];
+  readonly next: readonly [namespace: string, id: string] | null;
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  namespace: string;
+  id: string;
+  plugin_id: string;
+  body: string;
+  create_index: number | null;
+  modify_index: number | null;
+}
+
+const MAX_PAGE_BYTES = 4 * 1024 * 1024;
+/** A page looks at no more rows than this, however few of them it is asked for. */
+const MAX_ROWS_LOOKED_AT = 5_000;
+
+type Name = Pick<CsiVolume, "namespace" | "id">;
+
+/** The rows of CSI volumes. */
+export class CsiVolumeStore implements Stamped {
+  readonly #sql: SqlStorage;
+  readonly #plugins: CsiPlugins;
+  readonly #users: CsiUsers;
+
+  constructor(sql: SqlStorage, plugins: CsiPlugins, users: CsiUsers) {
+    this.#sql = sql;
+    this.#plugins = plugins;
+    this.#users = users;
+  }
+
+  find({ namespace, id }: Name): CsiVolume | null {
+    const [row] = this.#sql
+      .exec<Row>("SELECT * FROM csi_volumes WHERE namespace = ? AND id = ?", namespace, id)
+      .toArray();
+    return row ? volumeOf(row) : null;
+  }
+
+  /** With what reads show beside it. */
+  read(name: Name): FoundCsiVolume | null {
+    const volume = this.find(name);
+    return volume && this.shown(volume);
+  }
+
+  shown(volume: CsiVolume): FoundCsiVolume {
+    const users = this.#users.usersOf(volume.namespace, volume.id);
+    return { volume, plugin: this.#plugins.find(volume.pluginId), users };
+  }
+
+  hasPlugin(pluginId: string): boolean {
+    return this.#sql.exec("SELECT 1 FROM csi_volumes WHERE plugin_id = ? LIMIT 1", pluginId).toArray().length > 0;
+  }
+
+  /** One page, by namespace and id; shorter than `limit` where few match or rows are large. */
+  page(query: CsiVolumeQuery): CsiVolumePage {
+    const { namespace, pluginId, from, limit, reverse } = query;
+    const conditions: [sql: string, values: readonly SqlStorageValue[]][] = [];
+    if (namespace !== null) conditions.push(["namespace = ?", [namespace]]);
+    if (pluginId !== undefined) conditions.push(["plugin_id = ?", [pluginId]]);
+    if (from[0] !== "") conditions.push([`(namespace, id) ${reverse ? "<=" : ">="} (?, ?)`, from]);
+    const direction = reverse ? "DESC" : "ASC";
+    const cursor = this.#sql.exec<Row>(
+      `SELECT * FROM csi_volumes ${conditions.length === 0 ? "" : `WHERE ${conditions.map(([sql]) => sql).join(" AND ")}`}
+       ORDER BY namespace ${direction}, id ${direction}`,
+      ...conditions.flatMap(([, values]) => values),
+    );
+    const plugins = new Map<string, CsiPlugin | null>();
+    const rows: FoundCsiVolume[] = [];
+    let [bytes, seen] = [0, 0];
+    for (const row of cursor) {
+      const full = rows.length === limit || seen === MAX_ROWS_LOOKED_AT || bytes > MAX_PAGE_BYTES;
+      if (full) return { rows, next: [row.namespace, row.id] };
+      seen += 1;
+      const { pluginPrefix = "", prefix = "", nodePrefix = "" } = query;
+      if (!row.plugin_id.startsWith(pluginPrefix) || !row.id.startsWith(prefix)) continue;
+      const users = this.#users.usersOf(row.namespace, row.id);
+      if (nodePrefix !== "" && !users.some(({ nodeId }) => nodeId.startsWith(nodePrefix))) continue;
+      if (!plugins.has(row.plugin_id)) plugins.set(row.plugin_id, this.#plugins.find(row.plugin_id));
+      bytes += row.body.length;
+      rows.push({ volume: volumeOf(row), plugin: plugins.get(row.plugin_id) ?? null, users });
+    }
+    return { rows, next: null };
+  }
+
+  /** Writes a volume, new or changed. */
+  write(volume: CsiVolume): void {
+    const { createIndex: _create, modifyIndex: _modify, ...body } = volume;
+    this.#sql.exec(
+      `INSERT INTO csi_volumes (namespace, id, plugin_id, body) VALUES (?, ?, ?, ?)
+       ON CONFLICT (namespace, id) DO UPDATE SET body = excluded.body`,
+      ...[volume.namespace, volume.id, volume.pluginId, JSON.stringify(body)],
+    );
+  }
+
+  remove({ namespace, id }: Name): void {
+    this.#sql.exec("DELETE FROM csi_volumes WHERE namespace = ? AND id = ?", namespace, id);
+    this.#sql.exec("DELETE FROM csi_volume_secrets WHERE namespace = ? AND id = ?", namespace, id);
+  }
+
+  /** What was sealed with a volume, or null. */
+  sealed({ namespace, id }: Name): ArrayBuffer | null {
+    const [row] = this.#sql
+      .exec<{ sealed: ArrayBuffer }>(
+        "SELECT sealed FROM csi_volume_secrets WHERE namespace = ? AND id = ?",
+        namespace,
+        id,
+      )
+      .toArray();
+    return row?.sealed ?? null;
+  }
+
+  setSealed({ namespace, id }: Name, sealed: Uint8Array): void {
+    this.#sql.exec("INSERT OR REPLACE INTO csi_volume_secrets VALUES (?, ?, ?)", namespace, id, sealed);
+  }
+
+  stamp({ row: [namespace = "", id = ""] }: Stamp, index: number): void {
+    this.#sql.exec(
+      `UPDATE csi_volumes SET create_index = ifnull(create_index, ?1), modify_index = ?1
+       WHERE namespace = ?2 AND id = ?3`,
+      ...[index, namespace, id],
+    );
+  }
+}
+
+/** The event that tells of a volume's change; the line's index is its ModifyIndex. */
+export const csiVolumeEvent = (type: string, found: FoundCsiVolume): NewEvent => ({
+  Topic: CSI_VOLUME,
+  Type: type,
+  Key: found.volume.id,
+  Namespace: found.volume.namespace,
+  FilterKeys: [found.volume.id, found.volume.name, found.volume.pluginId],
+  Payload: { Volume: { ...csiVolumeJson(found), ModifyIndex: null } },
+});
+
+export const csiVolumeStamp = ({ namespace, id }: Name): Stamp => ({ table: CSI_VOLUME, row: [namespace, id] });
+
+const volumeOf = (row: Row): CsiVolume => ({
+  ...(JSON.parse(row.body) as Omit<CsiVolume, "createIndex" | "modifyIndex">),
+  createIndex: row.create_index,
+  modifyIndex: row.modify_index,
+});

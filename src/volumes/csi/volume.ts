@@ -1,0 +1,195 @@
+import * as kind from "../../http/filter/kinds.ts";
+import type { CsiPlugin } from "./plugin.ts";
+
+/** CSI volumes as requests ask for them, as rows keep them, and as answers and events show them (contract: events-and-volumes 4.2). */
+
+export const ACCESS_MODES = [
+  ...["single-node-reader-only", "single-node-writer"],
+  ...["multi-node-reader-only", "multi-node-single-writer", "multi-node-multi-writer"],
+] as const;
+export const ATTACHMENT_MODES = ["file-system", "block-device"] as const;
+
+export interface Capability {
+  readonly AccessMode: string;
+  readonly AttachmentMode: string;
+}
+export interface MountOptions {
+  readonly FSType: string;
+  readonly MountFlags: readonly string[];
+}
+export interface Topology {
+  readonly Segments: Readonly<Record<string, string>>;
+}
+export interface TopologyRequest {
+  readonly Required: readonly Topology[] | null;
+  readonly Preferred: readonly Topology[] | null;
+}
+export type Texts = Readonly<Record<string, string>>;
+
+/** A request to register, create or update, its fields checked. Empty texts and maps were left out. */
+export interface CsiRequest {
+  readonly id: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly pluginId: string;
+  readonly externalId: string;
+  readonly capabilities: readonly Capability[];
+  /** Null = as the volume has them. */
+  readonly mount: MountOptions | null;
+  readonly topologyRequest: TopologyRequest | null;
+  readonly parameters: Texts;
+  readonly context: Texts;
+  readonly capacityMin: number;
+  readonly capacityMax: number;
+  readonly cloneId: string;
+  readonly snapshotId: string;
+  /** Null = as the volume has them. */
+  readonly secrets: Texts | null;
+}
+
+/** A volume as a row keeps it; its secrets lie elsewhere. Sizes in bytes, times in milliseconds. */
+export interface CsiVolume extends Omit<CsiRequest, "secrets"> {
+  readonly provider: string;
+  readonly providerVersion: string;
+  readonly controllerRequired: boolean;
+  readonly topologies: readonly Topology[];
+  /** 0 = not known. */
+  readonly capacityBytes: number;
+  /** The disk has grown, and file systems on nodes have yet to. */
+  readonly nodeExpansionOwed: boolean;
+  readonly createTime: number;
+  readonly modifyTime: number;
+  /** Null until the stream has taken the line that tells of it. */
+  readonly createIndex: number | null;
+  readonly modifyIndex: number | null;
+}
+
+/** An allocation that uses a volume. */
+export interface CsiUser {
+  readonly allocId: string;
+  readonly nodeId: string;
+  readonly readOnly: boolean;
+}
+
+/** A volume, its plugin as it is now, and who uses it. */
+export interface FoundCsiVolume {
+  readonly volume: CsiVolume;
+  readonly plugin: CsiPlugin | null;
+  readonly users: readonly CsiUser[];
+}
+
+/** By what the provider knows it. */
+export const remoteId = ({ externalId, id }: Pick<CsiVolume, "externalId" | "id">): string => externalId || id;
+
+const nanoseconds = (ms: number): number => ms * 1_000_000;
+export const REDACTED = "[REDACTED]";
+
+const idsOf = (users: readonly CsiUser[]): Record<string, null> =>
+  Object.fromEntries(users.map(({ allocId }) => [allocId, null]));
+
+/** As reads, answers and events show a volume. Flags of mounts may be secrets. Health is what the plugin's is now. */
+export function csiVolumeJson({ volume, plugin, users }: FoundCsiVolume) {
+  const controllerRequired = plugin?.controllerRequired ?? volume.controllerRequired;
+  const { mount } = volume;
+  return {
+    AccessMode: "",
+    Allocations: [] as unknown[],
+    AttachmentMode: "",
+    Capacity: volume.capacityBytes,
+    CloneID: volume.cloneId,
+    Context: volume.context,
+    ControllerRequired: controllerRequired,
+    ControllersExpected: plugin?.controllersExpected ?? 0,
+    ControllersHealthy: plugin?.controllersHealthy ?? 0,
+    CreateIndex: volume.createIndex,
+    CreateTime: nanoseconds(volume.createTime),
+    ExternalID: volume.externalId,
+    ID: volume.id,
+    ModifyIndex: volume.modifyIndex,
+    ModifyTime: nanoseconds(volume.modifyTime),
+    MountOptions: mount && { FSType: mount.FSType, MountFlags: mount.MountFlags.length > 0 ? [REDACTED] : null },
+    Name: volume.name,
+    Namespace: volume.namespace,
+    NodesExpected: plugin?.nodesExpected ?? 0,
+    NodesHealthy: plugin?.nodesHealthy ?? 0,
+    Parameters: volume.parameters,
+    PluginID: volume.pluginId,
+    Provider: volume.provider,
+    ProviderVersion: volume.providerVersion,
+    ReadAllocs: idsOf(users.filter(({ readOnly }) => readOnly)),
+    RequestedCapabilities: volume.capabilities,
+    RequestedCapacityMax: volume.capacityMax,
+    RequestedCapacityMin: volume.capacityMin,
+    RequestedTopologies: volume.topologyRequest,
+    ResourceExhausted: null,
+    Schedulable: isSchedulable(plugin),
+    Secrets: null,
+    SnapshotID: volume.snapshotId,
+    Topologies: volume.topologies,
+    WriteAllocs: idsOf(users.filter(({ readOnly }) => !readOnly)),
+  };
+}
+
+const isSchedulable = (plugin: CsiPlugin | null): boolean =>
+  plugin !== null && plugin.nodesHealthy > 0 && (!plugin.controllerRequired || plugin.controllersHealthy > 0);
+
+/** Answers say 0 for an index that is not known yet. */
+export const shownCsiVolume = (found: FoundCsiVolume) => {
+  const shown = csiVolumeJson(found);
+  return { ...shown, CreateIndex: shown.CreateIndex ?? 0, ModifyIndex: shown.ModifyIndex ?? shown.CreateIndex ?? 0 };
+};
+export type ShownCsiVolume = ReturnType<typeof shownCsiVolume>;
+
+/** As lists show a volume. */
+export function csiVolumeStub(volume: ShownCsiVolume) {
+  const { AccessMode, AttachmentMode, ControllerRequired, ControllersExpected, ControllersHealthy } = volume;
+  const { CreateIndex, CreateTime, ExternalID, ID, ModifyIndex, ModifyTime, Name, Namespace } = volume;
+  const { NodesExpected, NodesHealthy, PluginID, Provider, ResourceExhausted, Schedulable, Topologies } = volume;
+  return {
+    ...{ AccessMode, AttachmentMode, ControllerRequired, ControllersExpected, ControllersHealthy },
+    ...{ CreateIndex, CreateTime },
+    CurrentReaders: Object.keys(volume.ReadAllocs).length,
+    CurrentWriters: Object.keys(volume.WriteAllocs).length,
+    ...{ ExternalID, ID, ModifyIndex, ModifyTime, Name, Namespace, NodesExpected, NodesHealthy, PluginID, Provider },
+    ...{ ResourceExhausted, Schedulable, Topologies },
+  };
+}
+
+const texts = kind.map(kind.string);
+const topologies = kind.list(kind.struct({ Segments: texts }));
+
+/** What a filter may name of a volume. Who may list must not guess at secrets, nor at flags of mounts. */
+export const csiVolumeFields = kind.record<ShownCsiVolume>({
+  AccessMode: kind.string,
+  AttachmentMode: kind.string,
+  Capacity: kind.integer,
+  CloneID: kind.string,
+  Context: texts,
+  ControllerRequired: kind.boolean,
+  ControllersExpected: kind.integer,
+  ControllersHealthy: kind.integer,
+  CreateIndex: kind.integer,
+  CreateTime: kind.integer,
+  ExternalID: kind.string,
+  ID: kind.string,
+  ModifyIndex: kind.integer,
+  ModifyTime: kind.integer,
+  MountOptions: kind.struct({ FSType: kind.string }),
+  Name: kind.string,
+  Namespace: kind.string,
+  NodesExpected: kind.integer,
+  NodesHealthy: kind.integer,
+  Parameters: texts,
+  PluginID: kind.string,
+  Provider: kind.string,
+  ProviderVersion: kind.string,
+  ReadAllocs: kind.map(kind.any),
+  RequestedCapabilities: kind.list(kind.struct({ AccessMode: kind.string, AttachmentMode: kind.string })),
+  RequestedCapacityMax: kind.integer,
+  RequestedCapacityMin: kind.integer,
+  RequestedTopologies: kind.struct({ Preferred: topologies, Required: topologies }),
+  Schedulable: kind.boolean,
+  SnapshotID: kind.string,
+  Topologies: topologies,
+  WriteAllocs: kind.map(kind.any),
+});

@@ -1,0 +1,256 @@
+import { CSI_METHODS, type CsiMethod, describe } from "@sallyport/agent-protocol";
+import type { Operation, OperationResult } from "../../agents/operation.ts";
+import type { Node } from "../../cluster/node/record.ts";
+import { NOTHING, type NodeFollower, type Told } from "../../cluster/node/told.ts";
+import type { Stamp } from "../../cluster/stamp.ts";
+import type { Timed } from "../../cluster/timed.ts";
+import type { Journal } from "../../events/journal.ts";
+import type { OutboxRow } from "../../outbox.ts";
+import { type Refusal, type Result, refuse } from "../../result.ts";
+import { guarded } from "../../sealing/guarded.ts";
+import { Attendance } from "../attendance.ts";
+import { refusalOf } from "../operations.ts";
+import { controllersFor, type Need } from "./controllers.ts";
+import type { CsiOperation, CsiOperations, NewCsiOperation } from "./operations.ts";
+import type { CsiPlugins } from "./plugins.ts";
+import type { CsiSecrets } from "./secrets.ts";
+import type { Texts } from "./volume.ts";
+
+/** How an operation has ended. */
+export interface CsiOutcome {
+  /** Null when it has succeeded. */
+  readonly refusal: Refusal | null;
+  readonly result: unknown;
+  readonly index: number | null;
+}
+
+/** What an operation means for volumes. */
+export interface Effects {
+  /** A last look before it leaves; why not, if it may not. */
+  mayStart(operation: CsiOperation): Refusal | null;
+  /** Commits what has come of it, inside a transaction. */
+  succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): void;
+  /** Whether what comes after the caller was told of a failure still counts. */
+  countsLate(operation: CsiOperation): boolean;
+}
+
+interface Parts {
+  readonly journal: Journal<Stamp>;
+  readonly plugins: CsiPlugins;
+  readonly operations: CsiOperations;
+  readonly secrets: CsiSecrets;
+  start(nodeId: string, operation: Operation): Promise<Result<null>>;
+}
+
+/** What plugins must be able to do for a method. */
+export const NEEDS: Readonly<Record<CsiMethod, Need | null>> = {
+  "csi.controller.create": { flag: "SupportsCreateDelete", lacking: "plugin does not support creating volumes" },
+  "csi.controller.delete": { flag: "SupportsCreateDelete", lacking: "plugin does not support deleting volumes" },
+  "csi.controller.validate": null,
+  "csi.controller.expand": { flag: "SupportsExpand", lacking: "expand is not implemented by this controller plugin" },
+  "csi.controller.list": {
+    flag: "SupportsListVolumes",
+    lacking: "unimplemented for this plugin: it does not list volumes (LIST_VOLUMES)",
+  },
+  "csi.controller.snapshotCreate": {
+    flag: "SupportsCreateDeleteSnapshot",
+    lacking: "plugin does not support snapshot",
+  },
+  "csi.controller.snapshotDelete": {
+    flag: "SupportsCreateDeleteSnapshot",
+    lacking: "plugin does not support snapshot",
+  },
+  "csi.controller.snapshotList": {
+    flag: "SupportsListSnapshots",
+    lacking: "plugin does not support listing snapshots",
+  },
+};
+
+/** How callers read that a controller has refused or failed. */
+const FAILED: Readonly<Record<CsiMethod, string>> = {
+  "csi.controller.create": "controller create volume: ",
+  "csi.controller.delete": "controller delete volume: ",
+  "csi.controller.validate": "controller validate volume: ",
+  "csi.controller.expand": "unable to update volume: unable to expand volume: ",
+  "csi.controller.list": "controller list volumes: ",
+  "csi.controller.snapshotCreate": "could not create snapshot: ",
+  "csi.controller.snapshotDelete": "could not delete ",
+  "csi.controller.snapshotList": "controller list snapshots: ",
+};
+
+/** These say nothing about the request; another controller may do better. */
+const ELSEWHERE: ReadonlySet<string> = new Set(["unavailable", "busy"]);
+
+/**
+ * Gets operations to the controllers of their plugins, and what came of them back. One that a controller cannot take goes to
+ * the next; one of which nobody knows what came of it, too, since plugins do each of them once however often they are asked.
+ */
+export class CsiWork implements Timed, NodeFollower {
+  readonly #parts: Parts;
+  readonly #attendance = new Attendance();
+  #effects: Effects | null = null;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** @param effects asked from now on */
+  serve(effects: Effects): void {
+    this.#effects = effects;
+  }
+
+  /** Writes an operation down, which is then sent. @throws Sealed */
+  begin(given: Omit<NewCsiOperation, "sealed">, secrets: Texts): Result<string> {
+    const { journal, operations, secrets: sealing } = this.#parts;
+    const sealed = sealing.seal(secrets);
+    return journal.commit(() => {
+      if (sealed) sealing.hold();
+      return operations.begin({ ...given, sealed });
+    });
+  }
+
+  /**
+   * How an operation has ended; null when it has not after `waitMs`.
+   * @param last nobody asks again after this time
+   */
+  async outcome(id: string, waitMs: number, last: boolean): Promise<CsiOutcome | null> {
+    const { operations } = this.#parts;
+    await this.#attendance.wait(id, () => operations.isOpen(id), waitMs, last);
+    if (operations.isOpen(id)) return null;
+    const operation = operations.find(id);
+    if (!operation) {
+      return { refusal: refuse("missing", `operation ${id} is not known any more`), result: null, index: null };
+    }
+    const { refusal, result, index } = operation;
+    return { refusal, result, index };
+  }
+
+  /** Sends an operation to its node, or to the next one that takes it. */
+  async deliver(rows: readonly OutboxRow[]): Promise<() => void> {
+    const { operations } = this.#parts;
+    const refusals: [id: string, Refusal][] = [];
+    for (const { body } of rows) {
+      const id = JSON.parse(body) as string;
+      const refusal = await this.#send(id);
+      if (refusal) refusals.push([id, refusal]);
+    }
+    return () => {
+      for (const [id, refusal] of refusals) {
+        const operation = operations.find(id);
+        if (operation?.state === "running") this.#fail(operation, refusal);
+      }
+    };
+  }
+
+  /** Commits what came of an operation. What is not asked for any more changes nothing. */
+  async operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
+    const { journal, operations } = this.#parts;
+    const hasEnded = journal.commit(() => {
+      const operation = operations.find(id);
+      if (!operation?.tried.includes(nodeId)) return false;
+      if (operation.state === "failed" && result.state === "done" && this.#effects?.countsLate(operation)) {
+        this.#succeed(operation, result.result);
+        return true;
+      }
+      if (operation.state !== "running") return false;
+      if (result.state === "done") this.#succeed(operation, result.result);
+      else if (result.state === "unknown") return this.#doubt(operation);
+      else if (!(ELSEWHERE.has(result.error.kind) && this.#moveOn(operation))) {
+        this.#fail(operation, told(operation, refusalOf(result.error)));
+      } else return false;
+      return true;
+    });
+    if (!hasEnded) return;
+    await journal.published();
+    this.#attendance.wake(id);
+  }
+
+  /** A node that is removed answers for nothing any more. */
+  nodeChanged(before: Node | null, after: Node | null): Told {
+    if (after || !before) return NOTHING;
+    for (const operation of this.#parts.operations.runningOn(before.ID)) {
+      if (!this.#moveOn(operation)) this.#fail(operation, refuse("unavailable", `node ${before.ID} was removed`));
+    }
+    return NOTHING;
+  }
+
+  nextDue(): number | null {
+    return this.#parts.operations.nextDue();
+  }
+
+  async onAlarm(now: number): Promise<void> {
+    const { journal, operations } = this.#parts;
+    journal.commit(() => {
+      const late = refuse("timeout", "the plugin had too much to do for others: nothing was changed");
+      for (const operation of operations.passTime(now)) this.#fail(operation, late);
+    });
+  }
+
+  // ---- inside ----
+
+  /** @returns why nobody takes it */
+  async #send(id: string): Promise<Refusal | null> {
+    const { journal, operations, secrets, start } = this.#parts;
+    for (;;) {
+      const operation = operations.find(id);
+      if (operation?.state !== "running") return null;
+      const opened = guarded(() => ({ ok: true as const, value: secrets.open(operation.sealed) }));
+      const why = this.#effects?.mayStart(operation) ?? (opened.ok ? null : opened);
+      if (why) return why;
+      const request = operations.requestOf(operation, opened.ok ? opened.value : {});
+      const started = await start(operation.nodeId, request);
+      if (started.ok) return null;
+      // Whoever was asked before may have done it all the same.
+      if (operation.uncertain) return null;
+      if (started.reason !== "unavailable" || !journal.commit(() => this.#moveOn(operation)))
+        return told(operation, started);
+    }
+  }
+
+  /** Asks the next controller that has not been asked yet. */
+  #moveOn(operation: CsiOperation): boolean {
+    const { plugins, operations } = this.#parts;
+    if (isBound(operation)) return false;
+    const able = controllersFor(plugins, operation.pluginId, NEEDS[operation.method]);
+    const next = able.ok ? able.value.find((nodeId) => !operation.tried.includes(nodeId)) : undefined;
+    if (next === undefined) return false;
+    operations.move(operation, next);
+    return true;
+  }
+
+  /** Nobody knows what came of it. @returns whether that is its end: only of what just reads */
+  #doubt(operation: CsiOperation): boolean {
+    if (CSI_METHODS[operation.method].reads) {
+      if (this.#moveOn(operation)) return false;
+      this.#fail(operation, refuse("timeout", "the plugin has not answered in time"));
+      return true;
+    }
+    this.#parts.operations.setUncertain(operation);
+    this.#moveOn(operation);
+    return false;
+  }
+
+  #succeed(operation: CsiOperation, result: Readonly<Record<string, unknown>>): void {
+    const checked = CSI_METHODS[operation.method].result.safeParse(result);
+    if (!checked.success) {
+      const message = `node ${operation.nodeId} answers what is no answer: ${describe(checked.error)}`;
+      this.#fail(operation, refuse("faulty", message));
+      return;
+    }
+    this.#effects?.succeeded(operation, result);
+    this.#parts.operations.end(operation, null, result);
+  }
+
+  #fail(operation: CsiOperation, refusal: Refusal): void {
+    this.#parts.operations.end(operation, refusal);
+    queueMicrotask(() => this.#attendance.wake(operation.id));
+  }
+}
+
+function told({ method, params }: CsiOperation, refusal: Refusal): Refusal {
+  const what = method === "csi.controller.snapshotDelete" ? `${JSON.stringify(params["snapshotId"])}: ` : "";
+  return { ...refusal, message: `${FAILED[method]}${what}${refusal.message}` };
+}
+
+/** Whether only the one node that the caller named may be asked. */
+const isBound = ({ method, change }: CsiOperation): boolean => method === "csi.controller.validate" && change !== null;

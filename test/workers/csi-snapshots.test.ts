@@ -1,0 +1,90 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { type Answer, del, get, send } from "./client.ts";
+import { addCsiNode, create, PLUGIN, ScriptedCsi } from "./csi-world.ts";
+
+let csi: ScriptedCsi;
+
+beforeEach(async () => {
+  csi = new ScriptedCsi();
+  await addCsiNode(1);
+});
+
+const refusal = ({ status, text }: Answer) => [status, text];
+const snapshot = (more: Record<string, unknown> = {}, headers = {}) =>
+  send("POST", "/v1/volumes/snapshot", { Snapshots: [{ SourceVolumeID: "v1", Name: "s1", ...more }] }, { headers });
+const list = (query = "") => get(`/v1/volumes/snapshot?plugin_id=${PLUGIN}&per_page=10${query}`);
+
+describe("snapshots", () => {
+  it("are made of a volume by its plugin, with its secrets and those of body and header", async () => {
+    await create({ Secrets: { a: "1", b: "1", c: "1" } });
+    const made = await snapshot({ Secrets: { b: "2", c: "2" } }, { "X-Orch-CSI-Secrets": "c=3" });
+    expect(made.status, made.text).toBe(200);
+    expect(made.body).toEqual({
+      ...{ Index: 0, KnownLeader: true, LastContact: 0, NextToken: "" },
+      Snapshots: [
+        {
+          ...{ CreateTime: 1_700_000_000, ExternalSourceVolumeID: "ext-vol-one", ID: "snap-s1", IsReady: true },
+          ...{ Name: "s1", Parameters: null, PluginID: PLUGIN, Secrets: null, SizeBytes: 7, SourceVolumeID: "v1" },
+        },
+      ],
+    });
+    expect(csi.sent.at(-1)?.operation.secrets).toEqual({ a: "1", b: "2", c: "3" });
+    expect((await list()).body.Snapshots).toMatchObject([{ ID: "snap-s1", PluginID: PLUGIN }]);
+    const gone = await del(`/v1/volumes/snapshot?plugin_id=${PLUGIN}&snapshot_id=snap-s1`, {
+      headers: { "X-Nomad-CSI-Secrets": "k=v" },
+    });
+    expect([gone.status, gone.text]).toEqual([200, ""]);
+    expect(csi.sent.at(-1)?.operation.secrets).toEqual({ k: "v" });
+    expect((await list()).body.Snapshots).toEqual([]);
+  });
+
+  it("are made under a name of ours when they have none", async () => {
+    await create();
+    const made = await snapshot({ Name: undefined });
+    expect(made.body.Snapshots[0].Name).toMatch(/^snapshot-[0-9a-f-]{36}$/);
+  });
+
+  it.each<[string, Record<string, unknown>, number, string]>([
+    ["no volume", { SourceVolumeID: "no" }, 404, '1 error occurred:\n\t* no such volume "no"\n\n'],
+    ["no plugin", { PluginID: "no" }, 404, '1 error occurred:\n\t* no such plugin "no"\n\n'],
+  ])("cannot be made: %s", async (_what, more, status, said) => {
+    await create();
+    expect(refusal(await snapshot(more))).toEqual([status, said]);
+  });
+
+  it("need a plugin that can, which is said", async () => {
+    await create();
+    await addCsiNode(1, { SupportsCreateDeleteSnapshot: false, SupportsListSnapshots: false });
+    expect((await snapshot()).text).toContain("plugin does not support snapshot");
+    expect(refusal(await list())).toEqual([501, "plugin does not support listing snapshots"]);
+  });
+
+  it.each([
+    ["GET", "/v1/volumes/snapshot?per_page=1", "plugin_id is required"],
+    ["GET", `/v1/volumes/snapshot?plugin_id=${PLUGIN}`, "per_page: is required"],
+    ["DELETE", "/v1/volumes/snapshot?snapshot_id=x", "plugin_id is required"],
+    ["DELETE", `/v1/volumes/snapshot?plugin_id=${PLUGIN}`, "snapshot_id is required"],
+    ["GET", "/v1/volumes/external?per_page=1", "plugin_id is required"],
+    ["GET", `/v1/volumes/external?plugin_id=${PLUGIN}`, "per_page: is required"],
+  ])("and external lists say what a request lacks: %s %s", async (method, path, said) => {
+    expect(refusal(await send(method, path))).toEqual([400, said]);
+  });
+});
+
+describe("what the provider has", () => {
+  it("is listed in pages of the plugin's, whole or as far as asked for", async () => {
+    for (const name of ["a", "b", "c"]) await create({ ID: "v1", Name: name }).then(() => del("/v1/volume/csi/v1"));
+    const page = await get(`/v1/volumes/external?plugin_id=${PLUGIN}&per_page=2`);
+    expect(page.status, page.text).toBe(200);
+    expect(page.body).toMatchObject({ NextToken: "2", Volumes: [{ ExternalID: "ext-a" }, { ExternalID: "ext-b" }] });
+    const rest = await get(`/v1/volumes/external?plugin_id=${PLUGIN}&per_page=2&next_token=2`);
+    expect(rest.body).toMatchObject({ NextToken: "", Volumes: [{ ExternalID: "ext-c", CapacityBytes: 0 }] });
+    expect((await get(`/v1/volumes/external?plugin_id=${PLUGIN}&per_page=0`)).body.Volumes).toHaveLength(3);
+  });
+
+  it("is not listed by a plugin that is not there or cannot", async () => {
+    expect(refusal(await get("/v1/volumes/external?plugin_id=no&per_page=1"))).toEqual([404, 'no such plugin "no"']);
+    await addCsiNode(1, { SupportsListVolumes: false });
+    expect((await get(`/v1/volumes/external?plugin_id=${PLUGIN}&per_page=1`)).status).toBe(501);
+  });
+});
