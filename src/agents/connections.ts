@@ -137,11 +137,17 @@ export class Connections {
     return Math.max(linkOf(socket).opened, answered);
   }
 
+  /** When anything of use was heard: pings are answered without looking, and would keep any number of idle sockets open. */
+  #spoken(socket: WebSocket): number {
+    const { state, opened } = linkOf(socket);
+    return state === "opened" ? opened : this.heard(socket);
+  }
+
   /** Closes sockets over which nothing is heard: one whose other end is gone looks as if it were open. */
   check(now: number): void {
     const { ctx, record, commit } = this.#host;
     const sockets = ctx.getWebSockets().filter((socket) => linkOf(socket).state !== "over");
-    const silent = sockets.filter((socket) => now - this.heard(socket) > DEAD_MS);
+    const silent = sockets.filter((socket) => now - this.#spoken(socket) > DEAD_MS);
     for (const socket of silent) {
       const seen = this.heard(socket);
       close(socket, GOING_AWAY, "nothing was heard of the agent");

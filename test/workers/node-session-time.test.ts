@@ -85,6 +85,16 @@ describe("a socket", () => {
     expect(await socket.closed).toMatchObject({ code: 1001 });
     expect(await statusOf(agent.node)).toBeUndefined();
   });
+
+  it("over which pings come, but no hello, is closed, too", async () => {
+    const agent = await ScriptedAgent.joined();
+    const socket = await agent.connect();
+    offset += 61_000;
+    await heardNow(agent);
+    await runDurableObjectAlarm(agent.stub);
+    expect(await Promise.race([socket.closed, scheduler.wait(3_000)])).toMatchObject({ code: 1001 });
+    expect((await agent.rows("SELECT check_due FROM session"))[0]).toEqual({ check_due: null });
+  });
 });
 
 describe("an operation", () => {
