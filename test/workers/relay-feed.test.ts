@@ -110,7 +110,12 @@ function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
 type Opened = Awaited<ReturnType<ReturnType<typeof relayed>["open"]>>;
 
 /** The indexes of the lines that a reader gets until it has passed `last`; signs of life never run ahead of lines. */
-async function indexesTo({ reader }: Opened, last: number, pause: () => Promise<unknown> = async () => {}) {
+async function indexesTo(
+  { reader }: Opened,
+  last: number,
+  pause: () => Promise<unknown> = async () => {},
+  beats: number[] = [],
+) {
   const decoder = new TextDecoder();
   const found: number[] = [];
   let [rest, at] = ["", 0];
@@ -124,7 +129,7 @@ async function indexesTo({ reader }: Opened, last: number, pause: () => Promise<
       if (failure) throw new Error(failure.Code);
       if (Index < at || (Events.length > 0 && Index === at)) throw new Error(`${Index} after ${at}`);
       at = Index;
-      if (Events.length > 0) found.push(Index);
+      (Events.length > 0 ? found : beats).push(Index);
     }
     await pause();
   }
@@ -199,17 +204,30 @@ describe(`readers of a relay (seed ${SEED})`, () => {
 
   it("who are behind get signs of life while nothing can be fetched, and what they lack afterwards", async () => {
     const { append, open, trouble } = relayed();
-    append(5);
+    append(20, () => ({ Payload: { Job: { ID: "x".repeat(60_000) } } }));
+    const opened = await open();
+    const first = await indexesTo(opened, 2);
     const held = Promise.withResolvers<void>();
     trouble.page = () => held.promise;
-    const opened = await open();
-    const reading = indexesTo(opened, 5);
-    await scheduler.wait(200);
-    append(3);
+    const beats: number[] = [];
+    const rest = indexesTo(opened, 20, async () => {}, beats);
+    await vi.waitFor(() => expect(beats.length).toBeGreaterThan(3), { timeout: 5_000 });
+    expect(beats.at(-1)).toBeLessThan(20);
     held.resolve();
-    expect(await reading).toEqual(upTo(5));
-    expect(await indexesTo(opened, 8)).toEqual(upTo(8, 6));
+    expect([...first, ...(await rest)]).toEqual(upTo(20));
   });
+});
+
+it("a page holds no line that may not be shown yet, and none that has left", () => {
+  const lines = upTo(5).map((index) => Line.of(index, numbered([event()], index)));
+  const log = {
+    newest: () => 4,
+    evicted: () => 1,
+    after: (cursor: number) => ({ lines: lines.slice(cursor), upTo: 5 }),
+  };
+  const page = feedPage(log, 0, null);
+  expect(page.lines.map(([index]) => index)).toEqual([2, 3, 4]);
+  expect(page).toMatchObject({ upTo: 4, evicted: 1 });
 });
 
 it("a reader whose next line leaves the log before it is fetched is cut rather than led past the gap", async () => {
@@ -281,7 +299,11 @@ describe("the log", () => {
     const early = upTo(50).map(() => open({ from: -1 }));
     await scheduler.wait(20);
     append(3);
-    const late = upTo(50).map(() => open({ from: -1 }));
+    const late: Promise<Opened>[] = [];
+    for (let wave = 0; wave < 5; wave++) {
+      late.push(...upTo(10).map(() => open({ from: -1 })));
+      await scheduler.wait(5);
+    }
     held.resolve();
     for (const { from } of await Promise.all(late)) expect(from).toBe(4);
     await Promise.all(early);
