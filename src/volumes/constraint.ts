@@ -166,6 +166,14 @@ export function constraintFaults(constraint: Constraint): string[] {
   return Array.isArray(parts) ? parts : [];
 }
 
+/** The registry tries them on many nodes in one turn, and the text of each side may be made to be slow to match. */
+const MAX_PATTERNS = 8;
+
+export const hasTooManyPatterns = (constraints: readonly Constraint[]): boolean =>
+  constraints.filter(({ Operand }) => Operand === "regexp").length > MAX_PATTERNS;
+
+export const TOO_MANY_PATTERNS = `at most ${MAX_PATTERNS} constraints may be regular expressions`;
+
 export const isBetweenAllocations = ({ Operand }: Constraint): boolean => BETWEEN_ALLOCATIONS.has(Operand);
 
 /** Whether a node keeps all of these. What cannot be read is kept by none. */
@@ -176,6 +184,10 @@ export function constraintsMet(constraints: readonly Constraint[]): (node: NodeF
     const { left, right, operator } = parts;
     const check = operator.compile("text" in right ? right.text : null);
     if (typeof check === "string") return () => false;
+    if ("text" in left && "text" in right) {
+      const holds = check(left.text, right.text);
+      return () => holds;
+    }
     const value = (target: Target, node: NodeFacts) => ("text" in target ? target.text : target(node));
     return (node: NodeFacts) => check(value(left, node), value(right, node));
   });

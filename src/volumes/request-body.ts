@@ -1,7 +1,13 @@
 import * as z from "zod";
 import { isPlainObject } from "../http/json.ts";
 import { ok, type Result, refuse } from "../result.ts";
-import { type Constraint, constraintFaults, isBetweenAllocations } from "./constraint.ts";
+import {
+  type Constraint,
+  constraintFaults,
+  hasTooManyPatterns,
+  isBetweenAllocations,
+  TOO_MANY_PATTERNS,
+} from "./constraint.ts";
 import { ACCESS_MODES, ATTACHMENT_MODES, type Capability, type HostVolumeRequest } from "./host-volume.ts";
 import { joinedErrors, oneOrJoined } from "./joined-errors.ts";
 import { type Guesses, respelt, spelling } from "./spelling.ts";
@@ -138,6 +144,7 @@ function faultsOf(request: HostVolumeRequest, intent: "create" | "register"): st
   if (capacityMax > 0 && capacityMax < capacityMin)
     faults.push(`capacity_max (${capacityMax}) must be larger than capacity_min (${capacityMin})`);
   for (const capability of capabilities) faults.push(...capabilityFault(capability));
+  if (hasTooManyPatterns(constraints)) faults.push(TOO_MANY_PATTERNS);
   for (const constraint of constraints) faults.push(...faultOf(constraint));
   return faults;
 }

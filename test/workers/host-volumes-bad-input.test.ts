@@ -105,6 +105,11 @@ const rows: readonly Row[] = [
   ],
   [named(constraint("a", "regexp", "(?<=a)b")), 400, /look-around is not supported/],
   [
+    named({ Constraints: Array.from({ length: 9 }, () => ({ LTarget: "a", Operand: "regexp", RTarget: "a" })) }),
+    400,
+    failed("at most 8 constraints may be regular expressions"),
+  ],
+  [
     named(constraint("a", "distinct_hosts", "true")),
     400,
     failed("invalid constraint distinct_hosts: host volumes of the same name are always on distinct hosts"),
