@@ -21,7 +21,6 @@ export async function carryOut(
   deadlineMs: number,
 ): Promise<Omit<Outcome, "refusal">> {
   const until = Date.now() + deadlineMs + GRACE_MS;
-  const registry = clusterRegistry(env);
   for (let search = SEARCH_BEGIN; ; ) {
     const step = unwrap(await begin(search));
     if (step.kind === "done") return { volume: null, index: step.index };
@@ -30,7 +29,9 @@ export async function carryOut(
       continue;
     }
     const { operation } = step;
-    const outcome = await outcomeBy(until, (waitMs, last) => registry.volumeOperation(operation, waitMs, last));
+    const outcome = await outcomeBy(until, (waitMs, last) =>
+      clusterRegistry(env).volumeOperation(operation, waitMs, last),
+    );
     if (!outcome) throw refusalError(refuse("timeout", notEnded(step)));
     if (step.kind === "busy") continue;
     if (outcome.refusal) throw refusalError(outcome.refusal);

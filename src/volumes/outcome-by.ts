@@ -3,7 +3,7 @@ const ONE_WAIT_MS = 2_000;
 
 /**
  * Asks until an operation has ended; null when it has not by `until` (ms).
- * @param ask waits itself; null = not yet; `last`: nobody asks again
+ * @param ask waits itself, at an object that may be a new one each time; null = not yet; `last`: nobody asks again
  */
 export async function outcomeBy<T>(
   until: number,

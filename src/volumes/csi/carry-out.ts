@@ -40,8 +40,7 @@ export async function answered(env: Env, operation: string, deadlineMs: number):
 }
 
 async function csiOutcome(env: Env, operation: string, until: number, others: boolean): Promise<CsiOutcome> {
-  const registry = clusterRegistry(env);
-  const outcome = await outcomeBy(until, (waitMs, last) => registry.csiOutcome(operation, waitMs, last));
+  const outcome = await outcomeBy(until, (waitMs, last) => clusterRegistry(env).csiOutcome(operation, waitMs, last));
   if (outcome) return outcome;
   throw refusalError(
     refuse(

@@ -161,6 +161,11 @@ export class CsiOperations implements Stamped {
     this.#host.enlist(id);
   }
 
+  /** Nobody else takes it: it is again for the node that was asked first, inside the caller's transaction. */
+  waitForFirst({ id, tried: [first = ""] }: CsiOperation): void {
+    this.#host.sql.exec("UPDATE csi_operations SET node_id = ? WHERE id = ?", first, id);
+  }
+
   /** Nobody knows what came of it; others of its plugin need not wait for that any longer. */
   setUncertain({ id, pluginId }: CsiOperation): void {
     this.#host.sql.exec("UPDATE csi_operations SET uncertain = 1, serial = 0 WHERE id = ?", id);

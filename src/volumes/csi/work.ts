@@ -154,6 +154,8 @@ export class CsiWork implements Timed, NodeFollower {
       }
       if (operation.state !== "running") return false;
       if (result.state === "done") this.#succeed(operation, result.result);
+      // Another node is at it now, and its word counts.
+      else if (nodeId !== operation.nodeId) return false;
       else if (result.state === "unknown") return this.#doubt(operation);
       else if (!(ELSEWHERE.has(result.error.kind) && this.#moveOn(operation))) {
         this.#fail(operation, told(operation, refusalOf(result.error)));
@@ -169,7 +171,8 @@ export class CsiWork implements Timed, NodeFollower {
   nodeChanged(before: Node | null, after: Node | null): Told {
     if (after || !before) return NOTHING;
     for (const operation of this.#parts.operations.runningOn(before.ID)) {
-      if (!this.#moveOn(operation)) this.#fail(operation, refuse("unavailable", `node ${before.ID} was removed`));
+      if (this.#moveOn(operation)) continue;
+      this.#fail({ ...operation, uncertain: true }, refuse("unavailable", `node ${before.ID} was removed`));
     }
     return NOTHING;
   }
@@ -200,10 +203,11 @@ export class CsiWork implements Timed, NodeFollower {
       const request = operations.requestOf(operation, opened.ok ? opened.value : {});
       const started = await start(operation.nodeId, request);
       if (started.ok) return null;
-      // Whoever was asked before may have done it all the same.
-      if (operation.uncertain) return null;
-      if (started.reason !== "unavailable" || !journal.commit(() => this.#moveOn(operation)))
-        return told(operation, started);
+      if (started.reason === "unavailable" && journal.commit(() => this.#moveOn(operation))) continue;
+      if (!operation.uncertain) return told(operation, started);
+      // Whoever was asked before may have done it all the same, and will say so.
+      journal.commit(() => operations.waitForFirst(operation));
+      return null;
     }
   }
 

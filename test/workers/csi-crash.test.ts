@@ -1,0 +1,123 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { clusterRegistry } from "../../src/objects/stubs.ts";
+import { eventsOf } from "./access.ts";
+import { del, get } from "./client.ts";
+import { clock } from "./clock.ts";
+import { addCsiNode, create, ScriptedCsi } from "./csi-world.ts";
+import { nodeId } from "./host-volumes.ts";
+import { byItself, killRegistry } from "./host-volumes-world.ts";
+
+clock.moves = true;
+
+let csi: ScriptedCsi;
+
+beforeEach(async () => {
+  csi = new ScriptedCsi();
+  await addCsiNode(1);
+});
+
+const listed = async (): Promise<string[]> =>
+  (await get("/v1/volumes?type=csi")).body.map(({ ID }: { ID: string }) => ID);
+
+/** The stream and the list agree, and so do provider and list; nothing is under way. */
+const settled = (ids: readonly string[]) => async () => {
+  expect(await listed()).toEqual(ids);
+  expect(csi.disks.size).toBe(ids.length);
+  const events = await eventsOf("CSIVolume");
+  const live = Map.groupBy(events, ({ Key }) => Key as string);
+  expect([...live].filter(([, told]) => told.at(-1).Type === "CSIVolumeRegistered").map(([id]) => id)).toEqual(ids);
+};
+
+describe("an operation of a CSI plugin outlives the registry", () => {
+  it("while its plugin is at it: the caller who still waits is answered", async () => {
+    csi.behave = () => "hold";
+    const making = create({ Secrets: { a: "1" } });
+    await expect.poll(() => csi.holding).toBe(1);
+    await killRegistry();
+    await csi.release();
+    expect((await making).status).toBe(200);
+    await settled(["v1"])();
+  });
+
+  it("before it is sent: it is, by itself", async () => {
+    let died = false;
+    csi.behave = () => {
+      if (died) return "work";
+      died = true;
+      void killRegistry();
+      return { ok: false, reason: "faulty", message: "cut off" };
+    };
+    await create({ Secrets: { a: "1" } }).catch(() => undefined);
+    csi.behave = () => "work";
+    const again = await create({ Secrets: { a: "1" } });
+    expect(again.status, again.text).toBe(200);
+    await byItself(settled(["v1"]));
+    expect(csi.sent.filter(({ operation }) => operation.secrets?.["a"] !== "1")).toEqual([]);
+  });
+
+  it("while one waits in line: each has its turn", async () => {
+    await create({ ID: "a", Name: "a" });
+    await create({ ID: "b", Name: "b" });
+    csi.behave = () => "hold";
+    const first = del("/v1/volume/csi/a/delete");
+    await expect.poll(() => csi.holding).toBe(1);
+    const second = del("/v1/volume/csi/b/delete");
+    await scheduler.wait(50);
+    await killRegistry();
+    csi.behave = () => "work";
+    await csi.release();
+    expect([(await first).status, (await second).status]).toEqual([200, 200]);
+    await byItself(settled([]));
+  });
+
+  it("and its result, told twice, counts once", async () => {
+    csi.behave = () => "hold";
+    const making = create();
+    await expect.poll(() => csi.holding).toBe(1);
+    const { node, operation } = csi.sent[0] ?? expect.fail();
+    const result = csi.work(operation);
+    await csi.tell(node, operation.id, result);
+    await killRegistry();
+    await csi.tell(node, operation.id, result);
+    expect((await making).status).toBe(200);
+    expect(await eventsOf("CSIVolume")).toHaveLength(1);
+  });
+});
+
+describe("an operation whose node goes away", () => {
+  it("goes to another controller when the node is removed", async () => {
+    await addCsiNode(2);
+    csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
+    const making = create();
+    await expect.poll(() => csi.holding).toBe(1);
+    await clusterRegistry(env).purgeNode(nodeId(1), true);
+    expect((await making).status).toBe(200);
+    expect(csi.sent.map(({ node }) => node)).toEqual([nodeId(1), nodeId(2)]);
+  });
+
+  it("is refused when there is no other, and counts all the same if it was carried out", async () => {
+    csi.behave = () => "hold";
+    const making = create();
+    await expect.poll(() => csi.holding).toBe(1);
+    await clusterRegistry(env).purgeNode(nodeId(1), true);
+    expect((await making).status).toBe(503);
+    await csi.release();
+    await settled(["v1"])();
+  });
+
+  it("waits for the node that may have done it, when no other takes it", async () => {
+    await addCsiNode(2);
+    csi.behave = (_operation, node) =>
+      node === nodeId(2) ? { ok: false, reason: "unavailable", message: "away" } : "hold";
+    const making = create();
+    await expect.poll(() => csi.holding).toBe(1);
+    const { node, operation } = csi.sent[0] ?? expect.fail();
+    await csi.tell(node, operation.id, { state: "unknown", error: { kind: "timeout", message: "silent" } });
+    await expect
+      .poll(async () => (await get("/v1/volume/csi/v1/operations")).body[0])
+      .toMatchObject({ State: "unknown", NodeID: nodeId(1), NodesAsked: [nodeId(1), nodeId(2)] });
+    await csi.tell(node, operation.id, { state: "failed", error: { kind: "exhausted", message: "full" } });
+    expect((await making).text).toBe("controller create volume: full");
+  });
+});
