@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Hello, METHODS, PROTOCOL, type Report, type ServiceFrame, type Welcome } from "@sallyport/agent-protocol";
 import type { Config } from "./config.ts";
+import type { Csi } from "./csi/index.ts";
 import type { HostVolumes } from "./dhv/index.ts";
 import { EXIT, type ExitCode } from "./exit.ts";
 import { connectToken, type Node } from "./identity.ts";
@@ -22,6 +23,7 @@ export interface AgentOptions {
   readonly epoch: number;
   readonly journal: Journal;
   readonly hostVolumes: HostVolumes;
+  readonly csi: Csi;
   readonly stop: AbortSignal;
   readonly pauses: Pauses;
 }
@@ -56,17 +58,18 @@ export class Agent {
 
   constructor(options: AgentOptions) {
     this.#options = options;
-    this.#reporter = new Reporter(options.config, options.hostVolumes);
+    this.#reporter = new Reporter(options.config, options.hostVolumes, options.csi);
     this.#operations = new Operations({
       journal: options.journal,
-      handlers: handlersOf(options.hostVolumes, () => this.#reporter.look()),
+      handlers: handlersOf(options.hostVolumes, options.csi, () => this.#reporter.look()),
       send: (frame) => this.#session?.connection.send(frame),
       onEnded: async () => this.#tell(await this.#reporter.lookAtVolumes()),
     });
+    options.csi.onChange = () => this.#tellVolumes();
   }
 
   async run(): Promise<ExitCode> {
-    const { stop, pauses, journal } = this.#options;
+    const { stop, pauses, journal, csi } = this.#options;
     const reconnect = new Reconnect(pauses);
     let code: ExitCode = EXIT.stopped;
     // A plugin that hangs must not keep the node away: what it is about is told when it is known.
@@ -84,6 +87,7 @@ export class Agent {
       await sleep(next.ms, undefined, { signal: stop }).catch(() => {});
     }
     await Promise.race([this.#operations.stop(), sleep(STOP_MS, undefined, { ref: false })]);
+    csi.stop();
     await journal.close();
     return code;
   }
@@ -144,7 +148,7 @@ export class Agent {
     this.#operations.welcome(welcome);
     this.#lookLater(session, welcome.cfg.fingerprintMs);
     // What changed since `hello`.
-    void this.#reporter.lookAtVolumes().then((report) => this.#tell(report), reportFailed);
+    this.#tellVolumes();
   }
 
   #receive(frame: Exclude<ServiceFrame, Welcome>): void {
@@ -177,6 +181,10 @@ export class Agent {
     } finally {
       this.#restoring = false;
     }
+  }
+
+  #tellVolumes(): void {
+    void this.#reporter.lookAtVolumes().then((report) => this.#tell(report), reportFailed);
   }
 
   #tell(report: Report): void {

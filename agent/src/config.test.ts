@@ -30,7 +30,15 @@ it("the service's address is all that must be said", () => {
       plugins: [],
       registerRoots: [],
     },
+    csi: { mountsDir: "/var/lib/sallyport-agent/csi", plugins: [] },
   });
+});
+
+it("a CSI plugin has both roles unless told otherwise", () => {
+  const plugins = [{ id: "disk", socket: "/run/disk/csi.sock" }];
+  expect(configOf({ service, csi: { plugins } }).csi.plugins).toEqual([
+    { ...plugins[0], roles: ["controller", "node"] },
+  ]);
 });
 
 it.each([
@@ -41,6 +49,26 @@ it.each([
   ["a password in the address", { service: "https://u:p@sallyport.example" }, "service: must be an origin alone"],
   ["a path in the address", { service: `${service}/v1` }, "service: must be an origin alone"],
   ["a key with a typo", { service, hostVolumes: { pluginsDir: "/p" } }, "hostVolumes.pluginsDir: there is no such key"],
+  [
+    "a CSI plugin with an id that is no file name",
+    { service, csi: { plugins: [{ id: "../x", socket: "/s" }] } },
+    "csi.plugins.0.id: ",
+  ],
+  [
+    "a CSI plugin with a relative socket",
+    { service, csi: { plugins: [{ id: "x", socket: "s" }] } },
+    "csi.plugins.0.socket: ",
+  ],
+  [
+    "a CSI plugin without roles",
+    { service, csi: { plugins: [{ id: "x", socket: "/s", roles: [] }] } },
+    "csi.plugins.0.roles: ",
+  ],
+  [
+    "a CSI plugin twice",
+    { service, csi: { plugins: ["/a", "/b"].map((socket) => ({ id: "x", socket })) } },
+    "csi.plugins: names a plugin twice",
+  ],
   ["a relative directory", { service, stateDir: "state" }, "stateDir: must be an absolute path"],
   [
     "the root as a directory",

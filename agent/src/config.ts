@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { isAbsolute, normalize } from "node:path";
 import { mapOf, text } from "@sallyport/agent-protocol";
 import * as z from "zod";
+import { csiConfig } from "./csi/index.ts";
 import { PLUGIN_NAME } from "./dhv/index.ts";
 import { Ending, EXIT } from "./exit.ts";
 import { textOf } from "./log.ts";
@@ -75,6 +76,7 @@ const config = z.strictObject({
       registerRoots: z.array(directory).max(64).default([]),
     })
     .prefault({}),
+  csi: csiConfig(directory).prefault({}),
 });
 
 /** What the operator of a node decides: nothing that the service sends changes it. */

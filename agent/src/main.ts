@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { type Config, readConfig } from "./config.ts";
+import { Csi } from "./csi/index.ts";
 import { Ending, EXIT } from "./exit.ts";
 import { error, textOf } from "./log.ts";
 import { Reporter } from "./report/reporter.ts";
@@ -69,7 +70,8 @@ function joinToken(file: string | undefined, { joinTokenFile }: Config): string 
 /** Reads nothing of the state and writes nothing: an agent may be running on it. */
 async function printReport(config: Config): Promise<void> {
   const plugins = await hostVolumesOf(config, "").fingerprint();
-  const reporter = new Reporter(config, { fingerprint: async () => plugins, volumes: async () => [] });
+  const csi = new Csi(config.csi);
+  const reporter = new Reporter(config, { fingerprint: async () => plugins, volumes: async () => [] }, csi);
   const { node } = await reporter.look();
   console.log(JSON.stringify({ node, plugins }, null, 2));
 }

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent } from "./agent.ts";
 import type { Config } from "./config.ts";
+import { Csi } from "./csi/index.ts";
 import { HostVolumes } from "./dhv/index.ts";
 import { Ending, EXIT, type ExitCode } from "./exit.ts";
 import { joinService, loadKey, loadNode, type Node, nextEpoch } from "./identity.ts";
@@ -65,7 +66,7 @@ async function run({ config, joinToken, stop, pauses = PAUSES }: StartOptions): 
   });
   const hostVolumes = hostVolumesOf(config, node.nodeId);
   info("agent_started", { node: node.nodeId, version: VERSION, epoch });
-  return new Agent({ config, key, node, epoch, journal, hostVolumes, stop, pauses }).run();
+  return new Agent({ config, key, node, epoch, journal, hostVolumes, csi: new Csi(config.csi), stop, pauses }).run();
 }
 
 /** Undefined when the agent was told to stop before the service could be reached. */

@@ -29,10 +29,15 @@ it("the bundle is the whole agent in one file, wherever it lies", async () => {
 it("the configuration on the page is one, and the page tells every key with its default", () => {
   const example = /```json\n([^`]*)```/.exec(page)?.[1] ?? "";
   const { name: _, ...config } = parseConfig("agent.json", example);
-  const { reserved, hostVolumes, ...others } = config;
+  const { reserved, hostVolumes, csi, ...others } = config;
   const named = (prefix: string, values: object) =>
     Object.entries(values).map(([key, value]): [string, unknown] => [prefix + key, value]);
-  const keys = [...named("", others), ...named("reserved.", reserved), ...named("hostVolumes.", hostVolumes)];
+  const keys = [
+    ...named("", others),
+    ...named("reserved.", reserved),
+    ...named("hostVolumes.", hostVolumes),
+    ...named("csi.", csi),
+  ];
   for (const [key, value] of keys) {
     const row = page.split("\n").find((line) => line.startsWith("| `") && line.includes(`\`${key}\``));
     expect(row, key).toBeDefined();

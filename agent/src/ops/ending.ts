@@ -1,5 +1,5 @@
 import type { ErrorKind, OperationError } from "@sallyport/agent-protocol";
-import type { Outcome, Secrets } from "./handlers.ts";
+import type { Outcome } from "./handlers.ts";
 import type { Ending } from "./journal.ts";
 
 /** Shorter values would turn ordinary words into gaps. */
@@ -16,12 +16,20 @@ export const refusal = (kind: ErrorKind, message: string, outcome: OperationErro
 /** An unknown outcome is not the last word: asked again, the operation runs again. */
 export const isFinal = (ending: Ending): boolean => ending.ok || ending.error.outcome === "failed";
 
-/** A text of foreign origin without the secrets its author was given, and in one line. */
-export function withoutSecrets(text: string, secrets: Secrets): string {
+/** A text of foreign origin in one line, without what its author must not pass on: not as it was given, nor as it is often quoted. */
+export function withoutSecrets(text: string, secrets: readonly string[]): string {
+  const forms = secrets
+    .filter((secret) => secret.length >= SHORTEST_SECRET)
+    .flatMap((secret) => [
+      secret,
+      JSON.stringify(secret).slice(1, -1),
+      encodeURIComponent(secret.toWellFormed()),
+      Buffer.from(secret).toString("base64"),
+    ]);
   // The longest first: one may hold another.
-  const values = Object.values(secrets).sort((a, b) => b.length - a.length);
-  let clean = text;
-  for (const value of values) if (value.length >= SHORTEST_SECRET) clean = clean.replaceAll(value, "[REDACTED]");
+  const clean = forms
+    .sort((a, b) => b.length - a.length)
+    .reduce((rest, form) => rest.replaceAll(form, "[REDACTED]"), text);
   return clean
     .replace(/\p{Cc}+/gu, " ")
     .slice(0, LONGEST_MESSAGE)
@@ -29,10 +37,10 @@ export function withoutSecrets(text: string, secrets: Secrets): string {
 }
 
 /** An outcome as it is kept and told. */
-export function endingOf(outcome: Outcome<object>, secrets: Secrets, ms: number): Ending {
+export function endingOf(outcome: Outcome<object>, secrets: readonly string[], ms: number): Ending {
   if (!outcome.ok) {
-    const { kind, message, outcome: certainty } = outcome;
-    return { ok: false, error: { kind, message: withoutSecrets(message, secrets), outcome: certainty }, ms };
+    const { ok: _, message, ...error } = outcome;
+    return { ok: false, error: { ...error, message: withoutSecrets(message, secrets) }, ms };
   }
   const { ok: _, ...result } = outcome;
   return { ok: true, result, ms };

@@ -31,7 +31,8 @@ async function operationsOn(journal?: Journal) {
     fail: (e: Error) => void;
   }> = [];
   const handlers: Handlers = {
-    "dhv.create": ({ id, name }, secrets) =>
+    ...({} as Handlers),
+    "dhv.create": ({ id, name }, { secrets }) =>
       new Promise((end, fail) => begun.push({ id, name, secrets, end, fail })) as Promise<Made>,
     "dhv.register": async () => ({ ok: true }),
     "dhv.delete": async () => ({ ok: true }),
@@ -133,7 +134,7 @@ it("what is older than its key has seen is refused and not kept, also after a re
 });
 
 it.each([
-  ["a method it does not have", { method: "csi.controller.create" }, "unsupported", "csi.controller.create"],
+  ["a method it does not have", { method: "csi.controller.teleport" }, "unsupported", "csi.controller.teleport"],
   ["a method named like something every object has", { method: "toString" }, "unsupported", "toString"],
   ["parameters that are wrong", { params: { id: "../etc" } }, "invalid", "dhv.create: id: "],
 ])("%s is refused in words, and nothing is kept", async (_, change, kind, words) => {

@@ -14,8 +14,9 @@ import {
 import { KeyedQueue } from "../keyed-queue.ts";
 import { error, textOf, warn } from "../log.ts";
 import { endingOf, isFinal, refusal, withoutSecrets } from "./ending.ts";
-import type { Handlers, Outcome, Secrets } from "./handlers.ts";
+import type { Handlers, Outcome, Run, Secrets } from "./handlers.ts";
 import type { Accepted, Ending, Entry, Journal } from "./journal.ts";
+import { mountFlagsOf, withoutMountFlags } from "./mount-flags.ts";
 
 export interface OperationsOptions {
   readonly journal: Journal;
@@ -110,16 +111,17 @@ export class Operations {
 
   #finishInterrupted(entry: Entry): void {
     if (this.#isOutdated(entry)) void this.#giveUp(entry.op);
-    else if (!entry.secret) this.#start(entry, {}, Promise.resolve());
+    else if (!entry.secret) this.#start(entry, {}, Promise.resolve(), true);
   }
 
   /** An operation of the journal that nobody works on: it has ended, or a crash cut it off. */
-  #again(entry: Entry, { op, secrets = {} }: Req): void {
+  #again(entry: Entry, { op, params, secrets = {} }: Req): void {
     const { ended } = entry;
     this.#send({ t: "ack", op, state: "duplicate" });
     if (ended && isFinal(ended.ending)) this.#tell(op, ended.ending);
     else if (this.#isOutdated(entry)) void this.#giveUp(op);
-    else this.#start(entry, secrets, Promise.resolve());
+    // Of what is secret the journal has not all.
+    else this.#start({ ...entry, params: entry.secret ? params : entry.params }, secrets, Promise.resolve(), true);
   }
 
   #isOutdated({ key, gen }: Accepted): boolean {
@@ -140,14 +142,16 @@ export class Operations {
       this.#reject(op, refused);
       return;
     }
-    const operation = { op, method, key, gen, deadlineMs, params, secret: secrets !== undefined };
-    const kept = reads(method) ? Promise.resolve() : this.#journal.accept(operation);
+    const written = withoutMountFlags(params);
+    const secret = secrets !== undefined || written !== params;
+    const operation = { op, method, key, gen, deadlineMs, params, secret };
+    const kept = reads(method) ? Promise.resolve() : this.#journal.accept({ ...operation, params: written });
     const accepted = kept.then(() => this.#send({ t: "ack", op, state: "accepted" }));
     accepted.catch((failure) => {
       error("journal_failed", { op, message: textOf(failure) });
       this.#reject(op, refusal("internal", "the node cannot write its journal"));
     });
-    this.#start(operation, secrets ?? {}, accepted);
+    this.#start(operation, secrets ?? {}, accepted, false);
   }
 
   #refusalOf({ method, key, gen, params }: Req): Ending | undefined {
@@ -161,7 +165,7 @@ export class Operations {
     return undefined;
   }
 
-  #start(operation: Accepted, secrets: Secrets, accepted: Promise<void>): void {
+  #start(operation: Accepted, secrets: Secrets, accepted: Promise<void>, again: boolean): void {
     const live: Live = { accepted, started: false, cancelled: false, forgotten: false };
     this.#live.set(operation.op, live);
     const running = this.#queue.run(operation.key, async () => {
@@ -171,39 +175,40 @@ export class Operations {
         this.#live.delete(operation.op);
         return;
       }
-      await this.#finish(operation, live, await this.#work(operation, secrets, live));
+      await this.#finish(operation, live, await this.#work(operation, { secrets, again }, live));
     });
     this.#running.add(running);
     void running.finally(() => this.#running.delete(running));
   }
 
   /** Undefined when it is left for the next start. */
-  async #work(operation: Accepted, secrets: Secrets, live: Live): Promise<Ending | undefined> {
+  async #work(operation: Accepted, run: Omit<Run, "limitMs">, live: Live): Promise<Ending | undefined> {
     if (live.cancelled) return refusal("cancelled", "it was cancelled before it began");
     if (this.#stopping) return undefined;
     live.started = true;
     const { op, method, params, deadlineMs } = operation;
     const begun = performance.now();
     const elapsed = () => Math.round(performance.now() - begun);
+    const sensitive = [...Object.values(run.secrets), ...mountFlagsOf(params)];
     const limitMs = isMethod(method) ? Math.min(deadlineMs, METHODS[method].deadlineMs) : deadlineMs;
     const timer = setTimeout(() => {
       live.late = { ...refusal("timeout", `${method} has not ended within ${limitMs} ms`, "unknown"), ms: elapsed() };
       this.#tell(op, live.late);
     }, limitMs);
     try {
-      const outcome = await this.#call(method, params, secrets);
-      return endingOf(outcome, secrets, elapsed());
+      const outcome = await this.#call(method, params, { ...run, limitMs });
+      return endingOf(outcome, sensitive, elapsed());
     } catch (failure) {
-      error("operation_threw", { op, method, message: withoutSecrets(textOf(failure), secrets) });
+      error("operation_threw", { op, method, message: withoutSecrets(textOf(failure), sensitive) });
       return { ...refusal("internal", `${method} failed on the node; its log says why`, "unknown"), ms: elapsed() };
     } finally {
       clearTimeout(timer);
     }
   }
 
-  #call(method: string, params: Accepted["params"], secrets: Secrets): Promise<Outcome<object>> {
+  #call(method: string, params: Accepted["params"], run: Run): Promise<Outcome<object>> {
     if (!isMethod(method)) throw new Error("an agent that knew this method wrote the journal");
-    return callWith(this.#handlers, method, params, secrets);
+    return callWith(this.#handlers, method, params, run);
   }
 
   async #finish({ op, method }: Accepted, live: Live, ending: Ending | undefined): Promise<void> {
@@ -250,6 +255,6 @@ export class Operations {
 const reads = (method: string): boolean => isMethod(method) && METHODS[method].reads;
 
 /** The one place where a method's name, its parameters' type and its handler meet. */
-function callWith<M extends Method>(handlers: Handlers, method: M, params: unknown, secrets: Secrets) {
-  return handlers[method](METHODS[method].params.parse(params) as ParamsOf<M>, secrets);
+function callWith<M extends Method>(handlers: Handlers, method: M, params: unknown, run: Run) {
+  return handlers[method](METHODS[method].params.parse(params) as ParamsOf<M>, run);
 }

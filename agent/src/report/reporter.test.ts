@@ -27,6 +27,8 @@ const volume: HostVolume = {
 const well: PluginStatus = { name: "nfs", ok: true, version: "1.2.3" };
 const unwell: PluginStatus = { name: "nfs", ok: false, kind: "plugin", message: "no", outcome: "failed" };
 
+const noCsi = { look: async () => {}, reported: {} };
+
 /** A reporter of a node whose plugins and volumes are as the test says. */
 function reporter(node: { plugins: PluginStatus[]; volumes: HostVolume[] }) {
   const config = parseConfig(
@@ -40,7 +42,7 @@ function reporter(node: { plugins: PluginStatus[]; volumes: HostVolume[] }) {
       hostVolumes: { volumesDir: directory },
     }),
   );
-  return new Reporter(config, { fingerprint: async () => node.plugins, volumes: async () => node.volumes });
+  return new Reporter(config, { fingerprint: async () => node.plugins, volumes: async () => node.volumes }, noCsi);
 }
 
 const version = ({ node }: Report) => node.Attributes["plugins.host_volume.nfs.version"];

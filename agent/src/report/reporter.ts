@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { MAX_VOLUMES, type Report, type ReportChange } from "@sallyport/agent-protocol";
 import type { Config } from "../config.ts";
+import type { Csi } from "../csi/index.ts";
 import type { HostVolumes } from "../dhv/index.ts";
 import { warn } from "../log.ts";
 import { VERSION } from "../version.ts";
@@ -13,28 +14,34 @@ const FAILURES_TO_BE_UNWELL = 2;
 export class Reporter {
   readonly #config: Config;
   readonly #hostVolumes: Pick<HostVolumes, "fingerprint" | "volumes">;
+  readonly #csi: Pick<Csi, "look" | "reported">;
   readonly #plugins = new Map<string, { version?: string; failures: number }>();
-  #probing: Promise<void> | undefined;
+  #probing: Promise<unknown> | undefined;
   /** One look at a time: an older one must not overwrite a newer. */
   #looking: Promise<unknown> = Promise.resolve();
   #report: Report | undefined;
 
-  constructor(config: Config, hostVolumes: Pick<HostVolumes, "fingerprint" | "volumes">) {
+  constructor(
+    config: Config,
+    hostVolumes: Pick<HostVolumes, "fingerprint" | "volumes">,
+    csi: Pick<Csi, "look" | "reported">,
+  ) {
     this.#config = config;
     this.#hostVolumes = hostVolumes;
+    this.#csi = csi;
   }
 
   /** The machine, the plugins and the volumes as they are now. */
   async look(): Promise<Report> {
     // Beside the line of looks: a plugin that hangs must not keep what else is new from being told.
-    this.#probing ??= this.#probe().finally(() => {
+    this.#probing ??= Promise.all([this.#probe(), this.#csi.look()]).finally(() => {
       this.#probing = undefined;
     });
     await this.#probing;
     return this.#next(() => this.#whole());
   }
 
-  /** The volumes as they are now, and the rest as last seen. */
+  /** The volumes as they are now, CSI plugins as last looked at, and the rest as last seen. */
   lookAtVolumes(): Promise<Report> {
     return this.#next(async () =>
       this.#report ? { ...this.#report, ...(await this.#volumes(this.#report)) } : this.#whole(),
@@ -95,6 +102,7 @@ export class Reporter {
     return {
       node: {
         ...node,
+        ...this.#csi.reported,
         HostVolumes: Object.fromEntries(
           volumes
             .filter(({ problem }) => problem === undefined)

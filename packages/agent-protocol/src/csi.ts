@@ -16,6 +16,8 @@ const topologies = z.array(segments).max(128);
 /** Sizes are in bytes; 0 is unset, in answers unknown. */
 const capacity = { capacityMin: amount, capacityMax: amount };
 const page = { maxEntries: amount, startingToken: text(4096) };
+const onNode = { externalNodeId: text(256, 1) };
+const use = { ...plugin, externalId, allocId: text(128, 1) };
 const nothing: z.ZodType<object> = z.object({});
 
 export const csiSnapshot = z.object({
@@ -104,7 +106,44 @@ export const CSI_METHODS = {
   },
 } as const;
 
+/** What taking and releasing claims needs, beside `CSI_METHODS`. */
+export const CSI_CLAIM_METHODS = {
+  /** Lets a node use a volume; `externalNodeId` is what the plugin there calls it (`NodeInfo.ID`). */
+  "csi.controller.publish": {
+    params: z.object({ ...plugin, externalId, ...onNode, capability, mount, readOnly: z.boolean(), context: texts }),
+    result: z.object({ publishContext: texts }),
+    deadlineMs: CONTROLLER_MS,
+    reads: false,
+  },
+  /** Of one node; a volume or node that is gone already is success. */
+  "csi.controller.unpublish": {
+    params: z.object({ ...plugin, externalId, ...onNode }),
+    result: nothing,
+    deadlineMs: CONTROLLER_MS,
+    reads: false,
+  },
+  /** Makes a volume usable for an allocation, which finds it at `path`. */
+  "csi.node.publish": {
+    params: z.object({
+      ...use,
+      ...{ capability, mount, readOnly: z.boolean(), context: texts, publishContext: texts },
+    }),
+    result: z.object({ path: text(4096, 1) }),
+    deadlineMs: CONTROLLER_MS,
+    reads: false,
+  },
+  /** Takes it away again; what is gone already is success. The last allocation's takes the volume off the node. */
+  "csi.node.detach": { params: z.object(use), result: nothing, deadlineMs: CONTROLLER_MS, reads: false },
+  "csi.node.expand": {
+    params: z.object({ ...use, ...capacity, capability: capability.nullable(), mount }),
+    result: z.object({ capacityBytes: amount }),
+    deadlineMs: CONTROLLER_MS,
+    reads: false,
+  },
+} as const;
+
 export type CsiMethod = keyof typeof CSI_METHODS;
+export type CsiClaimMethod = keyof typeof CSI_CLAIM_METHODS;
 export type CsiParamsOf<M extends CsiMethod> = z.infer<(typeof CSI_METHODS)[M]["params"]>;
 export type CsiResultOf<M extends CsiMethod> = z.infer<(typeof CSI_METHODS)[M]["result"]>;
 

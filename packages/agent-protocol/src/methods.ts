@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { amount, mapOf, text, uuid } from "./bounds.ts";
+import { CSI_CLAIM_METHODS, CSI_METHODS } from "./csi.ts";
 import { report } from "./report.ts";
 
 /** High-level operations. The service never names an executable, a socket or a directory of the node. */
@@ -40,6 +41,8 @@ export const METHODS = {
   },
   "dhv.register": { params: hostVolumeRegister, result: nothing, deadlineMs: 10_000, reads: false },
   "dhv.delete": { params: hostVolumeDelete, result: nothing, deadlineMs: 60_000, reads: false },
+  ...CSI_METHODS,
+  ...CSI_CLAIM_METHODS,
   /** Looks at everything anew. */
   "agent.fingerprint": { params: nothing, result: report, deadlineMs: 30_000, reads: true },
 } as const;
@@ -89,6 +92,8 @@ export const operationError = z.object({
   message: text(4096),
   /** `failed`: nothing is left behind. `unknown`: it may have happened, may be happening, or may be half done. */
   outcome: z.enum(["failed", "unknown"]),
+  /** The call of a CSI plugin that failed, and gRPC's code; 0 when what it answered is no answer. */
+  call: z.object({ pluginId: text(128), rpc: text(64), code: amount }).optional(),
 });
 export type OperationError = z.infer<typeof operationError>;
 export type ErrorKind = OperationError["kind"];

@@ -1,0 +1,114 @@
+import { connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client, connectivityState, credentials, type ServiceError, status } from "@grpc/grpc-js";
+import { methodOf, type RequestDraft, type Response, type Rpc } from "@sallyport/csi-wire";
+import { textOf } from "../log.ts";
+import { CallFailure } from "./failure.ts";
+import { pauseAfter, retriesOf } from "./retry.ts";
+
+const OPTIONS = {
+  // Drivers in other languages refuse the path of a socket as an authority.
+  "grpc.default_authority": "localhost",
+  "grpc.initial_reconnect_backoff_ms": 200,
+  // Trying a local socket costs nothing, and somebody waits.
+  "grpc.max_reconnect_backoff_ms": 1_000,
+  "grpc.enable_retries": 0,
+  "grpc.max_receive_message_length": 16 * 1024 * 1024,
+};
+
+/** How long a plugin gets to take a connection. */
+const CONNECT_MS = 5_000;
+const TOO_LARGE = /^Received message larger than max/;
+
+/** One plugin behind its socket: one channel, which finds the plugin again when it has been restarted. */
+export class PluginClient {
+  readonly #id: string;
+  readonly #socket: string;
+  readonly #client: Client;
+
+  constructor(id: string, socket: string) {
+    this.#id = id;
+    this.#socket = socket;
+    this.#client = new Client(`unix:${socket}`, credentials.createInsecure(), OPTIONS);
+  }
+
+  /**
+   * Makes a call, with the tries that its kind allows.
+   * @param until Unix time in milliseconds, of all tries together
+   * @throws CallFailure
+   */
+  async call<R extends Rpc>(rpc: R, request: RequestDraft<R>, until: number): Promise<Response<R>> {
+    const tries = new Map<number, number>();
+    let reached = false;
+    for (;;) {
+      try {
+        return await this.#try(rpc, request, until);
+      } catch (failure) {
+        if (!(failure instanceof CallFailure)) throw failure;
+        const { code, message } = failure;
+        reached ||= failure.reached;
+        const times = (tries.get(code) ?? 0) + 1;
+        tries.set(code, times);
+        const pause = pauseAfter(code, times, retriesOf(rpc));
+        if (pause === undefined || Date.now() + pause >= until)
+          throw new CallFailure(this.#id, rpc, code, message, reached);
+        await sleep(pause);
+      }
+    }
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  async #try<R extends Rpc>(rpc: R, request: RequestDraft<R>, until: number): Promise<Response<R>> {
+    const fail = (code: number, details: string, reached: boolean) =>
+      new CallFailure(this.#id, rpc, code, details, reached);
+    if (!(await this.#connect(Math.min(until, Date.now() + CONNECT_MS))))
+      throw fail(status.UNAVAILABLE, "nobody answers on its socket", false);
+    const { path, requestSerialize, responseDeserialize } = methodOf(rpc);
+    const bytes = await new Promise<Buffer>((resolve, reject) => {
+      const options = { deadline: until };
+      const keep = (answer: Buffer) => answer;
+      this.#client.makeUnaryRequest(
+        path,
+        requestSerialize,
+        keep,
+        request,
+        options,
+        (failure: ServiceError | null, answer) => {
+          if (answer !== undefined) resolve(answer);
+          else reject(fail(codeOf(failure), failure?.details ?? "", true));
+        },
+      );
+    });
+    try {
+      return responseDeserialize(bytes);
+    } catch (failure) {
+      throw fail(0, `its answer cannot be read: ${textOf(failure)}`, true);
+    }
+  }
+
+  /** Whether there is a connection. Nothing has been asked before there is one. */
+  async #connect(until: number): Promise<boolean> {
+    if (this.#client.getChannel().getConnectivityState(true) === connectivityState.READY) return true;
+    // The channel waits on after a failure; a look at the socket tells at once that nobody is there.
+    if (!(await isServed(this.#socket))) return false;
+    return new Promise((resolve) => this.#client.waitForReady(until, (failure) => resolve(failure === undefined)));
+  }
+}
+
+function isServed(socket: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const attempt = connect(socket);
+    attempt.once("connect", () => {
+      attempt.destroy();
+      resolve(true);
+    });
+    attempt.once("error", () => resolve(false));
+  });
+}
+
+/** An answer of our own library, that the plugin has answered too much, is not the plugin's refusal. */
+const codeOf = (failure: ServiceError | null): number =>
+  failure === null || TOO_LARGE.test(failure.details) ? 0 : failure.code;

@@ -1,0 +1,33 @@
+import * as z from "zod";
+
+/** Letters, digits, dot, dash, underscore: an id is part of paths. */
+const PLUGIN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+
+export const ROLES = ["controller", "node"] as const;
+export type Role = (typeof ROLES)[number];
+
+/** @param path what an absolute path in the configuration is */
+export const csiConfig = (path: z.ZodType<string, string>) =>
+  z.strictObject({
+    /** Where volumes are staged and published for allocations. */
+    mountsDir: path.default("/var/lib/sallyport-agent/csi"),
+    plugins: z
+      .array(
+        z.strictObject({
+          id: z.string().regex(PLUGIN_ID, "must be letters, digits, dot, dash, underscore"),
+          socket: path,
+          roles: z
+            .array(z.enum(ROLES))
+            .min(1)
+            .default([...ROLES]),
+          /** Where the node is, for a plugin that does not say. */
+          topology: z.record(z.string().min(1).max(128), z.string().max(256)).optional(),
+        }),
+      )
+      .max(64)
+      .refine((plugins) => new Set(plugins.map(({ id }) => id)).size === plugins.length, "names a plugin twice")
+      .default([]),
+  });
+
+export type CsiConfig = Readonly<z.infer<ReturnType<typeof csiConfig>>>;
+export type CsiPluginConfig = CsiConfig["plugins"][number];

@@ -1,0 +1,185 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { status } from "@grpc/grpc-js";
+import type { ParamsOf, ResultOf } from "@sallyport/agent-protocol";
+import type { RequestDraft, Response } from "@sallyport/csi-wire";
+import type { Secrets } from "../ops/handlers.ts";
+import type { PluginClient } from "./client.ts";
+import { refusedIn } from "./confirmed.ts";
+import { capabilityOf, countOf, externalVolumeOf, rangeOf, snapshotOf, Unusable } from "./convert.ts";
+import { CallFailure } from "./failure.ts";
+import type { CsiOperation } from "./operation.ts";
+import { pagesOf } from "./pages.ts";
+
+/** A snapshot that is not ready is asked for again during this time. */
+const SNAPSHOT_READY_MS = 10_000;
+const SNAPSHOT_POLL_MS = 250;
+/** What is asked of a plugin at once, and what is passed on at once: an answer has to fit a frame. */
+const PAGE_ENTRIES = 250;
+const PAGE_CHARACTERS = 400_000;
+
+/** What an operation works with. */
+export interface Context {
+  readonly client: PluginClient;
+  readonly secrets: Secrets;
+  /** Unix time in milliseconds at which it gives up. */
+  readonly until: number;
+}
+
+export type Works<M extends CsiOperation> = {
+  readonly [O in M]: (params: ParamsOf<O>, context: Context) => Promise<ResultOf<O>>;
+};
+
+/** What each operation of a controller is in calls of the plugin. They throw `CallFailure` and `Unusable`. */
+export const controllerWorks: Works<Extract<CsiOperation, `csi.controller.${string}`>> = {
+  "csi.controller.create": async (params, { client, secrets, until }) => {
+    const { name, capacityMin, capacityMax, capabilities, mount, parameters } = params;
+    const request = {
+      name,
+      capacityRange: rangeOf(capacityMin, capacityMax),
+      volumeCapabilities: capabilities.map((capability) => capabilityOf(capability, mount)),
+      parameters,
+      secrets,
+      volumeContentSource: sourceOf(params),
+      accessibilityRequirements: topologyOf(params.topology),
+    };
+    const { volume } = await client.call("CreateVolume", request, until);
+    return {
+      externalId: volume?.volumeId ?? "",
+      capacityBytes: countOf(volume?.capacityBytes ?? "0"),
+      context: { ...volume?.volumeContext },
+      topologies: (volume?.accessibleTopology ?? []).map(({ segments }) => segments),
+    };
+  },
+
+  "csi.controller.delete": async ({ externalId }, { client, secrets, until }) => {
+    await unlessGone(client.call("DeleteVolume", { volumeId: externalId, secrets }, until));
+    return {};
+  },
+
+  "csi.controller.validate": async (params, { client, secrets, until }) => {
+    const { externalId, capabilities, mount, parameters, context } = params;
+    const asked = capabilities.map((capability) => capabilityOf(capability, mount));
+    const request = {
+      volumeId: externalId,
+      volumeContext: context,
+      volumeCapabilities: asked,
+      parameters,
+      secrets,
+    };
+    const answer = await client.call("ValidateVolumeCapabilities", request, until);
+    const refused = refusedIn(asked, answer);
+    if (refused !== undefined)
+      throw new Unusable(`CSI plugin "${params.pluginId}": ValidateVolumeCapabilities: ${refused}`);
+    return {};
+  },
+
+  "csi.controller.publish": async (params, { client, secrets, until }) => {
+    const { externalId, externalNodeId, capability, mount, readOnly, context } = params;
+    const request = {
+      volumeId: externalId,
+      nodeId: externalNodeId,
+      volumeCapability: capabilityOf(capability, mount),
+      readonly: readOnly,
+      secrets,
+      volumeContext: context,
+    };
+    const { publishContext } = await client.call("ControllerPublishVolume", request, until);
+    return { publishContext: { ...publishContext } };
+  },
+
+  "csi.controller.unpublish": async ({ externalId, externalNodeId }, { client, secrets, until }) => {
+    const request = { volumeId: externalId, nodeId: externalNodeId, secrets };
+    await unlessGone(client.call("ControllerUnpublishVolume", request, until));
+    return {};
+  },
+
+  "csi.controller.expand": async (params, { client, secrets, until }) => {
+    const { externalId, capacityMin, capacityMax, capability, mount } = params;
+    const request = {
+      volumeId: externalId,
+      capacityRange: rangeOf(capacityMin, capacityMax),
+      secrets,
+      volumeCapability: capability && capabilityOf(capability, mount),
+    };
+    const { capacityBytes, nodeExpansionRequired } = await client.call("ControllerExpandVolume", request, until);
+    return { capacityBytes: countOf(capacityBytes), nodeExpansionRequired };
+  },
+
+  "csi.controller.list": async ({ pluginId, maxEntries, startingToken }, { client, until }) => {
+    const request = { maxEntries: pageSize(maxEntries), startingToken };
+    const pages = pagesOf(client, "ListVolumes", pluginId, request, until);
+    const { entries, nextToken } = await gather(pages, maxEntries, externalVolumeOf);
+    return { volumes: entries, nextToken };
+  },
+
+  "csi.controller.snapshotCreate": async ({ externalId, name, parameters }, { client, secrets, until }) => {
+    const request = { sourceVolumeId: externalId, name, secrets, parameters };
+    const poll = Math.min(until, Date.now() + SNAPSHOT_READY_MS);
+    for (;;) {
+      const snapshot = snapshotOf((await client.call("CreateSnapshot", request, until)).snapshot);
+      if (snapshot.isReady || Date.now() + SNAPSHOT_POLL_MS >= poll) return snapshot;
+      await sleep(SNAPSHOT_POLL_MS);
+    }
+  },
+
+  "csi.controller.snapshotDelete": async ({ snapshotId }, { client, secrets, until }) => {
+    await unlessGone(client.call("DeleteSnapshot", { snapshotId, secrets }, until));
+    return {};
+  },
+
+  "csi.controller.snapshotList": async ({ pluginId, maxEntries, startingToken }, { client, secrets, until }) => {
+    const request = { maxEntries: pageSize(maxEntries), startingToken, secrets };
+    const pages = pagesOf(client, "ListSnapshots", pluginId, request, until);
+    const { entries, nextToken } = await gather(pages, maxEntries, ({ snapshot }) => snapshotOf(snapshot));
+    return { snapshots: entries, nextToken };
+  },
+};
+
+type Creation = ParamsOf<"csi.controller.create">;
+
+function sourceOf({ snapshotId, cloneId }: Creation): RequestDraft<"CreateVolume">["volumeContentSource"] {
+  if (snapshotId !== "" && cloneId !== "") throw new Unusable("snapshotId and cloneId exclude each other");
+  if (snapshotId !== "") return { snapshot: { snapshotId } };
+  return cloneId === "" ? undefined : { volume: { volumeId: cloneId } };
+}
+
+/** Absent rather than empty: CSI wants one of the two lists not to be. */
+function topologyOf(topology: Creation["topology"]): RequestDraft<"CreateVolume">["accessibilityRequirements"] {
+  const { required = [], preferred = [] } = topology ?? {};
+  if (required.length === 0 && preferred.length === 0) return undefined;
+  const all = (list: typeof required) => list.map((segments) => ({ segments }));
+  // What is preferred has to be among what is required.
+  return { requisite: all(required.length > 0 ? required : preferred), preferred: all(preferred) };
+}
+
+/** What is to be gone and is gone already is success. */
+export async function unlessGone(call: Promise<object>): Promise<void> {
+  try {
+    await call;
+  } catch (failure) {
+    if (!(failure instanceof CallFailure && failure.code === status.NOT_FOUND)) throw failure;
+  }
+}
+
+const pageSize = (maxEntries: number) => Math.min(maxEntries || PAGE_ENTRIES, PAGE_ENTRIES);
+
+type Listing = Response<"ListVolumes"> | Response<"ListSnapshots">;
+
+/** Pages until there are `most` entries (0: all), or as many as fit a frame. Those that a plugin adds unasked are kept. */
+async function gather<P extends Listing, T>(
+  pages: AsyncIterable<P>,
+  most: number,
+  convert: (entry: P["entries"][number]) => T,
+): Promise<{ entries: T[]; nextToken: string }> {
+  const entries: T[] = [];
+  let characters = 0;
+  let nextToken = "";
+  for await (const page of pages) {
+    const converted = page.entries.map(convert);
+    entries.push(...converted);
+    characters += JSON.stringify(converted).length;
+    nextToken = page.nextToken;
+    if ((most > 0 && entries.length >= most) || characters >= PAGE_CHARACTERS) break;
+  }
+  return { entries, nextToken };
+}

@@ -1,0 +1,59 @@
+import type { CsiExternalVolume, CsiParamsOf, CsiSnapshot } from "@sallyport/agent-protocol";
+import { ACCESS_MODE, type Draft, type Message } from "@sallyport/csi-wire";
+
+export type Capability = CsiParamsOf<"csi.controller.create">["capabilities"][number];
+export type Mount = CsiParamsOf<"csi.controller.create">["mount"];
+
+const MODES: Readonly<Record<string, number>> = {
+  "single-node-writer": ACCESS_MODE.singleNodeWriter,
+  "single-node-reader-only": ACCESS_MODE.singleNodeReaderOnly,
+  "multi-node-reader-only": ACCESS_MODE.multiNodeReaderOnly,
+  "multi-node-single-writer": ACCESS_MODE.multiNodeSingleWriter,
+  "multi-node-multi-writer": ACCESS_MODE.multiNodeMultiWriter,
+};
+
+/** What the parameters of an operation must not say. */
+export class Unusable extends Error {}
+
+/** @throws Unusable */
+export function capabilityOf({ accessMode, attachmentMode }: Capability, mount: Mount): Draft<"VolumeCapability"> {
+  const mode = MODES[accessMode];
+  if (mode === undefined) throw new Unusable(`there is no access mode ${JSON.stringify(accessMode)}`);
+  if (attachmentMode === "block-device") return { block: {}, accessMode: { mode } };
+  if (attachmentMode !== "file-system")
+    throw new Unusable(`there is no attachment mode ${JSON.stringify(attachmentMode)}`);
+  return { mount: { fsType: mount?.fsType, mountFlags: mount?.mountFlags }, accessMode: { mode } };
+}
+
+/** Undefined when neither end is set. */
+export function rangeOf(capacityMin: number, capacityMax: number): Draft<"CapacityRange"> | undefined {
+  if (capacityMax > 0 && capacityMin > capacityMax) throw new Unusable("capacityMin is more than capacityMax");
+  if (capacityMin === 0 && capacityMax === 0) return undefined;
+  return { requiredBytes: String(capacityMin), limitBytes: String(capacityMax) };
+}
+
+/** As a number, of which the largest stands for everything beyond it. */
+export function countOf(int64: string): number {
+  const count = BigInt(int64);
+  const largest = BigInt(Number.MAX_SAFE_INTEGER);
+  return Number(count < 0n ? 0n : count > largest ? largest : count);
+}
+
+export const externalVolumeOf = ({ volume, status }: Message<"VolumeEntry">): CsiExternalVolume => ({
+  externalId: volume?.volumeId ?? "",
+  capacityBytes: countOf(volume?.capacityBytes ?? "0"),
+  context: { ...volume?.volumeContext },
+  snapshotId: volume?.contentSource?.snapshot?.snapshotId ?? "",
+  cloneId: volume?.contentSource?.volume?.volumeId ?? "",
+  publishedNodeIds: [...(status?.publishedNodeIds ?? [])],
+  isAbnormal: status?.volumeCondition?.abnormal ?? false,
+  status: (status?.volumeCondition?.message ?? "").slice(0, 1024),
+});
+
+export const snapshotOf = (snapshot: Message<"Snapshot"> | null): CsiSnapshot => ({
+  snapshotId: snapshot?.snapshotId ?? "",
+  sourceExternalId: snapshot?.sourceVolumeId ?? "",
+  sizeBytes: countOf(snapshot?.sizeBytes ?? "0"),
+  createTime: countOf(snapshot?.creationTime?.seconds ?? "0"),
+  isReady: snapshot?.readyToUse ?? false,
+});

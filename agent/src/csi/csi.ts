@@ -1,0 +1,93 @@
+import type { NodeReport, ParamsOf, ResultOf } from "@sallyport/agent-protocol";
+import { KeyedQueue } from "../keyed-queue.ts";
+import type { Handlers, Outcome, Run } from "../ops/handlers.ts";
+import type { CsiConfig, Role } from "./config.ts";
+import { controllerWorks, type Works } from "./controller.ts";
+import { nodeWorks } from "./node.ts";
+import { type CsiOperation, failed, outcomeOf } from "./operation.ts";
+import { CsiPlugin } from "./plugin.ts";
+import { Uses } from "./uses.ts";
+
+/** One of these at a time for a plugin: drivers leave it to whoever calls them to keep them apart. */
+const DESTRUCTIVE: readonly CsiOperation[] = [
+  ...(["csi.controller.publish", "csi.controller.unpublish", "csi.controller.delete"] as const),
+  ...(["csi.controller.expand", "csi.controller.snapshotCreate", "csi.controller.snapshotDelete"] as const),
+];
+
+type Reported = Pick<NodeReport, "CSIControllerPlugins" | "CSINodePlugins">;
+
+/** The CSI plugins of this node: what they are, and operations by them. A plugin that is not in the configuration is not asked. */
+export class Csi {
+  readonly #plugins: ReadonlyMap<string, CsiPlugin>;
+  readonly #works: Works<CsiOperation>;
+  readonly #queue = new KeyedQueue();
+  /** Called when a plugin is not what it was. */
+  onChange: () => void = () => {};
+
+  constructor({ plugins, mountsDir }: CsiConfig) {
+    this.#plugins = new Map(plugins.map((plugin) => [plugin.id, new CsiPlugin(plugin, () => this.onChange())]));
+    this.#works = { ...controllerWorks, ...nodeWorks(new Uses(mountsDir)) };
+  }
+
+  /** Looks at every plugin anew. From the first time on they are looked at again and again. */
+  async look(): Promise<void> {
+    await Promise.all([...this.#plugins.values()].map((plugin) => plugin.look()));
+  }
+
+  stop(): void {
+    for (const plugin of this.#plugins.values()) plugin.stop();
+  }
+
+  /** The part of the node's report that is about them. */
+  get reported(): Reported {
+    const plugins = [...this.#plugins.values()];
+    const named = <T>(of: (plugin: CsiPlugin) => T | undefined) =>
+      plugins.flatMap((plugin) => {
+        const info = of(plugin);
+        return info === undefined ? [] : [[plugin.config.id, info] as const];
+      });
+    if (plugins.length === 0) return {};
+    return {
+      CSIControllerPlugins: Object.fromEntries(named(({ controller }) => controller)),
+      CSINodePlugins: Object.fromEntries(named(({ node }) => node)),
+    };
+  }
+
+  get handlers(): Pick<Handlers, CsiOperation> {
+    const methods = Object.keys(this.#works) as CsiOperation[];
+    const handlerOf = <M extends CsiOperation>(method: M) => [
+      method,
+      (params: ParamsOf<M>, run: Run) => this.#run(method, params, run),
+    ];
+    return Object.fromEntries(methods.map(handlerOf)) as Pick<Handlers, CsiOperation>;
+  }
+
+  async #run<M extends CsiOperation>(method: M, params: ParamsOf<M>, run: Run): Promise<Outcome<ResultOf<M>>> {
+    const { pluginId } = params;
+    const plugin = this.#plugins.get(pluginId);
+    if (!plugin) return failed("forbidden", `CSI plugin "${pluginId}" is not in this node's configuration`);
+    const role: Role = method.startsWith("csi.node.") ? "node" : "controller";
+    if (!plugin.config.roles.includes(role))
+      return failed("forbidden", `CSI plugin "${pluginId}" is no ${role} in this node's configuration`);
+    const until = Date.now() + run.limitMs;
+    return this.#queue.run(turnOf(method, params), async () => {
+      if (Date.now() >= until) return failed("timeout", `${method} has waited for others of its plugin for too long`);
+      const { client } = plugin;
+      const { secrets, again } = run;
+      const work = this.#works[method];
+      const outcome = await outcomeOf(method, pluginId, again, () => work(params, { client, secrets, until }));
+      // Whoever asked may soon ask elsewhere, so the plugin's state is news.
+      if (!outcome.ok && (outcome.kind === "unavailable" || outcome.kind === "unsupported")) void plugin.look();
+      return outcome;
+    });
+  }
+}
+
+/** Operations of the same turn run one after the other; CSI wants at most one call at a time for a volume. */
+function turnOf(method: CsiOperation, params: ParamsOf<CsiOperation>): string {
+  const { pluginId } = params;
+  if (DESTRUCTIVE.includes(method)) return JSON.stringify([pluginId]);
+  if ("externalId" in params) return JSON.stringify([pluginId, "volume", params.externalId]);
+  if ("name" in params) return JSON.stringify([pluginId, "name", params.name]);
+  return JSON.stringify([pluginId, "list", Math.random()]);
+}

@@ -1,0 +1,65 @@
+import { status } from "@grpc/grpc-js";
+import type { ErrorKind, OperationError } from "@sallyport/agent-protocol";
+import type { Rpc } from "@sallyport/csi-wire";
+
+/** A call of a plugin that came to nothing. */
+export class CallFailure extends Error {
+  readonly pluginId: string;
+  readonly rpc: Rpc;
+  /** gRPC's; 0: it answered what is no answer. */
+  readonly code: number;
+  /** Whether the plugin may have got the request, now or in an earlier try. */
+  readonly reached: boolean;
+
+  constructor(pluginId: string, rpc: Rpc, code: number, details: string, reached: boolean) {
+    super(details);
+    this.pluginId = pluginId;
+    this.rpc = rpc;
+    this.code = code;
+    this.reached = reached;
+  }
+}
+
+const KINDS: Readonly<Record<number, ErrorKind>> = {
+  [status.CANCELLED]: "timeout",
+  [status.INVALID_ARGUMENT]: "invalid",
+  [status.DEADLINE_EXCEEDED]: "timeout",
+  [status.NOT_FOUND]: "missing",
+  [status.ALREADY_EXISTS]: "conflict",
+  [status.RESOURCE_EXHAUSTED]: "exhausted",
+  [status.FAILED_PRECONDITION]: "conflict",
+  [status.ABORTED]: "conflict",
+  [status.OUT_OF_RANGE]: "invalid",
+  [status.UNIMPLEMENTED]: "unsupported",
+  [status.UNAVAILABLE]: "unavailable",
+};
+
+/** After these the plugin may be at it still, or have done it. */
+const UNCERTAIN: readonly number[] = [
+  0,
+  status.CANCELLED,
+  status.DEADLINE_EXCEEDED,
+  status.ABORTED,
+  status.UNAVAILABLE,
+];
+
+const LISTS: readonly Rpc[] = ["ListVolumes", "ListSnapshots"];
+
+/**
+ * What a failed call means for the operation it was made for.
+ * @param changes whether that changes anything, so that its outcome can be in doubt
+ * @param again whether an earlier run may have reached the plugin
+ */
+export function errorOf(failure: CallFailure, changes: boolean, again: boolean): OperationError {
+  const { pluginId, rpc, code, reached, message } = failure;
+  // A list that is aborted was given a bad token.
+  const kind = code === status.ABORTED && LISTS.includes(rpc) ? "invalid" : (KINDS[code] ?? "plugin");
+  const uncertain = changes && UNCERTAIN.includes(code) && (reached || again);
+  const name = code === 0 ? "no answer" : (status[code] ?? `code ${code}`);
+  return {
+    kind,
+    message: `CSI plugin "${pluginId}": ${rpc}: ${name}: ${message}`,
+    outcome: uncertain ? "unknown" : "failed",
+    call: { pluginId, rpc, code },
+  };
+}

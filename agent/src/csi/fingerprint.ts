@@ -1,0 +1,115 @@
+import { status } from "@grpc/grpc-js";
+import type { ReportedCsiController, ReportedCsiNode } from "@sallyport/agent-protocol";
+import { CONTROLLER_RPC, NODE_RPC, PLUGIN_SERVICE, type Response, type Rpc } from "@sallyport/csi-wire";
+import type { PluginClient } from "./client.ts";
+import type { CsiPluginConfig } from "./config.ts";
+import { countOf } from "./convert.ts";
+import { CallFailure } from "./failure.ts";
+
+/** Of one call. */
+const PROBE_MS = 5_000;
+
+type ControllerInfo = ReportedCsiController["ControllerInfo"];
+type NodeInfo = ReportedCsiNode["NodeInfo"];
+
+/** What a plugin says of itself. A role that it does not have is null. */
+export interface Facts {
+  readonly provider: string;
+  readonly version: string;
+  readonly requiresController: boolean;
+  readonly requiresTopologies: boolean;
+  readonly controller: ControllerInfo | null;
+  readonly node: NodeInfo | null;
+}
+
+export type Look =
+  | { readonly ok: true; readonly facts: Facts }
+  | {
+      readonly ok: false;
+      readonly reason: string;
+      /** Nobody is there, which is certain at once; a busy plugin may miss a probe. */
+      readonly gone: boolean;
+    };
+
+/** Looks at a plugin as a whole. Nothing of it is kept: it may be another one by the next time. */
+export async function lookAt(client: PluginClient, { roles, topology }: CsiPluginConfig): Promise<Look> {
+  const ask = <R extends Rpc>(rpc: R) => client.call(rpc, {}, Date.now() + PROBE_MS);
+  try {
+    const { name, vendorVersion } = await ask("GetPluginInfo");
+    const services = (await ask("GetPluginCapabilities")).capabilities.map(({ service }) => service?.type);
+    const { ready } = await ask("Probe");
+    if (ready?.value === false) return { ok: false, reason: "it says that it is not ready", gone: false };
+    const requiresController = services.includes(PLUGIN_SERVICE.controllerService);
+    const facts: Facts = {
+      provider: name.slice(0, 256),
+      version: vendorVersion.slice(0, 256),
+      requiresController,
+      requiresTopologies: services.includes(PLUGIN_SERVICE.volumeAccessibilityConstraints),
+      controller:
+        roles.includes("controller") && requiresController
+          ? await unlessLacking(async () => controllerInfo(await ask("ControllerGetCapabilities")))
+          : null,
+      node: roles.includes("node")
+        ? await unlessLacking(async () =>
+            nodeInfo(await ask("NodeGetInfo"), await unlessLacking(() => ask("NodeGetCapabilities")), topology),
+          )
+        : null,
+    };
+    return { ok: true, facts };
+  } catch (failure) {
+    if (!(failure instanceof CallFailure)) throw failure;
+    const { rpc, code, reached, message } = failure;
+    const reason = `${rpc}: ${status[code] ?? "no answer"}: ${message}`.replace(/\p{Cc}+/gu, " ").slice(0, 1024);
+    return { ok: false, reason, gone: code === status.UNAVAILABLE && !reached };
+  }
+}
+
+/** Null for what a plugin has not implemented: it is free to. */
+async function unlessLacking<T>(ask: () => Promise<T>): Promise<T | null> {
+  try {
+    return await ask();
+  } catch (failure) {
+    if (failure instanceof CallFailure && failure.code === status.UNIMPLEMENTED) return null;
+    throw failure;
+  }
+}
+
+export function controllerInfo(answer: Response<"ControllerGetCapabilities"> | null): ControllerInfo {
+  const has = offered(answer);
+  return {
+    SupportsAttachDetach: has(CONTROLLER_RPC.publishUnpublishVolume),
+    SupportsClone: has(CONTROLLER_RPC.cloneVolume),
+    SupportsCondition: has(CONTROLLER_RPC.volumeCondition),
+    SupportsCreateDelete: has(CONTROLLER_RPC.createDeleteVolume),
+    SupportsCreateDeleteSnapshot: has(CONTROLLER_RPC.createDeleteSnapshot),
+    SupportsExpand: has(CONTROLLER_RPC.expandVolume),
+    SupportsGet: has(CONTROLLER_RPC.getVolume),
+    SupportsGetCapacity: has(CONTROLLER_RPC.getCapacity),
+    SupportsListSnapshots: has(CONTROLLER_RPC.listSnapshots),
+    SupportsListVolumes: has(CONTROLLER_RPC.listVolumes),
+    SupportsListVolumesAttachedNodes: has(CONTROLLER_RPC.listVolumesPublishedNodes),
+    SupportsReadOnlyAttach: has(CONTROLLER_RPC.publishReadonly),
+  };
+}
+
+export function nodeInfo(
+  info: Response<"NodeGetInfo"> | null,
+  capabilities: Response<"NodeGetCapabilities"> | null,
+  topology: CsiPluginConfig["topology"],
+): NodeInfo {
+  const has = offered(capabilities);
+  const segments = info?.accessibleTopology?.segments ?? topology;
+  return {
+    AccessibleTopology: segments ? { Segments: { ...segments } } : null,
+    ID: (info?.nodeId ?? "").slice(0, 256),
+    MaxVolumes: countOf(info?.maxVolumesPerNode ?? "0"),
+    RequiresNodeStageVolume: has(NODE_RPC.stageUnstageVolume),
+    SupportsCondition: has(NODE_RPC.volumeCondition),
+    SupportsExpand: has(NODE_RPC.expandVolume),
+    SupportsStats: has(NODE_RPC.getVolumeStats),
+  };
+}
+
+type Offer = Response<"ControllerGetCapabilities" | "NodeGetCapabilities">;
+const offered = (answer: Offer | null) => (type: number) =>
+  answer?.capabilities.some(({ rpc }) => rpc?.type === type) ?? false;

@@ -1,0 +1,2 @@
+export { csiConfig } from "./config.ts";
+export { Csi } from "./csi.ts";

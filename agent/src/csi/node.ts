@@ -1,0 +1,58 @@
+import { NODE_RPC } from "@sallyport/csi-wire";
+import { type Context, unlessGone, type Works } from "./controller.ts";
+import { capabilityOf, countOf, rangeOf } from "./convert.ts";
+import type { CsiOperation } from "./operation.ts";
+import type { Uses } from "./uses.ts";
+
+/** What each operation of a node is in calls of the plugin there. */
+export const nodeWorks = (uses: Uses): Works<Extract<CsiOperation, `csi.node.${string}`>> => ({
+  "csi.node.publish": async (params, { client, secrets, until }) => {
+    const { externalId, capability, mount, readOnly, context, publishContext } = params;
+    const path = uses.target(params);
+    const stages = await isStaged({ client, secrets, until });
+    const stagingTargetPath = stages ? uses.staging(params) : "";
+    const common = {
+      volumeId: externalId,
+      publishContext,
+      stagingTargetPath,
+      volumeCapability: capabilityOf(capability, mount),
+      secrets,
+      volumeContext: context,
+    };
+    await uses.add(params);
+    if (stages) await client.call("NodeStageVolume", common, until);
+    await client.call("NodePublishVolume", { ...common, targetPath: path, readonly: readOnly }, until);
+    return { path };
+  },
+
+  "csi.node.detach": async (params, { client, secrets, until }) => {
+    const volumeId = params.externalId;
+    const stages = await isStaged({ client, secrets, until });
+    await unlessGone(client.call("NodeUnpublishVolume", { volumeId, targetPath: uses.target(params) }, until));
+    if (!(await uses.remove(params))) return {};
+    const stagingTargetPath = uses.staging(params);
+    if (stages) await unlessGone(client.call("NodeUnstageVolume", { volumeId, stagingTargetPath }, until));
+    await uses.forget(params);
+    return {};
+  },
+
+  "csi.node.expand": async (params, { client, secrets, until }) => {
+    const { externalId, capacityMin, capacityMax, capability, mount } = params;
+    const stages = await isStaged({ client, secrets, until });
+    const request = {
+      volumeId: externalId,
+      volumePath: uses.target(params),
+      capacityRange: rangeOf(capacityMin, capacityMax),
+      stagingTargetPath: stages ? uses.staging(params) : "",
+      volumeCapability: capability && capabilityOf(capability, mount),
+      secrets,
+    };
+    return { capacityBytes: countOf((await client.call("NodeExpandVolume", request, until)).capacityBytes) };
+  },
+});
+
+/** Asked each time: a plugin may have been replaced by another version of itself. */
+async function isStaged({ client, until }: Context): Promise<boolean> {
+  const { capabilities } = await client.call("NodeGetCapabilities", {}, until);
+  return capabilities.some(({ rpc }) => rpc?.type === NODE_RPC.stageUnstageVolume);
+}

@@ -1,0 +1,111 @@
+import { isDeepStrictEqual } from "node:util";
+import type { ReportedCsiController, ReportedCsiNode } from "@sallyport/agent-protocol";
+import { error, textOf, warn } from "../log.ts";
+import { PluginClient } from "./client.ts";
+import type { CsiPluginConfig } from "./config.ts";
+import { controllerInfo, type Facts, lookAt, nodeInfo } from "./fingerprint.ts";
+
+/** A plugin is believed to be well until it has failed this often in a row, unless nobody is there. */
+const FAILURES_TO_BE_UNWELL = 2;
+const LOOK_WHEN_WELL_MS = 30_000;
+const LOOK_WHEN_UNWELL_MS = 3_000;
+
+/** What there is to say of a plugin; its last good facts outlive its health. */
+interface State {
+  readonly facts: Facts | undefined;
+  readonly healthy: boolean;
+  readonly description: string;
+}
+
+/** A plugin of the configuration: how to call it, and how it is. It is looked at for ever, well or not. */
+export class CsiPlugin {
+  readonly config: CsiPluginConfig;
+  readonly client: PluginClient;
+  readonly #onChange: () => void;
+  #state: State = { facts: undefined, healthy: false, description: "it has not been reached yet" };
+  #since = new Date().toISOString();
+  #failures = 0;
+  #looking: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+
+  constructor(config: CsiPluginConfig, onChange: () => void) {
+    this.config = config;
+    this.client = new PluginClient(config.id, config.socket);
+    this.#onChange = onChange;
+  }
+
+  /** Looks at it now; whoever asks meanwhile gets the same look. */
+  look(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = undefined;
+    });
+    return this.#looking;
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    this.client.close();
+  }
+
+  /** Undefined when it has not the role. */
+  get controller(): ReportedCsiController | undefined {
+    const { facts } = this.#state;
+    if (!this.config.roles.includes("controller") || facts?.controller === null) return undefined;
+    return { ...this.#common(), ControllerInfo: facts?.controller ?? controllerInfo(null) };
+  }
+
+  get node(): ReportedCsiNode | undefined {
+    const { facts } = this.#state;
+    if (!this.config.roles.includes("node") || facts?.node === null) return undefined;
+    return { ...this.#common(), NodeInfo: facts?.node ?? nodeInfo(null, null, this.config.topology) };
+  }
+
+  #common(): Omit<ReportedCsiController, "ControllerInfo"> {
+    const { facts, healthy, description } = this.#state;
+    return {
+      PluginID: this.config.id,
+      Provider: facts?.provider ?? "",
+      ProviderVersion: facts?.version ?? "",
+      Healthy: healthy,
+      HealthDescription: description,
+      RequiresControllerPlugin: facts?.requiresController ?? false,
+      RequiresTopologies: facts?.requiresTopologies ?? false,
+      UpdateTime: this.#since,
+    };
+  }
+
+  async #look(): Promise<void> {
+    clearTimeout(this.#timer);
+    try {
+      this.#see(await lookAt(this.client, this.config));
+    } catch (failure) {
+      error("csi_plugin_look_failed", { plugin: this.config.id, message: textOf(failure) });
+    }
+    if (this.#stopped) return;
+    const everyMs = this.#state.healthy && this.#failures === 0 ? LOOK_WHEN_WELL_MS : LOOK_WHEN_UNWELL_MS;
+    this.#timer = setTimeout(() => void this.look(), everyMs * (0.8 + 0.4 * Math.random()));
+    this.#timer.unref();
+  }
+
+  #see(look: Awaited<ReturnType<typeof lookAt>>): void {
+    if (look.ok) {
+      this.#failures = 0;
+      this.#become({ facts: look.facts, healthy: true, description: "healthy" });
+      return;
+    }
+    this.#failures++;
+    if (this.#failures === 1) warn("csi_plugin_failed", { plugin: this.config.id, message: look.reason });
+    const { facts, healthy } = this.#state;
+    if (healthy && !look.gone && this.#failures < FAILURES_TO_BE_UNWELL) return;
+    this.#become({ facts, healthy: false, description: look.reason });
+  }
+
+  #become(state: State): void {
+    if (isDeepStrictEqual(state, this.#state)) return;
+    this.#state = state;
+    this.#since = new Date().toISOString();
+    this.#onChange();
+  }
+}
