@@ -1,5 +1,6 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { eventsOf } from "./access.ts";
 import { del, get } from "./client.ts";
@@ -83,6 +84,30 @@ describe("an operation of a CSI plugin outlives the registry", () => {
     expect((await making).status).toBe(200);
     expect(await eventsOf("CSIVolume")).toHaveLength(1);
   });
+});
+
+it("who waits in line for two minutes is refused, and nothing is asked of the plugin later", async () => {
+  await create({ ID: "a", Name: "a" });
+  await create({ ID: "b", Name: "b" });
+  csi.behave = () => "hold";
+  const first = del("/v1/volume/csi/a/delete");
+  await expect.poll(() => csi.holding).toBe(1);
+  const second = del("/v1/volume/csi/b/delete");
+  await expect
+    .poll(async () => (await get("/v1/volume/csi/b/operations")).body[0])
+    .toMatchObject({ Method: "csi.controller.delete", State: "queued" });
+  const real = Date.now.bind(Date);
+  const now = vi.spyOn(Date, "now").mockImplementation(() => real() + 121_000);
+  await runDurableObjectAlarm(env.CLUSTER_REGISTRY.getByName("main"));
+  now.mockRestore();
+  expect([(await second).status, (await second).text]).toEqual([
+    504,
+    "the plugin had too much to do for others: nothing was changed",
+  ]);
+  await csi.release();
+  expect((await first).status).toBe(200);
+  expect(csi.asked).toEqual(["create", "create", "delete"]);
+  await settled(["b"])();
 });
 
 describe("an operation whose node goes away", () => {

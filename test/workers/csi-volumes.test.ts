@@ -197,6 +197,37 @@ describe("creating a CSI volume", () => {
     expect([await listed(), csi.sent]).toEqual([[], []]);
   });
 
+  it("again, with a higher capacity, makes it larger", async () => {
+    await make({ RequestedCapacityMin: 1000 });
+    expect(await make({ RequestedCapacityMin: 3000 })).toMatchObject({ Capacity: 3000, RequestedCapacityMin: 3000 });
+    expect(csi.asked).toEqual(["create", "expand"]);
+  });
+
+  it.each<[string, unknown]>([
+    ["nothing", undefined],
+    ["no object", "[]"],
+    ["no JSON", "{"],
+    ["an empty object", {}],
+    ["no volume", { Volumes: [] }],
+    ["null for a volume", { Volumes: [null] }],
+    ["a text for the volumes", { Volumes: "v1" }],
+    ["more volumes than may be", { Volumes: Array.from({ length: 51 }, (_, at) => definition({ ID: `v${at}` })) }],
+    ["a field twice", { Volumes: [{ ...definition(), plugin_id: "x" }] }],
+    ["a volume twice", { Volumes: [definition(), definition()] }],
+    ["a negative size", { Volumes: [definition({ RequestedCapacityMin: -1 })] }],
+    ["a size beyond all numbers", `{"Volumes":[{"ID":"v1","RequestedCapacityMin":99999999999999999999}]}`],
+    ["a name that steers terminals", { Volumes: [definition({ ID: "v1", Name: "a\u001b[2J" })] }],
+    ["a secret of a strange name", { Volumes: [definition({ Secrets: { "a b": "canary" } })] }],
+    ["null among flags", { Volumes: [definition({ MountOptions: { MountFlags: [null] } })] }],
+  ])("takes no body of %s, and stores nothing", async (_what, body) => {
+    for (const path of ["/v1/volume/csi/v1", "/v1/volume/csi/v1/create", "/v1/volumes"]) {
+      const answer = await put(path, body, UPSTREAM);
+      expect([path, answer.status]).toEqual([path, 400]);
+      expect(answer.text).not.toContain("canary");
+    }
+    expect([await listed(), csi.sent]).toEqual([[], []]);
+  });
+
   it("needs a plugin that can, and says what is missing", async () => {
     await addCsiNode(1, { SupportsCreateDelete: false });
     expect(refusal(await create())).toEqual([501, "plugin does not support creating volumes"]);
@@ -366,6 +397,14 @@ describe("a CSI volume that is removed", () => {
     expect([csi.asked, await listed()]).toEqual([["create"], ["v1"]]);
     const shown = (await get("/v1/volume/csi/v1")).body;
     expect([shown.WriteAllocs, shown.Allocations.map(({ ID }: { ID: string }) => ID)]).toEqual([{ a1: null }, ["a1"]]);
+  });
+
+  it("is deregistered by force when only allocations that have ended used it, and no node is asked for anything", async () => {
+    await make();
+    await run(nodeId(1), [{ Type: "csi", Source: "v1" } as never]);
+    await run(nodeId(1), [{ Type: "csi", Source: "v1" } as never], { status: "complete" });
+    expect((await del("/v1/volume/csi/v1?force=true")).status).toBe(200);
+    expect([csi.asked, await listed()]).toEqual([["create"], []]);
   });
 
   it("stays when its plugin cannot delete it", async () => {
