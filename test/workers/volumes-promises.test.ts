@@ -62,13 +62,38 @@ const endpoints: Record<string, Endpoint> = {
 
 const withQuery = (path: string, query: string) => `${path}${path.includes("?") ? "&" : "?"}${query}`;
 
-describe.each(Object.entries(endpoints))("the %s", (what, { method, path, body, rights, blocks }) => {
-  const deletes = what === "deletion of a volume";
-  /** Its path, on a volume that nobody uses when it is to be deleted. */
-  async function target(): Promise<string> {
-    const { volume, claim } = await claimed();
-    return path(deletes ? (await make({ Name: "free" })).ID : volume.ID, claim.ID);
-  }
+/** An endpoint's path, on a volume that nobody uses when it is to be deleted. */
+async function targetOf({ path }: Endpoint, isUsed: boolean): Promise<string> {
+  const { volume, claim } = await claimed();
+  return path(isUsed ? volume.ID : (await make({ Name: "free" })).ID, claim.ID);
+}
+
+const DELETION = "deletion of a volume";
+const entries = Object.entries(endpoints);
+
+describe.each(entries.filter(([, { blocks }]) => blocks))("the %s", (_what, endpoint) => {
+  it("waits for a change when it is given an index", async () => {
+    let answered = false;
+    const path = withQuery(await targetOf(endpoint, true), `index=${2 ** 40}&wait=2s`);
+    const answer = send(endpoint.method, path).finally(() => {
+      answered = true;
+    });
+    await scheduler.wait(1_000);
+    expect(answered).toBe(false);
+    expect((await answer).status).toBe(200);
+  });
+});
+
+describe.each(entries.filter(([, { blocks }]) => !blocks))("the %s", (what, endpoint) => {
+  it("answers at once, whatever index it is given", async () => {
+    const path = withQuery(await targetOf(endpoint, what !== DELETION), `index=${2 ** 40}&wait=300s`);
+    expect((await send(endpoint.method, path, endpoint.body)).status).toBe(200);
+  });
+});
+
+describe.each(entries)("the %s", (what, endpoint) => {
+  const { method, body, rights } = endpoint;
+  const target = () => targetOf(endpoint, what !== DELETION);
 
   it("is at its path below /v1, and nowhere else", async () => {
     const at = await target();
@@ -84,22 +109,6 @@ describe.each(Object.entries(endpoints))("the %s", (what, { method, path, body, 
       expect([status, headers.get("content-type")]).toEqual([200, "application/json"]);
       expect(() => JSON.parse(text)).not.toThrow();
     }
-  });
-
-  it(`${blocks ? "waits for a change when it is given an index" : "answers at once, whatever index it is given"}`, async () => {
-    const at = await target();
-    const state = { answered: false };
-    const answer = send(method, withQuery(at, `index=${2 ** 40}&wait=${blocks ? "2s" : "300s"}`), body).then(
-      (given) => {
-        state.answered = true;
-        return given;
-      },
-    );
-    if (blocks) {
-      await scheduler.wait(1_000);
-      expect(state.answered).toBe(false);
-    }
-    expect((await answer).status).toBe(200);
   });
 
   it("is for who has one of the rights that it names, and for nobody else", async () => {
