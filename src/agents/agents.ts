@@ -10,7 +10,9 @@ interface Host {
   commit<T>(change: () => T): T;
   /** Promises that a node's session sends its agent away; inside a transaction. */
   promiseRevocation(nodeId: string): void;
-  /** Resolves when that has been tried. Never rejects. */
+  /** Ends what a node was asked for: nobody will hear of it any more; inside a transaction. */
+  abandon(nodeId: string): void;
+  /** Resolves when the session has been told. Never rejects. */
   revoked(nodeId: string): Promise<void>;
 }
 
@@ -39,10 +41,11 @@ export class Agents {
 
   /** Takes an agent's key away and sends it away; its node is lost, and stays known until it is purged. */
   async remove(nodeId: string): Promise<Result<null>> {
-    const { commit, enrolment, nodes, promiseRevocation, revoked } = this.#host;
+    const { commit, enrolment, nodes, promiseRevocation, abandon, revoked } = this.#host;
     const isRemoved = commit(() => {
       if (!enrolment.remove(nodeId)) return false;
       promiseRevocation(nodeId);
+      abandon(nodeId);
       return true;
     });
     if (!isRemoved) return refuse("missing", "agent not found");

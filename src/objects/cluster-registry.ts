@@ -137,6 +137,7 @@ export class ClusterRegistry extends StoredObject {
       nodes: this.#nodes,
       commit: (change) => this.commit(change),
       promiseRevocation: (node) => this.outbox.enlist("revocation", node, null),
+      abandon: (node) => this.#hostVolumes.abandon(node),
       revoked: (node) => this.outbox.drain("revocation", node),
     });
     this.#volumes = new HostVolumeStore(this.sql);

@@ -192,11 +192,14 @@ export class HostVolumes implements Timed {
         const volume = method === "dhv.delete" ? store.find(volumeId) : null;
         return volume && inUse(volume, usage.usersOf(volume));
       },
-      (operation, refusal) => {
-        this.#fail(operation, refusal);
-        queueMicrotask(() => operations.wake(operation.id));
-      },
+      (operation, refusal) => this.#giveUp(operation, refusal),
     );
+  }
+
+  /** A node's agent is removed, inside the caller's transaction: what it was asked for has ended, whatever came of it. */
+  abandon(nodeId: string): void {
+    const refusal = refuse("unavailable", `the agent of node ${nodeId} was removed`);
+    for (const operation of this.#parts.operations.runningOn(nodeId)) this.#giveUp(operation, refusal);
   }
 
   // ---- time ----
@@ -327,6 +330,11 @@ export class HostVolumes implements Timed {
     if (!volume.made) return null;
     const stamps = [hostVolumeStamp(volume), ...(operation ? [ended(operation)] : []), ...claims.volumeGone(volume.id)];
     return journal.emitLine([hostVolumeEvent(DELETED, volume)], stamps);
+  }
+
+  #giveUp(operation: VolumeOperation, refusal: Refusal): void {
+    this.#fail(operation, refusal);
+    queueMicrotask(() => this.#parts.operations.wake(operation.id));
   }
 
   /** An operation has left nothing behind. */

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { CLOSE } from "@sallyport/agent-protocol";
 import { describe, expect, it } from "vitest";
 import { holderOf } from "./access.ts";
-import { del, get, send } from "./client.ts";
+import { del, get, put, send } from "./client.ts";
 import {
   AgentSocket,
   eventually,
@@ -253,6 +253,17 @@ describe("connecting", () => {
 });
 
 describe("removing an agent", () => {
+  it("ends what its node was asked for, which nobody will hear of any more", async () => {
+    const [agent, socket] = await ScriptedAgent.connected();
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    const asked = put("/v1/volume/host/create", { Volume: { Name: "db", PluginID: "mkdir", NodeID: agent.node } });
+    await socket.seen("req");
+    expect((await del(`/v1/agent/${agent.node}`)).status).toBe(200);
+    const answer = await Promise.race([asked, scheduler.wait(10_000)]);
+    expect([answer?.status, answer?.text]).toEqual([503, `the agent of node ${agent.node} was removed`]);
+    expect(await registryRows("SELECT id FROM host_volumes")).toEqual([]);
+  });
+
   it("sends it away for good, and its node is lost", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
