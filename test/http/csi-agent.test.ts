@@ -1,0 +1,158 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { csiVolumeKey, type Method, type ParamsOf } from "@sallyport/agent-protocol";
+import { expect, it, vi } from "vitest";
+import { type AgentSession, eventually, fakeService, nodeDirectory, startAgent } from "./agent-service.ts";
+import { type Driver, type Faults, startDriver } from "./csi-process.ts";
+
+vi.setConfig({ testTimeout: 120_000 });
+
+/** The agent as it is, with the driver as it is, for a service that the test plays. */
+const PLUGIN = "disk";
+const opOf = (number: number) => `01930001-7a10-7cc1-8b5e-${String(number).padStart(12, "0")}`;
+const CANARY = "CANARY-token-91c7";
+const FLAG = "password=CANARY-flag-3f";
+
+async function world() {
+  const driver = await startDriver();
+  const service = await fakeService();
+  const node = nodeDirectory(service.url);
+  const csi = { mountsDir: node.at("mounts"), plugins: [{ id: PLUGIN, socket: driver.socket }] };
+  writeFileSync(node.path, JSON.stringify({ ...node.config, csi }));
+  return { driver, service, node };
+}
+
+function request<M extends Extract<Method, `csi.${string}`>>(
+  session: AgentSession,
+  op: string,
+  method: M,
+  params: Omit<ParamsOf<M>, "pluginId">,
+  change: { key?: string; gen?: number; secrets?: Record<string, string> } = {},
+): void {
+  const key = csiVolumeKey(PLUGIN, "default", "v");
+  session.request({ op, method, key, params: { pluginId: PLUGIN, ...params }, ...change });
+}
+
+const creation = (name: string, mountFlags: string[] = []) => ({
+  name,
+  capacityMin: 0,
+  capacityMax: 0,
+  capabilities: [{ accessMode: "single-node-writer", attachmentMode: "file-system" }],
+  mount: mountFlags.length > 0 ? { fsType: "", mountFlags } : null,
+  parameters: {},
+  snapshotId: "",
+  cloneId: "",
+  topology: null,
+});
+
+it("the node's report names its CSI plugins, and tells when one goes and comes back", async () => {
+  const { driver, service, node } = await world();
+  startAgent(node.path);
+  const session = await service.session();
+  const hello = await session.welcome({ cfg: { fingerprintMs: 300 } });
+  const healths = () =>
+    session.frames.flatMap((frame) =>
+      frame.t === "fp" && frame.node.CSIControllerPlugins ? [frame.node.CSIControllerPlugins[PLUGIN]?.Healthy] : [],
+    );
+  const first = hello.node.CSIControllerPlugins?.[PLUGIN]?.Healthy;
+  if (!first) await eventually("a healthy plugin", () => healths().at(-1) || undefined);
+  expect(hello.features).toContain("csi.controller.create");
+  await driver.kill();
+  await eventually("the plugin's end", () => healths().at(-1) === false || undefined, 20_000);
+  await driver.start();
+  await eventually("the plugin's return", () => healths().at(-1) === true || undefined, 20_000);
+});
+
+/** Where an agent can be when it dies: each is met by what the driver does with the call. */
+const MOMENTS: [when: string, faults: (rpc: string) => Faults][] = [
+  ["before the plugin has begun", (rpc) => ({ calls: { [rpc]: { delayMs: 1_500 } } })],
+  ["while the plugin works", () => ({ stepMs: 250 })],
+  ["while the plugin never answers", (rpc) => ({ calls: { [rpc]: { hang: 1 } } })],
+];
+
+it.each(MOMENTS)(
+  "an agent killed %s asks again when it is back: one volume, one snapshot, nothing left of a deletion",
+  async (_, faults) => {
+    const { driver, service, node } = await world();
+    let number = 0;
+    let gen = 0;
+    /** Asks for an operation, kills the agent while its call is under way, and takes the result of the next one. */
+    async function cutOff<M extends Extract<Method, `csi.${string}`>>(
+      rpc: Parameters<Driver["calls"]>[0],
+      method: M,
+      params: Omit<ParamsOf<M>, "pluginId">,
+    ) {
+      driver.misbehave({});
+      const agent = startAgent(node.path);
+      const session = await service.session();
+      await session.welcome();
+      const op = opOf(++number);
+      driver.misbehave(faults(rpc));
+      request(session, op, method, params, { gen: ++gen });
+      await eventually(`a call of ${rpc}`, () => driver.calls(rpc) > 0 || undefined);
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 300));
+      await agent.kill();
+
+      const next = startAgent(node.path);
+      const after = await service.session(30_000);
+      const hello = await after.welcome({ resume: [op] });
+      expect(hello.journal.find((entry) => entry.op === op)).toMatchObject({ state: "running" });
+      const result = await after.result(op);
+      expect(result).toMatchObject({ ok: true });
+      await next.kill();
+      return result.ok ? result.result : {};
+    }
+    const { externalId } = (await cutOff("CreateVolume", "csi.controller.create", creation("v"))) as {
+      externalId: string;
+    };
+    expect(driver.directories("volumes")).toEqual([externalId]);
+    const snapshot = { externalId, name: "s", parameters: {} };
+    const { snapshotId } = await cutOff("CreateSnapshot", "csi.controller.snapshotCreate", snapshot);
+    expect(driver.directories("snapshots")).toEqual([snapshotId]);
+    await cutOff("DeleteVolume", "csi.controller.delete", { externalId });
+    driver.misbehave({});
+    expect(driver.directories("volumes")).toEqual([]);
+    expect(driver.directories("snapshots")).toEqual([snapshotId]);
+  },
+);
+
+it("secrets and mount flags are in no file, no log and no frame, though the plugin shouts them; without them nothing runs again", async () => {
+  const { driver, service, node } = await world();
+  const first = startAgent(node.path);
+  const before = await service.session();
+  await before.welcome();
+  const secrets = { token: CANARY };
+  driver.misbehave({
+    leakSecrets: true,
+    calls: { CreateVolume: { fail: { code: 13, times: 1, message: `cannot mount with ${FLAG}` } } },
+  });
+  request(before, opOf(1), "csi.controller.create", creation("v", [FLAG]), { secrets });
+  const failed = await before.result(opOf(1));
+  expect(failed).toMatchObject({
+    ok: false,
+    error: { kind: "plugin", call: { pluginId: PLUGIN, rpc: "CreateVolume", code: 13 } },
+  });
+  expect(JSON.stringify(failed)).toContain("[REDACTED]");
+
+  driver.misbehave({ calls: { CreateVolume: { hang: 1 } } });
+  request(before, opOf(2), "csi.controller.create", creation("w", [FLAG]), { gen: 2 });
+  await eventually("a call", () => driver.calls("CreateVolume") > 0 || undefined);
+  const journal = readFileSync(node.at("state/journal"), "utf8");
+  expect(journal).toContain(opOf(2));
+  await first.kill();
+  const second = startAgent(node.path);
+  const after = await service.session();
+  await after.welcome({ resume: [opOf(2)] });
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(driver.calls("CreateVolume")).toBe(1);
+  request(after, opOf(2), "csi.controller.create", creation("w", [FLAG]), { gen: 2 });
+  expect(await after.result(opOf(2))).toMatchObject({ ok: true });
+  expect(driver.directories("volumes").length).toBe(1);
+
+  const frames = [...before.texts, ...after.texts].join("\n");
+  for (const canary of [CANARY, FLAG]) {
+    expect([frames, first.log, second.log, first.out, second.out].join("\n")).not.toContain(canary);
+    // grep ends with 1 when it finds nothing.
+    expect(() => execFileSync("grep", ["-rF", canary, node.root], { stdio: "ignore" })).toThrow();
+  }
+});
