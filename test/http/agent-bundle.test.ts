@@ -52,3 +52,15 @@ it("the page and the unit know every exit code: what a person has to look at is 
   const forPeople = Object.values(EXIT).filter((code) => code !== EXIT.stopped && code !== EXIT.failed);
   expect(listed.split(" ").map(Number)).toEqual(forPeople);
 });
+
+it("the unit gives the agent a user of its own and no privileges, bounds it, and ends its plugins with it", () => {
+  const settings = unit.split("\n").filter((line) => /^[A-Z]/.test(line));
+  for (const setting of [
+    ...["User=sallyport-agent", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "ProtectSystem=strict"],
+    ...["ProtectHome=yes", "PrivateTmp=yes", "RestrictSUIDSGID=yes", "MemoryMax=512M", "KillMode=mixed"],
+  ])
+    expect(settings).toContain(setting);
+  expect(settings.filter((setting) => /^(AmbientCapabilities|ReadWritePaths)=/.test(setting))).toEqual([]);
+  const [, families = ""] = /^RestrictAddressFamilies=(.*)$/m.exec(unit) ?? [];
+  expect(families.split(" ").sort()).toEqual(["AF_INET", "AF_INET6", "AF_NETLINK", "AF_UNIX"]);
+});
