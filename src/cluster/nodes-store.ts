@@ -1,6 +1,7 @@
 import { parseLossless } from "../http/json.ts";
 import { KEPT_EVENTS, type Node, type NodeEvent, type NodeEventType } from "./node/record.ts";
 import { type NodeFollower, type Told, together } from "./node/told.ts";
+import { SharedRead } from "./shared-read.ts";
 import type { Stamp, Stamped } from "./stamp.ts";
 
 /** Who tells of a node: the agent that runs on it, or a scheduler that manages it. Only that one may. */
@@ -78,11 +79,13 @@ const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 /** The rows of the nodes, and the events that tell of their changes. */
 export class NodeStore implements Stamped {
   readonly #sql: SqlStorage;
+  readonly #pages: SharedRead<NodePage>;
   readonly #followers: () => readonly NodeFollower[];
 
   /** @param followers what changes together with nodes */
   constructor(sql: SqlStorage, followers: () => readonly NodeFollower[]) {
     this.#sql = sql;
+    this.#pages = new SharedRead(sql);
     this.#followers = followers;
   }
 
@@ -109,7 +112,11 @@ export class NodeStore implements Stamped {
   }
 
   /** One page by id; shorter than `limit` when its rows are large. */
-  page({ from, limit, reverse = false, range, pool }: NodeQuery): NodePage {
+  page(query: NodeQuery): NodePage {
+    return this.#pages.of(query, () => this.#page(query));
+  }
+
+  #page({ from, limit, reverse = false, range, pool }: NodeQuery): NodePage {
     const [low, high] = range ?? ["", LAST];
     const first = reverse || from < low ? low : from;
     // One bound a side: of two on one side, the walk would begin at either.

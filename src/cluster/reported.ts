@@ -2,6 +2,7 @@ import type { NewEvent } from "../events/event.ts";
 import { isPlainObject, parseLossless } from "../http/json.ts";
 import type { ObjectReport, ReportedTopic } from "./report.ts";
 import { type ReportedQuery, selection, tokenOf } from "./reported-order.ts";
+import { SharedRead } from "./shared-read.ts";
 import type { Stamp, Stamped } from "./stamp.ts";
 
 /** A stored object as reads show it: `body` is its JSON text with its indexes. */
@@ -59,9 +60,11 @@ const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 /** The newest of each object that schedulers report: jobs, allocations, evaluations, deployments and what else has a topic. */
 export class Reported implements Stamped {
   readonly #sql: SqlStorage;
+  readonly #pages: SharedRead<ReportedPage>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.#pages = new SharedRead(sql);
   }
 
   /** Takes a report in, inside the caller's transaction, and answers the event that tells of it. */
@@ -108,6 +111,10 @@ export class Reported implements Stamped {
 
   /** One page in the order of its list; shorter than `limit` when its rows are large. */
   page(query: ReportedQuery): ReportedPage {
+    return this.#pages.of(query, () => this.#page(query));
+  }
+
+  #page(query: ReportedQuery): ReportedPage {
     const { where, values, orderBy, order } = selection(query);
     const cursor = this.#sql.exec<Row>(
       `SELECT * FROM reported WHERE ${where} ORDER BY ${orderBy} LIMIT ?`,

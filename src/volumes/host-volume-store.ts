@@ -1,3 +1,4 @@
+import { SharedRead } from "../cluster/shared-read.ts";
 import type { Stamp, Stamped } from "../cluster/stamp.ts";
 import type { NewEvent } from "../events/event.ts";
 import { hostVolumeJson, type State, type StoredVolume, type Wanted } from "./host-volume.ts";
@@ -56,9 +57,11 @@ const MAX_ROWS_LOOKED_AT = 5_000;
 /** The rows of host volumes, and of the names that they hold on their nodes. */
 export class HostVolumeStore implements Stamped {
   readonly #sql: SqlStorage;
+  readonly #pages: SharedRead<VolumePage>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.#pages = new SharedRead(sql);
   }
 
   find(id: string): StoredVolume | null {
@@ -68,6 +71,10 @@ export class HostVolumeStore implements Stamped {
 
   /** One page of volumes that are made, by namespace and id; shorter than `limit` where few match or rows are large. */
   page(query: VolumeQuery): VolumePage {
+    return this.#pages.of(query, () => this.#page(query));
+  }
+
+  #page(query: VolumeQuery): VolumePage {
     const { namespace, nodeId, pluginId, from, limit, reverse } = query;
     const conditions: [sql: string, values: readonly SqlStorageValue[]][] = [];
     if (namespace !== null) conditions.push(["namespace = ?", [namespace]]);

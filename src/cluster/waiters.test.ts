@@ -1,0 +1,29 @@
+import { expect, it, vi } from "vitest";
+import { Waiters } from "./waiters.ts";
+
+const LONG_MS = 60_000;
+
+it("everybody who waits is answered with the change, however many there are", async () => {
+  let index = 5;
+  const waiters = new Waiters(() => index);
+  const answers: number[] = [];
+  for (let count = 0; count < 1_000; count++) {
+    void waiters.changed(["Job"], 5, LONG_MS).then((newest) => answers.push(newest));
+  }
+  index = 6;
+  waiters.wake(["Job"]);
+  await vi.waitFor(() => expect(answers).toEqual(Array.from({ length: 1_000 }, () => 6)));
+  expect(waiters.count).toBe(0);
+});
+
+it("who waits for more than a table has come to, or for another one, goes on waiting", async () => {
+  const indexes: Record<string, number> = { Job: 5, Node: 5 };
+  const waiters = new Waiters((table) => indexes[table] ?? 0);
+  void waiters.changed(["Job"], 7, LONG_MS);
+  void waiters.changed(["Node"], 5, LONG_MS);
+  const both = waiters.changed(["Job", "Node"], 5, LONG_MS);
+  indexes["Job"] = 6;
+  waiters.wake(["Job"]);
+  expect(await both).toBe(6);
+  expect(waiters.count).toBe(2);
+});
