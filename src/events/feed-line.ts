@@ -1,4 +1,4 @@
-import { within } from "./feed-deadline.ts";
+import { within } from "./deadline.ts";
 import { Line } from "./line.ts";
 
 /*

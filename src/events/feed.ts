@@ -1,6 +1,6 @@
 import { textOf, warn } from "../log.ts";
 import { backoff } from "../work/backoff.ts";
-import { within } from "./feed-deadline.ts";
+import { within } from "./deadline.ts";
 import { feedLines, lineFrom } from "./feed-line.ts";
 import type { FeedPage } from "./feed-page.ts";
 import type { LogView, Slice } from "./group.ts";

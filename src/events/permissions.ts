@@ -1,6 +1,7 @@
 import type { StreamAnswer, StreamQuestion } from "../access/stream-rights.ts";
 import { textOf, warn } from "../log.ts";
 import { backoff } from "../work/backoff.ts";
+import { within } from "./deadline.ts";
 import type { Fact } from "./facts.ts";
 import type { Scope } from "./subscription.ts";
 
@@ -14,6 +15,8 @@ export type Ask = (questions: readonly StreamQuestion[]) => Promise<readonly Str
 
 const QUESTIONS_PER_PAGE = 100;
 const BACKOFF = { base: 250, cap: 5_000 };
+/** Everybody's questions wait behind the one that is asked. */
+const LONGEST_ASK_MS = 10_000;
 /** A clock that is ahead of the one that answers must not make for a busy loop. */
 const LEAST_PAUSE_MS = 250;
 
@@ -188,7 +191,8 @@ export class Permissions {
     // Who comes from now on gets an answer of their own.
     this.#sent = page.flatMap((permission) => this.#takeOpening(permission) ?? []);
     try {
-      const answers = await this.#ask(page.map(({ question }) => question));
+      const asked = this.#ask(page.map(({ question }) => question));
+      const answers = await within(LONGEST_ASK_MS, "rights not told", asked);
       const now = Date.now();
       page.forEach((permission, position) => {
         permission.answered(answers[position] ?? { allowed: false }, told[position] ?? 0, now);
