@@ -13,15 +13,11 @@ async function afterEachStep(
 ): Promise<number> {
   const driver = await startDriver();
   for (let step = 1; ; step++) {
-    if (!driver.isAlive) await driver.start();
     const client = new RawClient(driver.socket);
     driver.misbehave({});
     await before(client, driver);
-    // Steps count from the start of the process.
-    await driver.kill();
     driver.misbehave({ crashAtStep: step });
-    await driver.start();
-    const crashed = await call(new RawClient(driver.socket)).then(
+    const crashed = await call(client).then(
       () => false,
       () => true,
     );

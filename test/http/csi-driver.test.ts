@@ -1,7 +1,10 @@
-import { lstatSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, lstatSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ACCESS_MODE, NODE_RPC, type RequestDraft } from "@sallyport/csi-wire";
 import { expect, it, vi } from "vitest";
+import { afterTest } from "./agent-service.ts";
 import { creation, MOUNT, RawClient, startDriver } from "./csi-process.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -62,7 +65,7 @@ it("a volume is a directory; making it again gives the same one, and something e
   for (const other of others) expect(await client.code("CreateVolume", creation("one", other))).toBe("ALREADY_EXISTS");
 });
 
-it.each<[string, string, RequestDraft<"CreateVolume">]>([
+const REFUSED: [what: string, code: string, request: RequestDraft<"CreateVolume">][] = [
   ["no name", "INVALID_ARGUMENT", creation("")],
   ["a name of more than 128 bytes", "INVALID_ARGUMENT", creation("é".repeat(65))],
   ["no capabilities", "INVALID_ARGUMENT", { name: "x" }],
@@ -97,10 +100,14 @@ it.each<[string, string, RequestDraft<"CreateVolume">]>([
     creation("x", { volumeContentSource: { volume: { volumeId: "../.." } } }),
   ],
   ["content of nothing", "INVALID_ARGUMENT", creation("x", { volumeContentSource: {} })],
-])("a volume with %s is refused with %s, and nothing is made", async (_, code, request) => {
+];
+
+it("a volume that cannot be is refused with the code that says why, and nothing is made", async () => {
   const { driver, client } = await served({ CSI_DIR_CAPACITY: String(4 * GIB), CSI_DIR_TOPOLOGY: "zone=a" });
-  expect(await client.code("CreateVolume", request)).toBe(code);
-  expect([driver.directories("volumes"), driver.directories("tmp")]).toEqual([[], []]);
+  for (const [what, code, request] of REFUSED) {
+    expect(await client.code("CreateVolume", request), what).toBe(code);
+    expect([driver.directories("volumes"), driver.directories("tmp")], what).toEqual([[], []]);
+  }
 });
 
 it("clones, snapshots and volumes made of them have the content of their source at that time", async () => {
@@ -298,4 +305,22 @@ it("a role that is not served is not there", async () => {
     undefined,
   ]);
   expect((await client.call("NodeGetCapabilities")).capabilities.length).toBe(Object.keys(NODE_RPC).length - 1);
+});
+
+it("the bundle is the whole driver in one file; somebody who serves already is not pushed aside, a dead socket is", async () => {
+  execFileSync(process.execPath, ["packages/csi-dir/build.ts"], { stdio: "pipe" });
+  const driver = await startDriver();
+  const env = { CSI_ENDPOINT: `unix://${driver.socket}`, CSI_DIR_ROOT: driver.root };
+  const bundle = () => spawn(process.execPath, ["packages/csi-dir/dist/sallyport-csi-dir.mjs"], { env, stdio: "pipe" });
+  const [code] = await once(bundle(), "exit");
+  expect(code).toBe(1);
+  await driver.kill();
+  expect(existsSync(driver.socket)).toBe(true);
+  const child = bundle();
+  afterTest(() => child.kill("SIGKILL"));
+  await once(child.stdout, "data");
+  const { capabilities } = await new RawClient(driver.socket).call("GetPluginCapabilities");
+  expect(capabilities.length).toBe(2);
+  child.kill("SIGTERM");
+  expect(await once(child, "exit")).toEqual([0, null]);
 });

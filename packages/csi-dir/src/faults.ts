@@ -23,7 +23,7 @@ const faults = z.strictObject({
   calls: z.record(z.string(), fault).default({}),
   /** Between two steps of a call, while it holds its locks. */
   stepMs: count.default(0),
-  /** The step, counted from 1 over all calls of this process, after which it is killed. */
+  /** The step, counted from 1 since the file was changed, after which the process is killed. */
   crashAtStep: count.default(0),
   /** Lists have more entries than were asked for. */
   surplusEntries: count.default(0),
@@ -51,6 +51,7 @@ export type FaultSettings = z.infer<typeof faults>;
  */
 export class Faults {
   readonly #path: string | undefined;
+  #text: string | undefined;
   #steps = 0;
 
   constructor(path: string | undefined) {
@@ -59,6 +60,8 @@ export class Faults {
 
   get now(): FaultSettings {
     const text = this.#path === undefined ? undefined : textOf(this.#path);
+    if (text !== this.#text) this.#steps = 0;
+    this.#text = text;
     return faults.parse(text === undefined ? {} : JSON.parse(text));
   }
 
