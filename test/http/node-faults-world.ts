@@ -1,0 +1,277 @@
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, connect as dial, type Server, type Socket } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, vi } from "vitest";
+import { type AgentProcess, nodeDirectory, startAgent, writePlugin } from "./agent-service.ts";
+import { Service } from "./events-service.ts";
+
+/* The service as a process that can be killed, a line to it that can be disturbed, and nodes with the agent as it is. */
+
+/** A busy machine takes its time; nothing here is about speed. */
+export const PATIENT = { timeout: 90_000, interval: 100 };
+
+interface Connection {
+  readonly agent: Socket;
+  readonly service: Socket;
+  /** Both ends stay open, and hear nothing more. */
+  silent: boolean;
+  /** What the agent says is lost; what the service says arrives. */
+  deaf: boolean;
+}
+
+/** The network between agents and the service: an address that stays when the service comes back at another port. */
+export class Line {
+  readonly #connections = new Set<Connection>();
+  readonly #target: () => string;
+  readonly #server: Server;
+  url = "";
+
+  constructor(target: () => string) {
+    this.#target = target;
+    this.#server = createServer((socket) => void this.#carry(socket));
+  }
+
+  async open(): Promise<this> {
+    this.#server.listen(0, "127.0.0.1");
+    await vi.waitFor(() => expect(this.#server.listening).toBe(true));
+    this.url = `http://127.0.0.1:${(this.#server.address() as { port: number }).port}`;
+    return this;
+  }
+
+  close(): void {
+    this.cut();
+    this.#server.close();
+  }
+
+  async #carry(agent: Socket): Promise<void> {
+    agent.on("error", () => undefined);
+    agent.pause();
+    // While the service is away the line waits for it, so that no test has to sit out an agent's back-off.
+    for (let tries = 0; this.#target() === "" && tries < 600; tries++) await sleep(50);
+    if (this.#target() === "" || agent.destroyed) return void agent.destroy();
+    const { hostname, port } = new URL(this.#target());
+    const service = dial(Number(port), hostname);
+    const connection: Connection = { agent, service, silent: false, deaf: false };
+    this.#connections.add(connection);
+    const end = () => {
+      if (connection.silent) return;
+      this.#connections.delete(connection);
+      agent.destroy();
+      service.destroy();
+    };
+    for (const socket of [agent, service]) socket.on("error", () => undefined).on("close", end);
+    agent.on("data", (bytes) => connection.silent || connection.deaf || service.write(bytes));
+    service.on("data", (bytes) => connection.silent || agent.write(bytes));
+    agent.resume();
+  }
+
+  /** What is open now stays open and carries nothing more; what is opened from now on works. */
+  silence(): void {
+    for (const connection of this.#connections) connection.silent = true;
+  }
+
+  /** The agents' words are lost from now on, on what is open now. */
+  deafen(): void {
+    for (const connection of this.#connections) connection.deaf = true;
+  }
+
+  cut(): void {
+    for (const connection of this.#connections) {
+      connection.silent = false;
+      connection.agent.destroy();
+      connection.service.destroy();
+    }
+  }
+}
+
+/**
+ * Tells in `runs` what it does. With the file `stop-<operation>-<n>` in the node's directory it hangs at its nth step.
+ * Files are all it has, so that a test that kills everything can still say what happened.
+ */
+const STEPPING = (at: (name: string) => string) => `PATH=/usr/bin:/bin
+step() { echo "$DHV_OPERATION $1" >> ${at("steps")}; while [ -e ${at("stop-")}"$DHV_OPERATION-$1" ]; do sleep 0.05; done; }
+echo $$ >> ${at("pids")}
+volume="$DHV_VOLUMES_DIR/$DHV_VOLUME_ID"
+case "$1" in
+fingerprint) echo '{"version": "1.0.0"}' ;;
+create)
+  step 1
+  if mkdir "$volume" 2>/dev/null; then echo "made $DHV_VOLUME_ID" >> ${at("runs")}; fi
+  step 2
+  printf '{"path": "%s", "bytes": 4096}' "$volume" ;;
+delete)
+  step 1
+  if rm -r "$volume" 2>/dev/null; then echo "removed $DHV_VOLUME_ID" >> ${at("runs")}; fi
+  step 2 ;;
+esac`;
+
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: answers of every shape
+  readonly body: any;
+}
+
+export class Cluster {
+  service = new Service({});
+  readonly line = new Line(() => this.service.base);
+
+  async start(): Promise<void> {
+    await this.line.open();
+    await this.service.create();
+  }
+
+  async destroy(): Promise<void> {
+    this.line.close();
+    await this.service.destroy();
+  }
+
+  /** One request, while the service lives. @throws when there is no answer */
+  async call(method: string, path: string, body?: unknown): Promise<Answer> {
+    const init = { method, headers: { "X-Orch-Token": "root" }, ...(body ? { body: JSON.stringify(body) } : {}) };
+    const response = await fetch(`${this.service.base}${path}`, init);
+    const text = await response.text();
+    return { status: response.status, text, body: /^[{[]/.test(text) ? JSON.parse(text) : null };
+  }
+
+  /** The same request again and again until its answer is one of these: what a patient client does. */
+  async insist(method: string, path: string, body: unknown, statuses: readonly number[]): Promise<Answer> {
+    let last = "nothing";
+    for (const until = Date.now() + 150_000; Date.now() < until; await sleep(100)) {
+      const answer = this.service.base && (await this.call(method, path, body).catch(() => null));
+      if (answer) last = `${answer.status} ${answer.text}`;
+      if (answer && statuses.includes(answer.status)) return answer;
+    }
+    throw new Error(`${method} ${path} ${JSON.stringify(body)}: ${last}`);
+  }
+
+  create = (volume: object, token = "") => this.call("PUT", "/v1/volume/host/create", creation(volume, token));
+
+  list = async (query: string): Promise<Answer["body"]> =>
+    (await this.call("GET", `/v1/volumes?type=host${query}`)).body;
+
+  /** Only the service's processes die, at once, and it comes back on what they have left. */
+  async restartService(): Promise<void> {
+    await this.service.kill();
+    await this.service.start();
+  }
+
+  /** The service begins anew, at the old address, and knows nothing. */
+  async replaceService(): Promise<void> {
+    await this.service.destroy();
+    this.service = new Service({});
+    await this.service.create();
+  }
+
+  async waitForState(id: string, state: string): Promise<void> {
+    await vi.waitFor(async () => {
+      const read = await this.call("GET", `/v1/volume/host/${id}`);
+      expect(read.body?.State, read.text).toBe(state);
+    }, PATIENT);
+  }
+
+  /** A node in a pool, with the plugin `stepping`, by an agent that runs. @param odd what another plugin does with a volume */
+  async node(pool: string, name = "n1", odd: (at: Node["at"]) => string = () => ""): Promise<Node> {
+    const made = await this.call("POST", "/v1/agent/tokens", { NodePool: pool });
+    const node = new Node(this, pool, name, odd);
+    node.startWith(made.body.Token);
+    await node.isReady();
+    return node;
+  }
+}
+
+/** `token` makes repeated requests one request. */
+export const creation = (volume: object, token = "") => ({
+  Volume: { Name: "db", PluginID: "stepping", ...volume },
+  ...(token && { IdempotencyToken: token }),
+});
+
+export class Node {
+  readonly #cluster: Cluster;
+  readonly #path: string;
+  readonly pool: string;
+  readonly name: string;
+  readonly at: (name: string) => string;
+  id = "";
+  agent!: AgentProcess;
+
+  constructor(cluster: Cluster, pool: string, name: string, odd: (at: Node["at"]) => string) {
+    const directory = nodeDirectory(cluster.line.url, { pool, name });
+    const { config, at, path } = directory;
+    const hostVolumes = { ...config.hostVolumes, plugins: [{ name: "stepping" }, { name: "odd" }] };
+    writeFileSync(path, JSON.stringify({ ...config, hostVolumes }));
+    writePlugin(at("plugins"), "stepping", STEPPING(at));
+    const fingerprint = `[ "$1" = fingerprint ] && { echo '{"version":"1.0.0"}'; exit 0; }`;
+    writePlugin(
+      at("plugins"),
+      "odd",
+      `${fingerprint}\necho $$ >> ${at("pids")}\n[ "$1" = delete ] && exit 0\n${odd(at)}`,
+    );
+    [this.#cluster, this.#path, this.pool, this.name, this.at] = [cluster, path, pool, name, at];
+  }
+
+  startWith(joinToken: string): void {
+    this.agent = startAgent(this.#path, { SALLYPORT_JOIN_TOKEN: joinToken });
+  }
+
+  /** @param env its clock, for instance, by what Node.js loads first */
+  start(env: Record<string, string> = {}): void {
+    this.agent = startAgent(this.#path, env);
+  }
+
+  /** The agent dies at once, and its plugins with it: that is what its unit does (agent/sallyport-agent.service). */
+  async kill(): Promise<void> {
+    await this.agent.kill();
+    for (const pid of this.#lines("pids")) {
+      try {
+        if (readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(this.at("plugins"))) process.kill(-pid, "SIGKILL");
+      } catch {
+        // It has ended.
+      }
+    }
+    rmSync(this.at("pids"), { force: true });
+  }
+
+  async restart(): Promise<void> {
+    await this.kill();
+    this.start();
+  }
+
+  async isReady(status = "ready"): Promise<void> {
+    const filter = encodeURIComponent(`NodePool == "${this.pool}" and Name == "${this.name}"`);
+    await vi.waitFor(async () => {
+      const nodes = (await this.#cluster.call("GET", `/v1/nodes?filter=${filter}`)).body;
+      const node = this.id ? nodes.find(({ ID }: { ID: string }) => ID === this.id) : nodes[0];
+      expect(node?.Status, this.agent.log).toBe(status);
+      this.id = node.ID;
+    }, PATIENT);
+  }
+
+  #lines = (file: string): string[] =>
+    existsSync(this.at(file)) ? readFileSync(this.at(file), "utf8").split("\n").slice(0, -1) : [];
+
+  /** How often volumes came to be and went, by the plugin's own count. */
+  runs = () => this.#lines("runs");
+
+  /** Directories of volumes on the disk. */
+  volumes = (): string[] =>
+    existsSync(this.at("volumes"))
+      ? readdirSync(this.at("volumes"))
+          .filter((name) => /^[0-9a-f-]{36}$/.test(name))
+          .sort()
+      : [];
+
+  pathOf = (id: string) => join(this.at("volumes"), id);
+
+  /** The plugin waits at this step until `letGo`. */
+  stopAt = (step: string) => writeFileSync(this.at(`stop-${step.replace(" ", "-")}`), "");
+
+  letGo = (step: string) => rmSync(this.at(`stop-${step.replace(" ", "-")}`));
+
+  reached = (step: string, times = 1) =>
+    vi.waitFor(() => {
+      const reached = this.#lines("steps").filter((line) => line === step).length;
+      expect(reached, `${step}: ${this.agent.log}`).toBeGreaterThanOrEqual(times);
+    }, PATIENT);
+}

@@ -1,0 +1,299 @@
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { Cluster, creation, type Node, PATIENT } from "./node-faults-world.ts";
+
+/* What may go wrong between the service and a node, with both as they are: nothing is made twice, lost, or deleted in use. */
+
+vi.setConfig({ testTimeout: 240_000 });
+
+const cluster = new Cluster();
+beforeAll(() => cluster.start(), 180_000);
+afterAll(() => cluster.destroy(), 60_000);
+
+const path = (id: string) => `/v1/volume/host/${id}`;
+
+/** The service, the nodes' disks and their plugins' counts agree on these volumes, each made once. */
+async function expectExactly(pool: string, nodes: readonly Node[], ids: readonly string[]): Promise<void> {
+  const listed = await cluster.list(`&node_pool=${pool}`);
+  expect(listed.map(({ ID }: { ID: string }) => ID).sort()).toEqual([...ids].sort());
+  for (const node of nodes) {
+    const here = listed
+      .filter(({ NodeID }: { NodeID: string }) => NodeID === node.id)
+      .map(({ ID }: { ID: string }) => ID);
+    expect(node.volumes(), node.name).toEqual(here.sort());
+    const runs = node.runs();
+    expect(new Set(runs).size, "made once, and removed once").toBe(runs.length);
+  }
+}
+
+describe("two nodes on one machine", () => {
+  it("have one volume each of a name that is asked for without an ID, and no more; with an ID it stays where it is", async () => {
+    const nodes = [await cluster.node("two", "n1"), await cluster.node("two", "n2")];
+    const made = [await cluster.create({ NodePool: "two" }), await cluster.create({ NodePool: "two" })];
+    expect(
+      made.map(({ status }) => status),
+      made.map(({ text }) => text).join(),
+    ).toEqual([200, 200]);
+    const volumes = made.map(({ body }) => body.Volume);
+    expect(volumes.map(({ NodeID }) => NodeID).sort()).toEqual(nodes.map(({ id }) => id).sort());
+    for (const { ID, NodeID, HostPath } of volumes) {
+      expect(HostPath).toBe(nodes.find(({ id }) => id === NodeID)?.pathOf(ID));
+      expect(existsSync(HostPath)).toBe(true);
+    }
+    expect((await cluster.create({ NodePool: "two" })).status).toBe(409);
+    const [first] = volumes;
+    const updated = await cluster.create({ ID: first.ID, Parameters: { note: "new" } });
+    expect(updated.body?.Volume, updated.text).toMatchObject({ ID: first.ID, NodeID: first.NodeID });
+    await expectExactly(
+      "two",
+      nodes,
+      volumes.map(({ ID }) => ID),
+    );
+  });
+});
+
+describe("a request whose node or service dies", () => {
+  const faults = {
+    "the agent": (node: Node) => node.restart(),
+    "the service": () => cluster.restartService(),
+    "the agent and the service": async (node: Node) => {
+      await Promise.all([cluster.service.kill(), node.kill()]);
+      await cluster.service.start();
+      node.start();
+    },
+  };
+  const cases = Object.keys(faults).flatMap((who) =>
+    ["create 1", "create 2", "delete 1", "delete 2"].map((step): [keyof typeof faults, string] => [
+      who as keyof typeof faults,
+      step,
+    ]),
+  );
+  it.each(cases)(
+    "has happened once when it is repeated, when %s is killed at step %s of the plugin",
+    async (who, step) => {
+      const pool = `${who} ${step}`.replaceAll(" ", "-");
+      const node = await cluster.node(pool);
+      const [volume, token] = [{ NodePool: pool }, pool];
+      const [operation] = step.split(" ");
+      if (operation === "delete") await cluster.insist("PUT", "/v1/volume/host/create", creation(volume, token), [200]);
+      const id = (await cluster.list(`&node_pool=${pool}`))[0]?.ID;
+      node.stopAt(step);
+      const asked =
+        operation === "create"
+          ? cluster.insist("PUT", "/v1/volume/host/create", creation(volume, token), [200])
+          : cluster.insist("DELETE", path(id), undefined, [200, 404]);
+      await node.reached(step);
+      await faults[who](node);
+      node.letGo(step);
+      const answer = await asked;
+      if (operation === "create") {
+        await expectExactly(pool, [node], [answer.body.Volume.ID]);
+        await cluster.waitForState(answer.body.Volume.ID, "ready");
+        expect(node.runs()).toEqual([`made ${answer.body.Volume.ID}`]);
+        await cluster.insist("DELETE", path(answer.body.Volume.ID), undefined, [200, 404]);
+      }
+      await expectExactly(pool, [node], []);
+    },
+  );
+});
+
+describe("a connection", () => {
+  it("that loses a result gets it told again: one volume, made once", async () => {
+    const node = await cluster.node("lost");
+    node.stopAt("create 2");
+    const asked = cluster.create({ NodePool: "lost" });
+    await node.reached("create 2");
+    cluster.line.deafen();
+    node.letGo("create 2");
+    await vi.waitFor(() => expect(readFileSync(node.at("state/journal"), "utf8")).toContain("4096"), PATIENT);
+    expect(await cluster.list("&node_pool=lost")).toEqual([]);
+    cluster.line.cut();
+    const made = await asked;
+    expect(made.status, made.text).toBe(200);
+    await expectExactly("lost", [node], [made.body.Volume.ID]);
+    expect(node.runs()).toHaveLength(1);
+  });
+
+  it("that is dead but looks open is left; what was asked for meanwhile has happened once", async () => {
+    const node = await cluster.node("silent");
+    cluster.line.silence();
+    const asked = cluster.insist("PUT", "/v1/volume/host/create", creation({ NodePool: "silent" }, "silent"), [200]);
+    const made = await asked;
+    await expectExactly("silent", [node], [made.body.Volume.ID]);
+    await cluster.waitForState(made.body.Volume.ID, "ready");
+    cluster.line.cut();
+  });
+});
+
+it("an agent whose clock is hours off works all the same", async () => {
+  const node = await cluster.node("clock");
+  await node.kill();
+  await node.isReady("disconnected");
+  const late = "const now = Date.now; Date.now = () => now() - 3 * 3600 * 1000;";
+  node.start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(late)}` });
+  await node.isReady();
+  expect(node.agent.log).toContain("clock_differs");
+  const made = await cluster.create({ NodePool: "clock" });
+  expect(made.status, made.text).toBe(200);
+  await cluster.waitForState(made.body.Volume.ID, "ready");
+});
+
+describe("a plugin that misbehaves", () => {
+  const ways: Record<string, (at: Node["at"]) => string> = {
+    rubbish: () => "echo '{{{ not JSON'",
+    nothing: () => "exit 0",
+    number: () => `echo '{"path": 7}'`,
+    flood: () => "exec /usr/bin/yes",
+    outside: () => `echo '{"path": "/etc"}'`,
+    climbs: (at) => `echo '{"path": "${at("volumes")}/../state"}'`,
+    link: (at) => `/bin/ln -sfn /etc ${at("volumes")}/out; echo '{"path": "${at("volumes")}/out"}'`,
+    dies: () => "kill -9 $$",
+    forks: (at) => `/bin/sleep 600 & echo $! >> ${at("forked")}; exit 3`,
+    hangs: (at) => `/bin/sleep 600 & echo $! >> ${at("forked")}; wait`,
+  };
+
+  it("fails its own requests and no others, escapes nowhere, and once it behaves has made each volume once", async () => {
+    const script = (at: Node["at"]) =>
+      [
+        `volume="$DHV_VOLUMES_DIR/$DHV_VOLUME_ID"`,
+        `[ -e ${at("fixed")} ] && { /bin/mkdir -p "$volume"; printf '{"path": "%s"}' "$volume"; exit 0; }`,
+        `case "$DHV_VOLUME_NAME" in`,
+        ...Object.entries(ways).map(([name, way]) => `${name}) ${way(at)} ;;`),
+        "esac",
+      ].join("\n");
+    const node = await cluster.node("odd", "n1", script);
+    const request = (Name: string) => creation({ NodePool: "odd", PluginID: "odd", Name }, Name);
+    const asked = Object.keys(ways).map(async (name) => [
+      name,
+      (await cluster.call("PUT", "/v1/volume/host/create", request(name))).status,
+    ]);
+    const good = await cluster.create({ NodePool: "odd", Name: "good" });
+    expect(good.status, good.text).toBe(200);
+    // What may have left something behind is asked for again until that is known; only a plain failure has surely left nothing.
+    expect(Object.fromEntries(await Promise.all(asked))).toEqual(
+      Object.fromEntries(Object.keys(ways).map((name) => [name, name === "forks" ? 502 : 504])),
+    );
+    const listed = async () => (await cluster.list("&node_pool=odd")).map(({ ID }: { ID: string }) => ID).sort();
+    expect(await listed()).toEqual([good.body.Volume.ID]);
+    writeFileSync(node.at("fixed"), "");
+    // With a new connection the service asks anew for what it does not know.
+    await node.restart();
+    const made = await Promise.all(
+      Object.keys(ways).map((name) => cluster.insist("PUT", "/v1/volume/host/create", request(name), [200])),
+    );
+    expect(await listed()).toEqual([good, ...made].map(({ body }) => body.Volume.ID).sort());
+    expect(node.volumes()).toEqual(await listed());
+    for (const pid of readFileSync(node.at("forked"), "utf8").split("\n").slice(0, -1))
+      expect(existsSync(`/proc/${pid}`), `process ${pid} of the plugin lives on`).toBe(false);
+  });
+});
+
+describe("a volume in use", () => {
+  it("is not deleted, by force or not, with its node there or not, whatever dies", async () => {
+    const node = await cluster.node("used");
+    const { ID } = (await cluster.create({ NodePool: "used", PluginID: "mkdir" })).body.Volume;
+    writeFileSync(`${node.pathOf(ID)}/data`, "precious");
+    const Volumes = { v: { Type: "host", Name: "v", Source: "db" } };
+    const job = { ID: "web", Namespace: "default", Version: 1, TaskGroups: [{ Name: "g", Volumes }] };
+    const allocation = (ClientStatus: string) => ({
+      ...{ ID: "a1", Namespace: "default", JobID: "web", JobVersion: 1, TaskGroup: "g", Name: "web.g[0]" },
+      ...{ NodeID: node.id, ClientStatus, DesiredStatus: "run" },
+    });
+    const report = (status: string) =>
+      cluster.call("PUT", "/v1/cluster/objects", [
+        { Topic: "Job", Type: "JobRegistered", Namespace: "default", Payload: { Job: job } },
+        {
+          ...{ Topic: "Allocation", Type: "AllocationUpdated", Namespace: "default" },
+          Payload: { Allocation: allocation(status) },
+        },
+      ]);
+    expect((await report("running")).status).toBe(200);
+    const refused = async () => {
+      for (const query of ["", "?force=true"]) {
+        const answer = await cluster.call("DELETE", path(ID) + query);
+        expect([answer.status, answer.text]).toEqual([409, expect.stringContaining("a1")]);
+      }
+    };
+    await refused();
+    await cluster.restartService();
+    await refused();
+    await node.kill();
+    await node.isReady("disconnected");
+    await refused();
+    node.start();
+    await cluster.waitForState(ID, "ready");
+    expect(readFileSync(`${node.pathOf(ID)}/data`, "utf8")).toBe("precious");
+    await report("complete");
+    expect((await cluster.call("DELETE", path(ID))).status).toBe(200);
+    expect(node.volumes()).toEqual([]);
+  });
+});
+
+describe("an agent that has lost", () => {
+  it("what it knew of its volumes shows them as unavailable; asked for again by ID they are ready, with what is in them", async () => {
+    const node = await cluster.node("forgot");
+    const { ID } = (await cluster.create({ NodePool: "forgot", PluginID: "mkdir" })).body.Volume;
+    await cluster.waitForState(ID, "ready");
+    writeFileSync(`${node.pathOf(ID)}/data`, "precious");
+    await node.kill();
+    for (const file of ["host-volumes", "journal"]) rmSync(node.at(`state/${file}`), { recursive: true });
+    await node.isReady("disconnected");
+    node.start();
+    await node.isReady();
+    await cluster.waitForState(ID, "unavailable");
+    const again = await cluster.create({ ID, PluginID: "mkdir" });
+    expect(again.status, again.text).toBe(200);
+    await cluster.waitForState(ID, "ready");
+    expect(readFileSync(`${node.pathOf(ID)}/data`, "utf8")).toBe("precious");
+    expect(node.volumes()).toEqual([ID]);
+  });
+
+  it("all of its state is another node; what it had stays on the disk, and the old node can be forgotten", async () => {
+    const node = await cluster.node("amnesia");
+    const { ID } = (await cluster.create({ NodePool: "amnesia", PluginID: "mkdir" })).body.Volume;
+    writeFileSync(`${node.pathOf(ID)}/data`, "precious");
+    const old = node.id;
+    await node.kill();
+    rmSync(node.at("state"), { recursive: true });
+    const token = await cluster.call("POST", "/v1/agent/tokens", { NodePool: "amnesia" });
+    node.id = "";
+    node.startWith(token.body.Token);
+    await vi.waitFor(async () => {
+      const nodes = (await cluster.call("GET", "/v1/nodes?filter=NodePool == amnesia")).body;
+      const statuses = nodes.map((each: { ID: string; Status: string }) => [each.ID === old, each.Status]).sort();
+      expect(statuses, node.agent.log).toEqual([
+        [false, "ready"],
+        [true, "disconnected"],
+      ]);
+      node.id = nodes.find((each: { ID: string }) => each.ID !== old).ID;
+    }, PATIENT);
+    await cluster.waitForState(ID, "unavailable");
+    const other = await cluster.create({ NodePool: "amnesia", PluginID: "mkdir" });
+    expect(other.body?.Volume, other.text).toMatchObject({ NodeID: node.id });
+    expect((await cluster.call("PUT", `/v1/node/${old}/purge`)).status).toBe(200);
+    expect((await cluster.call("GET", path(ID))).status).toBe(404);
+    expect(node.volumes()).toEqual([ID, other.body.Volume.ID].sort());
+    expect(readFileSync(`${node.pathOf(ID)}/data`, "utf8")).toBe("precious");
+  });
+});
+
+it("a service that has lost all of its state sends agents away, whose volumes stay; joined anew they are told of what nobody knows", async () => {
+  const node = await cluster.node("before");
+  const { ID } = (await cluster.create({ NodePool: "before", PluginID: "mkdir" })).body.Volume;
+  writeFileSync(`${node.pathOf(ID)}/data`, "precious");
+  await cluster.replaceService();
+  expect(await node.agent.exit, node.agent.log).toBe(4);
+  rmSync(node.at("state/node.json"));
+  const token = await cluster.call("POST", "/v1/agent/tokens", { NodePool: "before" });
+  node.startWith(token.body.Token);
+  node.id = "";
+  await node.isReady();
+  await vi.waitFor(() => expect(node.agent.log).toContain("volume_unknown_to_service"), PATIENT);
+  expect(await cluster.list("")).toEqual([]);
+  const blocked = await cluster.create({ NodePool: "before", PluginID: "mkdir" });
+  expect([blocked.status, node.volumes()]).toEqual([409, [ID]]);
+  const free = await cluster.create({ NodePool: "before", PluginID: "mkdir", Name: "free" });
+  expect(free.status, free.text).toBe(200);
+  expect(readFileSync(`${node.pathOf(ID)}/data`, "utf8")).toBe("precious");
+  expect(readdirSync(node.at("volumes")).length).toBe(2);
+});
