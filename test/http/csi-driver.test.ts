@@ -236,6 +236,8 @@ it("a volume goes through its whole life on a node, and each step may be repeate
   await twice(() => client.call("ControllerUnpublishVolume", { volumeId, nodeId: "node-1" }));
   await twice(() => client.call("DeleteVolume", { volumeId }));
   expect(driver.directories("volumes")).toEqual([]);
+  // Whoever holds on to the old id does not get the new volume.
+  expect((await create("v")).volumeId).not.toBe(volumeId);
 });
 
 it("access that contradicts what is published is refused", async () => {
