@@ -3,6 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileS
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { DIRECTORY_PLUGIN, request, TestNode } from "./agent-dhv-node.ts";
+import { alive } from "./alive.ts";
 
 let node: TestNode;
 beforeEach(() => {
@@ -35,16 +36,6 @@ const noted = (operation: string) => JSON.parse(readFileSync(join(node.pluginDir
 
 async function isGone(pid: number): Promise<void> {
   await vi.waitFor(() => expect(alive(pid)).toBe(false), { timeout: 5_000, interval: 20 });
-}
-function alive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-  // One that was killed but not collected yet by its new parent is as good as gone.
-  const stat = `/proc/${pid}/stat`;
-  return !existsSync(stat) || !readFileSync(stat, "utf8").includes(") Z ");
 }
 const pidIn = (name: string) => Number(readFileSync(join(node.pluginDir, name), "utf8"));
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, vi } from "vitest";
 import { type AgentProcess, nodeDirectory, startAgent, writePlugin } from "./agent-service.ts";
+import { alive } from "./alive.ts";
 import { Service } from "./events-service.ts";
 
 /* The service as a process that can be killed, a line to it that can be disturbed, and nodes with the agent as it is. */
@@ -223,9 +224,11 @@ export class Node {
   /** The agent dies at once, and its plugins with it: that is what its unit does (agent/sallyport-agent.service). */
   async kill(): Promise<void> {
     await this.agent.kill();
-    for (const pid of this.#lines("pids")) {
+    for (const pid of this.#lines("pids").map(Number)) {
       try {
-        if (readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(this.at("plugins"))) process.kill(-pid, "SIGKILL");
+        // What the plugin has started may outlive it; its number may be somebody else's by now.
+        const own = !alive(pid) || readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(this.at("plugins"));
+        if (own) process.kill(-pid, "SIGKILL");
       } catch {
         // It has ended.
       }

@@ -18,7 +18,7 @@ const emptied = new Set<string>();
 
 /** What an object waits for, and its alarm. One that just rings is not set until it has set itself again, so that is waited for. */
 async function lookAt(object: StoredObject, { id, storage }: DurableObjectState) {
-  for (let tries = 5; ; tries--) {
+  for (let tries = 25; ; tries--) {
     const seen = { name: id.name, due: object.nextDue(), alarm: await storage.getAlarm() };
     if (seen.due === null || seen.alarm !== null || tries === 0) return seen;
     await scheduler.wait(20);
