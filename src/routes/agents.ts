@@ -37,7 +37,7 @@ const writes = (rights: ClusterRights): boolean => allowsNode(rights, "write");
 async function createToken(call: AuthorisedCall, { NodePool, Name, TTL }: z.output<typeof NewToken>) {
   const wanted = { pool: NodePool, name: Name === "" ? null : Name, ttlSeconds: TTL };
   const { secret, token } = await clusterRegistry(call.env).createJoinToken(wanted);
-  note("join-token-created", { token: token.AccessorID, pool: NodePool, by: call.grant.identity.accessor });
+  note("join-token-created", { accessor: token.AccessorID, pool: NodePool, by: call.grant.identity.accessor });
   return clusterJson(call, { ...token, Token: secret });
 }
 
