@@ -152,3 +152,14 @@ describe("a role", () => {
     expect(await tenant.everything()).toEqual(fresh);
   });
 });
+
+describe("a role with something to grant", () => {
+  it("is not updated to one with nothing, and stays as it was", async () => {
+    await writeRole("r", dynamicRole(tenant));
+    const before = await role("r");
+    const refused = await put("/v1/cloud-b/roles/r", { cloud_roles: [] });
+    expect(refused.status).toBe(400);
+    expect(refused.body.errors.join()).toContain("either cloud_roles or application_object_id must be provided");
+    expect(await role("r")).toEqual(before);
+  });
+});
