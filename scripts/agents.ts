@@ -1,12 +1,12 @@
-/** The node agents that `npm start` runs on this machine: each a child process, with a node and volumes of its own. */
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
-import { closeSync, mkdirSync, openSync, rmSync, writeFileSync } from "node:fs";
+/** The nodes that `npm start` runs on this machine: each an agent and a CSI driver, with volumes of its own. */
+import type { ChildProcess } from "node:child_process";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { EXIT } from "../agent/src/exit.ts";
 import { loadNode } from "../agent/src/identity.ts";
+import { LocalChild } from "./local-child.ts";
+import { CSI_PLUGIN, LocalDriver } from "./local-driver.ts";
 import type { Service } from "./seed.ts";
 
 export interface ToAgent {
@@ -17,20 +17,19 @@ export interface ToAgent {
 }
 
 export interface AgentDirs {
-  /** Holds what each agent keeps: configuration, log, and the state that makes it its node. */
+  /** Holds what each agent keeps: configuration, logs, and the state that makes it its node. */
   agentsDir: string;
-  /** Holds the volumes of each. */
+  /** Holds the host volumes of each. */
   volumesDir: string;
   /** What lies below it may be registered as a volume. */
   sharedDir: string;
+  /** Holds the CSI volumes of all. */
+  csiDir: string;
 }
 
+/** So many nodes have the CSI plugin's controller: one may die, and the plugin's node service is on all. */
+const CONTROLLERS = 2;
 const READY_MS = 15_000;
-const STOP_MS = 5_000;
-const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 30_000;
-/** Who has lived this long had a good start. */
-const STEADY_MS = 60_000;
 
 /** Starting again would not help. */
 const FOR_GOOD: Readonly<Record<number, string>> = {
@@ -43,22 +42,37 @@ export class LocalAgent {
   readonly name: string;
   readonly #dir: string;
   readonly #dirs: AgentDirs;
-  #child: ChildProcess;
-  readonly #stopping = new AbortController();
-  #living: Promise<void> = Promise.resolve();
+  readonly #csiRoles: readonly string[];
+  readonly #driver: LocalDriver;
+  readonly #child: LocalChild;
 
-  /** The process starts at once, and loads its code while the service does; it is given what to do by `run`. */
-  constructor(name: string, dirs: AgentDirs) {
-    this.name = name;
+  /**
+   * Its processes start at once, and load their code while the service does; the agent is given what to do by `run`.
+   * @param number from 1 on
+   */
+  constructor(number: number, dirs: AgentDirs) {
+    this.name = `local-${number}`;
     this.#dirs = dirs;
-    this.#dir = join(dirs.agentsDir, name);
+    this.#dir = join(dirs.agentsDir, this.name);
+    this.#csiRoles = number <= CONTROLLERS ? ["controller", "node"] : ["node"];
     mkdirSync(this.#stateDir, { recursive: true, mode: 0o700 });
-    this.#child = this.#spawn("w");
+    this.#driver = new LocalDriver(this.name, this.#dir, dirs.csiDir);
+    this.#child = new LocalChild({
+      what: `local agent ${this.name}`,
+      module: new URL(import.meta.resolve("./agent-child.ts")),
+      log: join(this.#dir, "agent.log"),
+    });
   }
 
   /** Has it serve its node, and starts it again whenever it dies. */
   run(service: Service): void {
-    this.#living = this.#live(service);
+    this.#child.keep({
+      begin: (child) => this.#begin(child, service),
+      forGood: (code) => {
+        if (code === EXIT.revoked) rmSync(this.#stateDir, { recursive: true, force: true });
+        return FOR_GOOD[code ?? EXIT.failed];
+      },
+    });
   }
 
   /** Answers the node's id and status, as soon as it is ready or it is clear that this takes too long. */
@@ -75,40 +89,12 @@ export class LocalAgent {
   }
 
   async stop(): Promise<void> {
-    this.#stopping.abort();
-    const { pid } = this.#child;
-    if (this.#child.connected) this.#child.disconnect();
-    await Promise.race([this.#living, sleep(STOP_MS)]);
-    try {
-      process.kill(-Number(pid), "SIGKILL");
-    } catch {
-      // Nobody is left in the group, as it should be.
-    }
+    // The agent first: it may be in the middle of a call.
+    await this.#child.stop();
+    await this.#driver.stop();
   }
 
-  async #live(service: Service): Promise<void> {
-    const { signal } = this.#stopping;
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
-      const began = performance.now();
-      const exited = once(this.#child, "exit");
-      await this.#begin(service).catch((failure) => {
-        if (!signal.aborted) this.#say(`cannot be started: ${failure instanceof Error ? failure.message : failure}.`);
-        this.#child.kill();
-      });
-      const [code, killedBy] = (await exited) as [number | null, string | null];
-      if (signal.aborted) return;
-      const forGood = FOR_GOOD[code ?? EXIT.failed];
-      if (code === EXIT.revoked) rmSync(this.#stateDir, { recursive: true, force: true });
-      if (forGood) return this.#say(`has ended: ${forGood}.`);
-      this.#say(`has ended (${killedBy ?? code}) and is started again; ${this.#log} may say why.`);
-      if (performance.now() - began > STEADY_MS) pause = FIRST_PAUSE_MS;
-      await sleep(pause, undefined, { signal }).catch(() => {});
-      if (signal.aborted) return;
-      this.#child = this.#spawn("a");
-    }
-  }
-
-  async #begin(service: Service): Promise<void> {
+  async #begin(child: ChildProcess, service: Service): Promise<void> {
     const config = join(this.#dir, "agent.json");
     const { volumesDir, sharedDir } = this.#dirs;
     const content = {
@@ -116,16 +102,20 @@ export class LocalAgent {
       name: this.name,
       stateDir: this.#stateDir,
       hostVolumes: { volumesDir: resolve(volumesDir, this.name), registerRoots: [resolve(sharedDir)] },
+      csi: {
+        mountsDir: resolve(this.#dir, "mounts"),
+        plugins: [{ id: CSI_PLUGIN, socket: this.#driver.socket, roles: this.#csiRoles }],
+      },
     };
     writeFileSync(config, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
     const message: ToAgent = { config };
     if (!(await loadNode(this.#stateDir))) message.joinToken = await this.#joinToken(service);
     // An error here means that the process is gone, and that is awaited elsewhere.
-    this.#child.send(message, () => {});
+    child.send(message, () => {});
   }
 
   async #joinToken({ baseUrl, token }: Service): Promise<string> {
-    const answer = await call(`${baseUrl}/v1/agent/tokens`, token, this.#stopping.signal, {
+    const answer = await call(`${baseUrl}/v1/agent/tokens`, token, this.#child.signal, {
       Name: this.name,
       TTL: "5m",
     });
@@ -135,28 +125,6 @@ export class LocalAgent {
 
   get #stateDir(): string {
     return resolve(this.#dir, "state");
-  }
-
-  get #log(): string {
-    return join(this.#dir, "agent.log");
-  }
-
-  /** @param flag `w` empties the log first */
-  #spawn(flag: "w" | "a"): ChildProcess {
-    const log = openSync(this.#log, flag, 0o600);
-    try {
-      return fork(fileURLToPath(import.meta.resolve("./agent-child.ts")), [], {
-        // A group of its own: Ctrl-C reaches only the process that stops the others in order.
-        detached: true,
-        stdio: ["ignore", log, log, "ipc"],
-      });
-    } finally {
-      closeSync(log);
-    }
-  }
-
-  #say(what: string): void {
-    console.warn(`The local agent ${this.name} ${what}`);
   }
 }
 

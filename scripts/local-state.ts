@@ -3,12 +3,13 @@
  *
  *   .dev.vars    the master key and the root token (mode 0600)
  *   about.json   which key sealed the data, which migrations and files it has, whether it was ever ready
- *   agent/       what each local node agent keeps
+ *   agent/       what each local node agent keeps, and the CSI driver beside it
+ *   csi/         CSI volumes and snapshots
  *   files/       what the bucket FILES holds; made by hand, or not at all
  *   lock         the process that is using the state
  *   shared/      directories that may be registered as volumes; made by hand, or not at all
  *   state/       the data, as wrangler keeps it
- *   volumes/     the volumes of each local node agent
+ *   volumes/     the host volumes of each local node agent
  */
 import { randomBytes, randomInt } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -61,7 +62,7 @@ export class LocalState {
       this.fresh = !existsSync(this.dataDir) || readdirSync(this.dataDir).length === 0;
       // No service knows these agents any more. What lies in volumes may still be wanted.
       if (this.fresh) this.#remove(this.agentsDir);
-      if (afresh) this.#remove(this.volumesDir);
+      if (afresh) for (const dir of [this.volumesDir, this.csiDir]) this.#remove(dir);
       this.#about = this.fresh ? {} : about;
       this.#credentials = this.#findCredentials(env);
       this.#keyring = keyringOf(this.#credentials.masterKey);
@@ -89,6 +90,10 @@ export class LocalState {
 
   get volumesDir(): string {
     return this.#path("volumes");
+  }
+
+  get csiDir(): string {
+    return this.#path("csi");
   }
 
   get sharedDir(): string {

@@ -49,7 +49,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   const files = localFiles(state.filesDir);
   const isFilled = filesVersion(files) === state.files;
   const runtime = new Runtime();
-  const agents = Array.from({ length: settings.agents }, (_, at) => new LocalAgent(`local-${at + 1}`, state));
+  const agents = Array.from({ length: settings.agents }, (_, at) => new LocalAgent(at + 1, state));
   let playground: Playground | undefined;
   try {
     if (settings.playground) playground = await startPlayground(join(settings.stateDir, "providers"));

@@ -28,6 +28,15 @@ function npmStart(settings: Record<string, string> = {}, onPort = port): LocalSe
   return service;
 }
 
+/** The CSI plugin that it brings, and how many instances of each kind are well. */
+async function csi(service: LocalService) {
+  const plugins = JSON.parse(
+    await service.shell('curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/plugins?type=csi"'),
+  );
+  const [{ ID, ControllersHealthy: controllers, NodesHealthy: nodes }] = plugins;
+  return { ID, controllers, nodes };
+}
+
 async function refusal(settings: Record<string, string> = {}, onPort = port): Promise<string> {
   const service = npmStart(settings, onPort);
   expect(await service.exit).toBe(1);
@@ -59,6 +68,14 @@ describe("npm start, in a fresh clone", () => {
     );
     expect(list).toContain('"keys":["api","database"]');
     expect(list).toContain('"keys":["app/"]');
+
+    expect(await csi(service)).toEqual({ ID: "dir", controllers: 1, nodes: 1 });
+    const definition = `{"ID":"kept","Name":"kept","PluginID":"dir","RequestedCapabilities":[{"AccessMode":"single-node-writer","AttachmentMode":"file-system"}]}`;
+    const csiVolume = await service.shell(
+      `curl -s -X PUT -H "X-Orch-Token: $SALLYPORT_TOKEN" $SALLYPORT_ADDR/v1/volume/csi/kept/create -d '${definition}'`,
+    );
+    const [{ ExternalID }] = JSON.parse(csiVolume).Volumes;
+    expect(statSync(join(dir, "state/csi/volumes", ExternalID, "data")).isDirectory()).toBe(true);
 
     const processes = service.commandLines().join("\n");
     const secrets = parseEnv(readFileSync(join(dir, "state/.dev.vars"), "utf8"));
@@ -98,6 +115,11 @@ describe("npm start, in a fresh clone", () => {
     );
     expect(service.nodes).toHaveLength(1);
     expect(volume).toMatchObject([{ Name: "uploads", NodeID: service.nodes[0], State: "ready" }]);
+
+    const external = await service.shell(
+      'curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/volumes/external?plugin_id=dir&per_page=9"',
+    );
+    expect(JSON.parse(external).Volumes).toHaveLength(1);
 
     expect(await refusal()).toContain(`Port ${port} is in use: stop what listens there, or set PORT to another one.`);
     expect(await refusal({}, await freePort())).toMatch(
@@ -158,7 +180,7 @@ describe("npm start, in a fresh clone", () => {
     }
   });
 
-  it("starts an agent again that dies, runs as many as wanted, and leaves nothing behind when it is killed", async () => {
+  it("starts an agent or a CSI driver again that dies, runs as many as wanted, and leaves nothing behind when it is killed", async () => {
     const service = await npmStart({ AGENT: "2" }).ready();
     const make = () =>
       service.shell(
@@ -169,6 +191,11 @@ describe("npm start, in a fresh clone", () => {
     const second = JSON.parse(await make()).Volume.NodeID;
     expect([first, second].sort()).toEqual(service.nodes.sort());
     expect(service.output).toMatch(/The local agent local-[12] has ended \(SIGKILL\) and is started again/);
+    service.kill("csi-child");
+    await expect
+      .poll(() => service.output, { timeout: 10_000 })
+      .toMatch(/The CSI driver of local-[12] has ended \(SIGKILL\) and is started again/);
+    await expect.poll(() => csi(service), { timeout: 20_000 }).toEqual({ ID: "dir", controllers: 2, nodes: 2 });
 
     service.signal("SIGKILL");
     expect(await service.remains()).toEqual([]);

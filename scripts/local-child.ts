@@ -1,0 +1,109 @@
+/** A process that `npm start` runs beside the service: started again whenever it dies, ended when `npm start` ends. */
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+export interface Program {
+  /** How warnings name it. */
+  readonly what: string;
+  /** The file that it runs, which has to end when its parent does, however the parent has ended. */
+  readonly module: URL;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Takes what it prints. */
+  readonly log: string;
+}
+
+/** What each of its lives begins and ends with. */
+export interface Care {
+  /** Tells it what to do. */
+  begin(child: ChildProcess): Promise<void>;
+  /** Why starting again would not help, by the code with which it ended; undefined: it may. */
+  forGood(code: number | null): string | undefined;
+}
+
+const STOP_MS = 5_000;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 30_000;
+/** Who has lived this long had a good start. */
+const STEADY_MS = 60_000;
+
+export class LocalChild {
+  readonly #program: Program;
+  readonly #stopping = new AbortController();
+  #child: ChildProcess;
+  #living: Promise<void> = Promise.resolve();
+
+  /** The process starts at once, and loads its code while the service does; `keep` tells it what to do. */
+  constructor(program: Program) {
+    this.#program = program;
+    this.#child = this.#spawn("w");
+  }
+
+  /** Aborts when it is to stop. */
+  get signal(): AbortSignal {
+    return this.#stopping.signal;
+  }
+
+  /** Starts it again whenever it dies. */
+  keep(care: Care): void {
+    this.#living = this.#live(care);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    const { pid } = this.#child;
+    if (this.#child.connected) this.#child.disconnect();
+    await Promise.race([this.#living, sleep(STOP_MS)]);
+    try {
+      process.kill(-Number(pid), "SIGKILL");
+    } catch {
+      // Nobody is left in the group, as it should be.
+    }
+  }
+
+  async #live({ begin, forGood }: Care): Promise<void> {
+    const { signal } = this.#stopping;
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      const began = performance.now();
+      const child = this.#child;
+      const exited = hasExited(child) ? Promise.resolve([child.exitCode, child.signalCode]) : once(child, "exit");
+      await begin(child).catch((failure) => {
+        if (!signal.aborted) this.#say(`cannot be started: ${failure instanceof Error ? failure.message : failure}.`);
+        child.kill();
+      });
+      const [code, killedBy] = (await exited) as [number | null, string | null];
+      if (signal.aborted) return;
+      const why = forGood(code);
+      if (why) return this.#say(`has ended: ${why}.`);
+      this.#say(`has ended (${killedBy ?? code}) and is started again; ${this.#program.log} may say why.`);
+      if (performance.now() - began > STEADY_MS) pause = FIRST_PAUSE_MS;
+      await sleep(pause, undefined, { signal }).catch(() => {});
+      if (signal.aborted) return;
+      this.#child = this.#spawn("a");
+    }
+  }
+
+  /** @param flag `w` empties the log first */
+  #spawn(flag: "w" | "a"): ChildProcess {
+    const { module, env, log } = this.#program;
+    const output = openSync(log, flag, 0o600);
+    try {
+      return fork(fileURLToPath(module), [], {
+        // A group of its own: Ctrl-C reaches only the process that stops the others in order.
+        detached: true,
+        stdio: ["ignore", output, output, "ipc"],
+        env: { ...process.env, ...env },
+      });
+    } finally {
+      closeSync(output);
+    }
+  }
+
+  #say(what: string): void {
+    console.warn(`The ${this.#program.what} ${what}`);
+  }
+}
+
+const hasExited = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !== null || signalCode !== null;
