@@ -17,6 +17,9 @@ declare namespace Cloudflare {
     SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;
     /** The files that `@path` names. A deployment may leave it out. */
     FILES?: R2Bucket;
+    /** Where lines of the audit log are kept, as text. A deployment may bind none, one or both. */
+    AUDIT_QUEUE?: Queue<string>;
+    AUDIT_BUCKET?: R2Bucket;
     /** Comma-separated base64 keys of 32 bytes, newest first. */
     MASTER_KEY?: string;
   }

@@ -1,11 +1,23 @@
 import * as z from "zod";
 import { ORIGIN_RULE, originOf } from "./identity/origin.ts";
 
+/** `closed` or `open` for all, or for each half: `secrets` is areas A and B, `cluster` is C and D. */
+const OnFailure = z
+  .string()
+  .regex(/^(closed|open|secrets=(closed|open),cluster=(closed|open))$/, "must be closed, open or secrets=…,cluster=…")
+  .transform((text) => {
+    const [, secrets = text, cluster = text] = /^secrets=(\w+),cluster=(\w+)$/.exec(text) ?? [];
+    return { secrets, cluster };
+  });
+
 /** Settings of the deployment (README, "Settings"): Worker variables and secrets, parsed once per isolate. */
 export const Settings = z.object({
   DEV_ROOT_TOKEN: z.string().min(1).optional(),
   BOOTSTRAP_SECRET: z.string().min(1).optional(),
   ADMIN_NAMESPACE: z.string().default("admin"),
+  AUDIT_LOG: z.enum(["on", "off"]).default("on"),
+  AUDIT_ADDRESS: z.enum(["hash", "plain", "none"]).default("hash"),
+  AUDIT_ON_FAILURE: OnFailure.prefault("secrets=closed,cluster=open"),
   EVENT_BUFFER_LINES: z.coerce.number().int().min(1).default(100_000),
   EVENT_BUFFER_BYTES: z.coerce.number().int().min(1024).default(67_108_864),
   EVENT_HEARTBEAT_MS: z.coerce.number().int().min(50).default(10_000),

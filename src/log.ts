@@ -3,10 +3,5 @@ export function warn(event: string, fields: Record<string, string | number | boo
   console.warn(JSON.stringify({ level: "warn", event, ...fields }));
 }
 
-/** One structured line that says what was done and by whom, for an audit. Ids and counts only, as above. */
-export function note(event: string, fields: Record<string, string | number | boolean | null | undefined> = {}): void {
-  console.info(JSON.stringify({ level: "info", event, ...fields }));
-}
-
 /** The text of an unknown failure, for the operator's log. */
 export const textOf = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure));

@@ -1,3 +1,6 @@
+import { env as deployment, waitUntil } from "cloudflare:workers";
+import { writeActionsTo } from "./audit/actions.ts";
+import { record } from "./audit/courier.ts";
 import { performJobs } from "./engine/perform.ts";
 import { handle } from "./http/handle.ts";
 import { textOf, warn } from "./log.ts";
@@ -22,6 +25,8 @@ const BELL_BUDGET_MS = 10_000;
  * (30 s are allowed there), so that a destination that is slow does not hold up the others.
  */
 const HOLD_MS = 1_000;
+
+writeActionsTo((line) => record(deployment, line, waitUntil));
 
 export default {
   fetch: (request, env, exec) => handle(request, env, exec),

@@ -1,4 +1,5 @@
-import { note, warn } from "../log.ts";
+import { note } from "../audit/actions.ts";
+import { warn } from "../log.ts";
 import { type Refusal, refuse } from "../result.ts";
 import type { DataKeys } from "../sealing/data-keys.ts";
 import type { Claim } from "../work/task.ts";

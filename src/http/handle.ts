@@ -1,33 +1,40 @@
 import type { Grant } from "../access/authorize.ts";
 import { authorize, forgetAnswers } from "../access/authorizer.ts";
 import type { Capability } from "../access/path-rules.ts";
+import { auditAnswer, auditRequest } from "../audit/requests.ts";
 import { type Dialect, dialectOf } from "../compat/dialect.ts";
 import { wordMessage } from "../compat/sync-names.ts";
 import { neutralPath } from "../compat/sync-paths.ts";
 import { accessControl } from "../objects/stubs.ts";
 import { clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
-import { type Area, areaOf, SERVICE_ROOTS } from "./areas.ts";
+import { SERVICE_ROOTS } from "./areas.ts";
 import { readBody } from "./body.ts";
 import { namespaceOf, tokenOf } from "./caller.ts";
 import { asRequestError, denied, RequestError, refusalError } from "./errors.ts";
+import { type Answered, beginExchange, type Exchange, endExchange, namespaceNamed, recognise } from "./exchange.ts";
 import { options, unmatched } from "./methods.ts";
 import { errorResponse } from "./respond.ts";
 import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsRoute } from "./route.ts";
 import { encodePath, parseTarget, type Target, type Verb } from "./target.ts";
 
-type Base = Omit<Call, "params" | "grant">;
+type Base = Omit<Call, "params" | "grant"> & { readonly exchange: Exchange };
+
+/** Who is told of every request once its answer is known. None may throw or take long: the caller waits behind them. */
+const LISTENERS: readonly ((exchange: Answered, env: Env, exec: ExecutionContext) => void)[] = [auditAnswer];
 
 /** Answers one request. Never throws. */
 export async function handle(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {
-  const requestId = crypto.randomUUID();
   const url = new URL(request.url);
-  const area = areaOf(url.pathname);
+  const exchange = beginExchange(request, url, env);
+  const { requestId, area } = exchange;
   let response: Response;
   try {
-    response = await answer({ request, env, exec, requestId }, url, area);
+    response = await answer({ request, env, exec, requestId }, url, exchange);
   } catch (failure) {
     response = errorResponse(area, asRequestError(failure, requestId));
   }
+  const answered = endExchange(exchange, response);
+  for (const listener of LISTENERS) listener(answered, env, exec);
   return request.method === "HEAD" ? headOf(response) : response;
 }
 
@@ -35,25 +42,31 @@ export async function handle(request: Request, env: Env, exec: ExecutionContext)
 async function answer(
   incoming: Pick<Call, "request" | "env" | "exec" | "requestId">,
   url: URL,
-  area: Area,
+  exchange: Exchange,
 ): Promise<Response> {
   const { headers } = incoming.request;
+  const { area } = exchange;
   const target = parseTarget(incoming.request, url, area);
-  const base: Base = { ...incoming, dialect: dialectOf(headers), token: tokenOf(headers), query: target.query };
+  const { query } = target;
+  const base: Base = { ...incoming, exchange, dialect: dialectOf(headers), token: tokenOf(headers), query };
+  if (area === "cluster") exchange.namespace = namespaceNamed(query);
   if (target.verb === "OPTIONS") return options(verbsAt(area, target));
 
-  const place = await placeOf(base, target, area);
+  const place = await placeOf(base, target);
   const dialect = place.upstream ? "upstream" : base.dialect;
   const found = place.table.match(target.verb, place.path);
   if (!found) throw unmatched(area, target.path, place.table.verbs(place.path));
   const { route, params } = found;
+  exchange.route = `${route.verb} ${place.root}${route.path}`;
   if (route.access === "none") {
+    await auditRequest(exchange, base.env, base.exec);
     return route.handle({ ...base, dialect, params, grant: null }, await readBody(route, base.request, null));
   }
   const mayBeOld = route.fresh === true && place.remembered;
-  const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, area, route.fresh));
-  const call = { ...base, dialect, params, grant, recheck: () => recheck(call, target, area, route) };
+  const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, route.fresh));
+  const call = { ...base, dialect, params, grant, recheck: () => recheck(base, call, target, route) };
   checkRight(route, call);
+  await auditRequest(exchange, base.env, base.exec);
   const body = await readBody(route, base.request, call.grant.constraints);
   try {
     return await route.handle(call, body);
@@ -68,6 +81,8 @@ async function answer(
 interface Place {
   readonly table: RouteTable<AnyRoute>;
   readonly path: string;
+  /** What the table's paths stand below. */
+  readonly root: string;
   readonly grant: Grant | null;
   /** `grant` may be an answer of a moment ago. */
   readonly remembered: boolean;
@@ -75,9 +90,10 @@ interface Place {
   readonly upstream: boolean;
 }
 
-async function placeOf(base: Base, target: Target, area: Area): Promise<Place> {
+async function placeOf(base: Base, target: Target): Promise<Place> {
+  const { area } = base.exchange;
   if (area === "cluster") {
-    return { table: clusterRoutes, path: target.route, grant: null, remembered: false, upstream: false };
+    return { table: clusterRoutes, path: target.route, root: "/v1", grant: null, remembered: false, upstream: false };
   }
   if (isOwn(target.path)) return ownPlace(target.route.slice(1), null);
   // Who verifies tokens has none of ours, and may be told which namespaces there are.
@@ -87,13 +103,14 @@ async function placeOf(base: Base, target: Target, area: Area): Promise<Place> {
   }
   // A mount, or a namespace that leads the path to one of our own: only `AccessControl` knows.
   const fresh = READS.has(target.verb) || MAY_LEAD_HOME.test(target.path);
-  const grant = await ask(base, target, area, fresh);
+  const grant = await ask(base, target, fresh);
   if (isOwn(grant.path)) return ownPlace(encodePath(grant.path), grant);
   if (grant.mount) {
     const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
     // One that counts the token's uses is never remembered, and asking twice would count twice.
     const remembered = !fresh && grant.cacheable;
-    return { table: mountRoutes[grant.mount.type], path: relative, grant, remembered, upstream: false };
+    const { type } = grant.mount;
+    return { table: mountRoutes[type], path: relative, root: `/v1/{${type}}`, grant, remembered, upstream: false };
   }
   if (grant.capabilities.includes("deny")) throw denied();
   throw unmatched(area, grant.path, []);
@@ -102,7 +119,8 @@ async function placeOf(base: Base, target: Target, area: Area): Promise<Place> {
 /** A path of our own. Routes know it by neutral names only, `AccessControl` by either. */
 function ownPlace(written: string, grant: Grant | null): Place {
   const path = neutralPath(written);
-  return { table: secretsRoutes, path: `/${path}`, grant, remembered: false, upstream: path !== written };
+  const upstream = path !== written;
+  return { table: secretsRoutes, path: `/${path}`, root: "/v1", grant, remembered: false, upstream };
 }
 
 /** What may turn out to be a route of our own, such as `ns1/sys/policies/acl/p`, is asked anew in any case. */
@@ -116,13 +134,14 @@ const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0]
 /** Reads must see a revocation at once; a write may use an answer of a moment ago, unless its route says `fresh`. */
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
 
-async function ask({ env, token, request }: Base, target: Target, area: Area, fresh = false): Promise<Grant> {
+async function ask({ env, token, request, exchange }: Base, target: Target, fresh = false): Promise<Grant> {
   const question =
-    area === "cluster"
+    exchange.area === "cluster"
       ? { token, namespace: "", path: null }
       : { token, namespace: namespaceOf(request.headers), path: target.path, list: target.verb === "LIST" };
   const answer = await authorize(env, question, fresh);
   if (!answer.ok) throw refusalError(answer);
+  recognise(exchange, answer);
   return answer;
 }
 
@@ -149,19 +168,19 @@ function checkRight(route: SecretsRoute | ClusterRoute, call: AuthorisedCall): v
 }
 
 async function recheck(
+  base: Base,
   call: AuthorisedCall & { grant: Grant },
   target: Target,
-  area: Area,
   route: SecretsRoute | ClusterRoute,
 ): Promise<void> {
   // A token that counts its uses has paid for this request.
   if (!call.grant.cacheable) return;
-  call.grant = await ask(call, target, area, route.fresh);
+  call.grant = await ask(base, target, route.fresh);
   checkRight(route, call);
 }
 
 /** What OPTIONS answers, to anybody: which mount a path is in is not told to strangers. */
-function verbsAt(area: Area, { path, route }: Target): Verb[] {
+function verbsAt(area: Exchange["area"], { path, route }: Target): Verb[] {
   if (area === "cluster") return clusterRoutes.verbs(route);
   return isOwn(path)
     ? secretsRoutes.verbs(ownPlace(route.slice(1), null).path)

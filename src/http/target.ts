@@ -24,7 +24,8 @@ const VERBS: ReadonlyMap<string, Target["verb"]> = new Map([
   ["DELETE", "DELETE"],
   ["OPTIONS", "OPTIONS"],
 ]);
-const MAX_PATH = 4_096;
+/** The longest path, in characters. */
+export const MAX_PATH = 4_096;
 
 /** Reads method and URL. @throws RequestError 400 when the path is too long or cannot be a name of anything */
 export function parseTarget(request: Request, url: URL, area: Area): Target {

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { randomText } from "../access/token-store.ts";
+import { note } from "../audit/actions.ts";
 import type { Dialect } from "../compat/dialect.ts";
 import type { CloudAccount } from "../engine/cloud.ts";
 import {
@@ -29,7 +30,7 @@ import { type MountTtls, passwordLife, renewed, termsOf } from "../engine/terms.
 import type { Report, Turn, Wanted } from "../engine/turn.ts";
 import { settings } from "../env.ts";
 import type { Home } from "../identity/token.ts";
-import { note, warn } from "../log.ts";
+import { warn } from "../log.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";

@@ -1,9 +1,9 @@
+import { note } from "../audit/actions.ts";
 import { settings } from "../env.ts";
 import { originOf } from "../identity/origin.ts";
 import { identityMigrations } from "../identity/schema.ts";
 import { type PublicKey, SigningKeys, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
 import { claimsOf, type TokenAsk } from "../identity/token.ts";
-import { note } from "../log.ts";
 import { ok, type Result } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";

@@ -3,13 +3,13 @@ import * as z from "zod";
 import { allowsNode, type ClusterRights } from "../access/cluster-rights.ts";
 import { readConnectToken, verifyConnectToken } from "../agents/connect-token.ts";
 import type { Cut, EnrolmentPage } from "../agents/enrolment.ts";
+import { note } from "../audit/actions.ts";
 import { POOL_NAME } from "../cluster/node/fields.ts";
 import { badRequest, notFound, RequestError, unwrap } from "../http/errors.ts";
 import { caseless, duration } from "../http/fields.ts";
 import { type Listing, list } from "../http/listing.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, type Call, cluster, open } from "../http/route.ts";
-import { note } from "../log.ts";
 import type { ConnectRequest } from "../objects/node-session.ts";
 import { accessControl, clusterRegistry, nodeSession } from "../objects/stubs.ts";
 
