@@ -34,15 +34,17 @@ export interface Faults {
 /** The `csi-dir` driver as a process of its own, which may be killed, frozen and started again on the same socket. */
 export class Driver {
   readonly home = mkdtempSync(join(tmpdir(), "csi-"));
-  readonly root = join(this.home, "root");
+  readonly root: string;
   readonly socket = join(this.home, "csi.sock");
   readonly #faults = join(this.home, "faults.json");
   readonly #env: Record<string, string>;
   #child: ChildProcess | undefined;
   log = "";
 
+  /** @param env `CSI_DIR_ROOT`, for instance, to share the directory of another one */
   constructor(env: Record<string, string> = {}) {
     this.#env = env;
+    this.root = env["CSI_DIR_ROOT"] ?? join(this.home, "root");
     afterTest(async () => {
       await this.kill();
       rmSync(this.home, { recursive: true, force: true });
@@ -108,9 +110,13 @@ export class Driver {
 
   /** How often a call was made since `misbehave`. */
   calls(rpc: Rpc): number {
+    return this.allCalls().filter((line) => line === rpc).length;
+  }
+
+  /** Calls that were made since `misbehave`, in order. */
+  allCalls(): string[] {
     const path = `${this.#faults}.calls`;
-    const lines = existsSync(path) ? readFileSync(path, "utf8").split("\n") : [];
-    return lines.filter((line) => line === rpc).length;
+    return existsSync(path) ? readFileSync(path, "utf8").split("\n").slice(0, -1) : [];
   }
 
   directories(kind: "volumes" | "snapshots" | "tmp"): string[] {

@@ -18,36 +18,45 @@ const PATIENCE_MS = 30_000;
 
 /** The whole runtime as a tree of processes on state that outlives it. */
 export class Service {
-  readonly #dataDir = mkdtempSync(join(tmpdir(), "sallyport-events-"));
+  readonly dataDir = mkdtempSync(join(tmpdir(), "sallyport-events-"));
   readonly #settings: Record<string, string>;
+  readonly #logs: boolean;
   #child: ChildProcess | undefined;
   /** Empty while there is no process. */
   base = "";
   /** Requests that got no answer although nobody killed the process that owed it. */
   readonly hung: string[] = [];
+  /** What it has printed, if it is to be kept. */
+  log = "";
 
-  constructor(settings: Record<string, string>) {
+  constructor(settings: Record<string, string>, { logs = false } = {}) {
     this.#settings = settings;
+    this.#logs = logs;
   }
 
   async create(): Promise<void> {
-    await migrate(this.#dataDir, AbortSignal.timeout(60_000));
+    await migrate(this.dataDir, AbortSignal.timeout(60_000));
     await this.start();
   }
 
   async start(): Promise<void> {
+    const output = this.#logs ? "pipe" : "ignore";
     this.#child = fork(new URL("../../scripts/runtime-child.ts", import.meta.url), [], {
       detached: true,
-      stdio: ["ignore", "ignore", "ignore", "ipc"],
+      stdio: ["ignore", output, output, "ipc"],
       execArgv: [],
       env: { ...process.env, ...QUIET_WRANGLER },
     });
+    for (const stream of [this.#child.stdout, this.#child.stderr])
+      stream?.on("data", (text) => {
+        this.log += text;
+      });
     const bindings = {
       MASTER_KEY: Buffer.from("stream-tests-use-this-master-ky!").toString("base64"),
       DEV_ROOT_TOKEN: "root",
       ...this.#settings,
     };
-    this.#child.send({ dataDir: this.#dataDir, log: false, bindings } satisfies ToRuntime);
+    this.#child.send({ dataDir: this.dataDir, log: this.#logs, bindings } satisfies ToRuntime);
     const answer: FromRuntime = (await once(this.#child, "message"))[0];
     if ("failure" in answer) throw new Error(answer.failure);
     this.base = answer.url;
@@ -65,7 +74,7 @@ export class Service {
 
   async destroy(): Promise<void> {
     await this.kill();
-    rmSync(this.#dataDir, { recursive: true, force: true });
+    rmSync(this.dataDir, { recursive: true, force: true });
   }
 
   async #end(how: (child: ChildProcess) => void): Promise<void> {

@@ -1,0 +1,179 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, vi } from "vitest";
+import { type AgentProcess, nodeDirectory, startAgent } from "./agent-service.ts";
+import { Driver, type Faults } from "./csi-process.ts";
+import { Service } from "./events-service.ts";
+import { Cluster, PATIENT, type Answer as Plain } from "./node-faults-world.ts";
+
+/* The whole chain as it is: the service, nodes with the agent, and beside each of these a csi-dir driver behind its socket. */
+
+export interface Answer extends Plain {
+  readonly index: number;
+  readonly nextToken: string;
+}
+
+export class World extends Cluster {
+  override service = new Service({}, { logs: true });
+  #made = 0;
+
+  /** A request with headers of its own. */
+  async ask(method: string, path: string, body?: object, headers: Record<string, string> = {}): Promise<Answer> {
+    const init = {
+      method,
+      headers: { "X-Orch-Token": "root", ...headers },
+      ...(body && { body: JSON.stringify(body) }),
+    };
+    const response = await fetch(`${this.service.base}${path}`, init);
+    const text = await response.text();
+    const index = Number(response.headers.get("X-Orch-Index"));
+    const nextToken = response.headers.get("X-Orch-NextToken") ?? "";
+    return { status: response.status, text, body: /^[{[]/.test(text) ? JSON.parse(text) : null, index, nextToken };
+  }
+
+  /** A node with a plugin that no other test uses. @param env of its driver */
+  async csiNode(plugin: string, { env = {}, faults, ...more }: NodeOptions = {}): Promise<CsiNode> {
+    const node = new CsiNode(this, plugin, `csi-${++this.#made}`, env, more);
+    if (faults) node.driver.misbehave(faults);
+    await node.begin();
+    return node;
+  }
+
+  /** What the service knows of a plugin, in short. */
+  async plugin(id: string): Promise<{ controllers: number; nodes: number } | null> {
+    const { body } = await this.ask("GET", `/v1/plugin/csi/${id}`);
+    return body && { controllers: body.ControllersHealthy, nodes: body.NodesHealthy };
+  }
+
+  make = (volume: object): Promise<Answer> => {
+    const wanted = { ...definition, ...volume };
+    return this.ask("PUT", `/v1/volume/csi/${wanted.ID}/create`, wanted);
+  };
+
+  /** @throws when it was not made */
+  async made(volume: object): Promise<Answer["body"]> {
+    const { status, text, body } = await this.make(volume);
+    if (status !== 200) throw new Error(`not made: ${status} ${text}`);
+    return body.Volumes[0];
+  }
+
+  read = (id: string): Promise<Answer> => this.ask("GET", `/v1/volume/csi/${id}`);
+
+  /** Ids of a plugin's volumes, by what the provider knows them. */
+  async known(plugin: string): Promise<string[]> {
+    const { body } = await this.ask(
+      "GET",
+      `/v1/volumes?type=csi&namespace=*&filter=${encodeURIComponent(`PluginID == "${plugin}"`)}`,
+    );
+    return body.map(({ ExternalID }: { ExternalID: string }) => ExternalID).sort();
+  }
+
+  /** What a scheduler reports. */
+  report = (...objects: object[]): Promise<Answer> => this.ask("PUT", "/v1/cluster/objects", objects);
+}
+
+export const definition = {
+  ...{ ID: "v", Name: "v", PluginID: "disk" },
+  RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
+};
+
+/** A job whose group asks for a volume. */
+export const job = (id: string, volume: string, more: object = {}) => ({
+  ...{ Topic: "Job", Type: "JobRegistered" },
+  Payload: {
+    Job: {
+      ID: id,
+      TaskGroups: [{ Name: "main", Volumes: { data: { Type: "csi", Source: volume, ...MODES, ...more } } }],
+    },
+  },
+});
+const MODES = { AccessMode: "single-node-writer", AttachmentMode: "file-system" };
+
+/** An allocation of that job. */
+export const allocation = (id: string, jobId: string, nodeId: string, status: string) => ({
+  ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+  Payload: {
+    Allocation: {
+      ID: id,
+      Name: `${jobId}.main[0]`,
+      JobID: jobId,
+      TaskGroup: "main",
+      NodeID: nodeId,
+      ClientStatus: status,
+    },
+  },
+});
+
+export const allocationId = (number: number): string => `a110c000-0000-4000-8000-${String(number).padStart(12, "0")}`;
+
+interface NodeOptions {
+  readonly env?: Record<string, string>;
+  /** From its driver's beginning. */
+  readonly faults?: Faults;
+  readonly roles?: readonly string[];
+  /** Its driver works on the directory of this one's. */
+  readonly beside?: CsiNode;
+}
+
+export class CsiNode {
+  readonly #world: World;
+  readonly #path: string;
+  readonly plugin: string;
+  readonly name: string;
+  readonly driver: Driver;
+  /** The directory of all that its agent keeps. */
+  readonly root: string;
+  readonly at: (name: string) => string;
+  /** Of all of its lives. */
+  readonly agents: AgentProcess[] = [];
+  id = "";
+
+  constructor(world: World, plugin: string, name: string, env: Record<string, string>, { roles, beside }: NodeOptions) {
+    const shared = beside ? { CSI_DIR_ROOT: beside.driver.root } : undefined;
+    this.driver = new Driver({ CSI_DIR_NODE_ID: name, ...shared, ...env });
+    const directory = nodeDirectory(world.line.url, { name });
+    const plugins = [{ id: plugin, socket: this.driver.socket, ...(roles && { roles }) }];
+    const csi = { mountsDir: directory.at("mounts"), plugins };
+    writeFileSync(directory.path, JSON.stringify({ ...directory.config, csi }));
+    [this.#world, this.#path, this.plugin, this.name] = [world, directory.path, plugin, name];
+    [this.root, this.at] = [directory.root, directory.at];
+  }
+
+  async begin(): Promise<void> {
+    await this.driver.start();
+    const made = await this.#world.ask("POST", "/v1/agent/tokens", {});
+    this.start({ SALLYPORT_JOIN_TOKEN: made.body.Token });
+    await this.isReady();
+    await vi.waitFor(async () => {
+      const { body } = await this.#world.ask("GET", `/v1/plugin/csi/${this.plugin}`);
+      const here = { ...body?.Controllers, ...body?.Nodes }[this.id];
+      expect(here?.Healthy, this.log).toBe(true);
+    }, PATIENT);
+  }
+
+  start(env: Record<string, string> = {}): void {
+    this.agents.push(startAgent(this.#path, env));
+  }
+
+  /** The agent dies at once, and its driver lives on. */
+  async kill(): Promise<void> {
+    await this.agents.at(-1)?.kill();
+  }
+
+  get log(): string {
+    return this.agents.map(({ log, out }) => log + out).join("\n");
+  }
+
+  async isReady(status = "ready"): Promise<void> {
+    await vi.waitFor(async () => {
+      const filter = encodeURIComponent(`Name == "${this.name}"`);
+      const [node] = (await this.#world.ask("GET", `/v1/nodes?filter=${filter}`)).body;
+      expect(node?.Status, this.log).toBe(status);
+      this.id = node.ID;
+    }, PATIENT);
+  }
+
+  /** What the driver wrote down of a volume. */
+  record = (externalId: string): { bytes: string; published: Record<string, unknown> } =>
+    JSON.parse(readFileSync(join(this.driver.root, "volumes", externalId, "record.json"), "utf8"));
+}
