@@ -12,6 +12,7 @@ declare namespace Cloudflare {
     EVENT_LOG: DurableObjectNamespace<import("./worker.ts").EventLog>;
     EVENT_RELAY: DurableObjectNamespace<import("./worker.ts").EventRelay>;
     CLUSTER_REGISTRY: DurableObjectNamespace<import("./worker.ts").ClusterRegistry>;
+    METRICS: DurableObjectNamespace<import("./worker.ts").Metrics>;
     NODE_SESSION: DurableObjectNamespace<import("./worker.ts").NodeSession>;
     LISTINGS: D1Database;
     SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;

@@ -1,4 +1,5 @@
 import { textOf, warn } from "./log.ts";
+import type { OutboxState } from "./metrics/vitals.ts";
 import type { Migration } from "./objects/migrations.ts";
 import { backoff } from "./work/backoff.ts";
 
@@ -24,6 +25,10 @@ export const outboxMigrations: Migration[] = [
     because: "find the next alarm without a scan",
     sql: "CREATE INDEX outbox_by_due ON outbox (due) WHERE due IS NOT NULL",
   },
+  {
+    because: "how long the oldest has waited tells of trouble; 0 = not known",
+    sql: "ALTER TABLE outbox ADD COLUMN enlisted INTEGER NOT NULL DEFAULT 0",
+  },
 ];
 
 export interface OutboxRow {
@@ -48,6 +53,7 @@ const ROWS_PER_DELIVERY = 100;
 /** One RPC takes 32 MiB; rows may be large. */
 const BYTES_PER_DELIVERY = 4 * 1024 * 1024;
 const LANES_AT_ONCE = 6;
+const MOST_COUNTED = 10_000;
 const LANES_PER_PAGE = 100;
 
 export class Outbox {
@@ -81,12 +87,13 @@ export class Outbox {
   #insert(topic: string, lane: string, body: string, now: number): number {
     return this.#sql
       .exec<{ seq: number }>(
-        `INSERT INTO outbox (topic, lane, body, due)
-         VALUES (?1, ?2, ?3, iif(EXISTS (SELECT 1 FROM outbox WHERE topic = ?1 AND lane = ?2), NULL, ?4)) RETURNING seq`,
+        `INSERT INTO outbox (topic, lane, body, due, enlisted)
+         VALUES (?1, ?2, ?3, iif(EXISTS (SELECT 1 FROM outbox WHERE topic = ?1 AND lane = ?2), NULL, ?4), ?5) RETURNING seq`,
         topic,
         lane,
         body,
         now + GRACE_MS,
+        now,
       )
       .one().seq;
   }
@@ -100,6 +107,15 @@ export class Outbox {
   /** When the alarm must look at the outbox, or null when it is empty. */
   nextDue(): number | null {
     return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM outbox WHERE due IS NOT NULL").one().due;
+  }
+
+  /** What waits: how many rows, up to a bound, and since when the oldest. */
+  waiting(now: number): OutboxState {
+    const [oldest] = this.#sql.exec<{ at: number }>("SELECT enlisted AS at FROM outbox ORDER BY seq LIMIT 1").toArray();
+    const { rows } = this.#sql
+      .exec<{ rows: number }>("SELECT count(*) AS rows FROM (SELECT 1 FROM outbox LIMIT ?)", MOST_COUNTED)
+      .one();
+    return { rows, oldestMs: oldest && oldest.at > 0 ? Math.max(0, now - oldest.at) : 0 };
   }
 
   /**

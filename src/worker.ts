@@ -14,6 +14,7 @@ export { EventLog } from "./objects/event-log.ts";
 export { EventRelay } from "./objects/event-relay.ts";
 export { IdentityIssuer } from "./objects/identity-issuer.ts";
 export { KvStore } from "./objects/kv-store.ts";
+export { Metrics } from "./objects/metrics.ts";
 export { NodeSession } from "./objects/node-session.ts";
 export { SyncControl } from "./objects/sync-control.ts";
 export { SyncDestination } from "./objects/sync-destination.ts";

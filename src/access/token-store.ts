@@ -153,10 +153,6 @@ export class TokenStore {
     return this.#sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM tokens").one().at;
   }
 
-  count(): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM tokens").one().n;
-  }
-
   /** One page of living tokens, by accessor; `next` is the first accessor of the page after it. */
   page(now: number, { from, limit, prefix = "", within = "", global = null }: TokenPage): Page {
     const rows = this.#sql

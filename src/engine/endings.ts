@@ -23,6 +23,8 @@ interface Parts {
   readonly config: ConfigStore;
   readonly keys: DataKeys;
   readonly scope: string;
+  /** Counts an end. @param outcome `ok`, or the reason why not */
+  readonly count: (kind: Work["kind"], outcome: string) => void;
 }
 
 /** After so many failed rounds a lease is irrevocable: it is tried once a day, and whenever a person asks. */
@@ -41,6 +43,20 @@ export class Endings {
 
   /** Nothing is left to do. @param value what the last step has answered */
   finished(job: Job, claim: Claim, value: unknown, now: number): JobEnd {
+    return this.#counted(job.work.kind, this.#finished(job, claim, value, now));
+  }
+
+  /** It cannot go on: what it has made is taken away again, or kept on record. @returns why, for whoever waits */
+  failed(job: Job, work: Work, claim: Claim, because: Refusal, failure: CloudFailure | null, now: number): JobEnd {
+    return this.#counted(work.kind, this.#failed(job, work, claim, because, failure, now));
+  }
+
+  #counted(kind: Work["kind"], end: JobEnd): JobEnd {
+    this.#parts.count(kind, end.ok ? "ok" : end.reason);
+    return end;
+  }
+
+  #finished(job: Job, claim: Claim, value: unknown, now: number): JobEnd {
     const { work } = job;
     switch (work.kind) {
       case "issue":
@@ -54,8 +70,7 @@ export class Endings {
     }
   }
 
-  /** It cannot go on: what it has made is taken away again, or kept on record. @returns why, for whoever waits */
-  failed(job: Job, work: Work, claim: Claim, because: Refusal, failure: CloudFailure | null, now: number): JobEnd {
+  #failed(job: Job, work: Work, claim: Claim, because: Refusal, failure: CloudFailure | null, now: number): JobEnd {
     if (work.kind === "removal") return this.#stuck(job, work, claim, because, failure, now);
     warn("job-failed", { engine: this.#parts.scope, job: job.id, kind: work.kind, because: because.message });
     const { jobs, roles, config } = this.#parts;

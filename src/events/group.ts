@@ -34,6 +34,8 @@ export interface Batch {
   readonly cursor: number;
   /** Null when nothing up to the cursor is wanted. */
   readonly bytes: Uint8Array | null;
+  /** How many lines these are. */
+  readonly lines: number;
 }
 
 const encoder = new TextEncoder();
@@ -78,16 +80,19 @@ export class Group {
 
   #encoded({ lines, upTo }: Slice, cursor: number, newest: number): Batch {
     let text = "";
+    let wanted = 0;
     let looked = 0;
     let reached = cursor;
     for (const line of lines) {
-      if (line.index > newest) return this.#batch(cursor, newest, text);
-      text += this.#written(line);
+      if (line.index > newest) return this.#batch(cursor, newest, text, wanted);
+      const written = this.#written(line);
+      if (written !== "") wanted += 1;
+      text += written;
       looked += line.text.length;
       reached = line.index;
-      if (text.length >= CHUNK_SIZE || looked >= SCAN_SIZE) return this.#batch(cursor, reached, text);
+      if (text.length >= CHUNK_SIZE || looked >= SCAN_SIZE) return this.#batch(cursor, reached, text, wanted);
     }
-    return this.#batch(cursor, Math.max(reached, Math.min(upTo, newest)), text);
+    return this.#batch(cursor, Math.max(reached, Math.min(upTo, newest)), text, wanted);
   }
 
   #written(line: Line): string {
@@ -96,8 +101,8 @@ export class Group {
     return events ? this.framing.line(line.index, events) : "";
   }
 
-  #batch(after: number, cursor: number, text: string): Batch {
-    return { group: this, after, cursor, bytes: text === "" ? null : encode(text) };
+  #batch(after: number, cursor: number, text: string, lines: number): Batch {
+    return { group: this, after, cursor, bytes: text === "" ? null : encode(text), lines };
   }
 }
 

@@ -28,6 +28,10 @@ export const lineMigrations: Migration[] = [
       ALTER TABLE buffered RENAME TO lines;
       CREATE UNIQUE INDEX lines_by_source ON lines (source, seq)`,
   },
+  {
+    because: "when a line was appended, in ms: how far back the buffer reaches is measured; null = not known",
+    sql: "ALTER TABLE lines ADD COLUMN at INTEGER",
+  },
 ];
 
 type Last = { seq: number; idx: number };
@@ -77,6 +81,12 @@ export class LineStore {
 
   get bytes(): number {
     return this.#upTo - this.#left;
+  }
+
+  /** When the oldest line was appended, ms since 1970; null when that is not known, or there is none. */
+  oldestAt(): number | null {
+    const [row] = this.#sql.exec<{ at: number | null }>("SELECT at FROM lines WHERE idx = ?", this.#oldest).toArray();
+    return row?.at ?? null;
   }
 
   /** Forgets what is remembered of rows. */
@@ -137,13 +147,14 @@ export class LineStore {
     const facts = factsText(line.facts);
     const upTo = this.#upTo + Buffer.byteLength(line.text);
     this.#sql.exec(
-      "INSERT INTO lines (idx, source, seq, upto, facts, events) VALUES (?, ?, ?, ?, ?, ?)",
+      "INSERT INTO lines (idx, source, seq, upto, facts, events, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
       line.index,
       source,
       entry.seq,
       upTo,
       facts.length > MAX_FACTS ? null : facts,
       line.text,
+      Date.now(),
     );
     this.#newest = line.index;
     this.#upTo = upTo;

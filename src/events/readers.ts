@@ -8,6 +8,12 @@ import type { Scope, Subscription } from "./subscription.ts";
 /** Why a stream is cut. */
 type Cut = "slow_consumer" | "permission_denied";
 
+/** What was done for readers since this began. */
+export interface Served {
+  readonly lines: number;
+  readonly cut: Readonly<Record<Cut, number>>;
+}
+
 interface Reader {
   readonly subscription: Subscription;
   readonly permission: Permission;
@@ -49,6 +55,8 @@ export class Readers {
   readonly #permissions: Permissions;
   readonly #all = new Set<Reader>();
   #news = Promise.withResolvers<void>();
+  #lines = 0;
+  readonly #cut: Record<Cut, number> = { slow_consumer: 0, permission_denied: 0 };
   #beats = 0;
   #beatAt = Number.POSITIVE_INFINITY;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -64,6 +72,10 @@ export class Readers {
 
   get count(): number {
     return this.#all.size;
+  }
+
+  get served(): Served {
+    return { lines: this.#lines, cut: { ...this.#cut } };
   }
 
   /**
@@ -214,6 +226,7 @@ export class Readers {
     reader.fetching = batch ? undefined : this.#groups.fetch(reader.group, this.#log, reader.cursor);
     if (!batch) return null;
     reader.cursor = batch.cursor;
+    this.#lines += batch.lines;
     return batch.bytes;
   }
 
@@ -236,6 +249,7 @@ export class Readers {
   /** Ends a stream: with its last line, if it wants one, as soon as its consumer takes that. */
   #part(reader: Reader, because: Cut): void {
     if (reader.state !== "open") return;
+    this.#cut[because] += 1;
     reader.state = "parting";
     reader.since = Date.now();
     if (!reader.subscription.errors) return;
@@ -279,6 +293,8 @@ export class Readers {
     if (reader.state === "open" && !waits) return;
     if (reader.state === "open" && reader.subscription.errors) this.#part(reader, "slow_consumer");
     else {
+      // One that is parting was counted.
+      if (reader.state === "open") this.#cut.slow_consumer += 1;
       // An error, not an end: what the connection still holds goes at once.
       this.#leave(reader);
       reader.controller?.error(new Error("slow consumer"));

@@ -5,6 +5,7 @@ import { auditAnswer, auditRequest } from "../audit/requests.ts";
 import { type Dialect, dialectOf } from "../compat/dialect.ts";
 import { wordMessage } from "../compat/sync-names.ts";
 import { neutralPath } from "../compat/sync-paths.ts";
+import { measureAnswer } from "../metrics/requests.ts";
 import { accessControl } from "../objects/stubs.ts";
 import { clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
 import { SERVICE_ROOTS } from "./areas.ts";
@@ -20,7 +21,10 @@ import { encodePath, parseTarget, type Target, type Verb } from "./target.ts";
 type Base = Omit<Call, "params" | "grant"> & { readonly exchange: Exchange };
 
 /** Who is told of every request once its answer is known. None may throw or take long: the caller waits behind them. */
-const LISTENERS: readonly ((exchange: Answered, env: Env, exec: ExecutionContext) => void)[] = [auditAnswer];
+const LISTENERS: readonly ((exchange: Answered, env: Env, exec: ExecutionContext) => void)[] = [
+  auditAnswer,
+  measureAnswer,
+];
 
 /** Answers one request. Never throws. */
 export async function handle(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {

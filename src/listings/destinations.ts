@@ -51,6 +51,19 @@ export function listDestinations(db: D1Database, namespace: string): Promise<Res
   return read(db, "SELECT type, name FROM destinations WHERE namespace = ? ORDER BY type, name", namespace);
 }
 
+/** How many destinations there are in all namespaces, and the first of them. @throws when D1 does */
+export async function someDestinations(
+  db: D1Database,
+  limit: number,
+): Promise<{ total: number; some: DestinationListing[] }> {
+  const [some, all] = await db.batch([
+    db.prepare("SELECT namespace, type, name FROM destinations ORDER BY namespace, type, name LIMIT ?").bind(limit),
+    db.prepare("SELECT count(*) AS n FROM destinations"),
+  ]);
+  const [counted] = (all?.results ?? []) as { n: number }[];
+  return { total: counted?.n ?? 0, some: (some?.results ?? []) as DestinationListing[] };
+}
+
 /** The secrets of a namespace that have associations, by mount and name, and how many each has. */
 export function listAssociatedSecrets(
   db: D1Database,

@@ -24,6 +24,7 @@ import { type Authed, type TokenName, Tokens } from "../access/tokens.ts";
 import type { GoverningRule } from "../access/volume-rules.ts";
 import { settings } from "../env.ts";
 import { Journal } from "../events/journal.ts";
+import { type Series, series } from "../metrics/series.ts";
 import type { OutboxRow } from "../outbox.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
@@ -151,12 +152,11 @@ export class AccessControl extends StoredObject {
   }
 
   /** Whether the service can work, and its identity. Never refuses. */
-  status(): { sealedBecause: string | null; clusterId: string; bootstrapped: boolean; tokens: number } {
+  status(): { sealedBecause: string | null; clusterId: string; bootstrapped: boolean } {
     return {
       sealedBecause: this.#keys.sealedBecause(),
       clusterId: this.#facts.get("cluster_id") ?? "",
       bootstrapped: this.#bootstrap.done,
-      tokens: this.#tokenStore.count(),
     };
   }
 
@@ -341,6 +341,17 @@ export class AccessControl extends StoredObject {
     return this.#mountTable.resolve(namespace, path);
   }
 
+  /** Mounts of all namespaces by type: how many there are, and the first of them, each by its whole path. */
+  everyMount(limit: number): Record<MountType, { total: number; some: { name: string; uuid: string }[] }> {
+    const every = this.#mountTable.every();
+    const of = (type: MountType) => {
+      const mounts = every.filter((mount) => mount.type === type);
+      const some = mounts.map(({ namespace, path, uuid }) => ({ name: namespace + path, uuid }));
+      return { total: mounts.length, some: some.sort((a, b) => (a.name < b.name ? -1 : 1)).slice(0, limit) };
+    };
+    return { kv: of("kv"), "cloud-b": of("cloud-b") };
+  }
+
   enableMount(namespace: string, path: string, request: MountRequest): Result<Mount> {
     return this.#mounts.enable(namespace, path, request);
   }
@@ -387,6 +398,10 @@ export class AccessControl extends StoredObject {
   }
 
   // ---- inside ----
+
+  protected override measured(): Series[] {
+    return [series("sallyport_sealed", this.#keys.sealedBecause() === null ? 0 : 1)];
+  }
 
   protected override ownDeadline(): number | null {
     return this.#tokenStore.nextExpiry();

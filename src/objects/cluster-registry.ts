@@ -21,6 +21,9 @@ import { TableIndexes } from "../cluster/table-indexes.ts";
 import type { Timed } from "../cluster/timed.ts";
 import { Waiters } from "../cluster/waiters.ts";
 import { Journal } from "../events/journal.ts";
+import { countedSeries } from "../metrics/counted.ts";
+import { clusterMeasures } from "../metrics/measures.ts";
+import type { Series } from "../metrics/series.ts";
 import type { Result } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { VolumeClaims } from "../volumes/claims.ts";
@@ -92,6 +95,7 @@ export class ClusterRegistry extends StoredObject {
         csi_plugins: csiPluginMigrations,
         data_keys: dataKeyMigrations,
         csi_volumes: csiVolumeMigrations,
+        measures: clusterMeasures,
       },
       {
         event: (_lane, rows) => this.#journal.deliver(rows),
@@ -461,6 +465,10 @@ export class ClusterRegistry extends StoredObject {
   }
 
   // ---- inside ----
+
+  protected override measured(): Series[] {
+    return countedSeries(this.sql);
+  }
 
   protected override ownDeadline(): number | null {
     const due = this.#timed.map((part) => part.nextDue()).filter((at) => at !== null);

@@ -31,6 +31,9 @@ import type { Report, Turn, Wanted } from "../engine/turn.ts";
 import { settings } from "../env.ts";
 import type { Home } from "../identity/token.ts";
 import { warn } from "../log.ts";
+import { countedSeries, countHere } from "../metrics/counted.ts";
+import { engineMeasures } from "../metrics/measures.ts";
+import type { Series } from "../metrics/series.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
@@ -88,7 +91,12 @@ export class CredentialEngine extends StoredObject {
   readonly #bell: Doorbell;
 
   constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env, { data_keys: dataKeyMigrations, work: workMigrations, engine: engineMigrations }, {});
+    super(
+      ctx,
+      env,
+      { data_keys: dataKeyMigrations, work: workMigrations, engine: engineMigrations, measures: engineMeasures },
+      {},
+    );
     const { sql } = this;
     this.#self = ctx.id.name ?? ctx.id.toString();
     this.#scope = `credential-engine ${this.#self}`;
@@ -100,7 +108,9 @@ export class CredentialEngine extends StoredObject {
     this.#roles = new Roles(sql);
     this.#config = new ConfigStore(sql, this.#keys, scope);
     const parts = { jobs: this.#jobs, work: this.#work, leases: this.#leases, roles: this.#roles };
-    this.#endings = new Endings({ ...parts, config: this.#config, keys: this.#keys, scope });
+    const count = (kind: Work["kind"], outcome: string) =>
+      countHere(sql, "sallyport_engine_jobs_ended_total", kind, outcome);
+    this.#endings = new Endings({ ...parts, config: this.#config, keys: this.#keys, scope, count });
     const account = () => accountOf(this.#config.find(), this.#settings());
     this.#desk = new Desk({ jobs: this.#jobs, work: this.#work, endings: this.#endings, account });
     this.#bell = new Doorbell(env.SYNC_WORK, this.#self, "engine");
@@ -406,6 +416,10 @@ export class CredentialEngine extends StoredObject {
   }
 
   // ---- inside ----
+
+  protected override measured(): Series[] {
+    return countedSeries(this.sql);
+  }
 
   protected override ownDeadline(): number | null {
     const due = [this.#leases.nextExpiry(), this.#bell.due(this.#work.nextReady()), this.#rotationDue()];

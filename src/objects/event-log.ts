@@ -7,6 +7,7 @@ import type { Line } from "../events/line.ts";
 import { LineStore, lineMigrations } from "../events/line-store.ts";
 import type { Readers } from "../events/readers.ts";
 import { Ring } from "../events/ring.ts";
+import { type Series, series } from "../metrics/series.ts";
 import { readersOf, stream } from "./event-streams.ts";
 import { StoredObject } from "./stored-object.ts";
 
@@ -92,6 +93,23 @@ export class EventLog extends StoredObject {
     }
     const { after } = await request.json<{ after: number }>();
     return new Response(this.#readers.follow(after, request.signal));
+  }
+
+  protected override measured(now: number): Series[] {
+    const { lines, bytes, newest } = this.#store;
+    const { lines: delivered, cut } = this.#readers.served;
+    const oldestAt = this.#store.oldestAt();
+    return [
+      series("sallyport_event_streams", this.#readers.count),
+      ...Object.entries(cut).map(([reason, n]) => series("sallyport_event_streams_cut_total", n, reason)),
+      series("sallyport_event_lines_delivered_total", delivered),
+      series("sallyport_event_buffer_lines", lines),
+      series("sallyport_event_buffer_bytes", bytes),
+      series("sallyport_event_index", newest),
+      ...(oldestAt === null
+        ? []
+        : [series("sallyport_event_buffer_oldest_age_seconds", Math.max(0, now - oldestAt) / 1000)]),
+    ];
   }
 
   protected override ownDeadline(): null {

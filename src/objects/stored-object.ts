@@ -1,5 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { textOf, warn } from "../log.ts";
+import type { Series } from "../metrics/series.ts";
+import { AlarmLag, type Vitals } from "../metrics/vitals.ts";
 import { type Deliver, Outbox, outboxMigrations } from "../outbox.ts";
 import { type Migration, migrate } from "./migrations.ts";
 
@@ -18,6 +20,7 @@ export abstract class StoredObject extends DurableObject<Env> {
   /** The alarm as last set by this instance; undefined when unknown, as after a restart. */
   #armed: number | null | undefined;
   #committing = false;
+  readonly #lag = new AlarmLag();
 
   constructor(
     ctx: DurableObjectState,
@@ -47,6 +50,22 @@ export abstract class StoredObject extends DurableObject<Env> {
     return due.length === 0 ? null : Math.min(...due);
   }
 
+  /** How the object is. Reads a few rows, however many there are. */
+  vitals(): Vitals {
+    const now = Date.now();
+    return {
+      bytes: this.sql.databaseSize,
+      outbox: this.outbox.waiting(now),
+      alarmLagMs: this.#lag.ms(this.nextDue(), now),
+      series: this.measured(now),
+    };
+  }
+
+  /** What there is to measure in this kind of object; labels that only others know are left out in front. */
+  protected measured(_now: number): Series[] {
+    return [];
+  }
+
   /** Runs `change` as one transaction, rolled back whole when it throws, together with the alarm that its rows need. */
   protected commit<T>(change: () => T): T {
     // Armed only by the outermost: what an inner one had armed would be undone if the outer one fails.
@@ -70,6 +89,7 @@ export abstract class StoredObject extends DurableObject<Env> {
     this.#armed = null;
     try {
       const due = this.nextDue();
+      this.#lag.rang(due, now);
       if (due === null || due > now) return this.#arm(due);
       // Set before anything is tried: rows never wait without an alarm, however this ends.
       this.#arm(now + ALARM_GUARD_MS);

@@ -5,6 +5,7 @@ import type { CredentialEngine } from "./credential-engine.ts";
 import type { EventLog } from "./event-log.ts";
 import type { IdentityIssuer } from "./identity-issuer.ts";
 import type { KvStore } from "./kv-store.ts";
+import type { Metrics } from "./metrics.ts";
 import type { NodeSession } from "./node-session.ts";
 import type { SyncControl } from "./sync-control.ts";
 import type { SyncDestination } from "./sync-destination.ts";
@@ -58,6 +59,9 @@ export const eventLog = (env: Env) => remote<EventLog>(env.EVENT_LOG.getByName("
 
 /** What goes on between the service and the agent of one node. */
 export const nodeSession = (env: Env, nodeId: string) => remote<NodeSession>(env.NODE_SESSION.getByName(nodeId));
+
+/** What is measured: one for the deployment. */
+export const metrics = (env: Env) => remote<Metrics>(env.METRICS.getByName("main"));
 
 /** What the cluster consists of: one for the deployment. */
 export const clusterRegistry = (env: Env) => remote<ClusterRegistry>(env.CLUSTER_REGISTRY.getByName("main"));

@@ -1,4 +1,5 @@
 import { textOf, warn } from "../log.ts";
+import { type Series, series } from "../metrics/series.ts";
 import type { Result } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
@@ -206,6 +207,16 @@ export class SyncControl extends StoredObject {
   }
 
   // ---- inside ----
+
+  protected override measured(): Series[] {
+    const { disabled, queue_capacity } = this.config();
+    const { granted } = this.sql.exec<{ granted: number }>("SELECT granted FROM total").one();
+    return [
+      series("sallyport_sync_paused", disabled ? 1 : 0),
+      series("sallyport_sync_queue_capacity", queue_capacity),
+      series("sallyport_sync_queue_granted", granted),
+    ];
+  }
 
   protected override ownDeadline(): number | null {
     return this.#resuming() === null ? null : 0;

@@ -1,5 +1,8 @@
 import { settings } from "../env.ts";
 import { textOf, warn } from "../log.ts";
+import { countedSeries } from "../metrics/counted.ts";
+import { destinationMeasures } from "../metrics/measures.ts";
+import { type Series, series } from "../metrics/series.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
@@ -100,7 +103,12 @@ export class SyncDestination extends StoredObject {
     super(
       ctx,
       env,
-      { data_keys: dataKeyMigrations, work: workMigrations, destination: destinationMigrations },
+      {
+        data_keys: dataKeyMigrations,
+        work: workMigrations,
+        destination: destinationMigrations,
+        measures: destinationMeasures,
+      },
       {
         watch: (lane) => this.#deliveries.watch(lane),
         listing: () => this.#deliveries.listing(),
@@ -435,6 +443,14 @@ export class SyncDestination extends StoredObject {
 
   protected override rolledBack(): void {
     this.#record.forget();
+  }
+
+  protected override measured(): Series[] {
+    return [
+      series("sallyport_sync_pending", this.#work.queued(), "queued"),
+      series("sallyport_sync_pending", this.#work.waiting(), "waiting"),
+      ...countedSeries(this.sql),
+    ];
   }
 
   protected override ownDeadline(): number | null {

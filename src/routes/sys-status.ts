@@ -1,9 +1,13 @@
+import { authorize } from "../access/authorizer.ts";
+import { allowsAgent } from "../access/cluster-rights.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
+import { onlyInRoot } from "../http/caller.ts";
 import { badRequest, unwrap } from "../http/errors.ts";
 import { envelope, noContent } from "../http/respond.ts";
 import { type Call, open, secrets } from "../http/route.ts";
 import { timestamp } from "../kv/version.ts";
+import { type Health, health, PARTS } from "../metrics/health.ts";
 import { accessControl } from "../objects/stubs.ts";
 import { VERSION } from "../version.ts";
 
@@ -23,14 +27,40 @@ function code(call: Call, parameter: string, usual: number): number {
 
 const CLUSTER_NAME = "sallyport";
 
-/** These say something about the deployment as a whole: no namespace but the root has them (contract: clients 0.1). */
-function onlyInRoot(namespace: string): void {
-  if (namespace !== "") throw badRequest("operation unavailable in namespaces");
-}
-
 /** The same for routes that are open, so that nobody has looked at the namespace yet. */
 const openOnlyInRoot = (call: Call): void =>
   onlyInRoot(unwrap(namespacePath(firstHeader(call.request.headers, requestHeader.namespace) ?? "")));
+
+/**
+ * Whether the caller asks how many there are of something, and may know. Only who asks is looked at: clients send their tokens
+ * with every question about health, and one that has only so many uses must not lose one by it.
+ */
+async function mayCount({ env, token, query }: Call): Promise<boolean> {
+  if (token === null || query.get("counts") !== "true") return false;
+  const grant = await authorize(env, { token, namespace: "", path: null }, false).catch(() => null);
+  return grant?.ok === true && allowsAgent(grant.cluster, "read");
+}
+
+const countsOf = ({ agents, outbox }: Health) => ({
+  agents,
+  outbox: { rows: outbox.rows, oldest_seconds: Math.round(outbox.oldestMs / 1000) },
+});
+
+/** What areas C and D are asked by whoever checks an agent of theirs (contract: clients 4); here it is the service. */
+export const agentHealthRoutes = [
+  open({
+    verb: "GET",
+    path: "/agent/health",
+    handle: async ({ env }) => {
+      const { access, parts } = await health(env);
+      const down = PARTS.filter(
+        (part) => parts[part] === "unreachable" && part !== "listings" && part !== "sync_control",
+      );
+      const message = access?.sealedBecause ?? (down.length > 0 ? `unreachable: ${down.join(", ")}` : "ok");
+      return raw({ server: { ok: message === "ok", message } }, message === "ok" ? 200 : 503);
+    },
+  }),
+];
 
 export const statusRoutes = [
   open({
@@ -38,12 +68,13 @@ export const statusRoutes = [
     path: "/sys/health",
     handle: async (call) => {
       openOnlyInRoot(call);
-      const status = await accessControl(call.env).status();
-      const sealed = status.sealedBecause !== null;
+      const seen = await health(call.env);
+      const { access, parts } = seen;
+      const sealed = access !== null && access.sealedBecause !== null;
       const body = {
-        initialized: sealed || status.bootstrapped,
+        initialized: access !== null && (sealed || access.bootstrapped),
         sealed,
-        ...(sealed && { sealed_because: status.sealedBecause }),
+        ...(sealed && { sealed_because: access.sealedBecause }),
         standby: false,
         performance_standby: false,
         replication_performance_mode: "disabled",
@@ -52,12 +83,18 @@ export const statusRoutes = [
         version: VERSION,
         enterprise: true,
         cluster_name: CLUSTER_NAME,
-        cluster_id: status.clusterId,
+        cluster_id: access?.clusterId ?? "",
         echo_duration_ms: 0,
         clock_skew_ms: 0,
+        parts,
+        failing: access === null ? ["access_control"] : [],
+        degraded: PARTS.filter((part) => parts[part] !== "ok" && !(part === "access_control" && access === null)),
+        ...((await mayCount(call)) && countsOf(seen)),
       };
+      // No code of the caller's: none of them stands for a service that does not work.
+      if (access === null) return raw(body, 503);
       if (sealed) return raw(body, code(call, "sealedcode", 503));
-      return raw(body, status.bootstrapped ? code(call, "activecode", 200) : code(call, "uninitcode", 501));
+      return raw(body, access.bootstrapped ? code(call, "activecode", 200) : code(call, "uninitcode", 501));
     },
   }),
   open({

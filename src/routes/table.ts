@@ -26,15 +26,17 @@ import { repoHostAppRoutes } from "./repo-host-apps.ts";
 import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
 import { destinationRoutes } from "./sync-destinations.ts";
+import { metricsClusterRoutes, metricsRoutes } from "./metrics.ts";
 import { mountTableRoutes } from "./sys-mounts.ts";
 import { namespaceRoutes } from "./sys-namespaces.ts";
 import { policyRoutes } from "./sys-policies.ts";
-import { statusRoutes } from "./sys-status.ts";
+import { agentHealthRoutes, statusRoutes } from "./sys-status.ts";
 import { volumeRoutes } from "./volumes.ts";
 
 /** The one route table: areas A and B at fixed paths, what each type of mount offers, and areas C and D. */
 export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...statusRoutes,
+  ...metricsRoutes,
   ...activationRoutes,
   ...tokenRoutes,
   ...policyRoutes,
@@ -64,6 +66,8 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...evaluationRoutes,
   ...deploymentRoutes,
   ...eventStreamRoutes,
+  // Before those of agents, of which none is called "health".
+  ...agentHealthRoutes,
   ...agentRoutes,
   ...volumeRoutes,
   ...pluginRoutes,
@@ -71,4 +75,5 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...csiSnapshotRoutes,
   ...hostVolumeRoutes,
   ...claimRoutes,
+  ...metricsClusterRoutes,
 ]);

@@ -1,5 +1,6 @@
 import { settings } from "../env.ts";
 import { textOf, warn } from "../log.ts";
+import { measureTask } from "../metrics/tasks.ts";
 import { type Remote, syncControl, syncDestination } from "../objects/stubs.ts";
 import type { SyncDestination } from "../objects/sync-destination.ts";
 import type { Permit } from "../providers/outcome.ts";
@@ -71,6 +72,7 @@ export async function performWork(
   const fly = async (setup: Setup, task: SyncTask): Promise<void> => {
     flying++;
     const result = await performTask(means, setup, task);
+    measureTask(destination, result);
     // Not in one expression: that would pick the list of now, which is handed in and replaced while the task runs.
     results.push(result);
     flying--;

@@ -1,6 +1,7 @@
 import { abortAllDurableObjects, listDurableObjectIds, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
+import { forgetHealth } from "../../src/metrics/health.ts";
 import type { KvStore } from "../../src/objects/kv-store.ts";
 import type { StoredObject } from "../../src/objects/stored-object.ts";
 
@@ -30,6 +31,7 @@ export async function deployWithMasterKey(text: string | undefined): Promise<voi
   await inEveryObject((object) => Object.assign((object as unknown as { env: Env }).env, { MASTER_KEY: text }));
   await abortAllDurableObjects();
   forgetAnswers();
+  forgetHealth();
 }
 
 export const inStore = <T>(

@@ -2,6 +2,7 @@ import { applyD1Migrations, listDurableObjectIds, reset, runInDurableObject } fr
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
+import { forgetHealth } from "../../src/metrics/health.ts";
 import type { StoredObject } from "../../src/objects/stored-object.ts";
 import { forgetPermissions } from "../../src/sync/perform.ts";
 import { clock } from "./clock.ts";
@@ -10,6 +11,7 @@ beforeEach(async () => {
   await reset();
   forgetAnswers();
   forgetPermissions();
+  forgetHealth();
   await applyD1Migrations(env.LISTINGS, env.TEST_MIGRATIONS);
 });
 

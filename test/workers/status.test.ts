@@ -1,6 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
+import { forgetHealth } from "../../src/metrics/health.ts";
 import { get, send } from "./client.ts";
 import { deployWithMasterKey, FIRST_KEY } from "./sealing-helpers.ts";
 
@@ -20,6 +21,7 @@ const unbootstrapped = async () => {
     state.storage.sql.exec("DELETE FROM facts WHERE name = 'bootstrapped'");
     state.storage.sql.exec("DELETE FROM tokens");
   });
+  forgetHealth();
 };
 
 describe("sys/health", () => {
@@ -41,6 +43,12 @@ describe("sys/health", () => {
       cluster_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       echo_duration_ms: 0,
       clock_skew_ms: 0,
+      parts: {
+        ...{ access_control: "ok", event_log: "ok", cluster_registry: "ok", sync_control: "ok" },
+        ...{ listings: "ok", outbox: "ok" },
+      },
+      failing: [],
+      degraded: [],
     });
     expect(Math.abs(health.body.server_time_utc - Date.now() / 1000)).toBeLessThan(5);
     expect((await get("/sys/health", anyone)).status).toBe(200);

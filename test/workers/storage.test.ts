@@ -37,6 +37,7 @@ it("documents every table of every object, and no table that does not exist", as
     ["ClusterRegistry", env.CLUSTER_REGISTRY.getByName("main")],
     ["NodeSession", env.NODE_SESSION.getByName(crypto.randomUUID())],
     ["EventLog", env.EVENT_LOG.getByName("log")],
+    ["Metrics", env.METRICS.getByName("main")],
     ["EventRelay", env.EVENT_RELAY.getByName("anywhere-0")],
   ];
   for (const [name, stub] of objects) expect([name, tablesOn(name)]).toEqual([name, await tablesIn(stub)]);

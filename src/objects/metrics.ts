@@ -1,0 +1,55 @@
+import { Counters, counterMigrations } from "../metrics/counters.ts";
+import { gather } from "../metrics/gather.ts";
+import type { Series } from "../metrics/series.ts";
+import type { Key } from "../metrics/tally.ts";
+import { StoredObject } from "./stored-object.ts";
+
+/** Everybody who asks within this time gets the same, so that asking cannot load the service. */
+const REUSE_MS = 1_000;
+
+/** What is counted in Workers, added up; and who asks all other objects how they are. One for the deployment. */
+export class Metrics extends StoredObject {
+  readonly #counters: Counters;
+  #gathered: { readonly at: number; readonly series: readonly Series[] } | undefined;
+  #gathering: Promise<readonly Series[]> | undefined;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env, { counters: counterMigrations }, {});
+    this.#counters = new Counters(this.sql);
+  }
+
+  /** Takes what an isolate has counted since its last batch. Idempotent by reporter and batch. */
+  add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[]): void {
+    this.commit(() => this.#counters.add(reporter, batch, increments, Date.now()));
+  }
+
+  /** All series there are now; gauges are up to a second old. */
+  async read(): Promise<Series[]> {
+    const gauges = await this.#gauges();
+    return [...this.#counters.all(), ...gauges];
+  }
+
+  async #gauges(): Promise<readonly Series[]> {
+    if (this.#gathered && Math.abs(Date.now() - this.#gathered.at) < REUSE_MS) return this.#gathered.series;
+    this.#gathering ??= this.#gather().finally(() => {
+      this.#gathering = undefined;
+    });
+    return this.#gathering;
+  }
+
+  async #gather(): Promise<readonly Series[]> {
+    const series = await gather(this.env, this.vitals());
+    this.#gathered = { at: Date.now(), series };
+    return series;
+  }
+
+  protected override ownDeadline(): null {
+    return null;
+  }
+
+  protected override async onAlarm(): Promise<void> {}
+
+  protected override rolledBack(): void {
+    this.#counters.forget();
+  }
+}

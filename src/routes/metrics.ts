@@ -1,0 +1,49 @@
+import { allowsAgent } from "../access/cluster-rights.ts";
+import { onlyInRoot } from "../http/caller.ts";
+import { badRequest } from "../http/errors.ts";
+import { type AuthorisedCall, cluster, secrets } from "../http/route.ts";
+import { CONTENT_TYPES, type Format, written } from "../metrics/exposition.ts";
+import { handIn } from "../metrics/hand-in.ts";
+import { metrics } from "../objects/stubs.ts";
+
+/** What is measured (docs/metrics.md), at the paths of both families of clients. */
+
+const FORMATS: ReadonlySet<string> = new Set(Object.keys(CONTENT_TYPES));
+
+/** What was asked for by name, else by `Accept`; clients of the upstream services expect JSON, everybody else text. */
+function formatOf({ query, request, dialect }: AuthorisedCall): Format {
+  const named = query.get("format");
+  if (named) {
+    if (!FORMATS.has(named)) throw badRequest(`format: one of ${[...FORMATS].join(", ")}`);
+    return named as Format;
+  }
+  const accepted = (request.headers.get("Accept") ?? "").toLowerCase();
+  if (accepted.includes("application/openmetrics-text")) return "openmetrics";
+  if (accepted.includes("text/plain")) return "prometheus";
+  return accepted.includes("application/json") || dialect === "upstream" ? "json" : "prometheus";
+}
+
+async function show(call: AuthorisedCall): Promise<Response> {
+  const format = formatOf(call);
+  // So that whoever asks sees what has just happened here.
+  await handIn();
+  const series = await metrics(call.env).read();
+  return new Response(written(format, series, new Date()), {
+    headers: { "Content-Type": CONTENT_TYPES[format], "Cache-Control": "no-store" },
+  });
+}
+
+export const metricsClusterRoutes = [
+  cluster({ verb: "GET", path: "/metrics", rights: (rights) => allowsAgent(rights, "read"), handle: show }),
+];
+
+export const metricsRoutes = [
+  secrets({
+    verb: "GET",
+    path: "/sys/metrics",
+    handle: async (call) => {
+      onlyInRoot(call.grant.namespace);
+      return show(call);
+    },
+  }),
+];

@@ -1,0 +1,28 @@
+import { clusterMeasures, destinationMeasures, engineMeasures } from "../../src/metrics/measures.ts";
+import type { Migration } from "../../src/objects/migrations.ts";
+
+export const MEASURES = { clusterMeasures, destinationMeasures, engineMeasures };
+
+/** What an object has counted of its rows as they changed, and what comes out when the rows are counted. */
+export function counts({ sql }: DurableObjectStorage, measures: readonly Migration[]) {
+  const selects = measures.flatMap(({ sql: text }) => {
+    const [, select] = /^INSERT INTO counted (SELECT .*?) ON CONFLICT/s.exec(text) ?? [];
+    return select ? [select] : [];
+  });
+  const recounted = new Map<string, number>();
+  for (const select of selects) {
+    for (const [metric, labels, n] of sql.exec(select).raw<[string, string, number]>()) {
+      const key = `${metric} ${labels}`;
+      recounted.set(key, (recounted.get(key) ?? 0) + n);
+    }
+  }
+  const counted = new Map(
+    [
+      ...sql
+        .exec("SELECT metric, labels, n FROM counted WHERE metric NOT LIKE '%\\_total' ESCAPE '\\'")
+        .raw<[string, string, number]>(),
+    ].map(([metric, labels, n]) => [`${metric} ${labels}`, n]),
+  );
+  const sorted = (map: Map<string, number>) => Object.fromEntries([...map].sort(([a], [b]) => (a < b ? -1 : 1)));
+  return { counted: sorted(counted), recounted: sorted(recounted) };
+}
