@@ -18,6 +18,10 @@ declare namespace Cloudflare {
     SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;
     /** The files that `@path` names. A deployment may leave it out. */
     FILES?: R2Bucket;
+    /** How often one may ask (docs/limits.md). What is not bound does not limit. */
+    LIMIT_TOKEN?: RateLimit;
+    LIMIT_OPEN?: RateLimit;
+    LIMIT_REFUSED?: RateLimit;
     /** Where lines of the audit log are kept, as text. A deployment may bind none, one or both. */
     AUDIT_QUEUE?: Queue<string>;
     AUDIT_BUCKET?: R2Bucket;

@@ -23,6 +23,7 @@ export const Settings = z.object({
   EVENT_HEARTBEAT_MS: z.coerce.number().int().min(50).default(10_000),
   EVENT_RELAYS: z.coerce.number().int().min(0).max(64).default(0),
   EVENT_STALL_MS: z.coerce.number().int().min(50).default(40_000),
+  RATE_LIMITS: z.enum(["on", "off"]).default("on"),
   CLOUD_A_SM_URL: z.string().optional(),
   CLOUD_A_STS_URL: z.string().optional(),
   CLOUD_A_ACCESS_KEY_ID: z.string().optional(),

@@ -1,3 +1,4 @@
+import { note } from "../audit/actions.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
 import type { Journal } from "./journal.ts";
@@ -107,6 +108,7 @@ export class Tokens {
       this.#journal.commit(() => {
         for (const row of expired) this.#end(row);
       });
+      for (const { accessor } of expired) note("token-expired", { accessor });
     }
   }
 

@@ -1,3 +1,4 @@
+import { note } from "../audit/actions.ts";
 import type { Journal } from "../events/journal.ts";
 import { parseLossless } from "../http/json.ts";
 import { ok, type Result, refuse } from "../result.ts";
@@ -111,7 +112,7 @@ export class Drains implements Timed {
     for (let count = 0; count < DRAINS_PER_ALARM; count++) {
       const id = this.#store.due("drain_due", now);
       if (id === null) break;
-      this.#look(id, now);
+      if (this.#look(id, now) !== null) note("drain-ended", { node: id });
     }
     await this.#journal.published();
   }

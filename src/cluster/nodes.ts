@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { note } from "../audit/actions.ts";
 import type { Journal } from "../events/journal.ts";
 import { parseLossless } from "../http/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
@@ -201,6 +202,7 @@ export class Nodes implements Timed {
       this.#journal.commit(() =>
         tell(this.#journal, (line) => this.#turn(line, known, "down", "Node heartbeat missed")),
       );
+      note("node-down", { node: id });
     }
     await this.#journal.published();
   }

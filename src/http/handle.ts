@@ -5,6 +5,8 @@ import { auditAnswer, auditRequest } from "../audit/requests.ts";
 import { type Dialect, dialectOf } from "../compat/dialect.ts";
 import { wordMessage } from "../compat/sync-names.ts";
 import { neutralPath } from "../compat/sync-paths.ts";
+import { admit, admitOpen, countRefusal } from "../limits/limits.ts";
+import { textOf, warn } from "../log.ts";
 import { measureAnswer } from "../metrics/requests.ts";
 import { accessControl } from "../objects/stubs.ts";
 import { clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
@@ -20,9 +22,10 @@ import { encodePath, parseTarget, type Target, type Verb } from "./target.ts";
 
 type Base = Omit<Call, "params" | "grant"> & { readonly exchange: Exchange };
 
-/** Who is told of every request once its answer is known. None may throw or take long: the caller waits behind them. */
+/** Who is told of every request once its answer is known. None may take long: the caller waits behind them. */
 const LISTENERS: readonly ((exchange: Answered, env: Env, exec: ExecutionContext) => void)[] = [
   auditAnswer,
+  countRefusal,
   measureAnswer,
 ];
 
@@ -33,13 +36,23 @@ export async function handle(request: Request, env: Env, exec: ExecutionContext)
   const { requestId, area } = exchange;
   let response: Response;
   try {
+    await admit(exchange, env);
     response = await answer({ request, env, exec, requestId }, url, exchange);
   } catch (failure) {
     response = errorResponse(area, asRequestError(failure, requestId));
   }
-  const answered = endExchange(exchange, response);
-  for (const listener of LISTENERS) listener(answered, env, exec);
+  tell(endExchange(exchange, response), env, exec);
   return request.method === "HEAD" ? headOf(response) : response;
+}
+
+function tell(answered: Answered, env: Env, exec: ExecutionContext): void {
+  for (const listener of LISTENERS) {
+    try {
+      listener(answered, env, exec);
+    } catch (failure) {
+      warn("listener-failed", { listener: listener.name, because: textOf(failure) });
+    }
+  }
 }
 
 /** Route, authorise, read the body, run the route's handler. */
@@ -63,6 +76,7 @@ async function answer(
   const { route, params } = found;
   exchange.route = `${route.verb} ${place.root}${route.path}`;
   if (route.access === "none") {
+    await admitOpen(exchange, base.env);
     await auditRequest(exchange, base.env, base.exec);
     return route.handle({ ...base, dialect, params, grant: null }, await readBody(route, base.request, null));
   }

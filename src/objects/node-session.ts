@@ -18,6 +18,7 @@ import type { Operation, OperationResult } from "../agents/operation.ts";
 import { Operations, type Outcome } from "../agents/operations.ts";
 import { sessionMigrations } from "../agents/schema.ts";
 import { SessionRecord } from "../agents/session-record.ts";
+import { note } from "../audit/actions.ts";
 import { textOf, warn } from "../log.ts";
 import type { OutboxRow } from "../outbox.ts";
 import { ok, type Result, refuse } from "../result.ts";
@@ -122,7 +123,10 @@ export class NodeSession extends StoredObject {
     if (this.#dispatch.isKnown(operation)) return ok(null);
     if (this.#operations.fence(operation.key) > operation.gen)
       return refuse("conflict", `${operation.key}: a newer operation was taken on before`);
-    return this.#dispatch.take(operation);
+    const taken = this.#dispatch.take(operation);
+    const { id, method, key } = operation;
+    if (taken.ok) note("operation-begun", { node: this.#node, operation: id, method, about: key });
+    return taken;
   }
 
   state(): SessionState {
@@ -264,6 +268,7 @@ export class NodeSession extends StoredObject {
   }
 
   #promise({ id, key, result }: Outcome): void {
+    note("operation-ended", { node: this.#node, operation: id, about: key, state: result.state });
     this.outbox.enlist("result", key, { id, result });
   }
 

@@ -1,3 +1,4 @@
+import { note } from "../audit/actions.ts";
 import { settings } from "../env.ts";
 import { textOf, warn } from "../log.ts";
 import { countedSeries } from "../metrics/counted.ts";
@@ -143,7 +144,10 @@ export class SyncDestination extends StoredObject {
     this.#purge = new Purge({
       ...parts,
       forget: (row) => announceAssociation(this.outbox, secretOf(row)),
-      ended: () => announceDestination(this.outbox, true),
+      ended: () => {
+        announceDestination(this.outbox, true);
+        note("destination-ended", { destination: this.#self });
+      },
       cleared: () => this.#scan.end(),
     });
     this.#scan = new Scan({

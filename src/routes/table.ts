@@ -19,6 +19,7 @@ import { identityRoutes } from "./identity.ts";
 import { jobRoutes } from "./jobs.ts";
 import { kvRoutes } from "./kv.ts";
 import { leaseRoutes } from "./leases.ts";
+import { metricsClusterRoutes, metricsRoutes } from "./metrics.ts";
 import { nodePoolRoutes } from "./node-pools.ts";
 import { nodeRoutes } from "./nodes.ts";
 import { pluginRoutes } from "./plugins.ts";
@@ -26,7 +27,7 @@ import { repoHostAppRoutes } from "./repo-host-apps.ts";
 import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
 import { destinationRoutes } from "./sync-destinations.ts";
-import { metricsClusterRoutes, metricsRoutes } from "./metrics.ts";
+import { auditRoutes } from "./sys-audit.ts";
 import { mountTableRoutes } from "./sys-mounts.ts";
 import { namespaceRoutes } from "./sys-namespaces.ts";
 import { policyRoutes } from "./sys-policies.ts";
@@ -37,6 +38,7 @@ import { volumeRoutes } from "./volumes.ts";
 export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...statusRoutes,
   ...metricsRoutes,
+  ...auditRoutes,
   ...activationRoutes,
   ...tokenRoutes,
   ...policyRoutes,

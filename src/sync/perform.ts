@@ -1,10 +1,11 @@
+import { note } from "../audit/actions.ts";
 import { settings } from "../env.ts";
 import { textOf, warn } from "../log.ts";
 import { measureTask } from "../metrics/tasks.ts";
 import { type Remote, syncControl, syncDestination } from "../objects/stubs.ts";
 import type { SyncDestination } from "../objects/sync-destination.ts";
 import type { Permit } from "../providers/outcome.ts";
-import type { Setup, SyncResult, SyncTask, Turn } from "./association.ts";
+import { type CopyResult, isCall, type Setup, type SyncResult, type SyncTask, type Turn } from "./association.ts";
 import { type AppAccess, performTask } from "./task.ts";
 
 /**
@@ -72,6 +73,7 @@ export async function performWork(
   const fly = async (setup: Setup, task: SyncTask): Promise<void> => {
     flying++;
     const result = await performTask(means, setup, task);
+    noteTask(destination, task, result);
     measureTask(destination, result);
     // Not in one expression: that would pick the list of now, which is handed in and replaced while the task runs.
     results.push(result);
@@ -108,6 +110,14 @@ export async function performWork(
       await scheduler.wait(Math.max(wait, 1));
     } else if (results.length === 0 && !mine.again) await landed.promise;
   }
+}
+
+/** What was done outside the service, or tried there; how many objects, never their names. */
+function noteTask(destination: string, { claim, wish, mountUuid, secretName }: SyncTask, { copies }: SyncResult): void {
+  if (!copies.some(isCall)) return;
+  const count = (state: CopyResult["state"]) => copies.filter((copy) => copy.state === state).length;
+  const counts = { pushed: count("pushed"), removed: count("absent"), left: count("left"), failed: count("failed") };
+  note("secret-synced", { destination, association: claim.id, wish, mount: mountUuid, secret: secretName, ...counts });
 }
 
 /** An answer that says nothing. */

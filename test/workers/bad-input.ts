@@ -32,6 +32,7 @@ export interface Case {
 const parameters: Readonly<Record<string, string>> = {
   name: "n",
   type: "in-mem",
+  output: "log",
   path: "kv",
   mount: "kv",
   id: "cloud-b/creds/n/none",

@@ -1,0 +1,104 @@
+import { settings } from "../env.ts";
+import { RequestError } from "../http/errors.ts";
+import type { Answered, Exchange } from "../http/exchange.ts";
+import { warn } from "../log.ts";
+import { networkOf } from "./address.ts";
+
+/*
+ * How much one caller may ask (docs/limits.md). The platform counts, near the caller and roughly; the numbers are in
+ * wrangler.toml. What is over a limit is refused before anything is done for it.
+ */
+
+/** Seconds until it is worth asking again: the periods of the limits in wrangler.toml. */
+const TOKEN_PERIOD_S = 10;
+const ADDRESS_PERIOD_S = 60;
+
+const MOST_REMEMBERED = 10_000;
+
+/** Networks whose callers were refused too often, and until when they are (ms since 1970). Of this isolate, like the next. */
+const shut = new Map<string, number>();
+/** Keyed hashes of tokens that were good lately: they do not pay for others at their address. */
+const good = new Set<string>();
+
+/** Forgets what this isolate knows of callers. */
+export function forgetCallers(): void {
+  shut.clear();
+  good.clear();
+}
+
+/** @throws RequestError 429 */
+const tooMany = (what: string, seconds: number): RequestError =>
+  new RequestError(429, `too many requests: ${what}; try again in ${seconds} s`, { "Retry-After": String(seconds) });
+
+type Limit = "LIMIT_TOKEN" | "LIMIT_OPEN" | "LIMIT_REFUSED";
+
+let missed = false;
+
+/** The binding of a limit; null when it is switched off or not bound, which is said once. */
+function limitOf(env: Env, name: Limit): RateLimit | null {
+  if (settings(env).RATE_LIMITS === "off") return null;
+  const limit = env[name];
+  if (!limit && !missed) {
+    missed = true;
+    warn("limit-missing", { binding: name });
+  }
+  return limit ?? null;
+}
+
+/**
+ * Whether a request may go on, from what is known as it comes: its token and its address.
+ * @throws RequestError 429
+ */
+export async function admit({ tokenHash, address }: Exchange, env: Env): Promise<void> {
+  const network = networkOf(address);
+  if (network !== null && isShut(network) && !(tokenHash !== null && good.has(tokenHash))) throw tooManyRefused();
+  if (tokenHash === null) return;
+  const limit = limitOf(env, "LIMIT_TOKEN");
+  if (limit && !(await limit.limit({ key: tokenHash })).success) throw tooMany("by this token", TOKEN_PERIOD_S);
+}
+
+/**
+ * The same for a route that is open to everybody.
+ * @throws RequestError 429
+ */
+export async function admitOpen({ address }: Exchange, env: Env): Promise<void> {
+  const network = networkOf(address);
+  const limit = network === null ? null : limitOf(env, "LIMIT_OPEN");
+  if (network === null || !limit) return;
+  if (!(await limit.limit({ key: network })).success)
+    throw tooMany("without a token, from this address", ADDRESS_PERIOD_S);
+}
+
+const tooManyRefused = (): RequestError => tooMany("refused, from this address", ADDRESS_PERIOD_S);
+
+function isShut(network: string): boolean {
+  const until = shut.get(network);
+  if (until === undefined) return false;
+  if (until > Date.now()) return true;
+  shut.delete(network);
+  return false;
+}
+
+/** Counts callers that are refused because nobody knows them, behind the answer. */
+export function countRefusal({ status, caller, tokenHash, address }: Answered, env: Env, exec: ExecutionContext): void {
+  if (caller !== null) {
+    if (tokenHash !== null) remember(good, () => good.add(tokenHash));
+    return;
+  }
+  if (status !== 401 && status !== 403) return;
+  if (tokenHash !== null) good.delete(tokenHash);
+  const network = networkOf(address);
+  const limit = network === null ? null : limitOf(env, "LIMIT_REFUSED");
+  if (network !== null && limit) exec.waitUntil(count(limit, network));
+}
+
+async function count(limit: RateLimit, network: string): Promise<void> {
+  const { success } = await limit.limit({ key: network });
+  if (!success) remember(shut, () => shut.set(network, Date.now() + ADDRESS_PERIOD_S * 1_000));
+}
+
+/** Forgetting all is no harm: the next requests tell again. */
+function remember(memory: { readonly size: number; clear(): void }, add: () => unknown): void {
+  if (memory.size >= MOST_REMEMBERED) memory.clear();
+  add();
+}

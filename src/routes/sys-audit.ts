@@ -1,0 +1,63 @@
+import * as z from "zod";
+import { keyedHashes } from "../audit/keyed-hash.ts";
+import { sinksOf } from "../audit/sinks.ts";
+import { settings } from "../env.ts";
+import { notFound, RequestError } from "../http/errors.ts";
+import { envelope } from "../http/respond.ts";
+import { type AuthorisedCall, secrets } from "../http/route.ts";
+
+/** What the audit log is written to, and how it names a value (contract: clients 2.2). */
+
+const MAX_INPUT = 64 * 1024;
+
+const Input = z.object({ input: z.string().min(1).max(MAX_INPUT) });
+
+type Output = "log" | ReturnType<typeof sinksOf>[number]["name"];
+
+const outputsOf = (env: Env): Output[] => [
+  ...(settings(env).AUDIT_LOG === "on" ? (["log"] as const) : []),
+  ...sinksOf(env).map(({ name }) => name),
+];
+
+/** Who knows a hash could find a short value by trying, so this needs `sudo`. */
+async function hash(call: AuthorisedCall, { input }: z.output<typeof Input>): Promise<Response> {
+  const output = call.params["output"]?.replace(/\/$/, "");
+  if (output !== undefined && !outputsOf(call.env).some((name) => name === output)) {
+    throw notFound(`path: the audit log is written to ${outputsOf(call.env).join(" and ") || "nothing"}`);
+  }
+  const hashes = keyedHashes(call.env, input);
+  const [newest] = hashes.values();
+  if (newest === undefined) throw new RequestError(503, "sealed: the audit log has no key without MASTER_KEY");
+  return envelope(call, { data: { hash: newest, hashes: Object.fromEntries(hashes) }, flat: true });
+}
+
+export const auditRoutes = [
+  secrets({
+    verb: "GET",
+    path: "/sys/audit",
+    access: "sudo",
+    handle: async (call) => {
+      const outputs = outputsOf(call.env).map((name) => [
+        `${name}/`,
+        { type: name, description: "", local: false, options: {}, path: `${name}/` },
+      ]);
+      return envelope(call, { data: Object.fromEntries(outputs), flat: true });
+    },
+  }),
+  secrets<z.output<typeof Input>>({
+    verb: "POST",
+    path: "/sys/audit-hash",
+    access: "sudo",
+    fresh: true,
+    body: Input,
+    handle: hash,
+  }),
+  secrets<z.output<typeof Input>>({
+    verb: "POST",
+    path: "/sys/audit-hash/:output",
+    access: "sudo",
+    fresh: true,
+    body: Input,
+    handle: hash,
+  }),
+];
