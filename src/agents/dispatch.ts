@@ -3,6 +3,7 @@ import { warn } from "../log.ts";
 import { ok, type Result } from "../result.ts";
 import type { DataKeys } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
+import { type HiddenParams, hiding, revealed } from "./hidden-params.ts";
 import { send } from "./link.ts";
 import type { Operation, OperationResult } from "./operation.ts";
 import type { OperationRow, Operations, Outcome } from "./operations.ts";
@@ -42,10 +43,11 @@ export class Dispatch {
     const { operations, commit, keys, holdKeys } = this.#host;
     const { id, secrets } = operation;
     const taken = guarded(() => {
-      const sealed = secrets ? keys().seal(JSON.stringify(secrets), contextOf(id)) : null;
+      const [params, hidden] = hiding(operation.params);
+      const sealed = secrets || hidden ? keys().seal(JSON.stringify({ secrets, hidden }), contextOf(id)) : null;
       commit(() => {
         if (sealed) holdKeys();
-        operations.add(operation, sealed, Date.now());
+        operations.add({ ...operation, params }, sealed, Date.now());
       });
       return ok(null);
     });
@@ -83,13 +85,19 @@ export class Dispatch {
 
   /** @throws Sealed */
   #frameOf({ id, method, key, gen, deadline_ms, params, sealed }: OperationRow): Req {
-    const secrets = sealed && (JSON.parse(this.#host.keys().openText(sealed, contextOf(id))) as Req["secrets"]);
+    const opened = sealed && (JSON.parse(this.#host.keys().openText(sealed, contextOf(id))) as SealedPart);
+    const { secrets, hidden } = opened ?? {};
     return {
       ...{ t: "req", op: id, method, key, gen, deadlineMs: deadline_ms },
-      params: JSON.parse(params) as Req["params"],
+      params: revealed(JSON.parse(params), hidden ?? {}) as Req["params"],
       ...(secrets && { secrets }),
     };
   }
+}
+
+interface SealedPart {
+  readonly secrets?: NonNullable<Req["secrets"]>;
+  readonly hidden?: HiddenParams | null;
 }
 
 const contextOf = (operation: string): string => `node-session operation ${operation}`;

@@ -72,6 +72,7 @@ export class EventReader {
     const given = payload[name] as Fields;
     const namespace = this.#namespaceOf(topic, name, textOf(item, "Namespace"), textOf(given, "Namespace"));
     const sticky = topic.sticky?.(given);
+    const csiVolumes = topic.csiVolumes?.(given);
     const { CreateIndex: _create, ModifyIndex: _modify, ...object } = topic.kept?.(given) ?? given;
     return {
       topic: name,
@@ -84,6 +85,7 @@ export class EventReader {
       terminal: topic.terminal?.(given) ?? false,
       deleted: payload["Deleted"] === true || Type === topic.goneBy,
       ...(sticky && { sticky }),
+      ...(csiVolumes && { csiVolumes }),
       body: JSON.stringify(topic.namespaced ? { ...object, Namespace: namespace } : object),
       extra: extraOf(payload, ["Deleted", ...Object.keys(topic.beside ?? {})]),
     };

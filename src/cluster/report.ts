@@ -1,3 +1,4 @@
+import type { VolumeAsk } from "../volumes/csi/asks-of-groups.ts";
 import type { NodeReport } from "./node/report.ts";
 
 /** Topics of objects that a scheduler outside reports, and whose newest state is kept here. */
@@ -24,6 +25,8 @@ export interface ObjectReport {
   readonly body: string;
   /** The sticky volumes that an allocation's own copy of its job asks for; absent when the report has none. */
   readonly sticky?: readonly string[];
+  /** The CSI volumes that it asks for, as `sticky`. */
+  readonly csiVolumes?: readonly VolumeAsk[];
   /** Further fields of the payload as JSON text, each with a leading comma: `,"Deleted":true`. */
   readonly extra: string;
 }

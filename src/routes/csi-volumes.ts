@@ -11,14 +11,17 @@ import { readList } from "../http/listing.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "../http/route.ts";
 import { accessControl, clusterRegistry } from "../objects/stubs.ts";
+import { refuse } from "../result.ts";
 import { carryOutCsi } from "../volumes/csi/carry-out.ts";
-import type { Name } from "../volumes/csi/csi-volumes.ts";
+import { type ShowableClaim, shownClaim } from "../volumes/csi/claim.ts";
+
 import { type CsiOperation, shownOperation } from "../volumes/csi/operations.ts";
 import { type CsiBody, parseBody, requestOf } from "../volumes/csi/request-body.ts";
 import { judgeCsiVolume } from "../volumes/csi/rules.ts";
-import { type CsiRequest, type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume.ts";
+import { type CsiRequest, type Name, type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import { joinedErrors } from "../volumes/joined-errors.ts";
+import { outcomeBy } from "../volumes/outcome-by.ts";
 import { allowsOne, digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
 
 /** CSI volumes (interface document, area D; contract: events-and-volumes 4). */
@@ -154,15 +157,16 @@ async function read(call: AuthorisedCall): Promise<Reading> {
   return { index, respond };
 }
 
-function checkForce({ query }: AuthorisedCall): void {
-  if (!/^(|1|t|T|TRUE|true|True|0|f|F|FALSE|false|False)$/.test(query.get("force") ?? ""))
-    throw badRequest("invalid force value");
+function forced({ query }: AuthorisedCall): boolean {
+  const force = query.get("force") ?? "";
+  if (/^(1|t|T|TRUE|true|True)$/.test(force)) return true;
+  if (/^(|0|f|F|FALSE|false|False)$/.test(force)) return false;
+  throw badRequest("invalid force value");
 }
 
-/** Allocations that have ended hold nothing here, so `force` asks for nothing more. */
 async function deregister(call: AuthorisedCall): Promise<Response> {
-  checkForce(call);
-  return clusterEmpty(unwrap(await clusterRegistry(call.env).deregisterCsiVolume(nameOf(call))));
+  const force = forced(call);
+  return clusterEmpty(unwrap(await clusterRegistry(call.env).deregisterCsiVolume(nameOf(call), force)));
 }
 
 async function remove(call: AuthorisedCall): Promise<Response> {
@@ -173,12 +177,36 @@ async function remove(call: AuthorisedCall): Promise<Response> {
   return clusterEmpty({ index: done?.index ?? null });
 }
 
+/** As long as one try of each step may take. */
+const DETACH_MS = 120_000;
+
+/** What fails, or does not end in time, is tried again though nobody waits for it. */
 async function detach(call: AuthorisedCall): Promise<Response> {
-  const node = (call.query.get("node") ?? "").toLowerCase();
+  const node = call.query.get("node") ?? "";
   if (node === "") throw badRequest("detach requires node ID");
-  unwrap(await clusterRegistry(call.env).detachCsiVolume(nameOf(call), node));
-  const { index } = await clusterRegistry(call.env).readCsiVolume(nameOf(call));
+  const [registry, name] = [clusterRegistry(call.env), nameOf(call)];
+  unwrap(await registry.detachCsiVolume(name, node));
+  const until = Date.now() + DETACH_MS;
+  const done = await outcomeBy(until, (waitMs, last) => registry.csiDetached(name, node, waitMs, last));
+  unwrap(done ?? refuse("timeout", `volume ${name.id} is not detached yet: it goes on`));
+  const { index } = await registry.readCsiVolume(name);
   return clusterEmpty({ index });
+}
+
+/** Who claims a volume, oldest first. */
+async function readClaims(call: AuthorisedCall): Promise<Reading> {
+  const registry = clusterRegistry(call.env);
+  const name = nameOf(call);
+  const { found, index } = await registry.readCsiVolume(name);
+  if (!found) return nothing("volume not found", index);
+  return readList<ShowableClaim>(call, {
+    fetch: async (from, limit) => {
+      const rows = await registry.csiClaims(name, /^\d{1,15}$/.test(from) ? Number(from) : 0, limit + 1);
+      return { rows: rows.slice(0, limit), next: rows[limit] ? String(rows[limit].row) : null, index };
+    },
+    token: ({ row }) => String(row),
+    stub: shownClaim,
+  });
 }
 
 /** What has been done to a volume lately, newest first. */
@@ -218,24 +246,29 @@ const deletes = (path: string, rights: ClusterRoute["rights"], handle: (call: Au
 
 const mayRead = mayAny(CSI_READ_RIGHTS);
 
-export const csiVolumeRoutes = [
-  writes("/volumes", "register"),
-  writes("/volume/csi/:id", "register"),
-  writes("/volume/csi/:id/create", "create"),
+/** A read of one volume, or of something about it, which waits for changes. */
+const reads = (path: string, handle: (call: AuthorisedCall) => Promise<Reading>) =>
   cluster({
     verb: "GET",
-    path: "/volume/csi/:id",
+    path,
     rights: mayRead,
     handle: (call) =>
       blocking(
         call,
         async () => {
           if (!allowsOne(call.grant.cluster, namespaceOf(call), CSI_READ_RIGHTS)) throw denied();
-          return read(call);
+          return handle(call);
         },
         (since, waitMs) => clusterRegistry(call.env).changed([CSI_VOLUME], since, waitMs),
       ),
-  }),
+  });
+
+export const csiVolumeRoutes = [
+  writes("/volumes", "register"),
+  writes("/volume/csi/:id", "register"),
+  writes("/volume/csi/:id/create", "create"),
+  reads("/volume/csi/:id", read),
+  reads("/volume/csi/:id/claims", readClaims),
   cluster({ verb: "GET", path: "/volume/csi/:id/operations", rights: mayRead, handle: readOperations }),
   deletes(
     "/volume/csi/:id",

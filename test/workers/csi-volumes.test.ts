@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventsOf, holderOf } from "./access.ts";
 import { type Answer, del, get, put } from "./client.ts";
-import { addCsiNode, create, definition, PLUGIN, register, ScriptedCsi, UPSTREAM } from "./csi-world.ts";
+import { addCsiNode, create, definition, PLUGIN, register, ScriptedCsi, statesOf, UPSTREAM } from "./csi-world.ts";
 import { addNode, nodeId, run } from "./host-volumes.ts";
 
 let csi: ScriptedCsi;
@@ -393,18 +393,26 @@ describe("a CSI volume that is removed", () => {
   ])("is not while an allocation uses it: %s", async (_what, path) => {
     await make();
     await run(nodeId(1), [{ Type: "csi", Source: "v1" } as never]);
-    expect(refusal(await del(path))).toEqual([409, "volume in use: v1: by allocations [a1]"]);
-    expect([csi.asked, await listed()]).toEqual([["create"], ["v1"]]);
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    const said = `volume in use: v1: held by allocation a1 on node ${nodeId(1)} (published)`;
+    expect(refusal(await del(path))).toEqual([409, said]);
+    expect([csi.asked, await listed()]).toEqual([["create", "publish", "node.publish"], ["v1"]]);
     const shown = (await get("/v1/volume/csi/v1")).body;
     expect([shown.WriteAllocs, shown.Allocations.map(({ ID }: { ID: string }) => ID)]).toEqual([{ a1: null }, ["a1"]]);
   });
 
-  it("is deregistered by force when only allocations that have ended used it, and no node is asked for anything", async () => {
+  it("is deregistered by force while allocations that have ended hold it still, and nobody is asked to release it", async () => {
     await make();
     await run(nodeId(1), [{ Type: "csi", Source: "v1" } as never]);
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    csi.behave = () => "hold";
     await run(nodeId(1), [{ Type: "csi", Source: "v1" } as never], { status: "complete" });
+    await expect.poll(() => csi.holding).toBe(1);
+    expect((await del("/v1/volume/csi/v1")).text).toMatch(/^volume in use: v1: held by allocation a1 .*unpublishing/);
     expect((await del("/v1/volume/csi/v1?force=true")).status).toBe(200);
-    expect([csi.asked, await listed()]).toEqual([["create"], []]);
+    await csi.release();
+    await scheduler.wait(50);
+    expect([csi.asked, await listed()]).toEqual([["create", "publish", "node.publish", "node.detach"], []]);
   });
 
   it("stays when its plugin cannot delete it", async () => {
@@ -419,9 +427,6 @@ describe("a CSI volume that is removed", () => {
     expect((await del(`/v1/volume/csi/v1/detach?node=${nodeId(1)}`)).status).toBe(200);
     expect(refusal(await del("/v1/volume/csi/v1/detach"))).toEqual([400, "detach requires node ID"]);
     expect(refusal(await del(`/v1/volume/csi/no/detach?node=${nodeId(1)}`))).toEqual([404, "no such volume"]);
-    await run(nodeId(1), [{ Type: "csi", Source: "v1" } as never]);
-    await run(nodeId(1), [{ Type: "csi", Source: "v1" } as never], { status: "complete" });
-    expect((await del(`/v1/volume/csi/v1/detach?node=${nodeId(1)}`)).status).toBe(501);
   });
 });
 

@@ -4,8 +4,8 @@ import type { Operation, OperationResult } from "../../src/agents/operation.ts";
 import { NodeSession } from "../../src/objects/node-session.ts";
 import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { ok, type Refusal } from "../../src/result.ts";
-import { type Answer, put, type send } from "./client.ts";
-import { addNode } from "./host-volumes.ts";
+import { type Answer, get, put, type send } from "./client.ts";
+import { addNode, run } from "./host-volumes.ts";
 
 /** What tests of CSI volumes share: nodes with a plugin whose part is played by the test. */
 
@@ -53,9 +53,17 @@ export class ScriptedCsi {
   /** What the provider has, by name. */
   readonly disks = new Map<string, Disk>();
   readonly snapshots = new Map<string, string>();
+  /** Which disks are attached to which of the provider's nodes. */
+  readonly attached = new Set<string>();
+  /** Which disks allocations have on nodes. */
+  readonly published = new Set<string>();
+  /** What no plugin should be asked for. */
+  readonly wrongs: string[] = [];
   readonly #known = new Set<string>();
   readonly #held = new Map<string, () => Promise<void>>();
   behave: (operation: Operation, node: string) => Behaviour = () => "work";
+  /** Nodes go away with what is published on them. */
+  lostNodes = false;
 
   constructor() {
     const csi = this;
@@ -75,7 +83,8 @@ export class ScriptedCsi {
     if (typeof behaviour === "object" && "ok" in behaviour) return behaviour;
     this.#known.add(once);
     this.sent.push({ node, operation });
-    const work = () => this.tell(node, operation.id, typeof behaviour === "object" ? behaviour : this.work(operation));
+    const work = () =>
+      this.tell(node, operation.id, typeof behaviour === "object" ? behaviour : this.work(operation, node));
     if (behaviour === "hold") this.#held.set(operation.id, work);
     else setTimeout(work, 2);
     return ok(null);
@@ -85,7 +94,7 @@ export class ScriptedCsi {
     clusterRegistry(env).operationDone(node, id, result);
 
   /** Does what a good plugin does. */
-  work({ method, params }: Operation): OperationResult {
+  work({ method, params }: Operation, node = ""): OperationResult {
     // biome-ignore lint/suspicious/noExplicitAny: parameters of every method
     const given = params as any;
     const done = (result: Record<string, unknown> = {}): OperationResult => ({ state: "done", result });
@@ -109,6 +118,25 @@ export class ScriptedCsi {
       this.snapshots.set(`snap-${given.name}`, given.externalId);
       return done(shown(`snap-${given.name}`, given.externalId));
     }
+    const there = `${given.externalId} ${given.externalNodeId}`;
+    const use = `${given.externalId} ${node} ${given.allocId}`;
+    if (method === "csi.controller.publish") {
+      this.attached.add(there);
+      return done({ publishContext: { device: `/dev/${given.externalId}` } });
+    }
+    if (method === "csi.controller.unpublish") {
+      const users = [...this.published].filter((each) => each.startsWith(`${given.externalId} `));
+      if (users.length > 0 && !this.lostNodes) this.wrongs.push(`detached while published: ${users}`);
+      this.attached.delete(there);
+    }
+    if (method === "csi.node.publish") {
+      if (![...this.attached].some((each) => each.startsWith(`${given.externalId} `)))
+        this.wrongs.push(`not attached: ${use}`);
+      this.published.add(use);
+      return done({ path: `/mounts/${given.allocId}` });
+    }
+    if (method === "csi.node.detach") this.published.delete(use);
+    if (method === "csi.node.expand") return done({ capacityBytes: given.capacityMin });
     if (method === "csi.controller.snapshotDelete") this.snapshots.delete(given.snapshotId);
     if (method === "csi.controller.snapshotList") {
       return done({ snapshots: [...this.snapshots].map(([id, source]) => shown(id, source)), nextToken: "" });
@@ -137,11 +165,28 @@ export class ScriptedCsi {
     return this.#held.size;
   }
 
-  /** What was sent, by method, without its `csi.controller.`. */
+  /** What was sent, by method, without its `csi.controller.` or `csi.`. */
   get asked(): string[] {
-    return this.sent.map(({ operation }) => operation.method.replace("csi.controller.", ""));
+    return this.sent.map(({ operation }) => operation.method.replace("csi.controller.", "").replace("csi.", ""));
   }
 }
+
+/** Allocation of a job that asks for the volume, on a node; ended by another status. */
+export const runs = (
+  node: string,
+  { alloc = "a1", status = "running", source = "v1", job = `web-${alloc}`, ...request }: Record<string, unknown> = {},
+): Promise<void> =>
+  run(node, [{ Type: "csi", Source: source, ...request } as never], {
+    ...{ alloc: alloc as string, status: status as string, job: job as string },
+  });
+
+export const ends = (node: string, alloc = "a1", more: Record<string, unknown> = {}): Promise<void> =>
+  runs(node, { alloc, status: "complete", ...more });
+
+/** The claims on a volume, as reads show them. */
+export const claimsOf = async (id = "v1"): Promise<Answer["body"]> => (await get(`/v1/volume/csi/${id}/claims`)).body;
+export const statesOf = async (id = "v1"): Promise<string[]> =>
+  (await claimsOf(id)).map(({ State }: { State: string }) => State);
 
 const shown = (snapshotId: string, sourceExternalId: string) => ({
   ...{ snapshotId, sourceExternalId, sizeBytes: 7, createTime: 1_700_000_000, isReady: true },

@@ -104,10 +104,6 @@ export const CSI_METHODS = {
     deadlineMs: CONTROLLER_MS,
     reads: true,
   },
-} as const;
-
-/** What taking and releasing claims needs, beside `CSI_METHODS`. */
-export const CSI_CLAIM_METHODS = {
   /** Lets a node use a volume; `externalNodeId` is what the plugin there calls it (`NodeInfo.ID`). */
   "csi.controller.publish": {
     params: z.object({ ...plugin, externalId, ...onNode, capability, mount, readOnly: z.boolean(), context: texts }),
@@ -143,7 +139,11 @@ export const CSI_CLAIM_METHODS = {
 } as const;
 
 export type CsiMethod = keyof typeof CSI_METHODS;
-export type CsiClaimMethod = keyof typeof CSI_CLAIM_METHODS;
+/** What taking and releasing claims needs. */
+export type CsiClaimMethod = Extract<
+  CsiMethod,
+  "csi.controller.publish" | "csi.controller.unpublish" | `csi.node.${string}`
+>;
 export type CsiParamsOf<M extends CsiMethod> = z.infer<(typeof CSI_METHODS)[M]["params"]>;
 export type CsiResultOf<M extends CsiMethod> = z.infer<(typeof CSI_METHODS)[M]["result"]>;
 

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { amount, mapOf, text, uuid } from "./bounds.ts";
-import { CSI_CLAIM_METHODS, CSI_METHODS } from "./csi.ts";
+import { CSI_METHODS } from "./csi.ts";
 import { report } from "./report.ts";
 
 /** High-level operations. The service never names an executable, a socket or a directory of the node. */
@@ -42,7 +42,6 @@ export const METHODS = {
   "dhv.register": { params: hostVolumeRegister, result: nothing, deadlineMs: 10_000, reads: false },
   "dhv.delete": { params: hostVolumeDelete, result: nothing, deadlineMs: 60_000, reads: false },
   ...CSI_METHODS,
-  ...CSI_CLAIM_METHODS,
   /** Looks at everything anew. */
   "agent.fingerprint": { params: nothing, result: report, deadlineMs: 30_000, reads: true },
 } as const;

@@ -1,4 +1,5 @@
 import { type TaskGroup as StickyGroup, stickyVolumes } from "../../volumes/claims-sticky.ts";
+import { type AskingGroup, csiAsksOf } from "../../volumes/csi/asks-of-groups.ts";
 import { flag, indexes, integer, keyed, list, mapOf, name, names, oneOf, open, text, time, times } from "./fields.ts";
 import { TaskGroup } from "./job.ts";
 import { type Fields, objectOf, type Topic, textOf } from "./topic.ts";
@@ -65,10 +66,18 @@ export const Allocation: Topic = {
   nodeOf: (object) => textOf(object, "NodeID") || null,
   terminal: (object) => ENDED.has(textOf(object, "ClientStatus")),
   sticky: (object) => {
-    const groups = objectOf(object, "Job")?.["TaskGroups"] as readonly StickyGroup[] | null | undefined;
+    const groups = groupsOf(object);
     return groups ? stickyVolumes(groups, textOf(object, "TaskGroup")) : undefined;
   },
+  csiVolumes: (object) => {
+    const group = groupsOf(object)?.find(({ Name }) => Name === textOf(object, "TaskGroup"));
+    return group && csiAsksOf(group);
+  },
 };
+
+/** Those of its own copy of its job. */
+const groupsOf = (object: Fields) =>
+  objectOf(object, "Job")?.["TaskGroups"] as readonly (StickyGroup & AskingGroup)[] | null | undefined;
 
 /** Allocations carry no job information (interface document), except which version and type of it they run. */
 function withoutJob(object: Fields): Fields {

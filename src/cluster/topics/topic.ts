@@ -1,5 +1,6 @@
 import type * as z from "zod";
 import { isPlainObject } from "../../http/json.ts";
+import type { VolumeAsk } from "../../volumes/csi/asks-of-groups.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -22,6 +23,8 @@ export interface Topic {
   terminal?(object: Fields): boolean;
   /** The sticky volumes that it asks for, when it says so itself. */
   sticky?(object: Fields): readonly string[] | undefined;
+  /** The CSI volumes that it asks for, as `sticky`. */
+  csiVolumes?(object: Fields): readonly VolumeAsk[] | undefined;
   /** The type that says by itself that the object is gone. */
   readonly goneBy?: string;
 }

@@ -2,11 +2,10 @@ import type { CsiMethod } from "@sallyport/agent-protocol";
 import { ok, type Result, refuse } from "../../result.ts";
 import { guarded } from "../../sealing/guarded.ts";
 import { controllersFor } from "./controllers.ts";
-import type { Name } from "./csi-volumes.ts";
 import type { CsiOperations } from "./operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
-import { remoteId, type Texts } from "./volume.ts";
+import { type Name, remoteId, type Texts } from "./volume.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";
 import { type CsiWork, NEEDS } from "./work.ts";
 

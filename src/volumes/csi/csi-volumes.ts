@@ -3,7 +3,7 @@ import type { Stamp } from "../../cluster/stamp.ts";
 import type { Journal } from "../../events/journal.ts";
 import { ok, type Refusal, type Result, refuse } from "../../result.ts";
 import { guarded } from "../../sealing/guarded.ts";
-import { namesOf } from "../update-rules.ts";
+import type { CsiClaims } from "./claims.ts";
 import { controllersFor } from "./controllers.ts";
 import { type Merged, merged } from "./merge.ts";
 import { CSI_OPERATION, type CsiOperation, type CsiOperations } from "./operations.ts";
@@ -11,8 +11,7 @@ import { mountParam, topologyParam, validateParams } from "./params.ts";
 import type { CsiPlugin } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
-import type { CsiUsers } from "./users.ts";
-import { type CsiRequest, type CsiUser, type CsiVolume, remoteId, type Texts } from "./volume.ts";
+import { type CsiRequest, type CsiVolume, type Name, remoteId, type Texts, withoutFlags } from "./volume.ts";
 import { type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp, DEREGISTERED, REGISTERED } from "./volume-store.ts";
 import { type CsiWork, type Effects, NEEDS } from "./work.ts";
 
@@ -26,16 +25,11 @@ export type CsiStep =
   | { readonly kind: "ready" };
 const READY: CsiStep = { kind: "ready" };
 
-export interface Name {
-  readonly namespace: string;
-  readonly id: string;
-}
-
 interface Parts {
   readonly journal: Journal<Stamp>;
   readonly store: CsiVolumeStore;
   readonly plugins: CsiPlugins;
-  readonly users: CsiUsers;
+  readonly claims: CsiClaims;
   readonly operations: CsiOperations;
   readonly secrets: CsiSecrets;
   readonly work: CsiWork;
@@ -54,7 +48,7 @@ export class CsiVolumes implements Effects {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    parts.work.serve(this);
+    parts.work.serve(this, parts.claims);
   }
 
   // ---- what users ask for ----
@@ -121,7 +115,7 @@ export class CsiVolumes implements Effects {
       if (!checked.ok) return checked;
       if (checked.value.known) return ok(READY);
       if (request.name === "") return refuse("invalid", "validation: missing volume name");
-      const { id: _id, namespace: _namespace, secrets, ...wanted } = request;
+      const { secrets, ...wanted } = request;
       const params = {
         ...{ pluginId: request.pluginId, name: request.name, parameters: request.parameters },
         capabilities: validateParams(request).capabilities,
@@ -130,44 +124,46 @@ export class CsiVolumes implements Effects {
         ...{ snapshotId: request.snapshotId, cloneId: request.cloneId },
         topology: topologyParam(request.topologyRequest),
       };
-      const change: Created = { id: request.id, namespace: request.namespace, ...wanted };
+      const change: Created = { ...wanted, mount: withoutFlags(request.mount) };
       return this.#begin("csi.controller.create", request, params, change, secrets ?? {}, digest);
     });
   }
 
   /** Writes volumes that their plugins know, new ones or changed: all of them or none, as one line. */
   async commit(requests: readonly CsiRequest[]): Promise<Result<{ readonly index: number | null }>> {
-    const { journal, operations, store, secrets } = this.#parts;
-    const written = guarded((): Result<number> => {
-      // The first data key is made outside any transaction.
-      for (const request of requests) secrets.seal(request.secrets ?? {});
-      return journal.commit((): Result<number> => {
-        const volumes: CsiVolume[] = [];
-        for (const request of requests) {
-          const running = operations.locking(request.namespace, request.id);
-          if (running) return refuse("conflict", `operation ${running.id} on volume ${request.id} has not ended yet`);
-          const checked = this.#checked(request);
-          if (!checked.ok) return checked;
-          volumes.push(volumeFrom(request, checked.value.plugin, checked.value.known, Date.now()));
-        }
-        for (const [at, volume] of volumes.entries()) {
-          store.write(volume);
-          const given = requests[at]?.secrets;
-          if (given) secrets.keep(volume, given);
-        }
-        const events = volumes.map((volume) => csiVolumeEvent(REGISTERED, store.shown(volume)));
-        return ok(journal.emitLine(events, volumes.map(csiVolumeStamp)));
-      });
-    });
+    const { journal, operations, store, secrets, claims } = this.#parts;
+    const written = guarded(
+      (): Result<number> =>
+        journal.commit((): Result<number> => {
+          const volumes: CsiVolume[] = [];
+          for (const request of requests) {
+            const running = operations.locking(request.namespace, request.id);
+            if (running) return refuse("conflict", `operation ${running.id} on volume ${request.id} has not ended yet`);
+            const checked = this.#checked(request);
+            if (!checked.ok) return checked;
+            volumes.push(volumeFrom(request, checked.value.plugin, checked.value.known, Date.now()));
+          }
+          for (const [at, volume] of volumes.entries()) {
+            store.write(volume);
+            secrets.keep(volume, requests[at]?.secrets ?? null);
+            claims.volumeMade(volume);
+          }
+          const events = volumes.map((volume) => csiVolumeEvent(REGISTERED, store.shown(volume)));
+          return ok(journal.emitLine(events, volumes.map(csiVolumeStamp)));
+        }),
+    );
     return written.ok ? ok({ index: await journal.indexOf(written.value) }) : written;
   }
 
-  /** Forgets a volume that nobody uses; the provider keeps it. */
-  async deregister(name: Name): Promise<Result<{ readonly index: number | null }>> {
-    const { journal, store, operations, users } = this.#parts;
+  /**
+   * Forgets a volume that nobody uses; the provider keeps it.
+   * @param force also what has yet to be released of allocations that have ended: nobody is asked to release it
+   */
+  async deregister(name: Name, force: boolean): Promise<Result<{ readonly index: number | null }>> {
+    const { journal, store, operations, claims } = this.#parts;
     const volume = store.find(name);
     if (!volume) return refuse("missing", `volume not found: ${name.id}`);
-    const used = inUse(name.id, users.usersOf(name.namespace, name.id));
+    const used = force ? claims.heldByLive(name) : claims.heldBy(name);
     if (used) return used;
     const running = operations.locking(name.namespace, name.id);
     if (running) return refuse("conflict", `operation ${running.id} on volume ${name.id} has not ended yet`);
@@ -181,12 +177,12 @@ export class CsiVolumes implements Effects {
    */
   delete(name: Name, given: Texts, digest: string): Result<CsiStep> {
     return guarded((): Result<CsiStep> => {
-      const { store, users, plugins, secrets } = this.#parts;
+      const { store, claims, plugins, secrets } = this.#parts;
       const volume = store.find(name);
       if (!volume) return refuse("missing", `volume not found: ${name.id}`);
       const ahead = this.#ahead(name, digest);
       if (ahead) return ok(ahead);
-      const used = inUse(name.id, users.usersOf(name.namespace, name.id));
+      const used = claims.heldBy(name);
       if (used) return used;
       if (!plugins.find(volume.pluginId))
         return refuse("missing", `plugin ${quoted(volume.pluginId)} for volume ${quoted(name.id)} not found`);
@@ -195,32 +191,25 @@ export class CsiVolumes implements Effects {
     });
   }
 
-  /** Whether a volume can be taken off a node: as no claims are held here yet, only where nothing of it is left. */
-  detach(name: Name, nodeId: string): Result<null> {
-    const { store, users } = this.#parts;
-    if (!store.find(name)) return refuse("missing", "no such volume");
-    const here = ({ nodeId: each }: CsiUser) => each === nodeId;
-    const used = inUse(name.id, users.usersOf(name.namespace, name.id).filter(here));
-    if (used) return used;
-    if (users.usersOf(name.namespace, name.id, true).some(here))
-      return refuse("unsupported", "detach: what allocations that have ended held on the node cannot be released yet");
-    return ok(null);
-  }
-
   // ---- what comes of it ----
 
   mayStart({ method, namespace, volumeId }: CsiOperation): Refusal | null {
     if (method !== "csi.controller.delete") return null;
-    return inUse(volumeId, this.#parts.users.usersOf(namespace, volumeId));
+    return this.#parts.claims.heldBy({ namespace, id: volumeId });
   }
 
-  countsLate({ method, namespace, volumeId }: CsiOperation): boolean {
+  countsLate({ state, method, namespace, volumeId }: CsiOperation): boolean {
     // Otherwise the provider would have it, and nobody would know.
-    return method === "csi.controller.create" && this.#parts.store.find({ namespace, id: volumeId }) === null;
+    if (state !== "failed" || method !== "csi.controller.create") return false;
+    return this.#parts.store.find({ namespace, id: volumeId }) === null;
+  }
+
+  failed({ method, namespace, volumeId }: CsiOperation): void {
+    if (method === "csi.controller.delete") this.#parts.claims.volumeMade({ namespace, id: volumeId });
   }
 
   succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): void {
-    const { journal, store } = this.#parts;
+    const { journal, store, claims } = this.#parts;
     const volume = store.find({ namespace: operation.namespace, id: operation.volumeId });
     const stamps = [ended(operation)];
     if (operation.method === "csi.controller.create") {
@@ -233,7 +222,7 @@ export class CsiVolumes implements Effects {
         ...volume,
         ...(operation.change as Grown),
         ...{ capacityBytes, modifyTime: Date.now() },
-        nodeExpansionOwed: volume.nodeExpansionOwed || nodeExpansionRequired,
+        nodeExpansionOwed: (nodeExpansionRequired && claims.oweExpansion(volume)) || volume.nodeExpansionOwed,
       };
       store.write(grown);
       journal.emitLine([csiVolumeEvent(REGISTERED, store.shown(grown))], [csiVolumeStamp(grown), ...stamps]);
@@ -244,15 +233,15 @@ export class CsiVolumes implements Effects {
 
   /** What every request for a volume is held against; the volume as it becomes, when there is one. */
   #checked(request: CsiRequest): Result<{ readonly plugin: CsiPlugin; readonly known: Merged | null }> {
-    const { plugins, store, users } = this.#parts;
+    const { plugins, store, secrets, claims } = this.#parts;
     const plugin = plugins.find(request.pluginId);
     if (!plugin) return refuse("missing", `no CSI plugin named: ${request.pluginId} could be found`);
     if (plugin.controllerRequired && plugin.controllersHealthy === 0)
       return refuse("unavailable", `no healthy controllers for CSI plugin: ${plugin.id}`);
     const volume = store.find(request);
     if (!volume) return ok({ plugin, known: null });
-    const used = users.usersOf(request.namespace, request.id).length > 0;
-    const known = merged(volume, request, used);
+    const used = claims.heldBy(volume) !== null;
+    const known = merged(secrets.opened(volume), request, used, store.shown(volume).modes);
     return known.ok ? ok({ plugin, known: known.value }) : known;
   }
 
@@ -287,25 +276,30 @@ export class CsiVolumes implements Effects {
   }
 
   #created(operation: CsiOperation, made: CsiResultOf<"csi.controller.create">): void {
-    const { journal, store, plugins, secrets } = this.#parts;
+    const { journal, store, plugins, secrets, claims } = this.#parts;
     const wanted = operation.change as Created;
+    const hidden = secrets.open(operation.sealed);
+    const { mountFlags = [] } = hidden.params;
     const now = Date.now();
     const plugin = plugins.find(operation.pluginId);
     const volume: CsiVolume = {
       ...wanted,
+      mount: wanted.mount && { ...wanted.mount, MountFlags: mountFlags },
       ...{ externalId: made.externalId, capacityBytes: made.capacityBytes, context: made.context },
       topologies: made.topologies.map((Segments) => ({ Segments })),
       ...providerOf(plugin),
       ...{ nodeExpansionOwed: false, createTime: now, modifyTime: now, createIndex: null, modifyIndex: null },
     };
     store.write(volume);
-    secrets.keep(volume, secrets.open(operation.sealed));
+    secrets.keep(volume, hidden.secrets);
+    claims.volumeMade(volume);
     const stamps = [csiVolumeStamp(volume), ended(operation)];
     journal.emitLine([csiVolumeEvent(REGISTERED, store.shown(volume))], stamps);
   }
 
   #remove(volume: CsiVolume, stamps: readonly Stamp[]): number {
-    const { journal, store } = this.#parts;
+    const { journal, store, claims } = this.#parts;
+    claims.volumeGone(volume);
     const last = store.shown({ ...volume, modifyTime: Date.now() });
     store.remove(volume);
     return journal.emitLine([csiVolumeEvent(DEREGISTERED, last)], [csiVolumeStamp(volume), ...stamps]);
@@ -332,11 +326,3 @@ function volumeFrom(request: CsiRequest, plugin: CsiPlugin, known: Merged | null
     ...{ createIndex: null, modifyIndex: null },
   };
 }
-
-const inUse = (id: string, users: readonly CsiUser[]): Refusal | null =>
-  users.length === 0
-    ? null
-    : refuse(
-        "conflict",
-        `volume in use: ${id}: by allocations [${namesOf(users.map(({ allocId }) => allocId)).join(" ")}]`,
-      );

@@ -19,7 +19,9 @@ const volume: CsiVolume = {
   ...{ createTime: 1, modifyTime: 1, createIndex: 1, modifyIndex: 1 },
 };
 
-const change = (more: Partial<CsiRequest>, inUse = false) => merged(volume, { ...request, ...more }, inUse);
+const MODES = { AccessMode: "single-node-writer", AttachmentMode: "file-system" };
+const change = (more: Partial<CsiRequest>, inUse = false) =>
+  merged(volume, { ...request, ...more }, inUse, inUse ? MODES : null);
 const refused = (said: string) => ({
   ok: false,
   reason: "invalid",

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { ok, type Refusal, type Result, refuse } from "../../result.ts";
 import { joinedErrors } from "../joined-errors.ts";
-import { type CsiRequest, type CsiVolume, REDACTED, type Texts } from "./volume.ts";
+import { type Capability, type CsiRequest, type CsiVolume, REDACTED, type Texts } from "./volume.ts";
 
 /** What a request for a volume that is there makes of it (contract: events-and-volumes 4.6, 4.7). */
 export interface Merged {
@@ -12,7 +12,13 @@ export interface Merged {
 
 const refused = (reason: string): Refusal => refuse("invalid", `unable to update volume: ${reason}`);
 
-export function merged(volume: CsiVolume, request: CsiRequest, inUse: boolean): Result<Merged> {
+/** @param volume with the flags of its mounts; @param modes those of its first claim */
+export function merged(
+  volume: CsiVolume,
+  request: CsiRequest,
+  inUse: boolean,
+  modes: Capability | null,
+): Result<Merged> {
   const faults: string[] = [];
   const fixed = (is: string, asked: string, what: string): void => {
     if (asked !== "" && asked !== is) faults.push(`volume ${what} cannot be updated`);
@@ -27,6 +33,8 @@ export function merged(volume: CsiVolume, request: CsiRequest, inUse: boolean): 
   const asked = request.topologyRequest;
   if (asked && volume.topologies.length > 0 && !isDeepStrictEqual(asked, volume.topologyRequest))
     faults.push("volume topology request update was not compatible with existing topology");
+  if (modes && !request.capabilities.some((capability) => isDeepStrictEqual({ ...capability }, modes)))
+    faults.push("volume requested capabilities update was not compatible with existing capability in use");
   const mount = mountOf(volume, request);
   if (inUse && !isDeepStrictEqual(mount, volume.mount))
     faults.push("can not update mount options while volume is in use");

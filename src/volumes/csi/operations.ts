@@ -1,8 +1,11 @@
-import { CSI_METHODS, type CsiMethod, csiVolumeKey } from "@sallyport/agent-protocol";
+import { CSI_METHODS, type CsiClaimMethod, type CsiMethod, csiVolumeKey } from "@sallyport/agent-protocol";
+import { revealed } from "../../agents/hidden-params.ts";
 import type { Operation } from "../../agents/operation.ts";
 import type { Stamp, Stamped } from "../../cluster/stamp.ts";
 import { ok, type Refusal, type Result, refuse } from "../../result.ts";
 import { uuidV7 } from "../../uuid-v7.ts";
+import { claimKey, type ForClaim } from "./claim-params.ts";
+import type { Hidden } from "./secrets.ts";
 
 /** The table's name in stamps. */
 export const CSI_OPERATION = "csi_operations";
@@ -11,7 +14,16 @@ export const CSI_OPERATION = "csi_operations";
 const SERIAL: ReadonlySet<CsiMethod> = new Set([
   ...(["csi.controller.delete", "csi.controller.expand"] as const),
   ...(["csi.controller.snapshotCreate", "csi.controller.snapshotDelete"] as const),
+  ...(["csi.controller.publish", "csi.controller.unpublish"] as const),
 ]);
+
+/** What is done for claims. Users and claims take turns, so that neither waits for all that the other wants. */
+const CLAIM_METHODS: ReadonlySet<CsiMethod> = new Set<CsiClaimMethod>([
+  ...(["csi.controller.publish", "csi.controller.unpublish"] as const),
+  ...(["csi.node.publish", "csi.node.detach", "csi.node.expand"] as const),
+]);
+export const isForClaim = (method: CsiMethod): method is CsiClaimMethod => CLAIM_METHODS.has(method);
+const FOR_CLAIM = `method IN (${[...CLAIM_METHODS].map((method) => `'${method}'`).join(", ")})`;
 
 /** What a plugin is doing, or has lately done. Times in milliseconds. */
 export interface CsiOperation {
@@ -91,7 +103,7 @@ const OPEN = "state IN ('queued', 'running')";
 /** Operations of CSI plugins: written down before they are sent, and for a while after they have ended. */
 export class CsiOperations implements Stamped {
   readonly #host: Host;
-  /** When each namespace had its last turn, by plugin; while there is a queue. */
+  /** When each namespace, and its claims, had the last turn, by plugin; while there is a queue. */
   readonly #turns = new Map<string, Map<string, number>>();
 
   constructor(host: Host) {
@@ -134,7 +146,7 @@ export class CsiOperations implements Stamped {
     const { pluginId, namespace, volumeId, nodeId, method, request } = given;
     const serial = SERIAL.has(method);
     const waits = serial && this.#isBusy(pluginId);
-    if (waits && this.#queued(pluginId) >= MOST_QUEUED)
+    if (waits && this.#queued(pluginId, isForClaim(method)) >= MOST_QUEUED)
       return refuse("unavailable", `plugin ${JSON.stringify(pluginId)} has too much to do: nothing was changed`);
     const id = uuidV7();
     const now = Date.now();
@@ -177,27 +189,31 @@ export class CsiOperations implements Stamped {
     const now = Date.now();
     const kept = CSI_METHODS[method].reads ? READS_KEPT_MS : refusal && uncertain ? UNCERTAIN_KEPT_MS : KEPT_MS;
     this.#host.sql.exec(
-      "UPDATE csi_operations SET state = ?, refusal = ?, result = ?, sealed = NULL, ended = ?, due = ? WHERE id = ?",
-      ...[
-        refusal ? "failed" : "done",
-        refusal && JSON.stringify(refusal),
-        result === null ? null : JSON.stringify(result),
-      ],
+      `UPDATE csi_operations SET state = ?, refusal = ?, result = ?, sealed = iif(?, sealed, NULL), ended = ?, due = ?
+       WHERE id = ?`,
+      ...[refusal ? "failed" : "done", refusal && JSON.stringify(refusal)],
+      // What a claim has of it lies sealed with the claim.
+      result === null || isForClaim(method) ? null : JSON.stringify(result),
+      // The volume may yet be made, and has them then.
+      refusal && method === "csi.controller.create" ? 1 : 0,
       ...[now, now + kept, id],
     );
     this.#next(pluginId);
   }
 
   /** As its node is asked. */
-  requestOf(operation: CsiOperation, secrets: Readonly<Record<string, string>>): Operation {
-    const { id, method, pluginId, namespace, volumeId, gen, params } = operation;
+  requestOf(operation: CsiOperation, hidden: Hidden): Operation {
+    const { id, method, gen, params } = operation;
     const [row] = this.#host.sql
       .exec<{ lock: string | null }>("SELECT lock FROM csi_operations WHERE id = ?", id)
       .toArray();
-    // What locks nothing may overtake others of its volume, and is not fenced against them.
-    const key = row?.lock ? csiVolumeKey(pluginId, namespace, volumeId) : `csi:${pluginId}:${id}`;
     const { deadlineMs } = CSI_METHODS[method];
-    return { id, method, key, gen, deadlineMs, params, ...(Object.keys(secrets).length > 0 && { secrets }) };
+    const { secrets } = hidden;
+    return {
+      ...{ id, method, gen, deadlineMs, key: keyOf(operation, row?.lock ?? null) },
+      params: revealed(params, hidden.params),
+      ...(Object.keys(secrets).length > 0 && { secrets }),
+    };
   }
 
   /** Forgets what has ended long ago. Call inside a transaction. @returns those that have waited in line for too long */
@@ -220,23 +236,25 @@ export class CsiOperations implements Stamped {
     this.#host.sql.exec("UPDATE csi_operations SET idx = ? WHERE id = ?", index, id);
   }
 
-  /** Lets the oldest operation of the namespace begin that has not had a turn for the longest time. */
+  /** Lets the oldest operation begin of those that have not had a turn for the longest time. */
   #next(pluginId: string): void {
     if (this.#isBusy(pluginId)) return;
     const waiting = this.#host.sql
-      .exec<{ namespace: string; gen: number }>(
-        `SELECT namespace, min(gen) AS gen FROM csi_operations WHERE plugin_id = ? AND state = 'queued' GROUP BY namespace`,
+      .exec<{ namespace: string; claims: number; gen: number }>(
+        `SELECT namespace, ${FOR_CLAIM} AS claims, min(gen) AS gen FROM csi_operations
+         WHERE plugin_id = ? AND state = 'queued' GROUP BY namespace, claims`,
         pluginId,
       )
-      .toArray();
+      .toArray()
+      .map(({ namespace, claims, gen }) => ({ whose: JSON.stringify([namespace, claims]), gen }));
     const turns = this.#turns.get(pluginId) ?? new Map<string, number>();
-    const turnOf = ({ namespace }: { namespace: string }) => turns.get(namespace) ?? 0;
+    const turnOf = ({ whose }: { whose: string }) => turns.get(whose) ?? 0;
     const [first] = waiting.sort((a, b) => turnOf(a) - turnOf(b) || a.gen - b.gen);
     if (!first) {
       this.#turns.delete(pluginId);
       return;
     }
-    this.#turns.set(pluginId, turns.set(first.namespace, Math.max(0, ...turns.values()) + 1));
+    this.#turns.set(pluginId, turns.set(first.whose, Math.max(0, ...turns.values()) + 1));
     const { id } = this.#host.sql
       .exec<{ id: string }>(
         "UPDATE csi_operations SET state = 'running', due = NULL WHERE gen = ? RETURNING id",
@@ -250,11 +268,11 @@ export class CsiOperations implements Stamped {
     return this.#rows("plugin_id = ? AND serial = 1 AND state = 'running' LIMIT 1", pluginId).length > 0;
   }
 
-  #queued(pluginId: string): number {
+  #queued(pluginId: string, forClaims: boolean): number {
     return this.#host.sql
       .exec<{ n: number }>(
-        "SELECT count(*) AS n FROM csi_operations WHERE plugin_id = ? AND state = 'queued'",
-        pluginId,
+        `SELECT count(*) AS n FROM csi_operations WHERE plugin_id = ? AND state = 'queued' AND ${FOR_CLAIM} = ?`,
+        ...[pluginId, forClaims ? 1 : 0],
       )
       .one().n;
   }
@@ -267,6 +285,12 @@ export class CsiOperations implements Stamped {
   #rows(condition: string, ...values: SqlStorageValue[]): Row[] {
     return this.#host.sql.exec<Row>(`SELECT * FROM csi_operations WHERE ${condition}`, ...values).toArray();
   }
+}
+
+/** Operations of one key are fenced against each other; what locks nothing may overtake others of its volume. */
+function keyOf({ id, method, pluginId, namespace, volumeId, change }: CsiOperation, lock: string | null): string {
+  if (isForClaim(method)) return claimKey(method, { pluginId, namespace, volumeId }, change as ForClaim);
+  return lock === null ? `csi:${pluginId}:${id}` : csiVolumeKey(pluginId, namespace, volumeId);
 }
 
 const operationOf = (row: Row): CsiOperation => ({

@@ -93,6 +93,31 @@ export class CsiPlugins implements NodeFollower, Stamped {
       .map((row) => [row.node_id, infoOf(row)] as const);
   }
 
+  /** What a node says of the plugin's node service there. */
+  nodeInstance(id: string, nodeId: string): CsiInfo | null {
+    const [row] = this.#sql
+      .exec<InstanceRow>(
+        "SELECT * FROM csi_plugin_instances WHERE plugin_id = ? AND role = 'node' AND node_id = ?",
+        ...[id, nodeId],
+      )
+      .toArray();
+    return row ? infoOf(row) : null;
+  }
+
+  /** What the plugin calls a node; empty when that is not known. */
+  externalNodeId(id: string, nodeId: string): string {
+    const externalId = this.nodeInstance(id, nodeId)?.NodeInfo?.["ID"];
+    return typeof externalId === "string" ? externalId : "";
+  }
+
+  /** Whether its controllers attach volumes to nodes. While none is known they may. */
+  mayAttach(id: string): boolean {
+    const { instances } = this.instances(id, "controller", "", SHOWN_IN_EVENTS);
+    return (
+      instances.length === 0 || instances.some(([, { ControllerInfo }]) => ControllerInfo?.["SupportsAttachDetach"])
+    );
+  }
+
   /** @returns what the line of the node tells of the plugins on it */
   nodeChanged(before: Node | null, after: Node | null, type: string): Told {
     const nodeId = after?.ID ?? before?.ID ?? "";

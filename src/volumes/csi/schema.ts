@@ -86,4 +86,58 @@ export const csiVolumeMigrations: Migration[] = [
     because: "find the next alarm without a scan",
     sql: "CREATE INDEX csi_operations_by_due ON csi_operations (due) WHERE due IS NOT NULL",
   },
+  {
+    because: "how a group asks for a volume, which counts for its claims; mount is sealed",
+    sql: "ALTER TABLE csi_job_volumes ADD COLUMN access_mode TEXT NOT NULL DEFAULT ''",
+  },
+  { because: "as above", sql: "ALTER TABLE csi_job_volumes ADD COLUMN attachment_mode TEXT NOT NULL DEFAULT ''" },
+  { because: "as above", sql: "ALTER TABLE csi_job_volumes ADD COLUMN mount BLOB" },
+  {
+    because:
+      "an allocation's claim on a volume, from its report until all that was done for it is undone; operation: what is under way for it; due: when to look at it; mount and publish_context are sealed",
+    sql: `CREATE TABLE csi_claims (
+      row INTEGER PRIMARY KEY AUTOINCREMENT, namespace TEXT NOT NULL, volume_id TEXT NOT NULL, alloc_id TEXT NOT NULL,
+      node_id TEXT NOT NULL, external_node_id TEXT NOT NULL DEFAULT '', plugin_id TEXT NOT NULL DEFAULT '',
+      mode TEXT NOT NULL, access_mode TEXT NOT NULL DEFAULT '', attachment_mode TEXT NOT NULL DEFAULT '',
+      state TEXT NOT NULL, operation TEXT, attach_asked INTEGER NOT NULL DEFAULT 0,
+      publish_asked INTEGER NOT NULL DEFAULT 0, owes_expansion INTEGER NOT NULL DEFAULT 0,
+      attempts INTEGER NOT NULL DEFAULT 0, refusal TEXT, due INTEGER, mount BLOB, publish_context BLOB,
+      path TEXT NOT NULL DEFAULT '', created INTEGER NOT NULL, updated INTEGER NOT NULL) STRICT`,
+  },
+  {
+    because: "one claim of an allocation on a volume",
+    sql: "CREATE UNIQUE INDEX csi_claims_by_name ON csi_claims (namespace, volume_id, alloc_id)",
+  },
+  {
+    because: "those of a volume, by age",
+    sql: "CREATE INDEX csi_claims_by_age ON csi_claims (namespace, volume_id, row)",
+  },
+  {
+    because: "those of an allocation that ends",
+    sql: "CREATE INDEX csi_claims_by_allocation ON csi_claims (namespace, alloc_id)",
+  },
+  { because: "those on a node", sql: "CREATE INDEX csi_claims_by_node ON csi_claims (node_id, plugin_id)" },
+  {
+    because: "those that wait for a plugin",
+    sql: "CREATE INDEX csi_claims_refused ON csi_claims (plugin_id) WHERE refusal IS NOT NULL",
+  },
+  {
+    because: "whose operation has ended",
+    sql: "CREATE UNIQUE INDEX csi_claims_by_operation ON csi_claims (operation) WHERE operation IS NOT NULL",
+  },
+  {
+    because: "find the next alarm without a scan",
+    sql: "CREATE INDEX csi_claims_by_due ON csi_claims (due) WHERE due IS NOT NULL",
+  },
+  {
+    because: "what was in use before there were claims",
+    sql: `INSERT OR IGNORE INTO csi_claims (namespace, volume_id, alloc_id, node_id, mode, state, due, created, updated)
+      SELECT asked.namespace, iif(per_alloc, source || substr(json_extract(body, '$.Name'), instr(json_extract(body, '$.Name'), '[')), source),
+        reported.id, node_id, iif(min(read_only), 'read', 'write'), 'pending', 0, unixepoch() * 1000, unixepoch() * 1000
+      FROM csi_job_volumes AS asked CROSS JOIN reported ON topic = 'Allocation' AND reported.namespace = asked.namespace
+        AND reported.job_id = asked.job_id AND terminal = 0
+      WHERE node_id IS NOT NULL AND json_extract(body, '$.TaskGroup') = task_group
+        AND ifnull(json_extract(body, '$.JobVersion'), last_version) BETWEEN first_version AND last_version
+      GROUP BY asked.namespace, source, per_alloc, reported.id`,
+  },
 ];

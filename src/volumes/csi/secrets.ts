@@ -1,5 +1,6 @@
+import type { HiddenParams } from "../../agents/hidden-params.ts";
 import type { DataKeys } from "../../sealing/data-keys.ts";
-import type { Texts } from "./volume.ts";
+import type { CsiVolume, MountOptions, Texts } from "./volume.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";
 
 interface Host {
@@ -14,10 +15,27 @@ interface Name {
   readonly id: string;
 }
 
+/** What of a volume is sealed. */
+interface Kept {
+  readonly secrets: Texts;
+  readonly mountFlags: readonly string[];
+}
+const NONE: Kept = { secrets: {}, mountFlags: [] };
+
+/** What of an operation is sealed. */
+export interface Hidden {
+  readonly secrets: Texts;
+  readonly params: HiddenParams;
+}
+
 const contextOf = ({ namespace, id }: Name): string => `csi-volume ${JSON.stringify([namespace, id])}`;
 const OPERATION = "csi-operation";
+const CLAIM = "csi-claim";
 
-/** Secrets of CSI volumes: they lie apart from the volumes, sealed, and leave only for their plugins. */
+/**
+ * Secrets of CSI volumes, and what else is as sensitive: flags of mounts, and what controllers tell node services. They lie
+ * apart from what is shown, sealed, and leave only for their plugins.
+ */
 export class CsiSecrets {
   readonly #host: Host;
 
@@ -27,31 +45,60 @@ export class CsiSecrets {
 
   /** What a volume's plugin is shown. @throws Sealed */
   of(name: Name): Texts {
-    const sealed = this.#host.store.sealed(name);
-    return sealed ? (JSON.parse(this.#host.keys().openText(sealed, contextOf(name))) as Texts) : {};
+    return this.#kept(name).secrets;
   }
 
-  /** Keeps a volume's secrets, inside the caller's transaction. @throws Sealed */
-  keep(name: Name, secrets: Texts): void {
+  /** A volume with the flags of its mounts, which its row does not hold. @throws Sealed */
+  opened(volume: CsiVolume): CsiVolume {
+    const { mount } = volume;
+    if (!mount || mount.MountFlags.length === 0) return volume;
+    return { ...volume, mount: { ...mount, MountFlags: this.#kept(volume).mountFlags } };
+  }
+
+  /**
+   * Keeps what of a volume is sealed, inside the caller's transaction.
+   * @param volume with the flags of its mounts
+   * @param secrets null = as they are
+   * @throws Sealed
+   */
+  keep(volume: Name & { readonly mount: MountOptions | null }, secrets: Texts | null): void {
     const { store, keys, holdKeys } = this.#host;
-    if (Object.keys(secrets).length === 0 && !store.sealed(name)) return;
+    const kept: Kept = { secrets: secrets ?? this.of(volume), mountFlags: volume.mount?.MountFlags ?? [] };
+    if (Object.keys(kept.secrets).length + kept.mountFlags.length === 0 && !store.sealed(volume)) return;
     holdKeys();
-    store.setSealed(name, keys().seal(JSON.stringify(secrets), contextOf(name)));
+    store.setSealed(volume, keys().seal(JSON.stringify(kept), contextOf(volume)));
   }
 
-  /** For an operation's row; null when there are none. @throws Sealed */
-  seal(secrets: Texts): Uint8Array | null {
-    if (Object.keys(secrets).length === 0) return null;
-    return this.#host.keys().seal(JSON.stringify(secrets), OPERATION);
+  /** For an operation's row; null when there is nothing. @throws Sealed */
+  seal(hidden: Hidden): Uint8Array | null {
+    if (Object.keys(hidden.secrets).length + Object.keys(hidden.params).length === 0) return null;
+    return this.#host.keys().seal(JSON.stringify(hidden), OPERATION);
   }
 
   /** @throws Sealed */
-  open(sealed: ArrayBuffer | null): Texts {
-    return sealed ? (JSON.parse(this.#host.keys().openText(sealed, OPERATION)) as Texts) : {};
+  open(sealed: ArrayBuffer | null): Hidden {
+    if (!sealed) return { secrets: {}, params: {} };
+    return JSON.parse(this.#host.keys().openText(sealed, OPERATION)) as Hidden;
   }
 
-  /** Secrets of an operation are being written, inside the caller's transaction. */
+  /** For a claim's row, inside the caller's transaction. @throws Sealed */
+  sealForClaim(what: unknown): Uint8Array {
+    this.hold();
+    return this.#host.keys().seal(JSON.stringify(what), CLAIM);
+  }
+
+  /** @throws Sealed */
+  openOfClaim(sealed: ArrayBuffer): unknown {
+    return JSON.parse(this.#host.keys().openText(sealed, CLAIM));
+  }
+
+  /** Something sealed is being written, inside the caller's transaction. */
   hold(): void {
     this.#host.holdKeys();
+  }
+
+  #kept(name: Name): Kept {
+    const sealed = this.#host.store.sealed(name);
+    return sealed ? (JSON.parse(this.#host.keys().openText(sealed, contextOf(name))) as Kept) : NONE;
   }
 }

@@ -1,9 +1,9 @@
 import type { Stamp, Stamped } from "../../cluster/stamp.ts";
 import type { NewEvent } from "../../events/event.ts";
+import type { CsiClaimStore } from "./claim-store.ts";
 import type { CsiPlugin } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
-import type { CsiUsers } from "./users.ts";
-import { type CsiVolume, csiVolumeJson, type FoundCsiVolume } from "./volume.ts";
+import { type CsiVolume, csiVolumeJson, type FoundCsiVolume, type Name, withoutFlags } from "./volume.ts";
 
 /** The table's name in stamps and indexes: its topic. */
 export const CSI_VOLUME = "CSIVolume";
@@ -11,6 +11,7 @@ export const CSI_VOLUME = "CSIVolume";
 /** Types of events. */
 export const REGISTERED = "CSIVolumeRegistered";
 export const DEREGISTERED = "CSIVolumeDeregistered";
+export const CLAIMED = "CSIVolumeClaim";
 
 export interface CsiVolumeQuery {
   /** null = all of them. */
@@ -19,7 +20,7 @@ export interface CsiVolumeQuery {
   /** Beginnings of texts. */
   readonly pluginPrefix?: string;
   readonly prefix?: string;
-  /** Of the nodes that allocations use it on. */
+  /** Of the nodes that it is claimed on. */
   readonly nodePrefix?: string;
   /** Namespace and id of the first row wanted. */
   readonly from: readonly [namespace: string, id: string];
@@ -45,18 +46,16 @@ const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 /** A page looks at no more rows than this, however few of them it is asked for. */
 const MAX_ROWS_LOOKED_AT = 5_000;
 
-type Name = Pick<CsiVolume, "namespace" | "id">;
-
 /** The rows of CSI volumes. */
 export class CsiVolumeStore implements Stamped {
   readonly #sql: SqlStorage;
   readonly #plugins: CsiPlugins;
-  readonly #users: CsiUsers;
+  readonly #claims: CsiClaimStore;
 
-  constructor(sql: SqlStorage, plugins: CsiPlugins, users: CsiUsers) {
+  constructor(sql: SqlStorage, plugins: CsiPlugins, claims: CsiClaimStore) {
     this.#sql = sql;
     this.#plugins = plugins;
-    this.#users = users;
+    this.#claims = claims;
   }
 
   find({ namespace, id }: Name): CsiVolume | null {
@@ -73,8 +72,7 @@ export class CsiVolumeStore implements Stamped {
   }
 
   shown(volume: CsiVolume): FoundCsiVolume {
-    const users = this.#users.usersOf(volume.namespace, volume.id);
-    return { volume, plugin: this.#plugins.find(volume.pluginId), users };
+    return { volume, plugin: this.#plugins.find(volume.pluginId), ...this.#claims.usersOf(volume) };
   }
 
   hasPlugin(pluginId: string): boolean {
@@ -103,18 +101,19 @@ export class CsiVolumeStore implements Stamped {
       seen += 1;
       const { pluginPrefix = "", prefix = "", nodePrefix = "" } = query;
       if (!row.plugin_id.startsWith(pluginPrefix) || !row.id.startsWith(prefix)) continue;
-      const users = this.#users.usersOf(row.namespace, row.id);
+      const { users, modes } = this.#claims.usersOf(row);
       if (nodePrefix !== "" && !users.some(({ nodeId }) => nodeId.startsWith(nodePrefix))) continue;
       if (!plugins.has(row.plugin_id)) plugins.set(row.plugin_id, this.#plugins.find(row.plugin_id));
       bytes += row.body.length;
-      rows.push({ volume: volumeOf(row), plugin: plugins.get(row.plugin_id) ?? null, users });
+      rows.push({ volume: volumeOf(row), plugin: plugins.get(row.plugin_id) ?? null, users, modes });
     }
     return { rows, next: null };
   }
 
-  /** Writes a volume, new or changed. */
+  /** Writes a volume, new or changed, but what of it is sealed: see `CsiSecrets.keep`. */
   write(volume: CsiVolume): void {
-    const { createIndex: _create, modifyIndex: _modify, ...body } = volume;
+    const { createIndex: _create, modifyIndex: _modify, ...rest } = volume;
+    const body = { ...rest, mount: withoutFlags(volume.mount) };
     this.#sql.exec(
       `INSERT INTO csi_volumes (namespace, id, plugin_id, body) VALUES (?, ?, ?, ?)
        ON CONFLICT (namespace, id) DO UPDATE SET body = excluded.body`,

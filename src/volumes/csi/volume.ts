@@ -47,7 +47,7 @@ export interface CsiRequest {
   readonly secrets: Texts | null;
 }
 
-/** A volume as a row keeps it; its secrets lie elsewhere. Sizes in bytes, times in milliseconds. */
+/** A volume as a row keeps it; its secrets, and the flags of its mounts, lie elsewhere. Sizes in bytes, times in milliseconds. */
 export interface CsiVolume extends Omit<CsiRequest, "secrets"> {
   readonly provider: string;
   readonly providerVersion: string;
@@ -64,6 +64,11 @@ export interface CsiVolume extends Omit<CsiRequest, "secrets"> {
   readonly modifyIndex: number | null;
 }
 
+export interface Name {
+  readonly namespace: string;
+  readonly id: string;
+}
+
 /** An allocation that uses a volume. */
 export interface CsiUser {
   readonly allocId: string;
@@ -76,6 +81,8 @@ export interface FoundCsiVolume {
   readonly volume: CsiVolume;
   readonly plugin: CsiPlugin | null;
   readonly users: readonly CsiUser[];
+  /** Those of its first claim; null when nobody has claimed it. */
+  readonly modes: Capability | null;
 }
 
 /** By what the provider knows it. */
@@ -84,17 +91,21 @@ export const remoteId = ({ externalId, id }: Pick<CsiVolume, "externalId" | "id"
 const nanoseconds = (ms: number): number => ms * 1_000_000;
 export const REDACTED = "[REDACTED]";
 
+/** As rows keep mount options: the flags lie elsewhere, and only whether there are any shows. */
+export const withoutFlags = (mount: MountOptions | null): MountOptions | null =>
+  mount && { ...mount, MountFlags: mount.MountFlags.length > 0 ? [REDACTED] : [] };
+
 const idsOf = (users: readonly CsiUser[]): Record<string, null> =>
   Object.fromEntries(users.map(({ allocId }) => [allocId, null]));
 
 /** As reads, answers and events show a volume. Flags of mounts may be secrets. Health is what the plugin's is now. */
-export function csiVolumeJson({ volume, plugin, users }: FoundCsiVolume) {
+export function csiVolumeJson({ volume, plugin, users, modes }: FoundCsiVolume) {
   const controllerRequired = plugin?.controllerRequired ?? volume.controllerRequired;
   const { mount } = volume;
   return {
-    AccessMode: "",
+    AccessMode: modes?.AccessMode ?? "",
     Allocations: [] as unknown[],
-    AttachmentMode: "",
+    AttachmentMode: modes?.AttachmentMode ?? "",
     Capacity: volume.capacityBytes,
     CloneID: volume.cloneId,
     Context: volume.context,
@@ -130,7 +141,7 @@ export function csiVolumeJson({ volume, plugin, users }: FoundCsiVolume) {
   };
 }
 
-const isSchedulable = (plugin: CsiPlugin | null): boolean =>
+export const isSchedulable = (plugin: CsiPlugin | null): boolean =>
   plugin !== null && plugin.nodesHealthy > 0 && (!plugin.controllerRequired || plugin.controllersHealthy > 0);
 
 /** Answers say 0 for an index that is not known yet. */

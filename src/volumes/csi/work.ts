@@ -1,4 +1,5 @@
 import { CSI_METHODS, type CsiMethod, describe } from "@sallyport/agent-protocol";
+import { hiding } from "../../agents/hidden-params.ts";
 import type { Operation, OperationResult } from "../../agents/operation.ts";
 import type { Node } from "../../cluster/node/record.ts";
 import { NOTHING, type NodeFollower, type Told } from "../../cluster/node/told.ts";
@@ -6,12 +7,12 @@ import type { Stamp } from "../../cluster/stamp.ts";
 import type { Timed } from "../../cluster/timed.ts";
 import type { Journal } from "../../events/journal.ts";
 import type { OutboxRow } from "../../outbox.ts";
-import { type Refusal, type Result, refuse } from "../../result.ts";
+import { ok, type Refusal, type Result, refuse } from "../../result.ts";
 import { guarded } from "../../sealing/guarded.ts";
 import { Attendance } from "../attendance.ts";
 import { refusalOf } from "../operations.ts";
 import { controllersFor, type Need } from "./controllers.ts";
-import type { CsiOperation, CsiOperations, NewCsiOperation } from "./operations.ts";
+import { type CsiOperation, type CsiOperations, isForClaim, type NewCsiOperation } from "./operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
 import type { Texts } from "./volume.ts";
@@ -30,8 +31,10 @@ export interface Effects {
   mayStart(operation: CsiOperation): Refusal | null;
   /** Commits what has come of it, inside a transaction. */
   succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): void;
-  /** Whether what comes after the caller was told of a failure still counts. */
-  countsLate(operation: CsiOperation): boolean;
+  /** Commits that nothing has come of it, inside a transaction. */
+  failed?(operation: CsiOperation, refusal: Refusal): void;
+  /** Whether what a node tells of it after its end still counts. */
+  countsLate(operation: CsiOperation, nodeId: string): boolean;
 }
 
 interface Parts {
@@ -41,6 +44,8 @@ interface Parts {
   readonly secrets: CsiSecrets;
   start(nodeId: string, operation: Operation): Promise<Result<null>>;
 }
+
+const ATTACH: Need = { flag: "SupportsAttachDetach", lacking: "plugin does not support attaching volumes" };
 
 /** What plugins must be able to do for a method. */
 export const NEEDS: Readonly<Record<CsiMethod, Need | null>> = {
@@ -64,6 +69,11 @@ export const NEEDS: Readonly<Record<CsiMethod, Need | null>> = {
     flag: "SupportsListSnapshots",
     lacking: "plugin does not support listing snapshots",
   },
+  "csi.controller.publish": ATTACH,
+  "csi.controller.unpublish": ATTACH,
+  "csi.node.publish": null,
+  "csi.node.detach": null,
+  "csi.node.expand": null,
 };
 
 /** How callers read that a controller has refused or failed. */
@@ -76,6 +86,11 @@ const FAILED: Readonly<Record<CsiMethod, string>> = {
   "csi.controller.snapshotCreate": "could not create snapshot: ",
   "csi.controller.snapshotDelete": "could not delete ",
   "csi.controller.snapshotList": "controller list snapshots: ",
+  "csi.controller.publish": "controller publish volume: ",
+  "csi.controller.unpublish": "could not detach from controller: controller detach volume: ",
+  "csi.node.publish": "node publish volume: ",
+  "csi.node.detach": "could not detach from node: ",
+  "csi.node.expand": "node expand volume: ",
 };
 
 /** These say nothing about the request; another controller may do better. */
@@ -88,24 +103,25 @@ const ELSEWHERE: ReadonlySet<string> = new Set(["unavailable", "busy"]);
 export class CsiWork implements Timed, NodeFollower {
   readonly #parts: Parts;
   readonly #attendance = new Attendance();
-  #effects: Effects | null = null;
+  #effects: { readonly volumes: Effects; readonly claims: Effects } | null = null;
 
   constructor(parts: Parts) {
     this.#parts = parts;
   }
 
-  /** @param effects asked from now on */
-  serve(effects: Effects): void {
-    this.#effects = effects;
+  /** What operations mean is asked of these from now on. */
+  serve(volumes: Effects, claims: Effects): void {
+    this.#effects = { volumes, claims };
   }
 
   /** Writes an operation down, which is then sent. @throws Sealed */
   begin(given: Omit<NewCsiOperation, "sealed">, secrets: Texts): Result<string> {
     const { journal, operations, secrets: sealing } = this.#parts;
-    const sealed = sealing.seal(secrets);
+    const [params, hidden] = hiding(given.params);
+    const sealed = sealing.seal({ secrets, params: hidden ?? {} });
     return journal.commit(() => {
       if (sealed) sealing.hold();
-      return operations.begin({ ...given, sealed });
+      return operations.begin({ ...given, params, sealed });
     });
   }
 
@@ -148,11 +164,11 @@ export class CsiWork implements Timed, NodeFollower {
     const hasEnded = journal.commit(() => {
       const operation = operations.find(id);
       if (!operation?.tried.includes(nodeId)) return false;
-      if (operation.state === "failed" && result.state === "done" && this.#effects?.countsLate(operation)) {
+      if (operation.state !== "running") {
+        if (result.state !== "done" || !this.#effectsOf(operation)?.countsLate(operation, nodeId)) return false;
         this.#succeed(operation, result.result);
         return true;
       }
-      if (operation.state !== "running") return false;
       if (result.state === "done") this.#succeed(operation, result.result);
       // Another node is at it now, and its word counts.
       else if (nodeId !== operation.nodeId) return false;
@@ -167,12 +183,13 @@ export class CsiWork implements Timed, NodeFollower {
     this.#attendance.wake(id);
   }
 
-  /** A node that is removed answers for nothing any more. */
+  /** A node that is removed answers for nothing any more; for claims, which ask again, one that is down does not either. */
   nodeChanged(before: Node | null, after: Node | null): Told {
-    if (after || !before) return NOTHING;
+    if (!before || (after && (after.Status !== "down" || before.Status === "down"))) return NOTHING;
+    const why = refuse("unavailable", `node ${before.ID} ${after ? "is down" : "was removed"}`);
     for (const operation of this.#parts.operations.runningOn(before.ID)) {
-      if (this.#moveOn(operation)) continue;
-      this.#fail({ ...operation, uncertain: true }, refuse("unavailable", `node ${before.ID} was removed`));
+      if ((after && !isForClaim(operation.method)) || this.#moveOn(operation)) continue;
+      this.#fail({ ...operation, uncertain: true }, told(operation, why));
     }
     return NOTHING;
   }
@@ -191,16 +208,21 @@ export class CsiWork implements Timed, NodeFollower {
 
   // ---- inside ----
 
+  #effectsOf({ method }: CsiOperation): Effects | undefined {
+    return this.#effects?.[isForClaim(method) ? "claims" : "volumes"];
+  }
+
   /** @returns why nobody takes it */
   async #send(id: string): Promise<Refusal | null> {
     const { journal, operations, secrets, start } = this.#parts;
     for (;;) {
       const operation = operations.find(id);
       if (operation?.state !== "running") return null;
-      const opened = guarded(() => ({ ok: true as const, value: secrets.open(operation.sealed) }));
-      const why = this.#effects?.mayStart(operation) ?? (opened.ok ? null : opened);
+      const opened = guarded(() => ok(secrets.open(operation.sealed)));
+      const why = this.#effectsOf(operation)?.mayStart(operation);
       if (why) return why;
-      const request = operations.requestOf(operation, opened.ok ? opened.value : {});
+      if (!opened.ok) return opened;
+      const request = operations.requestOf(operation, opened.value);
       const started = await start(operation.nodeId, request);
       if (started.ok) return null;
       if (started.reason === "unavailable" && journal.commit(() => this.#moveOn(operation))) continue;
@@ -222,8 +244,15 @@ export class CsiWork implements Timed, NodeFollower {
     return true;
   }
 
-  /** Nobody knows what came of it. @returns whether that is its end: only of what just reads */
+  /** Nobody knows what came of it. @returns whether that is its end: only of what just reads, and of what claims ask for anew */
   #doubt(operation: CsiOperation): boolean {
+    if (isForClaim(operation.method)) {
+      this.#fail(
+        { ...operation, uncertain: true },
+        told(operation, refuse("timeout", "the plugin has not answered in time")),
+      );
+      return true;
+    }
     if (CSI_METHODS[operation.method].reads) {
       if (this.#moveOn(operation)) return false;
       this.#fail(operation, refuse("timeout", "the plugin has not answered in time"));
@@ -241,20 +270,22 @@ export class CsiWork implements Timed, NodeFollower {
       this.#fail(operation, refuse("faulty", message));
       return;
     }
-    this.#effects?.succeeded(operation, result);
+    this.#effectsOf(operation)?.succeeded(operation, result);
     this.#parts.operations.end(operation, null, result);
   }
 
   #fail(operation: CsiOperation, refusal: Refusal): void {
     this.#parts.operations.end(operation, refusal);
+    this.#effectsOf(operation)?.failed?.(operation, refusal);
     queueMicrotask(() => this.#attendance.wake(operation.id));
   }
 }
+
+/** Whether only the one node may be asked: the caller has named it, or the volume is to be there. */
+const isBound = ({ method, change }: CsiOperation): boolean =>
+  (method === "csi.controller.validate" && change !== null) || method.startsWith("csi.node.");
 
 function told({ method, params }: CsiOperation, refusal: Refusal): Refusal {
   const what = method === "csi.controller.snapshotDelete" ? `${JSON.stringify(params["snapshotId"])}: ` : "";
   return { ...refusal, message: `${FAILED[method]}${what}${refusal.message}` };
 }
-
-/** Whether only the one node that the caller named may be asked. */
-const isBound = ({ method, change }: CsiOperation): boolean => method === "csi.controller.validate" && change !== null;

@@ -1,0 +1,65 @@
+import { type Refusal, refuse } from "../../result.ts";
+import type { Capability } from "./volume.ts";
+
+/** Whether a volume can be claimed (contract: events-and-volumes 4.9). */
+
+export type Mode = "read" | "write";
+
+/** What wants to claim. */
+export interface Claimant {
+  readonly allocId: string;
+  readonly mode: Mode;
+  readonly attachmentMode: string;
+}
+
+/** Who has claimed a volume, ended or not. */
+export interface Holders {
+  readonly readers: number;
+  readonly writers: number;
+  /** Those of the first claim; null when there is none. */
+  readonly modes: Capability | null;
+}
+
+export interface Claimed {
+  readonly id: string;
+  readonly schedulable: boolean;
+  readonly capabilities: readonly Capability[];
+  readonly holders: Holders;
+  /** The node has as many volumes of the plugin as that takes there. */
+  readonly nodeIsFull: boolean;
+}
+
+const WRITING: ReadonlySet<string> = new Set([
+  ...["single-node-writer", "multi-node-single-writer", "multi-node-multi-writer"],
+]);
+
+/** Why a claim cannot be taken now; null when it can. */
+export function refusedClaim({ allocId, mode, attachmentMode }: Claimant, volume: Claimed): Refusal | null {
+  const { modes } = volume.holders;
+  const why = (text: string) =>
+    refuse("conflict", `alloc ${JSON.stringify(allocId)} failed to claim volume ${JSON.stringify(volume.id)}: ${text}`);
+  if (!volume.schedulable) return why("volume is currently unschedulable");
+  if (!hasRoom(mode, volume)) return why("volume max claims reached");
+  if (modes && modes.AttachmentMode !== attachmentMode) return why("cannot change attachment mode of claimed volume");
+  if (volume.nodeIsFull) return why("its node has as many volumes of the plugin as that takes there");
+  return null;
+}
+
+function hasRoom(mode: Mode, { capabilities, holders }: Claimed): boolean {
+  const { readers, writers, modes } = holders;
+  if (!modes) return mode === "read" || capabilities.some(({ AccessMode }) => WRITING.has(AccessMode));
+  switch (modes.AccessMode) {
+    case "single-node-reader-only":
+      return mode === "read" && readers + writers === 0;
+    case "single-node-writer":
+      return mode === "write" ? writers === 0 : readers + writers === 0;
+    case "multi-node-reader-only":
+      return mode === "read";
+    case "multi-node-single-writer":
+      return mode === "read" || writers === 0;
+    case "multi-node-multi-writer":
+      return true;
+    default:
+      return false;
+  }
+}

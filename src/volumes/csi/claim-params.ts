@@ -1,0 +1,68 @@
+import { createHash } from "node:crypto";
+import type { CsiClaimMethod, CsiParamsOf } from "@sallyport/agent-protocol";
+import type { CsiClaim } from "./claim-store.ts";
+import { mountParam } from "./params.ts";
+import { type CsiVolume, type MountOptions, remoteId, type Texts } from "./volume.ts";
+
+/** What an operation for a claim notes about it. */
+export interface ForClaim {
+  readonly allocId: string;
+  readonly nodeId: string;
+}
+
+export const forClaim = ({ allocId, nodeId }: CsiClaim): ForClaim => ({ allocId, nodeId });
+
+/** What a claim adds to its volume, opened. */
+interface Opened {
+  readonly mount: MountOptions | null;
+  readonly publishContext: Texts;
+}
+
+/** What a plugin is asked for a claim. @param volume with the flags of its mounts */
+export function claimParams(
+  method: CsiClaimMethod,
+  claim: CsiClaim,
+  volume: CsiVolume,
+  { mount, publishContext }: Opened,
+): CsiParamsOf<CsiClaimMethod> {
+  const { pluginId, context, capacityMin, capacityMax, capacityBytes } = volume;
+  const use = { pluginId, externalId: remoteId(volume), allocId: claim.allocId };
+  const onNode = { pluginId, externalId: remoteId(volume), externalNodeId: claim.externalNodeId };
+  const capability = { accessMode: claim.accessMode, attachmentMode: claim.attachmentMode };
+  const access = { capability, mount: mountParam(overlaid(volume.mount, mount)) };
+  const readOnly = claim.mode === "read";
+  switch (method) {
+    case "csi.controller.publish":
+      return { ...onNode, ...access, readOnly, context };
+    case "csi.controller.unpublish":
+      return onNode;
+    case "csi.node.publish":
+      return { ...use, ...access, readOnly, context, publishContext };
+    case "csi.node.detach":
+      return use;
+    case "csi.node.expand":
+      return { ...use, ...access, capacityMin: Math.max(capacityMin, capacityBytes), capacityMax };
+  }
+}
+
+const overlaid = (volume: MountOptions | null, asked: MountOptions | null): MountOptions | null =>
+  volume && asked
+    ? {
+        FSType: asked.FSType || volume.FSType,
+        MountFlags: asked.MountFlags.length > 0 ? asked.MountFlags : volume.MountFlags,
+      }
+    : (asked ?? volume);
+
+/**
+ * What operations for claims share that must not overtake each other: at a controller those of a volume and a node, on a node
+ * those of a volume and an allocation. A digest, as names are longer than keys may be.
+ */
+export function claimKey(
+  method: CsiClaimMethod,
+  { pluginId, namespace, volumeId }: Pick<CsiVolume, "pluginId" | "namespace"> & { readonly volumeId: string },
+  { allocId, nodeId }: ForClaim,
+): string {
+  const whose = method.startsWith("csi.controller.") ? ["node", nodeId] : ["allocation", allocId];
+  const digest = createHash("sha256").update(JSON.stringify([pluginId, namespace, volumeId, ...whose]));
+  return `csi-claim:${digest.digest("base64url")}`;
+}

@@ -1,0 +1,296 @@
+import type { Refusal } from "../../result.ts";
+import type { Holders, Mode } from "./admission.ts";
+import type { ClaimState } from "./claim-step.ts";
+import type { CsiUser, FoundCsiVolume, Name } from "./volume.ts";
+
+/** An allocation's claim on a volume. Times in milliseconds. */
+export interface CsiClaim {
+  readonly row: number;
+  readonly namespace: string;
+  readonly volumeId: string;
+  readonly allocId: string;
+  readonly nodeId: string;
+  /** What the plugin calls the node, as it was when the claim was taken: later the node may be gone. */
+  readonly externalNodeId: string;
+  /** Empty while the volume is not known. */
+  readonly pluginId: string;
+  readonly mode: Mode;
+  /** Until it is taken, what was asked for; empty = the volume's. */
+  readonly accessMode: string;
+  readonly attachmentMode: string;
+  readonly state: ClaimState;
+  /** The operation that is under way for it. */
+  readonly operation: string | null;
+  readonly attachAsked: boolean;
+  readonly publishAsked: boolean;
+  readonly owesExpansion: boolean;
+  /** How often the step has failed. */
+  readonly attempts: number;
+  /** Why the step has not been done. */
+  readonly refusal: Refusal | null;
+  /** When to look at it; null = when something changes. */
+  readonly due: number | null;
+  /** Mount options asked for, and what the controller told for the node service; sealed. */
+  readonly mount: ArrayBuffer | null;
+  readonly publishContext: ArrayBuffer | null;
+  readonly path: string;
+  readonly created: number;
+  readonly updated: number;
+}
+
+export type NewClaim = Pick<
+  CsiClaim,
+  "namespace" | "volumeId" | "allocId" | "nodeId" | "mode" | "accessMode" | "attachmentMode"
+> & { readonly mount: ArrayBuffer | Uint8Array | null };
+
+type Changes = Partial<
+  Pick<
+    CsiClaim,
+    | ("externalNodeId" | "pluginId" | "accessMode" | "attachmentMode" | "state" | "operation" | "attachAsked")
+    | ("publishAsked" | "owesExpansion" | "attempts" | "refusal" | "due" | "path")
+  > & { readonly publishContext: Uint8Array | null }
+>;
+
+interface Row extends Record<string, SqlStorageValue> {
+  row: number;
+  namespace: string;
+  volume_id: string;
+  alloc_id: string;
+  node_id: string;
+  external_node_id: string;
+  plugin_id: string;
+  mode: string;
+  access_mode: string;
+  attachment_mode: string;
+  state: string;
+  operation: string | null;
+  attach_asked: number;
+  publish_asked: number;
+  owes_expansion: number;
+  attempts: number;
+  refusal: string | null;
+  due: number | null;
+  mount: ArrayBuffer | null;
+  publish_context: ArrayBuffer | null;
+  path: string;
+  created: number;
+  updated: number;
+}
+
+const MOST_USERS = 1_000;
+const OF_VOLUME = "namespace = ? AND volume_id = ?";
+const LIVE = `EXISTS (SELECT 1 FROM reported WHERE topic = 'Allocation' AND reported.namespace = csi_claims.namespace
+  AND reported.id = alloc_id AND terminal = 0)`;
+
+/** The rows of claims. */
+export class CsiClaimStore {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Records a claim unless there is one. @returns whether there was none */
+  insert(claim: NewClaim, now: number): boolean {
+    const { namespace, volumeId, allocId, nodeId, mode, accessMode, attachmentMode, mount } = claim;
+    return (
+      this.#sql.exec(
+        `INSERT INTO csi_claims (namespace, volume_id, alloc_id, node_id, mode, access_mode, attachment_mode, mount, state,
+           due, created, updated) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'pending', ?9, ?9, ?9)
+         ON CONFLICT (namespace, volume_id, alloc_id) DO NOTHING`,
+        ...[namespace, volumeId, allocId, nodeId, mode, accessMode, attachmentMode, mount, now],
+      ).rowsWritten > 0
+    );
+  }
+
+  update({ row }: Pick<CsiClaim, "row">, changes: Changes): void {
+    const columns: [string, SqlStorageValue | Uint8Array][] = Object.entries(changes).map(([name, value]) => [
+      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      typeof value === "boolean"
+        ? Number(value)
+        : name === "refusal" && value
+          ? JSON.stringify(value)
+          : (value as null),
+    ]);
+    this.#sql.exec(
+      `UPDATE csi_claims SET ${columns.map(([column]) => `${column} = ?`).join(", ")}, updated = ? WHERE row = ?`,
+      ...columns.map(([, value]) => value),
+      ...[Date.now(), row],
+    );
+  }
+
+  remove({ row }: Pick<CsiClaim, "row">): void {
+    this.#sql.exec("DELETE FROM csi_claims WHERE row = ?", row);
+  }
+
+  /** Forgets those of a volume whose allocations have ended. */
+  removeEnded({ namespace, id }: Name): void {
+    this.#sql.exec(`DELETE FROM csi_claims WHERE ${OF_VOLUME} AND NOT ${LIVE}`, namespace, id);
+  }
+
+  // ---- what there is ----
+
+  find({ namespace, id }: Name, allocId: string): CsiClaim | null {
+    return this.#one(`${OF_VOLUME} AND alloc_id = ?`, namespace, id, allocId);
+  }
+
+  /** The claim that waits for an operation. */
+  waitingFor(operation: string): CsiClaim | null {
+    return this.#one("operation = ?", operation);
+  }
+
+  /** Those of a volume, oldest first, from a row on. */
+  of({ namespace, id }: Name, from = 0, limit = 1_000): CsiClaim[] {
+    return this.#rows(`${OF_VOLUME} AND row >= ? ORDER BY row LIMIT ?`, namespace, id, from, limit);
+  }
+
+  on({ namespace, id }: Name, nodeId: string): CsiClaim[] {
+    return this.#rows(`${OF_VOLUME} AND node_id = ? ORDER BY row`, namespace, id, nodeId);
+  }
+
+  /** Those of a volume whose allocations have not ended. */
+  live({ namespace, id }: Name): CsiClaim[] {
+    return this.#rows(`${OF_VOLUME} AND ${LIVE} ORDER BY row LIMIT 1000`, ...[namespace, id]);
+  }
+
+  /** Who uses a volume, waits for it, or has yet to be released from it. */
+  usersOf({ namespace, id }: Name): Pick<FoundCsiVolume, "users" | "modes"> {
+    const rows = this.#sql
+      .exec<Pick<Row, "alloc_id" | "node_id" | "mode" | "state" | "access_mode" | "attachment_mode">>(
+        `SELECT alloc_id, node_id, mode, state, access_mode, attachment_mode FROM csi_claims WHERE ${OF_VOLUME}
+         ORDER BY row LIMIT ?`,
+        ...[namespace, id, MOST_USERS],
+      )
+      .toArray();
+    const first = rows.find(({ state }) => state !== "pending");
+    return {
+      users: rows.map(
+        (row): CsiUser => ({ allocId: row.alloc_id, nodeId: row.node_id, readOnly: row.mode === "read" }),
+      ),
+      modes: first ? { AccessMode: first.access_mode, AttachmentMode: first.attachment_mode } : null,
+    };
+  }
+
+  /** The volume has grown: those that have it published owe its file system. @returns whether any does */
+  oweExpansion({ namespace, id }: Name): boolean {
+    return (
+      this.#sql.exec(
+        `UPDATE csi_claims SET owes_expansion = 1, due = iif(operation IS NULL, ?, due)
+         WHERE ${OF_VOLUME} AND publish_asked = 1 AND state IN ('attached', 'published')`,
+        ...[Date.now(), namespace, id],
+      ).rowsWritten > 0
+    );
+  }
+
+  owing({ namespace, id }: Name): CsiClaim[] {
+    return this.#rows(`${OF_VOLUME} AND owes_expansion = 1 ORDER BY row LIMIT 1000`, namespace, id);
+  }
+
+  /** Who holds a volume, apart from those who wait for it. */
+  holders({ namespace, id }: Name): Holders {
+    const [first] = this.#rows(`${OF_VOLUME} AND state <> 'pending' ORDER BY row LIMIT 1`, namespace, id);
+    if (!first) return { readers: 0, writers: 0, modes: null };
+    const { readers, writers } = this.#sql
+      .exec<{ readers: number; writers: number }>(
+        `SELECT sum(mode = 'read') AS readers, sum(mode = 'write') AS writers FROM csi_claims
+         WHERE ${OF_VOLUME} AND state <> 'pending'`,
+        namespace,
+        id,
+      )
+      .one();
+    return { readers, writers, modes: { AccessMode: first.accessMode, AttachmentMode: first.attachmentMode } };
+  }
+
+  /** How many other volumes of a plugin are held on a node. */
+  othersOn(nodeId: string, pluginId: string, { namespace, id }: Name): number {
+    return this.#sql
+      .exec<{ n: number }>(
+        `SELECT count(DISTINCT json_array(namespace, volume_id)) AS n FROM csi_claims
+         WHERE node_id = ? AND plugin_id = ? AND state <> 'pending' AND NOT (${OF_VOLUME})`,
+        ...[nodeId, pluginId, namespace, id],
+      )
+      .one().n;
+  }
+
+  // ---- when to look ----
+
+  nextDue(): number | null {
+    return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM csi_claims WHERE due IS NOT NULL").one()
+      .due;
+  }
+
+  /** Volumes of which a claim is due. */
+  dueVolumes(now: number, limit: number): Name[] {
+    return this.#sql
+      .exec<{ namespace: string; id: string }>(
+        `SELECT DISTINCT namespace, volume_id AS id FROM (
+           SELECT namespace, volume_id FROM csi_claims WHERE due <= ? ORDER BY due LIMIT ?)`,
+        now,
+        limit,
+      )
+      .toArray();
+  }
+
+  firstDue({ namespace, id }: Name, now: number): CsiClaim | null {
+    return this.#one(`${OF_VOLUME} AND due <= ? ORDER BY row`, namespace, id, now);
+  }
+
+  /** An allocation has changed. @returns whether it has claims */
+  touchAllocation(namespace: string, allocId: string): boolean {
+    return this.#touch("namespace = ? AND alloc_id = ?", namespace, allocId);
+  }
+
+  touchVolume({ namespace, id }: Name): boolean {
+    return this.#touch(OF_VOLUME, namespace, id);
+  }
+
+  /** A node has changed. */
+  touchNode(nodeId: string): boolean {
+    return this.#touch("node_id = ?", nodeId);
+  }
+
+  /** A plugin may do what it could not do. */
+  touchRefused(pluginId: string): boolean {
+    return this.#touch("plugin_id = ? AND refusal IS NOT NULL", pluginId);
+  }
+
+  /** A claim of the volume on a node has moved: others there may have waited for that. */
+  touchResting({ namespace, id }: Name, nodeId: string): void {
+    this.#touch(`${OF_VOLUME} AND node_id = ? AND due IS NULL`, namespace, id, nodeId);
+  }
+
+  /** A claim is gone: there may be room for those who wait, for its volume or on its node. */
+  touchPending({ namespace, volumeId, nodeId }: Pick<CsiClaim, "namespace" | "volumeId" | "nodeId">): void {
+    this.#touch(`${OF_VOLUME} AND state = 'pending'`, namespace, volumeId);
+    this.#touch("node_id = ? AND state = 'pending'", nodeId);
+  }
+
+  #touch(condition: string, ...values: SqlStorageValue[]): boolean {
+    return (
+      this.#sql.exec(`UPDATE csi_claims SET due = ? WHERE ${condition} AND operation IS NULL`, Date.now(), ...values)
+        .rowsWritten > 0
+    );
+  }
+
+  #one(condition: string, ...values: SqlStorageValue[]): CsiClaim | null {
+    return this.#rows(`${condition} LIMIT 1`, ...values)[0] ?? null;
+  }
+
+  #rows(condition: string, ...values: SqlStorageValue[]): CsiClaim[] {
+    return this.#sql
+      .exec<Row>(`SELECT * FROM csi_claims WHERE ${condition}`, ...values)
+      .toArray()
+      .map(claimOf);
+  }
+}
+
+const claimOf = (row: Row): CsiClaim => ({
+  ...{ row: row.row, namespace: row.namespace, volumeId: row.volume_id, allocId: row.alloc_id, nodeId: row.node_id },
+  ...{ externalNodeId: row.external_node_id, pluginId: row.plugin_id, mode: row.mode as Mode },
+  ...{ accessMode: row.access_mode, attachmentMode: row.attachment_mode, state: row.state as ClaimState },
+  ...{ operation: row.operation, attachAsked: row.attach_asked === 1, publishAsked: row.publish_asked === 1 },
+  ...{ owesExpansion: row.owes_expansion === 1, attempts: row.attempts },
+  refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
+  ...{ due: row.due, mount: row.mount, publishContext: row.publish_context, path: row.path },
+  ...{ created: row.created, updated: row.updated },
+});

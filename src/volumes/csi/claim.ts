@@ -1,0 +1,49 @@
+import { type Refusal, refuse } from "../../result.ts";
+import type { CsiClaim } from "./claim-store.ts";
+
+/** Claims as answers show them. */
+
+const nanoseconds = (ms: number): number => ms * 1_000_000;
+
+/** As reads show a claim. Never what is sealed with it. */
+export const shownClaim = (claim: ShowableClaim) => ({
+  AccessMode: claim.accessMode,
+  AllocID: claim.allocId,
+  AttachmentMode: claim.attachmentMode,
+  Attempts: claim.attempts,
+  CreateTime: nanoseconds(claim.created),
+  ExpansionOwed: claim.owesExpansion,
+  ExternalNodeID: claim.externalNodeId,
+  LastError: claim.refusal?.message ?? "",
+  Mode: claim.mode,
+  ModifyTime: nanoseconds(claim.updated),
+  NextRetry: claim.refusal && claim.due !== null ? new Date(claim.due).toISOString() : null,
+  NodeID: claim.nodeId,
+  OperationID: claim.operation ?? "",
+  Path: claim.path,
+  State: claim.state,
+});
+
+/** A claim without what is sealed in its row. */
+export type ShowableClaim = Omit<CsiClaim, "mount" | "publishContext">;
+
+export function showable({ mount: _mount, publishContext: _context, ...claim }: CsiClaim): ShowableClaim {
+  return claim;
+}
+
+const MOST_NAMED = 20;
+
+/** Why a volume cannot go: who holds it, and what keeps them; null when nobody does. */
+export function inUse(volumeId: string, claims: readonly CsiClaim[]): Refusal | null {
+  if (claims.length === 0) return null;
+  const named = claims.slice(0, MOST_NAMED).map((claim) => `held by ${holder(claim)}`);
+  if (claims.length > MOST_NAMED) named.push(`and ${claims.length - MOST_NAMED} more`);
+  return refuse("conflict", `volume in use: ${volumeId}: ${named.join("; ")}`);
+}
+
+/** `allocation A on node N (unpublishing, last error: …, next retry 2026-01-02T03:04:05.000Z)`. */
+export function holder(claim: CsiClaim): string {
+  const { LastError, NextRetry } = shownClaim(claim);
+  const state = [claim.state, LastError && `last error: ${LastError}`, NextRetry && `next retry ${NextRetry}`];
+  return `allocation ${claim.allocId} on node ${claim.nodeId} (${state.filter(Boolean).join(", ")})`;
+}

@@ -1,0 +1,74 @@
+import type { Operation } from "../../agents/operation.ts";
+import type { NodeFollower } from "../../cluster/node/told.ts";
+import type { Stamp, Stamped } from "../../cluster/stamp.ts";
+import type { Timed } from "../../cluster/timed.ts";
+import type { Journal } from "../../events/journal.ts";
+import type { Result } from "../../result.ts";
+import type { DataKeys } from "../../sealing/data-keys.ts";
+import { CsiAsks } from "./asks.ts";
+import { ClaimIntake } from "./claim-intake.ts";
+import { CsiClaimStore } from "./claim-store.ts";
+import { CsiClaims } from "./claims.ts";
+import { CsiVolumes } from "./csi-volumes.ts";
+import { JobAsks } from "./job-asks.ts";
+import { CSI_OPERATION, CsiOperations } from "./operations.ts";
+import { CSI_PLUGIN, CsiPlugins } from "./plugins.ts";
+import { CsiSecrets } from "./secrets.ts";
+import { CSI_VOLUME, CsiVolumeStore } from "./volume-store.ts";
+import { CsiWork } from "./work.ts";
+
+interface Host {
+  readonly sql: SqlStorage;
+  readonly journal: Journal<Stamp>;
+  readonly keys: () => DataKeys;
+  /** Notes that this object holds data keys; inside a transaction. */
+  readonly holdKeys: () => void;
+  /** Promises that an operation is sent, soon; inside a transaction. */
+  readonly promise: (operation: string) => void;
+  readonly start: (nodeId: string, operation: Operation) => Promise<Result<null>>;
+}
+
+/** The parts of CSI volumes in the registry, and how they hang together. */
+export class Csi {
+  readonly plugins: CsiPlugins;
+  readonly claimStore: CsiClaimStore;
+  readonly store: CsiVolumeStore;
+  readonly operations: CsiOperations;
+  readonly work: CsiWork;
+  readonly claims: CsiClaims;
+  /** How reports become claims. */
+  readonly intake: ClaimIntake;
+  readonly volumes: CsiVolumes;
+  readonly asks: CsiAsks;
+
+  constructor({ sql, journal, keys, holdKeys, promise, start }: Host) {
+    this.plugins = new CsiPlugins(sql);
+    this.claimStore = new CsiClaimStore(sql);
+    this.store = new CsiVolumeStore(sql, this.plugins, this.claimStore);
+    this.operations = new CsiOperations({ sql, enlist: promise });
+    const secrets = new CsiSecrets({ store: this.store, keys, holdKeys });
+    const parts = { sql, journal, store: this.store, plugins: this.plugins, operations: this.operations, secrets };
+    this.work = new CsiWork({ ...parts, start });
+    this.claims = new CsiClaims({ ...parts, claims: this.claimStore, work: this.work });
+    this.intake = new ClaimIntake({
+      ...{ sql, claims: this.claimStore, secrets },
+      asks: new JobAsks(sql, (mount) => secrets.sealForClaim(mount)),
+      walk: () => this.claims.walk(),
+    });
+    this.volumes = new CsiVolumes({ ...parts, claims: this.claims, work: this.work });
+    this.asks = new CsiAsks({ ...parts, work: this.work });
+  }
+
+  /** In this order: claims look at what plugins and operations have become. */
+  get followers(): readonly NodeFollower[] {
+    return [this.plugins, this.work, this.claims];
+  }
+
+  get stamped(): Readonly<Record<string, Stamped>> {
+    return { [CSI_PLUGIN]: this.plugins, [CSI_VOLUME]: this.store, [CSI_OPERATION]: this.operations };
+  }
+
+  get timed(): readonly Timed[] {
+    return [this.work, this.claims];
+  }
+}

@@ -1,0 +1,101 @@
+import { type AskingGroup, csiAsksOf } from "./asks-of-groups.ts";
+
+interface JobBody {
+  readonly Version?: number | null;
+  readonly TaskGroups?: readonly AskingGroup[] | null;
+}
+
+/** What a group of a job asks for, in some of the job's versions. */
+export interface JobAsk {
+  readonly source: string;
+  readonly perAlloc: boolean;
+  readonly taskGroup: string;
+  readonly readOnly: boolean;
+  readonly accessMode: string;
+  readonly attachmentMode: string;
+  /** Sealed, as claims keep them; null = as the volume has them. */
+  readonly mount: ArrayBuffer | null;
+  readonly firstVersion: number;
+  readonly lastVersion: number;
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  source: string;
+  per_alloc: number;
+  task_group: string;
+  read_only: number;
+  access_mode: string;
+  attachment_mode: string;
+  mount: ArrayBuffer | null;
+  first_version: number;
+  last_version: number;
+}
+
+/**
+ * Which CSI volumes jobs ask for. What a job asked for in older versions is kept as long as the job is: allocations of those
+ * may still run, or yet come.
+ */
+export class JobAsks {
+  readonly #sql: SqlStorage;
+  readonly #sealMount: (mount: unknown) => Uint8Array;
+
+  constructor(sql: SqlStorage, sealMount: (mount: unknown) => Uint8Array) {
+    this.#sql = sql;
+    this.#sealMount = sealMount;
+  }
+
+  of(namespace: string, jobId: string): JobAsk[] {
+    return this.#rows(namespace, jobId).map((row) => ({
+      ...{
+        source: row.source,
+        perAlloc: row.per_alloc === 1,
+        taskGroup: row.task_group,
+        readOnly: row.read_only === 1,
+      },
+      ...{ accessMode: row.access_mode, attachmentMode: row.attachment_mode, mount: row.mount },
+      ...{ firstVersion: row.first_version, lastVersion: row.last_version },
+    }));
+  }
+
+  forget(namespace: string, jobId: string): void {
+    this.#sql.exec("DELETE FROM csi_job_volumes WHERE namespace = ? AND job_id = ?", namespace, jobId);
+  }
+
+  /** @returns whether it asks for what it did not ask for before */
+  note(namespace: string, jobId: string, body: string): boolean {
+    const { Version, TaskGroups } = JSON.parse(body) as JobBody;
+    const version = Version ?? 0;
+    const known = this.#rows(namespace, jobId);
+    let isNew = false;
+    for (const group of TaskGroups ?? []) {
+      for (const ask of csiAsksOf(group)) {
+        const taskGroup = group.Name ?? "";
+        isNew ||= !known.some(
+          (row) =>
+            row.source === ask.source &&
+            row.per_alloc === Number(ask.perAlloc) &&
+            row.task_group === taskGroup &&
+            row.first_version <= version &&
+            row.last_version >= version,
+        );
+        this.#sql.exec(
+          `INSERT INTO csi_job_volumes (namespace, source, per_alloc, job_id, task_group, read_only, access_mode,
+             attachment_mode, mount, first_version, last_version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
+           ON CONFLICT DO UPDATE SET read_only = min(read_only, excluded.read_only), access_mode = excluded.access_mode,
+             attachment_mode = excluded.attachment_mode, mount = excluded.mount,
+             first_version = min(first_version, excluded.first_version),
+             last_version = max(last_version, excluded.last_version)`,
+          ...[namespace, ask.source, ask.perAlloc ? 1 : 0, jobId, taskGroup, ask.readOnly ? 1 : 0],
+          ...[ask.accessMode, ask.attachmentMode, ask.mount && this.#sealMount(ask.mount), version],
+        );
+      }
+    }
+    return isNew;
+  }
+
+  #rows(namespace: string, jobId: string): Row[] {
+    return this.#sql
+      .exec<Row>("SELECT * FROM csi_job_volumes WHERE namespace = ? AND job_id = ?", namespace, jobId)
+      .toArray();
+  }
+}
