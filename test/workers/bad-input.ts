@@ -84,6 +84,7 @@ const samples: Readonly<Record<string, unknown>> = {
   Token: "some-token",
   PublicKey: `${"A".repeat(43)}=`,
   Name: "n",
+  input: "some-value",
 };
 
 /** The least that a route's schema takes. */

@@ -1,0 +1,56 @@
+import { describe, expect, it, vi } from "vitest";
+import { Courier } from "../../src/audit/courier.ts";
+import type { Sink } from "../../src/audit/sinks.ts";
+
+class Kept implements Sink {
+  readonly name = "bucket";
+  readonly batches: string[][] = [];
+  async keep(lines: readonly string[]): Promise<void> {
+    this.batches.push([...lines]);
+  }
+}
+
+const behind: Promise<unknown>[] = [];
+const keepAlive = (work: Promise<unknown>) => void behind.push(work);
+
+describe("lines on their way", () => {
+  it("that come at one moment are one write, and all who wait are told", async () => {
+    const sink = new Kept();
+    const courier = new Courier([sink]);
+    const told = await Promise.all(["a", "b", "c"].map((line) => courier.handOver(line, keepAlive)));
+    expect(told).toEqual([true, true, true]);
+    expect(sink.batches).toEqual([["a", "b", "c"]]);
+  });
+
+  it("for which nobody waits go along with the next for which somebody does", async () => {
+    const sink = new Kept();
+    const courier = new Courier([sink]);
+    courier.bring("later", keepAlive);
+    await courier.handOver("now", keepAlive);
+    expect(sink.batches).toEqual([["later", "now"]]);
+    await Promise.all(behind);
+    expect(sink.batches).toHaveLength(1);
+  });
+
+  it("whose carrier is gone with its request are carried by the next", async () => {
+    const sink = new Kept();
+    const courier = new Courier([sink]);
+    vi.spyOn(scheduler, "wait").mockImplementationOnce(() => new Promise(() => undefined));
+    courier.bring("left behind", () => undefined);
+    const later = Date.now() + 60_000;
+    vi.spyOn(Date, "now").mockReturnValue(later);
+    courier.bring("next", keepAlive);
+    await Promise.all(behind);
+    expect(sink.batches).toEqual([["left behind", "next"]]);
+  });
+
+  it("are refused when too many wait for a sink, and taken again when it has had them", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    const sink = new Kept();
+    const courier = new Courier([sink]);
+    const large = "a".repeat(3 * 1024 * 1024);
+    const told = ["1", "2", "3"].map((n) => courier.handOver(n + large, keepAlive));
+    expect(await Promise.all(told)).toEqual([true, true, false]);
+    expect(await courier.handOver(large, keepAlive)).toBe(true);
+  });
+});

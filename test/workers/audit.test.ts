@@ -1,0 +1,342 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { get, mountKv, patch, put, send } from "./client.ts";
+import { deployment } from "./deployment.ts";
+import { eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+
+type Line = Record<string, unknown>;
+
+let printed: string[] = [];
+
+beforeEach(() => {
+  printed = [];
+  for (const method of ["log", "info", "warn", "error", "debug"] as const) {
+    vi.spyOn(console, method).mockImplementation((...words: unknown[]) => void printed.push(words.join(" ")));
+  }
+});
+
+const audit = (texts: readonly string[]): Line[] =>
+  texts.filter((text) => text.startsWith('{"level":"audit"')).map((text) => JSON.parse(text));
+const answers = (): Line[] => audit(printed).filter(({ kind }) => kind === "answer");
+const actions = (): Line[] => audit(printed).filter(({ kind }) => kind === "action");
+
+/** A bucket that remembers; `put` may be told to do something else. */
+class Bucket {
+  readonly objects = new Map<string, string>();
+  before: (text: string) => Promise<void> = async () => undefined;
+
+  async put(key: string, text: string): Promise<null> {
+    await this.before(text);
+    this.objects.set(key, text);
+    return null;
+  }
+
+  get lines(): Line[] {
+    return audit([...this.objects.values()].flatMap((text) => text.trimEnd().split("\n")));
+  }
+}
+
+const asBucket = (bucket: Bucket) => bucket as unknown as R2Bucket;
+const broken = async (): Promise<never> => {
+  throw new Error("no such bucket");
+};
+
+describe("each request", () => {
+  it("has one line, which says who asked for what, and what became of it", async () => {
+    await mountKv();
+    const { client_token: token, accessor } = (await put("/v1/auth/token/create", { policies: ["default", "p"] })).body
+      .auth;
+    await put("/v1/sys/policies/acl/p", { policy: 'path "kv/data/app/*" { capabilities = ["create", "update"] }' });
+    printed = [];
+    const ask = deployment({});
+    const body = { data: { password: "x" } };
+    await ask("/v1/kv/data/app/db?a=b", { method: "PUT", token, from: "203.0.113.7", body });
+    expect(answers()).toEqual([
+      {
+        level: "audit",
+        kind: "answer",
+        time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+        requestId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        area: "secrets",
+        method: "PUT",
+        path: "/v1/kv/data/app/db",
+        route: "POST /v1/{kv}/data/:path+",
+        namespace: "",
+        mount: "kv/",
+        accessor,
+        policies: ["default", "p"],
+        token: expect.stringMatching(/^hmac-sha256:[0-9a-f]{64}$/),
+        address: expect.stringMatching(/^hmac-sha256:[0-9a-f]{64}$/),
+        bytes: null,
+        status: 200,
+        durationMs: expect.any(Number),
+      },
+    ]);
+    expect(audit(printed)).toHaveLength(1);
+  });
+
+  it("carries the id that its answer carries", async () => {
+    const { body } = await get("/v1/sys/mounts");
+    expect(answers().at(-1)?.["requestId"]).toBe(body.request_id);
+  });
+
+  it.each([
+    ["a caller nobody knows", "/v1/sys/mounts", "guess", 403, "caller not known", "GET /v1/sys/mounts"],
+    ["a path that leads nowhere", "/v1/nowhere/x", "root", 404, "nothing there", null],
+    ["bad input", "/v1/nodes?per_page=-1", "root", 400, "invalid or in use", "GET /v1/nodes"],
+    ["a path that cannot be read", "/v1/sys/%zz", "root", 400, "invalid or in use", null],
+  ])("that is refused has one, too: %s", async (_what, path, token, status, error, route) => {
+    await get(path, { token });
+    expect(answers()).toEqual([expect.objectContaining({ status, error, route })]);
+  });
+
+  it("of areas C and D says which namespace it names, unless that could not be the name of one", async () => {
+    await get("/v1/jobs?namespace=n1");
+    await get("/v1/jobs?namespace=hvs.a+token");
+    expect(answers().map(({ namespace }) => namespace)).toEqual(["n1", null]);
+  });
+
+  it("names equal tokens and addresses by equal hashes, as `audit-hash` does", async () => {
+    const ask = deployment({});
+    for (const token of ["guess", "guess", "another"]) await ask("/v1/sys/mounts", { token, from: "203.0.113.7" });
+    const [one, two, other] = answers();
+    const hashOf = async (input: string) => (await put("/v1/sys/audit-hash", { input })).body.data.hash;
+    expect(one?.["token"]).toBe(await hashOf("guess"));
+    expect(two?.["token"]).toBe(one?.["token"]);
+    expect(other?.["token"]).not.toBe(one?.["token"]);
+    expect(one?.["address"]).toBe(await hashOf("203.0.113.7"));
+  });
+
+  it.each([
+    ["plain", "203.0.113.7"],
+    ["none", undefined],
+  ])("tells its address as the deployment wants it: %s", async (AUDIT_ADDRESS, address) => {
+    await deployment({ AUDIT_ADDRESS })("/v1/sys/mounts", { from: "203.0.113.7" });
+    expect(answers()[0]?.["address"]).toBe(address);
+  });
+
+  it("has no hash while the service is sealed, rather than one that could be guessed", async () => {
+    await deployment({ MASTER_KEY: undefined })("/v1/sys/mounts", { from: "203.0.113.7" });
+    expect(answers()).toEqual([expect.objectContaining({ token: null, address: null })]);
+  });
+
+  it("is not in the Worker's own log where the deployment wants it elsewhere only", async () => {
+    const bucket = new Bucket();
+    await deployment({ AUDIT_LOG: "off", AUDIT_BUCKET: asBucket(bucket) })("/v1/sys/mounts");
+    expect(audit(printed)).toEqual([]);
+    expect(bucket.lines).toHaveLength(2);
+  });
+});
+
+describe("a bound sink", () => {
+  it("has the line of a request before it is carried out, and that of its answer after", async () => {
+    await mountKv();
+    const bucket = new Bucket();
+    const seen: unknown[] = [];
+    bucket.before = async (text) => {
+      for (const { kind } of audit(text.trimEnd().split("\n")))
+        seen.push([kind, (await get("/v1/kv/data/a")).status === 200]);
+    };
+    const ask = deployment({ AUDIT_BUCKET: asBucket(bucket) });
+    const body = { data: { password: "x" } };
+    expect((await ask("/v1/kv/data/a", { method: "PUT", body })).status).toBe(200);
+    expect(seen).toEqual([
+      ["request", false],
+      ["answer", true],
+    ]);
+    const [request, answer] = bucket.lines;
+    expect(answer).toMatchObject({ ...request, kind: "answer", time: answer?.["time"], status: 200 });
+  });
+
+  it("that is a bucket has objects of lines, by day and hour", async () => {
+    const ask = deployment({ AUDIT_BUCKET: env.FILES });
+    await Promise.all(Array.from({ length: 20 }, () => ask("/v1/sys/mounts")));
+    const { objects } = (await env.FILES?.list()) ?? { objects: [] };
+    const keys = objects.map(({ key }) => key);
+    for (const key of keys) expect(key).toMatch(/^\d{4}-\d\d-\d\d\/\d\d\/[0-9a-f-]{36}\.jsonl$/);
+    expect(keys.length).toBeLessThan(20);
+    const texts = await Promise.all(keys.map(async (key) => (await env.FILES?.get(key))?.text()));
+    const lines = audit(texts.flatMap((text) => text?.trimEnd().split("\n") ?? []));
+    const ids = (kind: string) => lines.filter((line) => line["kind"] === kind).map(({ requestId }) => requestId);
+    expect(new Set(ids("request")).size).toBe(20);
+    expect(ids("answer").toSorted()).toEqual(ids("request").toSorted());
+  });
+
+  it("that is a queue has a message for each line, as many at once as it takes", async () => {
+    const calls: Line[][] = [];
+    const sendBatch = async (messages: Iterable<MessageSendRequest<string>>) => {
+      calls.push([...messages].map(({ body }) => JSON.parse(body)));
+    };
+    const ask = deployment({ AUDIT_QUEUE: { sendBatch } as unknown as Queue<string> });
+    await Promise.all(Array.from({ length: 150 }, () => ask("/v1/sys/health")));
+    expect(Math.max(...calls.map((call) => call.length))).toBe(100);
+    expect(new Set(calls.flat().map(({ requestId }) => requestId)).size).toBe(150);
+  });
+});
+
+describe("a sink that fails", () => {
+  const failing = (own: Record<string, unknown> = {}) => {
+    const bucket = new Bucket();
+    bucket.before = broken;
+    return { bucket, ask: deployment({ AUDIT_BUCKET: asBucket(bucket), ...own }) };
+  };
+  const body = { data: { password: "x" } };
+
+  /** What is tried again is tried at once. */
+  beforeEach(() => void vi.spyOn(scheduler, "wait").mockImplementation(async (ms) => void (ms > 5_000)));
+
+  it("has requests of areas A and B refused with nothing done, and lets those of C and D go on", async () => {
+    await mountKv();
+    const { ask } = failing();
+    for (const [method, path, sent] of [
+      ["PUT", "/v1/kv/data/a", body],
+      ["PUT", "/v1/sys/policies/acl/p", { policy: 'path "a" { capabilities = ["read"] }' }],
+      ["PUT", "/v1/auth/token/create", {}],
+      ["GET", "/v1/sys/mounts", undefined],
+    ] as const) {
+      const refused = await ask(path, { method, body: sent });
+      expect([refused.status, refused.headers.get("Retry-After")]).toEqual([503, "1"]);
+      expect(JSON.parse(refused.text).errors[0]).toMatch(/^the audit log cannot be written/);
+    }
+    expect((await get("/v1/kv/data/a")).status).toBe(404);
+    expect((await get("/v1/sys/policies/acl/p")).status).toBe(404);
+    expect((await ask("/v1/namespace/n", { method: "PUT", body: {} })).status).toBe(200);
+    expect((await get("/v1/namespace/n")).status).toBe(200);
+  });
+
+  it.each([
+    ["closed", 503, 503],
+    ["open", 200, 200],
+    ["secrets=open,cluster=closed", 200, 503],
+  ])("does what AUDIT_ON_FAILURE says: %s", async (AUDIT_ON_FAILURE, secrets, cluster) => {
+    const { ask } = failing({ AUDIT_ON_FAILURE });
+    expect((await ask("/v1/sys/mounts")).status).toBe(secrets);
+    expect((await ask("/v1/nodes")).status).toBe(cluster);
+  });
+
+  it("says so in the log with how much was lost, and the lines are in the log all the same", async () => {
+    const { ask } = failing();
+    await ask("/v1/nodes");
+    expect(printed.filter((text) => text.includes("audit-lost")).map((text) => JSON.parse(text))).toEqual([
+      { level: "warn", event: "audit-lost", lines: 1, because: "bucket" },
+    ]);
+    expect(answers()).toHaveLength(1);
+  });
+
+  it("gets what it has missed once it works again, and another sink has nothing twice", async () => {
+    const { bucket } = failing();
+    let failures = 2;
+    bucket.before = async () => {
+      if (failures-- > 0) await broken();
+    };
+    const messages: string[] = [];
+    const sendBatch = async (batch: Iterable<MessageSendRequest<string>>) => {
+      messages.push(...[...batch].map((message) => message.body));
+    };
+    const ask = deployment({
+      AUDIT_BUCKET: asBucket(bucket),
+      AUDIT_QUEUE: { sendBatch } as unknown as Queue<string>,
+      AUDIT_ON_FAILURE: "open",
+    });
+    expect((await ask("/v1/sys/mounts")).status).toBe(200);
+    expect(bucket.lines).toHaveLength(1);
+    expect(messages).toHaveLength(1);
+  });
+
+  it("does not keep load balancers from learning that the service runs", async () => {
+    const { ask } = failing();
+    expect((await ask("/v1/sys/health", { token: null })).status).toBe(200);
+  });
+
+  it("that does not answer is waited for no longer than a while", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const { bucket, ask } = failing();
+    bucket.before = () => promise;
+    expect((await ask("/v1/sys/mounts", { leaves: true })).status).toBe(503);
+    resolve();
+  });
+});
+
+describe("what is done without a request, or behind it", () => {
+  it("has a line: a secret that was pushed, by the numbers of its objects", async () => {
+    const { uuid } = await mountKv();
+    await makeDestination("in-mem", "d");
+    await write("app", { v: "1" });
+    await setAssociation("in-mem/d", "app");
+    await eventually(() =>
+      expect(actions()).toContainEqual(
+        expect.objectContaining({
+          event: "secret-synced",
+          destination: "in-mem/d",
+          wish: "present",
+          mount: uuid,
+          secret: "app",
+          pushed: 1,
+          failed: 0,
+        }),
+      ),
+    );
+  });
+
+  it("has a line: a destination that is gone", async () => {
+    await makeDestination("in-mem", "d");
+    await send("DELETE", "/v1/sys/sync/destinations/in-mem/d");
+    await eventually(() =>
+      expect(actions()).toContainEqual(
+        expect.objectContaining({ event: "destination-ended", destination: "in-mem/d" }),
+      ),
+    );
+  });
+
+  it("has a line: a token whose time is over", async () => {
+    const { accessor } = (await put("/v1/auth/token/create", { ttl: "1s" })).body.auth;
+    await eventually(() =>
+      expect(actions()).toContainEqual(expect.objectContaining({ event: "token-expired", accessor })),
+    );
+  });
+});
+
+describe("the hash of a value", () => {
+  const hashes = async (own: Record<string, unknown>, input = "v") =>
+    JSON.parse((await deployment(own)("/v1/sys/audit-hash", { method: "POST", body: { input } })).text).data;
+  const keys = ["a", "b"].map((letter) => Buffer.from(letter.repeat(32)).toString("base64"));
+
+  it("is told at upstream's path, too, for what the log is written to", async () => {
+    const { body } = await put("/v1/sys/audit-hash", { input: "v" });
+    const upstream = await put("/v1/sys/audit-hash/log", { input: "v" });
+    expect(upstream.body.data.hash).toBe(body.data.hash);
+    expect(upstream.body.hash).toBe(body.data.hash);
+    expect((await put("/v1/sys/audit-hash/file", { input: "v" })).status).toBe(404);
+    expect((await get("/v1/sys/audit")).body.data).toEqual({ "log/": expect.objectContaining({ type: "log" }) });
+  });
+
+  it("differs from key to key, and is told for each that is left", async () => {
+    const before = await hashes({ MASTER_KEY: keys[0] });
+    const after = await hashes({ MASTER_KEY: `${keys[1]},${keys[0]}` });
+    expect(after.hash).not.toBe(before.hash);
+    expect(Object.values(after.hashes)).toEqual([after.hash, before.hash]);
+  });
+
+  it("is told only to who may see everything", async () => {
+    const policy = 'path "sys/audit-hash*" { capabilities = ["update"] } path "sys/audit" { capabilities = ["read"] }';
+    await put("/v1/sys/policies/acl/p", { policy });
+    const { client_token: token } = (await put("/v1/auth/token/create", { policies: ["p"] })).body.auth;
+    expect((await put("/v1/sys/audit-hash", { input: "v" }, { token })).status).toBe(403);
+    expect((await get("/v1/sys/audit", { token })).status).toBe(403);
+  });
+
+  it("is not told without a key", async () => {
+    const refused = await deployment({ MASTER_KEY: "" })("/v1/sys/audit-hash", {
+      method: "POST",
+      body: { input: "v" },
+    });
+    expect(refused.status).toBe(503);
+  });
+
+  it("belongs to the whole deployment", async () => {
+    await put("/v1/sys/namespaces/n", {});
+    const inside = { headers: { "X-Orch-Namespace": "n" } };
+    expect((await put("/v1/sys/audit-hash", { input: "v" }, inside)).status).toBe(400);
+    expect((await patch("/v1/sys/audit-hash", {}, inside)).status).toBeGreaterThanOrEqual(400);
+  });
+});
