@@ -1,11 +1,12 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { NodeSession } from "../../src/objects/node-session.ts";
 import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { eventsOf } from "./access.ts";
 import { del, get } from "./client.ts";
 import { clock } from "./clock.ts";
-import { addCsiNode, create, ScriptedCsi } from "./csi-world.ts";
+import { addCsiNode, controllers, create, ScriptedCsi } from "./csi-world.ts";
 import { nodeId } from "./host-volumes.ts";
 import { byItself, killRegistry } from "./host-volumes-world.ts";
 
@@ -119,6 +120,37 @@ describe("an operation whose node goes away", () => {
     await clusterRegistry(env).purgeNode(nodeId(1), true);
     expect((await making).status).toBe(200);
     expect(csi.sent.map(({ node }) => node)).toEqual([nodeId(1), nodeId(2)]);
+  });
+
+  it("goes to another controller when the node is away, and its first word that it is done counts", async () => {
+    await addCsiNode(2);
+    csi.behave = () => "hold";
+    const making = create();
+    await expect.poll(() => csi.holding).toBe(1);
+    const { operation } = csi.sent[0] ?? expect.fail();
+    await clusterRegistry(env).nodeLost(nodeId(1));
+    await expect.poll(() => csi.sent.map(({ node }) => node)).toEqual([nodeId(1), nodeId(2)]);
+    await csi.tell(nodeId(1), operation.id, csi.work(operation));
+    expect((await making).status).toBe(200);
+    await csi.release();
+    await settled(["v1"])();
+  });
+
+  it("is asked for again at once when the plugin that nobody heard of is well again", async () => {
+    csi.behave = () => "hold";
+    const making = create();
+    await expect.poll(() => csi.holding).toBe(1);
+    const { node, operation } = csi.sent[0] ?? expect.fail();
+    await csi.tell(node, operation.id, { state: "unknown", error: { kind: "unavailable", message: "gone" } });
+    const asked = () => vi.mocked(NodeSession.prototype.start).mock.calls.map(([{ id }]) => id);
+    for (const Healthy of [false, false, true]) {
+      expect(asked()).toEqual([operation.id]);
+      await clusterRegistry(env).registerNode(nodeId(1), controllers({}, { Healthy }));
+    }
+    await expect.poll(asked).toEqual([operation.id, operation.id]);
+    await csi.release();
+    expect((await making).status).toBe(200);
+    await settled(["v1"])();
   });
 
   it("is refused when there is no other, and counts all the same if it was carried out", async () => {

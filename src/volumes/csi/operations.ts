@@ -173,6 +173,11 @@ export class CsiOperations implements Stamped {
     this.#host.enlist(id);
   }
 
+  /** Asks its node once more, inside the caller's transaction. */
+  again({ id }: CsiOperation): void {
+    this.#host.enlist(id);
+  }
+
   /** Nobody else takes it: it is again for the node that was asked first, inside the caller's transaction. */
   waitForFirst({ id, tried: [first = ""] }: CsiOperation): void {
     this.#host.sql.exec("UPDATE csi_operations SET node_id = ? WHERE id = ?", first, id);

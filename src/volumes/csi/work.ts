@@ -13,6 +13,7 @@ import { Attendance } from "../attendance.ts";
 import { refusalOf } from "../operations.ts";
 import { controllersFor, type Need } from "./controllers.ts";
 import { type CsiOperation, type CsiOperations, isForClaim, type NewCsiOperation } from "./operations.ts";
+import { csiInfo } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
 import type { Texts } from "./volume.ts";
@@ -183,13 +184,18 @@ export class CsiWork implements Timed, NodeFollower {
     this.#attendance.wake(id);
   }
 
-  /** A node that is removed answers for nothing any more; for claims, which ask again, one that is down does not either. */
+  /**
+   * A node that is removed answers for nothing any more; for claims, which ask again, one that is down does not either. One that
+   * is away may stay so: the next controller is asked. One whose plugin is well again is asked for what nobody knows.
+   */
   nodeChanged(before: Node | null, after: Node | null): Told {
-    if (!before || (after && (after.Status !== "down" || before.Status === "down"))) return NOTHING;
-    const why = refuse("unavailable", `node ${before.ID} ${after ? "is down" : "was removed"}`);
-    for (const operation of this.#parts.operations.runningOn(before.ID)) {
-      if ((after && !isForClaim(operation.method)) || this.#moveOn(operation)) continue;
-      this.#fail({ ...operation, uncertain: true }, told(operation, why));
+    if (!before) return NOTHING;
+    const { operations } = this.#parts;
+    for (const operation of operations.runningOn(before.ID)) {
+      if (!after || (isForClaim(operation.method) && after.Status === "down")) this.#lose(operation, after);
+      else if (after.Status !== "ready" && before.Status === "ready") this.#askElsewhere(operation);
+      else if (operation.uncertain && isWell(after, operation) && !isWell(before, operation))
+        operations.again(operation);
     }
     return NOTHING;
   }
@@ -231,6 +237,19 @@ export class CsiWork implements Timed, NodeFollower {
       journal.commit(() => operations.waitForFirst(operation));
       return null;
     }
+  }
+
+  #lose(operation: CsiOperation, node: Node | null): void {
+    if (this.#moveOn(operation)) return;
+    const why = refuse("unavailable", `node ${operation.nodeId} ${node ? "is down" : "was removed"}`);
+    this.#fail({ ...operation, uncertain: true }, told(operation, why));
+  }
+
+  /** The node that was asked may do it all the same. */
+  #askElsewhere(operation: CsiOperation): void {
+    const { method } = operation;
+    if (this.#moveOn(operation) && !CSI_METHODS[method].reads && !isForClaim(method))
+      this.#parts.operations.setUncertain(operation);
   }
 
   /** Asks the next controller that has not been asked yet. */
@@ -284,6 +303,12 @@ export class CsiWork implements Timed, NodeFollower {
 /** Whether only the one node may be asked: the caller has named it, or the volume is to be there. */
 const isBound = ({ method, change }: CsiOperation): boolean =>
   (method === "csi.controller.validate" && change !== null) || method.startsWith("csi.node.");
+
+/** Whether a node's controller can be asked. */
+const isWell = ({ Status, CSIControllerPlugins }: Node, { pluginId }: CsiOperation): boolean => {
+  const given = CSIControllerPlugins?.[pluginId];
+  return given !== undefined && csiInfo(pluginId, "controller", given, Status === "ready").Healthy;
+};
 
 function told({ method, params }: CsiOperation, refusal: Refusal): Refusal {
   const what = method === "csi.controller.snapshotDelete" ? `${JSON.stringify(params["snapshotId"])}: ` : "";
