@@ -1,7 +1,7 @@
 import { settings } from "../env.ts";
 import { RequestError } from "../http/errors.ts";
 import type { Answered, Exchange } from "../http/exchange.ts";
-import { warn } from "../log.ts";
+import { textOf, warn } from "../log.ts";
 import { networkOf } from "./address.ts";
 
 /*
@@ -34,15 +34,21 @@ type Limit = "LIMIT_TOKEN" | "LIMIT_OPEN" | "LIMIT_REFUSED";
 
 let missed = false;
 
-/** The binding of a limit; null when it is switched off or not bound, which is said once. */
-function limitOf(env: Env, name: Limit): RateLimit | null {
-  if (settings(env).RATE_LIMITS === "off") return null;
+/** Counts one more under `key`. @returns whether it is within the limit; so is all that cannot be counted */
+async function isWithin(env: Env, name: Limit, key: string): Promise<boolean> {
+  if (settings(env).RATE_LIMITS === "off") return true;
   const limit = env[name];
-  if (!limit && !missed) {
+  if (!limit) {
+    if (!missed) warn("limit-missing", { binding: name });
     missed = true;
-    warn("limit-missing", { binding: name });
+    return true;
   }
-  return limit ?? null;
+  try {
+    return (await limit.limit({ key })).success;
+  } catch (failure) {
+    warn("limit-failed", { binding: name, because: textOf(failure) });
+    return true;
+  }
 }
 
 /**
@@ -51,10 +57,10 @@ function limitOf(env: Env, name: Limit): RateLimit | null {
  */
 export async function admit({ tokenHash, address }: Exchange, env: Env): Promise<void> {
   const network = networkOf(address);
-  if (network !== null && isShut(network) && !(tokenHash !== null && good.has(tokenHash))) throw tooManyRefused();
+  if (network === null) return;
+  if (isShut(network) && !(tokenHash !== null && good.has(tokenHash))) throw tooManyRefused();
   if (tokenHash === null) return;
-  const limit = limitOf(env, "LIMIT_TOKEN");
-  if (limit && !(await limit.limit({ key: tokenHash })).success) throw tooMany("by this token", TOKEN_PERIOD_S);
+  if (!(await isWithin(env, "LIMIT_TOKEN", tokenHash))) throw tooMany("by this token", TOKEN_PERIOD_S);
 }
 
 /**
@@ -63,9 +69,7 @@ export async function admit({ tokenHash, address }: Exchange, env: Env): Promise
  */
 export async function admitOpen({ address }: Exchange, env: Env): Promise<void> {
   const network = networkOf(address);
-  const limit = network === null ? null : limitOf(env, "LIMIT_OPEN");
-  if (network === null || !limit) return;
-  if (!(await limit.limit({ key: network })).success)
+  if (network !== null && !(await isWithin(env, "LIMIT_OPEN", network)))
     throw tooMany("without a token, from this address", ADDRESS_PERIOD_S);
 }
 
@@ -88,13 +92,12 @@ export function countRefusal({ status, caller, tokenHash, address }: Answered, e
   if (status !== 401 && status !== 403) return;
   if (tokenHash !== null) good.delete(tokenHash);
   const network = networkOf(address);
-  const limit = network === null ? null : limitOf(env, "LIMIT_REFUSED");
-  if (network !== null && limit) exec.waitUntil(count(limit, network));
+  if (network !== null) exec.waitUntil(shutIfTooMany(network, env));
 }
 
-async function count(limit: RateLimit, network: string): Promise<void> {
-  const { success } = await limit.limit({ key: network });
-  if (!success) remember(shut, () => shut.set(network, Date.now() + ADDRESS_PERIOD_S * 1_000));
+async function shutIfTooMany(network: string, env: Env): Promise<void> {
+  if (await isWithin(env, "LIMIT_REFUSED", network)) return;
+  remember(shut, () => shut.set(network, Date.now() + ADDRESS_PERIOD_S * 1_000));
 }
 
 /** Forgetting all is no harm: the next requests tell again. */

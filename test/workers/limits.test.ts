@@ -33,13 +33,14 @@ describe("a token that asks too often", () => {
     await mountKv();
     const LIMIT_TOKEN = new Counter(2);
     const ask = deployment({ LIMIT_TOKEN });
-    const write = (password: string) => ask("/v1/kv/data/a", { method: "PUT", body: { data: { password } } });
+    const write = (password: string) =>
+      ask("/v1/kv/data/a", { method: "PUT", from: HERE, body: { data: { password } } });
     expect((await write("1")).status).toBe(200);
     expect((await write("2")).status).toBe(200);
     const refused = await write("3");
     expect([refused.status, refused.headers.get("Retry-After")]).toEqual([429, "10"]);
     expect(JSON.parse(refused.text)).toEqual({ errors: ["too many requests: by this token; try again in 10 s"] });
-    const cluster = await ask("/v1/nodes");
+    const cluster = await ask("/v1/nodes", { from: THERE });
     expect([cluster.status, cluster.text]).toEqual([429, "too many requests: by this token; try again in 10 s"]);
     expect(cluster.headers.get("Content-Type")).toMatch(/^text\/plain/);
     expect((await get("/v1/kv/data/a")).body.data.data.password).toBe("2");
@@ -47,7 +48,7 @@ describe("a token that asks too often", () => {
 
   it("is refused before anybody looks who it is", async () => {
     const ask = deployment({ LIMIT_TOKEN: new Counter(0) });
-    expect((await ask("/v1/sys/mounts", { token: "nobody's" })).status).toBe(429);
+    expect((await ask("/v1/sys/mounts", { token: "nobody's", from: HERE })).status).toBe(429);
   });
 
   it("leaves others what is theirs, and is counted under no name that would tell it", async () => {
@@ -55,8 +56,8 @@ describe("a token that asks too often", () => {
     const ask = deployment({ LIMIT_TOKEN });
     const { client_token: token } = (await put("/v1/auth/token/create", { policies: ["root"] })).body.auth;
     for (const each of ["root", token]) {
-      expect((await ask("/v1/sys/mounts", { token: each })).status).toBe(200);
-      expect((await ask("/v1/sys/mounts", { token: each })).status).toBe(429);
+      expect((await ask("/v1/sys/mounts", { token: each, from: HERE })).status).toBe(200);
+      expect((await ask("/v1/sys/mounts", { token: each, from: HERE })).status).toBe(429);
     }
     expect([...LIMIT_TOKEN.counts.keys()].join()).not.toMatch(new RegExp(`root|${token}`));
   });
@@ -122,11 +123,16 @@ describe("callers whom nobody knows", () => {
   });
 
   it("on this machine are not limited", async () => {
-    const ask = deployment({ LIMIT_REFUSED: new Counter(0), LIMIT_OPEN: new Counter(0) });
+    const ask = deployment({
+      LIMIT_TOKEN: new Counter(0),
+      LIMIT_REFUSED: new Counter(0),
+      LIMIT_OPEN: new Counter(0),
+    });
     for (const from of ["127.0.0.1", "::1", undefined]) {
       const asked = { token: null, ...(from !== undefined && { from }) };
       for (let n = 0; n < 2; n++) expect((await ask("/v1/sys/mounts", asked)).status).toBe(403);
       expect((await ask("/v1/sys/health", asked)).status).toBe(200);
+      expect((await ask("/v1/sys/mounts", { ...asked, token: "root" })).status).toBe(200);
     }
   });
 });
@@ -156,6 +162,17 @@ describe("without limits", () => {
     for (let n = 0; n < 3; n++) expect((await bare("/v1/sys/mounts", { from: HERE })).status).toBe(200);
     const missing = warned.mock.calls.filter(([line]) => String(line).includes("limit-missing"));
     expect(missing).toHaveLength(1);
+  });
+
+  it("nor does one whose counters fail", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    const failing = { limit: () => Promise.reject(new Error("no counter")) };
+    const ask = deployment({ LIMIT_TOKEN: failing, LIMIT_OPEN: failing, LIMIT_REFUSED: failing });
+    for (let n = 0; n < 2; n++) {
+      expect((await ask("/v1/sys/mounts", { from: HERE })).status).toBe(200);
+      expect((await ask("/v1/sys/mounts", { from: HERE, token: "x" })).status).toBe(403);
+      expect((await ask("/v1/sys/init", { from: HERE })).status).toBe(200);
+    }
   });
 
   it("nor does one that has switched them off", async () => {
