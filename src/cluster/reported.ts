@@ -21,6 +21,11 @@ export interface ReportedPage {
   readonly next: string | null;
 }
 
+export interface NamedObjects {
+  readonly objects: readonly ReportedObject[];
+  readonly looked: number;
+}
+
 /** An object as it is stored: `body` is its JSON text without indexes. */
 export interface Kept {
   readonly namespace: string;
@@ -107,6 +112,24 @@ export class Reported implements Stamped {
   find(topic: ReportedTopic, id: string, namespace = "", only = false): ReportedObject | null {
     const row = this.#row(topic, namespace, id) ?? (only ? null : this.#anywhere(topic, id));
     return row && shown(row, "");
+  }
+
+  /**
+   * Those of these ids that there are, as `find`; null = in any namespace.
+   * @returns also how many of the ids were looked at: fewer when rows are large
+   */
+  named(topic: ReportedTopic, ids: readonly string[], namespace: string | null): NamedObjects {
+    const objects: ReportedObject[] = [];
+    let [looked, bytes] = [0, 0];
+    for (const id of ids) {
+      if (bytes > MAX_PAGE_BYTES) break;
+      looked += 1;
+      const object = namespace === null ? this.find(topic, id) : this.find(topic, id, namespace, true);
+      if (!object) continue;
+      bytes += object.body.length;
+      objects.push(object);
+    }
+    return { objects, looked };
   }
 
   /** One page in the order of its list; shorter than `limit` when its rows are large. */

@@ -13,7 +13,7 @@ import { type NodeEventGiven, Nodes, type Written } from "../cluster/nodes.ts";
 import { nodeMigrations } from "../cluster/nodes-schema.ts";
 import { type NodePage, type NodeQuery, NodeStore, type NodeText } from "../cluster/nodes-store.ts";
 import { REPORTED_TOPICS, type ReportedTopic } from "../cluster/report.ts";
-import { Reported, type ReportedObject, type ReportedPage } from "../cluster/reported.ts";
+import { type NamedObjects, Reported, type ReportedObject, type ReportedPage } from "../cluster/reported.ts";
 import type { ReportedQuery } from "../cluster/reported-order.ts";
 import { clusterMigrations } from "../cluster/schema.ts";
 import type { Stamp, Stamped } from "../cluster/stamp.ts";
@@ -194,6 +194,11 @@ export class ClusterRegistry extends StoredObject {
     only: boolean,
   ): { readonly object: ReportedObject | null; readonly index: number } {
     return { object: this.#reported.find(topic, id, namespace, only), index: this.#indexes.of(topic) };
+  }
+
+  /** Allocations by their ids: see `Reported.named`. */
+  allocations(ids: readonly string[], namespace: string | null): NamedObjects {
+    return this.#reported.named("Allocation", ids, namespace);
   }
 
   // ---- writes ----

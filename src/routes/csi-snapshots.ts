@@ -26,6 +26,10 @@ const META = { Index: 0, KnownLeader: true, LastContact: 0 };
 
 /** Fits a frame whatever it shows. */
 const MOST_ENTRIES = 500;
+/** A snapshot that is not ready is asked for again during this time; then the answer says that it is not. */
+const READY_MS = 120_000;
+const FIRST_POLL_MS = 250;
+const POLL_MS = 5_000;
 /** A list that is asked for whole ends here, and its token says where. */
 const MOST_CALLS = 40;
 
@@ -109,7 +113,7 @@ async function listSnapshots(call: AuthorisedCall): Promise<Response> {
 }
 
 const texts = z.record(z.string().min(1).max(256), z.string().max(16_384)).nullish();
-const SnapshotBody = caseless(
+export const SnapshotBody = caseless(
   z.object({
     SourceVolumeID: z.string().min(1).max(128),
     PluginID: z.string().max(128).nullish(),
@@ -132,6 +136,22 @@ function entriesOf(body: z.output<typeof Body>): z.output<typeof SnapshotBody>[]
   });
 }
 
+/** A snapshot once it is ready; as it was last seen, when it is not in time or cannot be looked at. */
+async function whenReady(made: CsiSnapshot, look: () => Promise<CsiSnapshot>): Promise<CsiSnapshot> {
+  const until = Date.now() + READY_MS;
+  let seen = made;
+  for (let pause = FIRST_POLL_MS; !seen.isReady && Date.now() + pause < until; pause = Math.min(pause * 2, POLL_MS)) {
+    await scheduler.wait(pause);
+    try {
+      seen = await look();
+    } catch (failure) {
+      if (failure instanceof RequestError) return seen;
+      throw failure;
+    }
+  }
+  return seen;
+}
+
 async function createSnapshot(
   call: AuthorisedCall,
   entry: z.output<typeof SnapshotBody>,
@@ -141,9 +161,18 @@ async function createSnapshot(
   const wanted = { source, pluginId: entry.PluginID ?? "", name: entry.Name ?? "", parameters: entry.Parameters ?? {} };
   const digest = digestOf(call, "snapshot", wanted);
   const secrets = { ...entry.Secrets, ...header };
-  const asked = await clusterRegistry(call.env).createSnapshot({ ...wanted, secrets }, digest);
+  const registry = clusterRegistry(call.env);
+  const asked = await registry.createSnapshot({ ...wanted, secrets }, digest);
   const { name, pluginId } = unwrap(asked);
-  const made = await answerTo(call.env, "csi.controller.snapshotCreate", asked);
+  const first = await answerTo(call.env, "csi.controller.snapshotCreate", asked);
+  // The same request for the same name asks how far it is (contract: node-agent 2.5).
+  const look = async () =>
+    answerTo(
+      call.env,
+      "csi.controller.snapshotCreate",
+      await registry.createSnapshot({ ...wanted, name, secrets }, digest),
+    );
+  const made = await whenReady(first, look);
   return shownSnapshot(made, { Name: name, PluginID: pluginId, SourceVolumeID: source.id });
 }
 

@@ -1,17 +1,15 @@
 import { CSI_METHODS } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { allowsNamespace, allowsPlugin, CSI_READ_RIGHTS } from "../access/cluster-rights.ts";
+import { namedAllocations } from "../cluster/named-allocations.ts";
 import { namespaceOf } from "../cluster/reads.ts";
-import { allocationStub } from "../cluster/stubs.ts";
-import type { Fields } from "../cluster/topics/topic.ts";
 import { blocking, nothing, type Reading } from "../http/blocking.ts";
-import { badRequest, denied, invalid, notFound, RequestError, unwrap } from "../http/errors.ts";
-import { parseLossless } from "../http/json.ts";
+import { badRequest, denied, invalid, notFound, RequestError, refusalError, unwrap } from "../http/errors.ts";
 import { readList } from "../http/listing.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "../http/route.ts";
 import { accessControl, clusterRegistry } from "../objects/stubs.ts";
-import { refuse } from "../result.ts";
+import { type Refusal, refuse } from "../result.ts";
 import { carryOutCsi } from "../volumes/csi/carry-out.ts";
 import { type ShowableClaim, shownClaim } from "../volumes/csi/claim.ts";
 
@@ -101,14 +99,24 @@ async function register(call: AuthorisedCall, asked: readonly Asked[]): Promise<
     const begin = () => registry.validateCsiVolume(request, nodeId, crypto.randomUUID());
     await carryOutCsi(call.env, begin, deadline);
   }
-  for (const { request } of asked) await grow(call, request);
-  return unwrap(await registry.commitCsiVolumes(asked.map(({ request }) => request))).index;
+  const owed: Refusal[] = [];
+  for (const { request } of asked) owed.push(...(await grow(call, request)));
+  const { index } = unwrap(await registry.commitCsiVolumes(asked.map(({ request }) => request)));
+  for (const refusal of owed) throw refusalError(refusal);
+  return index;
 }
 
-async function grow(call: AuthorisedCall, request: CsiRequest): Promise<void> {
+/** @returns what its nodes owe: the volume has grown all the same, and they are asked again until they have done it */
+async function grow(call: AuthorisedCall, request: CsiRequest): Promise<Refusal[]> {
   const digest = digestOf(call, "grow", withoutSecrets(request));
-  const begin = () => clusterRegistry(call.env).growCsiVolume(request, digest);
-  await carryOutCsi(call.env, begin, CSI_METHODS["csi.controller.expand"].deadlineMs);
+  const registry = clusterRegistry(call.env);
+  const begin = () => registry.growCsiVolume(request, digest);
+  const grown = await carryOutCsi(call.env, begin, CSI_METHODS["csi.controller.expand"].deadlineMs);
+  if (!grown) return [];
+  const until = Date.now() + CSI_METHODS["csi.node.expand"].deadlineMs;
+  const done = await outcomeBy(until, (waitMs, last) => registry.csiExpanded(request, waitMs, last));
+  if (done?.ok) return [];
+  return [done ?? refuse("timeout", `volume ${request.id} has grown, but not yet its file system everywhere`)];
 }
 
 /** Each by itself: what a plugin has made stays, whatever becomes of the others. */
@@ -137,8 +145,10 @@ async function createOne(call: AuthorisedCall, request: CsiRequest): Promise<num
   const begin = () => registry.createCsiVolume(request, digest);
   const made = await carryOutCsi(call.env, begin, CSI_METHODS["csi.controller.create"].deadlineMs);
   if (made) return made.index;
-  await grow(call, request);
-  return unwrap(await registry.commitCsiVolumes([request])).index;
+  const [owed] = await grow(call, request);
+  const { index } = unwrap(await registry.commitCsiVolumes([request]));
+  if (owed) throw refusalError(owed);
+  return index;
 }
 
 async function read(call: AuthorisedCall): Promise<Reading> {
@@ -146,12 +156,8 @@ async function read(call: AuthorisedCall): Promise<Reading> {
   const { found, index } = await registry.readCsiVolume(nameOf(call));
   if (!found) return nothing("volume not found", index);
   const respond = async () => {
-    const users = await Promise.all(
-      found.users.map(({ allocId }) => registry.readReported("Allocation", allocId, found.volume.namespace, true)),
-    );
-    const Allocations = users.flatMap(({ object }) =>
-      object ? [allocationStub(parseLossless(object.body) as Fields, { resources: false, taskStates: true })] : [],
-    );
+    const ids = found.users.map(({ allocId }) => allocId);
+    const Allocations = await namedAllocations(call.env, ids, found.volume.namespace);
     return clusterJson(call, { ...shownCsiVolume(found), Allocations } satisfies ShownCsiVolume, { index });
   };
   return { index, respond };

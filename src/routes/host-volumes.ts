@@ -2,12 +2,10 @@ import { createHash } from "node:crypto";
 import { METHODS } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { allowsNamespace } from "../access/cluster-rights.ts";
+import { namedAllocations } from "../cluster/named-allocations.ts";
 import { mayList, namespaceOf } from "../cluster/reads.ts";
-import { allocationStub } from "../cluster/stubs.ts";
-import type { Fields } from "../cluster/topics/topic.ts";
 import { blocking, nothing, type Reading } from "../http/blocking.ts";
 import { badRequest, denied, invalid, unwrap } from "../http/errors.ts";
-import { parseLossless } from "../http/json.ts";
 import { clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
 import { accessControl, clusterRegistry } from "../objects/stubs.ts";
@@ -89,12 +87,7 @@ async function read(call: AuthorisedCall): Promise<Reading> {
     return nothing("volume not found");
   const shown = shownHostVolume(hostVolumeJson(found.volume));
   const respond = async () => {
-    const users = await Promise.all(
-      found.users.map((id) => registry.readReported("Allocation", id, found.volume.namespace, true)),
-    );
-    const Allocations = users.flatMap(({ object }) =>
-      object ? [allocationStub(parseLossless(object.body) as Fields, { resources: false, taskStates: true })] : [],
-    );
+    const Allocations = await namedAllocations(call.env, found.users, found.volume.namespace);
     const body = { ...(Allocations.length > 0 && { Allocations }), ...shown };
     return clusterJson(call, body, { index: shown.ModifyIndex });
   };

@@ -1,10 +1,8 @@
 import { allowsNamespace, allowsPlugin } from "../access/cluster-rights.ts";
+import { namedAllocations } from "../cluster/named-allocations.ts";
 import { namespaceOf } from "../cluster/reads.ts";
-import { allocationStub } from "../cluster/stubs.ts";
-import type { Fields } from "../cluster/topics/topic.ts";
 import { blocking, nothing, type Reading } from "../http/blocking.ts";
 import { badRequest, notFound } from "../http/errors.ts";
-import { parseLossless } from "../http/json.ts";
 import { clusterJson, clusterText } from "../http/respond.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
 import { clusterRegistry } from "../objects/stubs.ts";
@@ -58,16 +56,8 @@ async function allocationsOf(call: AuthorisedCall, infos: readonly CsiInfo[]): P
   const rights = call.grant.cluster;
   if (namespace !== ALL && !allowsNamespace(rights, namespace, "read-job")) return null;
   const ids = [...new Set(infos.map(({ AllocID }) => AllocID))].filter((id) => id !== "");
-  const found = await Promise.all(
-    ids.map((id) =>
-      clusterRegistry(call.env).readReported("Allocation", id, namespace === ALL ? "" : namespace, namespace !== ALL),
-    ),
-  );
-  return found.flatMap(({ object }) =>
-    object && allowsNamespace(rights, object.namespace, "read-job")
-      ? [allocationStub(parseLossless(object.body) as Fields, { resources: false, taskStates: true })]
-      : [],
-  );
+  const mayRead = (held: string) => allowsNamespace(rights, held, "read-job");
+  return namedAllocations(call.env, ids, namespace === ALL ? null : namespace, mayRead);
 }
 
 async function readPlugin(call: AuthorisedCall): Promise<Reading> {

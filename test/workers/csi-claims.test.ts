@@ -1,8 +1,12 @@
+import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { eventsOf } from "./access.ts";
-import { get } from "./client.ts";
-import { addCsiNode, claimsOf, create, ends, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
-import { nodeId } from "./host-volumes.ts";
+import { clusterRegistry } from "../../src/objects/stubs.ts";
+import { eventsOf, holderOf } from "./access.ts";
+import { del, get, put } from "./client.ts";
+import { addCsiNode, claimsOf, create, ends, nodePlugins, PLUGIN, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
+import { lose, nodeId } from "./host-volumes.ts";
+
+const capability = (AccessMode: string) => ({ AccessMode, AttachmentMode: "file-system" });
 
 let csi: ScriptedCsi;
 
@@ -40,5 +44,318 @@ describe("a claim", () => {
     expect(told.map(({ Type }) => Type).slice(1)).toEqual(told.slice(1).map(() => "CSIVolumeClaim"));
     expect(told.at(-1).Payload.Volume).toMatchObject({ AccessMode: "", WriteAllocs: {} });
     expect(told.at(-1).Index).toBe(free.ModifyIndex);
+  });
+
+  it.each<[string, Record<string, unknown>, string]>([
+    ["that may read only", { ReadOnly: true }, "read"],
+    ["that may write", {}, "write"],
+  ])("of a group %s has its mode, and the modes that the group asks for", async (_what, more, mode) => {
+    await create({ RequestedCapabilities: [capability("multi-node-multi-writer")], MountOptions: { FSType: "xfs" } });
+    await runs(nodeId(1), { ...more, AccessMode: "multi-node-single-writer", MountOptions: { MountFlags: ["ro"] } });
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    expect(await claimsOf()).toMatchObject([{ Mode: mode, AccessMode: "multi-node-single-writer" }]);
+    const access = {
+      capability: { accessMode: "multi-node-single-writer", attachmentMode: "file-system" },
+      ...{ mount: { fsType: "xfs", mountFlags: ["ro"] }, readOnly: mode === "read", context: { made: "here" } },
+    };
+    expect(csi.sent.slice(1).map(({ operation }) => operation.params)).toEqual([
+      { pluginId: PLUGIN, externalId: "ext-vol-one", externalNodeId: "far-node", ...access },
+      {
+        ...{ pluginId: PLUGIN, externalId: "ext-vol-one", allocId: "a1", ...access },
+        publishContext: { device: "/dev/ext-vol-one" },
+      },
+    ]);
+  });
+
+  it("has the volume's secrets with everything that is asked of its plugin", async () => {
+    await create({ Secrets: { key: "value" } });
+    await runs(nodeId(1));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    await ends(nodeId(1));
+    await expect.poll(() => statesOf()).toEqual([]);
+    expect(csi.sent.map(({ operation }) => operation.secrets)).toEqual(csi.sent.map(() => ({ key: "value" })));
+  });
+
+  it("is in use from the report on, whatever its plugin does", async () => {
+    await create();
+    csi.behave = () => "hold";
+    await runs(nodeId(1));
+    expect((await del("/v1/volume/csi/v1/delete")).text).toMatch(/^volume in use: v1: held by allocation a1 on node /);
+    expect((await get("/v1/volume/csi/v1")).body.WriteAllocs).toEqual({ a1: null });
+  });
+
+  it("wakes who waits for the volume to change", async () => {
+    await create();
+    const before = await get("/v1/volume/csi/v1");
+    const waiting = get(`/v1/volume/csi/v1?index=${before.headers.get("X-Orch-Index")}&wait=10s`);
+    await scheduler.wait(50);
+    await runs(nodeId(1));
+    expect((await waiting).body.WriteAllocs).toEqual({ a1: null });
+  });
+
+  it("is shown to who may read the volume, a page at a time", async () => {
+    await create({ RequestedCapabilities: [capability("multi-node-multi-writer")] });
+    for (const alloc of ["a1", "a2", "a3"]) await runs(nodeId(1), { alloc });
+    const idsOf = (rows: { AllocID: string }[]) => rows.map(({ AllocID }) => AllocID);
+    const page = await get("/v1/volume/csi/v1/claims?per_page=2");
+    const rest = await get(`/v1/volume/csi/v1/claims?next_token=${page.headers.get("X-Orch-NextToken")}`);
+    expect([idsOf(page.body), idsOf(rest.body)]).toEqual([["a1", "a2"], ["a3"]]);
+    const { client_token: reader } = await holderOf('namespace "default" { capabilities = ["csi-read-volume"] }');
+    const { client_token: lister } = await holderOf('namespace "default" { capabilities = ["csi-list-volume"] }');
+    expect((await get("/v1/volume/csi/v1/claims", { token: reader })).status).toBe(200);
+    expect((await get("/v1/volume/csi/v1/claims", { token: lister })).status).toBe(403);
+    expect((await get("/v1/volume/csi/no/claims")).status).toBe(404);
+  });
+});
+
+describe("what becomes a claim", () => {
+  const report = (...objects: unknown[]) => put("/v1/cluster/objects", objects);
+  const groups = (volumes: object) => [{ Name: "g", Volumes: { v: { Type: "csi", Source: "v1", ...volumes } } }];
+  const allocation = (more: object = {}) => ({
+    ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+    Payload: {
+      Allocation: {
+        ...{ ID: "a1", Namespace: "default", JobID: "web", JobVersion: 1, TaskGroup: "g", Name: "web.g[3]" },
+        ...{ NodeID: nodeId(1), ClientStatus: "running", DesiredStatus: "run", ...more },
+      },
+    },
+  });
+  const job = (volumes: object, Version = 1) => ({
+    ...{ Topic: "Job", Type: "JobRegistered" },
+    Payload: { Job: { ID: "web", Namespace: "default", Version, TaskGroups: groups(volumes) } },
+  });
+
+  it("is an allocation that was reported before its job", async () => {
+    await create();
+    await report(allocation());
+    expect(await statesOf()).toEqual([]);
+    await report(job({}));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+  });
+
+  it("is an allocation whose volume is created later", async () => {
+    await report(job({}), allocation());
+    await create();
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+  });
+
+  it("is an allocation that brings its job along", async () => {
+    await create();
+    await report(allocation({ Job: { Version: 7, TaskGroups: groups({ ReadOnly: true }) } }));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    expect(await claimsOf()).toMatchObject([{ Mode: "read" }]);
+  });
+
+  it("is each allocation on its own volume, where each has one", async () => {
+    await create({ ID: "v1[3]", Name: "three" });
+    await report(job({ PerAlloc: true }), allocation());
+    await expect.poll(() => statesOf("v1%5B3%5D")).toEqual(["published"]);
+  });
+
+  it("is no allocation of another version of the job, of another group, without a node, or that has ended", async () => {
+    await create();
+    await report(
+      job({}),
+      ...[{ JobVersion: 2 }, { TaskGroup: "other" }, { NodeID: "" }, { ClientStatus: "failed" }].map((more, at) =>
+        allocation({ ID: `a${at}`, ...more }),
+      ),
+    );
+    expect([await statesOf(), csi.asked]).toEqual([[], ["create"]]);
+  });
+
+  it("ends with the allocation, also when that is gone without having ended", async () => {
+    await create();
+    await report(job({}), allocation());
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    const gone = allocation();
+    await report({ ...gone, Payload: { ...gone.Payload, Deleted: true } });
+    await expect.poll(() => statesOf()).toEqual([]);
+  });
+
+  it("outlives its job", async () => {
+    await create();
+    await report(job({}), allocation());
+    await report({ Topic: "Job", Type: "JobDeregistered", Payload: { Job: { ID: "web" }, Deleted: true } });
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    await report(allocation({ ClientStatus: "complete" }));
+    await expect.poll(() => statesOf()).toEqual([]);
+  });
+});
+
+describe("a claim on a node that somebody else manages", () => {
+  it("is kept, and nobody is asked for anything", async () => {
+    await create();
+    const Node = { ...{ ID: nodeId(7), Name: "far", Datacenter: "dc1", Status: "ready" }, ...nodePlugins() };
+    expect(
+      (await put("/v1/cluster/objects", [{ Topic: "Node", Type: "NodeRegistration", Payload: { Node } }])).status,
+    ).toBe(200);
+    await runs(nodeId(7));
+    await expect.poll(() => statesOf()).toEqual(["taken"]);
+    expect(await claimsOf()).toMatchObject([{ ExternalNodeID: "far-node", Path: "" }]);
+    await ends(nodeId(7));
+    await expect.poll(() => statesOf()).toEqual([]);
+    expect(csi.asked).toEqual(["create"]);
+  });
+});
+
+describe("a claim that cannot be taken", () => {
+  it("waits, says why, and is taken when there is room", async () => {
+    await create();
+    await addCsiNode(2);
+    await runs(nodeId(1));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    await runs(nodeId(2), { alloc: "a2" });
+    await expect.poll(() => statesOf()).toEqual(["published", "pending"]);
+    expect((await claimsOf())[1]).toMatchObject({
+      LastError: 'alloc "a2" failed to claim volume "v1": volume max claims reached',
+      NextRetry: expect.stringMatching(/^20/),
+    });
+    await ends(nodeId(1));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    expect(await claimsOf()).toMatchObject([{ AllocID: "a2", ExternalNodeID: "far-node-2", LastError: "" }]);
+    expect(csi.wrongs).toEqual([]);
+  });
+
+  it("is taken when its plugin is well again", async () => {
+    await create();
+    await lose(nodeId(1));
+    await runs(nodeId(1));
+    await expect.poll(async () => (await claimsOf())[0].LastError).toContain("volume is currently unschedulable");
+    await clusterRegistry(env).nodeConnected(nodeId(1));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+  });
+
+  it("leaves nothing behind when its allocation ends", async () => {
+    await create();
+    await runs(nodeId(1));
+    await runs(nodeId(1), { alloc: "a2" });
+    await expect.poll(() => statesOf()).toEqual(["published", "pending"]);
+    await ends(nodeId(1), "a2");
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+  });
+
+  it("waits for room on its node, too", async () => {
+    for (let at = 1; at <= 6; at++) await create({ ID: `v${at}`, Name: `n${at}` });
+    for (let at = 1; at <= 6; at++) await runs(nodeId(1), { alloc: `a${at}`, source: `v${at}` });
+    await expect.poll(() => statesOf("v5")).toEqual(["published"]);
+    expect((await claimsOf("v6"))[0].LastError).toContain("as many volumes of the plugin");
+    await ends(nodeId(1), "a1");
+    await expect.poll(() => statesOf("v6")).toEqual(["published"]);
+  });
+});
+
+describe("two claims on one node", () => {
+  it("share what the controller attached, and the last one has it detached", async () => {
+    await create({ RequestedCapabilities: [capability("multi-node-multi-writer")] });
+    await runs(nodeId(1));
+    await runs(nodeId(1), { alloc: "a2" });
+    await expect.poll(() => statesOf()).toEqual(["published", "published"]);
+    await ends(nodeId(1));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    expect(csi.asked).not.toContain("unpublish");
+    await ends(nodeId(1), "a2");
+    await expect.poll(() => statesOf()).toEqual([]);
+    expect(csi.asked.filter((each) => each === "unpublish")).toHaveLength(1);
+    expect([csi.attached.size, csi.published.size, csi.wrongs]).toEqual([0, 0, []]);
+  });
+
+  it("that end together are detached once, after both", async () => {
+    await create({ RequestedCapabilities: [capability("multi-node-multi-writer")] });
+    for (const alloc of ["a1", "a2"]) await runs(nodeId(1), { alloc });
+    await expect.poll(() => statesOf()).toEqual(["published", "published"]);
+    csi.behave = () => "hold";
+    for (const alloc of ["a1", "a2"]) await ends(nodeId(1), alloc);
+    await expect.poll(() => csi.holding).toBe(2);
+    csi.behave = () => "work";
+    await csi.release();
+    await expect.poll(() => statesOf()).toEqual([]);
+    expect(csi.asked.slice(-3)).toEqual(["node.detach", "node.detach", "unpublish"]);
+    expect(csi.wrongs).toEqual([]);
+  });
+
+  it("are never attached and detached at once", async () => {
+    await create();
+    await runs(nodeId(1));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    csi.behave = ({ method }) => (method.endsWith("unpublish") ? "hold" : "work");
+    await ends(nodeId(1));
+    await expect.poll(() => csi.holding).toBe(1);
+    await runs(nodeId(1), { alloc: "a2" });
+    await scheduler.wait(50);
+    expect([csi.asked.at(-1), await statesOf()]).toEqual(["unpublish", ["node-detached", "pending"]]);
+    await csi.release();
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    expect([csi.attached.size, csi.wrongs]).toEqual([1, []]);
+  });
+});
+
+describe("a volume that grows while it is published", () => {
+  const growing = () => {
+    csi.behave = ({ method, params }) =>
+      method === "csi.controller.expand"
+        ? { state: "done", result: { capacityBytes: params["capacityMin"], nodeExpansionRequired: true } }
+        : "work";
+  };
+
+  it("grows on its nodes, too", async () => {
+    await create({ RequestedCapacityMin: 1000 });
+    await runs(nodeId(1));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    growing();
+    expect((await create({ RequestedCapacityMin: 2000 })).status).toBe(200);
+    expect(csi.asked.slice(-2)).toEqual(["expand", "node.expand"]);
+    expect(csi.sent.at(-1)?.operation.params).toMatchObject({ allocId: "a1", capacityMin: 2000 });
+    expect(await claimsOf()).toMatchObject([{ ExpansionOwed: false, State: "published" }]);
+  });
+
+  it("says what is owed when a node cannot, and has it done later", async () => {
+    await create({ RequestedCapacityMin: 1000 });
+    await runs(nodeId(1));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    const node = { ok: false };
+    csi.behave = ({ method, params }) => {
+      if (method === "csi.node.expand" && !node.ok)
+        return { state: "failed", error: { kind: "plugin", message: "busy" } };
+      if (method !== "csi.controller.expand") return "work";
+      return { state: "done", result: { capacityBytes: params["capacityMin"], nodeExpansionRequired: true } };
+    };
+    const answer = await create({ RequestedCapacityMin: 2000 });
+    expect(answer.status).toBe(502);
+    expect(answer.text).toMatch(
+      /^volume v1 has grown, but not yet its file system everywhere: owed to allocation a1 on node .*node expand volume: busy/,
+    );
+    expect((await get("/v1/volume/csi/v1")).body).toMatchObject({ Capacity: 2000, RequestedCapacityMin: 2000 });
+    expect(await claimsOf()).toMatchObject([{ ExpansionOwed: true, State: "published" }]);
+    node.ok = true;
+    await expect.poll(claimsOf, { timeout: 5_000 }).toMatchObject([{ ExpansionOwed: false }]);
+  });
+
+  it("owes nothing where nothing is published", async () => {
+    await create({ RequestedCapacityMin: 1000 });
+    growing();
+    expect((await create({ RequestedCapacityMin: 2000 })).status).toBe(200);
+    expect(csi.asked).toEqual(["create", "expand"]);
+  });
+});
+
+describe("one plugin", () => {
+  it("is shared fairly: what users ask for does not wait for all that claims want, nor the other way round", async () => {
+    const ids = ["v1", "v2", "v3", "v4"];
+    for (const id of [...ids, "x", "y"]) await create({ ID: id, Name: id });
+    csi.behave = ({ method }) => (method.startsWith("csi.controller.") ? "hold" : "work");
+    for (const id of ids) await runs(nodeId(1), { alloc: `a-${id}`, source: id });
+    await expect.poll(() => csi.holding).toBe(1);
+    const deletions = ["x", "y"].map((id) => del(`/v1/volume/csi/${id}/delete`));
+    await scheduler.wait(100);
+    while (csi.asked.filter((each) => each === "publish" || each === "delete").length < 6) {
+      await csi.release();
+      await expect.poll(() => csi.holding).toBe(1);
+    }
+    csi.behave = () => "work";
+    await csi.release();
+    expect((await Promise.all(deletions)).map(({ status }) => status)).toEqual([200, 200]);
+    const order = csi.asked.filter((each) => each === "publish" || each === "delete");
+    expect(order.slice(0, 5).toSorted()).toEqual(["delete", "delete", "publish", "publish", "publish"]);
+    for (const id of ids) await expect.poll(() => statesOf(id)).toEqual(["published"]);
   });
 });

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { type Answer, del, get, send } from "./client.ts";
-import { addCsiNode, create, PLUGIN, ScriptedCsi } from "./csi-world.ts";
+import { addCsiNode, create, PLUGIN, ScriptedCsi, shown } from "./csi-world.ts";
 
 let csi: ScriptedCsi;
 
@@ -36,6 +36,19 @@ describe("snapshots", () => {
     expect([gone.status, gone.text]).toEqual([200, ""]);
     expect(csi.sent.at(-1)?.operation.secrets).toEqual({ k: "v" });
     expect((await list()).body.Snapshots).toEqual([]);
+  });
+
+  it("are asked for again until they are ready, under the same name, and answered as they were when that fails", async () => {
+    await create();
+    const snapshots = () => csi.sent.filter(({ operation }) => operation.method.endsWith("snapshotCreate"));
+    const unready = (id: string) =>
+      ({ state: "done", result: { ...shown(id, "ext-vol-one"), isReady: false } }) as const;
+    csi.behave = () => (snapshots().length < 2 ? unready("snap-s1") : "work");
+    expect((await snapshot()).body.Snapshots).toMatchObject([{ ID: "snap-s1", IsReady: true }]);
+    expect(snapshots().map(({ operation }) => operation.params["name"])).toEqual(["s1", "s1", "s1"]);
+    csi.behave = () =>
+      snapshots().length === 3 ? unready("snap-s2") : { state: "failed", error: { kind: "plugin", message: "no" } };
+    expect((await snapshot({ Name: "s2" })).body.Snapshots).toMatchObject([{ ID: "snap-s2", IsReady: false }]);
   });
 
   it("are made under a name of ours when they have none", async () => {

@@ -34,9 +34,18 @@ export const nodePlugins = (more: Record<string, unknown> = {}) => ({
   CSINodePlugins: { [PLUGIN]: instance({ NodeInfo: { ID: "far-node", MaxVolumes: 5 }, ...more }) },
 });
 
+/** What the provider calls a node. */
+export const farNode = (number: number): string => (number === 1 ? "far-node" : `far-node-${number}`);
+
 /** A node with the plugin's controller and node service. */
 export const addCsiNode = (number: number, info: Record<string, boolean> = {}): Promise<string> =>
-  addNode(number, { ...controllers(info), ...nodePlugins() });
+  addNode(number, { ...controllers(info), ...nodePlugins({ NodeInfo: { ID: farNode(number), MaxVolumes: 5 } }) });
+
+/** A node with the controller, and one with the node service. */
+export async function addCsiNodes(): Promise<void> {
+  await addNode(1, controllers());
+  await addNode(2, nodePlugins({ NodeInfo: { ID: farNode(2), MaxVolumes: 5 } }));
+}
 
 /** What a node does with an operation: what a good plugin would, or as told; `hold` keeps it until `release`. */
 export type Behaviour = OperationResult | Refusal | "work" | "hold";
@@ -90,8 +99,17 @@ export class ScriptedCsi {
     return ok(null);
   }
 
-  tell = (node: string, id: string, result: OperationResult): Promise<void> =>
-    clusterRegistry(env).operationDone(node, id, result);
+  /** The result reaches the registry, however often it must be told. */
+  tell = async (node: string, id: string, result: OperationResult): Promise<void> => {
+    for (let tries = 0; ; tries++) {
+      try {
+        return await clusterRegistry(env).operationDone(node, id, result);
+      } catch (failure) {
+        if (tries === 50) throw failure;
+        await scheduler.wait(50);
+      }
+    }
+  };
 
   /** Does what a good plugin does. */
   work({ method, params }: Operation, node = ""): OperationResult {
@@ -188,7 +206,7 @@ export const claimsOf = async (id = "v1"): Promise<Answer["body"]> => (await get
 export const statesOf = async (id = "v1"): Promise<string[]> =>
   (await claimsOf(id)).map(({ State }: { State: string }) => State);
 
-const shown = (snapshotId: string, sourceExternalId: string) => ({
+export const shown = (snapshotId: string, sourceExternalId: string) => ({
   ...{ snapshotId, sourceExternalId, sizeBytes: 7, createTime: 1_700_000_000, isReady: true },
 });
 

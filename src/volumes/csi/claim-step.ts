@@ -8,14 +8,7 @@ import { type Refusal, refuse } from "../../result.ts";
 export const CLAIM_STATES = [
   ...["pending", "taken", "attached", "published", "unpublishing", "node-detached", "controller-detached"],
 ] as const;
-export type ClaimState =
-  | "pending"
-  | "taken"
-  | "attached"
-  | "published"
-  | "unpublishing"
-  | "node-detached"
-  | "controller-detached";
+export type ClaimState = (typeof CLAIM_STATES)[number];
 
 /** What a claim's next step follows from. */
 export interface Situation {
@@ -76,7 +69,8 @@ export function nextStep(now: Situation): Step {
     case "published":
       return now.live ? taking(now) : become("unpublishing");
     case "unpublishing":
-      if (!now.publishAsked || now.node === "gone") return become("node-detached");
+      // Whoever else has the node by now cannot be asked.
+      if (!now.publishAsked || now.node === "gone" || now.node === "theirs") return become("node-detached");
       return now.node === "ours" ? ask("csi.node.detach") : { kind: "wait", refusal: isAway(now), again: false };
     case "node-detached":
       if (!now.attachAsked) return become("controller-detached");

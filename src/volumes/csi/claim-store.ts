@@ -235,6 +235,10 @@ export class CsiClaimStore {
     return this.#one(`${OF_VOLUME} AND due <= ? ORDER BY row`, namespace, id, now);
   }
 
+  postpone({ namespace, id }: Name, due: number): void {
+    this.#sql.exec(`UPDATE csi_claims SET due = ? WHERE ${OF_VOLUME} AND due < ?`, due, namespace, id, due);
+  }
+
   /** An allocation has changed. @returns whether it has claims */
   touchAllocation(namespace: string, allocId: string): boolean {
     return this.#touch("namespace = ? AND alloc_id = ?", namespace, allocId);

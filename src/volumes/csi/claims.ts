@@ -37,6 +37,7 @@ interface Parts {
 /** One transaction does no more than this. */
 const STEPS_AT_ONCE = 200;
 const VOLUMES_AT_ONCE = 50;
+const AFTER_DEFECT_MS = 60_000;
 
 /**
  * Takes and releases claims on CSI volumes (contract: events-and-volumes 4.9). A claim walks from state to state, each change
@@ -223,17 +224,25 @@ export class CsiClaims implements Effects, Timed, NodeFollower {
       for (;;) {
         const due = claims.dueVolumes(Date.now(), VOLUMES_AT_ONCE);
         for (const name of due) {
-          this.#settle(name);
+          this.#tryToSettle(name);
           this.#attendance.wake(keyOf(name));
         }
         await journal.published();
         if (due.length === 0) return;
       }
-    } catch (failure) {
-      // The rows are due still, and the alarm looks again.
-      warn("csi-claims-failed", { because: textOf(failure) });
     } finally {
       this.#walking = false;
+    }
+  }
+
+  /** A defect about one volume is not to hold up the others. */
+  #tryToSettle(name: Name): void {
+    const { claims, journal } = this.#parts;
+    try {
+      this.#settle(name);
+    } catch (failure) {
+      warn("csi-claims-failed", { ...name, because: textOf(failure) });
+      journal.commit(() => claims.postpone(name, Date.now() + AFTER_DEFECT_MS));
     }
   }
 

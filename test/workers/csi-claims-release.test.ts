@@ -1,0 +1,280 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { OperationResult } from "../../src/agents/operation.ts";
+import { clusterRegistry } from "../../src/objects/stubs.ts";
+import { type Answer, del, get } from "./client.ts";
+import { clock } from "./clock.ts";
+import { addCsiNode, addCsiNodes, claimsOf, create, ends, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
+import { lose, nodeId } from "./host-volumes.ts";
+import { byItself } from "./host-volumes-world.ts";
+
+clock.moves = true;
+
+let csi: ScriptedCsi;
+
+/** The first runs the controller, the second mounts: one may go without the other. */
+const [HEAD, NODE] = [nodeId(1), nodeId(2)];
+
+beforeEach(async () => {
+  csi = new ScriptedCsi();
+  await addCsiNodes();
+});
+
+const published = async () => {
+  const made = await create();
+  if (made.status !== 200) throw new Error(made.text);
+  await runs(NODE);
+  await expect.poll(() => statesOf()).toEqual(["published"]);
+};
+
+const refusal = ({ status, text }: Answer) => [status, text];
+const failed = (message: string): OperationResult => ({ state: "failed", error: { kind: "plugin", message } });
+const connect = (node: string) => clusterRegistry(env).nodeConnected(node);
+const detach = () => del(`/v1/volume/csi/v1/detach?node=${NODE}`);
+const freed = async () => expect(await statesOf()).toEqual([]);
+const clean = () => expect([csi.attached.size, csi.published.size, csi.wrongs]).toEqual([0, 0, []]);
+
+/** It is lost, and does not come back in time. */
+async function goDown(node: string): Promise<void> {
+  await lose(node);
+  const real = Date.now.bind(Date);
+  const now = vi.spyOn(Date, "now").mockImplementation(() => real() + 61_000);
+  await runDurableObjectAlarm(env.CLUSTER_REGISTRY.getByName("main"));
+  now.mockRestore();
+  expect((await get(`/v1/node/${node}`)).body.Status).toBe("down");
+}
+
+describe("releasing a claim", () => {
+  it("waits for a node that is away, says so, and goes on when the node is back", async () => {
+    await published();
+    await lose(NODE);
+    await ends(NODE);
+    await expect.poll(() => statesOf()).toEqual(["unpublishing"]);
+    expect(await claimsOf()).toMatchObject([
+      {
+        LastError: `could not detach from node: node ${NODE} is not there, or its plugin is not well`,
+        NextRetry: null,
+      },
+    ]);
+    expect(csi.asked).not.toContain("node.detach");
+    await connect(NODE);
+    await expect.poll(() => statesOf()).toEqual([]);
+    clean();
+  });
+
+  it("asks nothing of a node that is down, and the controller by the name that the provider knew the node by", async () => {
+    await published();
+    await goDown(NODE);
+    csi.lostNodes = true;
+    await ends(NODE);
+    await expect.poll(() => statesOf()).toEqual([]);
+    expect(csi.asked.slice(3)).toEqual(["unpublish"]);
+    expect(csi.sent.at(-1)?.operation.params["externalNodeId"]).toBe("far-node-2");
+  });
+
+  it("does not need its node to be known any more", async () => {
+    await published();
+    csi.lostNodes = true;
+    await clusterRegistry(env).purgeNode(NODE, true);
+    await ends(NODE);
+    await expect.poll(() => statesOf()).toEqual([]);
+    expect([csi.asked.slice(3), csi.attached.size]).toEqual([["unpublish"], 0]);
+  });
+
+  it("does not wait for what a node that goes down was asked for, and takes no late word for it", async () => {
+    await published();
+    csi.behave = ({ method }) => (method === "csi.node.detach" ? "hold" : "work");
+    await ends(NODE);
+    await expect.poll(() => csi.holding).toBe(1);
+    csi.lostNodes = true;
+    await goDown(NODE);
+    await expect.poll(() => statesOf()).toEqual([]);
+    await connect(NODE);
+    await runs(NODE, { alloc: "a2" });
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    await csi.release();
+    await scheduler.wait(50);
+    expect(await statesOf()).toEqual(["published"]);
+  });
+
+  it("goes on when a claim was waiting for a node that goes down", async () => {
+    await published();
+    await lose(NODE);
+    await ends(NODE);
+    await expect.poll(() => statesOf()).toEqual(["unpublishing"]);
+    csi.lostNodes = true;
+    await goDown(NODE);
+    await expect.poll(() => statesOf()).toEqual([]);
+  });
+
+  it("keeps trying when a step fails, by itself, and shows how it is going", async () => {
+    await published();
+    let tries = 0;
+    csi.behave = () => (tries++ < 4 ? failed("stuck") : "work");
+    await ends(NODE);
+    await expect.poll(async () => (await claimsOf())[0]?.Attempts).toBeGreaterThan(0);
+    expect(await claimsOf()).toMatchObject([
+      {
+        ...{ State: "unpublishing", LastError: "could not detach from node: stuck" },
+        NextRetry: expect.stringMatching(/^20\d\d-/),
+      },
+    ]);
+    await byItself(freed);
+    expect(csi.asked.slice(3)).toEqual([...Array(5).fill("node.detach"), "unpublish"]);
+    clean();
+  });
+
+  it("asks anew when nobody knows what came of a step, and a late word of the first does not count", async () => {
+    await published();
+    csi.behave = ({ method }) => (method === "csi.controller.unpublish" ? "hold" : "work");
+    await ends(NODE);
+    await expect.poll(() => csi.holding).toBe(1);
+    const first = csi.sent.at(-1) ?? expect.fail();
+    await csi.tell(first.node, first.operation.id, { state: "unknown", error: { kind: "timeout", message: "silent" } });
+    expect((await claimsOf())[0]).toMatchObject({
+      State: "node-detached",
+      LastError: expect.stringContaining("not answered"),
+    });
+    await expect.poll(() => csi.asked.filter((each) => each === "unpublish").length, { timeout: 5_000 }).toBe(2);
+    await csi.tell(first.node, first.operation.id, { state: "done", result: {} });
+    expect(await statesOf()).toEqual(["node-detached"]);
+    await csi.release();
+    await expect.poll(() => statesOf()).toEqual([]);
+    clean();
+  });
+
+  it("waits for a controller when there is none", async () => {
+    await published();
+    await lose(HEAD);
+    await ends(NODE);
+    await expect.poll(() => statesOf()).toEqual(["node-detached"]);
+    await expect.poll(async () => (await claimsOf())[0].LastError).toContain("no healthy controllers");
+    await connect(HEAD);
+    await expect.poll(() => statesOf()).toEqual([]);
+    clean();
+  });
+
+  it("begins when what was under way to take it has ended", async () => {
+    await create();
+    csi.behave = ({ method }) => (method === "csi.node.publish" ? "hold" : "work");
+    await runs(NODE);
+    await expect.poll(() => csi.holding).toBe(1);
+    await ends(NODE);
+    await scheduler.wait(50);
+    expect(csi.asked).not.toContain("node.detach");
+    await csi.release();
+    await expect.poll(() => statesOf()).toEqual([]);
+    clean();
+  });
+
+  it("undoes what failed half-way", async () => {
+    await create();
+    csi.behave = ({ method }) => (method === "csi.node.publish" ? failed("no mount") : "work");
+    await runs(NODE);
+    await expect.poll(async () => (await claimsOf())[0]?.LastError).toBe("node publish volume: no mount");
+    await ends(NODE);
+    await byItself(freed);
+    expect(csi.asked.at(-1)).toBe("unpublish");
+    clean();
+  });
+});
+
+describe("taking a claim", () => {
+  it("goes on where it was when a step fails, also when the volume is in use elsewhere at the time", async () => {
+    await create();
+    let tries = 0;
+    csi.behave = ({ method }) =>
+      method === "csi.controller.publish" && tries++ < 2
+        ? { state: "failed", error: { kind: "conflict", message: "in use elsewhere" } }
+        : "work";
+    await runs(NODE);
+    await byItself(async () => expect(await statesOf()).toEqual(["published"]));
+    expect(csi.asked).toEqual(["create", "publish", "publish", "publish", "node.publish"]);
+  });
+
+  it("has detached again what a controller attached after another one had done it and the claim was gone", async () => {
+    await addCsiNode(3);
+    await create();
+    csi.behave = (_operation, node) => (node === HEAD ? "hold" : "work");
+    await runs(NODE);
+    await expect.poll(() => csi.holding).toBe(1);
+    const first = csi.sent.at(-1) ?? expect.fail();
+    await goDown(HEAD);
+    await byItself(async () => expect(await statesOf()).toEqual(["published"]));
+    await ends(NODE);
+    await expect.poll(() => statesOf()).toEqual([]);
+    expect(csi.attached.size).toBe(0);
+    await connect(HEAD);
+    csi.behave = () => "work";
+    await csi.tell(first.node, first.operation.id, csi.work(first.operation, first.node));
+    await expect.poll(() => csi.attached.size).toBe(0);
+    await expect.poll(() => statesOf()).toEqual([]);
+    clean();
+  });
+});
+
+describe("detaching a volume from a node", () => {
+  it("is refused while an allocation there uses it, and changes nothing", async () => {
+    await published();
+    expect(refusal(await detach())).toEqual([
+      409,
+      `volume in use: v1: held by allocation a1 on node ${NODE} (published)`,
+    ]);
+    expect(await statesOf()).toEqual(["published"]);
+  });
+
+  it("is done at once where a release was to be tried later, and frees the claim", async () => {
+    await published();
+    csi.behave = () => failed("stuck");
+    await ends(NODE);
+    await expect.poll(async () => (await claimsOf())[0].Attempts).toBeGreaterThan(0);
+    csi.behave = () => "work";
+    const done = await detach();
+    expect([done.status, done.text]).toEqual([200, ""]);
+    expect(await statesOf()).toEqual([]);
+    clean();
+  });
+
+  it.each<[string, string]>([
+    ["csi.node.detach", "could not detach from node: "],
+    ["csi.controller.unpublish", "could not detach from controller: controller detach volume: "],
+  ])("answers what the plugin says to %s, and goes on trying", async (method, said) => {
+    await published();
+    csi.behave = (operation) => (operation.method === method ? failed("stuck") : "work");
+    await ends(NODE);
+    expect(refusal(await detach())).toEqual([502, `${said}stuck`]);
+    csi.behave = () => "work";
+    await byItself(freed);
+    clean();
+  });
+
+  it("says that the node is away, and goes on when it is back", async () => {
+    await published();
+    await lose(NODE);
+    await ends(NODE);
+    const answer = await detach();
+    expect([answer.status, answer.text]).toEqual([503, expect.stringContaining("could not detach from node")]);
+    await connect(NODE);
+    await expect.poll(() => statesOf()).toEqual([]);
+  });
+
+  it("asks only the controller when the node is down", async () => {
+    await published();
+    csi.lostNodes = true;
+    csi.behave = ({ method }) => (method.endsWith("unpublish") ? failed("stuck") : "work");
+    await goDown(NODE);
+    await ends(NODE);
+    await expect.poll(async () => (await claimsOf())[0]?.State).toBe("node-detached");
+    csi.behave = () => "work";
+    expect((await detach()).status).toBe(200);
+    expect(csi.asked).not.toContain("node.detach");
+    await freed();
+  });
+
+  it("does nothing where nothing is held", async () => {
+    await published();
+    expect((await del(`/v1/volume/csi/v1/detach?node=${HEAD}`)).status).toBe(200);
+    expect(await statesOf()).toEqual(["published"]);
+  });
+});
