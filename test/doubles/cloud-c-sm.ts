@@ -38,6 +38,8 @@ export interface CloudCDouble extends OpenedAccount {
   secrets(account?: string): SecretView[];
   requests(account?: string): LoggedRequest[];
   fault(fault: Fault, account?: string): void;
+  /** Forgets the faults that have not happened. */
+  clearFaults(account?: string): void;
   /** Does something as somebody else: no token, not logged, no faults, no quota of the project. Throws `StatusError`. */
   call(call: StoreCall, account?: string): Record<string, unknown>;
   change(state: Partial<AccountState>, account?: string): void;
@@ -263,6 +265,9 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
     secrets: (account) => find(account).store.view(),
     requests: (account) => structuredClone(find(account).log),
     fault: (fault, account) => void find(account).faults.push({ ...fault }),
+    clearFaults(account) {
+      find(account).faults.length = 0;
+    },
     call: (call, account) => find(account).store.call(call),
     change(state, account) {
       const changed = find(account);

@@ -1,0 +1,145 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Line } from "./line.ts";
+import type { Fault, Provider } from "./providers.ts";
+import { withoutAlarm } from "./rest.ts";
+import type { Service } from "./service.ts";
+import { Tally } from "./tally.ts";
+import { pick, type Random } from "./workload.ts";
+
+/** A process beside the service that dies and comes back. */
+export interface Mortal {
+  readonly name: string;
+  kill(): Promise<void>;
+  start(): Promise<void>;
+}
+
+export interface Targets {
+  readonly service: Service;
+  readonly providers: readonly Provider[];
+  readonly mortals: readonly Mortal[];
+  /** Between the service and those who ask it. */
+  readonly lines: Readonly<Record<string, Line>>;
+  /** How many requests the service has answered. */
+  answered(): number;
+}
+
+/** Of every so many kills of the runtime one is looked into: the files are read before it comes back. */
+const LOOK_INTO = 5;
+/** The longest that the runtime is left alone. */
+const PEACE_MS = 10_000;
+
+/** Kills and disturbs everything at random moments, each kind by a stream of choices of its own; ends with all of it well. */
+export class Chaos {
+  readonly kills = new Tally();
+  readonly cuts = new Tally();
+  readonly faults = new Tally();
+  readonly wrong: string[] = [];
+  readonly #targets: Targets;
+
+  constructor(targets: Targets) {
+    this.#targets = targets;
+  }
+
+  async run(randomFor: (name: string) => Random, going: () => boolean): Promise<void> {
+    await Promise.all([
+      this.#killRuntime(randomFor("runtime"), going),
+      this.#killMortals(randomFor("mortals"), going),
+      ...this.#targets.providers.map((provider) => this.#killProvider(provider, randomFor(provider.name), going)),
+      this.#misbehave(randomFor("providers"), going),
+      this.#disturb(randomFor("network"), going),
+    ]);
+    for (const { lines } of this.#targets.providers) for (const line of lines) line.heal();
+    for (const line of Object.values(this.#targets.lines)) line.heal();
+    for (const provider of this.#targets.providers) provider.clearFaults();
+  }
+
+  /** Often shortly after it is there again, sometimes after it had some peace: by what it has answered, however slow it is. */
+  async #killRuntime(random: Random, going: () => boolean): Promise<void> {
+    const { service } = this.#targets;
+    for (let kills = 0; going(); kills++) {
+      const [kind, part, moment] = [random(), random(), random() * 50];
+      const answers = Math.round(kind < 0.3 ? part * 3 : kind < 0.7 ? part * 60 : 60 + part * 300);
+      const before = this.#targets.answered();
+      for (const until = Date.now() + PEACE_MS; this.#targets.answered() - before < answers; await sleep(2))
+        if (!going() || Date.now() > until) break;
+      await sleep(moment);
+      if (!going()) return;
+      if (random() < 0.95) {
+        await service.kill();
+        this.kills.add("runtime");
+        if (kills % LOOK_INTO === 0) this.wrong.push(...withoutAlarm(service.dataDir));
+      } else {
+        await service.stop();
+        this.faults.add("runtime ended in order");
+      }
+      await service.start();
+    }
+  }
+
+  async #killMortals(random: Random, going: () => boolean): Promise<void> {
+    const { mortals } = this.#targets;
+    if (mortals.length === 0) return;
+    while (going()) {
+      const [mortal, before, away] = [pick(random, mortals), random() * 3_000, random() * 1_000];
+      await sleep(before);
+      if (!going()) return;
+      await mortal.kill();
+      this.kills.add(mortal.name);
+      await sleep(away);
+      await mortal.start();
+    }
+  }
+
+  async #killProvider(provider: Provider, random: Random, going: () => boolean): Promise<void> {
+    while (going()) {
+      const [before, away] = [random() * 12_000, random() * 1_500];
+      await sleep(before);
+      if (!going()) return;
+      for (const line of provider.lines) line.close();
+      this.kills.add(provider.name);
+      await sleep(away);
+      for (const line of provider.lines) await line.open();
+    }
+  }
+
+  async #misbehave(random: Random, going: () => boolean): Promise<void> {
+    while (going()) {
+      const [provider, fault, before] = [pick(random, this.#targets.providers), faultOf(random), random() * 1_200];
+      await sleep(before);
+      provider.fault({ ...fault });
+      this.faults.add(fault.fault === "raw" ? `answers ${fault.status}` : fault.fault);
+    }
+  }
+
+  async #disturb(random: Random, going: () => boolean): Promise<void> {
+    while (going()) {
+      const lines = [...Object.values(this.#targets.lines), ...this.#targets.providers.flatMap(({ lines }) => lines)];
+      const [line, kind, before, lasts] = [pick(random, lines), random(), random() * 2_000, random() * 3_000];
+      const delay = 10 + random() * 250;
+      await sleep(before);
+      if (!line.isOpen) continue;
+      if (kind < 0.35) {
+        line.cut(false);
+        this.cuts.add("cut");
+      } else if (kind < 0.7) {
+        line.cut(true);
+        this.cuts.add("reset");
+      } else {
+        if (kind < 0.85) line.halfOpen();
+        else line.slow(delay);
+        this.cuts.add(kind < 0.85 ? "half-open" : "slow");
+        await sleep(lasts);
+        line.heal();
+      }
+    }
+  }
+}
+
+function faultOf(random: Random): Fault {
+  const [kind, count, part] = [random(), 1 + Math.floor(random() * 6), random()];
+  if (kind < 0.3) return { fault: "apply-then-drop", count: Math.ceil(count / 2) };
+  if (kind < 0.4) return { fault: "drop", count: Math.ceil(count / 2) };
+  if (kind < 0.6) return { fault: "delay", ms: Math.round(part * 1_500), count };
+  if (kind < 0.8) return { fault: "raw", status: 429, body: "{}", headers: { "retry-after": "1" }, count };
+  return { fault: "raw", status: pick(random, [500, 502, 503]), body: "{}", count };
+}

@@ -1,0 +1,107 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Line } from "./line.ts";
+import type { Service } from "./service.ts";
+import { Tally } from "./tally.ts";
+
+export interface Answer {
+  readonly ok: boolean;
+  readonly status: number;
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: answers of every shape
+  readonly body: any;
+}
+
+/** An answer that takes longer is as good as none. */
+const PATIENCE_MS = 100_000;
+
+export const isSuccess = (answer: Answer | null): answer is Answer & { readonly ok: true } => answer?.ok === true;
+
+/** Everybody who asks the service for something, over a line that may be disturbed. */
+export class Client {
+  readonly #service: Service;
+  readonly #line: Line;
+  readonly outcomes = new Tally();
+  /** Answers that no fault excuses, and requests that got none although nothing was disturbed. */
+  readonly wrong: string[] = [];
+
+  constructor(service: Service, line: Line) {
+    this.#service = service;
+    this.#line = line;
+  }
+
+  get answered(): number {
+    return this.outcomes.total - this.outcomes.get("none") - this.outcomes.get("502");
+  }
+
+  get base(): string {
+    return this.#line.url;
+  }
+
+  get isServed(): boolean {
+    return this.#service.port !== null && this.#line.isOpen;
+  }
+
+  /**
+   * Null when nobody can say whether it was done: there was no answer, or one that came from the gateway.
+   * @param patienceMs of a client that goes when it likes; else it waits for longer than the service may take
+   */
+  async call(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+    patienceMs?: number,
+  ): Promise<Answer | null> {
+    if (!this.isServed) {
+      await sleep(50);
+      return null;
+    }
+    const [starts, disturbances] = [this.#service.starts, this.#line.disturbances];
+    const answer = await this.#ask(method, path, body, headers, patienceMs ?? PATIENCE_MS);
+    const isCalm = () => this.isServed && starts === this.#service.starts && disturbances === this.#line.disturbances;
+    if (answer === null && patienceMs === undefined) {
+      // Who kills says so a moment later than it shows.
+      if (isCalm()) await sleep(500);
+      if (isCalm()) this.wrong.push(`${method} ${path} got no answer although nothing was disturbed`);
+    } else if (answer?.status === 500 || (answer?.status === 502 && answer.text.startsWith("the service "))) {
+      if (answer.status === 500) this.wrong.push(`${method} ${path}: 500 ${answer.text.slice(0, 300)}`);
+      this.outcomes.add(String(answer.status));
+      return null;
+    }
+    this.outcomes.add(answer === null ? "none" : String(answer.status));
+    return answer;
+  }
+
+  async #ask(
+    method: string,
+    path: string,
+    body: unknown,
+    headers: Record<string, string>,
+    patienceMs: number,
+  ): Promise<Answer | null> {
+    try {
+      const answer = await fetch(this.base + path, {
+        method,
+        headers: { "X-Orch-Token": "root", ...headers },
+        signal: AbortSignal.timeout(patienceMs),
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const text = await answer.text();
+      return { ok: answer.ok, status: answer.status, text, body: /^[{[]/.test(text) ? JSON.parse(text) : null };
+    } catch {
+      return null;
+    }
+  }
+
+  /** The same request until it succeeds: for what is not under test. */
+  async must(method: string, path: string, body?: unknown): Promise<Answer> {
+    let last = "no answer";
+    for (const until = Date.now() + 60_000; Date.now() < until; await sleep(200)) {
+      const answer = await this.call(method, path, body);
+      if (isSuccess(answer)) return answer;
+      if (answer) last = `${answer.status} ${answer.text.slice(0, 300)}`;
+      if (answer && answer.status < 500) break;
+    }
+    throw new Error(`${method} ${path}: ${last}`);
+  }
+}

@@ -1,0 +1,146 @@
+import { once } from "node:events";
+import { createServer, connect as dial, type Server, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+
+interface Carried {
+  readonly near: Socket;
+  readonly far: Socket;
+  /** Both ends stay open, and hear nothing more. */
+  silent: boolean;
+}
+
+/**
+ * A stretch of network: an address that stays while what is behind it dies and comes back elsewhere, and that can be cut,
+ * slowed down, half-opened and closed.
+ */
+export class Line {
+  readonly #target: () => number | null;
+  readonly #waits: boolean;
+  readonly #carried = new Set<Carried>();
+  #server: Server | undefined;
+  #port = 0;
+  #delayMs = 0;
+  /** How often it has been disturbed: what was under way at such a moment owes nobody an answer. */
+  disturbances = 0;
+
+  /**
+   * @param target the port that is behind it, null while there is none
+   * @param waits what is opened meanwhile waits for it, so that nobody has to sit out a back-off; else it is reset
+   */
+  constructor(target: () => number | null, waits = false) {
+    this.#target = target;
+    this.#waits = waits;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  get isOpen(): boolean {
+    return this.#server !== undefined;
+  }
+
+  async open(): Promise<this> {
+    for (let tries = 0; ; tries++) {
+      const server = createServer({ noDelay: true }, (near) => void this.#carry(near));
+      try {
+        server.listen(this.#port, "127.0.0.1");
+        await once(server, "listening");
+        const address = server.address();
+        if (typeof address === "object" && address) this.#port = address.port;
+        this.#server = server;
+        return this;
+      } catch (failure) {
+        // Somebody else's connection may have this port for a moment.
+        if (tries === 300) throw failure;
+        await sleep(100);
+      }
+    }
+  }
+
+  /** Nobody listens any more, and everything open is reset. */
+  close(): void {
+    this.#server?.close();
+    this.#server = undefined;
+    this.cut(true);
+  }
+
+  /** @param reset with a reset, else as if both ends had closed */
+  cut(reset: boolean): void {
+    this.disturbances++;
+    for (const { near, far } of this.#carried) {
+      for (const socket of [near, far]) {
+        if (reset) socket.resetAndDestroy();
+        else socket.destroy();
+      }
+    }
+    this.#carried.clear();
+  }
+
+  /** What is open stays open and carries nothing more, until it is cut; what is opened from now on works. */
+  halfOpen(): void {
+    this.disturbances++;
+    for (const each of this.#carried) each.silent = true;
+  }
+
+  slow(ms: number): void {
+    this.disturbances++;
+    this.#delayMs = ms;
+  }
+
+  /** All is well again, except that what had gone silent is cut. */
+  heal(): void {
+    this.#delayMs = 0;
+    this.disturbances++;
+    for (const each of [...this.#carried].filter(({ silent }) => silent)) {
+      this.#carried.delete(each);
+      each.near.resetAndDestroy();
+      each.far.resetAndDestroy();
+    }
+  }
+
+  async #carry(near: Socket): Promise<void> {
+    near.on("error", () => undefined);
+    near.pause();
+    while (this.#waits && this.#target() === null && !near.destroyed && this.isOpen) await sleep(20);
+    const port = this.#target();
+    if (port === null) return void near.resetAndDestroy();
+    const far = dial({ port, host: "127.0.0.1", noDelay: true });
+    far.on("error", () => undefined);
+    const each: Carried = { near, far, silent: false };
+    this.#carried.add(each);
+    this.#pass(each, near, far);
+    this.#pass(each, far, near);
+    near.resume();
+  }
+
+  /** Bytes and the end of them, in their order, from one end to the other. */
+  #pass(each: Carried, from: Socket, to: Socket): void {
+    let turn: Promise<unknown> | null = null;
+    const later = (action: () => void) => {
+      if (turn === null && this.#delayMs === 0) return action();
+      const mine = (turn ?? Promise.resolve())
+        .then(() => sleep(this.#delayMs))
+        .then(action)
+        .then(() => {
+          if (turn === mine) turn = null;
+        });
+      turn = mine;
+    };
+    from.on("data", (bytes) =>
+      later(() => {
+        if (!each.silent && !to.destroyed && !to.write(bytes)) {
+          from.pause();
+          to.once("drain", () => from.resume());
+        }
+      }),
+    );
+    from.on("close", () =>
+      later(() => {
+        if (each.silent) return;
+        this.#carried.delete(each);
+        to.destroy();
+      }),
+    );
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * `npm run test:faults`: everything works while everything dies; then all of it must be as it was promised (docs/faults.md).
+ *
+ *   FAULTS_SEED=123      the same choices again
+ *   FAULTS_SECONDS=60    how long things are killed; 540 otherwise
+ *   FAULTS_KEEP=1        the service's state stays on disk when something is wrong
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { World } from "./world.ts";
+
+const seed = Number(process.env["FAULTS_SEED"] ?? Date.now() % 1_000_000);
+const seconds = Number(process.env["FAULTS_SECONDS"] ?? 540);
+/** The longest pause between two tries of anything, and what a slow machine takes. */
+const SETTLE_MS = 330_000;
+
+const began = performance.now();
+const say = (what: string) => console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${what}`);
+
+const world = new World(seed);
+let faults: string[] = [];
+try {
+  say(`seed ${seed}, ${seconds} s of faults`);
+  await world.begin();
+  say("begun");
+  const end = Date.now() + seconds * 1_000;
+  const going = () => Date.now() < end && world.wrong().length === 0;
+  const told = setInterval(() => say(world.progress()), 30_000);
+  await world.run(going);
+  clearInterval(told);
+  faults = world.wrong();
+  if (faults.length === 0) {
+    say("the last fault is over; waiting for rest");
+    faults = await settled();
+  }
+  if (faults.length === 0) {
+    say("at rest; checking what was promised");
+    faults = await world.verify();
+  }
+} catch (failure) {
+  faults = [failure instanceof Error ? (failure.stack ?? failure.message) : String(failure)];
+} finally {
+  console.log(`\n${world.told()}`);
+  await world.end(faults.length > 0 && process.env["FAULTS_KEEP"] === "1");
+}
+if (faults.length === 0) say(`all promises kept, seed ${seed}`);
+else {
+  say(`BROKEN: ${faults[0]}`);
+  for (const fault of faults.slice(1, 20)) console.log(`        ${fault}`);
+  if (faults.length > 20) console.log(`        and ${faults.length - 20} more`);
+  console.log(`\nAgain: FAULTS_SEED=${seed} FAULTS_SECONDS=${seconds} npm run test:faults`);
+}
+process.exit(faults.length === 0 ? 0 : 1);
+
+/** Waits until all is as it must be, without anybody's doing. @returns what is still wrong when that takes too long */
+async function settled(): Promise<string[]> {
+  const until = Date.now() + SETTLE_MS;
+  for (let shown = Date.now(); ; await sleep(1_000)) {
+    const unsettled = await world.unsettled();
+    if (unsettled.length === 0 || Date.now() > until) return unsettled;
+    if (Date.now() - shown > 15_000) {
+      shown = Date.now();
+      say(`${unsettled.length} things to settle, for instance: ${unsettled[0]}`);
+    }
+  }
+}

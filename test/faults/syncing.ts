@@ -1,0 +1,270 @@
+import { createHash } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Client, isSuccess } from "./client.ts";
+import type { Providers } from "./providers.ts";
+import type { Secrets } from "./secrets.ts";
+import { Tally } from "./tally.ts";
+import { Doubt, mapFew, pick, type Random, type RandomFor, repeatedly, type Workload } from "./workload.ts";
+
+type Wish = "set" | "removed";
+
+interface Association {
+  readonly destination: string;
+  readonly secret: string;
+  readonly wish: Doubt<Wish>;
+  busy: boolean;
+}
+
+interface Shown {
+  readonly secret_name: string;
+  readonly sub_key?: string;
+  readonly external_name: string;
+  readonly sync_status: string;
+  readonly synced_version?: number;
+  readonly error_message?: string;
+  readonly next_attempt_at?: string;
+}
+
+const AT = "/v1/sys/sync/destinations";
+/** What was allowed before a pause may still be under way for this long. */
+const FENCE_MS = 6_000;
+
+/** Associations come and go, destinations are purged, syncing is paused: outside is what the associations say, and nothing else. */
+export class Syncing implements Workload {
+  readonly name = "sync";
+  readonly wrong: string[] = [];
+  readonly #client: Client;
+  readonly #randomFor: RandomFor;
+  readonly #providers: Providers;
+  readonly #secrets: Secrets;
+  readonly #associations = new Map<string, Association>();
+  readonly #done = new Tally();
+  /** Destinations that were made to be purged. */
+  readonly #passing = new Map<string, Doubt<"there" | "gone">>();
+  readonly #destinations: readonly string[];
+
+  constructor(client: Client, randomFor: RandomFor, providers: Providers, secrets: Secrets) {
+    this.#client = client;
+    this.#randomFor = randomFor;
+    this.#providers = providers;
+    this.#secrets = secrets;
+    this.#destinations = [...Object.keys(providers.stores).map((type) => `${type}/main`), "in-mem/main"];
+  }
+
+  async begin(): Promise<void> {
+    for (const destination of this.#destinations) {
+      const [type = ""] = destination.split("/");
+      await this.#client.must("POST", `${AT}/${destination}`, this.#providers.stores[type]?.body ?? {});
+      for (const { name } of this.#secrets.all.slice(0, 4)) {
+        await this.#client.must("POST", `${AT}/${destination}/associations/set`, { mount: "kv", secret_name: name });
+        this.#of(destination, name).wish.answered("set");
+      }
+    }
+  }
+
+  async run(going: () => boolean): Promise<void> {
+    const [one, two, purging, pausing] = ["one", "two", "purging", "pausing"].map((who) =>
+      this.#randomFor(`sync ${who}`),
+    ) as [Random, Random, Random, Random];
+    await Promise.all([
+      repeatedly(going, one, 150, () => this.#change(one)),
+      repeatedly(going, two, 150, () => this.#change(two)),
+      repeatedly(going, purging, 8_000, () => this.#fillAndPurge(purging)),
+      repeatedly(going, pausing, 30_000, () => this.#pause(pausing, going)),
+    ]);
+  }
+
+  #of(destination: string, secret: string): Association {
+    const key = `${destination} ${secret}`;
+    const found = this.#associations.get(key) ?? {
+      ...{ destination, secret, busy: false },
+      wish: new Doubt<Wish>("removed"),
+    };
+    this.#associations.set(key, found);
+    return found;
+  }
+
+  async #change(random: Random): Promise<void> {
+    const association = this.#of(pick(random, this.#destinations), pick(random, this.#secrets.all).name);
+    const to: Wish = random() < 0.7 ? "set" : "removed";
+    if (association.busy || !this.#client.isServed) return;
+    association.busy = true;
+    await this.#wish(association, to);
+    association.busy = false;
+  }
+
+  async #wish({ destination, secret, wish }: Association, to: Wish): Promise<void> {
+    const path = `${AT}/${destination}/associations/${to === "set" ? "set" : "remove"}`;
+    const answer = await this.#client.call("POST", path, { mount: "kv", secret_name: secret });
+    if (isSuccess(answer)) wish.answered(to);
+    else if (answer === null || answer.status >= 500) wish.unanswered(to);
+    // Refused, and nothing changed, when no version of it lives.
+    else if (!answer.text.includes("secret not found"))
+      this.wrong.push(`${to} ${destination} ${secret} was refused: ${answer.status} ${answer.text}`);
+    this.#done.add(isSuccess(answer) ? to : "not answered");
+  }
+
+  /** A destination of its own, with secrets that are there, is purged. */
+  async #fillAndPurge(random: Random): Promise<void> {
+    const type = pick(random, Object.keys(this.#providers.stores));
+    const name = `passing-${this.#passing.size}`;
+    const destination = `${type}/${name}`;
+    const there = new Doubt<"there" | "gone">("gone");
+    this.#passing.set(destination, there);
+    const { granularity, template } = naming(type, name);
+    const body = { ...this.#providers.stores[type]?.body, granularity, secret_name_template: template };
+    const made = await this.#client.call("POST", `${AT}/${destination}`, body);
+    if (isSuccess(made)) there.answered("there");
+    else there.unanswered("there");
+    if (made !== null && made.status < 500 && !isSuccess(made))
+      this.wrong.push(`${destination} was refused: ${made.status} ${made.text}`);
+    for (const { name: secret } of this.#secrets.all.slice(0, 3)) {
+      await this.#client.call("POST", `${AT}/${destination}/associations/set`, { mount: "kv", secret_name: secret });
+    }
+    const purged = await this.#client.call("DELETE", `${AT}/${destination}?purge=true`);
+    if (isSuccess(purged)) there.answered("gone");
+    else there.unanswered("gone");
+    this.#done.add(isSuccess(purged) ? "purged" : "not answered");
+  }
+
+  /** Between the answer that says so and the next word nothing new is sent to any provider. */
+  async #pause(random: Random, going: () => boolean): Promise<void> {
+    const type = { "Content-Type": "application/merge-patch+json" };
+    const say = (disabled: boolean) => this.#client.call("PATCH", "/v1/sys/sync/config", { disabled }, type);
+    const calls = () => Object.values(this.#providers.stores).map((store) => store.calls());
+    if (isSuccess(await say(true))) {
+      await sleep(FENCE_MS);
+      const before = calls();
+      await sleep(2_000 + random() * 2_000);
+      if (`${calls()}` !== `${before}`)
+        this.wrong.push(`syncing was paused, and providers were called: ${before} requests, then ${calls()}`);
+      this.#done.add("paused");
+    }
+    // Nobody else would take it back.
+    for (let answer = await say(false); !isSuccess(answer); answer = await say(false)) {
+      if (!going()) await sleep(100);
+    }
+  }
+
+  async unsettled(): Promise<string[]> {
+    const faults: string[] = [];
+    const expected = new Map(Object.keys(this.#providers.stores).map((type) => [type, new Map<string, string>()]));
+    expected.set("in-mem", new Map());
+    const newest = new Map(
+      await mapFew(this.#secrets.all, 4, async ({ name }) => [name, await this.#secrets.newest(name)] as const),
+    );
+    for (const destination of [...this.#destinations, ...this.#passing.keys()]) {
+      const answer = await this.#client.call("GET", `${AT}/${destination}/associations`);
+      const passing = this.#passing.get(destination);
+      if (answer?.status === 404 && passing?.may("gone")) continue;
+      if (!isSuccess(answer)) {
+        faults.push(`${destination} cannot be read: ${answer?.status}`);
+        continue;
+      }
+      if (passing && !passing.may("there")) faults.push(`${destination} was purged, and is still there`);
+      const [type = ""] = destination.split("/");
+      const shown: Shown[] = Object.values(answer.body.data.associated_secrets);
+      for (const one of shown) {
+        const should = newest.get(one.secret_name) ?? null;
+        const wanted = should === null ? "UNSYNCED" : "SYNCED";
+        if (one.sync_status !== wanted)
+          faults.push(
+            `${destination} ${one.secret_name} ${one.sub_key ?? ""} is ${one.sync_status}, not ${wanted} (${one.error_message ?? "no error"}; next attempt ${one.next_attempt_at ?? "not told"})`,
+          );
+        if (should === null) continue;
+        if (one.synced_version !== should.version)
+          faults.push(
+            `${destination} ${one.secret_name}: version ${one.synced_version} is there, not ${should.version}`,
+          );
+        const value = one.sub_key === undefined ? JSON.stringify(should.data) : String(should.data[one.sub_key]);
+        expected.get(type)?.set(one.external_name, value);
+      }
+      if (passing) continue;
+      const names = new Set(shown.map(({ secret_name }) => secret_name));
+      for (const { destination: where, secret, wish } of this.#associations.values()) {
+        if (where !== destination) continue;
+        if (!wish.may(names.has(secret) ? "set" : "removed"))
+          faults.push(`${destination} ${secret} was ${names.has(secret) ? "removed" : "set"}, and that is not so`);
+      }
+    }
+    for (const [type, objects] of expected) faults.push(...differences(type, await this.#outside(type), objects));
+    faults.push(...(await this.#listed()));
+    return faults;
+  }
+
+  async #outside(type: string): Promise<Map<string, string>> {
+    const store = this.#providers.stores[type];
+    if (store) return store.objects();
+    const answer = await this.#client.must("GET", `${AT}/in-mem/main/objects`);
+    const objects: [string, { value: string }][] = Object.entries(answer.body.data.objects);
+    return new Map(objects.map(([name, { value }]) => [name, value]));
+  }
+
+  /** Lists say the same as the destinations. */
+  async #listed(): Promise<string[]> {
+    const faults: string[] = [];
+    for (const { name } of this.#secrets.all) {
+      const path = `/v1/sys/sync/associations/destinations?mount=kv&secret_name=${encodeURIComponent(name)}`;
+      const answer = await this.#client.call("GET", path);
+      if (answer?.status !== 200 && answer?.status !== 404) {
+        faults.push(`the destinations of ${name} cannot be read: ${answer?.status}`);
+        continue;
+      }
+      const listed = Object.keys(answer.body?.data?.associated_destinations ?? {});
+      for (const { destination, secret, wish } of this.#associations.values()) {
+        if (secret === name && !wish.may(listed.includes(destination) ? "set" : "removed"))
+          faults.push(`the list of ${name}'s destinations is wrong about ${destination}`);
+      }
+    }
+    return faults;
+  }
+
+  /** Once at rest, nothing moves any more; and no older value was ever put over a newer one. */
+  async verify(): Promise<string[]> {
+    const faults: string[] = [];
+    const stores = Object.entries(this.#providers.stores);
+    const before = stores.map(([type, store]) => [type, store.objects()] as const);
+    await sleep(3_000);
+    for (const [type, objects] of before)
+      faults.push(...differences(`${type}, at rest`, this.#providers.stores[type]?.objects() ?? new Map(), objects));
+    for (const secret of this.#secrets.all.filter(({ onlyWritten }) => onlyWritten))
+      faults.push(...(await this.#order(secret.name)));
+    return faults;
+  }
+
+  async #order(secret: string): Promise<string[]> {
+    const { data } = (await this.#client.must("GET", `/v1/kv/metadata/${secret}`)).body;
+    const versionOf = new Map<string, number>();
+    for (const number of Object.keys(data.versions).map(Number)) {
+      const read = await this.#client.must("GET", `/v1/kv/data/${secret}?version=${number}`);
+      versionOf.set(createHash("sha256").update(JSON.stringify(read.body.data.data)).digest("hex"), number);
+    }
+    const answer = await this.#client.must("GET", `${AT}/cloud-a-sm/main/associations`);
+    const shown: Shown[] = Object.values(answer.body.data.associated_secrets);
+    const name = shown.find(({ secret_name }) => secret_name === secret)?.external_name ?? "";
+    const pushed = this.#providers.cloudA.versions(name).map((digest) => versionOf.get(digest) ?? 0);
+    const sorted = [...pushed].sort((a, b) => a - b);
+    return `${pushed}` === `${sorted}` ? [] : [`${secret} was pushed to cloud-a-sm in the order ${pushed}`];
+  }
+
+  told(): string {
+    return `${this.#done}`;
+  }
+}
+
+/** Names of its own, so that two destinations never mean one object. */
+function naming(type: string, name: string): { granularity: string; template: string } {
+  const upper = type === "repo-host" ? " | uppercase" : "";
+  const prefix = type === "repo-host" ? name.toUpperCase() : name;
+  return { granularity: "secret-path", template: `${prefix}-{{ .SecretPath${upper} }}` };
+}
+
+function differences(what: string, is: Map<string, string>, should: Map<string, string>): string[] {
+  const faults: string[] = [];
+  for (const [name, value] of should) {
+    if (!is.has(name)) faults.push(`${what}: ${name} is missing`);
+    else if (is.get(name) !== value) faults.push(`${what}: ${name} is ${is.get(name)}, not ${value}`);
+  }
+  for (const name of is.keys()) if (!should.has(name)) faults.push(`${what}: ${name} is there, and nobody wants it`);
+  return faults;
+}

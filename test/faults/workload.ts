@@ -1,0 +1,78 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+export type Random = () => number;
+/** A stream of choices of its own for everybody who chooses, so that nobody's depend on who comes first. */
+export type RandomFor = (name: string) => Random;
+export const pick = <T>(random: Random, items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
+
+/** Whatever an area has to do, and what must be true of it. */
+export interface Workload {
+  readonly name: string;
+  /** Before any fault. */
+  begin(): Promise<void>;
+  /** Asks for things until it is told to stop, then lets what it has begun end. */
+  run(going: () => boolean): Promise<void>;
+  /** What is wrong for good, found while it runs: told at once. */
+  readonly wrong: readonly string[];
+  /** What is not yet as it must be, once nothing disturbs any more. Empty when all is well. */
+  unsettled(): Promise<string[]>;
+  /** What must hold once all is settled. */
+  verify(): Promise<string[]>;
+  /** One line of figures. */
+  told(): string;
+}
+
+/** Acts one after the other, with pauses. */
+export async function repeatedly(
+  going: () => boolean,
+  random: Random,
+  pauseMs: number,
+  act: () => Promise<void>,
+): Promise<void> {
+  while (going()) {
+    await act();
+    await sleep(random() * 2 * pauseMs);
+  }
+}
+
+/** Maps all of them, few at a time. */
+export async function mapFew<T, R>(items: readonly T[], atOnce: number, map: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  let next = 0;
+  const worker = async () => {
+    for (let at = next++; at < items.length; at = next++) results[at] = await map(items[at] as T);
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  return results;
+}
+
+/**
+ * What may be true of a thing that is changed by requests whose answers may be lost: an answered change makes it so, one
+ * without an answer may happen at any time from then on.
+ */
+export class Doubt<State> {
+  #is: Set<State>;
+  readonly #late = new Set<State>();
+
+  constructor(state: State) {
+    this.#is = new Set([state]);
+  }
+
+  answered(state: State): void {
+    this.#is = new Set([state, ...this.#late]);
+  }
+
+  unanswered(state: State): void {
+    this.#is.add(state);
+    this.#late.add(state);
+  }
+
+  may(state: State): boolean {
+    return this.#is.has(state);
+  }
+
+  /** The only thing that may be true; undefined when that is not known. */
+  get certain(): State | undefined {
+    return this.#is.size === 1 ? [...this.#is][0] : undefined;
+  }
+}

@@ -1,0 +1,134 @@
+import { randomFrom } from "../crash/random.ts";
+import { Chaos } from "./chaos.ts";
+import { Client } from "./client.ts";
+import { Credentials } from "./credentials.ts";
+import { Line } from "./line.ts";
+import { Nodes } from "./nodes.ts";
+import { type Providers, startProviders } from "./providers.ts";
+import { leftOver, withoutAlarm } from "./rest.ts";
+import { Secrets } from "./secrets.ts";
+import { Service } from "./service.ts";
+import { Streams } from "./streams.ts";
+import { Syncing } from "./syncing.ts";
+import { Volumes } from "./volumes.ts";
+import type { Random, Workload } from "./workload.ts";
+
+const SECRETS = 18;
+const NODES = 2;
+
+/** The service with all that it works with, those who use it, and what happens to them. */
+export class World {
+  readonly #seed: number;
+  #providers: Providers | undefined;
+  #service: Service | undefined;
+  #client: Client | undefined;
+  #chaos: Chaos | undefined;
+  #nodes: Nodes | undefined;
+  #lines: Record<string, Line> = {};
+  #workloads: readonly Workload[] = [];
+
+  constructor(seed: number) {
+    this.#seed = seed;
+  }
+
+  async begin(): Promise<void> {
+    const providers = await startProviders();
+    this.#providers = providers;
+    const service = new Service({
+      MASTER_KEY: Buffer.from("faults-tests-use-this-master-ky!").toString("base64"),
+      DEV_ROOT_TOKEN: "root",
+      EVENT_HEARTBEAT_MS: "500",
+      ...providers.settings,
+    });
+    this.#service = service;
+    const clients = await new Line(() => service.port).open();
+    const agents = await new Line(() => service.port, true).open();
+    this.#lines = { clients, agents };
+    const client = new Client(service, clients);
+    this.#client = client;
+    await service.create();
+    const nodes = new Nodes(client, NODES, agents.url);
+    this.#nodes = nodes;
+    const secrets = new Secrets(client, this.#randomFor, SECRETS);
+    this.#workloads = [
+      secrets,
+      new Syncing(client, this.#randomFor, providers, secrets),
+      new Streams(client, this.#randomFor),
+      new Credentials(client, this.#randomFor, providers.directory),
+      new Volumes(client, this.#randomFor, nodes),
+    ];
+    for (const workload of this.#workloads) await workload.begin();
+    this.#chaos = new Chaos({
+      ...{ service, providers: providers.all, mortals: nodes.processes, lines: this.#lines },
+      answered: () => client.answered,
+    });
+  }
+
+  /** Works and kills until it is over, and a little longer: the kills end first. */
+  async run(going: () => boolean): Promise<void> {
+    let working = true;
+    const work = this.#workloads.map((workload) => workload.run(() => working));
+    await this.#chaos?.run(this.#randomFor, going);
+    working = false;
+    await Promise.all(work);
+  }
+
+  wrong(): string[] {
+    const areas = this.#workloads.flatMap(({ name, wrong }) => wrong.map((what) => `${name}: ${what}`));
+    return [...areas, ...(this.#chaos?.wrong ?? []), ...(this.#nodes?.wrong ?? []), ...(this.#client?.wrong ?? [])];
+  }
+
+  async unsettled(): Promise<string[]> {
+    const found = await Promise.all(
+      this.#workloads.map(async (workload) => (await workload.unsettled()).map((what) => `${workload.name}: ${what}`)),
+    );
+    return [...found.flat(), ...leftOver(this.#service?.dataDir ?? "")];
+  }
+
+  /** First what the service says, then what is in its rows once it has ended. */
+  async verify(): Promise<string[]> {
+    const faults: string[] = [];
+    for (const workload of this.#workloads)
+      faults.push(...(await workload.verify()).map((what) => `${workload.name}: ${what}`));
+    const health = await this.#client?.call("GET", "/v1/sys/health");
+    if (health?.status !== 200) faults.push(`health is ${health?.status}: ${health?.text}`);
+    faults.push(...this.wrong());
+    await this.#service?.stop();
+    const { dataDir = "" } = this.#service ?? {};
+    return [...faults, ...leftOver(dataDir), ...withoutAlarm(dataDir)];
+  }
+
+  progress(): string {
+    return `${this.#chaos?.kills.total} kills, ${this.#chaos?.cuts.total} cuts, ${this.#client?.outcomes.total} requests`;
+  }
+
+  told(): string {
+    const lines = [
+      `seed      ${this.#seed}`,
+      `kills     ${this.#chaos?.kills}`,
+      `network   ${this.#chaos?.cuts}`,
+      `faults    ${this.#chaos?.faults}`,
+      `starts    ${this.#service?.starts} of the runtime`,
+      `requests  ${this.#client?.outcomes}`,
+      ...this.#workloads.map((workload) => `${workload.name.padEnd(9)} ${workload.told()}`),
+    ];
+    return `${lines.join("\n")}\n`;
+  }
+
+  async end(keep: boolean): Promise<void> {
+    for (const line of Object.values(this.#lines)) line.close();
+    if (keep) {
+      await this.#service?.kill();
+      console.log(`the state is in ${this.#service?.dataDir}\n${this.#service?.said.slice(-20_000)}`);
+    }
+    await this.#service?.destroy(keep);
+    await this.#nodes?.end(keep);
+    await this.#providers?.close();
+  }
+
+  #randomFor = (name: string): Random => {
+    let mixed = this.#seed;
+    for (const char of name) mixed = Math.imul(mixed ^ char.charCodeAt(0), 0x01000193);
+    return randomFrom(mixed);
+  };
+}
