@@ -1,0 +1,233 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { EventLog } from "../../src/objects/event-log.ts";
+import type { StoredObject } from "../../src/objects/stored-object.ts";
+import { placed, stickyJob } from "./claims-helpers.ts";
+import { del, get, mountKv, patch, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import { addCsiNode, ScriptedCsi } from "./csi-world.ts";
+import { creds, dynamicRole, engineObject, mountEngine, openTenant, revoke, writeRole } from "./engine-helpers.ts";
+import { addNode, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
+import { counts, MEASURES } from "./metrics-recount.ts";
+import { parseText, type Sample, valueIn } from "./metrics-text.ts";
+import { gone, report } from "./reports.ts";
+import { closeAll, openStream } from "./streams.ts";
+import { eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
+
+/** Whether what is told of objects is what is so. */
+clock.moves = true;
+
+afterEach(closeAll);
+
+/** What is so now: the object that asks the others forgets what it has heard. */
+async function scrape(): Promise<Sample[]> {
+  await evictDurableObject(env.METRICS.getByName("main")).catch(() => undefined);
+  const answer = await get("/v1/metrics");
+  expect(answer.status, answer.text).toBe(200);
+  return parseText(answer.text);
+}
+
+/** The values of a metric, by the values of its labels. */
+async function values(name: string): Promise<Record<string, number>> {
+  const samples = (await scrape()).filter((each) => each.name === name);
+  return Object.fromEntries(samples.map(({ labels, value }) => [Object.values(labels).join(" "), value]));
+}
+
+/** What was counted as rows changed is what there is when they are counted. */
+async function expectExact(stub: unknown, measures: (typeof MEASURES)[keyof typeof MEASURES]): Promise<void> {
+  const look = (_object: StoredObject, { storage }: DurableObjectState) => counts(storage, measures);
+  const { counted, recounted } = await runInDurableObject(stub as DurableObjectStub<StoredObject>, look);
+  expect(counted).toEqual(recounted);
+}
+
+const registry = () => env.CLUSTER_REGISTRY.getByName("main");
+
+/** Runs with the clock put forward by so many seconds. */
+async function later<T>(seconds: number, run: () => Promise<T>): Promise<T> {
+  const real = Date.now.bind(Date);
+  const moved = vi.spyOn(Date, "now").mockImplementation(() => real() + seconds * 1000);
+  try {
+    return await run();
+  } finally {
+    moved.mockRestore();
+  }
+}
+
+describe("secret sync", () => {
+  it("tells of each destination what is pending, how its associations are, and what pushes came to", async () => {
+    await mountKv();
+    await makeDestination("in-mem", "d");
+    await write("a", { k: "v" });
+    await write("b", { k: "v" });
+    await setAssociation("in-mem/d", "a");
+    await eventually(async () => expect(await values("sallyport_sync_associations")).toEqual({ "in-mem/d SYNCED": 1 }));
+    await patch("/v1/sys/sync/config", { disabled: true });
+    await setAssociation("in-mem/d", "b");
+    const paused = await scrape();
+    expect(valueIn(paused, "sallyport_sync_paused")).toBe(1);
+    expect(valueIn(paused, "sallyport_sync_queue_granted")).toBeGreaterThan(0);
+    expect(valueIn(paused, "sallyport_sync_pending", { destination: "in-mem/d", state: "queued" })).toBe(1);
+    expect(await values("sallyport_sync_associations")).toEqual({ "in-mem/d SYNCED": 1, "in-mem/d PENDING": 1 });
+    await patch("/v1/sys/sync/config", { disabled: false });
+    await eventually(async () => expect(await values("sallyport_sync_associations")).toEqual({ "in-mem/d SYNCED": 2 }));
+    await removeAssociation("in-mem/d", "a");
+    await eventually(async () => expect(await values("sallyport_sync_associations")).toEqual({ "in-mem/d SYNCED": 1 }));
+    const samples = await scrape();
+    expect(valueIn(samples, "sallyport_sync_pending", { destination: "in-mem/d", state: "queued" })).toBe(0);
+    const done = { destination: "in-mem/d", result: "pushed" };
+    expect(valueIn(samples, "sallyport_sync_objects_total", done)).toBeGreaterThanOrEqual(2);
+    expect(
+      valueIn(samples, "sallyport_sync_tasks_total", { destination: "in-mem/d", outcome: "ok" }),
+    ).toBeGreaterThanOrEqual(3);
+    await expectExact(env.SYNC_DESTINATION.getByName("in-mem/d"), MEASURES.destinationMeasures);
+  });
+});
+
+describe("the credentials engine", () => {
+  it("tells of each mount how many leases there are, and how its work at the cloud ends", async () => {
+    const tenant = await openTenant();
+    const uuid = await mountEngine(tenant);
+    await writeRole("app", dynamicRole(tenant));
+    const { body } = await creds("app");
+    await creds("app");
+    expect(await values("sallyport_leases")).toEqual({ "cloud-b/ live": 2 });
+    await revoke(body.lease_id);
+    expect(await values("sallyport_leases")).toEqual({ "cloud-b/ live": 1 });
+    expect(await values("sallyport_engine_jobs_ended_total")).toMatchObject({
+      ...{ "cloud-b/ role ok": 1, "cloud-b/ issue ok": 2, "cloud-b/ removal ok": 1 },
+    });
+    await runInDurableObject(engineObject(uuid), (_engine, { storage }) =>
+      storage.sql.exec("UPDATE leases SET state = 'irrevocable'"),
+    );
+    expect(await values("sallyport_leases")).toEqual({ "cloud-b/ irrevocable": 1 });
+    await expectExact(engineObject(uuid), MEASURES.engineMeasures);
+    await runInDurableObject(engineObject(uuid), (_engine, { storage }) =>
+      storage.sql.exec("UPDATE leases SET state = 'live'"),
+    );
+  });
+});
+
+describe("the event stream", () => {
+  it("tells of its buffer, its streams and what they were given", async () => {
+    await put("/v1/sys/policies/acl/p", { policy: "" });
+    const first = await openStream("?topic=*");
+    await first.nextLine();
+    const samples = await scrape();
+    expect(valueIn(samples, "sallyport_event_streams")).toBe(1);
+    expect(valueIn(samples, "sallyport_event_buffer_lines")).toBe(valueIn(samples, "sallyport_event_index"));
+    expect(valueIn(samples, "sallyport_event_buffer_bytes")).toBeGreaterThan(50);
+    const delivered = valueIn(samples, "sallyport_event_lines_delivered_total") ?? 0;
+    expect(delivered).toBe(valueIn(samples, "sallyport_event_buffer_lines"));
+    const second = await openStream("?topic=Node");
+    await second.next();
+    await put("/v1/sys/policies/acl/q", { policy: "" });
+    await first.nextLine();
+    // The second has asked for nothing of this.
+    expect((await values("sallyport_event_lines_delivered_total"))[""]).toBe(delivered + 1);
+    expect((await values("sallyport_event_streams"))[""]).toBe(2);
+    const ages = await later(90, () => values("sallyport_event_buffer_oldest_age_seconds"));
+    expect(ages[""]).toBeGreaterThanOrEqual(90);
+    expect(ages[""]).toBeLessThan(150);
+  });
+
+  it("tells why streams were cut", async () => {
+    const made = await put("/v1/acl/token", { Type: "management", Name: "reader" });
+    const stream = await openStream("?topic=*", { token: made.body.SecretID });
+    await stream.next();
+    await del(`/v1/acl/token/${made.body.AccessorID}`);
+    while ((await stream.nextText()) !== null);
+    expect(await values("sallyport_event_streams_cut_total")).toEqual({ slow_consumer: 0, permission_denied: 1 });
+  });
+});
+
+describe("the cluster", () => {
+  it("tells of nodes, host volumes, their claims and what nodes were asked for", async () => {
+    const nodes = new ScriptedNodes();
+    await addNode(1);
+    await addNode(2);
+    await make({ Name: "db", NodeID: nodeId(1) });
+    await report(stickyJob(["db", "other"]), placed("a1"));
+    await lose(nodeId(2));
+    expect(await values("sallyport_nodes")).toEqual({ ready: 1, disconnected: 1 });
+    expect(await values("sallyport_host_volumes")).toEqual({ pending: 1 });
+    expect(await values("sallyport_volume_claims")).toEqual({ made: 1, asked: 1 });
+    nodes.behave = () => "hold";
+    const waiting = put("/v1/volume/host/create", { Volume: { Name: "held", PluginID: "mkdir", NodeID: nodeId(1) } });
+    await eventually(async () =>
+      expect(await values("sallyport_volume_operations")).toEqual({ "host dhv.create running": 1 }),
+    );
+    await eventually(() => expect(nodes.holding).toBe(1));
+    nodes.behave = () => ({ state: "failed", error: { kind: "plugin", message: "broken" } });
+    await nodes.release();
+    await waiting;
+    await put("/v1/volume/host/create", { Volume: { Name: "broken", PluginID: "mkdir", NodeID: nodeId(1) } });
+    expect(await values("sallyport_volume_operations")).toEqual({});
+    expect(await values("sallyport_volume_operations_ended_total")).toEqual({
+      ...{ "host dhv.create ok": 2, "host dhv.create faulty": 1 },
+    });
+    await report(gone(placed("a1")));
+    await expectExact(registry(), MEASURES.clusterMeasures);
+  });
+
+  it("tells of CSI plugins, volumes and what was asked of plugins", async () => {
+    new ScriptedCsi();
+    await addCsiNode(1);
+    await addCsiNode(2);
+    expect(await values("sallyport_csi_plugin_instances")).toEqual({
+      ...{ "disk controller healthy": 2, "disk node healthy": 2 },
+    });
+    const made = await put("/v1/volume/csi/v1/create", {
+      Volumes: [
+        {
+          ...{ ID: "v1", Name: "v1", PluginID: "disk", Namespace: "default" },
+          RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
+        },
+      ],
+    });
+    expect(made.status, made.text).toBe(200);
+    expect(await values("sallyport_csi_volumes")).toEqual({ disk: 1 });
+    expect(await values("sallyport_volume_operations_ended_total")).toMatchObject({
+      "csi csi.controller.create ok": 1,
+    });
+    await expectExact(registry(), MEASURES.clusterMeasures);
+  });
+});
+
+describe("every object", () => {
+  it("tells how large it is, by the name that people know it by", async () => {
+    const { uuid } = await mountKv("team/kv");
+    const before = await values("sallyport_object_size_bytes");
+    expect(before["KvStore team/kv/"]).toBeGreaterThan(0);
+    await put("/v1/team/kv/data/a", { data: { a: "x".repeat(500_000) } });
+    const after = await values("sallyport_object_size_bytes");
+    expect(after["KvStore team/kv/"]).toBeGreaterThan((before["KvStore team/kv/"] ?? 0) + 400_000);
+    expect(JSON.stringify(after)).not.toContain(uuid);
+  });
+
+  it("tells how much waits in its outbox, since when, and how late it is with it", async () => {
+    await get("/v1/metrics");
+    const down = vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("down"));
+    const line = put("/v1/acl/policy/p", { Name: "p", Rules: "" });
+    await eventually(async () => expect((await values("sallyport_outbox_rows"))["AccessControl main"]).toBe(1));
+    const samples = await later(40, scrape);
+    const of = (name: string) => valueIn(samples, name, { class: "AccessControl", object: "main" });
+    expect(of("sallyport_outbox_oldest_age_seconds")).toBeGreaterThanOrEqual(40);
+    expect(of("sallyport_outbox_oldest_age_seconds")).toBeLessThan(60);
+    expect(of("sallyport_alarm_lag_seconds")).toBeGreaterThan(20);
+    down.mockRestore();
+    await line;
+    await eventually(async () => expect((await values("sallyport_outbox_rows"))["AccessControl main"]).toBe(0));
+    expect((await values("sallyport_outbox_oldest_age_seconds"))["AccessControl main"]).toBe(0);
+  });
+
+  it("beyond the hundredth mount of a type is left out, and that is told", async () => {
+    for (let n = 100; n < 205; n++) await put(`/v1/sys/mounts/m${n}`, { type: "kv", options: { version: "2" } });
+    const samples = await scrape();
+    const sizes = samples.filter(
+      ({ name, labels }) => name === "sallyport_object_size_bytes" && labels["class"] === "KvStore",
+    );
+    expect(sizes).toHaveLength(100);
+    expect(valueIn(samples, "sallyport_scrape_skipped_objects", { class: "KvStore" })).toBe(5);
+  });
+});

@@ -1,0 +1,251 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import type { Answered } from "../../src/http/exchange.ts";
+import { handIn } from "../../src/metrics/hand-in.ts";
+import { measureAnswer } from "../../src/metrics/requests.ts";
+import { count, keyOf } from "../../src/metrics/tally.ts";
+import { EventLog } from "../../src/objects/event-log.ts";
+import { KvStore } from "../../src/objects/kv-store.ts";
+import { Metrics } from "../../src/objects/metrics.ts";
+import { metrics } from "../../src/objects/stubs.ts";
+import { holderOf } from "./access.ts";
+import { get, mountKv, put } from "./client.ts";
+import { parseText, type Sample, valueIn } from "./metrics-text.ts";
+import { eventually } from "./sync-helpers.ts";
+
+/** Contract: clients 4 and 6 (both families of clients have such a path); docs/metrics.md. */
+
+const REQUESTS = "sallyport_http_requests_total";
+const object = () => env.METRICS.getByName("main") as DurableObjectStub<Metrics>;
+
+async function scrape(path = "/v1/metrics"): Promise<Sample[]> {
+  const answer = await get(path);
+  expect(answer.status, answer.text).toBe(200);
+  return parseText(answer.text);
+}
+
+/** How often something was counted since a scrape before. */
+async function since(before: readonly Sample[], name: string, labels: Record<string, string>): Promise<number> {
+  return (valueIn(await scrape(), name, labels) ?? 0) - (valueIn(before, name, labels) ?? 0);
+}
+
+describe("the answer", () => {
+  it("is Prometheus text at both paths, every line of it sound", async () => {
+    for (const path of ["/v1/metrics", "/v1/sys/metrics", "/v1/metrics?format=prometheus"]) {
+      const answer = await get(path);
+      expect(answer.headers.get("Content-Type")).toBe("text/plain; version=0.0.4; charset=utf-8");
+      expect(valueIn(parseText(answer.text), "sallyport_sealed")).toBe(0);
+    }
+  });
+
+  it("is OpenMetrics for who accepts that, as Prometheus itself does", async () => {
+    const Accept =
+      "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+    const answer = await get("/v1/metrics", { headers: { Accept } });
+    expect(answer.headers.get("Content-Type")).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    expect(answer.text.endsWith("\n# EOF\n")).toBe(true);
+    expect(answer.text).toContain("# TYPE sallyport_event_lines_delivered counter\n");
+    expect(answer.text).toContain("\nsallyport_event_lines_delivered_total 0\n");
+    parseText(answer.text);
+  });
+
+  it.each([
+    ["for who asks", "/v1/metrics?format=json", {}],
+    ["for upstream's clients", "/v1/sys/metrics", { "X-Vault-Request": "true" }],
+    ["for who accepts it", "/v1/metrics", { Accept: "application/json" }],
+  ])("is JSON in upstream's shape %s", async (_who, path, headers) => {
+    await scrape();
+    const { body } = await get(path, { headers });
+    expect(body).toEqual({
+      Timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000 UTC$/),
+      Gauges: expect.arrayContaining([{ Name: "sallyport_sealed", Labels: {}, Value: 0 }]),
+      Points: [],
+      Counters: expect.arrayContaining([
+        expect.objectContaining({ Name: REQUESTS, Labels: { route: "/v1/metrics", method: "GET", status: "200" } }),
+      ]),
+      Samples: expect.arrayContaining([
+        expect.objectContaining({ Name: "sallyport_http_request_duration_seconds", Count: expect.any(Number) }),
+      ]),
+    });
+  });
+
+  it("refuses a format that there is not, in the convention of the path", async () => {
+    expect((await get("/v1/metrics?format=xml")).status).toBe(400);
+    expect((await get("/v1/sys/metrics?format=xml")).body.errors).toEqual([
+      "format: one of prometheus, openmetrics, json",
+    ]);
+  });
+});
+
+describe("who may read them", () => {
+  const statuses = async (token: string | null) => [
+    (await get("/v1/metrics", { token })).status,
+    (await get("/v1/sys/metrics", { token })).status,
+  ];
+
+  it("is a management token, and who may read agents, or the path", async () => {
+    const client = async (rules: string) => (await holderOf(rules)).client_token as string;
+    const agents = await client('agent { policy = "read" }');
+    const path = await client('path "sys/metrics" { capabilities = ["read"] }');
+    const neither = await client('path "kv/*" { capabilities = ["read"] }\nnode { policy = "write" }');
+    expect(await statuses("root")).toEqual([200, 200]);
+    expect(await statuses(agents)).toEqual([200, 403]);
+    expect(await statuses(path)).toEqual([403, 200]);
+    expect(await statuses(neither)).toEqual([403, 403]);
+    expect(await statuses("unknown")).toEqual([403, 403]);
+    expect(await statuses(null)).toEqual([403, 403]);
+  });
+
+  it("may present the token as Prometheus does", async () => {
+    const headers = { Authorization: "Bearer root" };
+    expect((await get("/v1/metrics", { token: null, headers })).status).toBe(200);
+  });
+
+  it("is nobody inside a namespace", async () => {
+    await put("/v1/sys/namespaces/team", {});
+    const inside = await get("/v1/sys/metrics", { headers: { "X-Vault-Namespace": "team" } });
+    expect([inside.status, inside.body.errors]).toEqual([400, ["operation unavailable in namespaces"]]);
+  });
+});
+
+describe("requests", () => {
+  it("are counted by route, method and status, never by what a path or a query says", async () => {
+    await mountKv();
+    const before = await scrape();
+    await put("/v1/kv/data/canary-in-a-path", { data: { a: "canary-in-a-value" } });
+    for (let n = 0; n < 3; n++) await get("/v1/kv/data/canary-in-a-path?version=0&x=canary-in-a-query");
+    await get("/v1/kv/data/canary-that-is-not");
+    await get("/v1/no/such/canary");
+    await get("/v1/jobs?namespace=canary");
+    const of = (route: string, method: string, status: string) => since(before, REQUESTS, { route, method, status });
+    expect(await of("/v1/{kv}/data/:path+", "GET", "200")).toBe(3);
+    expect(await of("/v1/{kv}/data/:path+", "GET", "404")).toBe(1);
+    expect(await of("/v1/{kv}/data/:path+", "POST", "200")).toBe(1);
+    expect(await of("none", "GET", "404")).toBe(1);
+    expect(await of("/v1/jobs", "GET", "200")).toBe(1);
+    expect((await get("/v1/metrics")).text).not.toContain("canary");
+  });
+
+  it("take as many observations of time as there are, by part of the service", async () => {
+    await mountKv();
+    const before = await scrape();
+    for (let n = 0; n < 4; n++) await get("/v1/kv/data/x");
+    const samples = await scrape();
+    const name = "sallyport_http_request_duration_seconds";
+    const of = (suffix: string, labels: Record<string, string>) =>
+      (valueIn(samples, name + suffix, labels) ?? 0) - (valueIn(before, name + suffix, labels) ?? 0);
+    expect(of("_count", { area: "secrets" })).toBe(4);
+    expect(of("_bucket", { area: "secrets", le: "+Inf" })).toBe(4);
+    const buckets = samples.filter((each) => each.name === `${name}_bucket` && each.labels["area"] === "secrets");
+    const values = buckets.map(({ value }) => value);
+    expect(values).toEqual(values.toSorted((a, b) => a - b));
+  });
+
+  it("of a method that nobody knows are one series", async () => {
+    const answered = { route: null, area: "secrets", status: 405, durationMs: 1 } as const;
+    for (const method of ["BREW", "CANARY"]) measureAnswer({ ...answered, method } as unknown as Answered);
+    expect(valueIn(await scrape(), REQUESTS, { route: "none", method: "other", status: "405" })).toBe(2);
+  });
+});
+
+describe("counts of Workers", () => {
+  const total = async (labels: Record<string, string>) => valueIn(await scrape(), REQUESTS, labels);
+  const labels = { route: "/v1/test", method: "GET", status: "200" };
+  const key = keyOf(REQUESTS, Object.values(labels));
+
+  it("arrive by themselves, a moment later", async () => {
+    await get("/v1/regions");
+    const read = async () => {
+      const all = await runInDurableObject(object(), (_metrics, { storage }) =>
+        storage.sql.exec<{ series: string }>("SELECT series FROM counters").toArray(),
+      );
+      return all.map(({ series }) => series);
+    };
+    await eventually(async () => expect((await read()).join()).toMatch(/sallyport_http_requests_total/));
+  });
+
+  it("are added up whoever brings them, and a batch that comes twice counts once", async () => {
+    await metrics(env).add("one", 1, [[key, 2]]);
+    await metrics(env).add("one", 1, [[key, 2]]);
+    await metrics(env).add("two", 1, [[key, 5]]);
+    await metrics(env).add("one", 2, [[key, 1]]);
+    await metrics(env).add("one", 1, [[key, 2]]);
+    expect(await total(labels)).toBe(8);
+  });
+
+  it("outlive the object that keeps them", async () => {
+    await metrics(env).add("one", 1, [[key, 3]]);
+    await evictDurableObject(object());
+    await metrics(env).add("one", 1, [[key, 3]]);
+    await metrics(env).add("one", 2, [[key, 1]]);
+    expect(await total(labels)).toBe(4);
+  });
+
+  it("arrive once when the answer to their arrival is lost", async () => {
+    await scrape();
+    const add = Metrics.prototype.add;
+    const broken = vi.spyOn(Metrics.prototype, "add").mockImplementation(function (this: Metrics, ...given) {
+      add.apply(this, given);
+      throw new Error("the answer is lost");
+    });
+    count(REQUESTS, ...Object.values(labels));
+    await handIn();
+    count(REQUESTS, ...Object.values(labels));
+    await handIn();
+    broken.mockRestore();
+    expect(await total(labels)).toBe(2);
+  });
+
+  it("are of no more series than there is room for: the rest is one", async () => {
+    const many = Array.from({ length: 1_200 }, (_, n) => `destination-${n}`);
+    for (const destination of many) count("sallyport_sync_tasks_total", destination, "ok");
+    await handIn();
+    const tasks = (samples: readonly Sample[]) => samples.filter(({ name }) => name === "sallyport_sync_tasks_total");
+    const samples = tasks(await scrape());
+    expect(samples.length).toBeLessThan(600);
+    expect(samples.reduce((sum, { value }) => sum + value, 0)).toBe(1_200);
+    expect(valueIn(samples, "sallyport_sync_tasks_total", { destination: "other", outcome: "other" })).toBeGreaterThan(
+      600,
+    );
+
+    const keys = Array.from({ length: 5_100 }, (_, n) => keyOf("sallyport_sync_tasks_total", [`d${n}`, "ok"]));
+    await metrics(env).add(
+      "three",
+      1,
+      keys.map((each) => [each, 1] as const),
+    );
+    expect(tasks(await scrape()).length).toBeLessThanOrEqual(5_001);
+    const sum = tasks(await scrape()).reduce((all, { value }) => all + value, 0);
+    expect(sum).toBe(1_200 + 5_100);
+  });
+
+  it("of a metric that another version knew are left out", async () => {
+    await metrics(env).add("one", 1, [["sallyport_of_another_version_total\u0000x\u0000", 3]]);
+    expect((await get("/v1/metrics")).text).not.toContain("another_version");
+  });
+});
+
+describe("an object that does not say how it is", () => {
+  it.each([
+    ["fails", () => Promise.reject(new Error("broken"))],
+    ["hangs", () => new Promise<never>(() => {})],
+  ])("because it %s is left out and counted, and the others are there", async (_how, answer) => {
+    await mountKv("a");
+    await mountKv("b");
+    vi.spyOn(EventLog.prototype, "vitals").mockImplementation(answer as never);
+    vi.spyOn(KvStore.prototype, "vitals").mockImplementationOnce(answer as never);
+    const samples = await scrape();
+    const errors = (kind: string) => valueIn(samples, "sallyport_scrape_errors", { class: kind });
+    expect([errors("EventLog"), errors("KvStore"), errors("AccessControl")]).toEqual([1, 1, 0]);
+    expect(valueIn(samples, "sallyport_event_streams")).toBeUndefined();
+    expect(valueIn(samples, "sallyport_sync_paused")).toBe(0);
+    expect(samples.filter(({ labels }) => labels["class"] === "KvStore" && labels["object"])).toHaveLength(4);
+  });
+
+  it("is asked once a second at most, however many ask", async () => {
+    const vitals = vi.spyOn(EventLog.prototype, "vitals");
+    await Promise.all(Array.from({ length: 20 }, () => scrape()));
+    expect(vitals.mock.calls.length).toBeLessThanOrEqual(2);
+  });
+});
