@@ -1,0 +1,82 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { unstable_startWorker } from "wrangler";
+import { withBucket } from "../../scripts/bucket.ts";
+import { QUIET_WRANGLER } from "../../scripts/runtime.ts";
+
+/*
+ * Each request runs in a context of its own, and the line of one may be carried by another, whose caller may hang up meanwhile.
+ * That happens only with real connections.
+ */
+
+const dir = mkdtempSync(join(tmpdir(), "sallyport-audit-"));
+let worker: Awaited<ReturnType<typeof unstable_startWorker>>;
+let base = "";
+
+/** The configuration as it is, with a sink: the bucket that is there, under another name, too. */
+function configuration(): string {
+  const sink = '[[r2_buckets]]\nbinding = "AUDIT_BUCKET"\nbucket_name = "sallyport-files"\n';
+  const config = readFileSync("wrangler.toml", "utf8").replace('main = "src', `main = "${resolve("src")}`);
+  const path = join(dir, "wrangler.toml");
+  writeFileSync(path, `${config}\n${sink}`);
+  return path;
+}
+
+const secret = (value: string) => ({ type: "secret_text", value }) as const;
+
+beforeAll(async () => {
+  Object.assign(process.env, QUIET_WRANGLER);
+  worker = await unstable_startWorker({
+    config: configuration(),
+    bindings: {
+      MASTER_KEY: secret(Buffer.from("audit-tests-use-this-master-key!").toString("base64")),
+      DEV_ROOT_TOKEN: secret("root"),
+    },
+    dev: { server: { hostname: "127.0.0.1", port: 0 }, inspector: false, persist: dir, watch: false, logLevel: "none" },
+  });
+  base = (await worker.url).origin;
+}, 60_000);
+
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+/** @returns the id of the request, null when it got no answer */
+async function ask(signal = AbortSignal.timeout(20_000)): Promise<string | null> {
+  try {
+    const answer = await fetch(`${base}/v1/sys/mounts`, { headers: { "X-Orch-Token": "root" }, signal });
+    expect(answer.status).toBe(200);
+    return ((await answer.json()) as { request_id: string }).request_id;
+  } catch (failure) {
+    if ((failure as Error).name === "AbortError") return null;
+    throw failure;
+  }
+}
+
+it("every request that is answered has its line in the bucket, however many come at once and however many hang up", async () => {
+  const staying = Array.from({ length: 200 }, () => ask());
+  const leaving = Array.from({ length: 100 }, (_, at) => {
+    const caller = new AbortController();
+    setTimeout(() => caller.abort(), at * 5);
+    return ask(caller.signal);
+  });
+  const [stayed, left] = await Promise.all([Promise.all(staying), Promise.all(leaving)]);
+  expect(left).toContain(null);
+  // The carriers of these requests are gone; whoever comes next does not wait for them.
+  const next = await Promise.all(Array.from({ length: 20 }, () => ask()));
+  const wanted = [...stayed, ...left, ...next].filter((id) => id !== null);
+  // Answers' lines may linger for a second.
+  await new Promise((done) => setTimeout(done, 2_000));
+  await worker.dispose();
+
+  const texts = await withBucket(dir, async (bucket) => {
+    const { objects } = await bucket.list();
+    return Promise.all(objects.map(async ({ key }) => (await bucket.get(key))?.text() ?? ""));
+  });
+  const lines = texts.flatMap((text) => text.trimEnd().split("\n")).map((line) => JSON.parse(line));
+  const ids = (kind: string) => new Set(lines.filter((line) => line.kind === kind).map((line) => line.requestId));
+  const [requests, answers] = [ids("request"), ids("answer")];
+  expect(wanted.filter((id) => !requests.has(id))).toEqual([]);
+  expect(wanted.filter((id) => !answers.has(id))).toEqual([]);
+  expect(texts.length).toBeLessThan(lines.length / 3);
+}, 60_000);
