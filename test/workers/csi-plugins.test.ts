@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { eventsOf, holderOf } from "./access.ts";
 import { get } from "./client.ts";
-import { addCsiNode, controllers, instance, nodePlugins, PLUGIN } from "./csi-world.ts";
+import { addCsiNode, controllers, farNode, instance, nodePlugins, PLUGIN } from "./csi-world.ts";
 import { addNode, lose, nodeId } from "./host-volumes.ts";
 
 const plugin = async () => (await get(`/v1/plugin/csi/${PLUGIN}`)).body;
@@ -25,7 +25,7 @@ describe("a CSI plugin", () => {
         [nodeId(1)]: { Healthy: false },
         [nodeId(2)]: { Healthy: true, ControllerInfo: { SupportsCreateDelete: true, SupportsClone: false } },
       },
-      Nodes: { [nodeId(2)]: { NodeInfo: { ID: "far-node", MaxVolumes: 5, SupportsStats: false } } },
+      Nodes: { [nodeId(2)]: { NodeInfo: { ID: farNode(2), MaxVolumes: 5, SupportsStats: false } } },
     });
     expect(shown.CreateIndex).toBeGreaterThan(0);
     expect((await get("/v1/plugins?type=csi")).body).toEqual([

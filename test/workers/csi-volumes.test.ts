@@ -23,13 +23,14 @@ const make = async (more: Record<string, unknown> = {}): Promise<Answer["body"]>
   return made.body.Volumes[0];
 };
 
-/** Everything that the registry has on its disk, as text. */
-const stored = () =>
+/** Everything that the registry has on its disk, as text, but one table. */
+const stored = (but = "") =>
   runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) =>
     JSON.stringify(
       sql
         .exec<{ name: string }>(
-          "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
+          "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\' AND name <> ?",
+          but,
         )
         .toArray()
         .map(({ name }) => sql.exec(`SELECT * FROM ${name}`).toArray()),
@@ -334,6 +335,52 @@ describe("secrets of a CSI volume", () => {
     const ops = (await get("/v1/volume/csi/v1/operations")).text;
     const everything = [...shown, ops, await stored(), JSON.stringify(await eventsOf("CSIVolume"))].join("\n");
     expect(everything).not.toContain("s3cr3t-canary");
+  });
+
+  it("are as well kept when they are flags of mounts, or what a controller tells: no table holds them, at no time", async () => {
+    const flags = ["password=flag-canary"];
+    const heldThen = async (ask: Promise<unknown>) => {
+      await expect.poll(() => csi.holding).toBe(1);
+      expect(await stored()).not.toMatch(/(?:flag|context)-canary/);
+      await csi.release();
+      await ask;
+    };
+    csi.behave = ({ method }) => {
+      if (method !== "csi.controller.publish") return "hold";
+      return { state: "done", result: { publishContext: { token: "context-canary" } } };
+    };
+    await heldThen(make({ RequestedCapacityMin: 1, MountOptions: { FSType: "ext4", MountFlags: flags } }));
+    await heldThen(register());
+    await heldThen(make({ RequestedCapacityMin: 2 }));
+    await heldThen(run(nodeId(1), [{ Type: "csi", Source: "v1" } as never]));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    expect(await stored()).not.toMatch(/(?:flag|context)-canary/);
+    expect((await eventsOf("CSIVolume")).map((event) => JSON.stringify(event)).join()).not.toContain("canary");
+    const seen = csi.sent.map(({ operation }) => operation.params as { mount?: unknown; publishContext?: unknown });
+    expect(seen.map(({ mount }) => mount)).toEqual(seen.map(() => ({ fsType: "ext4", mountFlags: flags })));
+    expect(seen.at(-1)?.publishContext).toEqual({ token: "context-canary" });
+  });
+
+  it("are as well kept when a job asks for them: only the job itself shows them", async () => {
+    await make();
+    const MountOptions = { FSType: "", MountFlags: ["job-canary"] };
+    await run(nodeId(1), [{ Type: "csi", Source: "v1", MountOptions } as never]);
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+    expect(csi.sent.at(-1)?.operation.params["mount"]).toEqual({ fsType: "", mountFlags: ["job-canary"] });
+    expect(await stored("reported")).not.toContain("job-canary");
+  });
+
+  it("of a volume that is made after its failure was told are kept with it", async () => {
+    csi.behave = () => ({ state: "failed", error: { kind: "plugin", message: "lost the way" } });
+    await create({ Secrets: { a: "1" }, MountOptions: { MountFlags: ["ro"] } });
+    const { operation, node } = csi.sent[0] ?? expect.fail();
+    await csi.tell(node, operation.id, csi.work(operation));
+    csi.behave = () => "work";
+    await register();
+    expect(csi.sent.at(-1)?.operation).toMatchObject({
+      secrets: { a: "1" },
+      params: { mount: { mountFlags: ["ro"] } },
+    });
   });
 
   it("stay when a request has none, are replaced by those that it has, and cleared by none at all", async () => {

@@ -338,6 +338,26 @@ describe("secrets", () => {
     expect(stored).not.toContain(CANARY);
   });
 
+  it("are kept so, too, when they are flags of mounts or what a controller tells, and sent as they came", async () => {
+    outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const params = {
+      pluginId: "p",
+      mount: { fsType: "ext4", mountFlags: [CANARY] },
+      publishContext: { token: CANARY },
+    };
+    const wanted = operation({ params });
+    await agent.session.start(wanted);
+    expect((await socket.seen("req"))[0]).toMatchObject({ params });
+    expect(await everything(agent)).not.toContain(CANARY);
+    await agent.hibernate();
+    const { next } = await reconnect(agent, socket, [wanted.id]);
+    expect((await next.seen("req"))[0]).toMatchObject({ params });
+    next.send(done(wanted.id));
+    await next.seen("done");
+    expect(await everything(agent)).not.toContain(CANARY);
+  });
+
   it("are under a key that rotates with all others", async () => {
     outcomes();
     const [agent, socket] = await ScriptedAgent.connected();

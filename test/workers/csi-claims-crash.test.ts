@@ -1,0 +1,131 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { Operation } from "../../src/agents/operation.ts";
+import { CsiClaims } from "../../src/volumes/csi/claims.ts";
+import { eventsOf } from "./access.ts";
+import { get } from "./client.ts";
+import { clock } from "./clock.ts";
+import { addCsiNodes, type Behaviour, claimsOf, create, ends, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
+import { nodeId } from "./host-volumes.ts";
+import { byItself, killRegistry } from "./host-volumes-world.ts";
+
+clock.moves = true;
+
+const NODE = nodeId(2);
+let csi: ScriptedCsi;
+
+beforeEach(async () => {
+  csi = new ScriptedCsi();
+  await addCsiNodes();
+  await create();
+});
+
+/** The registry may die while it answers; a scheduler reports again. */
+const report = async (tell: () => Promise<void>): Promise<void> => {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await tell();
+    } catch (failure) {
+      if (tries === 20) throw failure;
+      await scheduler.wait(20);
+    }
+  }
+};
+
+const isPublished = async () => {
+  expect(await statesOf()).toEqual(["published"]);
+  expect([csi.attached.size, csi.published.size]).toEqual([1, 1]);
+};
+
+/** Nothing is left anywhere, and the stream says so. */
+const isFree = async () => {
+  expect(await statesOf()).toEqual([]);
+  expect([csi.attached.size, csi.published.size]).toEqual([0, 0]);
+  const { ModifyIndex, WriteAllocs } = (await get("/v1/volume/csi/v1")).body;
+  const last = (await eventsOf("CSIVolume")).at(-1);
+  expect([last.Index, last.Payload.Volume.WriteAllocs, WriteAllocs]).toEqual([ModifyIndex, {}, {}]);
+};
+
+const METHODS = ["csi.controller.publish", "csi.node.publish", "csi.node.detach", "csi.controller.unpublish"];
+
+/** When the registry dies: what the node does with the operation meanwhile. */
+const MOMENTS: Readonly<Record<string, (operation: Operation) => Behaviour>> = {
+  "before it is taken on": () => {
+    void killRegistry();
+    return { ok: false, reason: "unavailable", message: "cut off" };
+  },
+  "when it is taken on": () => {
+    void killRegistry();
+    return "work";
+  },
+  "while it runs": () => {
+    setTimeout(() => void killRegistry(), 20);
+    return "hold";
+  },
+};
+
+describe("a claim outlives the death of the registry", () => {
+  for (const method of METHODS) {
+    for (const [moment, dies] of Object.entries(MOMENTS)) {
+      it(`${moment}: ${method}`, async () => {
+        let died = false;
+        csi.behave = (operation) => {
+          if (operation.method !== method || died) return "work";
+          died = true;
+          return dies(operation);
+        };
+        await report(() => runs(NODE));
+        const held = async () => {
+          if (csi.holding > 0 && died) await csi.release();
+        };
+        await byItself(async () => {
+          await held();
+          await isPublished();
+        });
+        await report(() => ends(NODE));
+        await byItself(async () => {
+          await held();
+          await isFree();
+        });
+        expect([died, csi.wrongs]).toEqual([true, []]);
+      });
+    }
+  }
+
+  it("as soon as it was told of each step", async () => {
+    const tell = csi.tell;
+    csi.tell = async (...told) => {
+      await tell(...told);
+      await killRegistry();
+    };
+    await report(() => runs(NODE));
+    await byItself(isPublished);
+    await report(() => ends(NODE));
+    await byItself(isFree);
+    expect(csi.wrongs).toEqual([]);
+    expect(csi.asked.slice(1)).toEqual(["publish", "node.publish", "node.detach", "unpublish"]);
+  });
+
+  it("whatever was to be done at once: the alarm does it", async () => {
+    vi.spyOn(CsiClaims.prototype, "walk").mockImplementation(() => {});
+    await report(() => runs(NODE));
+    await byItself(isPublished);
+    await report(() => ends(NODE));
+    await byItself(isFree);
+  });
+
+  it("while it waits for the next try, with all that is known of it", async () => {
+    csi.behave = ({ method }) =>
+      method === "csi.node.detach" ? { state: "failed", error: { kind: "plugin", message: "stuck" } } : "work";
+    await report(() => runs(NODE));
+    await byItself(isPublished);
+    await report(() => ends(NODE));
+    await expect.poll(async () => (await claimsOf())[0]?.Attempts).toBeGreaterThan(0);
+    await killRegistry();
+    expect((await claimsOf())[0]).toMatchObject({
+      ...{ State: "unpublishing", LastError: "could not detach from node: stuck", ExternalNodeID: "far-node-2" },
+    });
+    csi.behave = () => "work";
+    await byItself(isFree);
+    expect(csi.wrongs).toEqual([]);
+  });
+});
