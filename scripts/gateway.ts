@@ -21,11 +21,19 @@ import {
 const LINGER_MS = 1000;
 /** Input that waits for its turn; beyond this the client is not read. */
 const MAX_WAITING_BYTES = 64 * 1024;
-const REASONS = { 400: "Bad Request", 431: "Request Header Fields Too Large", 502: "Bad Gateway" } as const;
+/** How long a client may pause within a request, and how long its head may take in all. */
+const STALL_MS = 60_000;
+const REASONS = {
+  400: "Bad Request",
+  408: "Request Timeout",
+  431: "Request Header Fields Too Large",
+  501: "Not Implemented",
+  502: "Bad Gateway",
+} as const;
 
-export function createGateway(upstreamPort: number): Server {
+export function createGateway(upstreamPort: number, { stallMs = STALL_MS } = {}): Server {
   return createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
-    new Connection(client, upstreamPort);
+    new Connection(client, upstreamPort, stallMs);
   });
 }
 
@@ -46,6 +54,9 @@ interface Exchange {
 class Connection {
   readonly #client: Socket;
   readonly #upstreamPort: number;
+  readonly #stallMs: number;
+  /** Runs while a request has begun and is not all there. */
+  #stall: NodeJS.Timeout | undefined;
   #upstream: Socket | undefined;
   #exchange: Exchange | undefined;
   #answered = 0;
@@ -64,9 +75,10 @@ class Connection {
     body: (bytes) => this.#toClient(bytes),
   });
 
-  constructor(client: Socket, upstreamPort: number) {
+  constructor(client: Socket, upstreamPort: number, stallMs: number) {
     this.#client = client;
     this.#upstreamPort = upstreamPort;
+    this.#stallMs = stallMs;
     client.on("data", (bytes) => this.#fromClient(bytes));
     client.on("end", () => {
       this.#clientEnded = true;
@@ -76,6 +88,7 @@ class Connection {
     // A reset, because workerd takes no notice of a plain end until its next write.
     client.on("error", () => this.#upstream?.resetAndDestroy());
     client.on("close", () => {
+      clearTimeout(this.#stall);
       if (!this.#clientEnded) this.#upstream?.resetAndDestroy();
     });
   }
@@ -111,16 +124,31 @@ class Connection {
   #readRequest(input: Buffer): void {
     const { rest, ended } = this.#requests.read(input);
     this.#waiting = rest;
+    this.#watch(ended);
     if (!ended || !this.#exchange) return;
     this.#exchange.sent = true;
     this.#settle();
+  }
+
+  /** A head has one deadline, whatever comes of it meanwhile; each piece of a body has one of its own. */
+  #watch(ended: boolean): void {
+    if (ended || this.#exchange) clearTimeout(this.#stall);
+    if (ended || this.#tunnel) this.#stall = undefined;
+    else if (this.#exchange || !this.#stall) this.#stall = setTimeout(() => this.#stalled(), this.#stallMs);
+  }
+
+  #stalled(): void {
+    this.#stall = undefined;
+    // Who was told to wait is not late.
+    if (this.#client.isPaused()) this.#watch(false);
+    else if (!this.#leaving) this.#refuse(new Malformed(408, "the request did not arrive in time"));
   }
 
   #beginRequest(head: Head): Body {
     const { method, target, minor } = requestLine(head);
     const body = requestBody(head, minor);
     const upgrades = lists(head, "connection", "upgrade") && head.fields.has("upgrade");
-    this.#exchange = { method, mayLeaveHttp: upgrades || method === "CONNECT", sent: false, answer: "awaited" };
+    this.#exchange = { method, mayLeaveHttp: upgrades, sent: false, answer: "awaited" };
     this.#upstream ??= this.#connect();
     this.#toUpstream(method === "LIST" ? withStartLine(head, `GET ${listing(target)} HTTP/1.${minor}`) : head.raw);
     return body;
@@ -159,7 +187,7 @@ class Connection {
     const status = responseStatus(head);
     this.#toClient(head.raw);
     const exchange = this.#exchange;
-    if (exchange?.mayLeaveHttp && (exchange.method === "CONNECT" ? status >= 200 && status < 300 : status === 101)) {
+    if (exchange?.mayLeaveHttp && status === 101) {
       this.#tunnel = true;
       return NO_BODY;
     }

@@ -14,7 +14,8 @@ const LF = 0x0a;
 const CRLF = "\r\n";
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const FIELD = new RegExp(`^(${TOKEN}):(.*)$`);
-const REQUEST_LINE = new RegExp(`^(${TOKEN}) ([^\\x00-\\x20\\x7f]+) HTTP/1\\.([01])$`);
+/** The target is a path, or a whole URL: no other form is served here. */
+const REQUEST_LINE = new RegExp(`^(${TOKEN}) ((?:/|https?://[^/])[^\\x00-\\x20\\x7f]*) HTTP/1\\.([01])$`);
 const CHUNKED = /^[ \t]*chunked[ \t]*$/i;
 const LENGTH = /^[ \t]*(\d+)[ \t]*$/;
 const STATUS_LINE = /^HTTP\/1\.[01] ([1-9]\d\d)(?: .*)?$/;
@@ -22,9 +23,9 @@ const CHUNK_LINE = /^([0-9A-Fa-f]{1,13})(?:[ \t]*;.*)?$/;
 
 /** What breaks the protocol, and the answer it deserves. */
 export class Malformed extends Error {
-  readonly status: 400 | 431;
+  readonly status: 400 | 408 | 431 | 501;
 
-  constructor(status: 400 | 431, text: string) {
+  constructor(status: Malformed["status"], text: string) {
     super(text);
     this.status = status;
   }
@@ -206,6 +207,9 @@ export function requestLine(head: Head): RequestLine {
   if (method === undefined || target === undefined || minor === undefined) {
     throw new Malformed(400, "malformed request line");
   }
+  // The platform ends a connection without a word for either.
+  if (method === "CONNECT") throw new Malformed(501, "CONNECT is no method of this service");
+  if ((head.fields.get("host")?.length ?? 0) > 1) throw new Malformed(400, "more than one Host");
   return { method, target, minor };
 }
 

@@ -45,6 +45,7 @@ export const Settings = z.object({
     .string()
     .refine((text) => text === "" || originOf(text) !== null, ORIGIN_RULE)
     .optional(),
+  REQUEST_BODY_MS: z.coerce.number().int().min(50).default(30_000),
   SYNC_ALLOWED_HOSTS: z.string().optional(),
   SYNC_SCAN_MS: z.coerce.number().int().min(1_000).default(3_600_000),
 });

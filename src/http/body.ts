@@ -1,7 +1,8 @@
 import { checkParameters, type ParameterConstraints } from "../access/path-rules.ts";
+import { settings } from "../env.ts";
 import { badRequest, denied, invalid, RequestError } from "./errors.ts";
 import { isPlainObject, parseLossless } from "./json.ts";
-import type { AnyRoute } from "./route.ts";
+import type { AnyRoute, Call } from "./route.ts";
 
 /** Largest request body, in bytes. */
 export const MAX_BODY_BYTES = 1024 * 1024;
@@ -14,10 +15,10 @@ const tooLarge = () => new RequestError(413, `request body: larger than ${MAX_BO
  */
 export async function readBody(
   route: AnyRoute,
-  request: Request,
+  { request, env }: Pick<Call, "request" | "env">,
   constraints: ParameterConstraints | null,
 ): Promise<unknown> {
-  const text = route.body || route.verb !== "GET" ? await readText(request) : "";
+  const text = route.body || route.verb !== "GET" ? await readText(request, settings(env).REQUEST_BODY_MS) : "";
   if (route.raw) return text;
   if (!route.body) return undefined;
   if (route.verb === "PATCH") checkPatchType(request);
@@ -46,17 +47,39 @@ function checkPatchType(request: Request): void {
 const withoutNulls = (body: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
 
-/** The body as text. @throws RequestError 413 beyond the limit, 400 when it is not UTF-8 */
-export async function readText(request: Request): Promise<string> {
+/**
+ * The body as text.
+ * @param withinMs how long it may take to arrive, however steadily it comes
+ * @throws RequestError 413 beyond the limit, 408 when it takes too long, 400 when it is not UTF-8
+ */
+async function readText(request: Request, withinMs: number): Promise<string> {
   if (request.body === null) return "";
   const declared = request.headers.get("content-length");
   if (Number(declared ?? 0) > MAX_BODY_BYTES) throw tooLarge();
   // The runtime holds a client to the length it declared, so only a body without one needs counting.
-  const bytes = declared === null ? await counted(request.body) : await request.arrayBuffer();
+  const arrival: Promise<ArrayBuffer | Uint8Array> = declared === null ? counted(request.body) : request.arrayBuffer();
+  const bytes = await inTime(arrival, withinMs);
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
   } catch {
     throw badRequest("request body: is not UTF-8");
+  }
+}
+
+async function inTime<T>(arrival: Promise<T>, withinMs: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(
+      () => reject(new RequestError(408, `request body: did not arrive within ${withinMs / 1000} s`)),
+      withinMs,
+    );
+  });
+  try {
+    return await Promise.race([arrival, late]);
+  } finally {
+    clearTimeout(timer);
+    // What still arrives, or fails to, is nobody's concern any more.
+    arrival.catch(() => undefined);
   }
 }
 

@@ -41,6 +41,8 @@ export async function handle(request: Request, env: Env, exec: ExecutionContext)
   } catch (failure) {
     response = errorResponse(area, asRequestError(failure, requestId));
   }
+  // No browser may take an answer for anything but what it says it is.
+  if (response.webSocket === null) response.headers.set("X-Content-Type-Options", "nosniff");
   tell(endExchange(exchange, response), env, exec);
   return request.method === "HEAD" ? headOf(response) : response;
 }
@@ -78,14 +80,14 @@ async function answer(
   if (route.access === "none") {
     await admitOpen(exchange, base.env);
     await auditRequest(exchange, base.env, base.exec);
-    return route.handle({ ...base, dialect, params, grant: null }, await readBody(route, base.request, null));
+    return route.handle({ ...base, dialect, params, grant: null }, await readBody(route, base, null));
   }
   const mayBeOld = route.fresh === true && place.remembered;
   const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, route.fresh));
   const call = { ...base, dialect, params, grant, recheck: () => recheck(base, call, target, route) };
   checkRight(route, call);
   await auditRequest(exchange, base.env, base.exec);
-  const body = await readBody(route, base.request, call.grant.constraints);
+  const body = await readBody(route, base, call.grant.constraints);
   try {
     return await route.handle(call, body);
   } catch (failure) {

@@ -21,6 +21,7 @@ describe("malformed requests are refused and never reach the service", () => {
     ["a bare LF", "X: y\nContent-Length: 4"],
     ["a bare CR", "X: y\rContent-Length: 4"],
     ["a NUL", "X: \0"],
+    ["a second Host", "Host: b"],
   ])("%s", async (_name, fields) => {
     await expectRefusal(`POST /a HTTP/1.1\r\nHost: a\r\n${fields}\r\n\r\n`, "400 Bad Request");
   });
@@ -31,9 +32,16 @@ describe("malformed requests are refused and never reach the service", () => {
     ["a later protocol", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
     ["a TLS greeting", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n"],
     ["line ends without CR, at once", "GET /a HTTP/1.1\n"],
+    ["a target that is no path", "GET a HTTP/1.1\r\n\r\n"],
+    ["a target *", "OPTIONS * HTTP/1.1\r\n\r\n"],
+    ["a target of another kind", "GET ftp://a/b HTTP/1.1\r\n\r\n"],
     ["Transfer-Encoding in HTTP/1.0", "POST /a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"],
   ])("%s", async (_name, request) => {
     await expectRefusal(request, "400 Bad Request");
+  });
+
+  it("CONNECT, as a method that there is not", async () => {
+    await expectRefusal("CONNECT /a HTTP/1.1\r\nHost: a\r\n\r\n", "501 Not Implemented");
   });
 
   it("a head that does not end", async () => {
@@ -89,6 +97,43 @@ describe("a client that was refused", () => {
     const chatter = setInterval(() => client.send("more"), 100);
     await cut;
     clearInterval(chatter);
+  });
+});
+
+describe("a client that takes its time", () => {
+  it("within a head is refused, however steadily it sends", async () => {
+    const { upstream, client } = await throughRecorder({ stallMs: 300 });
+    client.send("GET /a HTTP/1.1\r\n");
+    const dribble = setInterval(() => client.send("X: y\r\n"), 50);
+    await client.closed().finally(() => clearInterval(dribble));
+    expect(client.text()).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/);
+    expect(upstream.text()).toBe("");
+  });
+
+  it("is refused when it stops within a body, but not while it sends", async () => {
+    const { upstream, client } = await throughRecorder({ stallMs: 300 });
+    client.send("POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\n");
+    for (const letter of "abcde") {
+      await new Promise((resolve) => setTimeout(resolve, 150));
+      client.send(letter);
+    }
+    await upstream.received("abcde");
+    expect(client.text()).toBe("");
+    await client.closed();
+    expect(client.text()).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/);
+  });
+
+  it("between requests, or while it waits for an answer, may take as long as it likes", async () => {
+    const { upstream, client } = await throughRecorder({ stallMs: 50 });
+    client.send("GET /a HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    upstream.answer("HTTP/1.1 204 No Content\r\n\r\n");
+    await client.received("204");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    client.send("GET /b HTTP/1.1\r\n\r\n");
+    await upstream.received("/b");
+    expect(client.text()).not.toContain("408");
   });
 });
 

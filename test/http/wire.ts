@@ -57,8 +57,10 @@ export async function listen(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-export async function clientOf(upstreamPort: number) {
-  const port = await listen(createGateway(upstreamPort));
+type GatewayOptions = Parameters<typeof createGateway>[1];
+
+export async function clientOf(upstreamPort: number, options?: GatewayOptions) {
+  const port = await listen(createGateway(upstreamPort, options));
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
   cleanups.push(() => socket.destroy());
   const { listen: follow, ...seen } = transcript();
@@ -75,7 +77,7 @@ export async function clientOf(upstreamPort: number) {
 }
 
 /** A service that keeps what it gets and says what it is told. */
-export async function throughRecorder() {
+export async function throughRecorder(options?: GatewayOptions) {
   let socket: Socket | undefined;
   let ended: Promise<unknown> | undefined;
   const { listen: follow, ...seen } = transcript();
@@ -97,7 +99,7 @@ export async function throughRecorder() {
     closed: () => new Promise((resolve) => live().on("close", resolve)),
     answer: (text: string) => live().write(Buffer.from(text, "latin1")),
   };
-  return { upstream, client: await clientOf(port) };
+  return { upstream, client: await clientOf(port, options) };
 }
 
 /** A real HTTP server; it answers `[METHOD /target body]` unless told otherwise. */

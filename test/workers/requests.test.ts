@@ -56,6 +56,21 @@ describe("the two conventions", () => {
     expect((await get("/v1/namespaces?pretty=0")).text).toBe(text);
   });
 
+  it("no browser is left to guess what an answer is, whatever it is", async () => {
+    for (const path of [
+      "/v1/sys/mounts",
+      "/v1/sys/health",
+      "/v1/nodes",
+      "/v1/nowhere",
+      "/v1/acl/%zz",
+      "/v1/event/stream",
+    ]) {
+      const response = await fetch(path, { headers: root });
+      await response.body?.cancel();
+      expect([path, response.headers.get("X-Content-Type-Options")]).toEqual([path, "nosniff"]);
+    }
+  });
+
   it("a refused request is answered in the convention of its area even when its path cannot be read", async () => {
     const secrets = await get("/v1/sys/%zz");
     expect([secrets.status, secrets.body]).toEqual([400, { errors: ["path: bad percent-encoding"] }]);
