@@ -44,6 +44,22 @@ describe("lines on their way", () => {
     expect(sink.batches).toEqual([["left behind", "next"]]);
   });
 
+  it("for which somebody waits whose carrier is gone are carried by who waits, with all that was left behind", async () => {
+    const sink = new Kept();
+    const courier = new Courier([sink]);
+    vi.spyOn(scheduler, "wait").mockImplementationOnce(() => new Promise(() => undefined));
+    // So the runtime treats what a request that has ended would have settled.
+    const gone = { promise: Promise.reject(new Error("ended")), resolve: () => undefined, reject: () => undefined };
+    gone.promise.catch(() => undefined);
+    vi.spyOn(Promise, "withResolvers").mockReturnValueOnce(gone as never);
+    courier.bring("left behind", () => undefined);
+    // Comes when the batch is about to be closed, and so goes along with it.
+    const soon = Date.now() + 1_000;
+    vi.spyOn(Date, "now").mockReturnValue(soon);
+    expect(await courier.handOver("waited for", keepAlive)).toBe(true);
+    expect(sink.batches).toEqual([["left behind", "waited for"]]);
+  });
+
   it("are refused when too many wait for a sink, and taken again when it has had them", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => undefined);
     const sink = new Kept();
