@@ -49,7 +49,7 @@ export default defineConfig({
         test: {
           name: "workers",
           include: ["test/workers/**/*.test.ts", "test/crash/**/*.test.ts"],
-          globalSetup: ["./test/doubles/setup.ts"],
+          globalSetup: ["./test/doubles/setup.ts", "./test/openapi/setup.ts"],
           setupFiles: ["./test/workers/setup.ts"],
           testTimeout: 20_000,
         },

@@ -11,7 +11,9 @@ export const CLUSTER_ROOTS: ReadonlySet<string> = new Set(
 );
 
 /** First path segments that belong to the service itself in areas A and B. */
-export const SERVICE_ROOTS: ReadonlySet<string> = new Set(["sys", "auth", "identity", "cubbyhole", "v1", "ui", "docs"]);
+export const SERVICE_ROOTS: ReadonlySet<string> = new Set(
+  "sys auth identity cubbyhole v1 ui docs openapi.json".split(" "),
+);
 
 /**
  * The area of a path as it came in. Areas C and D need the `/v1` prefix, A and B answer with and without. Known before

@@ -58,12 +58,15 @@ export const duration = (whenNegative = "must not be negative") =>
 
 /** Like `duration`, where a negative value has a meaning. */
 export const signedDuration = () =>
-  z.unknown().transform((value, context) => {
-    const seconds = parseDuration(value);
-    if (seconds !== null && Math.abs(seconds) <= 100 * 365 * 86_400) return seconds;
-    context.addIssue({ code: "custom", message: 'must be seconds or a duration such as "1h30m", at most 100 years' });
-    return z.NEVER;
-  });
+  z
+    .unknown()
+    .transform((value, context) => {
+      const seconds = parseDuration(value);
+      if (seconds !== null && Math.abs(seconds) <= 100 * 365 * 86_400) return seconds;
+      context.addIssue({ code: "custom", message: 'must be seconds or a duration such as "1h30m", at most 100 years' });
+      return z.NEVER;
+    })
+    .meta({ type: ["integer", "string"] });
 
 /** A list of strings, or one string with commas. */
 export const stringList = () =>

@@ -37,6 +37,8 @@ interface Common<Body> {
   readonly body?: z.ZodType<Body>;
   /** The handler gets the body as it came, as text: for bodies that are not one JSON object. */
   readonly raw?: true;
+  /** Only says what is wrong with its path: no operation of the API. */
+  readonly refuses?: true;
   /** Must see a revocation at once, so the answer of `AccessControl` is never taken from the cache. */
   readonly fresh?: true;
 }

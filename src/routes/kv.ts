@@ -262,6 +262,7 @@ const rootRoutes = ["data", "metadata", "subkeys", "delete", "undelete", "destro
     secrets({
       verb,
       path: `/${root}`,
+      refuses: true,
       handle: async (call) =>
         warned(call, "Non-listing operations on the root of a K/V v2 mount are not supported.", 404),
     }),
@@ -281,6 +282,7 @@ const otherRoutes = VERBS.map((verb) =>
   secrets({
     verb,
     path: "/:path+",
+    refuses: true,
     handle: async (call) => {
       const [root = ""] = (call.params["path"] ?? "").split("/", 1);
       const verbs = new Set(

@@ -132,6 +132,7 @@ export const statusRoutes = [
   open({
     verb: "POST",
     path: "/sys/init",
+    refuses: true,
     handle: async () => {
       throw badRequest(
         "already initialized: a deployment makes its keys itself; see /v1/acl/bootstrap for its first token",

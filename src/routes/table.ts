@@ -22,6 +22,7 @@ import { leaseRoutes } from "./leases.ts";
 import { metricsClusterRoutes, metricsRoutes } from "./metrics.ts";
 import { nodePoolRoutes } from "./node-pools.ts";
 import { nodeRoutes } from "./nodes.ts";
+import { documentRoutes } from "./openapi.ts";
 import { pluginRoutes } from "./plugins.ts";
 import { repoHostAppRoutes } from "./repo-host-apps.ts";
 import { associationRoutes } from "./sync-associations.ts";
@@ -37,6 +38,7 @@ import { volumeRoutes } from "./volumes.ts";
 /** The one route table: areas A and B at fixed paths, what each type of mount offers, and areas C and D. */
 export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...statusRoutes,
+  ...documentRoutes,
   ...metricsRoutes,
   ...auditRoutes,
   ...activationRoutes,

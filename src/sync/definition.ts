@@ -13,7 +13,7 @@ const choice = <const Word extends string>(rule: string, ...words: Word[]) =>
   z.preprocess((given) => (given === "" ? null : given), z.enum(words, rule).nullish());
 
 /** Fields that all types share. Null = the default; absent = as it was. */
-const Common = z.object({
+export const CommonFields = z.object({
   granularity: choice("must be secret-path or secret-key", "secret-path", "secret-key"),
   secret_name_template: z.string("must be a text").nullish(),
   custom_tags: stringMap().nullish(),
@@ -62,7 +62,7 @@ export function define(
   before: Definition | null,
   settings: ProviderSettings,
 ): Result<Defined> {
-  const common = Common.safeParse(body);
+  const common = CommonFields.safeParse(body);
   if (!common.success) return refuse("invalid", tell(common.error));
   const given = Object.entries(body).filter(([key, value]) => !(type.sensitive.includes(key) && isMask(value)));
   const parsed = type.connection.safeParse({ ...before?.connection, ...Object.fromEntries(given) });
@@ -114,7 +114,7 @@ export function patched(
   // An empty text clears a field of the connection; those that all types share know null themselves.
   const cleared = others.map(([key, value]): [string, unknown] => [
     key,
-    value === null && !(key in Common.shape) ? "" : value,
+    value === null && !(key in CommonFields.shape) ? "" : value,
   ]);
   const kept = Object.entries(tags).filter((entry): entry is [string, string] => entry[1] !== null);
   return ok({ ...Object.fromEntries(cleared), custom_tags: Object.fromEntries(kept) });
@@ -144,7 +144,7 @@ function refusedChange(
 const KNOWN_ELSEWHERE = ["name", "type", "tags_to_remove", "purge", "force_delete", "dry_run"];
 
 const knownFields = (type: DestinationType<unknown>): ReadonlySet<string> =>
-  new Set([...fieldsOf(type.connection), ...Object.keys(Common.shape), ...KNOWN_ELSEWHERE]);
+  new Set([...fieldsOf(type.connection), ...Object.keys(CommonFields.shape), ...KNOWN_ELSEWHERE]);
 
 /** The fields of an object schema, also of one that goes on to transform what it has read. */
 function fieldsOf(schema: z.core.$ZodType): string[] {

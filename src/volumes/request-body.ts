@@ -62,7 +62,8 @@ const Volume = z.strictObject({
 });
 type VolumeFields = { readonly [Name in keyof typeof fields]?: z.output<(typeof fields)[Name]> };
 
-const Body = z.strictObject({
+/** The body as it is spelt properly. */
+export const HostVolumeRequestBody = z.strictObject({
   Volume,
   PolicyOverride: z.boolean().default(false),
   Namespace: identifier().default(""),
@@ -71,7 +72,7 @@ const Body = z.strictObject({
   ...{ Region: ours, AuthToken: ours },
 });
 
-const bodySpelling = spelling(Body, {
+const bodySpelling = spelling(HostVolumeRequestBody, {
   Volume: spelling(
     Volume,
     {
@@ -93,7 +94,7 @@ export function parseBody(given: Readonly<Record<string, unknown>>): Result<Host
   if (guesses.faults.length > 0) return refuse("invalid", guesses.faults.join("; "));
   if (!isPlainObject(respelled) || respelled["Volume"] === undefined)
     return refuse("invalid", "missing volume definition");
-  const body = Body.parse(respelled);
+  const body = HostVolumeRequestBody.parse(respelled);
   return ok({
     volume: body.Volume as VolumeFields,
     policyOverride: body.PolicyOverride,

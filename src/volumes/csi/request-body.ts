@@ -66,14 +66,16 @@ const OURS = [
   ...["Provider", "ProviderVersion", "ReadAllocs", "ResourceExhausted", "Schedulable", "Topologies", "WriteAllocs"],
 ];
 
-const Volume = z.strictObject({
+/** One volume of a body, as it is spelt properly. */
+export const CsiVolumeBody = z.strictObject({
   ...Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, (field as z.ZodType).optional()])),
   ...Object.fromEntries(OURS.map((name) => [name, ours])),
 });
 export type CsiFields = { readonly [Name in keyof typeof fields]?: z.output<(typeof fields)[Name]> };
 
-const Body = z.strictObject({
-  Volumes: z.array(Volume).max(MOST_VOLUMES),
+/** The body as it is spelt properly. */
+export const CsiRequestBody = z.strictObject({
+  Volumes: z.array(CsiVolumeBody).max(MOST_VOLUMES),
   PolicyOverride: z.boolean().default(false),
   Namespace: text(128).default(""),
   // Others than the headers' and the query's have no effect; a volume's id makes requests for it one anyway.
@@ -82,7 +84,7 @@ const Body = z.strictObject({
 
 const segments = spelling(Segments);
 const volumeSpelling = spelling(
-  Volume,
+  CsiVolumeBody,
   {
     RequestedCapabilities: spelling(CapabilityBody),
     MountOptions: spelling(Mount),
@@ -90,7 +92,7 @@ const volumeSpelling = spelling(
   },
   { capacitymin: "RequestedCapacityMin", capacitymax: "RequestedCapacityMax" },
 );
-const bodySpelling = spelling(Body, { Volumes: volumeSpelling });
+const bodySpelling = spelling(CsiRequestBody, { Volumes: volumeSpelling });
 
 /**
  * Reads a body by its spelling and types: a list of volumes, or one volume by itself.
@@ -104,7 +106,7 @@ export function parseBody(given: Readonly<Record<string, unknown>>): Result<CsiB
   if (guesses.faults.length > 0) return refuse("invalid", guesses.faults.join("; "));
   const volumes = isPlainObject(respelled) ? (respelled["Volumes"] ?? []) : [];
   if (Array.isArray(volumes) && volumes.length === 0) return refuse("invalid", "missing volume definition");
-  const body = Body.parse(respelled);
+  const body = CsiRequestBody.parse(respelled);
   return ok({
     volumes: body.Volumes as CsiFields[],
     policyOverride: body.PolicyOverride,

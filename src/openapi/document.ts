@@ -1,0 +1,301 @@
+import * as z from "zod";
+import { requestHeader } from "../compat/dialect.ts";
+import { type Area, areaOf } from "../http/areas.ts";
+import type { AnyRoute } from "../http/route.ts";
+import type { Verb } from "../http/target.ts";
+import { clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
+import { VERSION } from "../version.ts";
+import { ENVELOPE, ERRORS, HEADERS, NAMESPACE, REFUSALS, ref, refusal } from "./components.ts";
+import examples from "./examples.json" with { type: "json" };
+import { GUIDE, TAGS } from "./guide.ts";
+import { type Json, type JsonSchema, SchemaWriter } from "./json-schema.ts";
+import type { Answer, Body, EnvelopeParts, Operation, Parameters } from "./operation.ts";
+import { groups } from "./operations/index.ts";
+
+/** One operation of the API as it was once asked and answered, by a test. */
+interface Example {
+  readonly request?: Json;
+  readonly answers: Readonly<Record<string, Json>>;
+}
+
+interface Described {
+  readonly route: AnyRoute;
+  readonly operation: Operation;
+  readonly tag: string;
+  /** In OpenAPI's notation, from the root. */
+  readonly path: string;
+  readonly method: string;
+}
+
+/** Mounts are described where they are by default. */
+const tables = [
+  { routes: secretsRoutes.routes, mount: "" },
+  { routes: mountRoutes.kv.routes, mount: "/secret" },
+  { routes: mountRoutes["cloud-b"].routes, mount: "/cloud-b" },
+  { routes: clusterRoutes.routes, mount: "" },
+] as const satisfies readonly { routes: readonly AnyRoute[]; mount: string }[];
+
+/**
+ * The API as an OpenAPI 3.1 document, made from the route table, the schemas that read requests, and what `operations/` says
+ * of each route.
+ * @throws Error for a route that nothing describes, and for a description that no route has
+ */
+export function openApiDocument(): Record<string, Json> {
+  const writer = new SchemaWriter();
+  const paths: Record<string, Record<string, Json>> = {};
+  for (const described of allOperations()) {
+    const { path, method } = described;
+    const item = paths[path] ?? {};
+    if (item[method]) throw new Error(`${method} ${path} is described twice`);
+    item[method] = operationObject(described, writer);
+    paths[path] = item;
+  }
+  const responses = Object.fromEntries(
+    (["secrets", "cluster"] as const).flatMap((area) =>
+      Object.entries(REFUSALS).map(([status, description]) => [`${area}-${status}`, refusal(area, description)]),
+    ),
+  );
+  return {
+    openapi: "3.1.1",
+    info: { title: "Sallyport", version: VERSION, summary: GUIDE.summary, description: GUIDE.text },
+    servers: [{ url: "/" }],
+    tags: TAGS.map((tag) => ({ ...tag })),
+    security: [{ token: [] }, { bearer: [] }],
+    paths,
+    components: {
+      schemas: { Envelope: ENVELOPE, Errors: ERRORS, ...writer.shared() },
+      responses,
+      parameters: sharedParameters(paths),
+      headers: HEADERS,
+      securitySchemes: {
+        token: { type: "apiKey", in: "header", name: requestHeader.token[0] },
+        bearer: { type: "http", scheme: "bearer" },
+      },
+    },
+  };
+}
+
+/** Writes parameters that several operations have once; in their places it leaves references. */
+function sharedParameters(paths: Record<string, Record<string, Json>>): Json {
+  const operations = Object.values(paths).flatMap((item) => Object.values(item)) as { parameters: NamedParameter[] }[];
+  const uses = Map.groupBy(
+    operations.flatMap(({ parameters }) => parameters),
+    (parameter) => JSON.stringify(parameter),
+  );
+  const shared: Record<string, NamedParameter> = {};
+  const names = new Map<string, string>();
+  for (const [written, [parameter, ...others]] of uses) {
+    if (!parameter || others.length < 2) continue;
+    const alike = Object.values(shared).filter(({ name }) => name === parameter.name).length;
+    const name = alike === 0 ? parameter.name : `${parameter.name}-${alike + 1}`;
+    shared[name] = parameter;
+    names.set(written, name);
+  }
+  for (const operation of operations) {
+    operation.parameters = operation.parameters.map((parameter) => {
+      const name = names.get(JSON.stringify(parameter));
+      return name === undefined ? parameter : (ref("parameters", name) as NamedParameter);
+    });
+  }
+  return shared;
+}
+
+type NamedParameter = JsonSchema & { readonly name: string };
+
+/** One line to a member of `paths` and `components`, so that changes can be read. */
+export function documentText(document: Record<string, Json>): string {
+  const { paths, components, ...head } = document;
+  const members = (object: Json | undefined, write: (value: Json) => string): string =>
+    Object.entries(object as Record<string, Json>)
+      .map(([name, value]) => `${JSON.stringify(name)}:${write(value)}`)
+      .join(",\n");
+  const flat = (value: Json) => JSON.stringify(value);
+  const nested = (value: Json) => `{\n${members(value, flat)}}`;
+  return `{${members(head, flat)},\n"paths":{\n${members(paths, nested)}},\n"components":{\n${members(components, nested)}}}\n`;
+}
+
+function allOperations(): Described[] {
+  const wanted = new Map(
+    groups.flatMap(({ tag, operations }) =>
+      Object.entries(operations).map(([key, operation]) => [key, { tag, operation }] as const),
+    ),
+  );
+  const found = tables.flatMap(({ routes, mount }) =>
+    routes
+      .filter((route) => !route.refuses)
+      .map((route): Described => {
+        const key = `${route.verb} ${mount}${route.path}`;
+        const known = wanted.get(key);
+        if (!known) throw new Error(`nothing in src/openapi/operations describes the route ${key}`);
+        wanted.delete(key);
+        return { route, ...known, ...placeOf(route.verb, `${mount}${route.path}`, known.operation) };
+      }),
+  );
+  const [extra] = wanted.keys();
+  if (extra !== undefined) throw new Error(`there is no route ${extra}, which src/openapi/operations describes`);
+  return found;
+}
+
+/** OpenAPI knows no LIST: it is a GET with `list=true`, told apart from the plain one by the slash at its end. */
+function placeOf(verb: Verb, routePath: string, { method }: Operation): { path: string; method: string } {
+  const path = `/v1${routePath.replace(/:(\w+)\+?/g, "{$1}")}`;
+  return verb === "LIST" ? { path: `${path}/`, method: "get" } : { path, method: method ?? verb.toLowerCase() };
+}
+
+function operationObject({ route, operation, tag, path }: Described, writer: SchemaWriter): Json {
+  const { id, summary, description } = operation;
+  const area = areaOf(path);
+  const example = (examples as Readonly<Record<string, Example>>)[id];
+  const body = bodyOf(route, operation, writer, example?.request);
+  const statuses = [...refusalsOf(route, operation), ...(operation.errors ?? [])];
+  const refusals = [...new Set(statuses)].sort().map((status) => [status, ref("responses", `${area}-${status}`)]);
+  const answers = Object.entries(operation.answers).map(([status, answer]) => [
+    status,
+    answerObject(answer, writer, example?.answers[status]),
+  ]);
+  return {
+    operationId: id,
+    summary,
+    ...(description !== undefined && { description }),
+    tags: [tag],
+    ...(route.access === "none" ? { security: [] } : { "x-sallyport-right": rightOf(route, operation, path) }),
+    parameters: parametersOf(route, operation, area),
+    ...(body && { requestBody: body }),
+    responses: Object.fromEntries([...answers, ...refusals]),
+  };
+}
+
+/** A document in JSON is an object. */
+const textual = (type: string): string => (type === "application/json" ? "object" : "string");
+
+/** What the caller must be allowed. */
+function rightOf(route: AnyRoute, { id, right }: Operation, path: string): string {
+  if (right !== undefined) return right;
+  if ("rights" in route) {
+    if (route.rights === "management") return "management";
+    if (route.rights === "any") return "any valid token";
+    throw new Error(`${id}: its right is not described`);
+  }
+  if (route.access === "token") return "any valid token";
+  const capability = { GET: "read", LIST: "list", POST: "update", PATCH: "patch", DELETE: "delete" }[route.verb];
+  const sudo = route.access === "sudo" ? " and sudo" : "";
+  const create = "creates" in route && route.creates ? " (or create, for what is not there yet)" : "";
+  return `${capability}${sudo}${create} on ${path.replace("/v1/", "")}`;
+}
+
+function parametersOf(route: AnyRoute, operation: Operation, area: Area): Json {
+  const { id, path: meanings = {}, query = {}, headers = {} } = operation;
+  const inPath = [...route.path.matchAll(/:(\w+)(\+?)/g)].map(([, name = "", greedy]) => {
+    const description = meanings[name];
+    if (description === undefined) throw new Error(`${id}: the parameter ${name} in its path is not described`);
+    const more = greedy === "+" ? { "x-sallyport-slashes": true } : {};
+    return { name, in: "path", required: true, description, schema: { type: "string" }, ...more };
+  });
+  const listed: Json[] =
+    route.verb === "LIST"
+      ? [
+          {
+            ...{ name: "list", in: "query", required: true, description: "Makes it a LIST." },
+            schema: { type: "string", enum: ["true"] },
+          },
+        ]
+      : [];
+  const own = area === "secrets" && route.access !== "none" ? [NAMESPACE] : [];
+  return [...inPath, ...listed, ...own, ...given(query, "query"), ...given(headers, "header")];
+}
+
+const given = (parameters: Parameters, where: "query" | "header"): Json[] =>
+  Object.entries(parameters).map(([name, { required, description, schema }]) => ({
+    ...{ name, in: where, description, schema },
+    ...(required && { required: true }),
+  }));
+
+function bodyOf(route: AnyRoute, operation: Operation, writer: SchemaWriter, example: Json | undefined): Json | null {
+  const { body } = operation;
+  const schema = body?.schema ?? route.body;
+  if (!schema) return null;
+  const written = schema instanceof z.ZodType ? writer.input(schema) : schema;
+  const content = { schema: withFields(written, body), ...(example !== undefined && { example }) };
+  const usual = route.verb === "PATCH" ? ["application/merge-patch+json", "application/json"] : ["application/json"];
+  const types = [...usual, ...(body?.types ?? [])];
+  return {
+    required: "rights" in route || (written["required"] as readonly Json[] | undefined)?.length !== undefined,
+    content: Object.fromEntries(types.map((type, at) => [type, at === 0 ? content : { schema: content.schema }])),
+  };
+}
+
+/** What fields mean; those of which nothing is known are left out: they are taken, and have no effect. */
+function withFields(schema: JsonSchema, body: Body | undefined): JsonSchema {
+  const properties = schema["properties"] as Readonly<Record<string, JsonSchema>> | undefined;
+  if (!properties) return schema;
+  const told = Object.entries({ ...properties, ...body?.fields }).map(([name, field]): [string, JsonSchema] => {
+    const said = body?.fields?.[name] ?? {};
+    return [
+      name,
+      {
+        ...(typeof field === "string" ? properties[name] : field),
+        ...(typeof said === "string" ? { description: said } : said),
+      },
+    ];
+  });
+  const needed = [...((schema["required"] as readonly string[] | undefined) ?? []), ...(body?.required ?? [])];
+  return {
+    ...schema,
+    properties: Object.fromEntries(told.filter(([, field]) => Object.keys(field).length > 0)),
+    ...(needed.length > 0 && { required: [...new Set(needed)] }),
+  };
+}
+
+function answerObject(answer: Answer, writer: SchemaWriter, example: Json | undefined): Json {
+  const { kind, description } = answer;
+  const shown = example === undefined ? {} : { example };
+  if (kind === "empty") return { description };
+  if (kind === "text") return { description, content: { [answer.type]: { schema: { type: textual(answer.type) } } } };
+  if (kind === "envelope")
+    return { description, content: { "application/json": { schema: envelope(answer.parts, writer), ...shown } } };
+  const schema = writer.output(answer.schema);
+  if (kind === "json") {
+    const headers = answer.headers
+      ? { headers: Object.fromEntries(Object.keys(HEADERS).map((name) => [name, ref("headers", name)])) }
+      : {};
+    const texts = (answer.texts ?? []).map((type) => [type, { schema: { type: "string" } }]);
+    return {
+      description,
+      ...headers,
+      content: { "application/json": { schema, ...shown }, ...Object.fromEntries(texts) },
+    };
+  }
+  const line = { ...schema, description: "One line of the body." };
+  return {
+    description,
+    content: {
+      "application/json": { schema: line, "x-sallyport-framing": "application/x-ndjson", ...shown },
+      "text/event-stream": { schema: line, "x-sallyport-framing": "the `data` of one event" },
+    },
+  };
+}
+
+/** The envelope, closed. */
+function envelope({ data, auth, flat, orErrors }: EnvelopeParts, writer: SchemaWriter): JsonSchema {
+  const none: JsonSchema = { type: "null" };
+  const held = data ? writer.output(data) : none;
+  const beside = flat ? ((held["properties"] as Record<string, JsonSchema> | undefined) ?? {}) : {};
+  const others = flat && !held["properties"] ? (held["additionalProperties"] ?? false) : false;
+  const whole: JsonSchema = {
+    // Not a reference with members beside it, which not every tool takes yet.
+    allOf: [ref("schemas", "Envelope")],
+    properties: { ...beside, data: held, auth: auth ? writer.output(auth) : none },
+    ...(flat && { description: "The members of `data` stand at the top, too, where older clients look." }),
+    unevaluatedProperties: others,
+  };
+  return orErrors ? { anyOf: [whole, ref("schemas", "Errors")] } : whole;
+}
+
+/** What every operation of its kind may answer. */
+function refusalsOf(route: AnyRoute, { answers }: Operation): number[] {
+  const list = [400, 404, 429, 500, 503];
+  if (route.access !== "none") list.push(403);
+  if (route.body || route.raw || route.verb !== "GET") list.push(408, 413);
+  if (route.verb === "PATCH") list.push(415);
+  return list.filter((status) => !(status in answers));
+}

@@ -1,0 +1,167 @@
+import * as z from "zod";
+import { bare, count, flag, group, nothing, type Operation, text } from "../operation.ts";
+import { prefix, pretty } from "../parameters.ts";
+import { index, texts, time, timeOrNull } from "../shapes.ts";
+
+const indexes = { CreateIndex: index.nullable(), ModifyIndex: index.nullable() };
+
+const policy = {
+  ...indexes,
+  ...{ Description: z.string(), Hash: z.string(), JobACL: z.null(), Name: z.string() },
+};
+const Policy = z.object({ ...policy, Rules: z.string() }).meta({ id: "AclPolicy" });
+
+const token = {
+  AccessorID: z.string(),
+  ...indexes,
+  CreateTime: time,
+  ExpirationTime: timeOrNull,
+  ...{ Global: z.boolean(), Hash: z.string(), Name: z.string() },
+  Policies: z.array(z.string()).nullable().describe("Null for a management token."),
+  Roles: z.null(),
+  Type: z.enum(["client", "management"]),
+};
+const Token = z
+  .object({
+    ...token,
+    ExpirationTTL: z.string().describe("A Go duration; empty for never."),
+    SecretID: z.string().describe("The token, in the answer that makes it; empty ever after."),
+  })
+  .meta({ id: "AclToken" });
+
+const Namespace = z
+  .object({
+    ...{ Name: z.string(), Description: z.string(), Quota: z.literal(""), Capabilities: z.null() },
+    ...{ NodePoolConfiguration: z.null(), Meta: texts.nullable(), ...indexes },
+  })
+  .meta({ id: "ClusterNamespace" });
+
+const written = {
+  fields: {
+    AccessorID: "Of the token in the path.",
+    Type: { type: "string", enum: ["client", "management"], default: "client" },
+    Policies: "Names of policies; none for a management token.",
+    ExpirationTTL: 'How long it lives, such as "8h"; or `ExpirationTime`.',
+    ExpirationTime: "When it ends, in RFC 3339.",
+  },
+};
+const namespaceBody = { fields: { Name: "As in the path.", Meta: "Texts by name." } };
+const putNamespace: Omit<Operation, "id"> = {
+  summary: "Creates or changes a namespace of areas C and D",
+  method: "put",
+  body: namespaceBody,
+  answers: nothing,
+};
+
+export const clusterAccess = group(
+  "Cluster access",
+  { name: "The name.", accessor: "The token's accessor." },
+  {
+    "POST /acl/bootstrap": {
+      id: "bootstrapAcl",
+      summary: "Makes the first management token, once",
+      description: "With the setting `BOOTSTRAP_SECRET` only for who knows it.",
+      answers: bare("The token.", Token),
+      errors: [403],
+    },
+    "GET /acl/policies": {
+      id: "listAclPolicies",
+      summary: "Lists the policies that the caller holds; all for management",
+      query: { ...prefix, ...pretty },
+      answers: bare("Policies without their rules.", z.array(z.object(policy))),
+    },
+    "GET /acl/policy/self": {
+      id: "readOwnAclPolicies",
+      summary: "Reads the policies of the caller's token",
+      query: pretty,
+      answers: bare("The policies.", z.array(Policy)),
+    },
+    "GET /acl/policy/:name": {
+      id: "readAclPolicy",
+      summary: "Reads a policy",
+      right: "management, or the policy itself",
+      query: pretty,
+      answers: bare("The policy.", Policy),
+    },
+    "POST /acl/policy/:name": {
+      id: "writeAclPolicy",
+      summary: "Creates or replaces a policy",
+      body: {
+        fields: {
+          Name: "As in the path.",
+          Rules: "The policy document, in HCL or JSON.",
+          JobACL: { type: "null", description: "Not supported." },
+        },
+      },
+      answers: nothing,
+    },
+    "DELETE /acl/policy/:name": { id: "deleteAclPolicy", summary: "Deletes a policy", answers: nothing },
+    "GET /acl/tokens": {
+      id: "listAclTokens",
+      summary: "Lists tokens",
+      query: {
+        prefix: text("Only accessors that begin with this."),
+        global: flag("Only global ones."),
+        per_page: count("Rows to a page; 0 is all of them."),
+        next_token: text("Where the page begins."),
+        ...pretty,
+      },
+      answers: bare("Tokens without their secrets.", z.array(z.object(token))),
+    },
+    "GET /acl/token/self": {
+      id: "readOwnAclToken",
+      summary: "Reads the caller's token",
+      query: pretty,
+      answers: bare("The token.", Token),
+    },
+    "GET /acl/token/:accessor": {
+      id: "readAclToken",
+      summary: "Reads a token",
+      right: "management, or the token itself",
+      query: pretty,
+      answers: bare("The token.", Token),
+    },
+    "POST /acl/token": {
+      id: "createAclToken",
+      summary: "Makes a token",
+      body: written,
+      answers: bare("The token.", Token),
+    },
+    "POST /acl/token/:accessor": {
+      id: "updateAclToken",
+      summary: "Changes a token",
+      body: written,
+      answers: bare("The token.", Token),
+    },
+    "DELETE /acl/token/:accessor": {
+      id: "deleteAclToken",
+      summary: "Deletes a token and those made by it",
+      answers: nothing,
+    },
+    "GET /namespaces": {
+      id: "listClusterNamespaces",
+      summary: "Lists the namespaces of areas C and D in which the caller has a right",
+      query: { ...prefix, ...pretty },
+      answers: bare("The namespaces.", z.array(Namespace)),
+    },
+    "GET /namespace/:name": {
+      id: "readClusterNamespace",
+      summary: "Reads a namespace of areas C and D",
+      right: "any right in the namespace",
+      query: pretty,
+      answers: bare("The namespace.", Namespace),
+    },
+    "POST /namespace": {
+      ...putNamespace,
+      id: "writeClusterNamespaceByName",
+      body: { ...namespaceBody, required: ["Name"] },
+    },
+    "POST /namespace/:name": { ...putNamespace, id: "writeClusterNamespace" },
+    "DELETE /namespace/:name": {
+      id: "deleteClusterNamespace",
+      summary: "Deletes a namespace of areas C and D",
+      answers: nothing,
+      errors: [409],
+    },
+  },
+);

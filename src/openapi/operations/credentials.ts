@@ -1,0 +1,137 @@
+import * as z from "zod";
+import { AUDIENCES } from "../../compat/cloud-b-names.ts";
+import { data, flag, group, noContent, text, warned } from "../operation.ts";
+import { keys, seconds, time } from "../shapes.ts";
+
+const Config = z
+  .object({
+    ...{ subscription_id: z.string(), tenant_id: z.string(), environment: z.string(), client_id: z.string() },
+    root_password_ttl: seconds,
+    identity_token_audience: z.string(),
+    identity_token_ttl: seconds,
+    rotation_schedule: z.string(),
+    ...{ rotation_window: seconds, rotation_period: seconds, rotation_policy: z.string() },
+    disable_automated_rotation: z.boolean(),
+    root_password_expiration_date: time.optional().describe("When the secret that a rotation made ends."),
+  })
+  .meta({ id: "EngineConfig", description: "The stored configuration, never with `client_secret`." });
+
+const Role = z
+  .object({
+    cloud_roles: z.array(z.object({ role_name: z.string(), role_id: z.string(), scope: z.string() })).nullable(),
+    cloud_groups: z.array(z.object({ group_name: z.string(), object_id: z.string() })).nullable(),
+    application_object_id: z.string(),
+    persist_app: z.boolean(),
+    ...{ ttl: seconds, max_ttl: seconds, explicit_max_ttl: seconds },
+    permanently_delete: z.boolean(),
+    sign_in_audience: z.enum(["", ...AUDIENCES]),
+    tags: z.array(z.string()).nullable(),
+  })
+  .meta({ id: "EngineRole" });
+
+const list = (of: string, items: Record<string, string>, ...required: string[]) => ({
+  description: `${of}; or the same as JSON text.`,
+  type: "array",
+  items: {
+    type: "object",
+    properties: Object.fromEntries(
+      Object.entries(items).map(([name, description]) => [name, { type: "string", description }]),
+    ),
+    required,
+  },
+});
+
+const UPSTREAM_FAILS = [502, 504];
+
+export const credentials = group(
+  "Credentials",
+  { name: "The role's name: letters, digits, `_`, `.` and `-`; stored in lower case." },
+  {
+    "GET /cloud-b/config": {
+      id: "readEngineConfig",
+      summary: "Reads the engine's configuration",
+      answers: data("Zeros and empty texts when nothing is configured.", Config),
+    },
+    "POST /cloud-b/config": {
+      id: "writeEngineConfig",
+      summary: "Sets how the engine calls its provider",
+      description:
+        "Fields that are left out stay as they are. Settings of the deployment (`CLOUD_B_…`) win over what is stored.",
+      body: {
+        fields: {
+          environment: "The provider's cloud by name; empty is the public one.",
+          client_secret: "Excludes `identity_token_audience`. Never answered.",
+          root_password_ttl: "Life of the secret that a rotation makes; 182 days by default.",
+          identity_token_audience: "Logs in with an identity token for this audience instead of a secret.",
+          identity_token_ttl: "Life of such a token; an hour by default.",
+          rotation_schedule: "When the secret is rotated, as a cron expression of five fields in UTC.",
+          rotation_window: "How long after its time a scheduled rotation may still begin.",
+          rotation_period: "Rotates after this time, instead of a schedule.",
+        },
+      },
+      answers: noContent,
+      errors: UPSTREAM_FAILS,
+    },
+    "DELETE /cloud-b/config": {
+      id: "deleteEngineConfig",
+      summary: "Deletes the engine's configuration and credentials",
+      answers: noContent,
+    },
+    "POST /cloud-b/rotate-root": {
+      id: "rotateRootCredential",
+      summary: "Replaces the engine's client secret by one that only the service knows",
+      answers: { ...noContent, ...warned("Made; it comes into use as soon as it works everywhere.") },
+      errors: UPSTREAM_FAILS,
+    },
+    "LIST /cloud-b/roles": { id: "listRoles", summary: "Lists the roles", answers: data("Their names.", keys) },
+    "GET /cloud-b/roles/:name": { id: "readRole", summary: "Reads a role", answers: data("The role.", Role) },
+    "POST /cloud-b/roles/:name": {
+      id: "writeRole",
+      summary: "Creates or changes a role",
+      description:
+        "Needs `application_object_id` or `cloud_roles`, and what they name must exist. Fields that are left out stay.",
+      body: {
+        fields: {
+          cloud_roles: list(
+            "Role definitions that each principal is assigned",
+            { role_name: "Or `role_id`.", role_id: "Or `role_name`.", scope: "The resource that it is for." },
+            "scope",
+          ),
+          cloud_groups: list("Groups that each principal joins", {
+            group_name: "Or `object_id`.",
+            object_id: "Or `group_name`.",
+          }),
+          application_object_id: "An application that is there, for which secrets are made instead of principals.",
+          persist_app: "One principal for the life of the role.",
+          permanently_delete: "Deletes applications beyond recovery. Not with `application_object_id`.",
+          sign_in_audience: { type: "string", enum: ["", ...AUDIENCES] },
+          tags: "Tags of applications that are made.",
+        },
+      },
+      answers: noContent,
+      errors: UPSTREAM_FAILS,
+    },
+    "DELETE /cloud-b/roles/:name": {
+      id: "deleteRole",
+      summary: "Deletes a role",
+      answers: { ...noContent, ...warned("Deleted; removing its application is tried again until it succeeds.") },
+    },
+    "GET /cloud-b/creds/:name": {
+      id: "generateCredentials",
+      summary: "Makes credentials for a role, under a lease",
+      query: {
+        verify: flag("Answers only once the provider accepts them everywhere it was asked, or says so in a warning."),
+      },
+      headers: {
+        "X-Orch-Idempotency-Key": text(
+          "Repeating a request with the same key gives the same lease; at most 256 characters.",
+        ),
+      },
+      answers: data(
+        "The credentials; the lease is told beside them.",
+        z.object({ client_id: z.string(), client_secret: z.string() }),
+      ),
+      errors: [405, ...UPSTREAM_FAILS],
+    },
+  },
+);

@@ -1,0 +1,35 @@
+import type { Group } from "../operation.ts";
+import { clusterAccess } from "./cluster-access.ts";
+import { credentials } from "./credentials.ts";
+import { events } from "./events.ts";
+import { leases } from "./leases.ts";
+import { nodes } from "./nodes.ts";
+import { operability } from "./operability.ts";
+import { policies } from "./policies.ts";
+import { reported } from "./reported.ts";
+import { secrets } from "./secrets.ts";
+import { sync } from "./sync.ts";
+import { associations } from "./sync-associations.ts";
+import { system } from "./system.ts";
+import { tokens } from "./tokens.ts";
+import { csiVolumes } from "./volumes-csi.ts";
+import { hostVolumes } from "./volumes-host.ts";
+
+/** What there is to know of every route, in the order in which the document has it. */
+export const groups: readonly Group[] = [
+  credentials,
+  leases,
+  sync,
+  associations,
+  events,
+  hostVolumes,
+  csiVolumes,
+  nodes,
+  reported,
+  secrets,
+  tokens,
+  policies,
+  clusterAccess,
+  system,
+  operability,
+];

@@ -1,0 +1,112 @@
+import * as z from "zod";
+import { data, group, noContent, type Operation, warned, word } from "../operation.ts";
+import { keys, seconds, time, timeOrNull } from "../shapes.ts";
+
+const Lease = z
+  .object({
+    id: z.string(),
+    path: z.string().describe("The id without its last segment."),
+    namespace_path: z.string().optional(),
+    issue_time: time,
+    expire_time: time,
+    last_renewal: timeOrNull,
+    renewable: z.boolean(),
+    ttl: seconds.describe("Seconds left; zero or less once it is over."),
+    revoke_error: z.string().optional().describe("Why the last try to revoke it failed."),
+  })
+  .meta({ id: "Lease" });
+
+/** The same operation, with the lease's id in the body or in the path, and under the path that older clients know. */
+const under = (paths: readonly string[], id: string, operation: Omit<Operation, "id">) =>
+  Object.fromEntries(
+    paths.map((path, at): [string, Operation] => {
+      const old = path.startsWith("/sys/leases/") ? "" : "Old";
+      const byId = at % 2 === 1 ? "ById" : "";
+      return [`POST ${path}`, { ...operation, id: `${id}${byId}${old}` }];
+    }),
+  );
+const both = (name: string): string[] => [
+  `/sys/leases/${name}`,
+  `/sys/leases/${name}/:id+`,
+  `/sys/${name}`,
+  `/sys/${name}/:id+`,
+];
+
+const ID = "The lease's id, unless the path has it.";
+const SYNC = "Answers when it is done; otherwise at once, with 202.";
+
+const accepted = warned("It goes on behind the answer.", 202);
+
+export const leases = group(
+  "Leases",
+  {
+    id: "The lease's id, such as `cloud-b/creds/app/hLNrXPdZ…`.",
+    prefix: "What the leases' ids begin with, by whole segments, such as `cloud-b/creds/app`.",
+  },
+  {
+    "GET /sys/leases/count": {
+      id: "countLeases",
+      summary: "Counts leases by mount",
+      query: { type: word("Which ones; all without it.", "irrevocable") },
+      answers: data(
+        "Counts, by the mounts' paths.",
+        z.object({ lease_count: z.int(), counts: z.record(z.string(), z.int()) }),
+      ),
+    },
+    ...under(["/sys/leases/lookup", "/sys/leases/lookup/:id+"], "lookupLease", {
+      summary: "Reads a lease",
+      body: { fields: { lease_id: ID } },
+      answers: data("The lease.", Lease),
+    }),
+    "LIST /sys/leases/lookup": {
+      id: "listLeaseMounts",
+      summary: "Lists mounts that have leases",
+      answers: data("Their paths.", keys),
+    },
+    "LIST /sys/leases/lookup/:prefix+": {
+      id: "listLeases",
+      summary: "Lists what is directly below a prefix",
+      answers: data("Segments of ids.", keys),
+    },
+    ...under(both("renew"), "renewLease", {
+      summary: "Renews a lease",
+      body: { fields: { lease_id: ID, increment: "How long it shall last from now; 0 is the role's own time." } },
+      answers: warned("Renewed; the lease is told in the envelope."),
+    }),
+    ...under(both("revoke"), "revokeLease", {
+      summary: "Revokes a lease, and what was given under it",
+      body: { fields: { lease_id: ID, sync: SYNC } },
+      answers: { ...noContent, ...accepted },
+      errors: [502, 504],
+    }),
+    "POST /sys/leases/revoke-prefix/:prefix+": {
+      id: "revokeLeases",
+      summary: "Revokes every lease below a prefix",
+      body: { fields: { sync: SYNC } },
+      answers: { ...noContent, ...accepted },
+      errors: [504],
+    },
+    "POST /sys/revoke-prefix/:prefix+": {
+      id: "revokeLeasesOld",
+      summary: "Revokes every lease below a prefix",
+      body: { fields: { sync: SYNC } },
+      answers: { ...noContent, ...accepted },
+      errors: [504],
+    },
+    "POST /sys/leases/revoke-force/:prefix+": {
+      id: "forgetLeases",
+      summary: "Revokes what can be revoked below a prefix, and forgets the rest",
+      answers: noContent,
+    },
+    "POST /sys/revoke-force/:prefix+": {
+      id: "forgetLeasesOld",
+      summary: "Revokes what can be revoked below a prefix, and forgets the rest",
+      answers: noContent,
+    },
+    "POST /sys/leases/tidy": {
+      id: "tidyLeases",
+      summary: "Does nothing: no lease dangles here",
+      answers: accepted,
+    },
+  },
+);

@@ -1,0 +1,288 @@
+import * as z from "zod";
+import { ELIGIBILITIES, STATUSES } from "../../cluster/node/fields.ts";
+import { bare, flag, group, nothing, type Operation, type Parameters, text } from "../operation.ts";
+import { list, paged, prefix, pretty, waiting } from "../parameters.ts";
+import { createdAndModified, index, texts, time, timeOrNull } from "../shapes.ts";
+
+const open = z.record(z.string(), z.unknown());
+
+const Drivers = z.record(
+  z.string(),
+  z.object({
+    ...{ Attributes: texts.nullable(), Detected: z.boolean(), Healthy: z.boolean(), HealthDescription: z.string() },
+    UpdateTime: time,
+  }),
+);
+const HostVolumes = z.record(
+  z.string(),
+  z.object({ ID: z.string(), Name: z.string(), Path: z.string(), ReadOnly: z.boolean() }),
+);
+const LastDrain = z.object({
+  ...{
+    AccessorID: z.string(),
+    Meta: texts.nullable(),
+    StartedAt: timeOrNull,
+    Status: z.string(),
+    UpdatedAt: timeOrNull,
+  },
+});
+const DrainStrategy = z.object({
+  Deadline: z.int().describe("Nanoseconds; 0 is none, negative at once."),
+  ...{ IgnoreSystemJobs: z.boolean(), ForceDeadline: timeOrNull, StartedAt: timeOrNull },
+});
+const Network = z.looseObject({
+  ...{ Mode: z.string(), Device: z.string(), CIDR: z.string(), IP: z.string(), MBits: z.number() },
+  ...{ DNS: z.unknown(), ReservedPorts: z.unknown(), DynamicPorts: z.unknown() },
+});
+const NodeNetwork = z.looseObject({
+  ...{ Mode: z.string(), Device: z.string(), MacAddress: z.string(), Speed: z.number() },
+  Addresses: z
+    .array(
+      z.looseObject({
+        ...{
+          Family: z.string(),
+          Alias: z.string(),
+          Address: z.string(),
+          ReservedPorts: z.string(),
+          Gateway: z.string(),
+        },
+      }),
+    )
+    .nullable(),
+});
+const devices = z.array(z.unknown()).nullable();
+const NodeResources = z
+  .looseObject({
+    Cpu: z.looseObject({ CpuShares: z.number() }),
+    Memory: z.looseObject({ MemoryMB: z.number() }),
+    Disk: z.looseObject({ DiskMB: z.number() }),
+    ...{ Networks: z.array(Network), NodeNetworks: z.array(NodeNetwork), Devices: devices },
+  })
+  .meta({ id: "NodeResources" });
+const ReservedResources = z
+  .looseObject({
+    Cpu: z.looseObject({ CpuShares: z.number() }),
+    Memory: z.looseObject({ MemoryMB: z.number() }),
+    Disk: z.looseObject({ DiskMB: z.number() }),
+    Networks: z.looseObject({ ReservedHostPorts: z.string() }),
+  })
+  .meta({ id: "ReservedResources" });
+const LegacyResources = z
+  .looseObject({
+    ...{ CPU: z.number(), MemoryMB: z.number(), DiskMB: z.number(), IOPS: z.number() },
+    ...{ Networks: z.array(Network).nullable(), Devices: devices },
+  })
+  .meta({ id: "LegacyResources" });
+
+/** Reported nodes may have further fields. */
+const Node = z
+  .looseObject({
+    ...{ ID: z.string(), Name: z.string(), Datacenter: z.string(), NodeClass: z.string(), NodePool: z.string() },
+    ...{ ComputedClass: z.string(), HTTPAddr: z.string(), TLSEnabled: z.boolean(), CgroupParent: z.string() },
+    ...{ IdentitySigningKeyID: z.string(), GCVolumesOnNodeGC: z.boolean(), NodeMaxAllocs: z.int() },
+    SecretID: z.literal(""),
+    ...{ Attributes: texts, Meta: texts, Links: texts.nullable() },
+    ...{ NodeResources, ReservedResources, Resources: LegacyResources, Reserved: LegacyResources },
+    ...{ CSIControllerPlugins: open.nullable(), CSINodePlugins: open.nullable(), HostNetworks: open.nullable() },
+    ...{ HostVolumes: HostVolumes.nullable(), Drivers, Drain: z.boolean() },
+    ...{ DrainStrategy: DrainStrategy.nullable(), LastDrain: LastDrain.nullable() },
+    SchedulingEligibility: z.enum(ELIGIBILITIES),
+    Status: z.enum(STATUSES),
+    StatusDescription: z.string(),
+    StatusUpdatedAt: z.int().describe("Seconds since 1970."),
+    ...{ LastAllocUpdateIndex: index, LastMissedHeartbeatIndex: index },
+    Events: z.array(
+      z.object({
+        ...{ Message: z.string(), Subsystem: z.string(), Details: texts.nullable(), Timestamp: time },
+        CreateIndex: index,
+      }),
+    ),
+    ...createdAndModified,
+  })
+  .meta({ id: "Node" });
+
+const NodeStub = z
+  .object({
+    Address: z.string(),
+    Attributes: texts.optional().describe("With `os=true`: the operating system's name."),
+    ...{ Datacenter: z.string(), Drain: z.boolean(), Drivers, HostVolumes: HostVolumes.nullable(), ID: z.string() },
+    ...{ LastDrain: LastDrain.nullable(), Name: z.string(), NodeClass: z.string(), NodePool: z.string() },
+    NodeResources: NodeResources.optional().describe("With `resources=true` only."),
+    ReservedResources: ReservedResources.optional(),
+    SchedulingEligibility: z.enum(ELIGIBILITIES),
+    ...{ Status: z.enum(STATUSES), StatusDescription: z.string(), Version: z.string(), ...createdAndModified },
+  })
+  .meta({ id: "NodeStub", description: "A node as lists show it." });
+
+const Pool = z
+  .looseObject({
+    ...{ Name: z.string(), Description: z.string(), Hash: z.string(), Meta: texts.nullable() },
+    NodeIdentityTTL: z.int().describe("Nanoseconds."),
+    ...{ SchedulerConfiguration: open.nullable(), ...createdAndModified },
+  })
+  .meta({ id: "NodePool" });
+
+const Written = z
+  .object({
+    EvalCreateIndex: z.literal(0),
+    EvalIDs: z.array(z.string()).length(0),
+    Index: index,
+    NodeModifyIndex: index,
+  })
+  .meta({ id: "NodeWritten", description: "No scheduler runs here, so no evaluations are made." });
+
+const JoinToken = z.object({
+  AccessorID: z.string(),
+  NodePool: z.string(),
+  Name: z.string().describe("The one name that a node may join under; empty is any."),
+  ...{ CreateTime: time, ExpirationTime: time },
+  NodeID: z.string().describe("The node that has joined by it; empty while it is unused."),
+});
+const agent = {
+  ...{ NodeID: z.string(), Name: z.string(), NodePool: z.string(), Version: z.string(), Connected: z.boolean() },
+  ...{ ConnectedSince: timeOrNull, LastSeen: timeOrNull, CreateTime: time },
+};
+const Agent = z.object(agent);
+
+const hex = "hexadecimal digits, an even number of them";
+const nodeList: Parameters = {
+  prefix: text(`Only ids that begin with these bytes: ${hex}.`),
+  os: flag("Shows the operating system."),
+  resources: flag("Shows resources."),
+  ...list,
+};
+const [READ, WRITE] = ["node:read", "node:write"];
+const changes = (id: string, summary: string, more: Partial<Operation> = {}): Operation => ({
+  ...{ id, summary, right: WRITE, method: "put", query: pretty },
+  answers: bare("The node's new index.", Written),
+  errors: [409],
+  ...more,
+});
+
+export const nodes = group(
+  "Nodes",
+  { id: "The node's id.", name: "The pool's name.", node: "The node's id.", accessor: "The token's accessor." },
+  {
+    "GET /nodes": {
+      id: "listNodes",
+      summary: "Lists nodes",
+      right: READ,
+      query: nodeList,
+      answers: bare("The nodes.", z.array(NodeStub)),
+    },
+    "GET /node/:id": {
+      id: "readNode",
+      summary: "Reads a node",
+      right: READ,
+      query: waiting,
+      answers: bare("The node.", Node),
+    },
+    "POST /node/:id/drain": changes("drainNode", "Begins or ends the drain of a node", {
+      body: {
+        fields: {
+          NodeID: "As in the path.",
+          DrainSpec: {
+            type: ["object", "null"],
+            description: "How to drain; null ends a drain.",
+            properties: {
+              Deadline: { type: "integer", description: "Nanoseconds; 0 is none, negative at once." },
+              IgnoreSystemJobs: { type: "boolean" },
+            },
+          },
+          MarkEligible: "After the end of a drain: takes work again.",
+          Meta: "Kept with the drain.",
+        },
+      },
+    }),
+    "POST /node/:id/eligibility": changes("setNodeEligibility", "Says whether a node takes new work", {
+      body: {
+        fields: { NodeID: "As in the path.", Eligibility: { type: "string", enum: [...ELIGIBILITIES] } },
+        required: ["Eligibility"],
+      },
+    }),
+    "POST /node/:id/purge": changes("purgeNode", "Removes a node", {
+      query: { force: flag("Also one that is connected or in use."), ...pretty },
+    }),
+    "POST /node/:id/evaluate": changes("evaluateNode", "Does nothing: no scheduler runs here"),
+    "GET /node/pools": {
+      id: "listNodePools",
+      summary: "Lists node pools",
+      right: "node_pool:read, for each",
+      query: { ...prefix, ...list },
+      answers: bare("The pools.", z.array(Pool)),
+    },
+    "GET /node/pool/:name": {
+      id: "readNodePool",
+      summary: "Reads a node pool",
+      right: "node_pool:read",
+      query: waiting,
+      answers: bare("The pool.", Pool),
+    },
+    "GET /node/pool/:name/nodes": {
+      id: "listNodesOfPool",
+      summary: "Lists the nodes of a pool",
+      right: "node:read and node_pool:read",
+      query: nodeList,
+      answers: bare("The nodes.", z.array(NodeStub)),
+    },
+    "POST /agent/tokens": {
+      id: "createJoinToken",
+      summary: "Makes a token by which one agent may join",
+      right: WRITE,
+      body: {
+        fields: {
+          Name: "The one name that the node may have; empty is any.",
+          TTL: "Its life, at most and by default an hour.",
+        },
+      },
+      answers: bare("The token: this answer alone says it.", JoinToken.extend({ Token: z.string() })),
+    },
+    "GET /agent/tokens": {
+      id: "listJoinTokens",
+      summary: "Lists join tokens",
+      right: WRITE,
+      query: { ...paged, ...pretty },
+      answers: bare("The tokens.", z.array(JoinToken)),
+    },
+    "DELETE /agent/token/:accessor": {
+      id: "deleteJoinToken",
+      summary: "Deletes a join token",
+      right: WRITE,
+      answers: nothing,
+    },
+    "POST /agent/join": {
+      id: "joinAgent",
+      summary: "Lets an agent in, by its join token",
+      body: { fields: { Token: "The join token.", PublicKey: "Ed25519, raw, in base64.", Name: "The node's name." } },
+      answers: bare("Which node it is, and of which service.", z.object({ NodeID: z.string(), Service: z.string() })),
+      errors: [403, 409],
+    },
+    "GET /agent/connect": {
+      id: "connectAgent",
+      summary: "Opens an agent's WebSocket",
+      description: "`Authorization: Bearer` carries a token that the agent signs with its key (docs/agent.md).",
+      answers: { 101: { kind: "empty", description: "The connection is open." } },
+      errors: [401, 426],
+    },
+    "GET /agents": {
+      id: "listAgents",
+      summary: "Lists agents",
+      right: READ,
+      query: { ...paged, ...pretty },
+      answers: bare("The agents.", z.array(Agent)),
+    },
+    "GET /agent/:node": {
+      id: "readAgent",
+      summary: "Reads an agent, and how much it has to do",
+      right: READ,
+      query: pretty,
+      answers: bare("The agent.", z.object({ ...agent, Operations: z.object({ InFlight: z.int(), Queued: z.int() }) })),
+    },
+    "DELETE /agent/:node": {
+      id: "removeAgent",
+      summary: "Removes an agent: its key opens nothing any more",
+      right: WRITE,
+      answers: nothing,
+    },
+  },
+);

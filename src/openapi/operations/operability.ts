@@ -1,0 +1,103 @@
+import * as z from "zod";
+import { PARTS } from "../../metrics/health.ts";
+import { type Answer, data, group, type Operation, plain, word } from "../operation.ts";
+import { texts } from "../shapes.ts";
+
+const labelled = { Name: z.string(), Labels: texts };
+const Metrics = z
+  .object({
+    Timestamp: z.string(),
+    Gauges: z.array(z.object({ ...labelled, Value: z.number() })),
+    Points: z.array(z.never()),
+    Counters: z.array(z.object({ ...labelled, Count: z.number(), Sum: z.number() })),
+    Samples: z.array(
+      z.object({
+        ...labelled,
+        ...{ Count: z.number(), Sum: z.number(), Mean: z.number() },
+        Buckets: z.array(z.object({ le: z.number().nullable(), count: z.number() })),
+      }),
+    ),
+  })
+  .meta({ id: "Metrics" });
+
+const metrics: Omit<Operation, "id"> = {
+  summary: "Reads what is measured",
+  description: "As Prometheus text, as OpenMetrics or as JSON, by `format` or `Accept` (docs/metrics.md).",
+  query: { format: word("The form; otherwise `Accept` says it.", "prometheus", "openmetrics", "json") },
+  answers: {
+    200: {
+      kind: "json",
+      description: "Every series.",
+      schema: Metrics,
+      texts: ["text/plain", "application/openmetrics-text"],
+    },
+  },
+};
+
+const Hashed = z.object({
+  hash: z.string().describe("Under the newest key."),
+  hashes: texts.describe("Under each key that lines may still be written under."),
+});
+const hash: Omit<Operation, "id"> = {
+  summary: "Says how the audit log names a value",
+  answers: data("Its hashes.", Hashed, { flat: true }),
+  errors: [404],
+};
+
+const agentHealth = z.object({ server: z.object({ ok: z.boolean(), message: z.string() }) });
+
+const page = (type: string, description: string): Readonly<Record<number, Answer>> => ({
+  200: { kind: "text", description, type },
+  304: { kind: "empty", description: "It is still what `If-None-Match` names." },
+});
+
+export const operability = group(
+  "System",
+  { output: "One of the outputs that `GET /v1/sys/audit` names." },
+  {
+    "GET /sys/metrics": { ...metrics, id: "readMetrics" },
+    "GET /metrics": { ...metrics, id: "readClusterMetrics", right: "agent:read" },
+    "GET /agent/health": {
+      id: "readAgentHealth",
+      summary: "Says whether the service works, as areas C and D are asked",
+      answers: { ...plain("All is well.", agentHealth), ...plain("It does not work; why.", agentHealth, 503) },
+    },
+    "GET /sys/audit": {
+      id: "readAuditOutputs",
+      summary: "Says where the audit log is written to",
+      answers: data(
+        "Outputs by name.",
+        z.record(
+          z.string(),
+          z.object({ type: z.string(), description: z.string(), local: z.boolean(), options: texts, path: z.string() }),
+        ),
+        { flat: true },
+      ),
+    },
+    "POST /sys/audit-hash": { ...hash, id: "hashForAudit" },
+    "POST /sys/audit-hash/:output": { ...hash, id: "hashForAuditOutput" },
+    "GET /openapi.json": {
+      id: "readDocument",
+      summary: "Reads this document",
+      answers: page("application/json", "The API in OpenAPI 3.1."),
+    },
+    "GET /docs": {
+      id: "readDocumentPage",
+      summary: "Shows this document to people",
+      answers: page("text/html", "A page of its own, which asks nobody else."),
+    },
+  },
+);
+
+/** What `GET /sys/health` says of the parts of the service. */
+export const healthOfParts = {
+  parts: z.record(z.enum(PARTS), z.enum(["ok", "unreachable", "behind"])),
+  failing: z.array(z.string()).describe("Parts without which nothing works."),
+  degraded: z.array(z.string()).describe("Parts without which most works."),
+  agents: z
+    .object({ connected: z.int(), known: z.int() })
+    .nullable()
+    .optional()
+    .describe("With `counts=true`, for who may read it."),
+  outbox: z.object({ rows: z.int(), oldest_seconds: z.int() }).optional(),
+};

@@ -1,0 +1,90 @@
+import * as z from "zod";
+import { bare, flag, group, type Operation, type Parameters, text } from "../operation.ts";
+import { list, namespace, namespaces, prefix, waiting } from "../parameters.ts";
+import { AllocationStub, createdAndModified, reportedObject } from "../shapes.ts";
+
+const Job = reportedObject("Job", { ID: z.string(), Namespace: z.string() });
+const Allocation = reportedObject("Allocation", { ID: z.string(), Namespace: z.string() });
+const Evaluation = reportedObject("Evaluation", { ID: z.string(), Namespace: z.string() });
+const Deployment = reportedObject("Deployment", { ID: z.string(), Namespace: z.string() });
+
+const JobStub = z
+  .object({
+    ...{ ID: z.string(), ParentID: z.string(), Namespace: z.string(), NodePool: z.string(), Type: z.string() },
+    ...{ Status: z.string(), StatusDescription: z.string(), Name: z.string() },
+    ...{ Datacenters: z.array(z.string()).nullable(), Multiregion: z.unknown() },
+    ...{ Priority: z.number(), Version: z.number(), SubmitTime: z.number(), ...createdAndModified },
+    ...{ JobModifyIndex: z.number(), Periodic: z.boolean(), ParameterizedJob: z.boolean(), Stop: z.boolean() },
+    JobSummary: z.null(),
+    Meta: z.record(z.string(), z.string()).nullable().optional().describe("With `meta=true` only."),
+  })
+  .meta({ id: "JobStub", description: "A job as lists show it." });
+
+const stubFields: Parameters = {
+  resources: flag("Shows `AllocatedResources`."),
+  task_states: { description: "Shows `TaskStates`.", schema: { type: "boolean", default: true } },
+};
+const hexPrefix: Parameters = {
+  prefix: text("Only ids that begin with these bytes: hexadecimal digits, an even number of them."),
+};
+
+const READ = "namespace:read-job";
+
+const listed = (id: string, summary: string, answer: z.ZodType, query: Parameters, right = READ): Operation => ({
+  id,
+  summary,
+  right,
+  query: { ...namespaces, ...query, ...list },
+  answers: bare("Those that the caller may read.", z.array(answer)),
+});
+const one = (id: string, summary: string, answer: z.ZodType): Operation => ({
+  id,
+  summary,
+  right: READ,
+  query: { ...namespace, ...waiting },
+  answers: bare("As it was reported, with the indexes it has here.", answer),
+});
+
+export const reported = group(
+  "Reported",
+  { id: "The object's id." },
+  {
+    "GET /jobs": listed(
+      "listJobs",
+      "Lists jobs",
+      JobStub,
+      { ...prefix, meta: flag("Shows `Meta`.") },
+      "namespace:list-jobs",
+    ),
+    "GET /job/:id": one("readJob", "Reads a job", Job),
+    "GET /job/:id/allocations": listed(
+      "listAllocationsOfJob",
+      "Lists the allocations of a job",
+      AllocationStub,
+      stubFields,
+    ),
+    "GET /job/:id/evaluations": listed("listEvaluationsOfJob", "Lists the evaluations of a job", Evaluation, {}),
+    "GET /job/:id/deployments": listed("listDeploymentsOfJob", "Lists the deployments of a job", Deployment, {}),
+    "GET /allocations": listed("listAllocations", "Lists allocations", AllocationStub, { ...hexPrefix, ...stubFields }),
+    "GET /allocation/:id": one("readAllocation", "Reads an allocation", Allocation),
+    "GET /node/:id/allocations": {
+      ...listed(
+        "listAllocationsOfNode",
+        "Lists the allocations on a node, of all namespaces",
+        Allocation,
+        {},
+        "node:read; and namespace:read-job for each",
+      ),
+      path: { id: "The node's id." },
+      query: list,
+    },
+    "GET /evaluations": listed("listEvaluations", "Lists evaluations", Evaluation, {
+      ...hexPrefix,
+      job: text("Only of this job; not with `filter`."),
+      status: text("Only in this status; not with `filter`."),
+    }),
+    "GET /evaluation/:id": one("readEvaluation", "Reads an evaluation", Evaluation),
+    "GET /deployments": listed("listDeployments", "Lists deployments", Deployment, hexPrefix),
+    "GET /deployment/:id": one("readDeployment", "Reads a deployment", Deployment),
+  },
+);

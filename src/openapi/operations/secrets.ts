@@ -1,0 +1,173 @@
+import * as z from "zod";
+import { type Answer, count, data, group, noContent, text, warned } from "../operation.ts";
+import { keys, texts, time, timeOrEmpty } from "../shapes.ts";
+
+const Version = z
+  .object({
+    created_time: time,
+    custom_metadata: texts.nullable(),
+    deletion_time: timeOrEmpty,
+    destroyed: z.boolean(),
+    version: z.int(),
+  })
+  .meta({ id: "SecretVersion" });
+
+const Metadata = z
+  .object({
+    versions: z.record(
+      z.string(),
+      z.object({ created_time: time, deletion_time: timeOrEmpty, destroyed: z.boolean() }),
+    ),
+    ...{ current_version: z.int(), oldest_version: z.int(), created_time: time, updated_time: time },
+    max_versions: z.int().describe("0: as the mount is configured."),
+    cas_required: z.boolean(),
+    delete_version_after: z.string().describe("A Go duration; `0s` for never."),
+    custom_metadata: texts.nullable(),
+  })
+  .meta({ id: "SecretMetadata" });
+
+const Secret = z.object({ data: z.record(z.string(), z.unknown()).nullable(), metadata: Version });
+const Subkeys = z.object({
+  subkeys: z.record(z.string(), z.unknown()).nullable().describe("The secret's keys; null stands for each value."),
+  metadata: Version,
+});
+
+const gone = (schema: z.ZodType): Readonly<Record<number, Answer>> => ({
+  404: {
+    kind: "envelope",
+    description: "There is none; of a version that was deleted or destroyed, what is known of it.",
+    parts: { data: schema, orErrors: true },
+  },
+});
+
+const settings = {
+  max_versions: "How many versions are kept; 0 is the default of 10.",
+  cas_required: "Every write must say which version it replaces.",
+  delete_version_after: "Versions delete themselves after this time.",
+};
+const custom = {
+  type: "object",
+  additionalProperties: { type: "string" },
+  description: "At most 64 pairs, for people.",
+};
+
+const write = {
+  fields: {
+    data: { type: "object", description: "The secret: any JSON object. Numbers keep all their digits." },
+    options: "`cas`: the version that this replaces; 0 for a secret that is not there.",
+  },
+  required: ["data"],
+};
+const versions = {
+  fields: { versions: { type: "array", items: { type: "integer" }, description: "Numbers of versions." } },
+  required: ["versions"],
+};
+
+export const secrets = group(
+  "Secrets",
+  { path: "The secret's path in its mount." },
+  {
+    "GET /secret/config": {
+      id: "readKvConfig",
+      summary: "Reads a KV mount's configuration",
+      answers: data(
+        "The configuration.",
+        z.object({ max_versions: z.int(), cas_required: z.boolean(), delete_version_after: z.string() }),
+      ),
+    },
+    "POST /secret/config": {
+      id: "writeKvConfig",
+      summary: "Configures a KV mount",
+      body: { fields: settings },
+      answers: noContent,
+    },
+    "GET /secret/data/:path+": {
+      id: "readSecret",
+      summary: "Reads a secret",
+      query: { version: count("Which version; 0 is the newest.") },
+      answers: { ...data("The secret.", Secret), ...gone(Secret) },
+    },
+    "POST /secret/data/:path+": {
+      id: "writeSecret",
+      summary: "Writes a new version of a secret",
+      body: write,
+      answers: data("The version that was written.", Version),
+    },
+    "PATCH /secret/data/:path+": {
+      id: "patchSecret",
+      summary: "Changes parts of a secret, as a new version",
+      description: "`data` is a JSON merge patch (RFC 7396) of the newest version.",
+      body: write,
+      answers: { ...data("The version that was written.", Version), ...gone(Secret) },
+    },
+    "DELETE /secret/data/:path+": {
+      id: "deleteSecret",
+      summary: "Deletes the newest version, so that it can be undeleted",
+      answers: noContent,
+    },
+    "POST /secret/delete/:path+": {
+      id: "deleteSecretVersions",
+      summary: "Deletes versions, so that they can be undeleted",
+      body: versions,
+      answers: noContent,
+    },
+    "POST /secret/undelete/:path+": {
+      id: "undeleteSecretVersions",
+      summary: "Takes the deletion of versions back",
+      body: versions,
+      answers: noContent,
+    },
+    "POST /secret/destroy/:path+": {
+      id: "destroySecretVersions",
+      summary: "Destroys versions for good",
+      body: versions,
+      answers: noContent,
+    },
+    "LIST /secret/metadata": {
+      id: "listSecretsAtRoot",
+      summary: "Lists secrets and folders at the root of a mount",
+      query: { after: text("Only names after this one."), limit: count("At most so many.") },
+      answers: data("Names.", keys),
+    },
+    "LIST /secret/metadata/:path+": {
+      id: "listSecrets",
+      summary: "Lists secrets and folders in a folder",
+      path: { path: "The folder." },
+      query: { after: text("Only names after this one."), limit: count("At most so many.") },
+      answers: data("Names.", keys),
+    },
+    "GET /secret/metadata/:path+": {
+      id: "readSecretMetadata",
+      summary: "Reads what is known of a secret and its versions",
+      answers: data("The metadata.", Metadata),
+    },
+    "POST /secret/metadata/:path+": {
+      id: "writeSecretMetadata",
+      summary: "Writes a secret's settings and custom metadata",
+      body: { fields: { ...settings, custom_metadata: custom } },
+      answers: { ...noContent, ...warned("Written; but see the warning.") },
+    },
+    "PATCH /secret/metadata/:path+": {
+      id: "patchSecretMetadata",
+      summary: "Changes some of a secret's settings and custom metadata",
+      body: {
+        fields: {
+          ...settings,
+          custom_metadata: { type: "object", additionalProperties: { type: ["string", "null"] } },
+        },
+      },
+      answers: noContent,
+    },
+    "DELETE /secret/metadata/:path+": {
+      id: "deleteSecretMetadata",
+      summary: "Deletes a secret with all its versions",
+      answers: noContent,
+    },
+    "GET /secret/subkeys/:path+": {
+      id: "readSecretKeys",
+      summary: "Reads a secret's keys without its values",
+      query: { version: count("Which version; 0 is the newest."), depth: count("How deep; 0 is all the way.") },
+      answers: { ...data("The keys.", Subkeys), ...gone(Subkeys) },
+    },
+  },
+);

@@ -1,0 +1,121 @@
+import * as z from "zod";
+import { data, flag, group, type Operation, required, text } from "../operation.ts";
+import { keysOf, time } from "../shapes.ts";
+import { Planned, STATUSES } from "./sync.ts";
+
+const status = z.enum(STATUSES);
+
+const Association = z
+  .object({
+    accessor: z.string().describe("The mount's."),
+    secret_name: z.string(),
+    sub_key: z.string().optional().describe("With granularity `secret-key`: which of the secret's keys."),
+    external_name: z.string(),
+    sync_status: status,
+    updated_at: time,
+    error_code: z.string().optional(),
+    error_message: z.string().optional(),
+    note: z.string().optional(),
+    synced_version: z.int().optional(),
+    attempts: z.int().optional(),
+    next_attempt_at: time.optional(),
+  })
+  .meta({ id: "Association" });
+
+const Associations = z
+  .object({
+    store_name: z.string(),
+    store_type: z.string(),
+    associated_secrets: z.record(z.string(), Association).describe("By accessor, secret and key."),
+    sync_operation_counters: z.record(z.string(), z.int()).describe("How many are in each status."),
+    next: z.string().optional().describe("Behind which the next page begins; empty on the last one."),
+  })
+  .meta({ id: "Associations" });
+
+const DestinationsOfSecret = z
+  .object({
+    associated_destinations: z.record(
+      z.string(),
+      z.object({
+        ...{ type: z.string(), name: z.string() },
+        sync_status: status.describe("The worst of its keys."),
+        updated_at: time,
+        sub_keys: z.record(z.string(), z.object({ sync_status: status, external_name: z.string() })).optional(),
+      }),
+    ),
+  })
+  .meta({ id: "DestinationsOfSecret" });
+
+const fields = {
+  mount: "The mount's path.",
+  secret_name: "The secret's path in it.",
+  dry_run: "Answers a plan, and changes nothing.",
+};
+const ofSecret: Pick<Operation, "answers"> = { answers: data("Destinations, by type and name.", DestinationsOfSecret) };
+
+export const associations = group(
+  "Sync",
+  { type: "The destination's type.", name: "The destination's name." },
+  {
+    "GET /sys/sync/destinations/:type/:name/associations": {
+      id: "readAssociations",
+      summary: "Reads the associations of a destination, with their statuses",
+      query: {
+        after: text("Only what comes behind this."),
+        limit: {
+          description: "Associations to a page; without it all of them.",
+          schema: { type: "integer", minimum: 1, maximum: 1000 },
+        },
+      },
+      answers: data("The associations.", Associations),
+    },
+    "POST /sys/sync/destinations/:type/:name/associations/set": {
+      id: "setAssociation",
+      summary: "Keeps a secret the same at a destination, or pushes it once more",
+      description: "Needs the right to read the secret.",
+      query: { dry_run: flag("Answers a plan, and changes nothing.") },
+      body: { fields },
+      answers: data(
+        "The association; of a dry run its plan.",
+        z.union([Associations, z.object({ dry_run: z.literal(true), planned: z.array(Planned) })]),
+      ),
+      errors: [502],
+    },
+    "POST /sys/sync/destinations/:type/:name/associations/remove": {
+      id: "removeAssociation",
+      summary: "Removes a secret from a destination",
+      description: "What is gone already counts as removed.",
+      body: { fields: { mount: fields.mount, secret_name: fields.secret_name } },
+      answers: data("The association as it has become.", Associations),
+    },
+    "LIST /sys/sync/associations": {
+      id: "listAssociatedSecrets",
+      summary: "Lists the secrets that any destination has",
+      answers: data(
+        "Secrets, with their mounts.",
+        keysOf({
+          key_info: z.record(z.string(), z.array(z.object({ mount: z.string(), secret_path: z.string() }))),
+          ...{ total_associations: z.int(), total_secrets: z.int() },
+        }),
+      ),
+    },
+    "GET /sys/sync/associations/destinations": {
+      id: "readDestinationsOfSecret",
+      summary: "Reads the destinations of a secret, whatever its name holds",
+      query: { mount: required(text("The mount's path.")), secret_name: required(text("The secret's path in it.")) },
+      ...ofSecret,
+    },
+    "GET /sys/sync/associations/:mount/:name": {
+      id: "readDestinationsOfSecretByPath",
+      summary: "Reads the destinations of a secret",
+      path: { mount: "The mount's path, its slashes encoded.", name: "The secret's path, its slashes encoded." },
+      ...ofSecret,
+    },
+    "GET /sys/sync/associations/:path+": {
+      id: "readDestinationsOfSecretByWholePath",
+      summary: "Reads the destinations of a secret whose mount and name hold slashes",
+      path: { path: "The mount's path, and the secret's in it." },
+      ...ofSecret,
+    },
+  },
+);

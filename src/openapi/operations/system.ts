@@ -1,0 +1,248 @@
+import * as z from "zod";
+import { count, data, flag, group, noContent, plain, warned } from "../operation.ts";
+import { keysOf, seconds, texts, time } from "../shapes.ts";
+import { healthOfParts } from "./operability.ts";
+
+const Health = z
+  .object({
+    initialized: z.boolean(),
+    sealed: z.boolean(),
+    sealed_because: z.string().optional(),
+    ...{ standby: z.literal(false), performance_standby: z.literal(false) },
+    ...{ replication_performance_mode: z.literal("disabled"), replication_dr_mode: z.literal("disabled") },
+    server_time_utc: z.int().describe("Seconds since 1970."),
+    version: z.string(),
+    enterprise: z.literal(true),
+    ...{ cluster_name: z.string(), cluster_id: z.string() },
+    ...{ echo_duration_ms: z.literal(0), clock_skew_ms: z.literal(0) },
+    ...healthOfParts,
+  })
+  .meta({ id: "Health" });
+
+const SealStatus = z.object({
+  ...{ type: z.string(), initialized: z.boolean(), sealed: z.boolean(), t: z.int(), n: z.int(), progress: z.int() },
+  ...{ nonce: z.string(), version: z.string(), build_date: time, migration: z.boolean(), cluster_name: z.string() },
+  ...{ cluster_id: z.string(), recovery_seal: z.boolean(), storage_type: z.string() },
+});
+
+const Leader = z.object({
+  ...{ ha_enabled: z.boolean(), is_self: z.boolean(), active_time: time, leader_address: z.string() },
+  ...{ leader_cluster_address: z.string(), performance_standby: z.boolean() },
+  performance_standby_last_remote_wal: z.int(),
+});
+
+const mount = {
+  type: z.enum(["kv", "cloud-b"]),
+  description: z.string(),
+  accessor: z.string().describe("Names the mount for as long as it lives."),
+  uuid: z.string(),
+  ...{ local: z.boolean(), seal_wrap: z.boolean(), external_entropy_access: z.boolean() },
+  options: texts,
+  ...{ plugin_version: z.string(), running_plugin_version: z.string(), running_sha256: z.string() },
+  deprecation_status: z.string(),
+  config: z.object({
+    ...{ default_lease_ttl: seconds, max_lease_ttl: seconds, force_no_cache: z.boolean() },
+    listing_visibility: z.string(),
+  }),
+};
+const Mount = z.object(mount).meta({ id: "Mount" });
+const MountWithPath = z.object({ ...mount, path: z.string() });
+const Glimpse = z.object({ type: z.string(), description: z.string(), options: texts });
+
+const Tuned = z.object({
+  description: z.string(),
+  ...{ default_lease_ttl: seconds, max_lease_ttl: seconds, force_no_cache: z.boolean(), options: texts },
+  listing_visibility: z.string().optional(),
+});
+
+const Namespace = z.object({ id: z.string(), path: z.string(), custom_metadata: texts }).meta({ id: "Namespace" });
+
+const Flags = z.object({ activated: z.array(z.string()), unactivated: z.array(z.string()) });
+const flags = data("Which are on: all.", Flags);
+
+const JsonWebKey = z.object({
+  ...{ use: z.literal("sig"), kty: z.literal("RSA"), kid: z.string(), alg: z.literal("RS256") },
+  ...{ n: z.string(), e: z.string() },
+});
+
+const ttls = {
+  default_lease_ttl: "Of leases by default, seconds or a duration; 0 or `system` is the system's 768 hours.",
+  max_lease_ttl: "The most a lease may live; as `default_lease_ttl`.",
+};
+const metadata = { custom_metadata: "Texts by name, for people." };
+
+export const system = group(
+  "System",
+  { path: "The mount's path.", name: "The namespace's name, in the namespace of the request." },
+  {
+    "GET /sys/health": {
+      id: "readHealth",
+      summary: "Says whether the service works, by its status",
+      query: {
+        activecode: count("The status when all is well, instead of 200.", 200),
+        uninitcode: count("The status before the first token is made, instead of 501.", 200),
+        counts: flag("Says how many agents there are and what waits to be delivered, to who may `agent:read`."),
+        sealedcode: count("The status when secrets cannot be opened, instead of 503.", 200),
+      },
+      answers: {
+        ...plain("All is well.", Health),
+        ...plain("There is no token yet.", Health, 501),
+        ...plain("Secrets cannot be opened, or nothing works.", Health, 503),
+      },
+    },
+    "GET /sys/seal-status": {
+      id: "readSealStatus",
+      summary: "Says whether secrets can be opened",
+      answers: plain("The status.", SealStatus),
+    },
+    "GET /sys/init": {
+      id: "readInitStatus",
+      summary: "Says whether there is a first token",
+      answers: plain("The status.", z.object({ initialized: z.boolean() })),
+    },
+    "GET /sys/leader": {
+      id: "readLeader",
+      summary: "Says who leads: nobody, as there is one service",
+      answers: plain("The status.", Leader),
+    },
+    "GET /sys/key-status": {
+      id: "readKeyStatus",
+      summary: "Reads the term of the keys that seal secrets",
+      answers: data(
+        "The term.",
+        z.object({
+          ...{ term: z.int(), install_time: time, encryptions: z.int() },
+          pending_rewraps: z.int().describe("Objects whose keys are still wrapped by an older one."),
+        }),
+        { flat: true },
+      ),
+    },
+    "POST /sys/rotate": { id: "rotateKeys", summary: "Seals with a new key from now on", answers: noContent },
+    "GET /sys/activation-flags": { id: "readActivationFlags", summary: "Says which features are on", answers: flags },
+    "POST /sys/activation-flags/secrets-sync/activate": {
+      id: "activateSync",
+      summary: "Switches sync on, which it is from the start",
+      answers: flags,
+    },
+    "GET /sys/mounts": {
+      id: "listMounts",
+      summary: "Reads the mount table of a namespace",
+      answers: data("Mounts by path.", z.record(z.string(), Mount), { flat: true }),
+    },
+    "GET /sys/mounts/:path+/tune": {
+      id: "readMountTuning",
+      summary: "Reads a mount's settings",
+      answers: data("The settings.", Tuned, { flat: true }),
+    },
+    "POST /sys/mounts/:path+/tune": {
+      id: "tuneMount",
+      summary: "Changes a mount's settings",
+      body: { fields: ttls },
+      answers: noContent,
+    },
+    "GET /sys/mounts/:path+": {
+      id: "readMount",
+      summary: "Reads a mount",
+      answers: data("The mount.", z.object(mount), { flat: true }),
+    },
+    "POST /sys/mounts/:path+": {
+      id: "enableMount",
+      summary: "Mounts a secrets engine",
+      body: {
+        fields: {
+          type: { type: "string", enum: ["kv", "cloud-b"] },
+          options: "Of `kv`: `version`, which must be `2`.",
+        },
+      },
+      answers: noContent,
+    },
+    "DELETE /sys/mounts/:path+": {
+      id: "disableMount",
+      summary: "Removes a mount with all that it holds",
+      description: "A mount of type `cloud-b` revokes its leases first.",
+      answers: noContent,
+      errors: [502, 504],
+    },
+    "GET /sys/internal/ui/mounts": {
+      id: "listVisibleMounts",
+      summary: "Reads the mounts that the caller may use, or that anybody may see",
+      answers: data(
+        "Mounts by path; without a token only what it takes to choose one.",
+        z.object({ secret: z.record(z.string(), z.union([Mount, Glimpse])), auth: z.object({}) }),
+      ),
+    },
+    "GET /sys/internal/ui/mounts/:path+": {
+      id: "readVisibleMount",
+      summary: "Reads the mount that a path is in",
+      path: { path: "A mount's path, or one in it." },
+      answers: data("The mount.", MountWithPath),
+    },
+    "LIST /sys/namespaces": {
+      id: "listNamespaces",
+      summary: "Lists the namespaces below that of the request",
+      answers: data("Their names.", keysOf({ key_info: z.record(z.string(), Namespace) })),
+    },
+    "GET /sys/namespaces/:name": {
+      id: "readNamespace",
+      summary: "Reads a namespace",
+      answers: data("The namespace.", Namespace),
+    },
+    "POST /sys/namespaces/:name": {
+      id: "writeNamespace",
+      summary: "Creates a namespace, or replaces its metadata",
+      body: { fields: metadata },
+      answers: data("The namespace.", Namespace),
+    },
+    "PATCH /sys/namespaces/:name": {
+      id: "patchNamespace",
+      summary: "Changes some of a namespace's metadata",
+      body: { fields: { custom_metadata: "Texts by name; null removes one." } },
+      answers: data("The namespace.", Namespace),
+    },
+    "DELETE /sys/namespaces/:name": {
+      id: "deleteNamespace",
+      summary: "Deletes an empty namespace",
+      answers: noContent,
+    },
+    "GET /identity/oidc/plugins/.well-known/openid-configuration": {
+      id: "readIdentityIssuer",
+      summary: "Reads the discovery document of the issuer of identity tokens",
+      answers: plain(
+        "OpenID Connect Discovery 1.0.",
+        z.object({
+          ...{ issuer: z.string(), jwks_uri: z.string(), response_types_supported: z.array(z.string()) },
+          ...{
+            subject_types_supported: z.array(z.string()),
+            id_token_signing_alg_values_supported: z.array(z.string()),
+          },
+        }),
+      ),
+    },
+    "GET /identity/oidc/plugins/.well-known/keys": {
+      id: "readIdentityKeys",
+      summary: "Reads the keys by which identity tokens are verified",
+      answers: plain("A JSON Web Key Set.", z.object({ keys: z.array(JsonWebKey) })),
+    },
+    "GET /identity/oidc/config": {
+      id: "readIdentityConfig",
+      summary: "Reads the issuer that is configured",
+      answers: data("Empty when none is.", z.object({ issuer: z.string() })),
+    },
+    "POST /identity/oidc/config": {
+      id: "writeIdentityConfig",
+      summary: "Sets the issuer of identity tokens",
+      body: {
+        fields: {
+          issuer: { type: "string", description: "An origin, such as `https://example.com`; empty for none." },
+        },
+      },
+      answers: { ...noContent, ...warned("Set; what this means for tokens made before.") },
+    },
+    "POST /identity/oidc/key/default/rotate": {
+      id: "rotateIdentityKey",
+      summary: "Signs identity tokens with a new key",
+      body: { fields: { verification_ttl: "How long tokens of the old key can be verified; at most 10 days." } },
+      answers: noContent,
+    },
+  },
+);

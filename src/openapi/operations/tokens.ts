@@ -1,0 +1,131 @@
+import * as z from "zod";
+import { data, group, noContent, type Operation, required, text } from "../operation.ts";
+import { keys, seconds, texts, time, timeOrNull } from "../shapes.ts";
+
+const Auth = z
+  .object({
+    client_token: z.string().describe("The token; empty when it was named by its accessor."),
+    accessor: z.string(),
+    ...{ policies: z.array(z.string()), token_policies: z.array(z.string()), identity_policies: z.null() },
+    metadata: texts.nullable(),
+    orphan: z.boolean(),
+    entity_id: z.literal(""),
+    ...{ lease_duration: seconds, renewable: z.boolean(), mfa_requirement: z.null() },
+    num_uses: z.int().describe("0: as often as one likes."),
+    token_type: z.literal("service"),
+  })
+  .meta({ id: "Auth" });
+
+const Token = z
+  .object({
+    accessor: z.string(),
+    creation_time: z.int().describe("Seconds since 1970."),
+    creation_ttl: seconds,
+    display_name: z.string(),
+    entity_id: z.literal(""),
+    expire_time: timeOrNull,
+    explicit_max_ttl: seconds,
+    id: z.string().describe("The token; empty when it was named by its accessor."),
+    issue_time: time,
+    last_renewal: time.optional(),
+    last_renewal_time: z.int().optional().describe("Seconds since 1970."),
+    meta: texts.nullable(),
+    namespace_path: z.string(),
+    num_uses: z.int(),
+    orphan: z.boolean(),
+    path: z.string(),
+    period: seconds.optional(),
+    policies: z.array(z.string()),
+    renewable: z.boolean(),
+    ttl: seconds.describe("Seconds left; 0 for a token that does not expire."),
+    type: z.literal("service"),
+  })
+  .meta({ id: "Token" });
+
+const made = (description: string) => ({
+  200: { kind: "envelope", description, parts: { auth: Auth } } as const,
+});
+const shown = data("The token.", Token);
+
+const creation: Pick<Operation, "body" | "answers"> = {
+  body: {
+    fields: {
+      id: "Its value, instead of one that is made up. Needs `sudo`.",
+      policies: "What it may; without them what its parent may.",
+      no_parent: "It outlives the token that makes it. Needs `sudo`.",
+      ttl: "Its life; 768 hours at most, and by default.",
+      lease: "An older name of `ttl`.",
+      explicit_max_ttl: "The end of all renewals.",
+      period: "Each renewal gives it this time, for ever. Needs `sudo`.",
+      num_uses: "How many requests it is good for; 0 is any number.",
+    },
+  },
+  answers: made("The token: this answer alone says it."),
+};
+const increment = "How long it shall last from now; 0 is its own time.";
+
+export const tokens = group(
+  "Tokens",
+  {},
+  {
+    "POST /auth/token/create": { id: "createToken", summary: "Makes a token that ends with the caller's", ...creation },
+    "POST /auth/token/create-orphan": { id: "createOrphanToken", summary: "Makes a token of its own", ...creation },
+    "GET /auth/token/lookup-self": { id: "lookupOwnToken", summary: "Reads the caller's token", answers: shown },
+    "POST /auth/token/lookup-self": { id: "lookupOwnTokenByPost", summary: "Reads the caller's token", answers: shown },
+    "POST /auth/token/lookup": { id: "lookupToken", summary: "Reads a token", answers: shown },
+    "GET /auth/token/lookup": {
+      id: "lookupTokenByQuery",
+      summary: "Reads a token; prefer the body, as addresses are logged",
+      query: { token: required(text("The token.")) },
+      answers: shown,
+    },
+    "POST /auth/token/lookup-accessor": {
+      id: "lookupTokenByAccessor",
+      summary: "Reads a token by its accessor",
+      answers: shown,
+    },
+    "POST /auth/token/renew-self": {
+      id: "renewOwnToken",
+      summary: "Renews the caller's token",
+      body: { fields: { increment } },
+      answers: made("Renewed."),
+    },
+    "POST /auth/token/renew": {
+      id: "renewToken",
+      summary: "Renews a token",
+      body: { fields: { increment } },
+      answers: made("Renewed."),
+    },
+    "POST /auth/token/renew-accessor": {
+      id: "renewTokenByAccessor",
+      summary: "Renews a token by its accessor",
+      body: { fields: { increment } },
+      answers: made("Renewed."),
+    },
+    "POST /auth/token/revoke-self": {
+      id: "revokeOwnToken",
+      summary: "Revokes the caller's token and those made by it",
+      answers: noContent,
+    },
+    "POST /auth/token/revoke": {
+      id: "revokeToken",
+      summary: "Revokes a token and those made by it",
+      answers: noContent,
+    },
+    "POST /auth/token/revoke-accessor": {
+      id: "revokeTokenByAccessor",
+      summary: "Revokes a token by its accessor, and those made by it",
+      answers: noContent,
+    },
+    "POST /auth/token/revoke-orphan": {
+      id: "revokeTokenOnly",
+      summary: "Revokes a token, and leaves those made by it",
+      answers: noContent,
+    },
+    "LIST /auth/token/accessors": {
+      id: "listTokenAccessors",
+      summary: "Lists the accessors of all tokens",
+      answers: data("Accessors.", keys),
+    },
+  },
+);

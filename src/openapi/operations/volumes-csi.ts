@@ -1,0 +1,241 @@
+import * as z from "zod";
+import { SnapshotBody } from "../../routes/csi-snapshots.ts";
+import { CsiRequestBody, CsiVolumeBody } from "../../volumes/csi/request-body.ts";
+import { bare, group, nothing, type Operation, required, text, word } from "../operation.ts";
+import { csiSecrets, forced, mustPage, namespace, namespaces, paged, prefix, pretty, waiting } from "../parameters.ts";
+import {
+  AllocationStub,
+  answerMeta,
+  bytes,
+  Capabilities,
+  createdAndModified,
+  nanoseconds,
+  texts,
+  timeOrNull,
+  timesInNanoseconds,
+} from "../shapes.ts";
+
+const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
+
+const Topology = z.object({ Segments: texts });
+const Topologies = z.array(Topology);
+
+const common = {
+  ...{ AccessMode: z.string(), AttachmentMode: z.string(), ControllerRequired: z.boolean() },
+  ...{ ControllersExpected: z.int(), ControllersHealthy: z.int(), ...createdAndModified },
+  CreateTime: nanoseconds,
+  ...{ ExternalID: z.string(), ID: z.string(), ModifyTime: nanoseconds, Name: z.string(), Namespace: z.string() },
+  ...{ NodesExpected: z.int(), NodesHealthy: z.int(), PluginID: z.string(), Provider: z.string() },
+  ResourceExhausted: z.null(),
+  Schedulable: z.boolean(),
+  Topologies,
+};
+
+export const CsiVolumeStub = z
+  .object({ ...common, CurrentReaders: z.int(), CurrentWriters: z.int() })
+  .meta({ id: "CsiVolumeStub", description: "A CSI volume as lists show it." });
+
+const users = z.record(z.string(), z.null()).describe("Ids of allocations.");
+const CsiVolume = z
+  .object({
+    ...common,
+    Allocations: z.array(AllocationStub),
+    ...{ Capacity: bytes, CloneID: z.string(), Context: texts },
+    MountOptions: z.object({ FSType: z.string(), MountFlags: z.array(z.literal("[REDACTED]")).nullable() }).nullable(),
+    ...{ Parameters: texts, ProviderVersion: z.string(), ReadAllocs: users, RequestedCapabilities: Capabilities },
+    ...{ RequestedCapacityMax: bytes, RequestedCapacityMin: bytes },
+    RequestedTopologies: z.object({ Required: Topologies.nullable(), Preferred: Topologies.nullable() }).nullable(),
+    Secrets: z.null(),
+    ...{ SnapshotID: z.string(), WriteAllocs: users },
+  })
+  .meta({ id: "CsiVolume" });
+
+const Written = z.object({ ...answerMeta, Volumes: z.array(CsiVolume), Warnings: z.string() });
+
+const CsiOperation = z
+  .object({
+    CreateTime: nanoseconds,
+    EndTime: nanoseconds.nullable(),
+    Error: z.string(),
+    ...{
+      ID: z.string(),
+      Method: z.string(),
+      NodeID: z.string(),
+      NodesAsked: z.array(z.string()),
+      PluginID: z.string(),
+    },
+    State: z.enum(["queued", "running", "unknown", "done", "failed"]),
+  })
+  .meta({ id: "CsiOperation" });
+
+const CsiClaim = z
+  .object({
+    ...{ AccessMode: z.string(), AllocID: z.string(), AttachmentMode: z.string(), Attempts: z.int() },
+    CreateTime: nanoseconds,
+    ExpansionOwed: z.boolean().describe("The file system on the node has yet to grow."),
+    ExternalNodeID: z.string(),
+    LastError: z.string().describe("Why the last try failed; empty when it did not."),
+    ...{ Mode: z.string(), ModifyTime: nanoseconds },
+    NextRetry: timeOrNull,
+    ...{ NodeID: z.string(), OperationID: z.string(), Path: z.string(), State: z.string() },
+  })
+  .meta({ id: "CsiClaim", description: "What an allocation holds of a CSI volume." });
+
+const ExternalVolume = z.object({
+  ...{ CapacityBytes: bytes, CloneID: z.string(), ExternalID: z.string(), IsAbnormal: z.boolean() },
+  ...{
+    PublishedExternalNodeIDs: z.array(z.string()),
+    SnapshotID: z.string(),
+    Status: z.string(),
+    VolumeContext: texts,
+  },
+});
+
+const Snapshot = z
+  .object({
+    CreateTime: z.int().describe("Seconds since 1970."),
+    ...{ ExternalSourceVolumeID: z.string(), ID: z.string(), IsReady: z.boolean() },
+    ...{ Parameters: z.null(), Secrets: z.null(), SizeBytes: bytes, Name: z.string(), PluginID: z.string() },
+    SourceVolumeID: z.string(),
+  })
+  .meta({ id: "CsiSnapshot" });
+
+const pluginStub = {
+  ...{ ControllerRequired: z.boolean(), ControllersExpected: z.int(), ControllersHealthy: z.int() },
+  ...{ ...createdAndModified, ID: z.string(), NodesExpected: z.int(), NodesHealthy: z.int(), Provider: z.string() },
+};
+const Instance = z
+  .object({
+    AllocID: z.string(),
+    ControllerInfo: z.record(z.string(), z.boolean()).optional(),
+    ...{ HealthDescription: z.string(), Healthy: z.boolean() },
+    NodeInfo: z.record(z.string(), z.unknown()).optional(),
+    ...{ PluginID: z.string(), Provider: z.string(), ProviderVersion: z.string() },
+    ...{ RequiresControllerPlugin: z.boolean(), RequiresTopologies: z.boolean(), UpdateTime: z.string().nullable() },
+  })
+  .meta({ id: "CsiPluginInstance" });
+const Plugin = z.object({
+  ...pluginStub,
+  Allocations: z.array(AllocationStub).nullable(),
+  ...{ ControllerJobs: z.object({}), Controllers: z.record(z.string(), Instance), NodeJobs: z.object({}) },
+  ...{ Nodes: z.record(z.string(), Instance), ...timesInNanoseconds, Version: z.string() },
+});
+
+const LIST = "namespace:csi-list-volume";
+const READ = "namespace:csi-read-volume";
+const WRITE = "namespace:csi-write-volume";
+
+const written = (id: string, summary: string, description: string): Operation => ({
+  ...{ id, summary, description, right: WRITE, method: "put", query: { ...namespace, ...pretty } },
+  body: { schema: z.union([CsiRequestBody, CsiVolumeBody]) },
+  answers: bare("The volumes.", Written),
+  errors: PLUGIN_FAILS,
+});
+const OVERRIDE =
+  "The body is one volume, or `Volumes`. `PolicyOverride` overrides rules of policies that may be, and takes `namespace:policy-override`.";
+const registered = `It must exist at its provider; \`NodeID\` names the node that validates it. ${OVERRIDE}`;
+
+const deleted = (id: string, summary: string, more: Partial<Operation> = {}): Operation => ({
+  ...{ id, summary, right: WRITE, query: namespace, answers: nothing, errors: PLUGIN_FAILS },
+  ...more,
+});
+
+const pluginId = required(text("The plugin."));
+
+export const csiVolumes = group(
+  "Volumes",
+  { id: "The volume's id." },
+  {
+    "POST /volumes": written("registerCsiVolumes", "Registers CSI volumes, or changes them", registered),
+    "POST /volume/csi/:id": written("registerCsiVolume", "Registers a CSI volume, or changes it", registered),
+    "POST /volume/csi/:id/create": written(
+      "createCsiVolume",
+      "Makes a CSI volume at its provider, or changes it",
+      OVERRIDE,
+    ),
+    "GET /volume/csi/:id": {
+      id: "readCsiVolume",
+      summary: "Reads a CSI volume",
+      right: READ,
+      query: { ...namespace, ...waiting },
+      answers: bare("The volume, as healthy as its plugin is now.", CsiVolume),
+    },
+    "GET /volume/csi/:id/claims": {
+      id: "listCsiClaims",
+      summary: "Lists who claims a CSI volume, oldest first",
+      right: READ,
+      query: { ...namespace, ...paged, ...waiting },
+      answers: bare("The claims.", z.array(CsiClaim)),
+    },
+    "GET /volume/csi/:id/operations": {
+      id: "listCsiOperations",
+      summary: "Lists what was done to a CSI volume lately, newest first",
+      right: READ,
+      query: { ...namespace, ...paged, ...pretty },
+      answers: bare("The operations.", z.array(CsiOperation)),
+    },
+    "DELETE /volume/csi/:id": deleted("deregisterCsiVolume", "Forgets a CSI volume; it stays at its provider", {
+      query: { ...namespace, ...forced("Drops claims of allocations that have ended.") },
+    }),
+    "DELETE /volume/csi/:id/delete": deleted("deleteCsiVolume", "Deletes a CSI volume at its provider", {
+      headers: csiSecrets,
+    }),
+    "DELETE /volume/csi/:id/detach": deleted("detachCsiVolume", "Detaches a CSI volume from a node", {
+      query: { ...namespace, node: required(text("The node's id.")) },
+    }),
+    "GET /volumes/external": {
+      id: "listExternalVolumes",
+      summary: "Lists the volumes that a plugin's provider has",
+      right: LIST,
+      query: { plugin_id: pluginId, ...namespaces, ...mustPage, ...pretty },
+      answers: bare("The volumes.", z.object({ ...answerMeta, Index: z.literal(0), Volumes: z.array(ExternalVolume) })),
+      errors: PLUGIN_FAILS,
+    },
+    "GET /volumes/snapshot": {
+      id: "listSnapshots",
+      summary: "Lists the snapshots that a plugin's provider has",
+      right: LIST,
+      query: { plugin_id: pluginId, ...namespaces, ...mustPage, ...pretty },
+      headers: csiSecrets,
+      answers: bare("The snapshots.", z.object({ ...answerMeta, Index: z.literal(0), Snapshots: z.array(Snapshot) })),
+      errors: PLUGIN_FAILS,
+    },
+    "POST /volumes/snapshot": {
+      id: "createSnapshots",
+      summary: "Makes snapshots of CSI volumes",
+      right: WRITE,
+      query: { ...namespace, ...pretty },
+      headers: csiSecrets,
+      body: { schema: z.union([z.object({ Snapshots: z.array(SnapshotBody).max(50) }), SnapshotBody]) },
+      answers: bare(
+        "The snapshots; null when none were asked for.",
+        z.object({ ...answerMeta, Index: z.literal(0), Snapshots: z.array(Snapshot).nullable() }),
+      ),
+      errors: PLUGIN_FAILS,
+    },
+    "DELETE /volumes/snapshot": {
+      id: "deleteSnapshot",
+      summary: "Deletes a snapshot at its provider",
+      right: WRITE,
+      query: { plugin_id: pluginId, snapshot_id: required(text("The snapshot's id at the provider.")), ...namespace },
+      headers: csiSecrets,
+      answers: nothing,
+      errors: PLUGIN_FAILS,
+    },
+    "GET /plugins": {
+      id: "listPlugins",
+      summary: "Lists CSI plugins",
+      right: "plugin:list",
+      query: { type: required(word("Which kind.", "csi")), ...prefix, ...waiting },
+      answers: bare("The plugins.", z.array(z.object(pluginStub))),
+    },
+    "GET /plugin/csi/:id": {
+      id: "readPlugin",
+      summary: "Reads a CSI plugin and its instances",
+      path: { id: "The plugin's id." },
+      right: "plugin:read",
+      query: { ...namespaces, ...waiting },
+      answers: bare("The plugin.", Plugin),
+    },
+  },
+);

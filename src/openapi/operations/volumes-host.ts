@@ -1,0 +1,152 @@
+import * as z from "zod";
+import { HostVolumeRequestBody } from "../../volumes/request-body.ts";
+import { bare, group, nothing, type Operation, type Parameters, required, text, word } from "../operation.ts";
+import {
+  filter,
+  forced,
+  list,
+  mustPage,
+  namespace,
+  namespaces,
+  prefix,
+  pretty,
+  reverse,
+  waiting,
+} from "../parameters.ts";
+import {
+  AllocationStub,
+  bytes,
+  Capabilities,
+  createdAndModified,
+  index,
+  texts,
+  timesInNanoseconds,
+} from "../shapes.ts";
+import { CsiVolumeStub } from "./volumes-csi.ts";
+
+const State = z.enum(["pending", "ready", "unavailable"]);
+const stub = {
+  ...{ CapacityBytes: bytes, ...createdAndModified, ...timesInNanoseconds, ID: z.string(), Name: z.string() },
+  ...{ Namespace: z.string(), NodeID: z.string(), NodePool: z.string(), PluginID: z.string(), State },
+};
+const HostVolumeStub = z.object(stub).meta({ id: "HostVolumeStub", description: "A host volume as lists show it." });
+
+const volume = {
+  ...stub,
+  Constraints: z.array(z.object({ LTarget: z.string(), Operand: z.string(), RTarget: z.string() })).optional(),
+  HostPath: z.string(),
+  Parameters: texts.optional(),
+  RequestedCapabilities: Capabilities,
+  ...{ RequestedCapacityMaxBytes: bytes, RequestedCapacityMinBytes: bytes },
+};
+const HostVolume = z.object(volume).meta({ id: "HostVolume" });
+const HostVolumeInUse = z.object({
+  ...volume,
+  Allocations: z.array(AllocationStub).optional().describe("Those that use it."),
+});
+
+const Claim = z
+  .object({
+    ...{ AllocID: z.string(), ID: z.string(), JobID: z.string(), Namespace: z.string(), TaskGroupName: z.string() },
+    ...{ VolumeID: z.string(), VolumeName: z.string(), ...createdAndModified },
+  })
+  .meta({ id: "VolumeClaim" });
+
+/** How an operation of a plugin can fail. */
+export const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
+
+const hex = "hexadecimal digits, an even number of them";
+
+const written = (intent: "create" | "register"): Operation => ({
+  id: `${intent}HostVolume`,
+  summary:
+    intent === "create"
+      ? "Makes a host volume on a node, or changes one"
+      : "Registers a host volume that is there, or changes one",
+  description:
+    "With an `ID` it changes that volume. `PolicyOverride` overrides rules of policies that may be, and takes `namespace:policy-override`.",
+  right: `namespace:host-volume-${intent} or namespace:host-volume-write`,
+  method: "put",
+  query: { ...namespace, ...pretty },
+  body: {
+    schema: HostVolumeRequestBody,
+    fields: {
+      Namespace: "Of a volume that names none.",
+      IdempotencyToken: "Requests with the same one are one request.",
+    },
+    required: ["Volume"],
+  },
+  answers: bare(
+    "The volume, once its node has done its part.",
+    z.object({ Index: index, Volume: HostVolume, Warnings: z.string() }),
+  ),
+  errors: PLUGIN_FAILS,
+});
+
+const deleted = (id: string): Operation => ({
+  id,
+  summary: "Deletes a host volume, and what it holds",
+  right: "namespace:host-volume-delete or namespace:host-volume-write",
+  query: { ...namespace, ...forced("Also when its node is gone."), ...pretty },
+  answers: bare("Deleted.", z.object({ Index: index })),
+  errors: PLUGIN_FAILS,
+});
+
+const claimDeleted = (id: string): Operation => ({
+  id,
+  summary: "Deletes a task group's claim on a host volume",
+  path: { id: "The claim's id." },
+  right: "namespace:host-volume-delete or namespace:host-volume-write",
+  query: namespace,
+  answers: nothing,
+  errors: [409],
+});
+
+const volumeQuery: Parameters = {
+  ...{ type: required(word("Which kind.", "csi", "host")), ...namespaces, ...prefix },
+  node_id: text(`Only on nodes whose ids begin with these bytes: ${hex}.`),
+  plugin_id: text(`Only of this plugin, or of those whose ids begin with these bytes: ${hex}.`),
+  node_pool: text("Only on nodes of this pool; host volumes."),
+  ...list,
+};
+
+export const hostVolumes = group(
+  "Volumes",
+  { id: "The volume's whole id." },
+  {
+    "GET /volumes": {
+      id: "listVolumes",
+      summary: "Lists volumes of either kind",
+      right: "namespace:csi-list-volume, namespace:host-volume-read",
+      query: volumeQuery,
+      answers: bare("Those that the caller may see.", z.array(z.union([HostVolumeStub, CsiVolumeStub]))),
+    },
+    "POST /volume/host/create": written("create"),
+    "POST /volume/host/register": written("register"),
+    "GET /volume/host/:id": {
+      id: "readHostVolume",
+      summary: "Reads a host volume",
+      right: "namespace:host-volume-read",
+      query: { ...namespaces, ...waiting },
+      answers: bare("The volume.", HostVolumeInUse),
+    },
+    "DELETE /volume/host/:id": deleted("deleteHostVolumeById"),
+    "DELETE /volume/host/:id/delete": deleted("deleteHostVolume"),
+    "GET /volumes/claims": {
+      id: "listVolumeClaims",
+      summary: "Lists claims of task groups on sticky host volumes",
+      right: "namespace:host-volume-read",
+      query: {
+        namespace: required(text("The namespace; `*` is all of them.")),
+        claim_id: text("Only ids that begin with this."),
+        job_id: text("Only of this job."),
+        task_group: text("Only of this task group."),
+        volume_name: text("Only on volumes of this name."),
+        ...{ ...mustPage, ...filter, ...reverse, ...waiting },
+      },
+      answers: bare("The claims.", z.object({ Claims: z.array(Claim), NextToken: z.string() })),
+    },
+    "DELETE /volumes/claim/:id": claimDeleted("deleteVolumeClaim"),
+    "DELETE /volume/claim/:id": claimDeleted("deleteVolumeClaimOld"),
+  },
+);

@@ -1,0 +1,49 @@
+import { clusterHeader, requestHeader } from "../compat/dialect.ts";
+import { count, flag, type Parameters, required, text } from "./operation.ts";
+
+/** Parameters that many operations share. */
+
+/** Answers of areas C and D for people. */
+export const pretty: Parameters = { pretty: flag("Indents the answer.") };
+
+export const namespace: Parameters = {
+  namespace: { description: "The namespace.", schema: { type: "string", default: "default" } },
+};
+/** Of lists, which may be about all namespaces. */
+export const namespaces: Parameters = {
+  namespace: { description: "The namespace; `*` is all of them.", schema: { type: "string", default: "default" } },
+};
+
+/** A read that may wait for a change. */
+export const waiting: Parameters = {
+  index: count("Wait until the answer's index is greater than this; 0 does not wait."),
+  wait: text("How long to wait at most, a Go duration such as `30s`; 5 minutes by default and at most."),
+  stale: flag("Understood, and changes nothing: every read is answered by whoever decides."),
+  ...pretty,
+};
+
+const page: Parameters = {
+  per_page: count("Rows to a page; 0 is all of them."),
+  next_token: text(`Where the page begins: the value of ${clusterHeader.nextToken[0]} of the page before.`),
+};
+export const filter: Parameters = {
+  filter: text('An expression over the fields of the stored record, such as `Name contains "db"` (docs/reads.md).'),
+};
+export const prefix: Parameters = { prefix: text("Only what begins with this.") };
+export const reverse: Parameters = { reverse: flag("Last rows first.") };
+
+/** A list that is one read of a table. */
+export const paged: Parameters = { ...page, ...filter, ...reverse };
+/** A list whose pages must be asked for. */
+export const mustPage: Parameters = {
+  per_page: required(count("Rows to a page; 0 is all of them.")),
+  next_token: text("Where the page begins: `NextToken` of the page before."),
+};
+export const list: Parameters = { ...paged, ...waiting };
+
+export const forced = (description: string): Parameters => ({ force: flag(description) });
+
+/** Secrets for plugins of volumes. */
+export const csiSecrets: Parameters = {
+  [requestHeader.csiSecrets[0]]: text("Secrets for the plugin, `key=value,key2=value2`; they win over stored ones."),
+};

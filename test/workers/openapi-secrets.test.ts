@@ -1,0 +1,226 @@
+import { env } from "cloudflare:workers";
+import { generateKeyPairSync } from "node:crypto";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { issue } from "./access.ts";
+import { creds, dynamicRole, openTenant, type Tenant, unmount } from "./engine-helpers.ts";
+import { Run, unproven } from "./openapi-run.ts";
+
+/** Real answers of areas A and B, KV, tokens, policies and `sys`, held against the document of the API. */
+
+let run: Run;
+beforeEach(async () => {
+  run = new Run();
+  await run.ok("POST", "/v1/sys/mounts/secret", { type: "kv", description: "for people", options: { version: "2" } });
+});
+afterEach(async () => expect(await run.problems()).toEqual([]));
+
+it("KV secrets", async () => {
+  const { ok, any } = bound(run);
+  await ok("POST", "/v1/secret/config", { max_versions: 5, cas_required: false, delete_version_after: "0s" });
+  await ok("GET", "/v1/secret/config");
+  await ok("POST", "/v1/secret/data/app/db", { data: { user: "app", password: "p" }, options: { cas: 0 } });
+  await ok("PATCH", "/v1/secret/data/app/db", { data: { password: "q" } });
+  await ok("GET", "/v1/secret/data/app/db?version=2");
+  await ok("GET", "/v1/secret/subkeys/app/db?depth=1");
+  await ok("POST", "/v1/secret/metadata/app/db", { max_versions: 3, custom_metadata: { owner: "team" } });
+  await ok("PATCH", "/v1/secret/metadata/app/db", { custom_metadata: { owner: null, tier: "gold" } });
+  await ok("GET", "/v1/secret/metadata/app/db");
+  await ok("LIST", "/v1/secret/metadata");
+  await ok("LIST", "/v1/secret/metadata/app");
+  await ok("DELETE", "/v1/secret/data/app/db");
+  await any("GET", "/v1/secret/data/app/db");
+  await any("GET", "/v1/secret/subkeys/app/db");
+  await any("PATCH", "/v1/secret/data/app/db", { data: {} });
+  await ok("POST", "/v1/secret/undelete/app/db", { versions: [2] });
+  await ok("POST", "/v1/secret/delete/app/db", { versions: [1] });
+  await ok("POST", "/v1/secret/destroy/app/db", { versions: [1] });
+  await ok("DELETE", "/v1/secret/metadata/app/db");
+  await any("GET", "/v1/secret/data/app/db");
+  await any("LIST", "/v1/secret/metadata");
+  await any("POST", "/v1/secret/data/app/db", { data: 1 });
+});
+
+it("tokens", async () => {
+  const { ok, any } = bound(run);
+  const { auth } = (
+    await ok("POST", "/v1/auth/token/create", { policies: ["app"], ttl: 3600, meta: { a: "b" }, period: "1h" })
+  ).body;
+  const orphan = (await ok("POST", "/v1/auth/token/create-orphan", { policies: ["app"], num_uses: 0 })).body.auth;
+  const token = auth.client_token;
+  const own = { token };
+  await ok("GET", "/v1/auth/token/lookup-self", undefined, own);
+  await ok("POST", "/v1/auth/token/lookup-self");
+  await ok("POST", "/v1/auth/token/renew-self", { increment: "1h" }, own);
+  await ok("POST", "/v1/auth/token/renew", { token, increment: 60 });
+  await ok("POST", "/v1/auth/token/renew-accessor", { accessor: auth.accessor });
+  await ok("POST", "/v1/auth/token/lookup", { token });
+  await ok("GET", `/v1/auth/token/lookup?token=${token}`);
+  await ok("POST", "/v1/auth/token/lookup-accessor", { accessor: auth.accessor });
+  await ok("LIST", "/v1/auth/token/accessors");
+  await ok("POST", "/v1/auth/token/revoke-orphan", { token: orphan.client_token });
+  await ok("POST", "/v1/auth/token/revoke-self", undefined, own);
+  await any("GET", "/v1/auth/token/lookup-self", undefined, own);
+  await ok("POST", "/v1/auth/token/revoke", { token: (await issue()).client_token });
+  await ok("POST", "/v1/auth/token/revoke-accessor", { accessor: (await issue()).accessor });
+  await any("POST", "/v1/auth/token/revoke", {});
+});
+
+it("policies, and what they allow", async () => {
+  const { ok, any } = bound(run);
+  const policy = 'path "secret/data/app/*" { capabilities = ["read"] }';
+  await ok("POST", "/v1/sys/policies/acl/app", { policy });
+  await ok("GET", "/v1/sys/policies/acl/app");
+  await ok("LIST", "/v1/sys/policies/acl");
+  await ok("POST", "/v1/sys/policy/old", { policy });
+  await ok("GET", "/v1/sys/policy/old");
+  await ok("GET", "/v1/sys/policy");
+  await ok("LIST", "/v1/sys/policy");
+  await ok("DELETE", "/v1/sys/policy/old");
+  const { client_token: token, accessor } = await issue({ policies: ["app"] });
+  await ok("POST", "/v1/sys/capabilities-self", { paths: ["secret/data/app/db", "sys/mounts"] }, { token });
+  await ok("POST", "/v1/sys/capabilities", { token, path: "secret/data/app/db" });
+  await ok("POST", "/v1/sys/capabilities-accessor", { accessor, paths: ["secret/data/app/db"] });
+  await ok("DELETE", "/v1/sys/policies/acl/app");
+  await any("GET", "/v1/sys/policies/acl/app");
+  await any("GET", "/v1/sys/mounts", undefined, { token });
+});
+
+it("the deployment, its mounts, namespaces and keys", async () => {
+  const { ok, any } = bound(run);
+  for (const path of [
+    "health?counts=true",
+    "seal-status",
+    "init",
+    "leader",
+    "key-status",
+    "activation-flags",
+    "mounts",
+    "internal/ui/mounts",
+  ])
+    await ok("GET", `/v1/sys/${path}`);
+  await ok("GET", "/v1/sys/internal/ui/mounts", undefined, { token: null });
+  await ok("GET", "/v1/sys/internal/ui/mounts/secret/data/app");
+  await ok("POST", "/v1/sys/activation-flags/secrets-sync/activate");
+  await ok("POST", "/v1/sys/rotate");
+  await ok("POST", "/v1/sys/mounts/secret/tune", { default_lease_ttl: "1h", listing_visibility: "unauth" });
+  await ok("GET", "/v1/sys/mounts/secret/tune");
+  await ok("GET", "/v1/sys/internal/ui/mounts", undefined, { token: null });
+  await ok("GET", "/v1/sys/mounts/secret");
+  await ok("POST", "/v1/sys/namespaces/team", { custom_metadata: { owner: "a" } });
+  await ok("PATCH", "/v1/sys/namespaces/team", { custom_metadata: { owner: null } });
+  await ok("GET", "/v1/sys/namespaces/team");
+  await ok("LIST", "/v1/sys/namespaces");
+  await any("GET", "/v1/sys/mounts", undefined, { headers: { "X-Orch-Namespace": "nowhere" } });
+  await ok("DELETE", "/v1/sys/namespaces/team");
+  await ok("DELETE", "/v1/sys/mounts/secret");
+  await any("GET", "/v1/sys/mounts/secret");
+  await ok("GET", "/v1/identity/oidc/plugins/.well-known/openid-configuration");
+  await ok("GET", "/v1/identity/oidc/plugins/.well-known/keys");
+  await ok("POST", "/v1/identity/oidc/config", { issuer: "https://issuer.example" });
+  await ok("GET", "/v1/identity/oidc/config");
+  await ok("POST", "/v1/identity/oidc/config", {});
+  await ok("POST", "/v1/identity/oidc/key/default/rotate", { verification_ttl: "1h" });
+  await ok("GET", "/v1/openapi.json");
+  await ok("GET", "/v1/docs");
+  for (const format of ["json", "prometheus", "openmetrics"]) {
+    await ok("GET", `/v1/sys/metrics?format=${format}`);
+    await ok("GET", `/v1/metrics?format=${format}`);
+  }
+  await ok("GET", "/v1/agent/health");
+  await ok("GET", "/v1/sys/audit");
+  await ok("POST", "/v1/sys/audit-hash", { input: "a value" });
+  await ok("POST", "/v1/sys/audit-hash/log", { input: "a value" });
+});
+
+it("credentials and leases", async () => {
+  const { ok, any } = bound(run);
+  const tenant = await openTenant();
+  await ok("POST", "/v1/sys/mounts/cloud-b", { type: "cloud-b" });
+  await ok("POST", "/v1/cloud-b/config", tenant.config);
+  await ok("GET", "/v1/cloud-b/config");
+  await ok("POST", "/v1/cloud-b/roles/app", { ...dynamicRole(tenant), ttl: "1h", tags: ["team:a"] });
+  await ok("GET", "/v1/cloud-b/roles/app");
+  await ok("LIST", "/v1/cloud-b/roles");
+  await leases(tenant);
+  await ok("POST", "/v1/cloud-b/rotate-root");
+  await ok("DELETE", "/v1/cloud-b/roles/app");
+  await any("GET", "/v1/cloud-b/roles/app");
+  await any("GET", "/v1/cloud-b/creds/app");
+  await ok("DELETE", "/v1/cloud-b/config");
+  await unmount();
+});
+
+async function leases({ resource_group: scope }: Tenant): Promise<void> {
+  const { ok, any } = bound(run);
+  const next = async (): Promise<string> => (await creds("app")).body.lease_id;
+  const { lease_id: id } = (await ok("GET", "/v1/cloud-b/creds/app?verify=true")).body;
+  await ok("POST", "/v1/sys/leases/lookup", { lease_id: id });
+  await ok("POST", `/v1/sys/leases/lookup/${id}`);
+  await ok("LIST", "/v1/sys/leases/lookup");
+  await ok("LIST", "/v1/sys/leases/lookup/cloud-b/creds/app");
+  await ok("GET", "/v1/sys/leases/count");
+  for (const at of ["leases/renew", "renew"]) {
+    await ok("POST", `/v1/sys/${at}`, { lease_id: id, increment: 60 });
+    await ok("POST", `/v1/sys/${at}/${id}`, { increment: "1m" });
+  }
+  await ok("POST", "/v1/sys/leases/revoke", { lease_id: id, sync: true });
+  await ok("POST", `/v1/sys/leases/revoke/${id}`);
+  await ok("POST", "/v1/sys/revoke", { lease_id: await next(), sync: false });
+  await ok("POST", `/v1/sys/revoke/${id}`);
+  await ok("POST", "/v1/sys/leases/revoke-prefix/cloud-b/creds/app", { sync: true });
+  await ok("POST", "/v1/sys/revoke-prefix/cloud-b/creds/app", { sync: false });
+  await ok("POST", "/v1/sys/leases/revoke-force/cloud-b/creds/app");
+  await ok("POST", "/v1/sys/revoke-force/cloud-b/creds/app");
+  await ok("POST", "/v1/sys/leases/tidy");
+  await any("POST", "/v1/sys/leases/lookup", { lease_id: "cloud-b/creds/app/none" });
+  await any("POST", "/v1/cloud-b/roles/bad", { cloud_roles: [{ role_name: "Nobody", scope }] });
+}
+
+it("sync", async () => {
+  const { ok, any } = bound(run);
+  const pem = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ type: "pkcs1", format: "pem" });
+  await ok("GET", "/v1/sys/sync/config");
+  await ok("PATCH", "/v1/sys/sync/config", { queue_capacity: 1000 });
+  await ok("DELETE", "/v1/sys/sync/config");
+  await ok("POST", "/v1/sys/sync/repo-host-apps/bot", { app_id: 4711, private_key: String(pem) });
+  await ok("GET", "/v1/sys/sync/repo-host-apps/bot");
+  await ok("LIST", "/v1/sys/sync/repo-host-apps");
+  await ok("DELETE", "/v1/sys/sync/repo-host-apps/bot");
+  const at = "/v1/sys/sync/destinations/in-mem/playground";
+  await ok("POST", at, { custom_tags: { team: "platform" } });
+  await ok("POST", `${at}?dry_run=true`, { granularity: "secret-key" });
+  await ok("PATCH", at, { custom_tags: { team: "a" } });
+  await ok("GET", at);
+  const { accessKeyId, secretAccessKey } = env.TEST_CLOUD_A;
+  const account = { access_key_id: accessKeyId, secret_access_key: secretAccessKey, region: "eu-west-1" };
+  await ok("POST", "/v1/sys/sync/destinations/cloud-a-sm/prod", account);
+  await ok("POST", "/v1/sys/sync/destinations/cloud-a-sm/prod/verify");
+  await ok("LIST", "/v1/sys/sync/destinations");
+  await ok("LIST", "/v1/sys/sync/destinations/in-mem");
+  await ok("POST", "/v1/secret/data/app/db", { data: { password: "p" } });
+  const wish = { mount: "secret", secret_name: "app/db" };
+  await ok("POST", `${at}/associations/set?dry_run=true`, wish);
+  await ok("POST", `${at}/associations/set`, wish);
+  await ok("GET", `${at}/associations`);
+  await ok("GET", `${at}/associations?limit=1`);
+  await ok("GET", `${at}/drift`);
+  await ok("GET", `${at}/objects`);
+  await ok("LIST", "/v1/sys/sync/associations");
+  await ok("GET", "/v1/sys/sync/associations/destinations?mount=secret&secret_name=app/db");
+  await ok("GET", "/v1/sys/sync/associations/secret/app%2Fdb");
+  await ok("GET", "/v1/sys/sync/associations/secret/app/db");
+  await any("DELETE", at);
+  await ok("POST", `${at}/associations/remove`, wish);
+  await ok("DELETE", at);
+  await any("GET", at);
+});
+
+/** Operations of which no real answer is held against the document yet. This list may only shrink. */
+const NOT_YET: readonly string[] = [];
+
+it("every operation of these areas has been seen to succeed", async () => {
+  const tags = ["Credentials", "Leases", "Sync", "Secrets", "Tokens", "Policies", "System"];
+  expect(await unproven(tags)).toEqual(NOT_YET);
+});
+
+const bound = (to: Run) => ({ ok: to.ok.bind(to), any: to.any.bind(to) });

@@ -1,0 +1,70 @@
+import { exports } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { documentText, openApiDocument } from "../../src/openapi/document.ts";
+import { clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { get } from "./client.ts";
+
+const anonymous = { token: null };
+
+describe("the document of the API", () => {
+  it("is what the code says, and docs/openapi.json holds it; `npm run openapi` writes it", async () => {
+    const served = await get("/v1/openapi.json", anonymous);
+    expect(served.status).toBe(200);
+    // Compared by lines: a whole document that differs is no help to anybody.
+    const missing = new Set(documentText(openApiDocument()).split("\n")).difference(new Set(served.text.split("\n")));
+    expect([...missing]).toEqual([]);
+    expect(served.text).toBe(documentText(openApiDocument()));
+  });
+
+  it("has every route of the table once, and nothing else; those that only refuse are none", async () => {
+    const { body } = await get("/v1/openapi.json", anonymous);
+    const described = Object.entries(body.paths as Record<string, object>).flatMap(([path, item]) =>
+      Object.keys(item).map(
+        (method) => `${path.endsWith("/") ? "list" : method.replace("put", "post")} ${path.replace(/\/$/, "")}`,
+      ),
+    );
+    const routes = [
+      ...[...secretsRoutes.routes, ...clusterRoutes.routes].map((route) => ({ route, at: "/v1" })),
+      ...mountRoutes.kv.routes.map((route) => ({ route, at: "/v1/secret" })),
+      ...mountRoutes["cloud-b"].routes.map((route) => ({ route, at: "/v1/cloud-b" })),
+    ];
+    const expected = routes
+      .filter(({ route }) => !route.refuses)
+      .map(({ route: { verb, path }, at }) => `${verb.toLowerCase()} ${at}${path.replace(/:(\w+)\+?/g, "{$1}")}`);
+    expect(described.sort()).toEqual(expected.sort());
+  });
+
+  it("is open to everybody, and is not sent again to who has it", async () => {
+    for (const path of ["/v1/openapi.json", "/openapi.json", "/docs", "/v1/docs"]) {
+      const first = await get(path, anonymous);
+      const etag = first.headers.get("ETag") ?? "";
+      expect([first.status, first.headers.get("Cache-Control")]).toEqual([200, "public, max-age=300"]);
+      expect(etag).toMatch(/^"[\w+/]{22}"$/);
+      const again = await get(path, { token: null, headers: { "If-None-Match": `"other", W/${etag}` } });
+      expect([again.status, again.text, again.headers.get("ETag")]).toEqual([304, "", etag]);
+      expect((await get(path, { token: null, headers: { "If-None-Match": '"other"' } })).status).toBe(200);
+    }
+  });
+});
+
+describe("the page", () => {
+  const page = () => exports.default.fetch("https://x/docs");
+
+  it("runs only what is in it, and asks only this service", async () => {
+    const response = await page();
+    expect(response.headers.get("Content-Type")).toBe("text/html; charset=utf-8");
+    const html = await response.text();
+    const policy = response.headers.get("Content-Security-Policy") ?? "";
+    for (const tag of ["script", "style"]) {
+      const [, inside = ""] = new RegExp(`<${tag}>(.*?)</${tag}>`, "s").exec(html) ?? [];
+      const digest = Buffer.from(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(inside)));
+      expect(policy).toContain(`${tag}-src 'sha256-${digest.toString("base64")}'`);
+      expect(html.split(`<${tag}`)).toHaveLength(2);
+    }
+    expect(policy).toMatch(
+      /^default-src 'none'; .*connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'$/,
+    );
+    expect(policy).not.toContain("unsafe");
+    expect(response.headers.get("Set-Cookie")).toBeNull();
+  });
+});
