@@ -51,6 +51,10 @@ export const METRICS = {
   sallyport_csi_plugin_instances: gauge("What nodes say of the CSI plugins they run.", "plugin", "role", "health"),
   sallyport_host_volumes: gauge("Host volumes.", "state"),
   sallyport_csi_volumes: gauge("CSI volumes.", "plugin"),
+  sallyport_csi_claims: gauge(
+    "Claims of allocations on CSI volumes, by how far they are; failing: its last step was refused and is tried again.",
+    ...["state", "health"],
+  ),
   sallyport_volume_claims: gauge("Sticky claims on host volumes: made, or asked for and not to be had yet.", "state"),
   sallyport_volume_operations: gauge("Operations of nodes on volumes that are not over.", "kind", "method", "state"),
   sallyport_volume_operations_ended_total: counter(

@@ -6,8 +6,8 @@ import { anyCounted, type Key, takeCounts } from "./tally.ts";
 /** How counts get from an isolate to the object that keeps them. An isolate that dies loses what it has counted since. */
 
 const EVERY_MS = 1_000;
-/** One that has waited for so long died with its request, without a word. */
-const GONE_MS = 10_000;
+/** Whoever has waited for so long died with its request, without a word. What it was to hand in is still here. */
+const GONE_MS = 3_000;
 
 /** Made when first needed: there is no randomness before the first request. */
 let reporter = "";

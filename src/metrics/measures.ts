@@ -52,6 +52,11 @@ export const clusterMeasures: Migration[] = [
       }),
     ];
   }),
+  rowsCounted("sallyport_csi_claims", {
+    table: "csi_claims",
+    columns: ["state", "refusal"],
+    labels: [column("state"), (row) => `iif(${row}.refusal IS NULL, 'healthy', 'failing')`],
+  }),
 ];
 
 /** The mount, which these do not know, comes before their labels. */

@@ -6,9 +6,10 @@ import type { StoredObject } from "../../src/objects/stored-object.ts";
 import { placed, stickyJob } from "./claims-helpers.ts";
 import { del, get, mountKv, patch, put } from "./client.ts";
 import { clock } from "./clock.ts";
-import { addCsiNode, ScriptedCsi } from "./csi-world.ts";
+import { addCsiNodes, create, ends, runs, ScriptedCsi } from "./csi-world.ts";
 import { creds, dynamicRole, engineObject, mountEngine, openTenant, revoke, writeRole } from "./engine-helpers.ts";
 import { addNode, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
+import { byItself } from "./host-volumes-world.ts";
 import { counts, MEASURES } from "./metrics-recount.ts";
 import { parseText, type Sample, valueIn } from "./metrics-text.ts";
 import { gone, report } from "./reports.ts";
@@ -170,26 +171,49 @@ describe("the cluster", () => {
     await expectExact(registry(), MEASURES.clusterMeasures);
   });
 
-  it("tells of CSI plugins, volumes and what was asked of plugins", async () => {
-    new ScriptedCsi();
-    await addCsiNode(1);
-    await addCsiNode(2);
-    expect(await values("sallyport_csi_plugin_instances")).toEqual({
-      ...{ "disk controller healthy": 2, "disk node healthy": 2 },
-    });
-    const made = await put("/v1/volume/csi/v1/create", {
-      Volumes: [
-        {
-          ...{ ID: "v1", Name: "v1", PluginID: "disk", Namespace: "default" },
-          RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
-        },
-      ],
-    });
-    expect(made.status, made.text).toBe(200);
+  it("tells of CSI plugins, volumes, their claims and what was asked of plugins", async () => {
+    const csi = new ScriptedCsi();
+    await addCsiNodes();
+    expect(await values("sallyport_csi_plugin_instances")).toMatchObject({ "disk controller healthy": 1 });
+    await create();
     expect(await values("sallyport_csi_volumes")).toEqual({ disk: 1 });
+    csi.behave = ({ method }) =>
+      method === "csi.node.publish" ? { state: "failed", error: { kind: "plugin", message: "broken" } } : "work";
+    await runs(nodeId(2));
+    await eventually(async () =>
+      expect(Object.keys(await values("sallyport_csi_claims"))).toEqual([expect.stringMatching(/ failing$/)]),
+    );
     expect(await values("sallyport_volume_operations_ended_total")).toMatchObject({
-      "csi csi.controller.create ok": 1,
+      ...{ "csi csi.controller.create ok": 1, "csi csi.controller.publish ok": 1, "csi csi.node.publish faulty": 1 },
     });
+    await expectExact(registry(), MEASURES.clusterMeasures);
+    csi.behave = () => "work";
+    await ends(nodeId(2));
+    await byItself(async () => expect(await values("sallyport_csi_claims")).toEqual({}));
+    await expectExact(registry(), MEASURES.clusterMeasures);
+  });
+
+  it("has counted, too, what was there before anything was counted", async () => {
+    const nodes = new ScriptedNodes();
+    await addNode(1);
+    await addNode(2);
+    await make({ Name: "db", NodeID: nodeId(1) });
+    await report(stickyJob(["db", "other"]), placed("a1"));
+    expect(nodes.sent).toHaveLength(1);
+    await runInDurableObject(registry(), (_registry, { storage }) => {
+      const { sql } = storage;
+      for (const { name } of sql
+        .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        .toArray())
+        if (name.startsWith("counted_")) sql.exec(`DROP TRIGGER ${name}`);
+      sql.exec("DROP TABLE counted");
+      sql.exec("DELETE FROM migrations WHERE module = 'measures'");
+    });
+    await evictDurableObject(registry());
+    expect(await values("sallyport_nodes")).toEqual({ ready: 2 });
+    expect(await values("sallyport_volume_claims")).toEqual({ made: 1, asked: 1 });
+    await lose(nodeId(2));
+    expect(await values("sallyport_nodes")).toEqual({ ready: 1, disconnected: 1 });
     await expectExact(registry(), MEASURES.clusterMeasures);
   });
 });
@@ -222,7 +246,8 @@ describe("every object", () => {
   });
 
   it("beyond the hundredth mount of a type is left out, and that is told", async () => {
-    for (let n = 100; n < 205; n++) await put(`/v1/sys/mounts/m${n}`, { type: "kv", options: { version: "2" } });
+    const names = Array.from({ length: 105 }, (_, n) => `m${100 + n}`);
+    await Promise.all(names.map((name) => put(`/v1/sys/mounts/${name}`, { type: "kv", options: { version: "2" } })));
     const samples = await scrape();
     const sizes = samples.filter(
       ({ name, labels }) => name === "sallyport_object_size_bytes" && labels["class"] === "KvStore",
