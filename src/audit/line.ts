@@ -68,6 +68,7 @@ const ERRORS: Readonly<Record<number, string>> = {
   400: "invalid or in use",
   404: "nothing there",
   405: "no such method",
+  408: "came too slowly",
   409: "conflict",
   413: "too large",
   415: "wrong content type",

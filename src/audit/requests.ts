@@ -1,6 +1,7 @@
 import { settings } from "../env.ts";
 import { RequestError } from "../http/errors.ts";
 import type { Answered, Exchange } from "../http/exchange.ts";
+import { asksHealth } from "../http/health.ts";
 import { courierOf, record } from "./courier.ts";
 import { answerLine, requestLine } from "./line.ts";
 
@@ -10,7 +11,7 @@ import { answerLine, requestLine } from "./line.ts";
  */
 export async function auditRequest(exchange: Exchange, env: Env, exec: ExecutionContext): Promise<void> {
   const courier = courierOf(env);
-  if (!courier.hasSinks || settings(env).AUDIT_ON_FAILURE[exchange.area] === "open" || tellsOnlyState(exchange)) return;
+  if (!courier.hasSinks || settings(env).AUDIT_ON_FAILURE[exchange.area] === "open" || asksHealth(exchange)) return;
   const kept = await courier.handOver(requestLine(exchange, env), (work) => exec.waitUntil(work));
   if (!kept) {
     throw new RequestError(503, "the audit log cannot be written, so nothing was done; try again", {
@@ -18,10 +19,6 @@ export async function auditRequest(exchange: Exchange, env: Env, exec: Execution
     });
   }
 }
-
-/** What load balancers ask is answered as long as the service runs. */
-const STATE = new Set(["health", "seal-status", "leader", "init"].map((name) => `GET /v1/sys/${name}`));
-const tellsOnlyState = ({ route }: Exchange): boolean => route !== null && STATE.has(route);
 
 /** Writes down how a request was answered. */
 export function auditAnswer(answered: Answered, env: Env, exec: ExecutionContext): void {

@@ -1,6 +1,7 @@
 import { settings } from "../env.ts";
 import { RequestError } from "../http/errors.ts";
 import type { Answered, Exchange } from "../http/exchange.ts";
+import { asksHealth } from "../http/health.ts";
 import { textOf, warn } from "../log.ts";
 import { networkOf } from "./address.ts";
 
@@ -55,9 +56,11 @@ async function isWithin(env: Env, name: Limit, key: string): Promise<boolean> {
  * Whether a request may go on, from what is known as it comes: its token and its address.
  * @throws RequestError 429
  */
-export async function admit({ tokenHash, address }: Exchange, env: Env): Promise<void> {
+export async function admit(exchange: Exchange, env: Env): Promise<void> {
+  const { tokenHash, address } = exchange;
   const network = networkOf(address);
-  if (network === null) return;
+  // Where health is asked, 429 means that another server is in charge.
+  if (network === null || asksHealth(exchange)) return;
   if (isShut(network) && !(tokenHash !== null && good.has(tokenHash))) throw tooManyRefused();
   if (tokenHash === null) return;
   if (!(await isWithin(env, "LIMIT_TOKEN", tokenHash))) throw tooMany("by this token", TOKEN_PERIOD_S);
@@ -67,9 +70,10 @@ export async function admit({ tokenHash, address }: Exchange, env: Env): Promise
  * The same for a route that is open to everybody.
  * @throws RequestError 429
  */
-export async function admitOpen({ address }: Exchange, env: Env): Promise<void> {
-  const network = networkOf(address);
-  if (network !== null && !(await isWithin(env, "LIMIT_OPEN", network)))
+export async function admitOpen(exchange: Exchange, env: Env): Promise<void> {
+  const network = networkOf(exchange.address);
+  if (network === null || asksHealth(exchange)) return;
+  if (!(await isWithin(env, "LIMIT_OPEN", network)))
     throw tooMany("without a token, from this address", ADDRESS_PERIOD_S);
 }
 

@@ -155,6 +155,17 @@ describe("routes that are open to everybody", () => {
   });
 });
 
+it.each(["/v1/sys/health", "/sys/health", "/v1/sys/seal-status", "/v1/sys/leader"])(
+  "%s is answered however often it is asked, and wherever from: 429 means something else there",
+  async (path) => {
+    const ask = deployment({ LIMIT_TOKEN: new Counter(0), LIMIT_OPEN: new Counter(0), LIMIT_REFUSED: new Counter(0) });
+    await ask("/v1/sys/mounts", { token: null, from: HERE });
+    expect((await ask("/v1/sys/mounts", { token: null, from: HERE })).status).toBe(429);
+    for (const token of [null, "guess", "root"])
+      for (const method of ["GET", "HEAD"]) expect((await ask(path, { method, token, from: HERE })).status).toBe(200);
+  },
+);
+
 describe("without limits", () => {
   it("a deployment that binds none refuses nobody", async () => {
     const warned = vi.spyOn(console, "warn").mockImplementation(() => undefined);
