@@ -18,6 +18,7 @@ export interface OutboxState {
 }
 
 const WORST_OF_MS = 5 * 60_000;
+const LONGEST_MS = 10 * 365 * 86_400_000;
 
 /** How late an object looks at what was due. */
 export class AlarmLag {
@@ -25,13 +26,17 @@ export class AlarmLag {
 
   /** An alarm rings. @param due what it was for */
   rang(due: number | null, now: number): void {
-    const ms = due === null ? 0 : Math.max(0, now - due);
+    const ms = lateBy(due, now);
     if (ms >= this.#worst.ms || now - this.#worst.at > WORST_OF_MS) this.#worst = { at: now, ms };
   }
 
   /** The worst of the last minutes, or what is overdue now. */
   ms(due: number | null, now: number): number {
     const worst = now - this.#worst.at > WORST_OF_MS ? 0 : this.#worst.ms;
-    return Math.max(worst, due === null ? 0 : now - due, 0);
+    return Math.max(worst, lateBy(due, now));
   }
 }
+
+/** What is due at a time long before this service means "at once", and says nothing about since when. */
+const lateBy = (due: number | null, now: number): number =>
+  due === null || due < now - LONGEST_MS ? 0 : Math.max(0, now - due);
