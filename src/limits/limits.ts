@@ -10,9 +10,9 @@ import { networkOf } from "./address.ts";
  * wrangler.toml. What is over a limit is refused before anything is done for it.
  */
 
-/** Seconds until it is worth asking again: the periods of the limits in wrangler.toml. */
-const TOKEN_PERIOD_S = 10;
-const ADDRESS_PERIOD_S = 60;
+/** The periods of the limits in wrangler.toml, in seconds: after one, it is worth asking again. */
+export const PERIOD_S = { LIMIT_TOKEN: 10, LIMIT_OPEN: 60, LIMIT_REFUSED: 60 } as const;
+type Limit = keyof typeof PERIOD_S;
 
 const MOST_REMEMBERED = 10_000;
 
@@ -27,11 +27,17 @@ export function forgetCallers(): void {
   good.clear();
 }
 
-/** @throws RequestError 429 */
-const tooMany = (what: string, seconds: number): RequestError =>
-  new RequestError(429, `too many requests: ${what}; try again in ${seconds} s`, { "Retry-After": String(seconds) });
+function tooMany(limit: Limit): RequestError {
+  const seconds = String(PERIOD_S[limit]);
+  const text = `too many requests: ${OF[limit]}; try again in ${seconds} s`;
+  return new RequestError(429, text, { "Retry-After": seconds });
+}
 
-type Limit = "LIMIT_TOKEN" | "LIMIT_OPEN" | "LIMIT_REFUSED";
+const OF: Readonly<Record<Limit, string>> = {
+  LIMIT_TOKEN: "by this token",
+  LIMIT_OPEN: "without a token, from this address",
+  LIMIT_REFUSED: "refused, from this address",
+};
 
 let missed = false;
 
@@ -61,9 +67,9 @@ export async function admit(exchange: Exchange, env: Env): Promise<void> {
   const network = networkOf(address);
   // Where health is asked, 429 means that another server is in charge.
   if (network === null || asksHealth(exchange)) return;
-  if (isShut(network) && !(tokenHash !== null && good.has(tokenHash))) throw tooManyRefused();
+  if (isShut(network) && !(tokenHash !== null && good.has(tokenHash))) throw tooMany("LIMIT_REFUSED");
   if (tokenHash === null) return;
-  if (!(await isWithin(env, "LIMIT_TOKEN", tokenHash))) throw tooMany("by this token", TOKEN_PERIOD_S);
+  if (!(await isWithin(env, "LIMIT_TOKEN", tokenHash))) throw tooMany("LIMIT_TOKEN");
 }
 
 /**
@@ -73,11 +79,8 @@ export async function admit(exchange: Exchange, env: Env): Promise<void> {
 export async function admitOpen(exchange: Exchange, env: Env): Promise<void> {
   const network = networkOf(exchange.address);
   if (network === null || asksHealth(exchange)) return;
-  if (!(await isWithin(env, "LIMIT_OPEN", network)))
-    throw tooMany("without a token, from this address", ADDRESS_PERIOD_S);
+  if (!(await isWithin(env, "LIMIT_OPEN", network))) throw tooMany("LIMIT_OPEN");
 }
-
-const tooManyRefused = (): RequestError => tooMany("refused, from this address", ADDRESS_PERIOD_S);
 
 function isShut(network: string): boolean {
   const until = shut.get(network);
@@ -90,7 +93,7 @@ function isShut(network: string): boolean {
 /** Counts callers that are refused because nobody knows them, behind the answer. */
 export function countRefusal({ status, caller, tokenHash, address }: Answered, env: Env, exec: ExecutionContext): void {
   if (caller !== null) {
-    if (tokenHash !== null) remember(good, () => good.add(tokenHash));
+    if (tokenHash !== null && !good.has(tokenHash)) remember(good, () => good.add(tokenHash));
     return;
   }
   if (status !== 401 && status !== 403) return;
@@ -101,7 +104,7 @@ export function countRefusal({ status, caller, tokenHash, address }: Answered, e
 
 async function shutIfTooMany(network: string, env: Env): Promise<void> {
   if (await isWithin(env, "LIMIT_REFUSED", network)) return;
-  remember(shut, () => shut.set(network, Date.now() + ADDRESS_PERIOD_S * 1_000));
+  remember(shut, () => shut.set(network, Date.now() + PERIOD_S.LIMIT_REFUSED * 1_000));
 }
 
 /** Forgetting all is no harm: the next requests tell again. */

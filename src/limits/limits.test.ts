@@ -1,0 +1,18 @@
+import { readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { PERIOD_S } from "./limits.ts";
+
+const bound = [
+  ...readFileSync("wrangler.toml", "utf8").matchAll(
+    /\[\[ratelimits\]\]\nname = "(\w+)"\nnamespace_id = "\d+"\nsimple = \{ limit = ([\d_]+), period = (\d+) \}/g,
+  ),
+].map(([, name = "", limit = "", period]) => ({ name, limit: limit.replaceAll("_", ""), period: Number(period) }));
+
+it("who is over a limit is told to wait for as long as it counts", () => {
+  expect(Object.fromEntries(bound.map(({ name, period }) => [name, period]))).toEqual(PERIOD_S);
+});
+
+it("docs/limits.md says the numbers that are in wrangler.toml", () => {
+  const page = readFileSync("docs/limits.md", "utf8");
+  for (const { name, limit, period } of bound) expect(page).toContain(`| \`${name}\` | ${limit} in ${period} s |`);
+});
