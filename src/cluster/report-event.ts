@@ -37,6 +37,12 @@ const OBJECT_EVENTS: ReadonlyMap<string, ObjectEvent> = new Map(
   }),
 );
 
+/** What an event of each topic holds; one of `NodeDrain` holds what one of `Node` does. */
+export const REPORT_SCHEMAS: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
+  ["Node", NodeEvent],
+  ...OBJECT_EVENTS,
+]);
+
 /** Reads one event of a body. */
 export class EventReader {
   readonly #number: number;

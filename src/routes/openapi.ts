@@ -38,11 +38,7 @@ async function policyOf(html: string): Promise<string> {
 let made: Promise<{ readonly document: Text; readonly page: Text }> | undefined;
 
 async function make() {
-  const headers = {
-    "Content-Security-Policy": await policyOf(page),
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-  };
+  const headers = { "Content-Security-Policy": await policyOf(page), "Referrer-Policy": "no-referrer" };
   return {
     document: await withTag(document, "application/json"),
     page: await withTag(page, "text/html; charset=utf-8", headers),

@@ -22,13 +22,15 @@ export const id = name.min(1, "must not be empty");
 const MOST = 2n ** 63n;
 
 /** 64 bits, signed; one that a number cannot hold has been kept as it was written. */
-export const integer = z.custom<unknown>((value) => {
-  if (typeof value === "number") return Number.isInteger(value) && value >= -Number(MOST) && value < Number(MOST);
-  const written = writtenNumber(value);
-  if (written === null || !/^-?\d{1,20}$/.test(written)) return false;
-  const whole = BigInt(written);
-  return whole >= -MOST && whole < MOST;
-}, "must be an integer of 64 bits");
+export const integer = z
+  .custom<unknown>((value) => {
+    if (typeof value === "number") return Number.isInteger(value) && value >= -Number(MOST) && value < Number(MOST);
+    const written = writtenNumber(value);
+    if (written === null || !/^-?\d{1,20}$/.test(written)) return false;
+    const whole = BigInt(written);
+    return whole >= -MOST && whole < MOST;
+  }, "must be an integer of 64 bits")
+  .meta({ type: "integer" });
 
 const writtenNumber = (value: unknown): string | null =>
   typeof value === "object" && value !== null && !Array.isArray(value) && !isPlainObject(value)

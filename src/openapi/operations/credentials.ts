@@ -31,13 +31,13 @@ const Role = z
 
 const list = (of: string, items: Record<string, string>, ...required: string[]) => ({
   description: `${of}; or the same as JSON text.`,
-  type: "array",
+  type: ["array", "string"],
   items: {
     type: "object",
     properties: Object.fromEntries(
       Object.entries(items).map(([name, description]) => [name, { type: "string", description }]),
     ),
-    required,
+    ...(required.length > 0 && { required }),
   },
 });
 
@@ -102,6 +102,9 @@ export const credentials = group(
             object_id: "Or `group_name`.",
           }),
           application_object_id: "An application that is there, for which secrets are made instead of principals.",
+          ttl: "Of leases by default; 0 is the mount's.",
+          max_ttl: "The most that a lease may live; 0 is the mount's.",
+          explicit_max_ttl: "The end of all renewals; 0 is none.",
           persist_app: "One principal for the life of the role.",
           permanently_delete: "Deletes applications beyond recovery. Not with `application_object_id`.",
           sign_in_audience: { type: "string", enum: ["", ...AUDIENCES] },

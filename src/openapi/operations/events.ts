@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { REPORT_SCHEMAS } from "../../cluster/report-event.ts";
 import { clusterHeader } from "../../compat/dialect.ts";
 import { bare, count, flag, group, text } from "../operation.ts";
 import { pretty } from "../parameters.ts";
@@ -26,22 +27,20 @@ const Line = z
   ])
   .meta({ id: "EventLine" });
 
-const report = {
-  type: "object",
-  properties: {
-    Topic: {
-      type: "string",
-      enum: ["Node", "NodeDrain", "Job", "Allocation", "Evaluation", "Deployment", "Service", "NodePool"],
-    },
-    Type: { type: "string", description: "Of the event, such as `JobRegistered`." },
-    Namespace: { type: "string" },
-    Key: { type: "string" },
-    FilterKeys: { type: ["array", "null"], items: { type: "string" } },
-    Index: { type: "integer" },
-    Payload: { type: "object", description: "One member, named after the object; fields that nobody knows are kept." },
-  },
-  required: ["Topic", "Type", "Payload"],
-};
+/** Of each topic, as it is read. */
+const Report = z
+  .union(
+    [...REPORT_SCHEMAS].map(([topic, schema]) => {
+      const Topic = topic === "Node" ? z.enum(["Node", "NodeDrain"]) : z.literal(topic);
+      return (schema as z.ZodObject).extend({ Topic }).meta({ id: `${topic}Report` });
+    }),
+  )
+  .meta({ id: "Report" });
+const Reports = z.union([
+  Report,
+  z.array(Report).min(1).max(1_000),
+  z.object({ Index: z.int().optional(), Events: z.array(Report) }).describe("A line of another stream."),
+]);
 
 export const events = group(
   "Events",
@@ -52,10 +51,13 @@ export const events = group(
       summary: "Streams the backlog of events and then each new one",
       description: [
         "The body is newline-delimited JSON, one object a line, and stays open; or server-sent events, for who accepts `text/event-stream`.",
-        "A `Node` or `NodeDrain` event takes the right `node:read`; `Job`, `Allocation`, `Deployment` and `Evaluation` take `namespace:read-job`; the others, and no topic at all, `management`.",
         `\`${clusterHeader.oldestIndex[0]}\` says what the oldest line is that there still is.`,
       ].join(" "),
-      right: "those of the topics",
+      right: [
+        "of each topic: namespace:read-job (Job, Allocation, Evaluation, Deployment, Service, CSIPlugin)",
+        "namespace:host-volume-read (HostVolume), namespace:csi-read-volume (CSIVolume)",
+        "node:read (Node, NodeDrain), operator:read (Operator); management for the others, and for all",
+      ].join(", "),
       query: {
         topic: {
           description: "A topic, or `Topic:key` for what concerns that key; again for each. All without it.",
@@ -88,17 +90,7 @@ export const events = group(
         ...pretty,
       },
       body: {
-        schema: {
-          anyOf: [
-            report,
-            { type: "array", items: report, minItems: 1, maxItems: 1000 },
-            {
-              type: "object",
-              properties: { Index: { type: "integer" }, Events: { type: "array", items: report } },
-              required: ["Events"],
-            },
-          ],
-        },
+        schema: Reports,
         types: ["application/x-ndjson"],
       },
       errors: [409],
