@@ -29,31 +29,21 @@ import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { VolumeClaims } from "../volumes/claims.ts";
 import { claimMigrations } from "../volumes/claims-schema.ts";
 import { type ClaimPage, type ClaimQuery, ClaimStore, VOLUME_CLAIM } from "../volumes/claims-store.ts";
-import type { CsiAsks } from "../volumes/csi/asks.ts";
-import { type ShowableClaim, showable } from "../volumes/csi/claim.ts";
-import type { CsiClaims } from "../volumes/csi/claims.ts";
 import { Csi } from "../volumes/csi/csi.ts";
-import type { CsiVolumes } from "../volumes/csi/csi-volumes.ts";
-import type { CsiOperation } from "../volumes/csi/operations.ts";
-import type { CsiPlugin, Role } from "../volumes/csi/plugin.ts";
-import { CSI_PLUGIN, type InstancePage, type PluginPage } from "../volumes/csi/plugins.ts";
 import { csiPluginMigrations, csiVolumeMigrations } from "../volumes/csi/schema.ts";
-import type { FoundCsiVolume, Name } from "../volumes/csi/volume.ts";
-import { CSI_VOLUME, type CsiVolumePage, type CsiVolumeQuery } from "../volumes/csi/volume-store.ts";
-import type { CsiOutcome, CsiWork } from "../volumes/csi/work.ts";
 import { HOST_VOLUME, HostVolumeStore, type VolumePage, type VolumeQuery } from "../volumes/host-volume-store.ts";
 import { type FoundVolume, HostVolumes, type Outcome } from "../volumes/host-volumes.ts";
 import { VOLUME_OPERATION, VolumeOperations } from "../volumes/operations.ts";
 import { hostVolumeMigrations } from "../volumes/schema.ts";
 import { VolumeStates } from "../volumes/volume-states.ts";
-import { StoredObject } from "./stored-object.ts";
+import { CsiSurface } from "./csi-surface.ts";
 import { accessControl, eventLog, nodeSession } from "./stubs.ts";
 
 /**
  * Owner of what the cluster consists of. One for the deployment, so that an allocation and what it claims change in one
  * transaction. The parts decide; this class is their surface.
  */
-export class ClusterRegistry extends StoredObject {
+export class ClusterRegistry extends CsiSurface {
   readonly #indexes: TableIndexes;
   readonly #waiters: Waiters;
   readonly #journal: Journal<Stamp>;
@@ -69,7 +59,7 @@ export class ClusterRegistry extends StoredObject {
   readonly #claims: VolumeClaims;
   readonly #hostVolumes: HostVolumes;
   readonly #volumeStates: VolumeStates;
-  readonly #csi: Csi;
+  protected override readonly csi: Csi;
   #keys: DataKeys | undefined;
   /** That this object holds data keys has been promised to be told since it woke. */
   #keysTold = false;
@@ -97,7 +87,7 @@ export class ClusterRegistry extends StoredObject {
         event: (_lane, rows) => this.#journal.deliver(rows),
         revocation: (node) => nodeSession(this.env, node).revoke(),
         volume: (_volume, rows) => this.#hostVolumes.deliver(rows),
-        csi: (_operation, rows) => this.#csi.work.deliver(rows),
+        csi: (_operation, rows) => this.csi.work.deliver(rows),
         "key-holder": () => this.#tellKeyHolder(),
       },
     );
@@ -112,14 +102,14 @@ export class ClusterRegistry extends StoredObject {
       stamped: () => this.#wakeLater(),
     });
     this.#reported = new Reported(this.sql);
-    this.#csi = new Csi({
+    this.csi = new Csi({
       ...{ sql: this.sql, journal: this.#journal },
       keys: () => this.#dataKeys(),
       holdKeys: () => this.#promiseKeyHolder(),
       promise: (operation) => this.#promiseCsi(operation),
       start: (node, operation) => nodeSession(this.env, node).start(operation),
     });
-    const nodeStore = new NodeStore(this.sql, () => [this.#volumeStates, ...this.#csi.followers]);
+    const nodeStore = new NodeStore(this.sql, () => [this.#volumeStates, ...this.csi.followers]);
     this.#nodePools = new NodePools(this.sql, this.#reported);
     this.#nodes = new Nodes(nodeStore, this.#nodePools, this.#journal);
     this.#drains = new Drains(this.sql, nodeStore, this.#journal);
@@ -130,11 +120,11 @@ export class ClusterRegistry extends StoredObject {
           (before, after, line) =>
             together(nodesOf(before, after).map((id) => this.#drains.allocationChanged(id, line))),
           (before, after, _line, report) => this.#claims.allocationChanged(before, after, report),
-          (before, after, _line, report) => this.#csi.intake.allocationChanged(before, after, report),
+          (before, after, _line, report) => this.csi.intake.allocationChanged(before, after, report),
         ],
         Job: [
           (_before, after, _line, report) => this.#claims.jobChanged(after, report),
-          (_before, after, _line, report) => this.#csi.intake.jobChanged(after, report),
+          (_before, after, _line, report) => this.csi.intake.jobChanged(after, report),
         ],
       },
     });
@@ -164,14 +154,14 @@ export class ClusterRegistry extends StoredObject {
     });
     this.#stamped = {
       Node: nodeStore,
-      ...this.#csi.stamped,
+      ...this.csi.stamped,
       [HOST_VOLUME]: this.#volumes,
       [VOLUME_OPERATION]: operations,
       [VOLUME_CLAIM]: this.#claimStore,
       ...Object.fromEntries(REPORTED_TOPICS.map((topic) => [topic, this.#reported])),
       report_sources: this.#ingestion,
     };
-    this.#timed = [this.#nodes, this.#drains, this.#enrolment, this.#hostVolumes, ...this.#csi.timed];
+    this.#timed = [this.#nodes, this.#drains, this.#enrolment, this.#hostVolumes, ...this.csi.timed];
   }
 
   // ---- reads ----
@@ -308,7 +298,7 @@ export class ClusterRegistry extends StoredObject {
   /** What came of an operation that a node was asked for. May be told twice. */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
     await this.#hostVolumes.operationDone(nodeId, id, result);
-    await this.#csi.work.operationDone(nodeId, id, result);
+    await this.csi.work.operationDone(nodeId, id, result);
   }
 
   /** Which of these volumes of a node nobody knows here. */
@@ -353,106 +343,6 @@ export class ClusterRegistry extends StoredObject {
     return this.#hostVolumes.outcome(...given);
   }
 
-  // ---- CSI plugins ----
-
-  /** Plugins whose ids begin with a text, and the index of their table. */
-  csiPlugins(prefix: string, from: string): PluginPage & { readonly index: number } {
-    return { ...this.#csi.plugins.page(prefix, from), index: this.#indexes.of(CSI_PLUGIN) };
-  }
-
-  csiPlugin(id: string): { readonly plugin: CsiPlugin | null; readonly index: number } {
-    return { plugin: this.#csi.plugins.find(id), index: this.#indexes.of(CSI_PLUGIN) };
-  }
-
-  csiPluginInstances(id: string, role: Role, from: string): InstancePage {
-    return this.#csi.plugins.instances(id, role, from);
-  }
-
-  // ---- CSI volumes ----
-
-  /** One page of CSI volumes, and the index of their table. */
-  csiVolumes(query: CsiVolumeQuery): CsiVolumePage & { readonly index: number } {
-    return { ...this.#csi.store.page(query), index: this.#indexes.of(CSI_VOLUME) };
-  }
-
-  /** Whether a CSI volume, or a node, names this plugin. */
-  hasCsiVolumesOf(pluginId: string): boolean {
-    return this.#csi.plugins.find(pluginId) !== null || this.#csi.store.hasPlugin(pluginId);
-  }
-
-  readCsiVolume(name: Name): { readonly found: FoundCsiVolume | null; readonly index: number } {
-    return { found: this.#csi.store.read(name), index: this.#indexes.of(CSI_VOLUME) };
-  }
-
-  validateCsiVolume(...given: Parameters<CsiVolumes["validate"]>): ReturnType<CsiVolumes["validate"]> {
-    return this.#csi.volumes.validate(...given);
-  }
-
-  growCsiVolume(...given: Parameters<CsiVolumes["grow"]>): ReturnType<CsiVolumes["grow"]> {
-    return this.#csi.volumes.grow(...given);
-  }
-
-  createCsiVolume(...given: Parameters<CsiVolumes["create"]>): ReturnType<CsiVolumes["create"]> {
-    return this.#csi.volumes.create(...given);
-  }
-
-  commitCsiVolumes(...given: Parameters<CsiVolumes["commit"]>): ReturnType<CsiVolumes["commit"]> {
-    return this.#csi.volumes.commit(...given);
-  }
-
-  deregisterCsiVolume(...given: Parameters<CsiVolumes["deregister"]>): ReturnType<CsiVolumes["deregister"]> {
-    return this.#csi.volumes.deregister(...given);
-  }
-
-  deleteCsiVolume(...given: Parameters<CsiVolumes["delete"]>): ReturnType<CsiVolumes["delete"]> {
-    return this.#csi.volumes.delete(...given);
-  }
-
-  detachCsiVolume(...given: Parameters<CsiClaims["detach"]>): ReturnType<CsiClaims["detach"]> {
-    return this.#csi.claims.detach(...given);
-  }
-
-  csiDetached(...given: Parameters<CsiClaims["detached"]>): ReturnType<CsiClaims["detached"]> {
-    return this.#csi.claims.detached(...given);
-  }
-
-  csiExpanded(...given: Parameters<CsiClaims["expanded"]>): ReturnType<CsiClaims["expanded"]> {
-    return this.#csi.claims.expanded(...given);
-  }
-
-  /** Claims on a CSI volume, oldest first, from a row on. Never what was sealed. */
-  csiClaims(name: Name, from: number, limit: number): ShowableClaim[] {
-    return this.#csi.claimStore.of(name, from, limit).map(showable);
-  }
-
-  listExternalVolumes(...given: Parameters<CsiAsks["listVolumes"]>): ReturnType<CsiAsks["listVolumes"]> {
-    return this.#csi.asks.listVolumes(...given);
-  }
-
-  createSnapshot(...given: Parameters<CsiAsks["createSnapshot"]>): ReturnType<CsiAsks["createSnapshot"]> {
-    return this.#csi.asks.createSnapshot(...given);
-  }
-
-  deleteSnapshot(...given: Parameters<CsiAsks["deleteSnapshot"]>): ReturnType<CsiAsks["deleteSnapshot"]> {
-    return this.#csi.asks.deleteSnapshot(...given);
-  }
-
-  listSnapshots(...given: Parameters<CsiAsks["listSnapshots"]>): ReturnType<CsiAsks["listSnapshots"]> {
-    return this.#csi.asks.listSnapshots(...given);
-  }
-
-  /** How an operation of a plugin has ended: see `CsiWork.outcome`. */
-  csiOutcome(...given: Parameters<CsiWork["outcome"]>): Promise<CsiOutcome | null> {
-    return this.#csi.work.outcome(...given);
-  }
-
-  /** What has been done to a CSI volume lately, newest first, from a number down. Never what was sealed. */
-  csiOperations({ namespace, id }: Name, from: number, limit: number): Omit<CsiOperation, "sealed">[] {
-    return this.#csi.operations
-      .ofVolume(namespace, id, from + 1, limit)
-      .map(({ sealed: _sealed, ...operation }) => operation);
-  }
-
   rekey(term: number): void {
     this.commit(() => this.#dataKeys().rotate(term, Date.now()));
   }
@@ -469,6 +359,10 @@ export class ClusterRegistry extends StoredObject {
   }
 
   // ---- inside ----
+
+  protected override indexOf(table: string): number {
+    return this.#indexes.of(table);
+  }
 
   protected override measured(): Series[] {
     return countedSeries(this.sql);

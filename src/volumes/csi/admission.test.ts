@@ -6,7 +6,11 @@ const FULL = "volume max claims reached";
 const volume = (access: string | null, readers: number, writers: number, more: Partial<Claimed> = {}): Claimed => ({
   ...{ id: "V", schedulable: true, nodeIsFull: false },
   capabilities: [{ AccessMode: access ?? "single-node-writer", AttachmentMode: "file-system" }],
-  holders: { readers, writers, modes: access === null ? null : { AccessMode: access, AttachmentMode: "file-system" } },
+  holders: {
+    reads: readers > 0,
+    writes: writers > 0,
+    modes: access === null ? null : { AccessMode: access, AttachmentMode: "file-system" },
+  },
   ...more,
 });
 

@@ -12,10 +12,10 @@ export interface Claimant {
   readonly attachmentMode: string;
 }
 
-/** Who has claimed a volume, ended or not. */
+/** Whether anybody has claimed a volume, ended or not. */
 export interface Holders {
-  readonly readers: number;
-  readonly writers: number;
+  readonly reads: boolean;
+  readonly writes: boolean;
   /** Those of the first claim; null when there is none. */
   readonly modes: Capability | null;
 }
@@ -46,17 +46,17 @@ export function refusedClaim({ allocId, mode, attachmentMode }: Claimant, volume
 }
 
 function hasRoom(mode: Mode, { capabilities, holders }: Claimed): boolean {
-  const { readers, writers, modes } = holders;
+  const { reads, writes, modes } = holders;
   if (!modes) return mode === "read" || capabilities.some(({ AccessMode }) => WRITING.has(AccessMode));
   switch (modes.AccessMode) {
     case "single-node-reader-only":
-      return mode === "read" && readers + writers === 0;
+      return mode === "read" && !reads && !writes;
     case "single-node-writer":
-      return mode === "write" ? writers === 0 : readers + writers === 0;
+      return !writes && (mode === "write" || !reads);
     case "multi-node-reader-only":
       return mode === "read";
     case "multi-node-single-writer":
-      return mode === "read" || writers === 0;
+      return mode === "read" || !writes;
     case "multi-node-multi-writer":
       return true;
     default:

@@ -2,12 +2,13 @@ import type { CsiMethod } from "@sallyport/agent-protocol";
 import { ok, type Result, refuse } from "../../result.ts";
 import { guarded } from "../../sealing/guarded.ts";
 import { controllersFor } from "./controllers.ts";
+import { NEEDS } from "./methods.ts";
 import type { CsiOperations } from "./operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
 import { type Name, remoteId, type Texts } from "./volume.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";
-import { type CsiWork, NEEDS } from "./work.ts";
+import type { CsiWork } from "./work.ts";
 
 /** An operation of which nothing is kept here but how it ends. */
 export interface Asked {

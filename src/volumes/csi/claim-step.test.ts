@@ -37,7 +37,7 @@ describe("the next step of a claim", () => {
     ["attached, and its node is away", "attached", { node: "away" }, "rest"],
     ["published", "published", {}, "rest"],
     ["published, and the volume has grown", "published", { owesExpansion: true }, "node.expand"],
-    ["as before, and its node is away", "published", { owesExpansion: true, node: "away" }, "rest"],
+    ["as before, and its node is away", "published", { owesExpansion: true, node: "away" }, "wait"],
     ["ended when it was taken", "taken", ENDED, "unpublishing"],
     ["ended when it was attached", "attached", ENDED, "unpublishing"],
     ["ended when it was published", "published", ENDED, "unpublishing"],

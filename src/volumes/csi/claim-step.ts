@@ -1,5 +1,6 @@
 import type { CsiClaimMethod } from "@sallyport/agent-protocol";
 import { type Refusal, refuse } from "../../result.ts";
+import { failedAt } from "./methods.ts";
 
 /**
  * How far a claim has come. Taken: `pending` (recorded, in use, not admitted), `taken`, `attached` (its node may use the
@@ -71,7 +72,9 @@ export function nextStep(now: Situation): Step {
     case "unpublishing":
       // Whoever else has the node by now cannot be asked.
       if (!now.publishAsked || now.node === "gone" || now.node === "theirs") return become("node-detached");
-      return now.node === "ours" ? ask("csi.node.detach") : { kind: "wait", refusal: isAway(now), again: false };
+      return now.node === "ours"
+        ? ask("csi.node.detach")
+        : { kind: "wait", refusal: isAway("csi.node.detach", now.nodeId), again: false };
     case "node-detached":
       if (!now.attachAsked) return become("controller-detached");
       if (now.others.attached) return { kind: "leave-attached" };
@@ -81,13 +84,15 @@ export function nextStep(now: Situation): Step {
   }
 }
 
-function taking({ state, node, attaches, others, owesExpansion }: Situation): Step {
-  if (node !== "ours") return REST;
+function taking({ state, node, nodeId, attaches, others, owesExpansion }: Situation): Step {
+  if (node !== "ours") {
+    return owesExpansion ? { kind: "wait", refusal: isAway("csi.node.expand", nodeId), again: false } : REST;
+  }
   if (state === "attached") return ask("csi.node.publish");
   if (state === "published") return owesExpansion ? ask("csi.node.expand") : REST;
   if (!attaches) return become("attached");
   return others.busy ? REST : ask("csi.controller.publish");
 }
 
-const isAway = ({ nodeId }: Situation): Refusal =>
-  refuse("unavailable", `could not detach from node: node ${nodeId} is not there, or its plugin is not well`);
+const isAway = (method: CsiClaimMethod, nodeId: string): Refusal =>
+  failedAt(method, refuse("unavailable", `node ${nodeId} is not there, or its plugin is not well`));

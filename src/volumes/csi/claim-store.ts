@@ -1,6 +1,6 @@
 import type { Refusal } from "../../result.ts";
 import type { Holders, Mode } from "./admission.ts";
-import type { ClaimState } from "./claim-step.ts";
+import type { ClaimState, Situation } from "./claim-step.ts";
 import type { CsiUser, FoundCsiVolume, Name } from "./volume.ts";
 
 /** An allocation's claim on a volume. Times in milliseconds. */
@@ -188,17 +188,23 @@ export class CsiClaimStore {
 
   /** Who holds a volume, apart from those who wait for it. */
   holders({ namespace, id }: Name): Holders {
-    const [first] = this.#rows(`${OF_VOLUME} AND state <> 'pending' ORDER BY row LIMIT 1`, namespace, id);
-    if (!first) return { readers: 0, writers: 0, modes: null };
-    const { readers, writers } = this.#sql
-      .exec<{ readers: number; writers: number }>(
-        `SELECT sum(mode = 'read') AS readers, sum(mode = 'write') AS writers FROM csi_claims
-         WHERE ${OF_VOLUME} AND state <> 'pending'`,
-        namespace,
-        id,
-      )
-      .one();
-    return { readers, writers, modes: { AccessMode: first.accessMode, AttachmentMode: first.attachmentMode } };
+    const held = `${OF_VOLUME} AND state <> 'pending'`;
+    const any = (mode: Mode) => this.#one(`${held} AND mode = ?`, namespace, id, mode) !== null;
+    const first = this.#one(`${held} ORDER BY row`, namespace, id);
+    return {
+      ...{ reads: any("read"), writes: any("write") },
+      modes: first && { AccessMode: first.accessMode, AttachmentMode: first.attachmentMode },
+    };
+  }
+
+  /** What other claims of the volume on the node have of it. */
+  others({ row, namespace, volumeId, nodeId }: CsiClaim): Situation["others"] {
+    const others = `${OF_VOLUME} AND node_id = ? AND row <> ?`;
+    const any = (what: string) => this.#one(`${others} AND ${what}`, namespace, volumeId, nodeId, row) !== null;
+    return {
+      attached: any("attach_asked = 1"),
+      busy: any("operation IS NOT NULL AND state IN ('taken', 'node-detached')"),
+    };
   }
 
   /** How many other volumes of a plugin are held on a node. */
@@ -232,7 +238,7 @@ export class CsiClaimStore {
   }
 
   firstDue({ namespace, id }: Name, now: number): CsiClaim | null {
-    return this.#one(`${OF_VOLUME} AND due <= ? ORDER BY row`, namespace, id, now);
+    return this.#one(`${OF_VOLUME} AND due <= ? ORDER BY due, row`, namespace, id, now);
   }
 
   postpone({ namespace, id }: Name, due: number): void {

@@ -1,53 +1,25 @@
 import type { CsiClaimMethod, CsiResultOf } from "@sallyport/agent-protocol";
 import type { Node } from "../../cluster/node/record.ts";
 import { NOTHING, type NodeFollower, type Told } from "../../cluster/node/told.ts";
-import type { Stamp } from "../../cluster/stamp.ts";
-import type { Timed } from "../../cluster/timed.ts";
-import type { Journal } from "../../events/journal.ts";
-import { textOf, warn } from "../../log.ts";
 import { ok, type Refusal, type Result, refuse } from "../../result.ts";
-import { guarded } from "../../sealing/guarded.ts";
-import { backoff } from "../../work/backoff.ts";
-import { Attendance } from "../attendance.ts";
-import { refusedClaim } from "./admission.ts";
 import { holder, inUse } from "./claim.ts";
-import { claimParams, type ForClaim, forClaim } from "./claim-params.ts";
-import { type ClaimState, nextStep, type Situation, type Step } from "./claim-step.ts";
-import type { CsiClaim, CsiClaimStore } from "./claim-store.ts";
-import { controllersFor } from "./controllers.ts";
-import { CSI_OPERATION, type CsiOperation, type CsiOperations } from "./operations.ts";
-import type { CsiPlugin } from "./plugin.ts";
-import type { CsiPlugins } from "./plugins.ts";
-import type { CsiSecrets } from "./secrets.ts";
-import { type CsiVolume, isSchedulable, type MountOptions, type Name, type Texts } from "./volume.ts";
-import { CLAIMED, CSI_VOLUME, type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp } from "./volume-store.ts";
-import { type CsiWork, type Effects, NEEDS } from "./work.ts";
+import type { ForClaim } from "./claim-params.ts";
+import type { ClaimState } from "./claim-step.ts";
+import { type ClaimWalk, failure, nameOf, type WalkParts } from "./claim-walk.ts";
+import { CSI_OPERATION, type CsiOperation } from "./operations.ts";
+import type { Name } from "./volume.ts";
+import type { Effects } from "./work.ts";
 
-interface Parts {
-  readonly sql: SqlStorage;
-  readonly journal: Journal<Stamp>;
-  readonly claims: CsiClaimStore;
-  readonly store: CsiVolumeStore;
-  readonly plugins: CsiPlugins;
-  readonly operations: CsiOperations;
-  readonly secrets: CsiSecrets;
-  readonly work: CsiWork;
+interface Parts extends WalkParts {
+  readonly walk: ClaimWalk;
 }
 
-/** One transaction does no more than this. */
-const STEPS_AT_ONCE = 200;
-const VOLUMES_AT_ONCE = 50;
-const AFTER_DEFECT_MS = 60_000;
-
 /**
- * Takes and releases claims on CSI volumes (contract: events-and-volumes 4.9). A claim walks from state to state, each change
- * written down before the next thing is asked for, so that it goes on after a crash from where it was. What `nextStep` says is
- * done here.
+ * Claims on CSI volumes (contract: events-and-volumes 4.9), apart from how they walk: what sets them going, what users ask about
+ * them, and what comes of operations.
  */
-export class CsiClaims implements Effects, Timed, NodeFollower {
+export class CsiClaims implements Effects, NodeFollower {
   readonly #parts: Parts;
-  readonly #attendance = new Attendance();
-  #walking = false;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -55,14 +27,9 @@ export class CsiClaims implements Effects, Timed, NodeFollower {
 
   // ---- what sets claims going ----
 
-  /** Looks at what is due, once the transaction that runs is over. */
-  walk(): void {
-    queueMicrotask(() => void this.#walk());
-  }
-
   /** A volume is there that claims may have waited for; inside a transaction. */
   volumeMade(name: Name): void {
-    if (this.#parts.claims.touchVolume(name)) this.walk();
+    if (this.#parts.claims.touchVolume(name)) this.#parts.walk.soon();
   }
 
   /** A node is ready, down, gone, or its plugins are not what they were. */
@@ -75,16 +42,8 @@ export class CsiClaims implements Effects, Timed, NodeFollower {
       claims.touchNode(after?.ID ?? before?.ID ?? ""),
       ...(after?.Status === "ready" ? pluginsOf(after).map((id) => claims.touchRefused(id)) : []),
     ];
-    if (touched.includes(true)) this.walk();
+    if (touched.includes(true)) this.#parts.walk.soon();
     return NOTHING;
-  }
-
-  nextDue(): number | null {
-    return this.#parts.claims.nextDue();
-  }
-
-  async onAlarm(): Promise<void> {
-    await this.#walk();
   }
 
   // ---- what users ask for ----
@@ -111,7 +70,7 @@ export class CsiClaims implements Effects, Timed, NodeFollower {
     const here = claims.on(name, nodeId);
     const used = inUse(
       name.id,
-      here.filter((claim) => this.#isLive(claim)),
+      here.filter((claim) => this.#parts.situations.isLive(claim)),
     );
     if (used) return used;
     // What fails from here on is this try's failure.
@@ -119,14 +78,14 @@ export class CsiClaims implements Effects, Timed, NodeFollower {
     journal.commit(() => {
       for (const claim of here) claims.update(claim, { refusal: null, ...(claim.operation === null && { due: now }) });
     });
-    this.walk();
+    this.#parts.walk.soon();
     return ok(null);
   }
 
   /** How that has ended: freed, or why not yet; null when neither is known after `waitMs`. */
   detached(name: Name, nodeId: string, waitMs: number, last: boolean): Promise<Result<null> | null> {
-    return this.#until(name, waitMs, last, () => {
-      const here = this.#parts.claims.on(name, nodeId).filter((claim) => !this.#isLive(claim));
+    return this.#parts.walk.until(name, waitMs, last, () => {
+      const here = this.#parts.claims.on(name, nodeId).filter((claim) => !this.#parts.situations.isLive(claim));
       const stuck = here.find(({ refusal }) => refusal);
       return stuck?.refusal ?? (here.length === 0 ? ok(null) : null);
     });
@@ -134,7 +93,7 @@ export class CsiClaims implements Effects, Timed, NodeFollower {
 
   /** Whether a volume that has grown has done so wherever it is used, or why not yet; null as `detached`. */
   expanded(name: Name, waitMs: number, last: boolean): Promise<Result<null> | null> {
-    return this.#until(name, waitMs, last, () => {
+    return this.#parts.walk.until(name, waitMs, last, () => {
       const owing = this.#parts.claims.owing(name);
       const stuck = owing.filter(({ refusal }) => refusal);
       const [first] = stuck;
@@ -150,7 +109,7 @@ export class CsiClaims implements Effects, Timed, NodeFollower {
   /** A volume has grown, and its nodes have to make it so; inside a transaction. @returns whether any has to */
   oweExpansion(name: Name): boolean {
     const isOwed = this.#parts.claims.oweExpansion(name);
-    if (isOwed) this.walk();
+    if (isOwed) this.#parts.walk.soon();
     return isOwed;
   }
 
@@ -173,8 +132,8 @@ export class CsiClaims implements Effects, Timed, NodeFollower {
       ...{ operation: null, attempts: 0, refusal: null, due: Date.now() },
     });
     claims.touchResting(nameOf(claim), claim.nodeId);
-    this.#tell(nameOf(claim), [{ table: CSI_OPERATION, row: [operation.id] }]);
-    this.walk();
+    this.#parts.walk.tell(nameOf(claim), [{ table: CSI_OPERATION, row: [operation.id] }]);
+    this.#parts.walk.soon();
   }
 
   failed({ id }: CsiOperation, refusal: Refusal): void {
@@ -183,8 +142,8 @@ export class CsiClaims implements Effects, Timed, NodeFollower {
     if (!claim) return;
     claims.update(claim, { operation: null, ...failure(claim, refusal) });
     claims.touchResting(nameOf(claim), claim.nodeId);
-    this.#see(claim, refusal);
-    this.walk();
+    this.#parts.walk.see(claim, refusal);
+    this.#parts.walk.soon();
   }
 
   /** It has ended before: only what a controller attached after all counts, as somebody has to detach it. */
@@ -211,176 +170,10 @@ export class CsiClaims implements Effects, Timed, NodeFollower {
     if (!claim) return;
     claims.update(claim, { attachAsked: true, externalNodeId: params["externalNodeId"] as string });
     if (isNew) claims.update(claim, { state: "node-detached", pluginId });
-    this.walk();
+    this.#parts.walk.soon();
   }
 
-  // ---- the walk ----
-
-  async #walk(): Promise<void> {
-    if (this.#walking) return;
-    this.#walking = true;
-    const { claims, journal } = this.#parts;
-    try {
-      for (;;) {
-        const due = claims.dueVolumes(Date.now(), VOLUMES_AT_ONCE);
-        for (const name of due) {
-          this.#tryToSettle(name);
-          this.#attendance.wake(keyOf(name));
-        }
-        await journal.published();
-        if (due.length === 0) return;
-      }
-    } finally {
-      this.#walking = false;
-    }
-  }
-
-  /** A defect about one volume is not to hold up the others. */
-  #tryToSettle(name: Name): void {
-    const { claims, journal } = this.#parts;
-    try {
-      this.#settle(name);
-    } catch (failure) {
-      warn("csi-claims-failed", { ...name, because: textOf(failure) });
-      journal.commit(() => claims.postpone(name, Date.now() + AFTER_DEFECT_MS));
-    }
-  }
-
-  /** Moves the claims of a volume that are due as far as they get, as one transaction and one event. */
-  #settle(name: Name): void {
-    const { claims, journal } = this.#parts;
-    journal.commit(() => {
-      let moved = false;
-      for (let steps = 0; steps < STEPS_AT_ONCE; steps++) {
-        const claim = claims.firstDue(name, Date.now());
-        if (!claim) break;
-        moved = this.#step(claim) || moved;
-      }
-      if (moved) this.#tell(name, []);
-    });
-  }
-
-  /** @returns whether the claim has moved */
-  #step(claim: CsiClaim): boolean {
-    const { claims, store, plugins } = this.#parts;
-    const volume = store.find(nameOf(claim));
-    if (!volume) return this.#withoutVolume(claim);
-    const plugin = plugins.find(volume.pluginId);
-    const modes = modesOf(claim, volume);
-    const step = nextStep(this.#situation({ ...claim, ...modes }, volume, plugin));
-    switch (step.kind) {
-      case "rest":
-        claims.update(claim, { due: null, ...(claim.operation === null && { refusal: null }) });
-        return false;
-      case "wait":
-        claims.update(claim, { pluginId: volume.pluginId, ...waiting(claim, step) });
-        this.#see(claim, step.refusal);
-        return false;
-      case "leave-attached":
-        claims.update(claim, { attachAsked: false });
-        return false;
-      case "become":
-        claims.update(claim, { state: step.state, attempts: 0, refusal: null });
-        if (step.state === "taken") this.#noteTaken(claim, volume, modes);
-        if (step.state === "unpublishing") claims.update(claim, { owesExpansion: false });
-        return true;
-      case "ask":
-        this.#ask(step.method, claim, volume);
-        return false;
-      case "free":
-        return this.#free(claim);
-    }
-  }
-
-  #situation(claim: CsiClaim, volume: CsiVolume, plugin: CsiPlugin | null): Situation {
-    const { claims, plugins } = this.#parts;
-    const name = nameOf(claim);
-    const others = claims.on(name, claim.nodeId).filter(({ row }) => row !== claim.row);
-    return {
-      ...{ state: claim.state, attachAsked: claim.attachAsked, publishAsked: claim.publishAsked, nodeId: claim.nodeId },
-      ...{ owesExpansion: claim.owesExpansion, isAsking: claim.operation !== null, live: this.#isLive(claim) },
-      refused: claim.state === "pending" ? this.#refused(claim, volume, plugin) : null,
-      node: this.#node(claim, volume),
-      attaches: (plugin?.controllerRequired ?? false) && plugins.mayAttach(volume.pluginId),
-      others: {
-        attached: others.some(({ attachAsked }) => attachAsked),
-        busy: others.some(
-          ({ operation, state }) => operation !== null && (state === "taken" || state === "node-detached"),
-        ),
-      },
-    };
-  }
-
-  #refused(claim: CsiClaim, volume: CsiVolume, plugin: CsiPlugin | null): Refusal | null {
-    const { claims, plugins, operations } = this.#parts;
-    const name = nameOf(claim);
-    if (operations.locking(volume.namespace, volume.id)?.method === "csi.controller.delete")
-      return refuse("conflict", `volume ${volume.id} is being deleted`);
-    const most = plugins.nodeInstance(volume.pluginId, claim.nodeId)?.NodeInfo?.["MaxVolumes"];
-    return refusedClaim(claim, {
-      ...{ id: volume.id, schedulable: isSchedulable(plugin), capabilities: volume.capabilities },
-      holders: claims.holders(name),
-      nodeIsFull: typeof most === "number" && most > 0 && claims.othersOn(claim.nodeId, volume.pluginId, name) >= most,
-    });
-  }
-
-  #node({ nodeId }: CsiClaim, { pluginId }: CsiVolume): Situation["node"] {
-    const { sql, plugins } = this.#parts;
-    const [node] = sql
-      .exec<{ origin: string; status: string }>("SELECT origin, status FROM nodes WHERE id = ?", nodeId)
-      .toArray();
-    if (!node || node.status === "down") return "gone";
-    if (node.origin !== "agent") return "theirs";
-    return plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
-  }
-
-  /** Modes are the volume's first unless the job asked for others. */
-  #noteTaken(claim: CsiClaim, volume: CsiVolume, modes: Modes): void {
-    const { claims, plugins } = this.#parts;
-    const externalNodeId = plugins.externalNodeId(volume.pluginId, claim.nodeId);
-    claims.update(claim, { ...modes, pluginId: volume.pluginId, externalNodeId });
-  }
-
-  #ask(method: CsiClaimMethod, claim: CsiClaim, volume: CsiVolume): void {
-    const { claims } = this.#parts;
-    const begun = this.#begin(method, claim, volume);
-    if (!begun.ok) {
-      claims.update(claim, failure(claim, begun));
-      this.#see(claim, begun);
-      return;
-    }
-    claims.update(claim, {
-      ...{ operation: begun.value, due: null },
-      ...(method === "csi.controller.publish" && { attachAsked: true }),
-      ...(method === "csi.node.publish" && { publishAsked: true }),
-    });
-  }
-
-  #begin(method: CsiClaimMethod, given: CsiClaim, volume: CsiVolume): Result<string> {
-    return guarded((): Result<string> => {
-      const { claims, plugins, secrets, work } = this.#parts;
-      const externalNodeId = given.externalNodeId || plugins.externalNodeId(volume.pluginId, given.nodeId);
-      if (given.externalNodeId === "") claims.update(given, { externalNodeId });
-      const claim = { ...given, externalNodeId };
-      const isController = method.startsWith("csi.controller.");
-      // An empty one would mean every node.
-      if (isController && externalNodeId === "") return refuse("conflict", `missing external node ID: ${claim.nodeId}`);
-      const able = isController ? controllersFor(plugins, volume.pluginId, NEEDS[method]) : ok([claim.nodeId]);
-      if (!able.ok) return able;
-      const params = claimParams(method, claim, secrets.opened(volume), {
-        mount: claim.mount && (secrets.openOfClaim(claim.mount) as MountOptions),
-        publishContext: claim.publishContext ? (secrets.openOfClaim(claim.publishContext) as Texts) : {},
-      });
-      const { namespace, id: volumeId, pluginId } = volume;
-      return work.begin(
-        {
-          ...{ pluginId, namespace, volumeId, nodeId: able.value[0] ?? "", locks: false, method, params },
-          ...{ request: `claim ${crypto.randomUUID()}`, change: forClaim(claim) },
-        },
-        secrets.of(volume),
-      );
-    });
-  }
+  // ---- inside ----
 
   /** What a claim becomes by an operation's success. */
   #reached(method: CsiClaimMethod, result: Readonly<Record<string, unknown>>) {
@@ -401,76 +194,8 @@ export class CsiClaims implements Effects, Timed, NodeFollower {
         return { owesExpansion: false };
     }
   }
-
-  /** The claim is gone, unless its allocation was reported anew meanwhile. */
-  #free(claim: CsiClaim): boolean {
-    const { claims } = this.#parts;
-    claims.remove(claim);
-    claims.touchPending(claim);
-    if (this.#isLive(claim)) claims.insert(claim, Date.now());
-    return claim.state !== "pending";
-  }
-
-  /** Its volume may yet come. */
-  #withoutVolume(claim: CsiClaim): boolean {
-    const { claims } = this.#parts;
-    if (this.#isLive(claim)) claims.update(claim, { due: null });
-    else claims.remove(claim);
-    return false;
-  }
-
-  #isLive({ namespace, allocId }: CsiClaim): boolean {
-    return (
-      this.#parts.sql
-        .exec(
-          "SELECT 1 FROM reported WHERE topic = 'Allocation' AND namespace = ? AND id = ? AND terminal = 0",
-          namespace,
-          allocId,
-        )
-        .toArray().length > 0
-    );
-  }
-
-  // ---- telling ----
-
-  #tell(name: Name, stamps: readonly Stamp[]): void {
-    const { store, claims, journal } = this.#parts;
-    const known = store.find(name);
-    if (!known) return;
-    const owed = known.nodeExpansionOwed && claims.owing(name).length > 0;
-    const volume: CsiVolume = { ...known, nodeExpansionOwed: owed, modifyTime: Date.now() };
-    store.write(volume);
-    journal.emitLine([csiVolumeEvent(CLAIMED, store.shown(volume))], [csiVolumeStamp(volume), ...stamps]);
-  }
-
-  /** What keeps a claim is news to who waits for the volume to change, though no event tells of it. */
-  #see(claim: CsiClaim, { message }: Refusal): void {
-    if (claim.refusal?.message !== message) this.#parts.journal.emitLine([], [{ table: CSI_VOLUME, row: [] }]);
-  }
-
-  async #until<T>(name: Name, waitMs: number, last: boolean, look: () => T | null): Promise<T | null> {
-    await this.#attendance.wait(keyOf(name), () => look() === null, waitMs, last);
-    return look();
-  }
 }
-
-type Modes = Pick<CsiClaim, "accessMode" | "attachmentMode">;
-
-const nameOf = ({ namespace, volumeId }: CsiClaim): Name => ({ namespace, id: volumeId });
-const keyOf = ({ namespace, id }: Name): string => JSON.stringify([namespace, id]);
 
 const pluginsOf = ({ CSINodePlugins, CSIControllerPlugins }: Node): string[] => [
   ...new Set([...Object.keys(CSINodePlugins ?? {}), ...Object.keys(CSIControllerPlugins ?? {})]),
 ];
-
-const modesOf = ({ accessMode, attachmentMode }: CsiClaim, { capabilities: [first] }: CsiVolume): Modes => ({
-  accessMode: accessMode || (first?.AccessMode ?? ""),
-  attachmentMode: attachmentMode || (first?.AttachmentMode ?? ""),
-});
-
-const failure = ({ attempts }: CsiClaim, refusal: Refusal) => ({
-  ...{ attempts: attempts + 1, refusal, due: Date.now() + backoff(attempts) },
-});
-
-const waiting = (claim: CsiClaim, { refusal, again }: Extract<Step, { kind: "wait" }>) =>
-  again ? failure(claim, refusal) : { refusal, due: null };

@@ -6,6 +6,7 @@ import { guarded } from "../../sealing/guarded.ts";
 import type { CsiClaims } from "./claims.ts";
 import { controllersFor } from "./controllers.ts";
 import { type Merged, merged } from "./merge.ts";
+import { NEEDS } from "./methods.ts";
 import { CSI_OPERATION, type CsiOperation, type CsiOperations } from "./operations.ts";
 import { mountParam, topologyParam, validateParams } from "./params.ts";
 import type { CsiPlugin } from "./plugin.ts";
@@ -13,7 +14,7 @@ import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
 import { type CsiRequest, type CsiVolume, type Name, remoteId, type Texts, withoutFlags } from "./volume.ts";
 import { type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp, DEREGISTERED, REGISTERED } from "./volume-store.ts";
-import { type CsiWork, type Effects, NEEDS } from "./work.ts";
+import type { CsiWork, Effects } from "./work.ts";
 
 /** How far a request has come. */
 export type CsiStep =

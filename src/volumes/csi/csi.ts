@@ -7,7 +7,9 @@ import type { Result } from "../../result.ts";
 import type { DataKeys } from "../../sealing/data-keys.ts";
 import { CsiAsks } from "./asks.ts";
 import { ClaimIntake } from "./claim-intake.ts";
+import { ClaimSituations } from "./claim-situation.ts";
 import { CsiClaimStore } from "./claim-store.ts";
+import { ClaimWalk } from "./claim-walk.ts";
 import { CsiClaims } from "./claims.ts";
 import { CsiVolumes } from "./csi-volumes.ts";
 import { JobAsks } from "./job-asks.ts";
@@ -36,6 +38,7 @@ export class Csi {
   readonly operations: CsiOperations;
   readonly work: CsiWork;
   readonly claims: CsiClaims;
+  readonly #walk: ClaimWalk;
   /** How reports become claims. */
   readonly intake: ClaimIntake;
   readonly volumes: CsiVolumes;
@@ -49,11 +52,14 @@ export class Csi {
     const secrets = new CsiSecrets({ store: this.store, keys, holdKeys });
     const parts = { sql, journal, store: this.store, plugins: this.plugins, operations: this.operations, secrets };
     this.work = new CsiWork({ ...parts, start });
-    this.claims = new CsiClaims({ ...parts, claims: this.claimStore, work: this.work });
+    const situations = new ClaimSituations({ ...parts, claims: this.claimStore });
+    const forClaims = { ...parts, claims: this.claimStore, situations, work: this.work };
+    this.#walk = new ClaimWalk(forClaims);
+    this.claims = new CsiClaims({ ...forClaims, walk: this.#walk });
     this.intake = new ClaimIntake({
       ...{ sql, claims: this.claimStore, secrets },
       asks: new JobAsks(sql, (mount) => secrets.sealForClaim(mount)),
-      walk: () => this.claims.walk(),
+      walk: () => this.#walk.soon(),
     });
     this.volumes = new CsiVolumes({ ...parts, claims: this.claims, work: this.work });
     this.asks = new CsiAsks({ ...parts, work: this.work });
@@ -69,6 +75,6 @@ export class Csi {
   }
 
   get timed(): readonly Timed[] {
-    return [this.work, this.claims];
+    return [this.work, this.#walk];
   }
 }

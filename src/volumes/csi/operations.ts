@@ -1,28 +1,17 @@
-import { CSI_METHODS, type CsiClaimMethod, type CsiMethod, csiVolumeKey } from "@sallyport/agent-protocol";
+import { CSI_METHODS, type CsiMethod, csiVolumeKey } from "@sallyport/agent-protocol";
 import { revealed } from "../../agents/hidden-params.ts";
 import type { Operation } from "../../agents/operation.ts";
 import type { Stamp, Stamped } from "../../cluster/stamp.ts";
 import { ok, type Refusal, type Result, refuse } from "../../result.ts";
 import { uuidV7 } from "../../uuid-v7.ts";
 import { claimKey, type ForClaim } from "./claim-params.ts";
+import { CLAIM_METHODS, isForClaim, SERIAL } from "./methods.ts";
 import type { Hidden } from "./secrets.ts";
 
 /** The table's name in stamps. */
 export const CSI_OPERATION = "csi_operations";
 
-/** What changes something at the provider: drivers expect no more than one of these at a time (contract: node-agent 2.3). */
-const SERIAL: ReadonlySet<CsiMethod> = new Set([
-  ...(["csi.controller.delete", "csi.controller.expand"] as const),
-  ...(["csi.controller.snapshotCreate", "csi.controller.snapshotDelete"] as const),
-  ...(["csi.controller.publish", "csi.controller.unpublish"] as const),
-]);
-
-/** What is done for claims. Users and claims take turns, so that neither waits for all that the other wants. */
-const CLAIM_METHODS: ReadonlySet<CsiMethod> = new Set<CsiClaimMethod>([
-  ...(["csi.controller.publish", "csi.controller.unpublish"] as const),
-  ...(["csi.node.publish", "csi.node.detach", "csi.node.expand"] as const),
-]);
-export const isForClaim = (method: CsiMethod): method is CsiClaimMethod => CLAIM_METHODS.has(method);
+/** Users and claims take turns, so that neither waits for all that the other wants. */
 const FOR_CLAIM = `method IN (${[...CLAIM_METHODS].map((method) => `'${method}'`).join(", ")})`;
 
 /** What a plugin is doing, or has lately done. Times in milliseconds. */

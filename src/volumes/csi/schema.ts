@@ -140,4 +140,20 @@ export const csiVolumeMigrations: Migration[] = [
         AND ifnull(json_extract(body, '$.JobVersion'), last_version) BETWEEN first_version AND last_version
       GROUP BY asked.namespace, source, per_alloc, reported.id`,
   },
+  {
+    because: "whether anybody holds a volume, to read or to write, however many do",
+    sql: "CREATE INDEX csi_claims_held ON csi_claims (namespace, volume_id, mode) WHERE state <> 'pending'",
+  },
+  {
+    because: "who waits for room, however many hold it",
+    sql: "CREATE INDEX csi_claims_pending ON csi_claims (namespace, volume_id) WHERE state = 'pending'",
+  },
+  {
+    because: "who else has the volume on a node",
+    sql: "CREATE INDEX csi_claims_there ON csi_claims (namespace, volume_id, node_id)",
+  },
+  {
+    because: "which of a volume's claims is next",
+    sql: "CREATE INDEX csi_claims_next ON csi_claims (namespace, volume_id, due) WHERE due IS NOT NULL",
+  },
 ];

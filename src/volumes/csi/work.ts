@@ -1,4 +1,4 @@
-import { CSI_METHODS, type CsiMethod, describe } from "@sallyport/agent-protocol";
+import { CSI_METHODS, describe } from "@sallyport/agent-protocol";
 import { hiding } from "../../agents/hidden-params.ts";
 import type { Operation, OperationResult } from "../../agents/operation.ts";
 import type { Node } from "../../cluster/node/record.ts";
@@ -11,8 +11,9 @@ import { ok, type Refusal, type Result, refuse } from "../../result.ts";
 import { guarded } from "../../sealing/guarded.ts";
 import { Attendance } from "../attendance.ts";
 import { refusalOf } from "../operations.ts";
-import { controllersFor, type Need } from "./controllers.ts";
-import { type CsiOperation, type CsiOperations, isForClaim, type NewCsiOperation } from "./operations.ts";
+import { controllersFor } from "./controllers.ts";
+import { failedAt, isForClaim, NEEDS } from "./methods.ts";
+import type { CsiOperation, CsiOperations, NewCsiOperation } from "./operations.ts";
 import { csiInfo } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
@@ -45,54 +46,6 @@ interface Parts {
   readonly secrets: CsiSecrets;
   start(nodeId: string, operation: Operation): Promise<Result<null>>;
 }
-
-const ATTACH: Need = { flag: "SupportsAttachDetach", lacking: "plugin does not support attaching volumes" };
-
-/** What plugins must be able to do for a method. */
-export const NEEDS: Readonly<Record<CsiMethod, Need | null>> = {
-  "csi.controller.create": { flag: "SupportsCreateDelete", lacking: "plugin does not support creating volumes" },
-  "csi.controller.delete": { flag: "SupportsCreateDelete", lacking: "plugin does not support deleting volumes" },
-  "csi.controller.validate": null,
-  "csi.controller.expand": { flag: "SupportsExpand", lacking: "expand is not implemented by this controller plugin" },
-  "csi.controller.list": {
-    flag: "SupportsListVolumes",
-    lacking: "unimplemented for this plugin: it does not list volumes (LIST_VOLUMES)",
-  },
-  "csi.controller.snapshotCreate": {
-    flag: "SupportsCreateDeleteSnapshot",
-    lacking: "plugin does not support snapshot",
-  },
-  "csi.controller.snapshotDelete": {
-    flag: "SupportsCreateDeleteSnapshot",
-    lacking: "plugin does not support snapshot",
-  },
-  "csi.controller.snapshotList": {
-    flag: "SupportsListSnapshots",
-    lacking: "plugin does not support listing snapshots",
-  },
-  "csi.controller.publish": ATTACH,
-  "csi.controller.unpublish": ATTACH,
-  "csi.node.publish": null,
-  "csi.node.detach": null,
-  "csi.node.expand": null,
-};
-
-/** How callers read that a controller has refused or failed. */
-const FAILED: Readonly<Record<CsiMethod, string>> = {
-  "csi.controller.create": "controller create volume: ",
-  "csi.controller.delete": "controller delete volume: ",
-  "csi.controller.validate": "controller validate volume: ",
-  "csi.controller.expand": "unable to update volume: unable to expand volume: ",
-  "csi.controller.list": "controller list volumes: ",
-  "csi.controller.snapshotCreate": "could not create snapshot: ",
-  "csi.controller.snapshotDelete": "could not delete ",
-  "csi.controller.snapshotList": "controller list snapshots: ",
-  "csi.controller.publish": "controller publish volume: ",
-  "csi.controller.unpublish": "could not detach from controller: controller detach volume: ",
-  "csi.node.publish": "node publish volume: ",
-  "csi.node.detach": "could not detach from node: ",
-  "csi.node.expand": "node expand volume: ",
-};
 
 /** These say nothing about the request; another controller may do better. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["unavailable", "busy"]);
@@ -312,5 +265,5 @@ const isWell = ({ Status, CSIControllerPlugins }: Node, { pluginId }: CsiOperati
 
 function told({ method, params }: CsiOperation, refusal: Refusal): Refusal {
   const what = method === "csi.controller.snapshotDelete" ? `${JSON.stringify(params["snapshotId"])}: ` : "";
-  return { ...refusal, message: `${FAILED[method]}${what}${refusal.message}` };
+  return failedAt(method, { ...refusal, message: `${what}${refusal.message}` });
 }

@@ -1,0 +1,119 @@
+import type { CsiAsks } from "../volumes/csi/asks.ts";
+import { type ShowableClaim, showable } from "../volumes/csi/claim.ts";
+import type { CsiClaims } from "../volumes/csi/claims.ts";
+import type { Csi } from "../volumes/csi/csi.ts";
+import type { CsiVolumes } from "../volumes/csi/csi-volumes.ts";
+import type { CsiOperation } from "../volumes/csi/operations.ts";
+import type { CsiPlugin, Role } from "../volumes/csi/plugin.ts";
+import { CSI_PLUGIN, type InstancePage, type PluginPage } from "../volumes/csi/plugins.ts";
+import type { FoundCsiVolume, Name } from "../volumes/csi/volume.ts";
+import { CSI_VOLUME, type CsiVolumePage, type CsiVolumeQuery } from "../volumes/csi/volume-store.ts";
+import type { CsiOutcome, CsiWork } from "../volumes/csi/work.ts";
+import { StoredObject } from "./stored-object.ts";
+
+/** What of `ClusterRegistry` is about CSI: its parts decide, this is their surface. */
+export abstract class CsiSurface extends StoredObject {
+  protected abstract readonly csi: Csi;
+  /** The newest index of a table. */
+  protected abstract indexOf(table: string): number;
+
+  // ---- CSI plugins ----
+
+  /** Plugins whose ids begin with a text, and the index of their table. */
+  csiPlugins(prefix: string, from: string): PluginPage & { readonly index: number } {
+    return { ...this.csi.plugins.page(prefix, from), index: this.indexOf(CSI_PLUGIN) };
+  }
+
+  csiPlugin(id: string): { readonly plugin: CsiPlugin | null; readonly index: number } {
+    return { plugin: this.csi.plugins.find(id), index: this.indexOf(CSI_PLUGIN) };
+  }
+
+  csiPluginInstances(id: string, role: Role, from: string): InstancePage {
+    return this.csi.plugins.instances(id, role, from);
+  }
+
+  // ---- CSI volumes ----
+
+  /** One page of CSI volumes, and the index of their table. */
+  csiVolumes(query: CsiVolumeQuery): CsiVolumePage & { readonly index: number } {
+    return { ...this.csi.store.page(query), index: this.indexOf(CSI_VOLUME) };
+  }
+
+  /** Whether a CSI volume, or a node, names this plugin. */
+  hasCsiVolumesOf(pluginId: string): boolean {
+    return this.csi.plugins.find(pluginId) !== null || this.csi.store.hasPlugin(pluginId);
+  }
+
+  readCsiVolume(name: Name): { readonly found: FoundCsiVolume | null; readonly index: number } {
+    return { found: this.csi.store.read(name), index: this.indexOf(CSI_VOLUME) };
+  }
+
+  validateCsiVolume(...given: Parameters<CsiVolumes["validate"]>): ReturnType<CsiVolumes["validate"]> {
+    return this.csi.volumes.validate(...given);
+  }
+
+  growCsiVolume(...given: Parameters<CsiVolumes["grow"]>): ReturnType<CsiVolumes["grow"]> {
+    return this.csi.volumes.grow(...given);
+  }
+
+  createCsiVolume(...given: Parameters<CsiVolumes["create"]>): ReturnType<CsiVolumes["create"]> {
+    return this.csi.volumes.create(...given);
+  }
+
+  commitCsiVolumes(...given: Parameters<CsiVolumes["commit"]>): ReturnType<CsiVolumes["commit"]> {
+    return this.csi.volumes.commit(...given);
+  }
+
+  deregisterCsiVolume(...given: Parameters<CsiVolumes["deregister"]>): ReturnType<CsiVolumes["deregister"]> {
+    return this.csi.volumes.deregister(...given);
+  }
+
+  deleteCsiVolume(...given: Parameters<CsiVolumes["delete"]>): ReturnType<CsiVolumes["delete"]> {
+    return this.csi.volumes.delete(...given);
+  }
+
+  detachCsiVolume(...given: Parameters<CsiClaims["detach"]>): ReturnType<CsiClaims["detach"]> {
+    return this.csi.claims.detach(...given);
+  }
+
+  csiDetached(...given: Parameters<CsiClaims["detached"]>): ReturnType<CsiClaims["detached"]> {
+    return this.csi.claims.detached(...given);
+  }
+
+  csiExpanded(...given: Parameters<CsiClaims["expanded"]>): ReturnType<CsiClaims["expanded"]> {
+    return this.csi.claims.expanded(...given);
+  }
+
+  /** Claims on a CSI volume, oldest first, from a row on. Never what was sealed. */
+  csiClaims(name: Name, from: number, limit: number): ShowableClaim[] {
+    return this.csi.claimStore.of(name, from, limit).map(showable);
+  }
+
+  listExternalVolumes(...given: Parameters<CsiAsks["listVolumes"]>): ReturnType<CsiAsks["listVolumes"]> {
+    return this.csi.asks.listVolumes(...given);
+  }
+
+  createSnapshot(...given: Parameters<CsiAsks["createSnapshot"]>): ReturnType<CsiAsks["createSnapshot"]> {
+    return this.csi.asks.createSnapshot(...given);
+  }
+
+  deleteSnapshot(...given: Parameters<CsiAsks["deleteSnapshot"]>): ReturnType<CsiAsks["deleteSnapshot"]> {
+    return this.csi.asks.deleteSnapshot(...given);
+  }
+
+  listSnapshots(...given: Parameters<CsiAsks["listSnapshots"]>): ReturnType<CsiAsks["listSnapshots"]> {
+    return this.csi.asks.listSnapshots(...given);
+  }
+
+  /** How an operation of a plugin has ended: see `CsiWork.outcome`. */
+  csiOutcome(...given: Parameters<CsiWork["outcome"]>): Promise<CsiOutcome | null> {
+    return this.csi.work.outcome(...given);
+  }
+
+  /** What has been done to a CSI volume lately, newest first, from a number down. Never what was sealed. */
+  csiOperations({ namespace, id }: Name, from: number, limit: number): Omit<CsiOperation, "sealed">[] {
+    return this.csi.operations
+      .ofVolume(namespace, id, from + 1, limit)
+      .map(({ sealed: _sealed, ...operation }) => operation);
+  }
+}
