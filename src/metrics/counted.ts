@@ -1,5 +1,5 @@
 import type { Migration } from "../objects/migrations.ts";
-import type { MetricName } from "./catalogue.ts";
+import { type MetricName, OTHER } from "./catalogue.ts";
 import { type Series, series } from "./series.ts";
 
 /**
@@ -71,12 +71,20 @@ export function countHere(sql: SqlStorage, metric: MetricName, ...labels: string
   );
 }
 
-/** Series of one object; a metric of ours has far fewer, unless somebody makes many plugins. */
-const MOST_SERIES = 500;
+/** Series of one metric that an object tells; the others, those of the fewest rows, are one. */
+const MOST_SERIES = 100;
 
 /** What was counted, as series. */
 export const countedSeries = (sql: SqlStorage): Series[] =>
   sql
-    .exec<{ metric: MetricName; labels: string; n: number }>("SELECT * FROM counted LIMIT ?", MOST_SERIES)
+    .exec<{ metric: MetricName; shown: string | null; labels: number; n: number }>(
+      `SELECT metric, iif(place <= ?, labels, NULL) AS shown, max(json_array_length(labels)) AS labels, sum(n) AS n
+       FROM (SELECT *, row_number() OVER (PARTITION BY metric ORDER BY n DESC) AS place FROM counted)
+       GROUP BY metric, shown`,
+      MOST_SERIES,
+    )
     .toArray()
-    .map(({ metric, labels, n }) => series(metric, n, ...(JSON.parse(labels) as string[])));
+    .map(({ metric, shown, labels, n }) => {
+      const values = shown === null ? new Array<string>(labels).fill(OTHER) : (JSON.parse(shown) as string[]);
+      return series(metric, n, ...values);
+    });

@@ -193,6 +193,18 @@ describe("the cluster", () => {
     await expectExact(registry(), MEASURES.clusterMeasures);
   });
 
+  it("names a hundred plugins, and tells of the rest together", async () => {
+    await addNode(1);
+    await runInDurableObject(registry(), (_registry, { storage }) => {
+      for (let n = 0; n < 130; n++)
+        storage.sql.exec("INSERT INTO csi_plugin_instances VALUES (?, 'node', ?, 1, '{}')", `p${n}`, nodeId(1));
+    });
+    const instances = await values("sallyport_csi_plugin_instances");
+    expect(Object.keys(instances)).toHaveLength(101);
+    expect(instances["other other other"]).toBe(30);
+    expect(await values("sallyport_nodes")).toEqual({ ready: 1 });
+  });
+
   it("has counted, too, what was there before anything was counted", async () => {
     const nodes = new ScriptedNodes();
     await addNode(1);
