@@ -26,7 +26,7 @@ export interface Targets {
 /** Of every so many kills of the runtime one is looked into: the files are read before it comes back. */
 const LOOK_INTO = 5;
 /** The longest that the runtime is left alone. */
-const PEACE_MS = 10_000;
+const PEACE_MS = 12_000;
 
 /** Kills and disturbs everything at random moments, each kind by a stream of choices of its own; ends with all of it well. */
 export class Chaos {
@@ -58,7 +58,7 @@ export class Chaos {
     const { service } = this.#targets;
     for (let kills = 0; going(); kills++) {
       const [kind, part, moment] = [random(), random(), random() * 50];
-      const answers = Math.round(kind < 0.3 ? part * 3 : kind < 0.7 ? part * 60 : 60 + part * 300);
+      const answers = Math.round(kind < 0.25 ? part * 3 : kind < 0.65 ? part * 60 : 60 + part * 400);
       const before = this.#targets.answered();
       for (const until = Date.now() + PEACE_MS; this.#targets.answered() - before < answers; await sleep(2))
         if (!going() || Date.now() > until) break;

@@ -23,6 +23,8 @@ export class Client {
   readonly outcomes = new Tally();
   /** Answers that no fault excuses, and requests that got none although nothing was disturbed. */
   readonly wrong: string[] = [];
+  /** When everybody stops insisting (ms since 1970). */
+  until = Number.POSITIVE_INFINITY;
 
   constructor(service: Service, line: Line) {
     this.#service = service;
@@ -91,6 +93,27 @@ export class Client {
     } catch {
       return null;
     }
+  }
+
+  /**
+   * The same request again and again until its answer is one of these.
+   * @returns null when it was tried so often, or when all is over and it takes too long
+   */
+  async insist(
+    method: string,
+    path: string,
+    body: unknown,
+    statuses: readonly number[],
+    tries = Number.POSITIVE_INFINITY,
+  ): Promise<Answer | null> {
+    for (let time = 0; time < tries && Date.now() < this.until; ) {
+      if (this.isServed) time++;
+      const answer = await this.call(method, path, body);
+      if (answer && statuses.includes(answer.status)) return answer;
+      if (answer?.status === 400) this.wrong.push(`${method} ${path} was refused: ${answer.text}`);
+      await sleep(100);
+    }
+    return null;
   }
 
   /** The same request until it succeeds: for what is not under test. */

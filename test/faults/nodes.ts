@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -112,9 +112,18 @@ export class Nodes {
     return this.all.flatMap(({ agent, driver }) => [...agent.wrong, ...driver.wrong]);
   }
 
-  /** What the drivers know their volumes by. */
-  get csiVolumes(): string[] {
-    return directories(join(this.#root, "csi", "volumes"));
+  /** What the drivers have, as they wrote it down, and where each is published. */
+  get csiVolumes(): { id: string; name: string; published: string[] }[] {
+    const volumes = join(this.#root, "csi", "volumes");
+    return directories(volumes).flatMap((id) => {
+      try {
+        const { name, published } = JSON.parse(readFileSync(join(volumes, id, "record.json"), "utf8"));
+        return [{ id, name, published: Object.keys(published) }];
+      } catch {
+        // It is just going.
+        return [];
+      }
+    });
   }
 
   async begin(): Promise<void> {

@@ -51,35 +51,59 @@ function rowsOf(path: string, sql: string): Row[] {
   }
 }
 
-/** Rows that somebody must act on, by table; `pending` says which. */
-const WAITING: readonly { readonly table: string; readonly pending: string; readonly of?: string }[] = [
-  { table: "outbox", pending: "1" },
-  { table: "work", pending: "1" },
-  { table: "jobs", pending: "1" },
-  { table: "purge", pending: "1" },
-  { table: "volume_operations", pending: "state = 'running'" },
-  { table: "csi_operations", pending: "state IN ('queued', 'running')" },
-  { table: "host_volumes", pending: "made = 0" },
+interface Rows {
+  readonly table: string;
+  /** Which of them. */
+  readonly where: string;
+}
+
+/** Rows that somebody must act on before all is at rest. */
+const WAITING: readonly Rows[] = [
+  { table: "outbox", where: "1" },
+  { table: "work", where: "1" },
+  { table: "jobs", where: "1" },
+  { table: "purge", where: "1" },
+  { table: "volume_operations", where: "state = 'running'" },
+  { table: "csi_operations", where: "state IN ('queued', 'running')" },
+  { table: "csi_claims", where: "1" },
+  { table: "host_volumes", where: "made = 0" },
+];
+
+/** Rows for which time has to pass: an alarm is set. */
+const TIMED: readonly Rows[] = [
+  { table: "outbox", where: "1" },
+  { table: "work", where: "1" },
+  { table: "leases", where: "state = 'live'" },
+  { table: "volume_operations", where: "due IS NOT NULL" },
+  { table: "csi_operations", where: "due IS NOT NULL" },
+  { table: "csi_claims", where: "due IS NOT NULL" },
 ];
 
 /** Objects in whose rows something waits although no alarm would ever come back to it. */
 export function withoutAlarm(dataDir: string): string[] {
-  return withObjects(dataDir, (object) => {
-    const waiting = ["outbox", "work"].filter(
-      (table) => object.has(table) && Number(object.rows(`SELECT count(*) AS n FROM ${table}`)[0]?.["n"]) > 0,
-    );
-    return waiting.length > 0 && !object.hasAlarm
-      ? [`${object.name}: ${waiting.join(" and ")} wait without an alarm`]
-      : [];
-  });
+  return withObjects(dataDir, (object) =>
+    object.hasAlarm
+      ? []
+      : counted(object, TIMED).map(
+          ({ table, n }) => `${object.name}: ${n} rows of ${table} wait, and there is no alarm`,
+        ),
+  );
 }
 
 /** What still waits in any object: nothing, once all is settled. */
 export function leftOver(dataDir: string): string[] {
   return withObjects(dataDir, (object) =>
-    WAITING.filter(({ table }) => object.has(table)).flatMap(({ table, pending }) => {
-      const n = Number(object.rows(`SELECT count(*) AS n FROM ${table} WHERE ${pending}`)[0]?.["n"]);
-      return n === 0 ? [] : [`${object.name}: ${n} rows of ${table} still wait`];
-    }),
+    counted(object, WAITING).map(({ table, n }) => `${object.name}: ${n} rows of ${table} still wait`),
   );
+}
+
+/** Which of these rows an object has. */
+function counted(object: StoredObject, kinds: readonly Rows[]): { table: string; n: number }[] {
+  return kinds
+    .filter(({ table }) => object.has(table))
+    .map(({ table, where }) => ({
+      table,
+      n: Number(object.rows(`SELECT count(*) AS n FROM ${table} WHERE ${where}`)[0]?.["n"]),
+    }))
+    .filter(({ n }) => n > 0);
 }

@@ -2,21 +2,29 @@
  * `npm run test:faults`: everything works while everything dies; then all of it must be as it was promised (docs/faults.md).
  *
  *   FAULTS_SEED=123      the same choices again
- *   FAULTS_SECONDS=60    how long things are killed; 540 otherwise
+ *   FAULTS_SECONDS=60    how long things are killed; 480 otherwise
+ *   FAULTS_SETTLE=60     how long all may take to come to rest; 300 otherwise
  *   FAULTS_KEEP=1        the service's state stays on disk when something is wrong
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { World } from "./world.ts";
 
 const seed = Number(process.env["FAULTS_SEED"] ?? Date.now() % 1_000_000);
-const seconds = Number(process.env["FAULTS_SECONDS"] ?? 540);
+const seconds = Number(process.env["FAULTS_SECONDS"] ?? 480);
 /** The longest pause between two tries of anything, and what a slow machine takes. */
-const SETTLE_MS = 330_000;
+const settleMs = Number(process.env["FAULTS_SETTLE"] ?? 300) * 1_000;
+
+/** Whatever happens, it is over by then; what it has started ends when it does. */
+const LIMIT_MS = 15 * 60_000;
 
 const began = performance.now();
 const say = (what: string) => console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${what}`);
 
 const world = new World(seed);
+setTimeout(() => {
+  say(`BROKEN: not at its end after ${LIMIT_MS / 60_000} minutes\n${world.told()}`);
+  process.exit(1);
+}, LIMIT_MS).unref();
 let faults: string[] = [];
 try {
   say(`seed ${seed}, ${seconds} s of faults`);
@@ -53,7 +61,7 @@ process.exit(faults.length === 0 ? 0 : 1);
 
 /** Waits until all is as it must be, without anybody's doing. @returns what is still wrong when that takes too long */
 async function settled(): Promise<string[]> {
-  const until = Date.now() + SETTLE_MS;
+  const until = Date.now() + settleMs;
   for (let shown = Date.now(); ; await sleep(1_000)) {
     const unsettled = await world.unsettled();
     if (unsettled.length === 0 || Date.now() > until) return unsettled;

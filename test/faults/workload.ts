@@ -35,6 +35,16 @@ export async function repeatedly(
   }
 }
 
+/** What two lists of ids of the same things differ in. */
+export function compared(what: string, known: readonly string[], there: readonly string[]): string[] {
+  const twice = there.filter((id, at) => there.indexOf(id) !== at);
+  return [
+    ...known.filter((id) => !there.includes(id)).map((id) => `${what}: ${id} is known and not there`),
+    ...there.filter((id) => !known.includes(id)).map((id) => `${what}: ${id} is there and not known`),
+    ...twice.map((id) => `${what}: ${id} is there twice`),
+  ];
+}
+
 /** Maps all of them, few at a time. */
 export async function mapFew<T, R>(items: readonly T[], atOnce: number, map: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];

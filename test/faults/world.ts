@@ -2,6 +2,8 @@ import { randomFrom } from "../crash/random.ts";
 import { Chaos } from "./chaos.ts";
 import { Client } from "./client.ts";
 import { Credentials } from "./credentials.ts";
+import { CsiVolumes } from "./csi-volumes.ts";
+import { HostVolumes } from "./host-volumes.ts";
 import { Line } from "./line.ts";
 import { Nodes } from "./nodes.ts";
 import { type Providers, startProviders } from "./providers.ts";
@@ -10,11 +12,12 @@ import { Secrets } from "./secrets.ts";
 import { Service } from "./service.ts";
 import { Streams } from "./streams.ts";
 import { Syncing } from "./syncing.ts";
-import { Volumes } from "./volumes.ts";
 import type { Random, Workload } from "./workload.ts";
 
 const SECRETS = 18;
 const NODES = 2;
+/** How long what has been begun may take to end. */
+const LAST_WORDS_MS = 120_000;
 
 /** The service with all that it works with, those who use it, and what happens to them. */
 export class World {
@@ -38,6 +41,9 @@ export class World {
       MASTER_KEY: Buffer.from("faults-tests-use-this-master-ky!").toString("base64"),
       DEV_ROOT_TOKEN: "root",
       EVENT_HEARTBEAT_MS: "500",
+      RATE_LIMITS: "off",
+      // Of every third seed relays serve the streams.
+      EVENT_RELAYS: this.#seed % 3 === 2 ? "2" : "0",
       ...providers.settings,
     });
     this.#service = service;
@@ -55,8 +61,10 @@ export class World {
       new Syncing(client, this.#randomFor, providers, secrets),
       new Streams(client, this.#randomFor),
       new Credentials(client, this.#randomFor, providers.directory),
-      new Volumes(client, this.#randomFor, nodes),
+      new HostVolumes(client, this.#randomFor, nodes),
+      new CsiVolumes(client, this.#randomFor, nodes),
     ];
+    await nodes.begin();
     for (const workload of this.#workloads) await workload.begin();
     this.#chaos = new Chaos({
       ...{ service, providers: providers.all, mortals: nodes.processes, lines: this.#lines },
@@ -70,6 +78,7 @@ export class World {
     const work = this.#workloads.map((workload) => workload.run(() => working));
     await this.#chaos?.run(this.#randomFor, going);
     working = false;
+    if (this.#client) this.#client.until = Date.now() + LAST_WORDS_MS;
     await Promise.all(work);
   }
 
