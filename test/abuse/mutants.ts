@@ -1,0 +1,521 @@
+import { gzipSync } from "node:zlib";
+import { parseJsonObject, parseObject } from "../../src/http/body.ts";
+import type { Random } from "./random.ts";
+import type { Place } from "./routes.ts";
+import { fieldsOf } from "./sample.ts";
+import { jsonValues, queryNames, queryValues, segments } from "./values.ts";
+import type { Wire } from "./wire.ts";
+import { CANARY, type World } from "./world.ts";
+
+/** A request that is wrong, or odd, in one way. */
+export interface Mutant {
+  readonly place: Place;
+  readonly kind: Kind;
+  readonly what: string;
+  readonly wire: Wire;
+  /** It can only be refused: with 4xx, or as a method that is none. */
+  readonly refused: boolean;
+}
+
+export type Kind = "plain" | "body" | "field" | "path" | "query" | "header" | "token" | "method" | "framing" | "slow";
+
+type Headers = (readonly [string, string])[];
+
+interface Draft {
+  readonly what: string;
+  readonly method?: string;
+  readonly target?: string;
+  readonly headers?: Headers;
+  readonly token?: string | null;
+  readonly body?: Buffer | null;
+  /** Instead of the length of the body; null = none at all. */
+  readonly contentLength?: string | null;
+  readonly slowly?: Wire["slowly"];
+  readonly head?: string;
+  readonly refused?: boolean;
+}
+
+const METHODS = { GET: "GET", LIST: "LIST", POST: "PUT", PATCH: "PATCH", DELETE: "DELETE" } as const;
+const MIB = 1024 * 1024;
+
+/** Makes requests of one route, wrong in the way that is asked for. */
+export class Mutants {
+  readonly #place: Place;
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #path: string;
+  readonly #base: unknown;
+
+  constructor(place: Place, world: World, random: Random) {
+    this.#place = place;
+    this.#world = world;
+    this.#random = random;
+    this.#path = world.pathOf(place);
+    this.#base = takesBody(place) ? world.bodyOf(place) : undefined;
+  }
+
+  /** The kinds that make sense for the route. */
+  get kinds(): readonly Kind[] {
+    const always: Kind[] = ["plain", "path", "query", "header", "token", "method", "framing"];
+    return takesBody(this.#place) ? [...always, "body", "field", "field", "slow"] : always;
+  }
+
+  make(kind: Kind): Mutant {
+    const draft = this[kind]();
+    return { place: this.#place, kind, what: draft.what, wire: this.#wire(draft), refused: draft.refused === true };
+  }
+
+  /** What the route is for, so that what it changes is abused, too. */
+  plain(): Draft {
+    return { what: "nothing wrong" };
+  }
+
+  field(): Draft {
+    const { body: schema } = this.#place.route;
+    const random = this.#random;
+    const paths = pathsIn(this.#base, []);
+    const known = schema ? fieldsOf(schema) : [];
+    const path = random.of(
+      paths.length === 0 || (known.length > 0 && random.below(4) === 0)
+        ? [[...known, "field"].slice(0, 1), ...known.map((name) => [name])]
+        : paths,
+    );
+    const [what, json] = random.of(jsonValues);
+    const ways = [
+      () => [`${path.join(".")}: ${what}`, edited(this.#base, path, json)],
+      () => [`${path.join(".")}: ${what}`, edited(this.#base, path, json)],
+      () => [`${path.join(".")}: missing`, edited(this.#base, path, null)],
+      () => [`${path.join(".")}: twice`, twice(this.#base, path, json)],
+      () => [`${path.join(".")}: in other letters`, respelt(this.#base, path)],
+      () => [`beside ${path.join(".")}: ${what}`, edited(this.#base, [...path.slice(0, -1), "unknown_field"], json)],
+    ] as const;
+    const [change = "", text = ""] = random.of(ways)();
+    return { what: change, body: Buffer.from(text), refused: this.#mustRefuse(text) };
+  }
+
+  body(): Draft {
+    const text = JSON.stringify(this.#base ?? {});
+    const isJson = this.#place.area === "cluster";
+    const bad = (what: string, body: Buffer | string) => ({
+      what,
+      body: Buffer.from(body),
+      refused: !this.#place.route.raw,
+    });
+    const judged = (what: string, body: string) => ({ what, body: Buffer.from(body), refused: this.#mustRefuse(body) });
+    return this.#random.of<() => Draft>([
+      () => judged("no body", ""),
+      () => judged("null", "null"),
+      () => judged("a list", `["${CANARY}"]`),
+      () => judged("a list of the body", `[${text}]`),
+      () => judged("a text", `"${CANARY}"`),
+      () => judged("a number", "17"),
+      () => bad("malformed JSON", `{"data": ${CANARY}}`),
+      () => bad("truncated JSON", `${text.slice(0, -1)},"x":"${CANARY}`),
+      () => bad("two JSON values", `${text} {"x":"${CANARY}"}`),
+      () => bad("single quotes", `{'data':'${CANARY}'}`),
+      () => bad("a comment", `{/* ${CANARY} */}`),
+      () => bad("NaN", '{"data":NaN}'),
+      () => bad("a leading zero", '{"data":007}'),
+      () => bad("bytes that are not UTF-8", Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d])),
+      () => bad("UTF-16", Buffer.from(text, "utf16le")),
+      () => judged("a byte order mark", `\ufeff${text}`),
+      () => bad("nested 10 000 deep", `{"data":${"[".repeat(10_000)}"${CANARY}"${"]".repeat(10_000)}}`),
+      () => bad("more than 1 MiB", `{"data":"${CANARY}${"x".repeat(MIB)}"}`),
+      () => judged("1 MiB of spaces", text.padEnd(MIB)),
+      () => judged("a form", `Name=${CANARY}&path=kv&__proto__=1`),
+      () => judged("XML", `<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>`),
+      () => judged("5 000 unknown fields", withMany(this.#base)),
+      () => judged("a key __proto__", `{"__proto__":{"policies":["root"]},${text.slice(1)}`),
+      () => judged("a key constructor", `{"constructor":{"prototype":{"policies":["root"]}},${text.slice(1)}`),
+      () => ({
+        ...bad("gzip, as the header says", gzipSync(text)),
+        headers: [["Content-Encoding", "gzip"]],
+      }),
+      () => ({
+        ...bad("gzip of 16 MiB", gzipSync(Buffer.alloc(16 * MIB, 32))),
+        headers: [["Content-Encoding", "gzip"]],
+      }),
+      () => ({
+        ...judged("of a strange type", text),
+        headers: [
+          [
+            "Content-Type",
+            this.#random.of([
+              "text/html",
+              "multipart/form-data",
+              "application/json; charset=utf-16",
+              "\u00ff",
+              "x".repeat(5_000),
+              "",
+            ]),
+          ],
+        ],
+        refused: isJson && this.#mustRefuse(text),
+      }),
+    ])();
+  }
+
+  path(): Draft {
+    const random = this.#random;
+    const segment = random.of(segments);
+    const at = this.#path.split("/");
+    const which = 1 + random.below(at.length - 1);
+    const target = random.of<() => string>([
+      () => at.with(which, segment).join("/"),
+      () => `${this.#path}/${segment}`,
+      () => `${this.#path}/`,
+      () => `${this.#path}//`,
+      () => this.#path.replaceAll("/", "//"),
+      () => this.#path.toUpperCase(),
+      () => `/v1${this.#path}`,
+      () => this.#path.replace(/^\/v1/, ""),
+      () => `/${segment}${this.#path}`,
+      () => `${this.#path};${segment}`,
+      () => `/v1/n${this.#path.slice(3)}`,
+      () => at.map((each) => each.replace(/./g, (c) => `%${c.charCodeAt(0).toString(16)}`)).join("/"),
+      () => `/v1/sys/../..${this.#path}`,
+      () => `http://elsewhere.test${this.#path}`,
+      () => `${this.#path}/${"a/".repeat(200)}`,
+    ])();
+    return { what: `path ${target.slice(0, 80)}`, target };
+  }
+
+  query(): Draft {
+    const random = this.#random;
+    const pairs: string[] = [];
+    for (let left = 1 + random.below(3); left > 0; left--) {
+      const name = random.of(queryNames);
+      const value = random.of(queryValues);
+      pairs.push(random.below(10) === 0 ? `${name}=${value}&${name}=${random.of(queryValues)}` : `${name}=${value}`);
+    }
+    const query = random.below(25) === 0 ? "x=1&".repeat(2_000) : pairs.join("&");
+    // A read that waits does what it was asked to: only how long it waits is held within the bound here.
+    const waits = /(^|&)index=/.test(query) ? `wait=20ms&${query.replace(/(^|&)wait=[^&]*/g, "")}` : query;
+    const separator = this.#place.route.verb === "LIST" ? `?list=true&${waits}` : `?${waits}`;
+    const method = this.#place.route.verb === "LIST" ? "GET" : METHODS[this.#place.route.verb];
+    return { what: `query ${waits.slice(0, 80)}`, target: this.#path + separator, method };
+  }
+
+  header(): Draft {
+    const { tokens } = this.#world;
+    const [name, value]: readonly [string, string] = this.#random.of<readonly [string, string]>([
+      ["X-Orch-Namespace", "nowhere"],
+      ["X-Orch-Namespace", "../n"],
+      ["X-Orch-Namespace", "n//n"],
+      ["X-Orch-Namespace", "\u00ff\u00fe"],
+      ["X-Orch-Namespace", "n".repeat(20_000)],
+      ["X-Orch-Namespace", "__proto__"],
+      ["X-Orch-Namespace", "n/"],
+      ["X-Vault-Namespace", "n"],
+      ["X-Vault-Request", "true"],
+      ["X-Vault-Wrap-TTL", "1h"],
+      ["X-Nomad-Token", tokens.powerless],
+      ["X-HTTP-Method-Override", "DELETE"],
+      ["X-HTTP-Method-Override", "LIST"],
+      ["X-Forwarded-For", "127.0.0.1, ::1"],
+      ["X-Forwarded-Host", "elsewhere.test"],
+      ["X-Original-URL", "/v1/sys/mounts"],
+      ["X-Rewrite-URL", "/v1/acl/tokens"],
+      ["X-Padding", "x".repeat(12_000)],
+      ["X-Padding", "x".repeat(200_000)],
+      ["X-Latin", "\u00e9\u00ff"],
+      ["X-Orch-CSI-Secrets", `k=${CANARY},=,==,,a`],
+      ["X-Orch-CSI-Secrets", "k".repeat(12_000)],
+      ["X-Orch-Idempotency-Key", "k".repeat(300)],
+      ["Last-Event-ID", "-1"],
+      ["Last-Event-ID", CANARY],
+      ["Accept", "text/html"],
+      ["Accept", "text/event-stream;q=NaN, */*;q=-1"],
+      ["Accept-Encoding", "gzip, br, deflate"],
+      ["Content-Type", "text/html"],
+      ["Content-Type", "application/json; charset=utf-7"],
+      ["Content-Encoding", "gzip"],
+      ["Range", "bytes=0-0"],
+      ["If-None-Match", "*"],
+      ["If-Match", '"x"'],
+      ["Expect", "100-continue"],
+      ["Expect", "something else"],
+      ["Upgrade", "websocket"],
+      ["Upgrade", "h2c"],
+      ["Sec-WebSocket-Protocol", CANARY],
+      ["Cookie", `token=${CANARY}; __proto__=1`],
+      ["Origin", "https://elsewhere.test"],
+      ["Referer", "javascript:alert(1)"],
+      ["TE", "trailers, deflate"],
+      ["Trailer", "X-Orch-Token"],
+      ["Connection", "close, X-Orch-Token"],
+      ["CF-Connecting-IP", "127.0.0.1"],
+      ["MF-Original-URL", "http://elsewhere.test/"],
+      ["CF-Worker", "elsewhere.test"],
+    ]);
+    return { what: `header ${name}: ${value.slice(0, 40)}`, headers: [[name, value]] };
+  }
+
+  token(): Draft {
+    const { tokens } = this.#world;
+    const { route, area } = this.#place;
+    const open = route.access === "none";
+    const only = (what: string, headers: Headers, refused = true): Draft => ({
+      what: `token: ${what}`,
+      token: null,
+      headers,
+      refused: refused && !open,
+    });
+    const inSecrets = area === "secrets";
+    return this.#random.of<() => Draft>([
+      () => only("none", []),
+      () => only("empty", [["X-Orch-Token", ""]]),
+      () => only("unknown", [["X-Orch-Token", `hvs.${CANARY}`]]),
+      () => only("revoked", [["X-Orch-Token", tokens.revoked]]),
+      () => only("revoked, by upstream's header", [["X-Vault-Token", tokens.revoked]]),
+      () => only("expired", [["Authorization", `Bearer ${tokens.expired}`]]),
+      () => only("expired, by the other upstream's header", [["X-Nomad-Token", tokens.expired]]),
+      () => only("of no policy", [["X-Orch-Token", tokens.powerless]], inSecrets),
+      () => only("of another namespace", [["X-Orch-Token", tokens.elsewhere]], inSecrets),
+      () => only("of another namespace, as a bearer", [["Authorization", `Bearer ${tokens.elsewhere}`]], inSecrets),
+      () => only("of the cluster's clients", [["X-Orch-Token", tokens.client]], inSecrets),
+      () => only("of the cluster's management", [["X-Nomad-Token", tokens.management]], false),
+      () =>
+        only("wrong before right", [
+          ["X-Orch-Token", "wrong"],
+          ["Authorization", `Bearer ${tokens.admin}`],
+        ]),
+      () =>
+        only("twice", [
+          ["X-Orch-Token", tokens.admin],
+          ["X-Orch-Token", tokens.revoked],
+        ]),
+      () => only("twice in one header", [["X-Orch-Token", `${tokens.admin}, ${tokens.admin}`]]),
+      () => only("as a cookie", [["Cookie", `token=${tokens.admin}`]]),
+      () =>
+        only("of basic authentication", [
+          ["Authorization", `Basic ${Buffer.from(`:${tokens.admin}`).toString("base64")}`],
+        ]),
+      () => only("without its first letter", [["X-Orch-Token", tokens.admin.slice(1)]]),
+      () => only("in other letters", [["X-Orch-Token", tokens.admin.toUpperCase()]]),
+      () => only("with more behind it", [["X-Orch-Token", `${tokens.admin}x`]]),
+      () => only("of 10 000 characters", [["X-Orch-Token", "x".repeat(10_000)]]),
+      () => only("of bytes", [["X-Orch-Token", "\u00ff\u00fe\u0080"]]),
+      () => only("of an SQL phrase", [["X-Orch-Token", "' OR 1=1 --"]]),
+      () => only("__proto__", [["X-Orch-Token", "__proto__"]]),
+      () => ({ ...only("in the query", []), target: `${this.#path}?token=${tokens.powerless}` }),
+    ])();
+  }
+
+  method(): Draft {
+    const { table, area } = this.#place;
+    const at = this.#path.slice(this.#place.prefix.length);
+    const known: readonly string[] = table.verbs(at);
+    const method = this.#random.of([
+      ...["GET", "HEAD", "LIST", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "SEARCH"],
+      ...["get", "Post", "FOO", "G%45T", "GETX", "X".repeat(200)],
+    ]);
+    const verb = { HEAD: "GET", PUT: "POST" }[method] ?? method;
+    const served = known.includes(verb) || method === "OPTIONS" || (method === "LIST" && area === "cluster");
+    return { what: `method ${method.slice(0, 20)}`, method, refused: !served };
+  }
+
+  framing(): Draft {
+    const { admin } = this.#world.tokens;
+    const method = METHODS[this.#place.route.verb];
+    const text = Buffer.from(JSON.stringify(this.#base ?? {}));
+    const half = Math.ceil(text.length / 2);
+    const chunks = Buffer.concat([
+      Buffer.from(`${half.toString(16)};ext="x"\r\n`),
+      text.subarray(0, half),
+      Buffer.from(`\r\n${(text.length - half).toString(16)}\r\n`),
+      text.subarray(half),
+      Buffer.from(text.length > half ? "\r\n0\r\n\r\n" : "\r\n\r\n"),
+    ]);
+    const head = (line: string, ...fields: string[]): string =>
+      [line, `X-Orch-Token: ${admin}`, "Host: sallyport.test", ...fields, "", ""].join("\r\n");
+    const broken = (what: string, text: string, body: Buffer | null = null, refused = true): Draft => ({
+      ...{ what, head: text, body, refused },
+    });
+    return this.#random.of<() => Draft>([
+      () => ({ what: "in chunks", headers: [["Transfer-Encoding", "chunked"]], body: chunks, contentLength: null }),
+      () => ({
+        what: "in chunks of an unknown end",
+        headers: [
+          ["Transfer-Encoding", "chunked"],
+          ["Connection", "close"],
+        ],
+        body: Buffer.from("2\r\n{}\r\n0\r\nX-Orch-Token: root\r\n\r\n"),
+        contentLength: null,
+      }),
+      () =>
+        broken(
+          "a chunk size that is none",
+          head(`${method} ${this.#path} HTTP/1.1`, "Transfer-Encoding: chunked"),
+          Buffer.from("zz\r\n{}\r\n0\r\n\r\n"),
+          takesBody(this.#place),
+        ),
+      () =>
+        broken(
+          "both lengths",
+          head(`${method} ${this.#path} HTTP/1.1`, "Content-Length: 2", "Transfer-Encoding: chunked"),
+          Buffer.from("0\r\n\r\n"),
+        ),
+      () =>
+        broken(
+          "two lengths",
+          head(`${method} ${this.#path} HTTP/1.1`, "Content-Length: 2", "Content-Length: 3"),
+          Buffer.from("{}"),
+        ),
+      () => broken("a negative length", head(`${method} ${this.#path} HTTP/1.1`, "Content-Length: -1")),
+      () =>
+        broken(
+          "a length of letters",
+          head(`${method} ${this.#path} HTTP/1.1`, "Content-Length: two"),
+          Buffer.from("{}"),
+        ),
+      () =>
+        broken(
+          "a length beyond counting",
+          head(`${method} ${this.#path} HTTP/1.1`, "Content-Length: 99999999999999999999"),
+        ),
+      () => ({
+        what: "a length beyond the limit",
+        contentLength: "1048577",
+        body: Buffer.alloc(1_048_577, 32),
+        refused: takesBody(this.#place),
+      }),
+      () =>
+        broken(
+          "another coding",
+          head(`${method} ${this.#path} HTTP/1.1`, "Transfer-Encoding: gzip, chunked"),
+          Buffer.from("0\r\n\r\n"),
+        ),
+      () => broken("a folded field", head(`${method} ${this.#path} HTTP/1.1`, "X-A: b", " c")),
+      () => broken("a space before the colon", head(`${method} ${this.#path} HTTP/1.1`, "X-A : b")),
+      () => broken("NUL in a field", head(`${method} ${this.#path} HTTP/1.1`, "X-A: b\0c")),
+      () => broken("a space in the target", head(`${method} ${this.#path} x HTTP/1.1`)),
+      () => broken("an unknown version", head(`${method} ${this.#path} HTTP/3.9`)),
+      () => broken("no version", `${method} ${this.#path}\r\n\r\n`),
+      () => broken("a target that is no path", head(`${method} ${this.#path.slice(1)} HTTP/1.1`)),
+      () => broken("a target *", head(`${method} * HTTP/1.1`)),
+      () => broken("two hosts", head(`${method} ${this.#path} HTTP/1.1`, "Host: elsewhere.test")),
+      () => broken("no host", `${method} ${this.#path} HTTP/1.1\r\nX-Orch-Token: ${admin}\r\n\r\n`),
+      () =>
+        broken(
+          "a head that is too large",
+          head(
+            `${method} ${this.#path} HTTP/1.1`,
+            ...Array.from({ length: 200 }, (_, at) => `X-${at}: ${"x".repeat(1_000)}`),
+          ),
+        ),
+      () => ({ what: "300 header fields", headers: Array.from({ length: 300 }, (_, at) => [`X-${at}`, "x"] as const) }),
+      () => broken("a TLS greeting", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"),
+    ])();
+  }
+
+  slow(): Draft {
+    const text = Buffer.from(JSON.stringify(this.#base ?? {}).padEnd(4_000));
+    return this.#random.of<() => Draft>([
+      () => ({ what: "a body that comes byte by byte", body: text, slowly: { piece: 1, pauseMs: 100 }, refused: true }),
+      () => ({
+        what: "a body that stops half way",
+        body: text,
+        slowly: { piece: 2_000, pauseMs: 3_600_000 },
+        refused: true,
+      }),
+      () => ({ what: "a body that never comes", body: Buffer.alloc(0), contentLength: "100", refused: true }),
+    ])();
+  }
+
+  #wire(draft: Draft): Wire {
+    const verb = this.#place.route.verb;
+    const method = draft.method ?? METHODS[verb];
+    const given =
+      draft.body === undefined && this.#base !== undefined ? Buffer.from(JSON.stringify(this.#base)) : draft.body;
+    const isRead = method === "GET" || method === "HEAD";
+    const body = given === null || given === undefined || (isRead && !draft.body) ? null : given;
+    const headers: [string, string][] = [["Host", "sallyport.test"]];
+    if (draft.token !== null) headers.push(["X-Orch-Token", draft.token ?? this.#world.tokens.admin]);
+    const own = draft.headers ?? [];
+    if (method === "PATCH" && !own.some(([name]) => name === "Content-Type"))
+      headers.push(["Content-Type", "application/merge-patch+json"]);
+    const length = draft.contentLength === undefined ? (body ? String(body.length) : null) : draft.contentLength;
+    if (length !== null) headers.push(["Content-Length", length]);
+    return {
+      method,
+      target: draft.target ?? this.#path,
+      headers: [...headers, ...own.map(([name, value]): [string, string] => [name, value])],
+      ...(body && { body }),
+      ...(draft.slowly && { slowly: draft.slowly }),
+      ...(draft.head !== undefined && { head: draft.head }),
+    };
+  }
+
+  /** Whether no text of this shape can be what the route takes. */
+  #mustRefuse(text: string): boolean {
+    const { route } = this.#place;
+    if (route.raw || !route.body) return false;
+    try {
+      // A byte order mark is no part of a text.
+      const given = ("rights" in route ? parseJsonObject : parseObject)(text.replace(/^\ufeff/, ""));
+      const shown = Object.entries(given).filter(([, value]) => route.verb === "PATCH" || value !== null);
+      return !route.body.safeParse(Object.fromEntries(shown)).success;
+    } catch {
+      return true;
+    }
+  }
+}
+
+const takesBody = ({ route }: Place): boolean => route.body !== undefined || route.raw === true;
+
+type Path = readonly string[];
+
+/** Every place in a JSON value, but the whole of it. */
+function pathsIn(value: unknown, at: Path): Path[] {
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) => [[...at, key], ...pathsIn(inner, [...at, key])]);
+}
+
+const MARK = "\u0000here\u0000";
+
+/** The value as JSON, with other JSON at a place; null takes the place away. */
+function edited(value: unknown, path: Path, json: string | null): string {
+  const copy = structuredClone(value ?? {});
+  const parent = parentOf(copy, path);
+  const key = path.at(-1) ?? "";
+  if (json === null && !Array.isArray(parent)) delete parent[key];
+  else parent[key] = json === null ? null : MARK;
+  return JSON.stringify(copy).replace(JSON.stringify(MARK), () => json ?? "null");
+}
+
+/** The same key a second time, with another value. */
+function twice(value: unknown, path: Path, json: string): string {
+  const key = JSON.stringify(path.at(-1) ?? "");
+  const copy = structuredClone(value ?? {});
+  const parent = parentOf(copy, path);
+  if (Array.isArray(parent)) return JSON.stringify(copy);
+  parent[MARK] = 0;
+  return JSON.stringify(copy).replace(`${JSON.stringify(MARK)}:0`, () => `${key}:${json}`);
+}
+
+function respelt(value: unknown, path: Path): string {
+  const key = path.at(-1) ?? "";
+  const copy = structuredClone(value ?? {});
+  const parent = parentOf(copy, path);
+  if (!Array.isArray(parent)) {
+    parent[key.toUpperCase() === key ? key.toLowerCase() : key.toUpperCase()] = parent[key];
+    delete parent[key];
+  }
+  return JSON.stringify(copy);
+}
+
+function parentOf(value: unknown, path: Path): Record<string, unknown> {
+  let at = value as Record<string, unknown>;
+  for (const key of path.slice(0, -1)) {
+    const inner = at[key];
+    if (typeof inner !== "object" || inner === null) at[key] = {};
+    at = at[key] as Record<string, unknown>;
+  }
+  return at;
+}
+
+function withMany(value: unknown): string {
+  const more = Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`unknown_${at}`, at]));
+  return JSON.stringify({ ...(value as object), ...more });
+}

@@ -1,0 +1,138 @@
+import type { Mutant } from "./mutants.ts";
+import { deploymentSecrets } from "./service.ts";
+import type { Reply } from "./wire.ts";
+import { CANARY, stored, type World } from "./world.ts";
+
+/** What every answer must be, whatever was asked. */
+
+/** Answers of 5xx that are promised, each for a reason; anything else of 5xx is a defect. */
+const promised: readonly {
+  readonly status: number;
+  readonly of: (mutant: Mutant) => boolean;
+  readonly because: RegExp;
+}[] = [
+  // The platform refuses verbs that it does not know before any of our code runs (README, "Requests").
+  { status: 501, of: ({ wire }) => !KNOWN_METHODS.has(wire.method), because: /method/i },
+];
+
+const KNOWN_METHODS = new Set([
+  "GET",
+  "HEAD",
+  "LIST",
+  "POST",
+  "PUT",
+  "PATCH",
+  "DELETE",
+  "OPTIONS",
+  "TRACE",
+  "PROPFIND",
+  "SEARCH",
+]);
+
+/** Refusals of what is not HTTP are the gateway's or the platform's, in plain text. */
+const isOfTheWire = ({ kind }: Mutant, { status }: Reply): boolean =>
+  status === 431 || status === 501 || kind === "framing";
+
+/** A stack, a query, or a value that nobody has put into words. */
+const UNWORDED =
+  /ZodError|"code":"|\bat .*\.(ts|js):\d+|SQLITE|TypeError|ReferenceError|SyntaxError|is not a function|of undefined|of null|\[object |NaN|undefined/;
+
+/** What is wrong with an answer; null = nothing. */
+export function faultOf(mutant: Mutant, reply: Reply, world: World): string | null {
+  const { status, headers, text, hung } = reply;
+  if (hung) return "no answer in time";
+  if (status === 0)
+    return mutant.kind === "framing" || mutant.kind === "slow" ? null : "the connection was closed without a word";
+  if (status >= 500) {
+    const known = promised.find((each) => each.status === status && each.of(mutant));
+    if (!known) return "an answer of 5xx that nobody has promised";
+    if (!known.because.test(text)) return "an answer of 5xx that does not say why";
+  }
+  if (mutant.refused && status < 400) return "was let through";
+  const secret = secretsIn(mutant, status, world).find(([, value]) => value !== "" && text.includes(value));
+  if (secret) return `tells ${secret[0]}`;
+  for (const [name, value] of headers) if (value.includes(CANARY)) return `repeats what was sent in ${name}`;
+  if (headers.has("x-injected")) return "a header came from what was sent";
+  return formOf(mutant, reply);
+}
+
+function secretsIn({ kind }: Mutant, status: number, { tokens, credentials }: World): (readonly [string, string])[] {
+  const never = [
+    ...Object.entries(deploymentSecrets),
+    ...Object.entries(credentials),
+    ["csi", stored.csi] as const,
+    ["mount flag", stored.mountFlag] as const,
+    ["revoked", tokens.revoked] as const,
+    ["expired", tokens.expired] as const,
+  ];
+  if (status < 400) return never;
+  // The path of a request is told back in its refusal; bodies, headers and tokens are not.
+  const sent = kind === "path" || kind === "query" ? [] : [["what was sent", CANARY] as const];
+  return [...never, ...sent, ...Object.entries(tokens), ["secret", stored.secret], ["secret", stored.deepSecret]];
+}
+
+const HARMLESS = /^(application\/json|text\/plain|text\/event-stream|application\/(x-ndjson|openmetrics-text))\b/;
+
+/** A browser must not run an answer, and a refusal must read as its area promises. */
+function formOf(mutant: Mutant, reply: Reply): string | null {
+  const { status, headers, text } = reply;
+  const type = headers.get("content-type") ?? "";
+  const isOurs = !isOfTheWire(mutant, reply);
+  if (
+    text !== "" &&
+    isOurs &&
+    !HARMLESS.test(type) &&
+    !(type.startsWith("text/html") && headers.has("content-security-policy"))
+  )
+    return `is of the type ${JSON.stringify(type)}`;
+  if (isOurs && headers.get("x-content-type-options") !== "nosniff") return "lets browsers guess its type";
+  if (status < 400 || mutant.wire.method === "HEAD") return null;
+  if (UNWORDED.test(text)) return "is not in words";
+  if (!isOurs || isPlainText(type, text))
+    return isOurs && mutant.place.area === "secrets" && isAtHome(mutant) ? "is plain text" : null;
+  return isEnvelope(type, text, status) ? null : "is neither a list of errors nor a text";
+}
+
+/** Whether the path is still that of the route, so that its area decides what a refusal looks like. */
+const isAtHome = ({ kind, wire }: Mutant): boolean =>
+  kind !== "path" && wire.head === undefined && wire.method !== "CONNECT";
+
+const isPlainText = (type: string, text: string): boolean =>
+  /^text\/plain/.test(type) && !/^\s*[{[<]/.test(text) && text.trim() !== "";
+
+function isEnvelope(type: string, text: string, status: number): boolean {
+  if (type !== "application/json") return false;
+  let body: { errors?: unknown; warnings?: unknown; data?: unknown };
+  try {
+    body = JSON.parse(text);
+  } catch {
+    return false;
+  }
+  // A version that is gone, or a path that is none of the store's, is told by what there is instead.
+  if (status === 404 && body.errors === undefined) return body.data !== undefined || Array.isArray(body.warnings);
+  if (!Array.isArray(body.errors)) return false;
+  return (
+    body.errors.every((each) => typeof each === "string" && each !== "") && (status === 404 || body.errors.length > 0)
+  );
+}
+
+/** What must not stand in the log; null = nothing does. */
+export function faultOfLog(log: string, { tokens, credentials }: World): string | null {
+  const secrets = [
+    ...Object.entries(tokens),
+    ...Object.entries(credentials),
+    ...Object.entries(stored),
+    ...Object.entries(deploymentSecrets),
+    ["what was sent", CANARY] as const,
+  ];
+  // The root token and the commands to try it are printed at the start, for whoever has started the service.
+  const spoken = log.split("\n").filter((line) => !/^(Root token: |export )/.test(line));
+  for (const [name, value] of secrets) {
+    // Requests are logged with their paths, and some of what was sent is a path.
+    const line = value === "" ? undefined : spoken.find((each) => each.includes(value));
+    if (line !== undefined && !(value === CANARY && /\b(GET|LIST|POST|PUT|PATCH|DELETE|HEAD) \//.test(line)))
+      return `the log tells ${name}: ${line.slice(0, 300)}`;
+  }
+  const defect = spoken.find((line) => /"event":"defect"|Uncaught|unhandled/i.test(line));
+  return defect === undefined ? null : `the log tells of a defect: ${defect.slice(0, 600)}`;
+}
