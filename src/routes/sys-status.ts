@@ -13,8 +13,11 @@ import { VERSION } from "../version.ts";
 
 /** Health, seal status and key terms (contract: clients 2.2). */
 
+/** Statuses whose answers have no body, whoever asks for one. */
+const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
+
 const raw = (body: object, status = 200): Response =>
-  new Response(JSON.stringify(body), {
+  new Response(BODILESS.has(status) ? null : JSON.stringify(body), {
     status,
     headers: { "Content-Type": "application/json", "Cache-Control": "no-store" },
   });

@@ -37,7 +37,7 @@ export function respelt(value: unknown, by: Spelling, at: string, guesses: Guess
     if (found.has(field)) guesses.faults.push(`${at}${field}: is given twice`);
     if (name !== undefined && written.includes("_")) guesses.warnings.push(`${at}${written} was read as ${name}`);
     if (item === null) continue;
-    const inside = by.inside[field];
+    const inside = name === undefined ? undefined : by.inside[name];
     found.set(field, inside ? respelt(item, inside, `${at}${field}.`, guesses) : item);
   }
   return Object.fromEntries(found);

@@ -90,6 +90,11 @@ describe("sys/health", () => {
     expect((await get(`/v1/sys/health?activecode=${wrong}`, anyone)).status).toBe(200);
   });
 
+  it.each([204, 205, 304])("answers %i, which allows no body, without one", async (wanted) => {
+    const health = await get(`/v1/sys/health?activecode=${wanted}`, anyone);
+    expect([health.status, health.text]).toEqual([wanted, ""]);
+  });
+
   it("says that nobody has set the service up", async () => {
     await unbootstrapped();
     const health = await get("/v1/sys/health", anyone);
