@@ -104,6 +104,11 @@ export class Outbox {
     return this.enlist(topic, lane, body, now);
   }
 
+  /** Whether anything of a topic waits. */
+  holds(topic: string): boolean {
+    return this.#sql.exec("SELECT 1 FROM outbox WHERE topic = ? LIMIT 1", topic).toArray().length > 0;
+  }
+
   /** When the alarm must look at the outbox, or null when it is empty. */
   nextDue(): number | null {
     return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM outbox WHERE due IS NOT NULL").one().due;

@@ -35,7 +35,7 @@ export const namespaceMissing = (path: string): Refusal =>
 
 /** Paths about the deployment as a whole, which no namespace but the root has, for no token (contract: clients 0.1). */
 const ROOT_ONLY =
-  /^(?:sys\/(?:init|seal|unseal|seal-status|health|leader|step-down|rekey|generate-root|metrics|rotate|config|audit|audit-hash)|identity\/oidc\/(?:config|key))(?:\/|$)/;
+  /^(?:sys\/(?:init|seal|unseal|seal-status|health|leader|step-down|listings|snapshot|rekey|generate-root|metrics|rotate|config|audit|audit-hash)|identity\/oidc\/(?:config|key))(?:\/|$)/;
 
 export const isRootOnly = (path: string): boolean => ROOT_ONLY.test(path);
 

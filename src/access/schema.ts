@@ -60,4 +60,8 @@ export const accessMigrations: Migration[] = [
     because: "every volume is judged by the policies that hold volume rules, however many others there are",
     sql: "CREATE INDEX policies_with_volume_rules ON policies (name) WHERE json_extract(parsed, '$.volumeRules') IS NOT NULL",
   },
+  {
+    because: "objects of mounts that are gone, which may have something to take away still: no snapshot must miss them",
+    sql: "CREATE TABLE ended_mounts (uuid TEXT PRIMARY KEY, type TEXT NOT NULL) STRICT",
+  },
 ];

@@ -1,4 +1,5 @@
 import type { Mount } from "../access/mounts.ts";
+import { isFrozen, patiently } from "../backup/frozen.ts";
 import { settings } from "../env.ts";
 import { assertionFor } from "../identity/assertion.ts";
 import { textOf, warn } from "../log.ts";
@@ -88,6 +89,8 @@ async function takeTurn(object: Engine, wanted: Wanted | null, report: Report | 
     return await object().turn(wanted, report);
   } catch (failure) {
     if (!report) throw failure;
+    // What was made at the cloud is worth waiting until it can be written down.
+    if (isFrozen(failure)) return patiently(() => object().turn(wanted, report));
     warn("turn-repeated", { job: report.claim.id, because: textOf(failure) });
     await scheduler.wait(REPEAT_AFTER_MS);
     return object().turn(wanted, report);

@@ -18,6 +18,7 @@ export async function readBody(
   { request, env }: Pick<Call, "request" | "env">,
   constraints: ParameterConstraints | null,
 ): Promise<unknown> {
+  if (route.streams) return undefined;
   const text = route.body || route.verb !== "GET" ? await readText(request, settings(env).REQUEST_BODY_MS) : "";
   if (route.raw) return text;
   if (!route.body) return undefined;

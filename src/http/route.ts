@@ -39,6 +39,8 @@ interface Common<Body> {
   readonly raw?: true;
   /** Only says what is wrong with its path: no operation of the API. */
   readonly refuses?: true;
+  /** The handler reads the body itself, of any size, as it comes. */
+  readonly streams?: true;
   /** Must see a revocation at once, so the answer of `AccessControl` is never taken from the cache. */
   readonly fresh?: true;
 }

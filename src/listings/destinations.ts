@@ -104,3 +104,39 @@ async function read<T>(db: D1Database, sql: string, ...values: string[]): Promis
     return refuse("unavailable", "the lists of destinations and associations cannot be read at the moment; try again");
   }
 }
+
+const PAGE = 500;
+
+/** Destinations of all namespaces, in order, from behind one on. @throws when D1 does */
+export async function pageOfDestinations(db: D1Database, after: DestinationListing): Promise<DestinationListing[]> {
+  const { results } = await db
+    .withSession("first-primary")
+    .prepare(
+      `SELECT namespace, type, name FROM destinations WHERE (namespace, type, name) > (?, ?, ?)
+       ORDER BY namespace, type, name LIMIT ?`,
+    )
+    .bind(after.namespace, after.type, after.name, PAGE)
+    .all<DestinationListing>();
+  return results;
+}
+
+/** Associations of all namespaces, in the order of their key, from behind one on. @throws when D1 does */
+export async function pageOfAssociations(
+  db: D1Database,
+  after: (DestinationListing & AssociationListing) | null,
+): Promise<(DestinationListing & AssociationListing)[]> {
+  const { results } = await db
+    .withSession("first-primary")
+    .prepare(
+      `SELECT namespace, mount, secret, type, name FROM associations
+       WHERE (namespace, mount, secret, type, name) > (?, ?, ?, ?, ?)
+       ORDER BY namespace, mount, secret, type, name LIMIT ?`,
+    )
+    .bind(after?.namespace ?? "", after?.mount ?? "", after?.secret ?? "", after?.type ?? "", after?.name ?? "", PAGE)
+    .all<DestinationListing & AssociationListing>();
+  return results;
+}
+
+/** Takes out what is listed of something that can be no destination. */
+export const forgetListing = (db: D1Database, key: DestinationListing): Promise<void> =>
+  projectDestination(db, key, false);

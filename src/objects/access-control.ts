@@ -22,6 +22,9 @@ import { TokenRules } from "../access/token-rules.ts";
 import { TokenStore } from "../access/token-store.ts";
 import { type Authed, type TokenName, Tokens } from "../access/tokens.ts";
 import type { GoverningRule } from "../access/volume-rules.ts";
+import { bornWith, type KnownPage, type ObjectName } from "../backup/kinds.ts";
+import { knownPage, type Source } from "../backup/known.ts";
+import { Restores, refusedByRestore } from "../backup/restores.ts";
 import { settings } from "../env.ts";
 import { Journal } from "../events/journal.ts";
 import { type Series, series } from "../metrics/series.ts";
@@ -66,6 +69,7 @@ export class AccessControl extends StoredObject {
   readonly #namespaces: NamespaceAdmin;
   readonly #clusterNamespaces: ClusterNamespaces;
   readonly #mounts: MountAdmin;
+  readonly #restores: Restores;
   #hashKey: Uint8Array | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -129,10 +133,19 @@ export class AccessControl extends StoredObject {
       commit,
       destroyLater: ({ type, uuid }) => {
         this.#leaseHolders.forget(uuid);
+        this.sql.exec("INSERT INTO ended_mounts (uuid, type) VALUES (?, ?)", uuid, type);
         this.outbox.enlist("unmount", `${type} ${uuid}`, null);
       },
     });
-    this.#setUp();
+    this.#restores = new Restores({
+      env,
+      storage: ctx.storage,
+      hold: (restore) => this.holdForRestore(restore, bornWith("access-control")),
+      swap: (restore) => this.swap(restore),
+      release: (restore) => this.release(restore),
+      restart: () => this.restart(),
+    });
+    this.onceThawed(() => this.#setUp());
   }
 
   // ---- every request ----
@@ -144,6 +157,7 @@ export class AccessControl extends StoredObject {
 
   /** Who calls, what the request may do, and which mount it is about. Counts a use of a token that has only so many. */
   authorize(ask: Ask): Grant | Refusal {
+    if (this.isBeingRestored && ask.path !== "sys/snapshot") return refusedByRestore();
     return guarded(() => {
       // While sealed nobody is known, which must not look like a bad token.
       this.#tokenHashKey();
@@ -376,6 +390,34 @@ export class AccessControl extends StoredObject {
     return this.#leaseHolders.hold(this.#tokenStore, accessor, mount, Date.now());
   }
 
+  // ---- snapshots and restores ----
+
+  /** Objects of mounts, also of those that are gone, and those beside the mounts that hold keys. */
+  override known(after: string): KnownPage {
+    return knownPage(this.sql, KNOWN, after);
+  }
+
+  /** See `Restores`. */
+  beginRestore(restore: string): Promise<Result<null>> {
+    return this.#restores.begin(restore);
+  }
+
+  joinRestore(restore: string, object: ObjectName): Result<null> {
+    return this.#restores.join(restore, object);
+  }
+
+  completeRestore(restore: string): Result<null> {
+    return this.#restores.complete(restore);
+  }
+
+  undoRestore(restore: string | null): Promise<Result<null>> {
+    return this.#restores.undo(restore);
+  }
+
+  stepRestore(): Promise<boolean> {
+    return this.#restores.step();
+  }
+
   // ---- keys ----
 
   keyStatus(): { term: number; installed: number; pending: number } {
@@ -401,6 +443,14 @@ export class AccessControl extends StoredObject {
 
   protected override measured(): Series[] {
     return [series("sallyport_sealed", this.#keys.sealedBecause() === null ? 0 : 1)];
+  }
+
+  protected override frozenDeadline(): number | null {
+    return this.#restores.nextDue(Date.now());
+  }
+
+  protected override async onFrozenAlarm(): Promise<void> {
+    await this.#restores.step();
   }
 
   protected override ownDeadline(): number | null {
@@ -489,3 +539,12 @@ export class AccessControl extends StoredObject {
     return this.#hashKey;
   }
 }
+
+const KNOWN: readonly Source[] = [
+  { kind: "kv-store", from: "SELECT uuid AS name FROM mounts WHERE type = 'kv'" },
+  { kind: "kv-store", from: "SELECT uuid AS name FROM ended_mounts WHERE type = 'kv'" },
+  { kind: "credential-engine", from: "SELECT uuid AS name FROM mounts WHERE type = 'cloud-b'" },
+  { kind: "credential-engine", from: "SELECT uuid AS name FROM ended_mounts WHERE type = 'cloud-b'" },
+  { kind: "sync-destination", from: "SELECT name FROM key_holders WHERE kind = 'sync-destination'" },
+  { kind: "node-session", from: "SELECT name FROM key_holders WHERE kind = 'node-session'" },
+];

@@ -3,6 +3,8 @@ import { Agents } from "../agents/agents.ts";
 import { type Cut, Enrolment, type EnrolmentPage } from "../agents/enrolment.ts";
 import type { OperationResult } from "../agents/operation.ts";
 import { enrolmentMigrations } from "../agents/schema.ts";
+import type { KnownPage } from "../backup/kinds.ts";
+import { knownPage, type Source } from "../backup/known.ts";
 import { type DrainNote, type DrainSpec, Drains } from "../cluster/drains.ts";
 import { Ingestion, nodesOf } from "../cluster/ingestion.ts";
 import type { GivenNode } from "../cluster/node/fields.ts";
@@ -343,6 +345,11 @@ export class ClusterRegistry extends CsiSurface {
     return this.#hostVolumes.outcome(...given);
   }
 
+  /** Sessions of agents, and of nodes that owe something still. */
+  override known(after: string): KnownPage {
+    return knownPage(this.sql, SESSIONS, after);
+  }
+
   rekey(term: number): void {
     this.commit(() => this.#dataKeys().rotate(term, Date.now()));
   }
@@ -415,3 +422,10 @@ export class ClusterRegistry extends CsiSurface {
     queueMicrotask(() => this.#waiters.wake(this.#indexes.takeMoved()));
   }
 }
+
+const SESSIONS = [
+  "SELECT node_id AS name FROM agents",
+  "SELECT DISTINCT node_id AS name FROM volume_operations WHERE state = 'running'",
+  "SELECT DISTINCT node_id AS name FROM csi_operations WHERE state = 'running'",
+  "SELECT DISTINCT lane AS name FROM outbox WHERE topic = 'revocation'",
+].map((from): Source => ({ kind: "node-session", from }));

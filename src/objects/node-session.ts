@@ -19,6 +19,7 @@ import { Operations, type Outcome } from "../agents/operations.ts";
 import { sessionMigrations } from "../agents/schema.ts";
 import { SessionRecord } from "../agents/session-record.ts";
 import { note } from "../audit/actions.ts";
+import { FREEZE_MS, isFrozen } from "../backup/frozen.ts";
 import { textOf, warn } from "../log.ts";
 import type { OutboxRow } from "../outbox.ts";
 import { ok, type Result, refuse } from "../result.ts";
@@ -104,8 +105,10 @@ export class NodeSession extends StoredObject {
     });
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
     // After a deployment the sockets are gone, and nobody has said so.
-    const { live, seen } = this.#record.row;
-    if (live !== null && !this.#connections.live()) this.#connections.lose(seen ?? 0);
+    this.onceThawed(() => {
+      const { live, seen } = this.#record.row;
+      if (live !== null && !this.#connections.live()) this.#connections.lose(seen ?? 0);
+    });
   }
 
   // ---- the service's side ----
@@ -180,10 +183,15 @@ export class NodeSession extends StoredObject {
   }
 
   override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    if (this.isFrozen) await this.thawed();
     const link = linkOf(socket);
     if (link.state === "over") return;
     try {
       await this.#take(socket, link, message);
+    } catch (failure) {
+      if (!isFrozen(failure)) throw failure;
+      // It comes back, and tells again what was not taken.
+      close(socket, CLOSE.slowDown, slowDown(FREEZE_MS));
     } finally {
       // What became of it may have to be told.
       await this.outbox.drain("agent");
@@ -191,6 +199,7 @@ export class NodeSession extends StoredObject {
   }
 
   override async webSocketClose(socket: WebSocket): Promise<void> {
+    if (this.isFrozen) await this.thawed();
     this.#connections.lost(socket);
     // Sockets that hibernate are not answered by the runtime, and the agent would wait for it.
     close(socket, NORMAL, "");

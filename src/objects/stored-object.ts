@@ -1,9 +1,14 @@
 import { DurableObject } from "cloudflare:workers";
+import type { CutPage } from "../backup/cut.ts";
+import { type CutView, Hold } from "../backup/hold.ts";
+import type { KnownPage } from "../backup/kinds.ts";
+import type { Value } from "../backup/tables.ts";
 import { textOf, warn } from "../log.ts";
 import type { Series } from "../metrics/series.ts";
 import { AlarmLag, type Vitals } from "../metrics/vitals.ts";
 import { type Deliver, Outbox, outboxMigrations } from "../outbox.ts";
-import { type Migration, migrate } from "./migrations.ts";
+import type { Result } from "../result.ts";
+import { migrateAll, type Schema } from "./migrations.ts";
 
 /** While an alarm works, the next one is set this far ahead; after one that failed, it is the next try. */
 const ALARM_GUARD_MS = 5_000;
@@ -21,17 +26,16 @@ export abstract class StoredObject extends DurableObject<Env> {
   #armed: number | null | undefined;
   #committing = false;
   readonly #lag = new AlarmLag();
+  readonly #hold: Hold;
+  /** What waits for the object to take changes again. */
+  readonly #postponed: (() => void)[] = [];
 
-  constructor(
-    ctx: DurableObjectState,
-    env: Env,
-    schema: Readonly<Record<string, readonly Migration[]>>,
-    topics: Readonly<Record<string, Deliver>>,
-  ) {
+  constructor(ctx: DurableObjectState, env: Env, schema: Schema, topics: Readonly<Record<string, Deliver>>) {
     super(ctx, env);
     this.sql = ctx.storage.sql;
-    migrate(ctx.storage, "outbox", outboxMigrations);
-    for (const [module, steps] of Object.entries(schema)) migrate(ctx.storage, module, steps);
+    const whole = { outbox: outboxMigrations, ...schema };
+    migrateAll(ctx.storage, whole);
+    this.#hold = new Hold(ctx.storage, whole);
     this.outbox = new Outbox(this.sql, topics, (change) => this.commit(change));
   }
 
@@ -41,12 +45,21 @@ export abstract class StoredObject extends DurableObject<Env> {
   /** The object's own part of the alarm; the outbox is drained beside it. May throw: the alarm comes again. */
   protected abstract onAlarm(now: number): Promise<void>;
 
+  /** Like `ownDeadline` and `onAlarm`, while the object takes no change. */
+  protected frozenDeadline(): number | null {
+    return null;
+  }
+
+  protected async onFrozenAlarm(_now: number): Promise<void> {}
+
   /** A commit has failed: what an object remembers of rows may not be true any more. */
   protected rolledBack(): void {}
 
   /** Rows that wait, as the time they wait for: with any, an alarm is set. Tests check it on every object. */
   nextDue(): number | null {
-    const due = [this.outbox.nextDue(), this.ownDeadline()].filter((at) => at !== null);
+    const now = Date.now();
+    const own = this.#hold.isFrozen(now) ? [this.frozenDeadline()] : [this.outbox.nextDue(), this.ownDeadline()];
+    const due = [...own, this.#hold.nextDue(now)].filter((at) => at !== null);
     return due.length === 0 ? null : Math.min(...due);
   }
 
@@ -66,8 +79,12 @@ export abstract class StoredObject extends DurableObject<Env> {
     return [];
   }
 
-  /** Runs `change` as one transaction, rolled back whole when it throws, together with the alarm that its rows need. */
+  /**
+   * Runs `change` as one transaction, rolled back whole when it throws, together with the alarm that its rows need.
+   * @throws Frozen while a snapshot or a restore lets nothing change
+   */
   protected commit<T>(change: () => T): T {
+    this.#hold.check();
     // Armed only by the outermost: what an inner one had armed would be undone if the outer one fails.
     if (this.#committing) return this.ctx.storage.transactionSync(change);
     this.#committing = true;
@@ -83,11 +100,97 @@ export abstract class StoredObject extends DurableObject<Env> {
     }
   }
 
+  /** Whether a restore has begun here that has not ended. */
+  protected get isBeingRestored(): boolean {
+    return this.#hold.restore !== null;
+  }
+
+  /** Whether the object takes no change just now. */
+  protected get isFrozen(): boolean {
+    return this.#hold.isFrozen(Date.now());
+  }
+
+  /** Resolves once the object takes changes again, for all who wait in their order. */
+  protected thawed(): Promise<void> {
+    return new Promise((resolve) => this.onceThawed(resolve));
+  }
+
+  /** Runs what changes rows: now, or once the object takes changes again. */
+  protected onceThawed(work: () => void): void {
+    this.#postponed.push(work);
+    if (!this.isFrozen) this.#catchUp();
+  }
+
+  // ---- snapshots and restores: see `Hold` ----
+
+  freeze(snapshot: string): Result<CutView> {
+    const cut = this.#hold.freeze(snapshot, Date.now());
+    this.#arm(this.nextDue());
+    return cut;
+  }
+
+  thaw(snapshot: string): boolean {
+    const wasFrozen = this.#hold.thaw(snapshot, Date.now());
+    this.#catchUp();
+    return wasFrozen;
+  }
+
+  cutPage(snapshot: string, table: string, after: readonly Value[] | null): Result<CutPage> {
+    return this.#hold.page(snapshot, table, after);
+  }
+
+  keepCut(snapshot: string): void {
+    this.#hold.keep(snapshot, Date.now());
+  }
+
+  endCut(snapshot: string): void {
+    this.#hold.endCut(snapshot);
+    this.#catchUp();
+  }
+
+  /** A page of the objects that exist because of this one. @param after where the page before has ended */
+  known(_after: string): KnownPage {
+    return { objects: [], next: null };
+  }
+
+  holdForRestore(restore: string, mayHold: Readonly<Record<string, number>>): Result<null> {
+    return this.#hold.hold(restore, mayHold);
+  }
+
+  beginStaging(restore: string, view: Omit<CutView, "tables">): Result<null> {
+    return this.#hold.beginStaging(restore, view);
+  }
+
+  stage(restore: string, table: string, columns: readonly string[], rows: readonly (readonly Value[])[]): Result<null> {
+    return this.#hold.stage(restore, table, columns, rows);
+  }
+
+  swap(restore: string): Result<null> {
+    return this.#hold.swap(restore);
+  }
+
+  release(restore: string): void {
+    if (this.#hold.release(restore)) this.#catchUp();
+  }
+
+  /** Forgets everything that is only in memory. The call itself fails. */
+  restart(): void {
+    this.ctx.abort("its rows have been replaced");
+  }
+
+  // ---- the alarm ----
+
   /** Never throws: the runtime gives a failing alarm up after six more tries, and rows would wait for ever. */
   override async alarm(): Promise<void> {
     const now = Date.now();
     this.#armed = null;
     try {
+      this.#hold.passTime(now);
+      if (this.#hold.isFrozen(now)) {
+        await this.onFrozenAlarm(now);
+        return this.#arm(this.nextDue());
+      }
+      this.#catchUp();
       const due = this.nextDue();
       this.#lag.rang(due, now);
       if (due === null || due > now) return this.#arm(due);
@@ -102,6 +205,13 @@ export abstract class StoredObject extends DurableObject<Env> {
       warn("alarm-failed", { object: this.ctx.id.name, because: textOf(failure) });
       this.#arm(now + ALARM_GUARD_MS);
     }
+  }
+
+  /** The object takes changes again, if it does. */
+  #catchUp(): void {
+    if (this.isFrozen) return;
+    for (const work of this.#postponed.splice(0)) work();
+    this.#arm(this.nextDue());
   }
 
   /**

@@ -1,3 +1,5 @@
+import type { KnownPage } from "../backup/kinds.ts";
+import { knownPage } from "../backup/known.ts";
 import { textOf, warn } from "../log.ts";
 import { type Series, series } from "../metrics/series.ts";
 import type { Result } from "../result.ts";
@@ -200,6 +202,11 @@ export class SyncControl extends StoredObject {
   /** A destination says which application it uses, null for none. Refused when there is no such application. Idempotent. */
   useApp(namespace: string, destination: string, app: string | null): Result<null> {
     return this.commit(() => this.#apps.use(namespace, destination, app));
+  }
+
+  /** Destinations that have work. */
+  override known(after: string): KnownPage {
+    return knownPage(this.sql, [{ kind: "sync-destination", from: "SELECT destination AS name FROM shares" }], after);
   }
 
   rekey(term: number): void {

@@ -1,5 +1,6 @@
 import { note } from "../audit/actions.ts";
 import { settings } from "../env.ts";
+import type { AssociationListing } from "../listings/destinations.ts";
 import { textOf, warn } from "../log.ts";
 import { countedSeries } from "../metrics/counted.ts";
 import { destinationMeasures } from "../metrics/measures.ts";
@@ -22,6 +23,7 @@ import { Breaker } from "../sync/breaker.ts";
 import { Copies } from "../sync/copies.ts";
 import type { Definition } from "../sync/definition.ts";
 import {
+  announceAll,
   announceAssociation,
   announceDestination,
   announceWatch,
@@ -114,6 +116,7 @@ export class SyncDestination extends StoredObject {
         watch: (lane) => this.#deliveries.watch(lane),
         listing: () => this.#deliveries.listing(),
         associations: (_lane, rows) => this.#deliveries.associations(rows),
+        relist: (_lane, rows) => this.#deliveries.relist(rows),
         "key-holder": () => this.#deliveries.keyHolder(),
         app: () => this.#deliveries.app(),
       },
@@ -160,6 +163,7 @@ export class SyncDestination extends StoredObject {
     this.#deliveries = new Deliveries({
       ...parts,
       env,
+      outbox: () => this.outbox,
       self: this.#self,
       usedApp: () => this.#usedApp(),
       rekey: (term) => this.rekey(term),
@@ -437,6 +441,21 @@ export class SyncDestination extends StoredObject {
   plan(claim: Claim, keys: readonly string[]): CopyTask[] | null {
     const found = this.#record.find();
     return found ? this.commit(() => this.#desk.plan(found, claim, keys, Date.now())) : null;
+  }
+
+  // ---- listings ----
+
+  /**
+   * Has the listings brought in line with what is here.
+   * @param listed what they say is associated, to be looked at, too @returns whether all has been told
+   */
+  async relist(listed: readonly AssociationListing[] | null): Promise<boolean> {
+    this.commit(() => {
+      if (listed === null) announceAll(this.outbox);
+      for (const { mount, secret } of listed ?? []) this.outbox.enlist("associations", "", { mount, secret });
+    });
+    for (const topic of ["listing", "relist", "associations"]) await this.outbox.drain(topic);
+    return !["listing", "relist", "associations"].some((topic) => this.outbox.holds(topic));
   }
 
   rekey(term: number): void {

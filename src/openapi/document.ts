@@ -215,6 +215,7 @@ function bodyOf(route: AnyRoute, operation: Operation, writer: SchemaWriter, exa
   const schema = body?.schema ?? route.body;
   if (!schema) return null;
   const written = schema instanceof z.ZodType ? writer.input(schema) : schema;
+  if (route.streams) return { required: true, content: { "application/octet-stream": { schema: written } } };
   const content = { schema: withFields(written, body), ...(example !== undefined && { example }) };
   const usual = route.verb === "PATCH" ? ["application/merge-patch+json", "application/json"] : ["application/json"];
   const types = [...usual, ...(body?.types ?? [])];

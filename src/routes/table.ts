@@ -5,6 +5,7 @@ import { activationRoutes } from "./activation.ts";
 import { agentRoutes } from "./agents.ts";
 import { allocationRoutes } from "./allocations.ts";
 import { tokenRoutes } from "./auth-token.ts";
+import { backupRoutes } from "./backup.ts";
 import { claimRoutes } from "./claims.ts";
 import { cloudBRoutes } from "./cloud-b.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
@@ -42,6 +43,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...metricsRoutes,
   ...auditRoutes,
   ...activationRoutes,
+  ...backupRoutes,
   ...tokenRoutes,
   ...policyRoutes,
   ...mountTableRoutes,

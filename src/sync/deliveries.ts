@@ -4,12 +4,13 @@ import { accessControl, destinationKeyOf, kvStore, syncControl } from "../object
 import type { Outbox, OutboxRow } from "../outbox.ts";
 import type { WorkList } from "../work/work-list.ts";
 import type { SecretRef } from "./association.ts";
-import type { Associations } from "./associations.ts";
+import { type Associations, secretOf } from "./associations.ts";
 import type { DestinationRecord } from "./destination-record.ts";
 import type { AssociationRow } from "./schema.ts";
 
 interface Host {
   readonly env: Env;
+  readonly outbox: () => Outbox;
   /** The destination object's name. */
   readonly self: string;
   readonly record: DestinationRecord;
@@ -33,6 +34,10 @@ export function announceDestination(outbox: Outbox, isNew: boolean): void {
 /** An association has come or gone: its mount tells us of its secret, or need not any more, and lists follow. Inside a transaction. */
 export function announceAssociation(outbox: Outbox, secret: SecretRef): void {
   announceWatch(outbox, secret);
+  announceListing(outbox, secret);
+}
+
+function announceListing(outbox: Outbox, secret: SecretRef): void {
   const listing: AssociationListing = { mount: secret.mountPath, secret: secret.secretName };
   outbox.enlist("associations", "", listing);
 }
@@ -41,6 +46,14 @@ export function announceAssociation(outbox: Outbox, secret: SecretRef): void {
 export function announceWatch(outbox: Outbox, { mountUuid, secretName }: SecretRef): void {
   outbox.enlistLatest("watch", watchLane(mountUuid, secretName), null);
 }
+
+/** Has the listings told of all there is once more, a page at a time. Inside a transaction. */
+export function announceAll(outbox: Outbox): void {
+  outbox.enlistLatest("listing", "", null);
+  outbox.enlistLatest("relist", "", "");
+}
+
+const RELISTED = 500;
 
 /** Delivers what is to be known of `secret` elsewhere. */
 export async function drainAssociation(outbox: Outbox, { mountUuid, secretName }: SecretRef): Promise<void> {
@@ -87,6 +100,21 @@ export class Deliveries {
       return { ...listed, exists: associations.ofPath(listed.mount, listed.secret) !== null };
     });
     await projectAssociations(env.LISTINGS, destinationKeyOf(self), changes);
+  }
+
+  /** Puts a page of associations in line behind whatever else the listings are told. @param rows what the page begins behind */
+  async relist(rows: OutboxRow[]): Promise<() => void> {
+    const { outbox, associations } = this.#host;
+    // One page at a time: the outbox must not hold as many rows as there are associations.
+    await outbox().drain("associations");
+    if (outbox().holds("associations")) throw new Error("the listings are behind");
+    return () => {
+      const after = JSON.parse(rows.at(-1)?.body ?? '""') as string;
+      const page = associations.page(after, RELISTED);
+      for (const row of page) announceListing(outbox(), secretOf(row));
+      const last = page.at(-1);
+      if (last && page.length === RELISTED) outbox().enlist("relist", "", last.id);
+    };
   }
 
   async app(): Promise<void> {

@@ -1,7 +1,8 @@
-import { env } from "cloudflare:workers";
+import { env, exports } from "cloudflare:workers";
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { issue } from "./access.ts";
+import { loseEverything, restore } from "./backup-world.ts";
 import { creds, dynamicRole, openTenant, type Tenant, unmount } from "./engine-helpers.ts";
 import { Run, unproven } from "./openapi-run.ts";
 
@@ -213,6 +214,17 @@ it("sync", async () => {
   await ok("POST", `${at}/associations/remove`, wish);
   await ok("DELETE", at);
   await any("GET", at);
+});
+
+it("snapshots, and the lists", async () => {
+  const { ok } = bound(run);
+  await ok("POST", "/v1/sys/listings/rebuild");
+  await ok("DELETE", "/v1/sys/snapshot");
+  const taken = await exports.default.fetch("https://x/v1/sys/snapshot", { headers: { "X-Orch-Token": "root" } });
+  const file = new Uint8Array(await taken.arrayBuffer());
+  run.keep("GET", "/v1/sys/snapshot", undefined, { status: taken.status, headers: taken.headers, text: "" });
+  await loseEverything();
+  run.keep("POST", "/v1/sys/snapshot", "", await restore(file));
 });
 
 /** Operations of which no real answer is held against the document yet. This list may only shrink. */

@@ -1,4 +1,5 @@
 import type { Group } from "../operation.ts";
+import { backup } from "./backup.ts";
 import { clusterAccess } from "./cluster-access.ts";
 import { credentials } from "./credentials.ts";
 import { events } from "./events.ts";
@@ -32,4 +33,5 @@ export const groups: readonly Group[] = [
   clusterAccess,
   system,
   operability,
+  backup,
 ];

@@ -139,7 +139,10 @@ export class CsiVolumeStore implements Stamped {
   }
 
   setSealed({ namespace, id }: Name, sealed: Uint8Array): void {
-    this.#sql.exec("INSERT OR REPLACE INTO csi_volume_secrets VALUES (?, ?, ?)", namespace, id, sealed);
+    this.#sql.exec(
+      "INSERT INTO csi_volume_secrets VALUES (?, ?, ?) ON CONFLICT (namespace, id) DO UPDATE SET sealed = excluded.sealed",
+      ...[namespace, id, sealed],
+    );
   }
 
   stamp({ row: [namespace = "", id = ""] }: Stamp, index: number): void {

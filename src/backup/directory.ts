@@ -1,0 +1,20 @@
+import { type ObjectName, SINGLETONS, storedObject, textOfObject } from "./kinds.ts";
+
+/**
+ * Every object of the deployment, through those that know of them: mounts and who holds keys through `AccessControl`, agents
+ * through `ClusterRegistry`, destinations with work through `SyncControl`. Each once.
+ */
+export async function* everyObject(env: Env): AsyncGenerator<ObjectName> {
+  const seen = new Set<string>();
+  for (const owner of SINGLETONS) {
+    for (let after: string | null = ""; after !== null; ) {
+      const page = await storedObject(env, owner).known(after);
+      for (const object of page.objects) {
+        if (seen.has(textOfObject(object))) continue;
+        seen.add(textOfObject(object));
+        yield object;
+      }
+      after = page.next;
+    }
+  }
+}

@@ -1,0 +1,54 @@
+import type { StoredObject } from "../objects/stored-object.ts";
+import type { Remote } from "../objects/stubs.ts";
+
+/** The kinds of objects that a snapshot holds, and the tables that each has rows in before anybody has used it: how many at most. */
+const kinds = {
+  "kv-store": { binding: "KV_STORE", bornWith: { data_keys: 1 } },
+  "credential-engine": { binding: "CREDENTIAL_ENGINE", bornWith: { data_keys: 1, work_counts: 2 } },
+  "sync-destination": { binding: "SYNC_DESTINATION", bornWith: { data_keys: 1, work_counts: 2 } },
+  "sync-control": { binding: "SYNC_CONTROL", bornWith: { data_keys: 1, total: 1, permissions: 1 } },
+  "identity-issuer": { binding: "IDENTITY_ISSUER", bornWith: { data_keys: 1 } },
+  "cluster-registry": { binding: "CLUSTER_REGISTRY", bornWith: { data_keys: 1 } },
+  "node-session": { binding: "NODE_SESSION", bornWith: { data_keys: 1, session: 1 } },
+  "event-log": { binding: "EVENT_LOG", bornWith: {} },
+  // The first root token is what a restore is asked for with.
+  "access-control": {
+    binding: "ACCESS_CONTROL",
+    bornWith: { data_keys: 1, facts: 10, sealed: 1, tokens: 1, cluster_namespaces: 1 },
+  },
+} as const satisfies Record<string, { binding: keyof Env; bornWith: Readonly<Record<string, number>> }>;
+
+export type ObjectKind = keyof typeof kinds;
+
+/** An object of the deployment. */
+export interface ObjectName {
+  readonly kind: ObjectKind;
+  readonly name: string;
+}
+
+export interface KnownPage {
+  readonly objects: readonly ObjectName[];
+  /** Where the next page begins; null on the last. */
+  readonly next: string | null;
+}
+
+export const isKind = (text: string): text is ObjectKind => Object.hasOwn(kinds, text);
+
+export const bornWith = (kind: ObjectKind): Readonly<Record<string, number>> => kinds[kind].bornWith;
+
+/** What every object can do. A fresh stub each time: one whose object was restarted stays broken. */
+export const storedObject = (env: Env, { kind, name }: ObjectName): Remote<StoredObject> =>
+  (env[kinds[kind].binding] as DurableObjectNamespace).getByName(name) as unknown as Remote<StoredObject>;
+
+export const ACCESS_CONTROL: ObjectName = { kind: "access-control", name: "main" };
+
+/** Objects that every deployment has. `AccessControl` comes last: with it, a restore decides. */
+export const SINGLETONS: readonly ObjectName[] = [
+  { kind: "cluster-registry", name: "main" },
+  { kind: "sync-control", name: "main" },
+  { kind: "identity-issuer", name: "main" },
+  { kind: "event-log", name: "log" },
+  ACCESS_CONTROL,
+];
+
+export const textOfObject = ({ kind, name }: ObjectName): string => `${kind} ${name}`;

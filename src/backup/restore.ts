@@ -1,0 +1,138 @@
+import { note } from "../audit/actions.ts";
+import { badRequest, RequestError, unwrap } from "../http/errors.ts";
+import { type Rebuilt, rebuildListings } from "../listings/rebuild.ts";
+import { textOf, warn } from "../log.ts";
+import { accessControl } from "../objects/stubs.ts";
+import { parseKeyring } from "../sealing/keyring.ts";
+import { type ObjectRecord, Opener, type RowsRecord } from "./format.ts";
+import { framesOf } from "./frames.ts";
+import { ACCESS_CONTROL, bornWith, isKind, type ObjectName, SINGLETONS, storedObject, textOfObject } from "./kinds.ts";
+
+export interface Restored {
+  readonly snapshot: string;
+  readonly taken: string;
+  readonly objects: number;
+  readonly rows: number;
+  /** The lists of destinations and associations; null when they could not be made yet. */
+  readonly listings: Rebuilt | null;
+}
+
+/** The last steps go on behind the answer when they take longer. */
+const FINISH_MS = 60_000;
+const STEP_AGAIN_MS = 200;
+
+/**
+ * Restores a snapshot into an empty deployment. Until its last byte has been checked nothing in the deployment changes, but that
+ * it takes no change; then everything does.
+ * @throws RequestError 400 for a file that is not whole or not ours, 409 when the deployment is not empty
+ */
+export async function restoreSnapshot(env: Env, body: ReadableStream<Uint8Array> | null): Promise<Restored> {
+  const frames = framesOf(body);
+  const first = await frames.next();
+  if (first.done) throw badRequest("snapshot: it is cut off");
+  const opener = new Opener(first.value, env.MASTER_KEY);
+  const restore = crypto.randomUUID();
+  unwrap(await accessControl(env).beginRestore(restore));
+  let loaded: { objects: number; rows: number };
+  try {
+    loaded = await load(env, restore, opener, frames);
+    unwrap(await accessControl(env).completeRestore(restore));
+  } catch (failure) {
+    await undo(env, restore);
+    throw failure;
+  }
+  const { snapshot, taken } = opener.header;
+  note("restored", { snapshot, taken, ...loaded });
+  await finish(env);
+  return { snapshot, taken, ...loaded, listings: await listings(env) };
+}
+
+async function load(
+  env: Env,
+  restore: string,
+  opener: Opener,
+  frames: AsyncGenerator<Uint8Array>,
+): Promise<{ objects: number; rows: number }> {
+  const masters = new Set(parseKeyring(env.MASTER_KEY).byId.keys());
+  const missing = new Set(SINGLETONS.map(textOfObject));
+  // So that nobody can have begun to use it by the time that its rows come.
+  for (const object of SINGLETONS) if (object !== ACCESS_CONTROL) await hold(env, restore, object);
+  let [object, objects, rows]: [ObjectName | null, number, number] = [null, 0, 0];
+  for await (const frame of frames) {
+    const record = opener.open(frame);
+    if (record.type === "object") {
+      object = await begin(env, restore, record);
+      missing.delete(textOfObject(object));
+      objects++;
+    } else if (record.type === "rows") {
+      if (!object) throw badRequest("snapshot: rows without an object");
+      refuseForeignKeys(record, masters);
+      const { table, columns, rows: some } = record;
+      unwrap(await storedObject(env, object).stage(restore, table, columns, some));
+      rows += some.length;
+    }
+  }
+  opener.close();
+  if (missing.size > 0) throw badRequest(`snapshot: without ${[...missing].join(", ")}`);
+  return { objects, rows };
+}
+
+async function hold(env: Env, restore: string, object: ObjectName): Promise<void> {
+  unwrap(await accessControl(env).joinRestore(restore, object));
+  unwrap(await storedObject(env, object).holdForRestore(restore, bornWith(object.kind)));
+}
+
+async function begin(env: Env, restore: string, record: ObjectRecord): Promise<ObjectName> {
+  const { kind, name, versions, sequences } = record;
+  if (!isKind(kind)) throw badRequest(`snapshot: newer schema: this version of the service has no ${kind}`);
+  const object = { kind, name };
+  if (kind !== ACCESS_CONTROL.kind) await hold(env, restore, object);
+  unwrap(await storedObject(env, object).beginStaging(restore, { versions, sequences }));
+  return object;
+}
+
+/** Data keys that do not open here would leave a service that is sealed in parts. */
+function refuseForeignKeys({ table, columns, rows }: RowsRecord, masters: ReadonlySet<string>): void {
+  if (table !== "data_keys") return;
+  const column = columns.indexOf("master");
+  for (const row of rows) {
+    const master = String(row[column]);
+    if (!masters.has(master))
+      throw badRequest(
+        `snapshot: it has data sealed under master key ${master}, which MASTER_KEY of this deployment does not hold`,
+      );
+  }
+}
+
+async function undo(env: Env, restore: string): Promise<void> {
+  try {
+    await accessControl(env).undoRestore(restore);
+  } catch (failure) {
+    // The deployment goes on to say that a restore has not ended.
+    warn("restore-not-undone", { restore, because: textOf(failure) });
+  }
+}
+
+/** Drives the last steps. `AccessControl` goes on by itself when nobody does. */
+async function finish(env: Env): Promise<void> {
+  for (const end = Date.now() + FINISH_MS; Date.now() < end; ) {
+    try {
+      if (!(await accessControl(env).stepRestore())) return;
+    } catch {
+      // It restarts on its way, so as to forget what it was.
+      await scheduler.wait(STEP_AGAIN_MS);
+    }
+  }
+  throw new RequestError(503, "the restore goes on by itself; make the lists with POST /v1/sys/listings/rebuild then", {
+    "Retry-After": "10",
+  });
+}
+
+async function listings(env: Env): Promise<Rebuilt | null> {
+  try {
+    return await rebuildListings(env);
+  } catch (failure) {
+    warn("listings-not-rebuilt", { because: textOf(failure) });
+    return null;
+  }
+}

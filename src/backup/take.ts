@@ -1,0 +1,164 @@
+import { textOf, warn } from "../log.ts";
+import { type Refusal, refuse } from "../result.ts";
+import { everyObject } from "./directory.ts";
+import { Sealer } from "./format.ts";
+import { FREEZE_MS } from "./frozen.ts";
+import type { CutView } from "./hold.ts";
+import { ACCESS_CONTROL, type ObjectName, SINGLETONS, storedObject, textOfObject } from "./kinds.ts";
+
+/** Objects that are asked at the same time. */
+const AT_ONCE = 32;
+/** Left of the time in which all must be frozen: an answer is on its way for a while. */
+const MARGIN_MS = 2_000;
+/** How often `AccessControl` is told that the snapshot goes on, so that no other is begun. */
+const KEEP_MS = 15_000;
+
+interface Frozen {
+  readonly object: ObjectName;
+  readonly view: CutView;
+}
+
+/** A snapshot of everything, as a stream that is made as fast as it is read. @throws Sealed */
+export async function takeSnapshot(env: Env): Promise<{ ok: true; value: ReadableStream<Uint8Array> } | Refusal> {
+  const snapshot = crypto.randomUUID();
+  const sealer = new Sealer(snapshot, new Date(), env.MASTER_KEY);
+  const cut = await cutAll(env, snapshot);
+  if (!cut.ok) return cut;
+  const pieces = sealed(env, snapshot, sealer, cut.value);
+  return {
+    ok: true,
+    value: new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          const { done, value } = await pieces.next();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        },
+        cancel: async () => {
+          await pieces.return(undefined);
+          // One that was never begun has not ended anything.
+          await endAll(
+            env,
+            snapshot,
+            cut.value.map(({ object }) => object),
+          );
+        },
+      },
+      { highWaterMark: 0 },
+    ),
+  };
+}
+
+/**
+ * Freezes every object, and lets all go again once the last is frozen: at that moment nothing moves between them. Writes wait
+ * for it, `FREEZE_MS` at most; an object that is not told so goes on by itself then.
+ */
+async function cutAll(env: Env, snapshot: string): Promise<{ ok: true; value: Frozen[] } | Refusal> {
+  const begun = Date.now();
+  const frozen: Frozen[] = [];
+  const tried: ObjectName[] = [];
+  const freeze = async (object: ObjectName): Promise<Refusal | null> => {
+    tried.push(object);
+    const cut = await again(() => storedObject(env, object).freeze(snapshot));
+    if (!cut.ok) return cut;
+    frozen.push({ object, view: cut.value });
+    return null;
+  };
+  const failed = async (refusal: Refusal): Promise<Refusal> => {
+    await endAll(env, snapshot, tried);
+    return refusal;
+  };
+  try {
+    // One snapshot at a time: who has this object has all.
+    const first = await freeze(ACCESS_CONTROL);
+    if (first) return first;
+    const others = SINGLETONS.filter((object) => object !== ACCESS_CONTROL);
+    const refused = (await Promise.all(others.map(freeze))).find((refusal) => refusal !== null);
+    if (refused) return failed(refused);
+    // What they know of does not change any more.
+    const known: ObjectName[] = [];
+    for await (const object of everyObject(env)) known.push(object);
+    const refusals = await each(known, freeze);
+    const [refusal] = refusals.filter((each) => each !== null);
+    if (refusal) return failed(refusal);
+    if (Date.now() - begun > FREEZE_MS - MARGIN_MS) {
+      return failed(
+        refuse("unavailable", "snapshot: not all objects came to rest in time; try again when there is less to do"),
+      );
+    }
+    await each(
+      frozen.map(({ object }) => object),
+      (object) => storedObject(env, object).thaw(snapshot),
+    );
+    return { ok: true, value: frozen };
+  } catch (failure) {
+    await endAll(env, snapshot, tried);
+    throw failure;
+  }
+}
+
+async function* sealed(
+  env: Env,
+  snapshot: string,
+  sealer: Sealer,
+  cut: readonly Frozen[],
+): AsyncGenerator<Uint8Array, undefined, undefined> {
+  // A restore decides with `AccessControl`, when it has all others.
+  const left = [...cut].sort((a, b) => rank(a.object) - rank(b.object));
+  let kept = Date.now();
+  try {
+    yield sealer.begin();
+    for (let next = left[0]; next; left.shift(), next = left[0]) {
+      const { object, view } = next;
+      const { versions, sequences, tables } = view;
+      yield sealer.seal({ type: "object", ...object, versions, sequences });
+      for (const table of tables) {
+        for (let after: Parameters<ReturnType<typeof storedObject>["cutPage"]>[2] | undefined; after !== null; ) {
+          const page = await again(() => storedObject(env, object).cutPage(snapshot, table, after ?? null));
+          if (!page.ok) throw new Error(page.message);
+          const { columns, rows, next: behind } = page.value;
+          if (rows.length > 0) yield sealer.seal({ type: "rows", table, columns, rows });
+          after = behind;
+          if (Date.now() - kept < KEEP_MS) continue;
+          kept = Date.now();
+          await storedObject(env, ACCESS_CONTROL).keepCut(snapshot);
+        }
+      }
+      await storedObject(env, object).endCut(snapshot);
+    }
+    yield sealer.end();
+  } catch (failure) {
+    warn("snapshot-failed", { snapshot, because: textOf(failure) });
+    throw failure;
+  } finally {
+    await endAll(
+      env,
+      snapshot,
+      left.map(({ object }) => object),
+    );
+  }
+}
+
+const rank = (object: ObjectName): number => (object.kind === ACCESS_CONTROL.kind ? 1 : 0);
+
+/** Ends cuts, as far as their objects can be reached: the others end by themselves. */
+async function endAll(env: Env, snapshot: string, objects: readonly ObjectName[]): Promise<void> {
+  await each(objects, (object) =>
+    storedObject(env, object)
+      .endCut(snapshot)
+      .catch((failure: unknown) => warn("cut-left", { object: textOfObject(object), because: textOf(failure) })),
+  );
+}
+
+/** Once more, when the object was restarted under the call. */
+const again = <T>(call: () => Promise<T>): Promise<T> => call().catch(call);
+
+async function each<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  const left = items.values();
+  const worker = async () => {
+    for (const item of left) results.push(await work(item));
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  return results;
+}

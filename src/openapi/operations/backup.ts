@@ -1,0 +1,51 @@
+import * as z from "zod";
+import { data, group } from "../operation.ts";
+
+const Listings = z.object({
+  destinations: z.int().describe("Destinations that there are."),
+  listed_destinations: z.int(),
+  listed_associations: z.int(),
+  behind: z.int().describe("Destinations that could not tell all yet; they go on by themselves."),
+});
+
+const Restored = z.object({
+  snapshot: z.string(),
+  taken: z.string().describe("When the snapshot was taken."),
+  objects: z.int(),
+  rows: z.int(),
+  listings: Listings.nullable().describe("Null when the lists could not be made yet."),
+});
+
+export const backup = group(
+  "System",
+  {},
+  {
+    "GET /sys/snapshot": {
+      id: "takeSnapshot",
+      summary: "Takes a snapshot of everything",
+      description:
+        "A sealed file of one moment (docs/backup.md). Writes may be refused with 503 for seconds as it begins.",
+      answers: { 200: { kind: "text", description: "The file.", type: "application/octet-stream" } },
+      errors: [409],
+    },
+    "POST /sys/snapshot": {
+      id: "restoreSnapshot",
+      summary: "Restores a snapshot into an empty deployment",
+      description: "Nothing changes before the whole file has been checked. It needs the same MASTER_KEY.",
+      body: { schema: { type: "string", format: "binary" } },
+      answers: data("What was restored.", Restored),
+      errors: [409],
+    },
+    "DELETE /sys/snapshot": {
+      id: "undoRestore",
+      summary: "Undoes a restore that has not ended",
+      answers: { 204: { kind: "empty", description: "The deployment is as empty as before." } },
+      errors: [409],
+    },
+    "POST /sys/listings/rebuild": {
+      id: "rebuildListings",
+      summary: "Brings the lists of destinations and associations in line with what there is",
+      answers: data("What was looked at.", Listings),
+    },
+  },
+);

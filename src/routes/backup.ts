@@ -1,0 +1,73 @@
+import { restoreSnapshot } from "../backup/restore.ts";
+import { takeSnapshot } from "../backup/take.ts";
+import { unwrap } from "../http/errors.ts";
+import { envelope, noContent } from "../http/respond.ts";
+import { secrets } from "../http/route.ts";
+import { rebuildListings } from "../listings/rebuild.ts";
+import { accessControl } from "../objects/stubs.ts";
+import { refuse } from "../result.ts";
+import { Sealed } from "../sealing/keyring.ts";
+
+/** Snapshots of everything, restoring them, and making the lists anew (docs/backup.md). */
+export const backupRoutes = [
+  secrets({
+    verb: "GET",
+    path: "/sys/snapshot",
+    access: "sudo",
+    fresh: true,
+    handle: async (call) => {
+      const taken = unwrap(await unsealed(() => takeSnapshot(call.env)));
+      return new Response(taken, {
+        headers: {
+          "Content-Type": "application/octet-stream",
+          "Content-Disposition": 'attachment; filename="sallyport.snapshot"',
+          // Else local tooling compresses it, and holds it back while it does.
+          "Content-Encoding": "identity",
+          "Cache-Control": "no-store, no-transform",
+        },
+      });
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/snapshot",
+    access: "sudo",
+    fresh: true,
+    streams: true,
+    handle: async (call) => {
+      const restored = unwrap(
+        await unsealed(async () => ({ ok: true as const, value: await restoreSnapshot(call.env, call.request.body) })),
+      );
+      const { listings } = restored;
+      const warnings = listings ? [] : ["the lists could not be made yet: POST /v1/sys/listings/rebuild makes them"];
+      return envelope(call, { data: restored, warnings });
+    },
+  }),
+  secrets({
+    verb: "DELETE",
+    path: "/sys/snapshot",
+    access: "sudo",
+    fresh: true,
+    handle: async (call) => {
+      unwrap(await accessControl(call.env).undoRestore(null));
+      return noContent();
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/listings/rebuild",
+    access: "sudo",
+    fresh: true,
+    handle: async (call) => envelope(call, { data: await rebuildListings(call.env) }),
+  }),
+];
+
+/** What needs the master key is refused without it. */
+async function unsealed<T>(work: () => Promise<T>) {
+  try {
+    return await work();
+  } catch (failure) {
+    if (failure instanceof Sealed) return refuse("sealed", failure.message);
+    throw failure;
+  }
+}

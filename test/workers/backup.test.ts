@@ -1,0 +1,110 @@
+import { listDurableObjectIds } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { clusterRegistry, eventLog } from "../../src/objects/stubs.ts";
+import { eventsOf, issue } from "./access.ts";
+import {
+  allInPlace,
+  allObjects,
+  buildWorld,
+  CANARY,
+  listed,
+  lookBefore,
+  loseEverything,
+  restore,
+  rowsOf,
+  snapshot,
+} from "./backup-world.ts";
+import { get, put } from "./client.ts";
+import { lookup, revoke } from "./engine-helpers.ts";
+import { nodeId } from "./host-volumes.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import { eventually, objects } from "./sync-helpers.ts";
+
+const NAMESPACES = {
+  "kv-store": env.KV_STORE,
+  "credential-engine": env.CREDENTIAL_ENGINE,
+  "sync-destination": env.SYNC_DESTINATION,
+  "sync-control": env.SYNC_CONTROL,
+  "identity-issuer": env.IDENTITY_ISSUER,
+  "cluster-registry": env.CLUSTER_REGISTRY,
+  "node-session": env.NODE_SESSION,
+  "event-log": env.EVENT_LOG,
+  "access-control": env.ACCESS_CONTROL,
+};
+
+describe("a snapshot that is restored into a new deployment", () => {
+  it("brings back every row of every object, in place before any of them begins to work, and the lists", async () => {
+    const { destroyedMount } = await buildWorld();
+    const all = await allObjects();
+    for (const [kind, namespace] of Object.entries(NAMESPACES)) {
+      const found = all.filter((object) => object.kind === kind).map(({ name }) => String(namespace.idFromName(name)));
+      const existing = await listDurableObjectIds(namespace as DurableObjectNamespace);
+      // The session of a node that never had an agent, and owes nothing, is empty.
+      const empty = String(env.NODE_SESSION.idFromName(nodeId(1)));
+      const used = existing.map(String).filter((id) => id !== empty);
+      expect(found.sort(), kind).toEqual(used.sort());
+    }
+    const atTheCut = lookBefore("thaw", all);
+    const listedBefore = await listed();
+    const file = await snapshot();
+    const before = atTheCut();
+    expect(Object.keys(before)).toContain(`kv-store ${destroyedMount} settings`);
+    expect(Object.keys(before).length).toBeGreaterThan(60);
+
+    await loseEverything();
+    const inPlace = lookBefore("stepRestore", all, allInPlace);
+    const restored = await restore(file);
+    expect(restored.status, restored.text).toBe(200);
+    // One that wakes after its mount is gone makes itself a data key that it never uses.
+    const { [`kv-store ${destroyedMount} data_keys`]: _unused, ...after } = inPlace();
+    expect(after).toEqual(before);
+    expect(await listed()).toEqual(listedBefore);
+    expect(restored.body.data).toMatchObject({ objects: 11, listings: { destinations: 2, behind: 0 } });
+    expect(Object.keys(await rowsOf(all)).filter((name) => name.includes(":"))).toEqual([]);
+  });
+
+  it("is a service that works: tokens, leases, syncing, events from the next index on, nodes", async () => {
+    const { lease, token, agent, tenant } = await buildWorld();
+    const newest = await eventLog(env).newest();
+    const file = await snapshot();
+    await loseEverything();
+    expect((await restore(file)).status).toBe(200);
+
+    const secret = await get("/v1/kv/data/app/db", { token });
+    expect(secret.body.data.data).toEqual({ password: `${CANARY}-2` });
+    expect((await put("/v1/kv/data/app/db", { data: {} }, { token })).status).toBe(403);
+    expect((await lookup(lease)).body.data.id).toBe(lease);
+    expect((await tenant.everything()).principals).toHaveLength(3);
+    expect((await revoke(lease)).status).toBe(204);
+    expect((await tenant.everything()).principals).toHaveLength(2);
+
+    await put("/v1/kv/data/app/db", { data: { password: "new" } });
+    await eventually(async () => {
+      expect(Object.values(await objects("memory"))).toEqual(['{"password":"new"}']);
+      expect((await cloudA.secrets()).map(({ value }) => value)).toEqual(['{"password":"new"}']);
+    });
+    expect((await get("/sys/sync/repo-host-apps/app")).body.data.app_id).toBe(1);
+    expect((await get("/sys/sync/config")).body.data.queue_capacity).toBe(500);
+
+    const seen = (await eventsOf("Node")).filter(({ Index }) => Index > newest);
+    await issue();
+    const made = (await eventsOf("ACLToken")).at(-1);
+    expect(seen.every(({ Index }) => Index > newest)).toBe(true);
+    expect(made.Index).toBeGreaterThan(newest);
+    const indexes = (await eventsOf("*")).map(({ Index }) => Index);
+    expect(indexes).toEqual([...indexes].sort((a, b) => a - b));
+
+    const socket = await agent.connect();
+    const welcome = await socket.welcome({ epoch: 2 });
+    expect(welcome.t).toBe("welcome");
+    await socket.seen("req");
+    expect(await clusterRegistry(env).agentIdentity(agent.node)).not.toBeNull();
+  });
+
+  it("has no secret in the file", async () => {
+    await buildWorld();
+    const file = Buffer.from(await snapshot());
+    for (const text of [CANARY, "app/db", "readers", "PRIVATE KEY"]) expect(file.includes(text), text).toBe(false);
+  });
+});
