@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, vi } from "vitest";
 import { type AgentProcess, nodeDirectory, startAgent } from "./agent-service.ts";
@@ -68,8 +68,31 @@ export class World extends Cluster {
     return body.map(({ ExternalID }: { ExternalID: string }) => ExternalID).sort();
   }
 
+  /** Who claims a volume, oldest first. */
+  claims = async (id: string): Promise<Claim[]> => (await this.ask("GET", `/v1/volume/csi/${id}/claims`)).body;
+
+  /** Waits for claims of a volume in these states, oldest first. */
+  claimed = (id: string, ...states: string[]): Promise<Claim[]> =>
+    vi.waitFor(async () => {
+      const claims = await this.claims(id);
+      expect(
+        claims.map(({ State }) => State),
+        JSON.stringify(claims),
+      ).toEqual(states);
+      return claims;
+    }, PATIENT);
+
   /** What a scheduler reports. */
   report = (...objects: object[]): Promise<Answer> => this.ask("PUT", "/v1/cluster/objects", objects);
+}
+
+export interface Claim {
+  readonly AllocID: string;
+  readonly NodeID: string;
+  readonly State: string;
+  readonly LastError: string;
+  readonly Path: string;
+  readonly ExpansionOwed: boolean;
 }
 
 export const definition = {
@@ -172,6 +195,14 @@ export class CsiNode {
       this.id = node.ID;
     }, PATIENT);
   }
+
+  /** Where allocations on this node find volumes. */
+  mounts = (): string[] =>
+    !existsSync(this.at("mounts"))
+      ? []
+      : readdirSync(this.at("mounts"), { recursive: true, withFileTypes: true })
+          .filter((entry) => entry.isSymbolicLink())
+          .map(({ parentPath, name }) => join(parentPath, name));
 
   /** What the driver wrote down of a volume. */
   record = (externalId: string): { bytes: string; published: Record<string, unknown> } =>

@@ -140,6 +140,51 @@ describe("a volume of a plugin", () => {
   });
 });
 
+describe("a claim on a volume", () => {
+  it("is taken for an allocation that is reported, which finds the volume at a path, and passes on when that ends", async () => {
+    const one = await world.csiNode("claim");
+    const other = await world.csiNode("claim", { beside: one });
+    one.driver.misbehave({});
+    const { ExternalID } = await world.made({ ID: "claim-1", Name: "claim-1", PluginID: "claim" });
+    const [first, second] = [allocationId(3), allocationId(4)];
+    await world.report(job("claim-job", "claim-1"), allocation(first, "claim-job", one.id, "running"));
+    const [taken] = await world.claimed("claim-1", "published");
+    expect(taken).toMatchObject({ AllocID: first, NodeID: one.id, LastError: "", Path: one.mounts()[0] });
+    writeFileSync(`${taken?.Path}/file`, "of the first");
+    expect(readFileSync(`${one.driver.data(ExternalID)}/file`, "utf8")).toBe("of the first");
+    expect(Object.keys(one.record(ExternalID).published)).toEqual([one.name]);
+    expect((await world.read("claim-1")).body).toMatchObject({
+      ...{ AccessMode: "single-node-writer", AttachmentMode: "file-system", WriteAllocs: { [first]: null } },
+      Allocations: [{ ID: first, NodeID: one.id }],
+    });
+    const [external] = (await world.ask("GET", "/v1/volumes/external?plugin_id=claim&per_page=1")).body.Volumes;
+    expect(external.PublishedExternalNodeIDs).toEqual([one.name]);
+
+    await world.report(allocation(second, "claim-job", other.id, "running"));
+    const [, waits] = await world.claimed("claim-1", "published", "pending");
+    expect(waits).toMatchObject({ AllocID: second, LastError: expect.stringContaining("max claims reached") });
+    for (const path of ["", "/delete", `/detach?node=${one.id}`])
+      expect((await world.ask("DELETE", `/v1/volume/csi/claim-1${path}`)).status, path).toBe(409);
+    const grown = await world.made({ ID: "claim-1", Name: "", PluginID: "claim", RequestedCapacityMin: 2 ** 31 });
+    expect(grown.Capacity).toBe(2 ** 31);
+    expect(one.driver.calls("NodeExpandVolume")).toBe(1);
+
+    await world.report(allocation(first, "claim-job", one.id, "complete"));
+    const [next] = await world.claimed("claim-1", "published");
+    expect(next).toMatchObject({ AllocID: second, NodeID: other.id });
+    expect([one.mounts(), other.mounts()]).toEqual([[], [next?.Path]]);
+    expect(readFileSync(`${next?.Path}/file`, "utf8")).toBe("of the first");
+    expect(Object.keys(one.record(ExternalID).published)).toEqual([other.name]);
+
+    await world.report(allocation(second, "claim-job", other.id, "failed"));
+    expect((await world.ask("DELETE", `/v1/volume/csi/claim-1/detach?node=${other.id}`)).status).toBe(200);
+    expect([await world.claims("claim-1"), other.mounts(), one.record(ExternalID).published]).toEqual([[], [], {}]);
+    expect((await world.read("claim-1")).body).toMatchObject({ AccessMode: "", WriteAllocs: {}, Allocations: [] });
+    expect((await world.ask("DELETE", "/v1/volume/csi/claim-1/delete")).status).toBe(200);
+    expect(one.driver.directories("volumes")).toEqual([]);
+  });
+});
+
 describe("the list of volumes", () => {
   it("shows each kind by itself, by prefix of plugin and node, by filter, in pages, and tells of changes", async () => {
     const node = await world.csiNode("ab12");
@@ -170,6 +215,7 @@ describe("the list of volumes", () => {
     await world.report(job("list-job", "list-4"), allocation(allocationId(2), "list-job", node.id, "running"));
     expect(idsOf(await list(`&node_id=${node.id.slice(0, 4)}`))).toEqual(["list-4"]);
     await world.report(allocation(allocationId(2), "list-job", node.id, "complete"));
+    await world.claimed("list-4");
 
     const pages: string[][] = [];
     for (let token = ""; pages.length < 9; ) {

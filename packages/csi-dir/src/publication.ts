@@ -34,14 +34,17 @@ export async function publishVolume(
   });
 }
 
+/** Takes a volume from a node, or from all. A node may be gone without a word: what it used counts no longer. */
 export async function unpublishVolume(driver: Driver, request: Request<"ControllerUnpublishVolume">): Promise<void> {
-  const { locks, volumes } = driver;
+  const { locks, mounts, volumes } = driver;
   const { nodeId } = request;
   const id = checks.required("volume_id", request.volumeId);
   await locks.with([lockOfVolume(id)], async () => {
     const volume = await volumes.find(id);
     if (!volume) return;
-    const left = Object.entries(volume.published).filter(([node]) => nodeId !== "" && node !== nodeId);
+    const stays = (node: string) => nodeId !== "" && node !== nodeId;
+    for (const mount of await mounts.of(id)) if (!stays(mount.nodeId)) await mounts.remove(mount);
+    const left = Object.entries(volume.published).filter(([node]) => stays(node));
     if (left.length < Object.keys(volume.published).length)
       await volumes.replace({ ...volume, published: Object.fromEntries(left) });
   });

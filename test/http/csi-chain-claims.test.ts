@@ -1,0 +1,180 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Rpc } from "@sallyport/csi-wire";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { allocation, allocationId, type CsiNode, job, World } from "./csi-chain-world.ts";
+import { PATIENT } from "./node-faults-world.ts";
+
+/* Claims on CSI volumes when agents, plugins, nodes or the service die: each is taken and given back once, and none is stuck. */
+
+vi.setConfig({ testTimeout: 240_000 });
+const world = new World();
+
+beforeAll(() => world.start(), 180_000);
+afterAll(() => world.destroy(), 60_000);
+
+const TAKING = ["ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume"] as const;
+const GIVING_BACK = ["NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume"] as const;
+
+/** A volume on a node that is its allocation's, reported as wanted. */
+class Use {
+  readonly #node: CsiNode;
+  readonly #allocation = allocationId(Math.floor(Math.random() * 1e9));
+  readonly volume: string;
+  externalId = "";
+
+  constructor(node: CsiNode) {
+    this.#node = node;
+    this.volume = `${node.plugin}-1`;
+  }
+
+  async prepare(): Promise<this> {
+    const { plugin } = this.#node;
+    const made = await world.made({ ID: this.volume, Name: this.volume, PluginID: plugin });
+    this.externalId = made.ExternalID;
+    await world.report(job(`${plugin}-job`, this.volume));
+    return this;
+  }
+
+  async report(status: string): Promise<void> {
+    const { plugin, id } = this.#node;
+    const { status: answered, text } = await world.report(allocation(this.#allocation, `${plugin}-job`, id, status));
+    if (answered !== 200) throw new Error(text);
+  }
+
+  /** The provider, the node and the service say that the allocation has it. */
+  async expectTaken(): Promise<void> {
+    const [claim] = await world.claimed(this.volume, "published");
+    expect(claim).toMatchObject({ AllocID: this.#allocation, LastError: "", Path: expect.anything() });
+    expect(this.#node.mounts()).toEqual([claim?.Path]);
+    expect(Object.keys(this.#node.record(this.externalId).published)).toEqual([this.#node.name]);
+  }
+
+  /** They say that nobody has it, and it can go. */
+  async expectFree(): Promise<void> {
+    await world.claimed(this.volume);
+    expect(this.#node.mounts()).toEqual([]);
+    expect(this.#node.record(this.externalId).published).toEqual({});
+    const { body } = await world.read(this.volume);
+    expect(body).toMatchObject({ AccessMode: "", WriteAllocs: {}, ReadAllocs: {} });
+  }
+
+  async remove(): Promise<void> {
+    const removed = await world.ask("DELETE", `/v1/volume/csi/${this.volume}/delete`);
+    expect([removed.status, removed.text]).toEqual([200, ""]);
+    expect(this.#node.driver.directories("volumes")).toEqual([]);
+  }
+}
+
+const isCalled = ({ driver, ...node }: CsiNode, rpc: Rpc) =>
+  vi.waitFor(() => expect(driver.calls(rpc), node.name).toBeGreaterThan(0), PATIENT);
+
+const DEATHS: [who: string, steps: readonly Rpc[], die: (node: CsiNode) => Promise<void>][] = [
+  [
+    "agent",
+    [...TAKING, ...GIVING_BACK],
+    async (node) => {
+      await node.kill();
+      node.start();
+    },
+  ],
+  [
+    "plugin",
+    ["ControllerPublishVolume", "NodePublishVolume", "NodeUnpublishVolume"],
+    async ({ driver }) => {
+      await driver.kill();
+      await driver.start();
+    },
+  ],
+  ["service", ["NodePublishVolume", "ControllerUnpublishVolume"], () => world.restartService()],
+];
+
+describe("a claim", () => {
+  it.each(DEATHS)(
+    "is taken and given back once though the %s dies in the middle of a step of that",
+    async (who, steps, die) => {
+      const node = await world.csiNode(`claim-${who}`);
+      const use = await new Use(node).prepare();
+      const dieIn = async (rpc: Rpc, status: string) => {
+        node.driver.misbehave({ calls: { [rpc]: { delayMs: 700 } } });
+        await use.report(status);
+        await isCalled(node, rpc);
+        await sleep(Math.random() * 900);
+        await die(node);
+        node.driver.misbehave({});
+      };
+      for (const rpc of steps) {
+        const isTaking = TAKING.some((step) => step === rpc);
+        if (isTaking) await dieIn(rpc, "running");
+        else await use.report("running");
+        await use.expectTaken();
+        if (isTaking) await use.report("complete");
+        else await dieIn(rpc, "complete");
+        await use.expectFree();
+        await node.isReady();
+      }
+      await use.remove();
+    },
+  );
+
+  it("whose plugin refuses for a while says why meanwhile, and goes on by itself", async () => {
+    const node = await world.csiNode("claim-refused");
+    const use = await new Use(node).prepare();
+    const refuses = (rpc: Rpc) => node.driver.misbehave({ calls: { [rpc]: { fail: { code: 13, times: 2 } } } });
+    const isTold = (rpc: Rpc) =>
+      vi.waitFor(async () => {
+        const [claim] = await world.claims(use.volume);
+        expect(claim?.LastError).toContain(`${rpc}: INTERNAL: told to fail`);
+      }, PATIENT);
+    refuses("NodeStageVolume");
+    await use.report("running");
+    await isTold("NodeStageVolume");
+    await use.expectTaken();
+    refuses("NodeUnpublishVolume");
+    await use.report("complete");
+    await isTold("NodeUnpublishVolume");
+    const refused = await world.ask("DELETE", `/v1/volume/csi/${use.volume}/delete`);
+    expect([refused.status, refused.text]).toEqual([409, expect.stringContaining("told to fail")]);
+    await use.expectFree();
+    await use.remove();
+  });
+
+  it("on a volume whose disk has grown, but not its file system on the node, owes that until it is done", async () => {
+    const node = await world.csiNode("claim-grows");
+    const use = await new Use(node).prepare();
+    await use.report("running");
+    await use.expectTaken();
+    node.driver.misbehave({ calls: { NodeExpandVolume: { fail: { code: 13, times: 2 } } } });
+    const grown = await world.make({
+      ...{ ID: use.volume, Name: "", PluginID: node.plugin, RequestedCapacityMin: 2 ** 32 },
+    });
+    expect([grown.status, grown.text]).toEqual([
+      502,
+      expect.stringContaining("has grown, but not yet its file system"),
+    ]);
+    expect((await world.read(use.volume)).body.Capacity).toBe(2 ** 32);
+    expect(node.record(use.externalId).bytes).toBe(String(2 ** 32));
+    await vi.waitFor(async () => {
+      expect(await world.claims(use.volume)).toMatchObject([{ ExpansionOwed: false, LastError: "" }]);
+    }, PATIENT);
+    expect(node.driver.calls("ControllerExpandVolume")).toBe(1);
+    expect(node.driver.calls("NodeExpandVolume")).toBe(3);
+    await use.report("complete");
+    await use.expectFree();
+    await use.remove();
+  });
+
+  it("on a node that is purged is given back by the plugin's controller elsewhere, once its allocation is lost", async () => {
+    const elsewhere = await world.csiNode("claim-purged", { roles: ["controller"] });
+    const node = await world.csiNode("claim-purged", { beside: elsewhere });
+    const use = await new Use(node).prepare();
+    await use.report("running");
+    await use.expectTaken();
+    await node.kill();
+    await node.driver.kill();
+    expect((await world.ask("PUT", `/v1/node/${node.id}/purge`)).status).toBe(200);
+    await use.report("lost");
+    await world.claimed(use.volume);
+    expect(node.record(use.externalId).published).toEqual({});
+    await use.remove();
+  });
+});

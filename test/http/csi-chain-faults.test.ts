@@ -1,0 +1,233 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Rpc } from "@sallyport/csi-wire";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type Answer, type CsiNode, World } from "./csi-chain-world.ts";
+import type { Faults } from "./csi-process.ts";
+import { PATIENT } from "./node-faults-world.ts";
+
+/* What may go wrong between the service, agents and plugins, with all three as they are: nothing is made twice, or lost. */
+
+vi.setConfig({ testTimeout: 240_000 });
+const world = new World();
+
+beforeAll(() => world.start(), 180_000);
+afterAll(() => world.destroy(), 60_000);
+
+/** The provider has the volumes that the service knows, and no others, and nothing is half done. */
+async function expectAgreement({ plugin, driver }: CsiNode, names: readonly string[]): Promise<void> {
+  const { body } = await world.ask("GET", `/v1/volumes?type=csi&plugin_id=${plugin}`);
+  const volumes = (body ?? []) as { ID: string; ExternalID: string }[];
+  expect(volumes.map(({ ID }) => ID).sort()).toEqual([...names].sort());
+  expect(driver.directories("volumes")).toEqual(volumes.map(({ ExternalID }) => ExternalID).sort());
+  for (const name of names) {
+    const operations = (await world.ask("GET", `/v1/volume/csi/${name}/operations`)).body as { State: string }[];
+    expect(operations.map(({ State }) => State).filter((state) => state !== "done" && state !== "failed")).toEqual([]);
+  }
+}
+
+/** What is done to a volume, by the call that the plugin gets. */
+const DEEDS = {
+  CreateVolume: (id: string, plugin: string) => world.make({ ID: id, Name: id, PluginID: plugin }),
+  DeleteVolume: (id: string) => world.ask("DELETE", `/v1/volume/csi/${id}/delete`),
+  ControllerExpandVolume: (id: string, plugin: string) =>
+    world.make({ ID: id, Name: "", PluginID: plugin, RequestedCapacityMin: 2 ** 32 }),
+  CreateSnapshot: (id: string) => world.ask("POST", "/v1/volumes/snapshot", { SourceVolumeID: id, Name: `${id}-s` }),
+} satisfies Partial<Record<Rpc, (id: string, plugin: string) => Promise<Answer>>>;
+type Deed = keyof typeof DEEDS;
+
+/** As it is before a deed: only a creation finds nothing. */
+async function prepare(deed: Deed, id: string, plugin: string): Promise<void> {
+  if (deed !== "CreateVolume") await world.made({ ID: id, Name: id, PluginID: plugin });
+}
+
+async function expectDone(deed: Deed, id: string, node: CsiNode, done: Answer): Promise<void> {
+  expect([deed, done.status, done.text]).toEqual([deed, 200, expect.anything()]);
+  await expectAgreement(node, deed === "DeleteVolume" ? [] : [id]);
+  if (deed === "ControllerExpandVolume") {
+    expect(done.body.Volumes[0].Capacity).toBe(2 ** 32);
+    expect(node.record(done.body.Volumes[0].ExternalID).bytes).toBe(String(2 ** 32));
+  }
+  expect(node.driver.directories("snapshots")).toHaveLength(deed === "CreateSnapshot" ? 1 : 0);
+}
+
+const isCalled = (node: CsiNode, rpc: Rpc, times = 1) =>
+  vi.waitFor(() => expect(node.driver.calls(rpc), node.log).toBeGreaterThanOrEqual(times), PATIENT);
+
+describe("a plugin", () => {
+  it.each<[how: string, deed: Deed, faults: Faults]>([
+    ["before it has made a volume", "CreateVolume", { calls: { CreateVolume: { crash: "before" } } }],
+    ["when it has made a volume and not said so", "CreateVolume", { calls: { CreateVolume: { crash: "after" } } }],
+    ["in the middle of deleting a volume", "DeleteVolume", { crashAtStep: 2 }],
+    ["in the middle of making a snapshot", "CreateSnapshot", { crashAtStep: 3 }],
+  ])("that dies %s and comes back does it once", async (_how, deed, faults) => {
+    const node = await world.csiNode("dies");
+    await prepare(deed, "dies", "dies");
+    node.driver.misbehave(faults);
+    const asked = DEEDS[deed]("dies", "dies");
+    await node.driver.ended();
+    // Its agent has given up on it.
+    await vi.waitFor(async () => expect(await world.plugin("dies")).toEqual({ controllers: 0, nodes: 0 }), PATIENT);
+    node.driver.misbehave({});
+    await node.driver.start();
+    await expectDone(deed, "dies", node, await asked);
+    await clear(node);
+  });
+
+  it("that is frozen is waited for, and does it once when it goes on", async () => {
+    const node = await world.csiNode("frozen");
+    await world.made({ ID: "frozen-1", Name: "frozen-1", PluginID: "frozen" });
+    node.driver.signal("SIGSTOP");
+    const asked = [DEEDS.CreateVolume("frozen-2", "frozen"), DEEDS.DeleteVolume("frozen-1")];
+    await sleep(2_000);
+    node.driver.signal("SIGCONT");
+    expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 200]);
+    await expectAgreement(node, ["frozen-2"]);
+    await clear(node);
+  });
+
+  it("that is busy for a while is asked until it is not, and does it once", async () => {
+    const node = await world.csiNode("storm");
+    for (const [deed, code, times] of [
+      ["CreateVolume", 10, 4],
+      ["CreateSnapshot", 14, 2],
+      ["ControllerExpandVolume", 10, 3],
+      ["DeleteVolume", 14, 2],
+    ] as const) {
+      await prepare(deed, "storm", "storm");
+      node.driver.misbehave({ calls: { [deed]: { fail: { code, times } } } });
+      await expectDone(deed, "storm", node, await DEEDS[deed]("storm", "storm"));
+      expect(node.driver.calls(deed)).toBe(times + 1);
+      await clear(node);
+    }
+  });
+
+  it("whose snapshot takes a while is asked until it is ready; it is one snapshot", async () => {
+    const node = await world.csiNode("slow");
+    await world.made({ ID: "slow-1", Name: "slow-1", PluginID: "slow" });
+    node.driver.misbehave({ snapshotReadyAfterMs: 1_500 });
+    const taken = await DEEDS.CreateSnapshot("slow-1");
+    expect(taken.body.Snapshots).toMatchObject([{ IsReady: true, Name: "slow-1-s" }]);
+    expect(node.driver.directories("snapshots")).toEqual([taken.body.Snapshots[0].ID]);
+    await clear(node);
+  });
+
+  it("that answers what is no answer has done nobody knows what, and is asked again", async () => {
+    const node = await world.csiNode("nonsense");
+    node.driver.misbehave({ contextBytes: 5_000 });
+    const asked = DEEDS.CreateVolume("nonsense", "nonsense");
+    await vi.waitFor(async () => {
+      const { body } = await world.ask("GET", "/v1/volume/csi/nonsense/operations");
+      expect(body).toMatchObject([{ State: "unknown" }]);
+    }, PATIENT);
+    expect(node.driver.directories("volumes")).toHaveLength(1);
+    node.driver.misbehave({});
+    // Whoever comes back is asked at once; otherwise it takes a minute.
+    await node.kill();
+    node.start();
+    await expectDone("CreateVolume", "nonsense", node, await asked);
+    await clear(node);
+  });
+});
+
+/** Where somebody can be when he dies, by what the driver does with the call meanwhile. */
+const MOMENTS: Record<string, (rpc: Rpc) => Faults> = {
+  "while its plugin works": () => ({ stepMs: 250 }),
+  "while its plugin never answers": (rpc) => ({ calls: { [rpc]: { hang: 1 } } }),
+};
+
+describe("an agent", () => {
+  it.each(Object.entries(MOMENTS))(
+    "that dies %s goes on when it is back: everything is done once",
+    async (_, faults) => {
+      const node = await world.csiNode("agent");
+      for (const deed of Object.keys(DEEDS) as Deed[]) {
+        await prepare(deed, "agent", "agent");
+        node.driver.misbehave(faults(deed));
+        const asked = DEEDS[deed]("agent", "agent");
+        await isCalled(node, deed);
+        await sleep(Math.random() * 300);
+        await node.kill();
+        node.start();
+        await expectDone(deed, "agent", node, await asked);
+        await clear(node);
+        await node.isReady();
+      }
+    },
+  );
+
+  it("whose word is lost on its way is asked for it again", async () => {
+    const node = await world.csiNode("deaf");
+    for (const deed of ["CreateVolume", "CreateSnapshot"] as const) {
+      await prepare(deed, "deaf", "deaf");
+      node.driver.misbehave({ calls: { [deed]: { delayMs: 500 } } });
+      const asked = DEEDS[deed]("deaf", "deaf");
+      await isCalled(node, deed);
+      world.line.deafen();
+      await sleep(1_000);
+      world.line.cut();
+      await expectDone(deed, "deaf", node, await asked);
+      expect(node.driver.calls(deed)).toBe(1);
+      await clear(node);
+    }
+  });
+});
+
+describe("the service", () => {
+  it("that dies while a plugin works knows when it is back what was done: once", async () => {
+    const node = await world.csiNode("service");
+    for (const deed of Object.keys(DEEDS) as Deed[]) {
+      await prepare(deed, "service", "service");
+      node.driver.misbehave({ stepMs: 250 });
+      const asked = DEEDS[deed]("service", "service").catch(() => "no answer");
+      await isCalled(node, deed);
+      await sleep(Math.random() * 300);
+      await world.restartService();
+      expect(await asked).toBe("no answer");
+      node.driver.misbehave({});
+      await expectDone(deed, "service", node, await patiently(() => DEEDS[deed]("service", "service")));
+      await clear(node);
+    }
+  });
+});
+
+describe("a plugin with two controllers", () => {
+  it.each<[who: string, kill: (node: CsiNode) => Promise<void>]>([
+    ["controller", (node) => node.driver.kill()],
+    ["agent", (node) => node.kill()],
+  ])("does everything once though the %s that was asked dies for good", async (_who, kill) => {
+    const one = await world.csiNode("pair");
+    const other = await world.csiNode("pair", { beside: one });
+    const [first, second] = [one, other].sort((a, b) => (a.id < b.id ? -1 : 1)) as [CsiNode, CsiNode];
+    for (const deed of ["CreateVolume", "DeleteVolume"] as const) {
+      await prepare(deed, "pair", "pair");
+      first.driver.misbehave({ calls: { [deed]: { hang: 1 } } });
+      const asked = DEEDS[deed]("pair", "pair");
+      await isCalled(first, deed);
+      await kill(first);
+      await expectDone(deed, "pair", second, await asked);
+      await clear(second);
+      if (first.driver.isAlive) first.start();
+      else await first.driver.start();
+      await vi.waitFor(async () => expect(await world.plugin("pair")).toEqual({ controllers: 2, nodes: 2 }), PATIENT);
+    }
+  });
+});
+
+/** What a patient client does: the same again, until it is done. */
+async function patiently(deed: () => Promise<Answer>): Promise<Answer> {
+  for (const until = Date.now() + 60_000; ; await sleep(100)) {
+    const answer = await deed().catch(() => null);
+    if (answer && answer.status < 500) return answer.status === 404 ? { ...answer, status: 200 } : answer;
+    if (Date.now() > until) throw new Error(`${answer?.status} ${answer?.text}`);
+  }
+}
+
+/** Leaves neither volumes nor snapshots. */
+async function clear({ plugin, driver }: CsiNode): Promise<void> {
+  driver.misbehave({});
+  for (const id of driver.directories("snapshots"))
+    await world.ask("DELETE", `/v1/volumes/snapshot?plugin_id=${plugin}&snapshot_id=${id}`);
+  const { body } = await world.ask("GET", `/v1/volumes?type=csi&plugin_id=${plugin}`);
+  for (const { ID } of body ?? []) expect((await world.ask("DELETE", `/v1/volume/csi/${ID}/delete`)).status).toBe(200);
+  expect([driver.directories("volumes"), driver.directories("snapshots")]).toEqual([[], []]);
+}
