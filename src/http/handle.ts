@@ -30,7 +30,14 @@ const LISTENERS: readonly ((exchange: Answered, env: Env, exec: ExecutionContext
 ];
 
 /** Answers one request. Never throws. */
-export async function handle(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {
+export function handle(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {
+  const answering = respond(request, env, exec);
+  // A caller that hangs up would have it ended in the middle, and what it had begun would be told to nobody.
+  exec.waitUntil(answering);
+  return answering;
+}
+
+async function respond(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {
   const url = new URL(request.url);
   const exchange = beginExchange(request, url, env);
   const { requestId, area } = exchange;

@@ -1,5 +1,7 @@
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { handle } from "../../src/http/handle.ts";
 import { get, mountKv, patch, put, send } from "./client.ts";
 import { deployment } from "./deployment.ts";
 import { eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
@@ -88,6 +90,17 @@ describe("each request", () => {
   ])("that is refused has one, too: %s", async (_what, path, token, status, error, route) => {
     await get(path, { token });
     expect(answers()).toEqual([expect.objectContaining({ status, error, route })]);
+  });
+
+  it("goes on to its line although its caller hangs up", async () => {
+    await mountKv();
+    const exec = createExecutionContext();
+    const body = JSON.stringify({ data: { password: "x" } });
+    const init = { method: "PUT", headers: { "X-Orch-Token": "root" }, body };
+    void handle(new Request("https://x/v1/kv/data/a", init), env, exec);
+    // All that the runtime waits for when nobody wants the answer any more.
+    await waitOnExecutionContext(exec);
+    expect(answers()).toContainEqual(expect.objectContaining({ path: "/v1/kv/data/a", status: 200 }));
   });
 
   it("of areas C and D says which namespace it names, unless that could not be the name of one", async () => {
