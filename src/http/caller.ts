@@ -12,11 +12,6 @@ export function tokenOf(headers: Headers): string | null {
   return token === undefined ? null : token.slice(0, LONGEST_TOKEN);
 }
 
-/** What says something about the deployment as a whole: no namespace but the root has it (contract: clients 0.1). */
-export function onlyInRoot(namespace: string): void {
-  if (namespace !== "") throw badRequest("operation unavailable in namespaces");
-}
-
 /** The namespace of areas A and B as the caller wrote it; empty for the root. */
 export function namespaceOf(headers: Headers): string {
   const namespace = firstHeader(headers, requestHeader.namespace) ?? "";

@@ -2,7 +2,6 @@ import { authorize } from "../access/authorizer.ts";
 import { allowsAgent } from "../access/cluster-rights.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
-import { onlyInRoot } from "../http/caller.ts";
 import { badRequest, unwrap } from "../http/errors.ts";
 import { envelope, noContent } from "../http/respond.ts";
 import { type Call, open, secrets } from "../http/route.ts";
@@ -29,6 +28,11 @@ function code(call: Call, parameter: string, usual: number): number {
 }
 
 const CLUSTER_NAME = "sallyport";
+
+/** These say something about the deployment as a whole: no namespace but the root has them (contract: clients 0.1). */
+function onlyInRoot(namespace: string): void {
+  if (namespace !== "") throw badRequest("operation unavailable in namespaces");
+}
 
 /** The same for routes that are open, so that nobody has looked at the namespace yet. */
 const openOnlyInRoot = (call: Call): void =>
