@@ -5,7 +5,7 @@ import type { OperationResult } from "../../src/agents/operation.ts";
 import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { type Answer, del, get } from "./client.ts";
 import { clock } from "./clock.ts";
-import { addCsiNode, addCsiNodes, claimsOf, create, ends, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
+import { addCsiNode, addCsiNodes, claimsOf, create, ends, putOff, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
 import { lose, nodeId } from "./host-volumes.ts";
 import { byItself } from "./host-volumes-world.ts";
 
@@ -150,6 +150,7 @@ describe("releasing a claim", () => {
     await ends(NODE);
     await expect.poll(() => statesOf()).toEqual(["node-detached"]);
     await expect.poll(async () => (await claimsOf())[0].LastError).toContain("no healthy controllers");
+    await putOff();
     await connect(HEAD);
     await expect.poll(() => statesOf()).toEqual([]);
     clean();
@@ -229,6 +230,7 @@ describe("detaching a volume from a node", () => {
     csi.behave = () => failed("stuck");
     await ends(NODE);
     await expect.poll(async () => (await claimsOf())[0].Attempts).toBeGreaterThan(0);
+    await putOff();
     csi.behave = () => "work";
     const done = await detach();
     expect([done.status, done.text]).toEqual([200, ""]);

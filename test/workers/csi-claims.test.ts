@@ -3,7 +3,18 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { eventsOf, holderOf } from "./access.ts";
 import { del, get, put } from "./client.ts";
-import { addCsiNode, claimsOf, create, ends, nodePlugins, PLUGIN, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
+import {
+  addCsiNode,
+  claimsOf,
+  create,
+  ends,
+  nodePlugins,
+  PLUGIN,
+  putOff,
+  runs,
+  ScriptedCsi,
+  statesOf,
+} from "./csi-world.ts";
 import { lose, nodeId } from "./host-volumes.ts";
 
 const capability = (AccessMode: string) => ({ AccessMode, AttachmentMode: "file-system" });
@@ -210,6 +221,7 @@ describe("a claim that cannot be taken", () => {
       LastError: 'alloc "a2" failed to claim volume "v1": volume max claims reached',
       NextRetry: expect.stringMatching(/^20/),
     });
+    await putOff();
     await ends(nodeId(1));
     await expect.poll(() => statesOf()).toEqual(["published"]);
     expect(await claimsOf()).toMatchObject([{ AllocID: "a2", ExternalNodeID: "far-node-2", LastError: "" }]);
@@ -221,6 +233,7 @@ describe("a claim that cannot be taken", () => {
     await lose(nodeId(1));
     await runs(nodeId(1));
     await expect.poll(async () => (await claimsOf())[0].LastError).toContain("volume is currently unschedulable");
+    await putOff();
     await clusterRegistry(env).nodeConnected(nodeId(1));
     await expect.poll(() => statesOf()).toEqual(["published"]);
   });
@@ -239,6 +252,7 @@ describe("a claim that cannot be taken", () => {
     for (let at = 1; at <= 6; at++) await runs(nodeId(1), { alloc: `a${at}`, source: `v${at}` });
     await expect.poll(() => statesOf("v5")).toEqual(["published"]);
     expect((await claimsOf("v6"))[0].LastError).toContain("as many volumes of the plugin");
+    await putOff();
     await ends(nodeId(1), "a1");
     await expect.poll(() => statesOf("v6")).toEqual(["published"]);
   });
@@ -274,7 +288,7 @@ describe("two claims on one node", () => {
   });
 
   it("are never attached and detached at once", async () => {
-    await create();
+    await create({ RequestedCapabilities: [capability("multi-node-multi-writer")] });
     await runs(nodeId(1));
     await expect.poll(() => statesOf()).toEqual(["published"]);
     csi.behave = ({ method }) => (method.endsWith("unpublish") ? "hold" : "work");
@@ -282,7 +296,8 @@ describe("two claims on one node", () => {
     await expect.poll(() => csi.holding).toBe(1);
     await runs(nodeId(1), { alloc: "a2" });
     await scheduler.wait(50);
-    expect([csi.asked.at(-1), await statesOf()]).toEqual(["unpublish", ["node-detached", "pending"]]);
+    expect([csi.asked.at(-1), await statesOf()]).toEqual(["unpublish", ["node-detached", "taken"]]);
+    expect((await claimsOf())[1].OperationID).toBe("");
     await csi.release();
     await expect.poll(() => statesOf()).toEqual(["published"]);
     expect([csi.attached.size, csi.wrongs]).toEqual([1, []]);

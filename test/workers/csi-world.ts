@@ -1,3 +1,4 @@
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
 import type { Operation, OperationResult } from "../../src/agents/operation.ts";
@@ -203,6 +204,11 @@ export const ends = (node: string, alloc = "a1", more: Record<string, unknown> =
 
 /** The claims on a volume, as reads show them. */
 export const claimsOf = async (id = "v1"): Promise<Answer["body"]> => (await get(`/v1/volume/csi/${id}/claims`)).body;
+/** No claim is tried again by itself for a while: what moves, something else has moved. */
+export const putOff = (): Promise<void> =>
+  runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) => {
+    sql.exec("UPDATE csi_claims SET due = ? WHERE due IS NOT NULL", Date.now() + 300_000);
+  });
 export const statesOf = async (id = "v1"): Promise<string[]> =>
   (await claimsOf(id)).map(({ State }: { State: string }) => State);
 
