@@ -7,7 +7,7 @@ const LENGTH = /\r\ncontent-length: *(\d+)/i;
 export class Connection {
   readonly #socket: Socket;
   #pending: Buffer = Buffer.alloc(0);
-  #waiting: ((failure: Error | null) => void) | undefined;
+  #waiting: ((failure: Error | null, body: Buffer) => void) | undefined;
   #done = false;
 
   private constructor(socket: Socket) {
@@ -22,13 +22,16 @@ export class Connection {
   }
 
   /** Sends one request; `answered` is called once, when its whole answer is here. An answer other than 2xx is a failure. */
-  send(request: string, answered: (failure: Error | null) => void): void {
+  send(request: string, answered: (failure: Error | null, body: Buffer) => void): void {
     this.#waiting = answered;
     this.#socket.write(request);
   }
 
-  ask(request: string): Promise<void> {
-    return new Promise((resolve, reject) => this.send(request, (failure) => (failure ? reject(failure) : resolve())));
+  /** @returns the answer's body */
+  ask(request: string): Promise<Buffer> {
+    return new Promise((resolve, reject) =>
+      this.send(request, (failure, body) => (failure ? reject(failure) : resolve(body))),
+    );
   }
 
   close(): void {
@@ -47,16 +50,17 @@ export class Connection {
     const rest = end + 4 + length;
     if (this.#pending.length < rest) return;
     if (status < 200 || status > 299) this.#end(new Error(this.#pending.toString("utf8")));
+    const body = this.#pending.subarray(end + 4, rest);
     this.#pending = this.#pending.subarray(rest);
     const answered = this.#waiting;
     this.#waiting = undefined;
-    answered?.(null);
+    answered?.(null, body);
   }
 
   #end(failure: Error): void {
     if (this.#done) return;
     this.close();
-    this.#waiting?.(failure);
+    this.#waiting?.(failure, Buffer.alloc(0));
     this.#waiting = undefined;
   }
 }

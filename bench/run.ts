@@ -3,6 +3,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { CsiBench, type CsiScale } from "./csi.ts";
+import { CsiPlugin } from "./csi-plugin.ts";
+import { type CsiReport, csiMarkdown } from "./csi-report.ts";
 import { EngineBench, type EngineScale } from "./engine.ts";
 import { type EngineReport, engineMarkdown } from "./engine-report.ts";
 import { CloudDouble, startBareCloud, startEngines } from "./engine-sides.ts";
@@ -46,8 +49,14 @@ const VOLUMES_QUICK: VolumesScale = {
   ...{ rounds: 3, sliceMs: 300, agents: 200, heldMs: 12_000, sizes: [1_000, 10_000] },
   ...{ queries: 1_000, waitedMs: 2_000 },
 };
+const CSI_FULL: CsiScale = {
+  ...{ rounds: 5, sliceMs: 600, atOnce: 500, external: 10_000, page: 500, sizes: [1_000, 100_000] },
+};
+const CSI_QUICK: CsiScale = {
+  ...{ rounds: 3, sliceMs: 300, atOnce: 100, external: 2_000, page: 500, sizes: [1_000, 10_000] },
+};
 const DEEP = 100_000;
-const PARTS = ["kv", "sync", "engine", "events", "volumes"] as const;
+const PARTS = ["kv", "sync", "engine", "events", "volumes", "csi"] as const;
 const LIMIT_MS = 300_000;
 const DEEP_LIMIT_MS = 900_000;
 
@@ -84,7 +93,7 @@ process.on("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
 
-const runs = { kv: runKv, sync: runSync, engine: runEngine, events: runEvents, volumes: runVolumes };
+const runs = { kv: runKv, sync: runSync, engine: runEngine, events: runEvents, volumes: runVolumes, csi: runCsi };
 const reports: Partial<Record<(typeof PARTS)[number], unknown>> = {};
 try {
   for (const part of parts) {
@@ -188,6 +197,25 @@ async function runVolumes(): Promise<VolumesReport> {
   const volumes = await new VolumesBench({ load, ours, bare, filled }, scale, note).run();
   const report = { ...facts(loadBefore), scale, loaderBusy: loaderBusy.most, volumes };
   console.log(volumesMarkdown(report));
+  return report;
+}
+
+async function runCsi(): Promise<CsiReport> {
+  const scale = options.quick ? CSI_QUICK : CSI_FULL;
+  const load = loadavg()[0] ?? 0;
+  const service = await startCluster(dir, "csi", process.env["BENCH_INSPECTOR"]);
+  started(service.server);
+  const plugin = started(await CsiPlugin.start());
+  await plugin.serve(service);
+  const filled = async (rows: number) => {
+    const other = await startCluster(dir, `csi-${rows}`);
+    started(other.server);
+    return other;
+  };
+  loaderBusy.most = 0;
+  const csi = await new CsiBench({ plugin, service, filled }, scale, note).run();
+  const report = { ...facts(load), scale, loaderBusy: loaderBusy.most, csi };
+  console.log(csiMarkdown(report));
   return report;
 }
 

@@ -30,6 +30,8 @@ const QUIET = {
 const workerd = (createRequire(import.meta.url)("workerd") as { default: string }).default;
 
 const TICKS_PER_SECOND = 100;
+/** How wrangler names what is bundled by the rules of the configuration: by its digest. */
+const TEXT_MODULE = /^[0-9a-f]{40}-/;
 
 export class Server {
   readonly name: string;
@@ -125,6 +127,7 @@ function capnp({ name, config, vars }: Plan, files: readonly string[], data: str
   ];
   const main = {
     module: `esModule = embed ${text(`code/${entry}`)}`,
+    texts: files.filter((file) => TEXT_MODULE.test(file)),
     date: compatibility_date ?? "",
     flags: compatibility_flags,
     bindings,
@@ -162,6 +165,8 @@ const config :Workerd.Config = (
 
 interface Service {
   readonly module: string;
+  /** Files that it imports as texts. */
+  readonly texts?: readonly string[];
   readonly date: string;
   readonly flags: readonly string[];
   readonly bindings: readonly string[];
@@ -181,12 +186,16 @@ const bundled = (name: string): Pick<Service, "module" | "date" | "flags"> => ({
 const objectBinding = (name: string, className: string): string =>
   `(name = ${text(name)}, durableObjectNamespace = (className = ${text(className)}))`;
 
-function worker(plan: string, name: string, { module, date, flags, bindings, classes }: Service): string {
+function worker(plan: string, name: string, { module, texts = [], date, flags, bindings, classes }: Service): string {
+  const modules = [
+    `(name = "worker", ${module})`,
+    ...texts.map((file) => `(name = ${text(file)}, text = embed ${text(`code/${file}`)})`),
+  ];
   const namespaces = classes.map(
     (one) => `(className = ${text(one)}, uniqueKey = ${text(`${plan}-${one}`)}, enableSql = true)`,
   );
   return `(name = ${text(name)}, worker = (
-    modules = [(name = "worker", ${module})],
+    modules = ${list(modules)},
     compatibilityDate = ${text(date)},
     compatibilityFlags = ${list(flags.map(text))},
     bindings = ${list(bindings)},

@@ -93,7 +93,7 @@ const waitsRow = ({ side, queries, first, half, last, cpu, share, memory }: Wait
   memory ? mebi(memory.most) : "",
 ];
 
-const speeds = ({ measured, against }: Row): string[] => [
+export const speeds = ({ measured, against }: Row): string[] => [
   count(measured.perSecond.median),
   count(against.perSecond.median),
   latency(measured),
@@ -103,7 +103,7 @@ const speeds = ({ measured, against }: Row): string[] => [
 ];
 
 /** What is measured, in times of what it is held against. */
-const costs = ({ latencyRatio, cpuRatio }: Row): string[] => [
+export const costs = ({ latencyRatio, cpuRatio }: Row): string[] => [
   latencyRatio ? ratio(latencyRatio) : "",
   // Rows say how much less is used; here it is how much more.
   cpuRatio ? (1 / cpuRatio.median).toFixed(2) : "",

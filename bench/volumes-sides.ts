@@ -116,3 +116,43 @@ export async function fillCluster({ ask }: ClusterService, rows: number): Promis
 
 /** The id of the row with this number, as bench/ours/cluster.mts gives it. */
 export const idOf = (number: number): string => `${number.toString(16).padStart(8, "0")}-b1b1-4b1b-8b1b-b1b1b1b1b1b1`;
+
+/** The id of the CSI volume with this number, as bench/ours/cluster.mts gives it. */
+export const volumeOf = (number: number): string => `vol[${String(Math.floor(number)).padStart(8, "0")}]`;
+
+/**
+ * Gives a service so many nodes and allocations, and CSI volumes of a plugin without a controller, of which some are claimed.
+ * @param node where somebody else mounts volumes: taking and giving back a claim is all that is done
+ */
+export async function fillCsi(service: ClusterService, rows: number, node: string): Promise<void> {
+  const { ask } = service;
+  await fillCluster(service, rows);
+  const plugin = { PluginID: "disk", Provider: "disk.example", Healthy: true, RequiresControllerPlugin: false };
+  const Node = {
+    ID: node,
+    Name: "csi",
+    Status: "ready",
+    CSINodePlugins: { disk: { ...plugin, NodeInfo: { ID: "far" } } },
+  };
+  const Volumes = { data: { Type: "csi", Source: "vol", PerAlloc: true } };
+  const Job = { ID: "db", TaskGroups: [{ Name: "main", Volumes }] };
+  const Allocation = {
+    ...{ ID: idOf(0), Name: `db.main${volumeOf(0).slice(3)}`, JobID: "db", TaskGroup: "main" },
+    ...{ NodeID: node, ClientStatus: "running" },
+  };
+  await ask("PUT", "/v1/cluster/objects", [{ Topic: "Node", Type: "NodeRegistration", Payload: { Node } }]);
+  const capability = { AccessMode: "single-node-writer", AttachmentMode: "file-system" };
+  const volume = {
+    ID: volumeOf(0),
+    Name: "vol-0",
+    PluginID: "disk",
+    RequestedCapabilities: [capability],
+    NodeID: node,
+  };
+  await ask("PUT", "/v1/volumes", volume);
+  await ask("PUT", "/v1/cluster/objects", [
+    { Topic: "Job", Type: "JobRegistered", Payload: { Job } },
+    { Topic: "Allocation", Type: "AllocationUpdated", Payload: { Allocation } },
+  ]);
+  await ask("POST", "/bench/csi", { rows, oneIn: ONE_IN });
+}

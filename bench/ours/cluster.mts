@@ -14,6 +14,12 @@ export interface FillCluster {
   readonly oneIn: number;
 }
 
+/** So many CSI volumes, of which one in so many is claimed. Number n has n in its id, see `volumeOf` in bench/volumes-sides.ts. */
+export interface FillCsi {
+  readonly rows: number;
+  readonly oneIn: number;
+}
+
 const FIRST = "00000000-b1b1-4b1b-8b1b-b1b1b1b1b1b1";
 const INDEX = 1;
 
@@ -29,6 +35,26 @@ export class ClusterRegistry extends Registry {
     this.commit(() => this.#fillNodes(rows, oneIn));
     this.commit(() => this.#fillVolumes(rows, perNode, oneIn));
     this.commit(() => this.#fillAllocations(rows, perNode, oneIn));
+  }
+
+  /** As many volumes and claims like the first, which is there and claimed. */
+  fillCsi({ rows, oneIn }: FillCsi): void {
+    const volume = (number: string): string => `printf('vol[%08d]', ${number})`;
+    this.commit(() => {
+      this.sql.exec(
+        `${numbers(rows)} INSERT INTO csi_volumes (namespace, id, plugin_id, body, create_index, modify_index)
+         SELECT namespace, ${volume("i")}, plugin_id, json_set(body, '$.id', ${volume("i")}, '$.externalId', 'ext-' || i,
+           '$.name', 'vol-' || i || iif(i % ${oneIn} = 0, '-one-in', '')), create_index, modify_index
+         FROM n, csi_volumes WHERE id = ${volume("0")}`,
+      );
+      this.sql.exec(
+        `${numbers(rows)} INSERT INTO csi_claims (namespace, volume_id, alloc_id, node_id, plugin_id, mode, access_mode,
+           attachment_mode, state, created, updated)
+         SELECT namespace, ${volume("i")}, ${id("i")}, node_id, plugin_id, mode, access_mode, attachment_mode, state, created,
+           updated
+         FROM n, csi_claims WHERE volume_id = ${volume("0")} AND i % ${oneIn} = 0`,
+      );
+    });
   }
 
   #fillNodes(rows: number, oneIn: number): void {

@@ -12,7 +12,7 @@ import { eventLog, syncDestination } from "../../src/objects/stubs.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import type { Bell } from "../../src/work/doorbell.ts";
 import service from "../../src/worker.ts";
-import type { ClusterRegistry, FillCluster } from "./cluster.mts";
+import type { ClusterRegistry, FillCluster, FillCsi } from "./cluster.mts";
 import type { CredentialEngine, Fill } from "./engine.mts";
 
 export * from "../../src/worker.ts";
@@ -54,6 +54,9 @@ export default {
     } else if (pathname === "/bench/cluster") {
       const registries = env.CLUSTER_REGISTRY as unknown as DurableObjectNamespace<ClusterRegistry>;
       await registries.getByName("main").fill(body as FillCluster);
+    } else if (pathname === "/bench/csi") {
+      const registries = env.CLUSTER_REGISTRY as unknown as DurableObjectNamespace<ClusterRegistry>;
+      await registries.getByName("main").fillCsi(body as FillCsi);
     } else await Promise.all((body as Associate).destinations.map((name) => associate(env, name, body as Associate)));
     return new Response("{}", { headers: { "Content-Type": "application/json" } });
   },

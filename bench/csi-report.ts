@@ -1,0 +1,42 @@
+/** The tables of CSI volumes. */
+import { CSI_AIM, type CsiResults, type CsiScale } from "./csi.ts";
+import { count, type Facts, heading, percent, table } from "./report.ts";
+import { costs, speeds } from "./volumes-report.ts";
+
+export interface CsiReport extends Facts {
+  readonly scale: CsiScale;
+  readonly loaderBusy: number;
+  readonly csi: CsiResults;
+}
+
+export function csiMarkdown(report: CsiReport): string {
+  const { scale, csi } = report;
+  return [
+    heading(report, [
+      `${scale.rounds} rounds of ${scale.sliceMs} ms`,
+      `load generator at most ${percent(report.loaderBusy)} of a core`,
+    ]),
+    "",
+    ...table(
+      [
+        "",
+        ...["service /s", "plugin /s", "service p50 / p99 ms", "plugin p50 / p99 ms", "service CPU µs", ""],
+        "p50, times (spread)",
+        "",
+      ],
+      csi.overhead.map((row) => [row.name, ...speeds(row), ...costs(row)]),
+    ),
+    "",
+    ...table(
+      [
+        `against ${count(scale.sizes[0])} volumes`,
+        ...["many /s", "few /s", "many p50 / p99 ms", "few p50 / p99 ms", "many CPU µs", "few CPU µs"],
+        ...["p50, times (spread)", "CPU, times", "aim", ""],
+      ],
+      csi.growth.map((row) => [
+        ...[row.name, ...speeds(row), ...costs(row), `≤ ${CSI_AIM.growth}`],
+        row.latencyRatio && row.latencyRatio.median <= CSI_AIM.growth ? "met" : "missed",
+      ]),
+    ),
+  ].join("\n");
+}
