@@ -34,6 +34,8 @@ export function withoutTheVolatile(output: string): string {
     .replace(/"((Create|Modify)?Index)":\d+/g, '"$1":<index>')
     .replace(/^(id|index|x-orch-oldest-index): \d+/gim, "$1: <index>")
     .replace(/"HostPath":"[^"]*\//g, '"HostPath":"<directory>/')
+    .replace(/"Path":"[^"]+"/g, '"Path":"<path>"')
+    .replace(/\b(vol|snap)-[0-9a-z]{11}-[0-9a-f]{8}\b/g, "<$1>")
     .replace(/"Hash":"[^"]+"/g, '"Hash":"<hash>"')
     .replace(/kv[_-][0-9a-f]{8}/gi, "kv_<accessor>")
     .replace(/127\.0\.0\.1:\d+/g, "127.0.0.1:<port>")
