@@ -5,6 +5,7 @@ import { ok, type Refusal, type Result, refuse } from "../../result.ts";
 import { holder, inUse } from "./claim.ts";
 import type { ForClaim } from "./claim-params.ts";
 import type { ClaimState } from "./claim-step.ts";
+import type { CsiClaim } from "./claim-store.ts";
 import { type ClaimWalk, failure, nameOf, type WalkParts } from "./claim-walk.ts";
 import { CSI_OPERATION, type CsiOperation } from "./operations.ts";
 import type { Name } from "./volume.ts";
@@ -152,7 +153,7 @@ export class CsiClaims implements Effects, NodeFollower {
     if (method !== "csi.controller.publish" || (state === "done" && teller === counted)) return false;
     const name = { namespace, id: volumeId };
     const here = claims.on(name, (change as ForClaim).nodeId);
-    return store.find(name) !== null && !here.some(({ attachAsked }) => attachAsked);
+    return store.find(name) !== null && here.every((claim) => !claim.attachAsked || isBeingDetached(claim));
   }
 
   /** What a controller attached for a claim that nobody waits with any more is detached again. */
@@ -161,6 +162,13 @@ export class CsiClaims implements Effects, NodeFollower {
     const { claims } = this.#parts;
     const { allocId, nodeId } = change as ForClaim;
     const name = { namespace, id: volumeId };
+    const detaching = claims.on(name, nodeId).filter(isBeingDetached);
+    if (detaching.length > 0) {
+      // Nobody knows which of the two came first, so it is detached once more.
+      for (const claim of detaching) claims.update(claim, { operation: null, due: Date.now() });
+      this.#parts.walk.soon();
+      return;
+    }
     const modes = { accessMode: "", attachmentMode: "" };
     const isNew = claims.insert(
       { namespace, volumeId, allocId, nodeId, mode: "read", ...modes, mount: null },
@@ -195,6 +203,9 @@ export class CsiClaims implements Effects, NodeFollower {
     }
   }
 }
+
+/** A controller was asked to detach its volume, and has not answered. */
+const isBeingDetached = ({ state, operation }: CsiClaim): boolean => state === "node-detached" && operation !== null;
 
 const pluginsOf = ({ CSINodePlugins, CSIControllerPlugins }: Node): string[] => [
   ...new Set([...Object.keys(CSINodePlugins ?? {}), ...Object.keys(CSIControllerPlugins ?? {})]),
