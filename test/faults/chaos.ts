@@ -27,6 +27,10 @@ export interface Targets {
 const LOOK_INTO = 5;
 /** The longest that the runtime is left alone. */
 const PEACE_MS = 12_000;
+/** Storm and breeze in turns: what takes several calls has to come to its end, too. */
+const STORM_MS = 25_000;
+const BREEZE_MS = 15_000;
+const BREEZE = 4;
 
 /** Kills and disturbs everything at random moments, each kind by a stream of choices of its own; ends with all of it well. */
 export class Chaos {
@@ -35,6 +39,7 @@ export class Chaos {
   readonly faults = new Tally();
   readonly wrong: string[] = [];
   readonly #targets: Targets;
+  readonly #began = Date.now();
 
   constructor(targets: Targets) {
     this.#targets = targets;
@@ -53,6 +58,11 @@ export class Chaos {
     for (const provider of this.#targets.providers) provider.clearFaults();
   }
 
+  /** How much longer pauses are now than in a storm. */
+  get #pause(): number {
+    return (Date.now() - this.#began) % (STORM_MS + BREEZE_MS) < STORM_MS ? 1 : BREEZE;
+  }
+
   /** Often shortly after it is there again, sometimes after it had some peace: by what it has answered, however slow it is. */
   async #killRuntime(random: Random, going: () => boolean): Promise<void> {
     const { service } = this.#targets;
@@ -60,7 +70,11 @@ export class Chaos {
       const [kind, part, moment] = [random(), random(), random() * 50];
       const answers = Math.round(kind < 0.25 ? part * 3 : kind < 0.65 ? part * 60 : 60 + part * 400);
       const before = this.#targets.answered();
-      for (const until = Date.now() + PEACE_MS; this.#targets.answered() - before < answers; await sleep(2))
+      for (
+        const until = Date.now() + PEACE_MS;
+        this.#targets.answered() - before < answers * this.#pause;
+        await sleep(2)
+      )
         if (!going() || Date.now() > until) break;
       await sleep(moment);
       if (!going()) return;
@@ -81,7 +95,7 @@ export class Chaos {
     if (mortals.length === 0) return;
     while (going()) {
       const [mortal, before, away] = [pick(random, mortals), random() * 3_000, random() * 1_000];
-      await sleep(before);
+      await sleep(before * this.#pause);
       if (!going()) return;
       await mortal.kill();
       this.kills.add(mortal.name);
@@ -93,7 +107,7 @@ export class Chaos {
   async #killProvider(provider: Provider, random: Random, going: () => boolean): Promise<void> {
     while (going()) {
       const [before, away] = [random() * 12_000, random() * 1_500];
-      await sleep(before);
+      await sleep(before * this.#pause);
       if (!going()) return;
       for (const line of provider.lines) line.close();
       this.kills.add(provider.name);
@@ -105,7 +119,7 @@ export class Chaos {
   async #misbehave(random: Random, going: () => boolean): Promise<void> {
     while (going()) {
       const [provider, fault, before] = [pick(random, this.#targets.providers), faultOf(random), random() * 1_200];
-      await sleep(before);
+      await sleep(before * this.#pause);
       provider.fault({ ...fault });
       this.faults.add(fault.fault === "raw" ? `answers ${fault.status}` : fault.fault);
     }
@@ -116,7 +130,7 @@ export class Chaos {
       const lines = [...Object.values(this.#targets.lines), ...this.#targets.providers.flatMap(({ lines }) => lines)];
       const [line, kind, before, lasts] = [pick(random, lines), random(), random() * 2_000, random() * 3_000];
       const delay = 10 + random() * 250;
-      await sleep(before);
+      await sleep(before * this.#pause);
       if (!line.isOpen) continue;
       if (kind < 0.35) {
         line.cut(false);
