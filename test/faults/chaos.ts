@@ -106,7 +106,7 @@ export class Chaos {
 
   async #killProvider(provider: Provider, random: Random, going: () => boolean): Promise<void> {
     while (going()) {
-      const [before, away] = [random() * 12_000, random() * 1_500];
+      const [before, away] = [random() * 8_000, random() * 1_500];
       await sleep(before * this.#pause);
       if (!going()) return;
       for (const line of provider.lines) line.close();

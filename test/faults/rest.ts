@@ -2,6 +2,9 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
+/** A runtime that is there may have it for itself for a moment. */
+const READING = { readOnly: true, timeout: 10_000 };
+
 type Row = Record<string, string | number | bigint | null>;
 
 interface StoredObject {
@@ -22,7 +25,7 @@ function withObjects<T>(dataDir: string, look: (object: StoredObject) => T[]): T
     const files = readdirSync(join(root, directory)).filter((file) => /^[0-9a-f]{64}\.sqlite$/.test(file));
     return files.flatMap((file) => {
       const id = file.slice(0, 64);
-      const database = new DatabaseSync(at(file), { readOnly: true });
+      const database = new DatabaseSync(at(file), READING);
       try {
         const rows = (sql: string) => database.prepare(sql).all() as Row[];
         const tables = new Set(rows("SELECT name FROM sqlite_master WHERE type = 'table'").map(({ name }) => name));
@@ -40,7 +43,7 @@ function withObjects<T>(dataDir: string, look: (object: StoredObject) => T[]): T
 }
 
 function rowsOf(path: string, sql: string): Row[] {
-  const database = new DatabaseSync(path, { readOnly: true });
+  const database = new DatabaseSync(path, READING);
   try {
     const statement = database.prepare(sql);
     // Times are in nanoseconds.

@@ -91,7 +91,7 @@ export class World {
     const found = await Promise.all(
       this.#workloads.map(async (workload) => (await workload.unsettled()).map((what) => `${workload.name}: ${what}`)),
     );
-    return [...found.flat(), ...leftOver(this.#service?.dataDir ?? "")];
+    return found.some((faults) => faults.length > 0) ? found.flat() : leftOver(this.#service?.dataDir ?? "");
   }
 
   /** First what the service says, then what is in its rows once it has ended. */
