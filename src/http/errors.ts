@@ -59,7 +59,8 @@ export function invalid(failure: z.ZodError): RequestError {
     const field = issue.path.join(".").slice(0, 200);
     if (issue.code === "unrecognized_keys")
       return `${field === "" ? "" : `${field}: `}unknown field ${issue.keys.join(", ").slice(0, 200)}`;
-    return field === "" || issue.message.startsWith(`${field}:`) ? issue.message : `${field}: ${issue.message}`;
+    const message = /, received undefined$/.test(issue.message) ? "is required" : issue.message;
+    return field === "" || message.startsWith(`${field}:`) ? message : `${field}: ${message}`;
   });
   return new RequestError(400, messages);
 }
