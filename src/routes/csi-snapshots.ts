@@ -8,6 +8,7 @@ import {
 import * as z from "zod";
 import { CSI_LIST_RIGHTS } from "../access/cluster-rights.ts";
 import { namespaceOf } from "../cluster/reads.ts";
+import { blocking } from "../http/blocking.ts";
 import { badRequest, RequestError, unwrap } from "../http/errors.ts";
 import { caseless } from "../http/fields.ts";
 import { readQuery } from "../http/read-query.ts";
@@ -17,6 +18,8 @@ import { clusterRegistry } from "../objects/stubs.ts";
 import type { Result } from "../result.ts";
 import type { Asked } from "../volumes/csi/asks.ts";
 import { answered } from "../volumes/csi/carry-out.ts";
+import { CSI_SNAPSHOT } from "../volumes/csi/csi-volumes.ts";
+import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import { joinedErrors } from "../volumes/joined-errors.ts";
 import { digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
 
@@ -64,7 +67,7 @@ async function gathered<T>(
   return { entries, nextToken: token };
 }
 
-async function listExternal(call: AuthorisedCall): Promise<Response> {
+async function listExternal(call: AuthorisedCall, index: number): Promise<Response> {
   const pluginId = required(call, "plugin_id");
   const registry = clusterRegistry(call.env);
   const { entries, nextToken } = await gathered<CsiExternalVolume>(call, async (maxEntries, startingToken) => {
@@ -82,7 +85,7 @@ async function listExternal(call: AuthorisedCall): Promise<Response> {
     Status: volume.status,
     VolumeContext: volume.context,
   }));
-  return clusterJson(call, { ...META, NextToken: nextToken, Volumes }, { nextToken });
+  return clusterJson(call, { ...META, NextToken: nextToken, Volumes }, { nextToken, index });
 }
 
 const shownSnapshot = (
@@ -100,7 +103,7 @@ const shownSnapshot = (
 });
 type ShownSnapshot = ReturnType<typeof shownSnapshot>;
 
-async function listSnapshots(call: AuthorisedCall): Promise<Response> {
+async function listSnapshots(call: AuthorisedCall, index: number): Promise<Response> {
   const [pluginId, secrets] = [required(call, "plugin_id"), headerSecrets(call)];
   const registry = clusterRegistry(call.env);
   const { entries, nextToken } = await gathered<CsiSnapshot>(call, async (maxEntries, startingToken) => {
@@ -109,7 +112,7 @@ async function listSnapshots(call: AuthorisedCall): Promise<Response> {
     return { entries: snapshots, nextToken: next };
   });
   const Snapshots = entries.map((each) => shownSnapshot(each, { Name: "", PluginID: pluginId, SourceVolumeID: "" }));
-  return clusterJson(call, { ...META, NextToken: nextToken, Snapshots }, { nextToken });
+  return clusterJson(call, { ...META, NextToken: nextToken, Snapshots }, { nextToken, index });
 }
 
 const texts = z.record(z.string().min(1).max(256), z.string().max(16_384)).nullish();
@@ -211,9 +214,32 @@ async function deleteSnapshot(call: AuthorisedCall): Promise<Response> {
 
 const mayList = mayAny(CSI_LIST_RIGHTS);
 
+/**
+ * A list that only plugins know. With `index` they are asked once something has changed here that their answer may follow from:
+ * what others change at the provider nobody tells us.
+ */
+const asks = (
+  path: string,
+  tables: readonly string[],
+  list: (call: AuthorisedCall, index: number) => Promise<Response>,
+) =>
+  cluster({
+    verb: "GET",
+    path,
+    rights: mayList,
+    handle: (call) => {
+      const changed = (since: number, waitMs: number) => clusterRegistry(call.env).changed(tables, since, waitMs);
+      const read = async () => {
+        const index = await changed(0, 0);
+        return { index, respond: () => list(call, index) };
+      };
+      return blocking(call, read, changed);
+    },
+  });
+
 export const csiSnapshotRoutes = [
-  cluster({ verb: "GET", path: "/volumes/external", rights: mayList, handle: listExternal }),
-  cluster({ verb: "GET", path: "/volumes/snapshot", rights: mayList, handle: listSnapshots }),
+  asks("/volumes/external", [CSI_VOLUME], listExternal),
+  asks("/volumes/snapshot", [CSI_SNAPSHOT], listSnapshots),
   cluster({
     verb: "POST",
     path: "/volumes/snapshot",

@@ -24,6 +24,13 @@ export type CsiStep =
   | { readonly kind: "busy"; readonly operation: string }
   /** No plugin has to be asked. */
   | { readonly kind: "ready" };
+/** What is not kept here, and changes all the same: who waits for its list asks the plugin anew. */
+export const CSI_SNAPSHOT = "CSISnapshot";
+const SNAPSHOT_CHANGES: ReadonlySet<CsiMethod> = new Set([
+  "csi.controller.snapshotCreate",
+  "csi.controller.snapshotDelete",
+]);
+
 const READY: CsiStep = { kind: "ready" };
 
 interface Parts {
@@ -213,6 +220,7 @@ export class CsiVolumes implements Effects {
     const { journal, store, claims } = this.#parts;
     const volume = store.find({ namespace: operation.namespace, id: operation.volumeId });
     const stamps = [ended(operation)];
+    if (SNAPSHOT_CHANGES.has(operation.method)) journal.emitLine([], [{ table: CSI_SNAPSHOT, row: [] }]);
     if (operation.method === "csi.controller.create") {
       if (!volume) this.#created(operation, result as CsiResultOf<"csi.controller.create">);
     } else if (operation.method === "csi.controller.delete") {
