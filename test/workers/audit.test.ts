@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { handle } from "../../src/http/handle.ts";
 import { get, mountKv, patch, put, send } from "./client.ts";
 import { deployment } from "./deployment.ts";
+import { done, operation, outcomes, ScriptedAgent } from "./scripted-agent.ts";
 import { eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
 type Line = Record<string, unknown>;
@@ -299,6 +300,23 @@ describe("what is done without a request, or behind it", () => {
         expect.objectContaining({ event: "destination-ended", destination: "in-mem/d" }),
       ),
     );
+  });
+
+  it("has lines: what a node's agent was told to do, and how it ended", async () => {
+    outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation({ method: "dhv.create", params: { secret: "canary-parameter" } });
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    socket.send(done(wanted.id, { path: "/canary-result", bytes: 7 }));
+    const about = { node: agent.node, operation: wanted.id, about: wanted.key };
+    await eventually(() => {
+      expect(actions()).toContainEqual(
+        expect.objectContaining({ event: "operation-begun", method: "dhv.create", ...about }),
+      );
+      expect(actions()).toContainEqual(expect.objectContaining({ event: "operation-ended", state: "done", ...about }));
+    });
+    expect(printed.join()).not.toContain("canary");
   });
 
   it("has a line: a token whose time is over", async () => {
