@@ -1,0 +1,208 @@
+import { exports } from "cloudflare:workers";
+import { expect } from "vitest";
+import { NAMESPACE_CAPABILITIES } from "../../src/access/cluster-rights.ts";
+import type { AnyRoute, RouteTable } from "../../src/http/route.ts";
+import { holderOf, issue } from "./access.ts";
+import { leastBody } from "./bad-input.ts";
+import { get, put } from "./client.ts";
+
+/** What the tests of rights share: each route as a request, tokens for each right and for everything but that, and who is let in. */
+
+/** One route and the right that it asks for. */
+export interface Row {
+  readonly name: string;
+  readonly right: string;
+  readonly method: string;
+  /** Without `/v1`. */
+  readonly path: string;
+  /** As rules of policies name it, when they use other words. */
+  readonly ruled?: string;
+  readonly query: string;
+  readonly body: unknown;
+}
+
+/** How a route is asked when its path and the least of its body do not say enough. */
+export interface Asks {
+  readonly [name: string]: { readonly query?: string; readonly body?: unknown; readonly path?: string };
+}
+
+/** The rows of a table of routes. Fails when a route has no row, or a row no route. */
+export function rowsOf(
+  tables: readonly (readonly [prefix: string, table: RouteTable<AnyRoute>])[],
+  rights: Readonly<Record<string, string>>,
+  asks: Asks,
+  named: string,
+): Row[] {
+  const rows = tables.flatMap(([prefix, { routes }]) =>
+    routes.map((route): Row => {
+      const name = `${route.verb} /v1${prefix}${route.path}`;
+      const ask = asks[name] ?? {};
+      const body = ask.body ?? (route.body ? leastBody(route.body) : undefined);
+      const method = route.verb === "POST" ? "PUT" : route.verb;
+      const path = ask.path ?? prefix + route.path.replace(/:\w+\+?/g, named);
+      return { name, right: rights[name] ?? "", method, path, query: ask.query ?? "", body };
+    }),
+  );
+  expect(
+    rows.filter(({ right }) => right === "").map(({ name }) => name),
+    "routes without a row in rights-table.ts",
+  ).toEqual([]);
+  const known = new Set(rows.map(({ name }) => name));
+  expect(
+    Object.keys(rights).filter((name) => !known.has(name)),
+    "rows of rights-table.ts without a route",
+  ).toEqual([]);
+  return rows;
+}
+
+/** A request of a row. Only its status and text matter; a stream is let go. */
+export async function asked(row: Row, headers: Record<string, string>, method = row.method) {
+  const query = [...(method === "LIST" ? ["list=true"] : []), ...(row.query === "" ? [] : [row.query])].join("&");
+  const url = `https://x/v1${row.path}${query === "" ? "" : `?${query}`}`;
+  const isRead = ["GET", "LIST", "HEAD"].includes(method);
+  const response = await exports.default.fetch(url, {
+    method: method === "LIST" ? "GET" : method,
+    headers: { ...headers, ...(method === "PATCH" && { "Content-Type": "application/merge-patch+json" }) },
+    ...(!isRead && row.body !== undefined && { body: JSON.stringify(row.body) }),
+  });
+  const isStream = row.path.startsWith("/event/stream") && response.status === 200;
+  if (isStream) await response.body?.cancel();
+  return { status: response.status, text: isStream ? "" : await response.text() };
+}
+
+/** How callers present a token; each is as good as any other. */
+export const presented = {
+  neutral: (token: string) => ({ "X-Orch-Token": token }),
+  bearer: (token: string) => ({ Authorization: `Bearer ${token}` }),
+  vault: (token: string) => ({ "X-Vault-Token": token }),
+  nomad: (token: string) => ({ "X-Nomad-Token": token }),
+};
+
+type Status = number;
+const isDenied = (status: Status): boolean => status === 401 || status === 403;
+
+/** Notes every answer that is not what a caller should get. */
+export class Findings {
+  readonly #found: string[] = [];
+
+  async denied(row: Row, who: string, headers: Record<string, string>): Promise<void> {
+    const { status, text } = await asked(row, headers);
+    if (status !== 403) this.#add(row, who, status, text, "403");
+    if (row.method !== "GET") return;
+    const head = await asked(row, headers, "HEAD");
+    if (head.status !== status || head.text !== "") this.#add(row, `${who}, HEAD`, head.status, head.text, "as GET");
+  }
+
+  async allowed(row: Row, who: string, headers: Record<string, string>): Promise<void> {
+    const { status, text } = await asked(row, headers);
+    if (isDenied(status) || status >= 500 || status === 405) this.#add(row, who, status, text, "let in");
+  }
+
+  /** Routes that are open answer everybody alike. */
+  async alike(row: Row, callers: Readonly<Record<string, Record<string, string>>>): Promise<void> {
+    const statuses: [string, number][] = [];
+    for (const [who, headers] of Object.entries(callers)) statuses.push([who, (await asked(row, headers)).status]);
+    const [[, first] = ["", 0]] = statuses;
+    for (const [who, status] of statuses) if (status !== first) this.#add(row, who, status, "", String(first));
+  }
+
+  #add(row: Row, who: string, status: number, text: string, wanted: string): void {
+    this.#found.push(`${row.name}: ${who}: ${status}, should be ${wanted}: ${text.slice(0, 120)}`);
+  }
+
+  expectNone(): void {
+    expect(this.#found.join("\n")).toBe("");
+  }
+}
+
+/** Tokens that are let in nowhere. */
+export async function strangers(): Promise<Record<string, Record<string, string>>> {
+  const revoked = (await issue({ policies: ["root"] })).client_token;
+  await put("/v1/auth/token/revoke", { token: revoked });
+  const expired = (await issue({ policies: ["root"], ttl: "1s" })).client_token;
+  await expect
+    .poll(async () => (await get("/v1/acl/token/self", { token: expired })).status, { timeout: 5_000 })
+    .toBe(403);
+  return {
+    "no token": {},
+    "an unknown token": presented.neutral("hvs.unknown"),
+    "a revoked token": presented.neutral(revoked),
+    "a revoked token, upstream": presented.vault(revoked),
+    "an expired token": presented.neutral(expired),
+    "an expired token, upstream": presented.nomad(expired),
+  };
+}
+
+const tokens = new Map<string, string>();
+
+/** Forgets the tokens of the test before. */
+export const forgetTokens = (): void => tokens.clear();
+
+/** A token of exactly these rules, made once. */
+export async function tokenOf(rules: string): Promise<string> {
+  const known = tokens.get(rules);
+  if (known !== undefined) return known;
+  const made = (await holderOf(rules)).client_token;
+  tokens.set(rules, made);
+  return made;
+}
+
+const CAPABILITIES = ["create", "read", "update", "delete", "list", "patch", "sudo"];
+const capable = (path: string, capabilities: readonly string[]): string =>
+  `path "${path}" { capabilities = ${JSON.stringify(capabilities)} }\n`;
+
+/** The rules that give a capability on a path, and nothing else anywhere. */
+export const onlyOn = (path: string, capabilities: readonly string[]): string =>
+  [path, `${path}/`].map((each) => capable(each.slice(1), capabilities)).join("");
+/** The rules that give every capability everywhere, but these. */
+export const allBut = (capabilities: readonly string[]): string =>
+  capable(
+    "*",
+    CAPABILITIES.filter((each) => !capabilities.includes(each)),
+  );
+
+const OTHERS = NAMESPACE_CAPABILITIES.filter((capability) => capability !== "deny");
+const RANKS: Readonly<Record<string, readonly string[]>> = {
+  node: ["read", "write"],
+  operator: ["read", "write"],
+  agent: ["read", "write"],
+  plugin: ["list", "read"],
+};
+
+const list = (words: readonly string[]) => JSON.stringify(words);
+
+/** Rules for one word such as `node:read`, in a namespace. */
+function ruleFor(word: string, namespace: string): string {
+  const [family = "", right = ""] = word.split(":");
+  if (family === "namespace") {
+    const capability = right === "*" ? "read-logs" : right;
+    return `namespace "${namespace}" { capabilities = ${list([capability])} }\n`;
+  }
+  if (family === "node_pool") return `node_pool "absent" { policy = "${right}" }\n`;
+  return `${family} { policy = "${right}" }\n`;
+}
+
+/** Each way to hold a right of areas C and D, as rules; in the namespace that is asked about unless another is named. */
+export const waysTo = (right: string, namespace = "default"): string[] =>
+  right.split("|").map((way) =>
+    way
+      .split("&")
+      .map((word) => ruleFor(word.trim(), namespace))
+      .join(""),
+  );
+
+/** Everything but a right, once for each part of it that is needed. */
+export const everythingBut = (right: string): string[] =>
+  right.split("&").map((part) => {
+    const words = part.split("|").map((word) => word.trim());
+    const without = new Set(words);
+    const capabilities = without.has("namespace:*") ? [] : OTHERS.filter((each) => !without.has(`namespace:${each}`));
+    const rules = [capabilities.length > 0 ? `namespace "*" { capabilities = ${list(capabilities)} }\n` : ""];
+    for (const [family, ranks] of Object.entries(RANKS)) {
+      const lacking = ranks.findIndex((rank) => without.has(`${family}:${rank}`));
+      const best = lacking < 0 ? ranks.at(-1) : ranks[lacking - 1];
+      if (best !== undefined) rules.push(`${family} { policy = "${best}" }\n`);
+    }
+    if (!without.has("node_pool:read")) rules.push('node_pool "*" { policy = "write" }\n');
+    return rules.join("");
+  });
