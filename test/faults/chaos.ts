@@ -26,7 +26,7 @@ export interface Targets {
 /** Of every so many kills of the runtime one is looked into: the files are read before it comes back. */
 const LOOK_INTO = 5;
 /** The longest that the runtime is left alone. */
-const PEACE_MS = 12_000;
+const PEACE_MS = 10_000;
 /** Storm and breeze in turns: what takes several calls has to come to its end, too. */
 const STORM_MS = 25_000;
 const BREEZE_MS = 15_000;
@@ -68,7 +68,7 @@ export class Chaos {
     const { service } = this.#targets;
     for (let kills = 0; going(); kills++) {
       const [kind, part, moment] = [random(), random(), random() * 50];
-      const answers = Math.round(kind < 0.25 ? part * 3 : kind < 0.65 ? part * 60 : 60 + part * 400);
+      const answers = Math.round(kind < 0.3 ? part * 3 : kind < 0.75 ? part * 40 : 40 + part * 300);
       const before = this.#targets.answered();
       for (
         const until = Date.now() + PEACE_MS;
@@ -94,7 +94,7 @@ export class Chaos {
     const { mortals } = this.#targets;
     if (mortals.length === 0) return;
     while (going()) {
-      const [mortal, before, away] = [pick(random, mortals), random() * 3_000, random() * 1_000];
+      const [mortal, before, away] = [pick(random, mortals), random() * 2_500, random() * 800];
       await sleep(before * this.#pause);
       if (!going()) return;
       await mortal.kill();
@@ -106,7 +106,7 @@ export class Chaos {
 
   async #killProvider(provider: Provider, random: Random, going: () => boolean): Promise<void> {
     while (going()) {
-      const [before, away] = [random() * 8_000, random() * 1_500];
+      const [before, away] = [random() * 6_000, random() * 1_200];
       await sleep(before * this.#pause);
       if (!going()) return;
       for (const line of provider.lines) line.close();

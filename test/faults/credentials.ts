@@ -98,7 +98,7 @@ export class Credentials implements Workload {
       while (!this.#client.isServed) await sleep(50);
       const begun = Date.now();
       const answer = await this.#client.call("GET", `/v1/${MOUNT}/creds/${role}`, undefined, key, PATIENCE_MS);
-      this.#done.add(isSuccess(answer) ? "issued" : "not answered");
+      this.#done.add(isSuccess(answer) ? "issued" : answer ? `refused ${answer.status}` : "not answered");
       if (!isSuccess(answer)) continue;
       const { lease_id: id, lease_duration: seconds, data } = answer.body;
       if (first && first.id !== id) this.wrong.push(`one key became the leases ${first.id} and ${id}`);

@@ -2,7 +2,7 @@
  * `npm run test:faults`: everything works while everything dies; then all of it must be as it was promised (docs/faults.md).
  *
  *   FAULTS_SEED=123      the same choices again
- *   FAULTS_SECONDS=60    how long things are killed; 480 otherwise
+ *   FAULTS_SECONDS=60    how long things are killed; 420 otherwise
  *   FAULTS_SETTLE=60     how long all may take to come to rest; 300 otherwise
  *   FAULTS_KEEP=1        the service's state stays on disk when something is wrong
  */
@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { World } from "./world.ts";
 
 const seed = Number(process.env["FAULTS_SEED"] ?? Date.now() % 1_000_000);
-const seconds = Number(process.env["FAULTS_SECONDS"] ?? 480);
+const seconds = Number(process.env["FAULTS_SECONDS"] ?? 420);
 /** The longest pause between two tries of anything, and what a slow machine takes. */
 const settleMs = Number(process.env["FAULTS_SETTLE"] ?? 300) * 1_000;
 
