@@ -5,18 +5,14 @@
 import { writeFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 
-const TEXT = 'export default ""';
 const RUNTIME = "export class DurableObject {} export const env = {}; export const waitUntil = () => {};";
 
-// The route table leads to the objects, which only the Workers runtime can run, and to the texts that it serves; neither is
-// looked at here.
+// The route table leads to the objects, which only the Workers runtime can run; they are not looked at here.
 registerHooks({
-  resolve: (specifier, context, next) => {
-    const source = specifier === "cloudflare:workers" ? RUNTIME : /\.(html|json)$/.test(specifier) ? TEXT : null;
-    const isExample = specifier.endsWith("/examples.json");
-    if (source === null || isExample) return next(specifier, context);
-    return { url: `data:text/javascript,${source}`, shortCircuit: true };
-  },
+  resolve: (specifier, context, next) =>
+    specifier === "cloudflare:workers"
+      ? { url: `data:text/javascript,${RUNTIME}`, shortCircuit: true }
+      : next(specifier, context),
 });
 
 // Named by a variable, because its types are those of the Workers runtime.

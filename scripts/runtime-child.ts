@@ -19,6 +19,8 @@ async function start({ bindings, dataDir, files, log }: ToRuntime): Promise<void
     if (files) await fillBucket(dataDir, files);
     worker = await unstable_startWorker({
       config: "wrangler.toml",
+      // What is deployed is small, what runs here can be read.
+      build: { minify: false, keepNames: true },
       bindings: Object.fromEntries(
         Object.entries(bindings).map(([name, value]) => [name, { type: "secret_text", value }]),
       ),

@@ -14,6 +14,8 @@ declare namespace Cloudflare {
     CLUSTER_REGISTRY: DurableObjectNamespace<import("./worker.ts").ClusterRegistry>;
     METRICS: DurableObjectNamespace<import("./worker.ts").Metrics>;
     NODE_SESSION: DurableObjectNamespace<import("./worker.ts").NodeSession>;
+    /** The files that the Worker serves as they are. */
+    ASSETS: Fetcher;
     LISTINGS: D1Database;
     SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;
     /** The files that `@path` names. A deployment may leave it out. */

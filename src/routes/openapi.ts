@@ -1,62 +1,58 @@
-import bundled from "../../docs/openapi.json";
 import { type Call, open } from "../http/route.ts";
-import page from "../openapi/page.html";
 
-/** The API for machines and for people (docs/openapi.md). Both texts are part of the Worker, and open to everybody. */
-
-interface Text {
-  readonly text: string;
-  readonly type: string;
-  readonly etag: string;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
-/** wrangler.toml makes it a text, of which the compiler knows nothing. */
-const document = bundled as unknown as string;
+/**
+ * The API for machines and for people (docs/openapi.md), open to everybody. Both files are static assets beside the Worker, so they
+ * cost it neither size nor memory.
+ */
 
 const SECONDS = 300;
 
-const base64Digest = async (text: string): Promise<string> =>
-  Buffer.from(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))).toString("base64");
+const asset = async (call: Call, name: string): Promise<Response> => {
+  const found = await call.env.ASSETS.fetch(`https://assets/${name}`);
+  if (!found.ok) throw new Error(`the asset ${name} is not deployed: ${found.status}`);
+  return found;
+};
 
-const withTag = async (text: string, type: string, headers: Readonly<Record<string, string>> = {}): Promise<Text> => ({
-  ...{ text, type, headers },
-  etag: `"${(await base64Digest(text)).slice(0, 22)}"`,
-});
+const strong = (etag: string): string => etag.trim().replace(/^W\//, "");
+
+const etagsIn = (header: string | null): readonly string[] => header?.split(",").map(strong) ?? [];
+
+/** The asset as it is to who does not have it yet. */
+async function show(call: Call, found: Response, type: string, more: Record<string, string> = {}): Promise<Response> {
+  const etag = strong(found.headers.get("ETag") ?? "");
+  const shared = { ETag: etag, "Cache-Control": `public, max-age=${SECONDS}`, ...more };
+  const known = etagsIn(call.request.headers.get("If-None-Match"));
+  if (!known.includes(etag) && !known.includes("*"))
+    return new Response(found.body, { headers: { ...shared, "Content-Type": type } });
+  await found.body?.cancel();
+  return new Response(null, { status: 304, headers: shared });
+}
 
 /** The page may run and show what is in it, and ask this service; nothing else. */
 async function policyOf(html: string): Promise<string> {
   const inside = async (tag: string): Promise<string> => {
     const [, text = ""] = new RegExp(`<${tag}>(.*?)</${tag}>`, "s").exec(html) ?? [];
-    return `${tag}-src 'sha256-${await base64Digest(text)}'`;
+    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+    return `${tag}-src 'sha256-${Buffer.from(digest).toString("base64")}'`;
   };
   const own = ["default-src 'none'", await inside("script"), await inside("style"), "connect-src 'self'"];
   return [...own, "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"].join("; ");
 }
 
-/** Made by the first request of an isolate. */
-let made: Promise<{ readonly document: Text; readonly page: Text }> | undefined;
-
-async function make() {
-  const headers = { "Content-Security-Policy": await policyOf(page), "Referrer-Policy": "no-referrer" };
-  return {
-    document: await withTag(document, "application/json"),
-    page: await withTag(page, "text/html; charset=utf-8", headers),
-  };
-}
-
-async function show(call: Call, which: "document" | "page"): Promise<Response> {
-  made ??= make();
-  const { text, type, etag, headers } = (await made)[which];
-  const shared = { ETag: etag, "Cache-Control": `public, max-age=${SECONDS}`, ...headers };
-  const known = (call.request.headers.get("If-None-Match") ?? "")
-    .split(",")
-    .map((tag) => tag.trim().replace(/^W\//, ""));
-  if (known.includes(etag) || known.includes("*")) return new Response(null, { status: 304, headers: shared });
-  return new Response(text, { headers: { ...shared, "Content-Type": type } });
+async function showPage(call: Call): Promise<Response> {
+  const page = await asset(call, "openapi.html");
+  const policy = await policyOf(await page.clone().text());
+  return show(call, page, "text/html; charset=utf-8", {
+    "Content-Security-Policy": policy,
+    "Referrer-Policy": "no-referrer",
+  });
 }
 
 export const documentRoutes = [
-  open({ verb: "GET", path: "/openapi.json", handle: (call) => show(call, "document") }),
-  open({ verb: "GET", path: "/docs", handle: (call) => show(call, "page") }),
+  open({
+    verb: "GET",
+    path: "/openapi.json",
+    handle: async (call) => show(call, await asset(call, "openapi.json"), "application/json"),
+  }),
+  open({ verb: "GET", path: "/docs", handle: showPage }),
 ];

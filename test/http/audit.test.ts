@@ -18,7 +18,9 @@ let base = "";
 /** The configuration as it is, with a sink: the bucket that is there, under another name, too. */
 function configuration(): string {
   const sink = '[[r2_buckets]]\nbinding = "AUDIT_BUCKET"\nbucket_name = "sallyport-files"\n';
-  const config = readFileSync("wrangler.toml", "utf8").replace('main = "src', `main = "${resolve("src")}`);
+  const config = readFileSync("wrangler.toml", "utf8")
+    .replace('main = "src', `main = "${resolve("src")}`)
+    .replace('directory = "docs"', `directory = "${resolve("docs")}"`);
   const path = join(dir, "wrangler.toml");
   writeFileSync(path, `${config}\n${sink}`);
   return path;

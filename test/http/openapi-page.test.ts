@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 /** The page's own script, on just enough of a document to see what it shows. */
 
-const html = readFileSync("src/openapi/page.html", "utf8");
+const html = readFileSync("docs/openapi.html", "utf8");
 const api = JSON.parse(readFileSync("docs/openapi.json", "utf8")) as {
   paths: Record<string, Record<string, { operationId: string; summary: string }>>;
 };
