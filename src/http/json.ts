@@ -51,6 +51,14 @@ export const isPlainObject = (value: unknown): value is Record<string, unknown> 
 export const isRaw = (value: object): value is RawJson =>
   "isRawJSON" in JSON && (JSON as unknown as { isRawJSON(v: object): boolean }).isRawJSON(value);
 
+/** The value with numbers that JavaScript would change as their text: what goes on to an object must be cloned. */
+export function rawAsText(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(rawAsText);
+  if (typeof value !== "object" || value === null) return value;
+  if (isRaw(value)) return value.rawJSON;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, rawAsText(item)]));
+}
+
 /** JSON merge patch (RFC 7396): null deletes, objects merge, everything else replaces. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isPlainObject(patch)) return patch;

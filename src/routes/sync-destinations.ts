@@ -2,6 +2,7 @@ import * as z from "zod";
 import { wordDestination, wordDestinationList, wordType } from "../compat/sync-names.ts";
 import { badRequest, unwrap } from "../http/errors.ts";
 import { flag } from "../http/fields.ts";
+import { rawAsText } from "../http/json.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { listDestinations } from "../listings/destinations.ts";
@@ -29,7 +30,7 @@ const DRIFT_PAGE = 100;
 const FILE_FIELDS = ["credentials"];
 
 async function withFiles(call: AuthorisedCall, body: AnyFields): Promise<AnyFields> {
-  const read = { ...body };
+  const read = rawAsText(body) as Record<string, unknown>;
   for (const field of FILE_FIELDS) {
     const value = body[field];
     if (typeof value === "string" && value.startsWith("@")) {

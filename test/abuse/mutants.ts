@@ -431,7 +431,9 @@ export class Mutants {
     const isRead = method === "GET" || method === "HEAD";
     const body = given === null || given === undefined || (isRead && !draft.body) ? null : given;
     const headers: [string, string][] = [["Host", "sallyport.test"]];
-    if (draft.token !== null) headers.push(["X-Orch-Token", draft.token ?? this.#world.tokens.admin]);
+    const { admin, spare } = this.#world.tokens;
+    const ends = /revoke-self/.test(this.#path);
+    if (draft.token !== null) headers.push(["X-Orch-Token", draft.token ?? (ends ? spare : admin)]);
     const own = draft.headers ?? [];
     if (method === "PATCH" && !own.some(([name]) => name === "Content-Type"))
       headers.push(["Content-Type", "application/merge-patch+json"]);

@@ -5,15 +5,30 @@ import { CANARY, stored, type World } from "./world.ts";
 
 /** What every answer must be, whatever was asked. */
 
-/** Answers of 5xx that are promised, each for a reason; anything else of 5xx is a defect. */
-const promised: readonly {
-  readonly status: number;
-  readonly of: (mutant: Mutant) => boolean;
+interface Promised {
+  readonly statuses: readonly number[];
+  /** Names of routes. */
+  readonly at: RegExp;
+  /** What the answer says. */
   readonly because: RegExp;
-}[] = [
-  // The platform refuses verbs that it does not know before any of our code runs (README, "Requests").
-  { status: 501, of: ({ wire }) => !KNOWN_METHODS.has(wire.method), because: /method/i },
+}
+
+/** Answers of 5xx that are promised, each for a reason that it tells; anything else of 5xx is a defect. */
+const promised: readonly Promised[] = [
+  // The caller says which code it wants (docs/metrics.md, "Health").
+  { statuses: [501, 503, 599, 500, 504, 507], at: / \/v1\/sys\/health$/, because: /"initialized":true/ },
+  // Work at the cloud that another request has overtaken or given up (docs/credentials.md).
+  { statuses: [503], at: / \/v1\/cloud-b\//, because: /interrupted|given up|under way/ },
+  // Nothing changes while a consistent copy of everything is made (docs/backup.md).
+  { statuses: [503], at: /^/, because: /a snapshot is being taken/ },
+  // A node without an agent of ours cannot be asked (docs/host-volumes.md).
+  { statuses: [503], at: / \/v1\/volume\/host\//, because: /has no agent of this service/ },
 ];
+
+const isPromised = ({ place, wire }: Mutant, { status, text }: Reply): boolean =>
+  // The platform refuses verbs that it does not know before any of our code runs, the gateway CONNECT (README, "Requests").
+  (status === 501 && !KNOWN_METHODS.has(wire.method) && /method/i.test(text)) ||
+  promised.some(({ statuses, at, because }) => statuses.includes(status) && at.test(place.name) && because.test(text));
 
 const KNOWN_METHODS = new Set([
   "GET",
@@ -35,7 +50,7 @@ const isOfTheWire = ({ kind }: Mutant, { status }: Reply): boolean =>
 
 /** A stack, a query, or a value that nobody has put into words. */
 const UNWORDED =
-  /ZodError|"code":"|\bat .*\.(ts|js):\d+|SQLITE|TypeError|ReferenceError|SyntaxError|is not a function|of undefined|of null|\[object |NaN|undefined/;
+  /ZodError|"code":"|\bat .*\.(ts|js):\d+|SQLITE|TypeError|ReferenceError|SyntaxError|is not a function|of undefined|of null|\[object |received (undefined|NaN)/;
 
 /** What is wrong with an answer; null = nothing. */
 export function faultOf(mutant: Mutant, reply: Reply, world: World): string | null {
@@ -43,11 +58,7 @@ export function faultOf(mutant: Mutant, reply: Reply, world: World): string | nu
   if (hung) return "no answer in time";
   if (status === 0)
     return mutant.kind === "framing" || mutant.kind === "slow" ? null : "the connection was closed without a word";
-  if (status >= 500) {
-    const known = promised.find((each) => each.status === status && each.of(mutant));
-    if (!known) return "an answer of 5xx that nobody has promised";
-    if (!known.because.test(text)) return "an answer of 5xx that does not say why";
-  }
+  if (status >= 500 && !isPromised(mutant, reply)) return "an answer of 5xx that nobody has promised";
   if (mutant.refused && status < 400) return "was let through";
   const secret = secretsIn(mutant, status, world).find(([, value]) => value !== "" && text.includes(value));
   if (secret) return `tells ${secret[0]}`;
@@ -56,7 +67,11 @@ export function faultOf(mutant: Mutant, reply: Reply, world: World): string | nu
   return formOf(mutant, reply);
 }
 
-function secretsIn({ kind }: Mutant, status: number, { tokens, credentials }: World): (readonly [string, string])[] {
+function secretsIn(
+  { kind, place }: Mutant,
+  status: number,
+  { tokens, credentials }: World,
+): (readonly [string, string])[] {
   const never = [
     ...Object.entries(deploymentSecrets),
     ...Object.entries(credentials),
@@ -66,12 +81,14 @@ function secretsIn({ kind }: Mutant, status: number, { tokens, credentials }: Wo
     ["expired", tokens.expired] as const,
   ];
   if (status < 400) return never;
-  // The path of a request is told back in its refusal; bodies, headers and tokens are not.
-  const sent = kind === "path" || kind === "query" ? [] : [["what was sent", CANARY] as const];
+  // The path of a request is told back in its refusal, and where a policy cannot be read; bodies, headers and tokens are not.
+  const isTold = kind === "path" || kind === "query" || /\/(policy|policies\/acl)\/:name$/.test(place.name);
+  const sent = isTold ? [] : [["what was sent", CANARY] as const];
   return [...never, ...sent, ...Object.entries(tokens), ["secret", stored.secret], ["secret", stored.deepSecret]];
 }
 
-const HARMLESS = /^(application\/json|text\/plain|text\/event-stream|application\/(x-ndjson|openmetrics-text))\b/;
+const HARMLESS =
+  /^(application\/json|text\/plain|text\/event-stream|application\/(x-ndjson|openmetrics-text|octet-stream))\b/;
 
 /** A browser must not run an answer, and a refusal must read as its area promises. */
 function formOf(mutant: Mutant, reply: Reply): string | null {
@@ -87,7 +104,7 @@ function formOf(mutant: Mutant, reply: Reply): string | null {
     return `is of the type ${JSON.stringify(type)}`;
   if (isOurs && headers.get("x-content-type-options") !== "nosniff") return "lets browsers guess its type";
   if (status < 400 || mutant.wire.method === "HEAD") return null;
-  if (UNWORDED.test(text)) return "is not in words";
+  if (mutant.kind !== "path" && UNWORDED.test(text)) return "is not in words";
   if (!isOurs || isPlainText(type, text))
     return isOurs && mutant.place.area === "secrets" && isAtHome(mutant) ? "is plain text" : null;
   return isEnvelope(type, text, status) ? null : "is neither a list of errors nor a text";

@@ -1,6 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { brotliDecompressSync, constants, gunzipSync } from "node:zlib";
 
 /** HTTP over plain sockets: what no client library would send, and answers as they came. */
 
@@ -29,7 +29,7 @@ export interface Reply {
 
 /** Of a body, enough to judge it; streams are left after their first piece. */
 const MOST_BYTES = 4 * 1024 * 1024;
-const STREAM_MS = 150;
+const STREAM_MS = 500;
 
 /** Connections to one port, used again where both sides allow it. */
 export class Wires {
@@ -124,8 +124,8 @@ const statusIn = (head: string): number => Number(/^HTTP\/1\.[01] (\d{3})/.exec(
 const fieldIn = (head: string, name: string): string | undefined =>
   new RegExp(`^${name}:[ \\t]*(.*?)[ \\t]*$`, "im").exec(head)?.[1];
 
-/** `open`: a body that has begun and ends only with more bytes. */
-function endOf(whole: Buffer, method: string): "head" | "open" | "complete" {
+/** `open`: a body of no known length, which may never end. */
+function endOf(whole: Buffer, method: string): "head" | "counted" | "open" | "complete" {
   const input = skipInformational(whole);
   const head = headIn(input);
   if (head === null) return "head";
@@ -133,7 +133,7 @@ function endOf(whole: Buffer, method: string): "head" | "open" | "complete" {
   if (method === "HEAD" || status === 204 || status === 304) return "complete";
   const body = input.subarray(head.length + 4);
   const length = fieldIn(head, "content-length");
-  if (length !== undefined) return body.length >= Number(length) ? "complete" : "open";
+  if (length !== undefined) return body.length >= Number(length) ? "complete" : "counted";
   if (/chunked/i.test(fieldIn(head, "transfer-encoding") ?? ""))
     return /(^|\r\n)0\r\n\r\n$/.test(body.toString("latin1", Math.max(0, body.length - 7))) ? "complete" : "open";
   return "open";
@@ -160,8 +160,10 @@ function parsed(whole: Buffer, method: string): Omit<Reply, "ms" | "hung"> {
 }
 
 function decoded(body: Buffer, encoding: string | undefined): Buffer {
-  if (encoding === "gzip") return gunzipSync(body);
-  return encoding === "br" ? brotliDecompressSync(body) : body;
+  // Streams are left before their end.
+  if (encoding === "gzip") return gunzipSync(body, { finishFlush: constants.Z_SYNC_FLUSH });
+  if (encoding === "br") return brotliDecompressSync(body, { finishFlush: constants.BROTLI_OPERATION_FLUSH });
+  return body;
 }
 
 function unchunked(body: Buffer): Buffer {

@@ -30,6 +30,8 @@ export const stored = {
 export interface Tokens {
   /** A root token, for what should be let in. */
   admin: string;
+  /** Another, for routes that end the token which calls them. */
+  spare: string;
   /** Knows no policy at all. */
   powerless: string;
   /** May do everything, but in another namespace. */
@@ -129,7 +131,7 @@ const parameters: Readonly<Record<string, string>> = {
 
 export class World {
   readonly tokens: Tokens = {
-    ...{ admin: "", powerless: "", elsewhere: "", management: "", client: "" },
+    ...{ admin: "", spare: "", powerless: "", elsewhere: "", management: "", client: "" },
     ...{ revoked: "", expired: "" },
   };
   /** Credentials at providers that are stored here: no read shows them. */
@@ -247,6 +249,8 @@ export class World {
     if ((await this.call("GET", "/v1/cloud-b/roles/n")).status !== 200)
       await this.must("PUT", "/v1/cloud-b/roles/n", this.#service.providerBody("cloud-b-role"));
     await this.must("PUT", "/v1/cluster/objects", reported);
+    // A drain would end by itself, some time later.
+    await this.must("PUT", `/v1/node/${NODE}/drain`, { DrainSpec: null, MarkEligible: true });
     await this.#repairTokens();
   }
 
@@ -261,6 +265,7 @@ export class World {
     if (!(await isThere("abuse-plain-token")))
       this.#accessors.token = (await issue({ id: "abuse-plain-token", policies: ["n"] })).accessor;
     if (!(await isThere(tokens.admin))) tokens.admin = (await issue({ policies: ["root"] })).token;
+    if (!(await isThere(tokens.spare))) tokens.spare = (await issue({ policies: ["root"] })).token;
     if (tokens.powerless === "")
       tokens.powerless = (await issue({ policies: ["none"], no_default_policy: true })).token;
     if (!(await isThere(tokens.elsewhere)))

@@ -38,6 +38,18 @@ describe("a destination", () => {
     expect(made.text).not.toContain(cloudA.key().secretAccessKey);
   });
 
+  it("takes numbers of any length: as the text of a tag, and without effect where nobody knows the field", async () => {
+    const body = '{"custom_tags":{"build":12345678901234567890,"version":1.10},"unknown":{"deep":[9007199254740993]}}';
+    const made = await put(`${AT}/in-mem/n`, body);
+    expect([made.status, made.body.data?.options.custom_tags]).toEqual([
+      200,
+      { build: "12345678901234567890", version: "1.10" },
+    ]);
+    expect(made.body.warnings[0]).toContain("unknown");
+    expect((await patch(`${AT}/in-mem/n`, '{"custom_tags":{"build":99999999999999999999}}')).status).toBe(200);
+    expect((await put(`${AT}/in-mem/n`, '{"granularity":12345678901234567890}')).status).toBe(400);
+  });
+
   it("of a type that needs no connection is answered with empty details", async () => {
     const made = await makeDestination("in-mem", "try");
     expect(made.body.data).toMatchObject({ name: "try", type: "in-mem", connection_details: {} });
