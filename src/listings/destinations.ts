@@ -107,33 +107,30 @@ async function read<T>(db: D1Database, sql: string, ...values: string[]): Promis
 
 const PAGE = 500;
 
-/** Destinations of all namespaces, in order, from behind one on. @throws when D1 does */
-export async function pageOfDestinations(db: D1Database, after: DestinationListing): Promise<DestinationListing[]> {
-  const { results } = await db
-    .withSession("first-primary")
-    .prepare(
-      `SELECT namespace, type, name FROM destinations WHERE (namespace, type, name) > (?, ?, ?)
-       ORDER BY namespace, type, name LIMIT ?`,
-    )
-    .bind(after.namespace, after.type, after.name, PAGE)
-    .all<DestinationListing>();
-  return results;
-}
+/** Destinations of all namespaces, in the order of their key, from behind one on. @throws when D1 does */
+export const pageOfDestinations = (db: D1Database, after: DestinationListing | null): Promise<DestinationListing[]> =>
+  page(db, "destinations", ["namespace", "type", "name"], after);
 
 /** Associations of all namespaces, in the order of their key, from behind one on. @throws when D1 does */
-export async function pageOfAssociations(
+export const pageOfAssociations = (db: D1Database, after: ListedAssociation | null): Promise<ListedAssociation[]> =>
+  page(db, "associations", ["namespace", "mount", "secret", "type", "name"], after);
+
+export type ListedAssociation = DestinationListing & AssociationListing;
+
+async function page<T extends object>(
   db: D1Database,
-  after: (DestinationListing & AssociationListing) | null,
-): Promise<(DestinationListing & AssociationListing)[]> {
+  table: string,
+  key: readonly (keyof T & string)[],
+  after: T | null,
+): Promise<T[]> {
+  const columns = key.join(", ");
+  const values = after === null ? [] : key.map((column) => after[column]);
+  const behind = after === null ? "" : `WHERE (${columns}) > (${key.map(() => "?").join(", ")})`;
   const { results } = await db
     .withSession("first-primary")
-    .prepare(
-      `SELECT namespace, mount, secret, type, name FROM associations
-       WHERE (namespace, mount, secret, type, name) > (?, ?, ?, ?, ?)
-       ORDER BY namespace, mount, secret, type, name LIMIT ?`,
-    )
-    .bind(after?.namespace ?? "", after?.mount ?? "", after?.secret ?? "", after?.type ?? "", after?.name ?? "", PAGE)
-    .all<DestinationListing & AssociationListing>();
+    .prepare(`SELECT ${columns} FROM ${table} ${behind} ORDER BY ${columns} LIMIT ${PAGE}`)
+    .bind(...values)
+    .all<T>();
   return results;
 }
 

@@ -1,6 +1,12 @@
 import { everyObject } from "../backup/directory.ts";
 import { destinationKeyOf, destinationName, syncDestination } from "../objects/stubs.ts";
-import { type DestinationListing, forgetListing, pageOfAssociations, pageOfDestinations } from "./destinations.ts";
+import {
+  type DestinationListing,
+  forgetListing,
+  type ListedAssociation,
+  pageOfAssociations,
+  pageOfDestinations,
+} from "./destinations.ts";
 
 /** What a rebuild looked at: destinations that there are, and rows that were listed in the end. `behind`: destinations that could not tell all yet; they go on by themselves. */
 export interface Rebuilt {
@@ -28,21 +34,20 @@ export async function rebuildListings(env: Env): Promise<Rebuilt> {
     if (!(await syncDestination(env, name).relist(null))) counts.behind++;
   };
 
-  let some: Promise<void>[] = [];
-  const soon = async (work: Promise<void>) => {
-    some.push(work);
-    if (some.length < AT_ONCE) return;
-    await Promise.all(some);
+  let some: string[] = [];
+  const relistSome = async () => {
+    await Promise.all(some.map(relist));
     some = [];
   };
   for await (const { kind, name } of everyObject(env)) {
     if (kind !== "sync-destination") continue;
     counts.destinations++;
-    await soon(relist(name));
+    some.push(name);
+    if (some.length === AT_ONCE) await relistSome();
   }
-  await Promise.all(some);
+  await relistSome();
 
-  for (let after: DestinationListing | null = { namespace: "", type: "", name: "" }; after; ) {
+  for (let after: DestinationListing | null = null; ; ) {
     const page: DestinationListing[] = await pageOfDestinations(db, after);
     for (const listed of page) {
       counts.listed_destinations++;
@@ -50,15 +55,15 @@ export async function rebuildListings(env: Env): Promise<Rebuilt> {
       else if (!relisted.has(destinationName(listed))) await relist(destinationName(listed));
     }
     after = page.at(-1) ?? null;
+    if (!after) break;
   }
 
-  for (let after: Awaited<ReturnType<typeof pageOfAssociations>>[number] | null = null; ; ) {
-    const page = await pageOfAssociations(db, after);
-    const byDestination = Map.groupBy(page, (row) => JSON.stringify([row.namespace, row.type, row.name]));
-    for (const rows of byDestination.values()) {
+  for (let after: ListedAssociation | null = null; ; ) {
+    const page: ListedAssociation[] = await pageOfAssociations(db, after);
+    counts.listed_associations += page.length;
+    for (const rows of Map.groupBy(page, (row) => JSON.stringify([row.namespace, row.type, row.name])).values()) {
       const [listed] = rows;
       if (!listed) continue;
-      counts.listed_associations += rows.length;
       if (isName(listed)) await syncDestination(env, destinationName(listed)).relist(rows);
       else await forgetListing(db, listed);
     }

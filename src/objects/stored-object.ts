@@ -20,6 +20,8 @@ const ALARM_GAP_MS = 250;
  * State changes go through `commit`, never through bare statements.
  */
 export abstract class StoredObject extends DurableObject<Env> {
+  /** How the object's tables have been made, step by step. */
+  readonly schema: Schema;
   protected readonly sql: SqlStorage;
   protected readonly outbox: Outbox;
   /** The alarm as last set by this instance; undefined when unknown, as after a restart. */
@@ -33,9 +35,9 @@ export abstract class StoredObject extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env, schema: Schema, topics: Readonly<Record<string, Deliver>>) {
     super(ctx, env);
     this.sql = ctx.storage.sql;
-    const whole = { outbox: outboxMigrations, ...schema };
-    migrateAll(ctx.storage, whole);
-    this.#hold = new Hold(ctx.storage, whole);
+    this.schema = { outbox: outboxMigrations, ...schema };
+    migrateAll(ctx.storage, this.schema);
+    this.#hold = new Hold(ctx.storage, this.schema);
     this.outbox = new Outbox(this.sql, topics, (change) => this.commit(change));
   }
 

@@ -1,0 +1,53 @@
+/**
+ * Writes src/objects/migrations.pins.json: a digest of each step of each object's schema. Run it when a step was added. Steps
+ * that are pinned have run somewhere, so they never change; a test holds them to it, and this refuses to pin them anew.
+ */
+import { createHash } from "node:crypto";
+import { globSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Migration } from "../src/objects/migrations.ts";
+
+/** Digests of steps, by the name of their list. */
+export type Pins = Readonly<Record<string, readonly string[]>>;
+
+const ROOT = join(import.meta.dirname, "..");
+const FILE = join(ROOT, "src/objects/migrations.pins.json");
+
+export const pinned = (): Pins => JSON.parse(readFileSync(FILE, "utf8")) as Pins;
+
+/** The steps that the sources hold: every exported list of migrations. */
+export async function stepsOfSources(): Promise<Record<string, readonly Migration[]>> {
+  const found: Record<string, readonly Migration[]> = {};
+  for (const path of globSync("src/**/*.ts", { cwd: ROOT }).sort()) {
+    const names = [...readFileSync(join(ROOT, path), "utf8").matchAll(/^export const (\w+): Migration\[\]/gm)];
+    if (names.length === 0) continue;
+    const module = (await import(pathToFileURL(join(ROOT, path)).href)) as Record<string, readonly Migration[]>;
+    for (const [, name = ""] of names) found[name] = module[name] ?? [];
+  }
+  return found;
+}
+
+/** What a step does: its reason may be worded better at any time. */
+export const digestOf = ({ sql }: Migration): string => createHash("sha256").update(sql).digest("hex").slice(0, 16);
+
+/** What is wrong with the steps, one line each: those that were pinned and are not as they were. */
+export function broken(pins: Pins, steps: Readonly<Record<string, readonly Migration[]>>): string[] {
+  return Object.entries(pins).flatMap(([list, digests]) =>
+    digests.flatMap((digest, position) => {
+      const step = steps[list]?.[position];
+      if (!step) return [`${list}: step ${position + 1} is gone`];
+      return digestOf(step) === digest ? [] : [`${list}: step ${position + 1} was changed; add a new one instead`];
+    }),
+  );
+}
+
+async function main(): Promise<void> {
+  const steps = await stepsOfSources();
+  const problems = broken(pinned(), steps);
+  if (problems.length > 0) throw new Error(problems.join("\n"));
+  const pins: Pins = Object.fromEntries(Object.entries(steps).map(([name, list]) => [name, list.map(digestOf)]));
+  writeFileSync(FILE, `${JSON.stringify(pins, null, 2)}\n`);
+}
+
+if (import.meta.main) await main();

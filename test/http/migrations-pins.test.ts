@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+import { broken, digestOf, pinned, stepsOfSources } from "../../scripts/pin-migrations.ts";
+
+it("no step of a schema that was released has changed or gone, and every one is pinned", async () => {
+  const [pins, steps] = [pinned(), await stepsOfSources()];
+  expect(broken(pins, steps)).toEqual([]);
+  const unpinned = Object.entries(steps).filter(([list, { length }]) => (pins[list]?.length ?? 0) < length);
+  expect(
+    unpinned.map(([list]) => `${list}: pin its new steps with node scripts/pin-migrations.ts`),
+    "steps that are not pinned",
+  ).toEqual([]);
+  expect(Object.keys(steps).length).toBeGreaterThan(15);
+});
+
+it("a step that is edited, moved or taken out is found, one that is added is not", () => {
+  const step = (sql: string) => ({ because: "", sql });
+  const pins = { list: [digestOf(step("a")), digestOf(step("b"))] };
+  expect(broken(pins, { list: [step("a"), step("b"), step("c")] })).toEqual([]);
+  expect(broken(pins, { list: [step("a"), step("B")] })).toEqual(["list: step 2 was changed; add a new one instead"]);
+  expect(broken(pins, { list: [step("b"), step("a")] })).toHaveLength(2);
+  expect(broken(pins, { list: [step("a")] })).toEqual(["list: step 2 is gone"]);
+  expect(broken(pins, {})).toHaveLength(2);
+});

@@ -1,0 +1,191 @@
+import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { forgetAnswers } from "../../src/access/authorizer.ts";
+import { ACCESS_CONTROL, bornWith, SINGLETONS, storedObject } from "../../src/backup/kinds.ts";
+import { accessControl } from "../../src/objects/stubs.ts";
+import { AccessControl, ClusterRegistry, EventLog, KvStore, SyncDestination } from "../../src/worker.ts";
+import { type Cut, cut } from "../crash/cut.ts";
+import { loseEverything, restore, rowsOf, snapshot } from "./backup-world.ts";
+import { get, mountKv, put, send } from "./client.ts";
+import { clock } from "./clock.ts";
+import { makeDestination, objects, setAssociation, write } from "./sync-helpers.ts";
+
+clock.moves = true;
+afterEach(() => void vi.restoreAllMocks());
+
+/** Whoever dies while a snapshot is restored, and whenever: it is restored whole, or the deployment is as empty as before. */
+
+let file: Uint8Array | undefined;
+
+/** A file of a small deployment, and a new one to restore it to. */
+async function begin(): Promise<Uint8Array> {
+  if (!file) {
+    await mountKv();
+    await write("a", { v: "a" });
+    await makeDestination("in-mem", "m");
+    await setAssociation("in-mem/m", "a");
+    file = await snapshot();
+    await loseEverything();
+  }
+  await get("/v1/sys/policies/acl/root");
+  return file;
+}
+
+const works = async () => {
+  forgetAnswers();
+  expect((await get("/v1/kv/data/a")).body.data.data).toEqual({ v: "a" });
+  expect(await objects("m")).toEqual({ [Object.keys(await objects("m"))[0] ?? ""]: '{"v":"a"}' });
+  await write("a", { v: "b" });
+  await vi.waitFor(async () => expect(Object.values(await objects("m"))).toEqual(['{"v":"b"}']), { timeout: 5_000 });
+};
+
+/** As an operator does that gets no answer: asks again until it is done, which one that is not empty any more says, too. */
+async function insist(bytes: Uint8Array): Promise<void> {
+  for (let tries = 0; tries < 40; tries++) {
+    const answer = await restore(bytes).catch(() => null);
+    if (answer?.status === 200) return;
+    if (answer?.status === 409 && answer.text.includes("not empty")) return;
+    await runDurableObjectAlarm(env.ACCESS_CONTROL.getByName("main")).catch(() => false);
+    await scheduler.wait(100);
+  }
+  throw new Error("never restored");
+}
+
+/** Each the only one, where what is decided there must not be lost. */
+const ALONE: Cut[] = [
+  ["AccessControl", "completeRestore", "before"],
+  ["AccessControl", "completeRestore", "after"],
+  ["AccessControl", "stepRestore", "after"],
+  ["AccessControl", "swap", "after"],
+  ["AccessControl", "release", "after"],
+  ["KvStore", "swap", "after"],
+  ["KvStore", "release", "after"],
+];
+
+const ACCESS_STEPS = ["beginRestore", "joinRestore", "beginStaging", "stage", "completeRestore", "swap", "release"];
+const OTHER_STEPS = ["holdForRestore", "beginStaging", "stage", "swap", "release"];
+
+describe("a restore under which an object dies", () => {
+  it.each(ALONE)("%s, in %s, %s it is done: comes to its end when it is asked for again", async (...step) => {
+    const bytes = await begin();
+    const happened = cut(step);
+    await insist(bytes);
+    expect(happened()).toBe(true);
+    await works();
+  });
+
+  it.each([
+    ["AccessControl", "before", ACCESS_STEPS],
+    ["AccessControl", "after", ACCESS_STEPS],
+    ["KvStore", "before", OTHER_STEPS],
+    ["SyncDestination", "after", OTHER_STEPS],
+  ] as const)(
+    "%s, once in each step, %s that is done: comes to its end when it is asked for again",
+    async (name, when, steps) => {
+      const bytes = await begin();
+      const happened = steps.map((method) => cut([name, method, when]));
+      await insist(bytes);
+      expect(happened.map((each) => each())).toEqual(steps.map(() => true));
+      await works();
+    },
+  );
+});
+
+/** A restore whose Worker dies when so many frames have come: nobody says that it will not go on. */
+async function dieHalfWay(restoreId = "dead"): Promise<void> {
+  const access = accessControl(env);
+  await access.beginRestore(restoreId);
+  for (const object of SINGLETONS.filter((each) => each !== ACCESS_CONTROL)) {
+    await access.joinRestore(restoreId, object);
+    await storedObject(env, object).holdForRestore(restoreId, bornWith(object.kind));
+    await storedObject(env, object).beginStaging(restoreId, { versions: { outbox: 1 }, sequences: {} });
+  }
+}
+
+describe("a restore whose Worker dies half way", () => {
+  it("leaves a deployment that says so, takes no change, also after its objects have restarted, and begins again", async () => {
+    const bytes = await begin();
+    await dieHalfWay();
+    for (const object of SINGLETONS)
+      await evictDurableObject(storedObject(env, object) as unknown as DurableObjectStub);
+    forgetAnswers();
+    for (const path of ["/v1/sys/mounts", "/v1/nodes", "/sys/sync/config", "/v1/acl/tokens"]) {
+      const refused = await get(path);
+      expect([path, refused.status, refused.text]).toEqual([
+        path,
+        503,
+        expect.stringContaining("a restore is under way, or has not ended"),
+      ]);
+    }
+    expect((await put("/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } })).status).toBe(503);
+    expect((await restore(bytes)).status).toBe(200);
+    await works();
+  });
+
+  it("can be undone: the deployment is as empty as before, and works", async () => {
+    await begin();
+    const before = await rowsOf(SINGLETONS);
+    await dieHalfWay();
+    expect((await send("DELETE", "/v1/sys/snapshot")).status).toBe(204);
+    expect(await rowsOf(SINGLETONS)).toEqual(before);
+    forgetAnswers();
+    await mountKv();
+    await write("a", { v: 1 });
+  });
+
+  it("is no longer heard of once another was begun", async () => {
+    const bytes = await begin();
+    await dieHalfWay();
+    expect((await restore(bytes)).status).toBe(200);
+    const late = await storedObject(env, { kind: "event-log", name: "log" }).stage("dead", "lines", [], []);
+    expect(late).toMatchObject({ ok: false, reason: "conflict" });
+    expect(await accessControl(env).completeRestore("dead")).toMatchObject({ ok: false });
+    await works();
+  });
+
+  it("is undone by itself when the sender breaks off", async () => {
+    const bytes = await begin();
+    const before = await rowsOf(SINGLETONS);
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(bytes.subarray(0, bytes.length - 100));
+        controller.error(new Error("the line is dead"));
+      },
+    });
+    await restore(body).catch(() => null);
+    await vi.waitFor(async () => expect(await rowsOf(SINGLETONS)).toEqual(before), { timeout: 5_000 });
+    expect((await restore(bytes)).status).toBe(200);
+    await works();
+  });
+});
+
+describe("a restore whose Worker dies when all rows have come", () => {
+  it("goes on by itself, and no object begins to work before all have their rows", async () => {
+    const bytes = await begin();
+    const order: string[] = [];
+    for (const kind of [KvStore, SyncDestination, EventLog, ClusterRegistry, AccessControl]) {
+      for (const method of ["swap", "release"] as const) {
+        const prototype = kind.prototype as unknown as Record<string, (restore: string) => unknown>;
+        const original = prototype[method];
+        vi.spyOn(prototype, method).mockImplementation(function (this: unknown, restoreId) {
+          order.push(method);
+          return original?.call(this, restoreId);
+        });
+      }
+    }
+    vi.spyOn(AccessControl.prototype, "stepRestore").mockRejectedValue(new Error("the Worker is gone"));
+    const answer = restore(bytes);
+    await vi.waitFor(
+      async () => {
+        await runDurableObjectAlarm(env.ACCESS_CONTROL.getByName("main")).catch(() => false);
+        expect(order.filter((method) => method === "release")).toHaveLength(5);
+      },
+      { timeout: 15_000, interval: 20 },
+    );
+    expect(order.lastIndexOf("swap")).toBeLessThan(order.indexOf("release"));
+    await works();
+    vi.restoreAllMocks();
+    await answer.catch(() => null);
+  });
+});

@@ -1,0 +1,183 @@
+import { env } from "cloudflare:workers";
+import { randomBytes } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { LENGTH_BYTES, MAGIC, Sealer } from "../../src/backup/format.ts";
+import { SINGLETONS } from "../../src/backup/kinds.ts";
+import { accessControl } from "../../src/objects/stubs.ts";
+import { policies } from "./access.ts";
+import { allObjects, loseEverything, type Rows, restore, rowsOf, snapshot } from "./backup-world.ts";
+import { get, mountKv, put, send } from "./client.ts";
+import { makeDestination, setAssociation, write } from "./sync-helpers.ts";
+
+/** A file that is not whole, not ours or not for here changes nothing, and the deployment works on as it was. */
+
+const MASTER_KEY = env.MASTER_KEY;
+/** Of a file that is made once: no test changes it. */
+let frames: Buffer[] = [];
+let empty: Rows;
+
+/** The pieces of a file: its first line with its header, then each frame. */
+function framesOf(bytes: Buffer): Buffer[] {
+  const found: Buffer[] = [];
+  for (let at = MAGIC.length; at < bytes.length; ) {
+    const end = at + LENGTH_BYTES + bytes.readUInt32BE(at);
+    found.push(bytes.subarray(found.length === 0 ? 0 : at, end));
+    at = end;
+  }
+  return found;
+}
+
+async function smallWorld(): Promise<void> {
+  await mountKv();
+  for (const name of ["a", "b"]) await write(name, { v: name });
+  await makeDestination("in-mem", "m");
+  await setAssociation("in-mem/m", "a");
+  await policies({ p: "" });
+}
+
+beforeEach(async () => {
+  if (frames.length === 0) {
+    await smallWorld();
+    frames = framesOf(Buffer.from(await snapshot()));
+    await loseEverything();
+  }
+  await get("/v1/sys/policies/acl/root");
+  await get("/sys/sync/config");
+  empty = await rowsOf(SINGLETONS);
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  if (MASTER_KEY !== undefined) (env as { MASTER_KEY?: string }).MASTER_KEY = MASTER_KEY;
+});
+
+/** Refused, nothing is changed, and the deployment can still be restored to. */
+async function refused(bytes: Uint8Array, message: string | RegExp, status = 400): Promise<void> {
+  const answer = await restore(bytes);
+  expect([answer.status, answer.body.errors]).toEqual([status, [expect.stringMatching(message)]]);
+  expect(await rowsOf(SINGLETONS)).toEqual(empty);
+  expect(await allObjects()).toEqual(SINGLETONS);
+}
+
+const whole = () => Buffer.concat(frames);
+
+const swapped = (a: number, b: number) => {
+  const moved = [...frames];
+  [moved[a], moved[b]] = [frames[b] as Buffer, frames[a] as Buffer];
+  return Buffer.concat(moved);
+};
+
+describe("a file is refused", () => {
+  it("when it is cut off: at each frame's beginning, and inside of it", async () => {
+    for (const keep of [0, 1, 7, frames.length - 1]) {
+      const some = Buffer.concat(frames.slice(0, keep));
+      await refused(some, keep === 0 ? /is not a snapshot/ : /cut off/);
+      await refused(Buffer.concat([some, (frames[keep] as Buffer).subarray(0, 9)]), /cut off|is not a snapshot/);
+    }
+    expect((await restore(whole())).status).toBe(200);
+  });
+
+  it("when a frame was moved, left out, repeated, or comes from another snapshot", async () => {
+    await refused(swapped(3, 4), /frame 3 was altered, or is not in its place/);
+    await refused(swapped(1, frames.length - 1), /frame 1 was altered/);
+    await refused(Buffer.concat(frames.toSpliced(5, 1)), /frame 5 was altered/);
+    await refused(Buffer.concat(frames.toSpliced(5, 0, frames[4] as Buffer)), /frame 5 was altered/);
+    await refused(Buffer.concat([...frames, frames.at(-1) as Buffer]), /something behind its end/);
+    await smallWorld();
+    const other = framesOf(Buffer.from(await snapshot()));
+    await loseEverything();
+    empty = await rowsOf(SINGLETONS);
+    await refused(Buffer.concat(frames.with(3, other[3] as Buffer)), /frame 3 was altered/);
+  });
+
+  it("when any bit of it differs", async () => {
+    const { length } = whole();
+    const places = [3, MAGIC.length + 1, MAGIC.length + LENGTH_BYTES + 20, length >> 1, length - 1];
+    for (const place of places) {
+      const altered = whole();
+      altered.writeUInt8(altered.readUInt8(place) ^ 0x10, place);
+      await refused(altered, /snapshot/);
+    }
+    await refused(randomBytes(5_000), /is not a snapshot/);
+    await refused(Buffer.from("{}"), /snapshot: it is cut off/);
+  });
+
+  it("when MASTER_KEY here does not hold the key that it was sealed under, which is named", async () => {
+    const { master } = JSON.parse((frames[0] as Buffer).subarray(MAGIC.length + LENGTH_BYTES).toString());
+    (env as { MASTER_KEY?: string }).MASTER_KEY = randomBytes(32).toString("base64");
+    await loseEverything();
+    await get("/v1/sys/policies/acl/root");
+    await get("/sys/sync/config");
+    empty = await rowsOf(SINGLETONS);
+    await refused(
+      whole(),
+      new RegExp(`sealed under master key ${master}, which MASTER_KEY of this deployment does not hold`),
+    );
+  });
+
+  it("when a newer version of the service has made it, and an object that this one does not know", async () => {
+    const newer = new Sealer("s", new Date(), env.MASTER_KEY);
+    const versions = { access: 1_000 };
+    const bytes = [
+      newer.begin(),
+      newer.seal({ type: "object", kind: "access-control", name: "main", versions, sequences: {} }),
+    ];
+    await refused(Buffer.concat([...bytes, newer.end()]), /newer schema: the tables of "access" are at step 1000/);
+    const other = new Sealer("s", new Date(), env.MASTER_KEY);
+    const strange = { type: "object", kind: "teapot", name: "main", versions: {}, sequences: {} } as never;
+    await refused(Buffer.concat([other.begin(), other.seal(strange), other.end()]), /has no teapot/);
+  });
+
+  it("when it is whole but does not have every object, or has rows that fit no table", async () => {
+    const bare = new Sealer("s", new Date(), env.MASTER_KEY);
+    await refused(Buffer.concat([bare.begin(), bare.end()]), /without cluster-registry main/);
+    const odd = new Sealer("s", new Date(), env.MASTER_KEY);
+    const object = { type: "object", kind: "event-log", name: "log", versions: { events: 1 }, sequences: {} } as const;
+    const rows = { type: "rows", table: "lines", columns: ["idx", "nothing"], rows: [[1, 2]] } as const;
+    await refused(
+      Buffer.concat([odd.begin(), odd.seal(object), odd.seal(rows), odd.end()]),
+      /the rows of table lines do not fit its schema/,
+    );
+  });
+});
+
+describe("a deployment takes no snapshot in", () => {
+  it("that holds anything: what was restored, a policy, a mount, an event", async () => {
+    expect((await restore(whole())).status).toBe(200);
+    const again = await restore(whole());
+    expect([again.status, again.body.errors]).toEqual([
+      409,
+      [expect.stringMatching(/^the deployment is not empty: there are rows in /)],
+    ]);
+    expect((await get("/v1/kv/data/a")).body.data.data).toEqual({ v: "a" });
+    for (const use of [
+      () => put("/v1/sys/policies/acl/p", { policy: "" }),
+      () => put("/v1/sys/namespaces/team", {}),
+      () => send("PATCH", "/v1/sys/sync/config", { disabled: true }),
+      () =>
+        put("/v1/cluster/objects", [
+          { Topic: "Job", Type: "JobRegistered", Payload: { Job: { ID: "j", Namespace: "default" } } },
+        ]),
+    ]) {
+      await loseEverything();
+      expect((await use()).status).toBeLessThan(300);
+      expect((await restore(whole())).status).toBe(409);
+      expect((await put("/v1/sys/policies/acl/later", { policy: "" })).status).toBe(204);
+    }
+  });
+
+  it("while one is taken from it, and none is taken while one is restored", async () => {
+    const stub = accessControl(env);
+    expect(await stub.beginRestore("r")).toEqual({ ok: true, value: null });
+    const taken = await get("/v1/sys/snapshot");
+    expect([taken.status, taken.body.errors]).toEqual([
+      409,
+      [expect.stringContaining("a restore is under way, or has not ended")],
+    ]);
+    expect((await send("DELETE", "/v1/sys/snapshot")).status).toBe(204);
+    await stub.freeze("s");
+    const answer = await restore(whole());
+    expect([answer.status, answer.body.errors]).toEqual([409, ["a snapshot is being taken; try again in a moment"]]);
+    await stub.endCut("s");
+    expect((await restore(whole())).status).toBe(200);
+  });
+});
