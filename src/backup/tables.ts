@@ -20,8 +20,11 @@ export interface Ddl {
 export const quoted = (name: string): string => `"${name}"`;
 export const list = (names: readonly string[]): string => names.map(quoted).join(", ");
 
-/** Names with a colon are ours: copies for a snapshot, rows of a restore. */
-const isOwn = (name: string): boolean => !/^(sqlite_|_cf_)|:/.test(name) && name !== "migrations";
+/**
+ * Names with a colon are of tables made for a snapshot or a restore; those with an underscore in front are of the platform's,
+ * among them one in which local tooling keeps an object's name.
+ */
+const isOwn = (name: string): boolean => !/^(sqlite_|_)|:/.test(name) && name !== "migrations";
 
 /** The tables of an object, but for those that say how it is kept: what a snapshot holds. */
 export function tablesOf(sql: SqlStorage): Table[] {
