@@ -1,7 +1,7 @@
 import { checkParameters, type ParameterConstraints } from "../access/path-rules.ts";
 import { settings } from "../env.ts";
 import { badRequest, denied, invalid, RequestError } from "./errors.ts";
-import { isPlainObject, parseLossless } from "./json.ts";
+import { isPlainObject, parseJson, parseLossless } from "./json.ts";
 import type { AnyRoute, Call } from "./route.ts";
 
 /** Largest request body, in bytes. */
@@ -23,7 +23,7 @@ export async function readBody(
   if (route.raw) return text;
   if (!route.body) return undefined;
   if (route.verb === "PATCH") checkPatchType(request);
-  const given = "rights" in route ? parseJsonObject(text) : parseObject(text);
+  const given = ("rights" in route ? parseJsonObject : parseObject)(text, route.exact);
   // Clients send null for what they leave out; only a patch means it.
   const body = route.verb === "PATCH" ? given : withoutNulls(given);
   if (constraints) {
@@ -99,10 +99,10 @@ async function counted(body: ReadableStream<Uint8Array>): Promise<Uint8Array> {
  * The body of areas A and B as an object; empty when there is none or it is `null`, as some clients write that. Clients often
  * send no content type, so the first character decides: JSON when it is `{` or `[`, else a form.
  */
-export function parseObject(text: string): Record<string, unknown> {
+export function parseObject(text: string, exact = false): Record<string, unknown> {
   const trimmed = text.trim();
   if (trimmed === "" || trimmed === "null") return {};
-  if (/^[{[]/.test(trimmed)) return parseJsonObject(text);
+  if (/^[{[]/.test(trimmed)) return parseJsonObject(text, exact);
   if (/[\u0000-\u001f"]/.test(trimmed) || !trimmed.includes("="))
     throw badRequest("request body: is not a JSON object");
   return formFields(new URLSearchParams(trimmed));
@@ -116,11 +116,11 @@ function formFields(form: URLSearchParams): Record<string, unknown> {
 }
 
 /** The body of areas C and D as an object: there must be one, and in JSON. */
-export function parseJsonObject(text: string): Record<string, unknown> {
+export function parseJsonObject(text: string, exact = false): Record<string, unknown> {
   if (text.trim() === "") throw badRequest("Request body is empty");
   let value: unknown;
   try {
-    value = parseLossless(text);
+    value = exact ? parseLossless(text) : parseJson(text);
   } catch (failure) {
     // The engine's text quotes the input, which may hold a secret.
     const because =

@@ -35,6 +35,8 @@ interface Common<Body> {
   /** In itty-router's notation: `/sys/mounts/:path+`. */
   readonly path: string;
   readonly body?: z.ZodType<Body>;
+  /** Numbers in the body keep all their digits: those that JavaScript would change come as `RawJson`, which no object can be sent. */
+  readonly exact?: true;
   /** The handler gets the body as it came, as text: for bodies that are not one JSON object. */
   readonly raw?: true;
   /** Only says what is wrong with its path: no operation of the API. */

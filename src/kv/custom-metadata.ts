@@ -1,4 +1,5 @@
 import { asMap } from "../http/fields.ts";
+import { isPlainObject } from "../http/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 
 /** Custom metadata as a caller gives it; in a patch, null removes a key. */
@@ -13,7 +14,7 @@ const PRINTABLE = /^[^\p{Cc}\p{Cs}\p{Co}\p{Cn}]*$/u;
 /** Reads what a request gave. Only the types are judged here: how much it becomes is known once it is merged. */
 export function readCustomMetadata(given: unknown, patch: boolean): Result<CustomMetadataChange> {
   const value = asMap(given);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return failed(["must be a map of strings"]);
+  if (!isPlainObject(value)) return failed(["must be a map of strings"]);
   const wrong = Object.entries(value)
     .filter(([, item]) => typeof item !== "string" && !(patch && item === null))
     .map(([key]) => `value of key ${shown(key)} must be a string`);

@@ -174,6 +174,7 @@ const engineRoutes = [
     path: "/data/:path+",
     creates: true,
     body: DataBody,
+    exact: true,
     handle: async (call, body) =>
       written(call, await store(call).put(path(call), dataText(body), body.options?.cas ?? null, rights(call))),
   }),
@@ -181,6 +182,7 @@ const engineRoutes = [
     verb: "PATCH",
     path: "/data/:path+",
     body: DataBody,
+    exact: true,
     handle: async (call, body) => {
       const result = await store(call).patch(path(call), dataText(body), body.options?.cas ?? null);
       return "state" in result ? gone(call, result.metadata) : written(call, result);

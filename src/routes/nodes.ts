@@ -172,7 +172,15 @@ export const nodeRoutes = [
     rights: READ,
     handle: (call) => blocking(call, () => readNode(call), nodesChanged(call)),
   }),
-  cluster({ verb: "POST", path: "/node/:id/drain", rights: WRITE, fresh: true, body: DrainBody, handle: drain }),
+  cluster({
+    verb: "POST",
+    path: "/node/:id/drain",
+    rights: WRITE,
+    fresh: true,
+    body: DrainBody,
+    exact: true,
+    handle: drain,
+  }),
   cluster({
     verb: "POST",
     path: "/node/:id/eligibility",

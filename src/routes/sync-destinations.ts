@@ -97,12 +97,14 @@ export const destinationRoutes = [
     path: "/sys/sync/destinations/:type/:name",
     creates: true,
     body: Write,
+    exact: true,
     handle: (call, body) => configure(call, body, "write"),
   }),
   secrets({
     verb: "PATCH",
     path: "/sys/sync/destinations/:type/:name",
     body: Write,
+    exact: true,
     handle: (call, body) => configure(call, body, "patch"),
   }),
   secrets({

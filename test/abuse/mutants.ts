@@ -455,7 +455,7 @@ export class Mutants {
     if (route.raw || !route.body) return false;
     try {
       // A byte order mark is no part of a text.
-      const given = ("rights" in route ? parseJsonObject : parseObject)(text.replace(/^\ufeff/, ""));
+      const given = ("rights" in route ? parseJsonObject : parseObject)(text.replace(/^\ufeff/, ""), route.exact);
       const shown = Object.entries(given).filter(([, value]) => route.verb === "PATCH" || value !== null);
       return !route.body.safeParse(Object.fromEntries(shown)).success;
     } catch {

@@ -68,7 +68,7 @@ export function faultOf(mutant: Mutant, reply: Reply, world: World): string | nu
 }
 
 function secretsIn(
-  { kind, place }: Mutant,
+  { kind, place, what }: Mutant,
   status: number,
   { tokens, credentials }: World,
 ): (readonly [string, string])[] {
@@ -81,8 +81,12 @@ function secretsIn(
     ["expired", tokens.expired] as const,
   ];
   if (status < 400) return never;
-  // The path of a request is told back in its refusal, and where a policy cannot be read; bodies, headers and tokens are not.
-  const isTold = kind === "path" || kind === "query" || /\/(policy|policies\/acl)\/:name$/.test(place.name);
+  // A refusal repeats the path of a request, names of volumes, and where a policy cannot be read; tokens and secrets never.
+  const isTold =
+    kind === "path" ||
+    kind === "query" ||
+    /\/(policy|policies\/acl)\/:name$/.test(place.name) ||
+    (/\/(volumes?|associations)\b/.test(place.name) && !/Secrets|MountFlags|Parameters/.test(what));
   const sent = isTold ? [] : [["what was sent", CANARY] as const];
   return [...never, ...sent, ...Object.entries(tokens), ["secret", stored.secret], ["secret", stored.deepSecret]];
 }

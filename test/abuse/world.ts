@@ -14,6 +14,8 @@ const ALLOCATION = "00000000-0000-4000-8000-00000000abe2";
 const EVALUATION = "00000000-0000-4000-8000-00000000abe3";
 const DEPLOYMENT = "00000000-0000-4000-8000-00000000abe4";
 const NOBODY = "00000000-0000-4000-8000-00000000abe5";
+/** A mount of credentials without a configuration; as long as the name of the other. */
+const UNCONFIGURED = "cloud-0";
 
 /** Stands in every value that is sent; no refusal and no line of the log may repeat it. */
 export const CANARY = "canary-7f3a9c";
@@ -170,7 +172,9 @@ export class World {
     if (/^\/sys\/(leases\/)?(lookup|renew|revoke)/.test(route.path)) values["id"] = this.#lease;
     if (/\/node\/pool/.test(route.path)) values["name"] = "default";
     if (/\/sys\/internal\/ui\/mounts/.test(route.path)) values["path"] = "kv";
-    return prefix + route.path.replace(/:(\w+)\+?/g, (_whole, parameter: string) => values[parameter] ?? "n");
+    // A rotation would take the credentials away that everything else at the cloud needs.
+    const mount = route.path === "/rotate-root" ? prefix.replace("cloud-b", UNCONFIGURED) : prefix;
+    return mount + route.path.replace(/:(\w+)\+?/g, (_whole, parameter: string) => values[parameter] ?? "n");
   }
 
   /** A body that the route takes, or null when it needs none. */
@@ -210,6 +214,7 @@ export class World {
   async create(): Promise<void> {
     await this.must("PUT", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
     await this.must("PUT", "/v1/sys/mounts/cloud-b", { type: "cloud-b" });
+    await this.must("PUT", `/v1/sys/mounts/${UNCONFIGURED}`, { type: "cloud-b" });
     const expiring = await this.must("PUT", "/v1/auth/token/create", { policies: ["root"], ttl: "1s" });
     this.tokens.expired = tokenIn(expiring);
     this.#agent = JSON.parse((await this.must("GET", "/v1/agents")).text)[0].NodeID;
@@ -246,8 +251,9 @@ export class World {
     });
     await this.must("PUT", "/v1/identity/oidc/config", { issuer: "" });
     await this.must("PUT", "/v1/cloud-b/config", this.#service.providerBody("cloud-b"));
+    // A configuration that rotates by itself may have taken the credentials away: then nothing is let in here any more.
     if ((await this.call("GET", "/v1/cloud-b/roles/n")).status !== 200)
-      await this.must("PUT", "/v1/cloud-b/roles/n", this.#service.providerBody("cloud-b-role"));
+      await this.call("PUT", "/v1/cloud-b/roles/n", this.#service.providerBody("cloud-b-role"));
     await this.must("PUT", "/v1/cluster/objects", reported);
     // A drain would end by itself, some time later.
     await this.must("PUT", `/v1/node/${NODE}/drain`, { DrainSpec: null, MarkEligible: true });
@@ -286,8 +292,9 @@ export class World {
       const body = { Volume: { Name: `v${Date.now()}`, PluginID: "mkdir" } };
       this.#hostVolume = JSON.parse((await this.must("PUT", "/v1/volume/host/create", body)).text).Volume.ID;
     }
-    if ((await this.call("PUT", "/v1/sys/leases/lookup", { lease_id: this.#lease })).status !== 200)
-      this.#lease = JSON.parse((await this.must("GET", "/v1/cloud-b/creds/n")).text).lease_id;
+    if ((await this.call("PUT", "/v1/sys/leases/lookup", { lease_id: this.#lease })).status === 200) return;
+    const issued = await this.call("GET", "/v1/cloud-b/creds/n");
+    if (issued.status === 200) this.#lease = JSON.parse(issued.text).lease_id;
   }
 
   /** All that can be seen, as text that is equal when nothing has changed. */

@@ -157,6 +157,14 @@ describe("metadata", () => {
 });
 
 describe("custom_metadata", () => {
+  it.each(["1.7976931348623157e308", "9007199254740993", "1.50"])(
+    "is no map when it is the number %s",
+    async (number) => {
+      const refused = await put("/v1/kv/metadata/a", `{"custom_metadata":${number}}`);
+      expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("must be a map of strings")]);
+    },
+  );
+
   it("appears in metadata, in reads, in answers of writes and in the 404 of a deleted version", async () => {
     await put("/v1/kv/data/a", { data: {} });
     await put("/v1/kv/metadata/a", { custom_metadata: { owner: "team" } });

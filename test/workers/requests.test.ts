@@ -248,6 +248,20 @@ describe("bodies", () => {
     expect((await get("/v1/kv/data/a")).text).toContain(`"data":${text}`);
   });
 
+  it("with a long number where something else is meant are refused, not read as a thing made of numbers", async () => {
+    for (const number of ["9007199254740993", "1e400", "1.50"]) {
+      for (const [path, body] of [
+        ["/v1/namespace/n", `{"Meta":${number}}`],
+        ["/v1/auth/token/create", `{"meta":${number}}`],
+        ["/v1/sys/namespaces/n", `{"custom_metadata":${number}}`],
+        ["/v1/sys/mounts/m", `{"type":"kv","options":${number}}`],
+        ["/v1/volume/host/create", `{"Volume":{"Name":"n","Parameters":${number}}}`],
+      ] as const) {
+        expect([path, (await send("PUT", path, body)).status]).toEqual([path, 400]);
+      }
+    }
+  });
+
   it("of exactly 1 MiB are taken, one byte more is not", async () => {
     await mountKv();
     const body = (size: number) => `{"data":{"a":"${"x".repeat(size - 17)}"}}`;

@@ -1,0 +1,34 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+
+/** The part of the abuse suite (docs/abuse.md) that always runs: the same requests each time. */
+
+interface Report {
+  readonly sent: number;
+  readonly routes: number;
+  readonly faults: readonly string[];
+}
+
+it("nothing but refusals and honest answers comes of requests that are wrong in every way", {
+  timeout: 240_000,
+}, async () => {
+  const dir = mkdtempSync(join(tmpdir(), "sallyport-abuse-report-"));
+  const file = join(dir, "report.json");
+  try {
+    const child = spawn(process.execPath, ["test/abuse/run.ts"], {
+      stdio: ["ignore", "ignore", "inherit"],
+      env: { ...process.env, ABUSE_SEED: "7", ABUSE_REQUESTS: "1200", ABUSE_REPORT: file },
+    });
+    await once(child, "exit");
+    const report = JSON.parse(readFileSync(file, "utf8")) as Report;
+    expect(report.faults).toEqual([]);
+    expect(report.routes).toBeGreaterThan(220);
+    expect(report.sent).toBeGreaterThanOrEqual(1_200);
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+});
