@@ -25,11 +25,11 @@ export interface Targets {
 
 /** Of every so many kills of the runtime one is looked into: the files are read before it comes back. */
 const LOOK_INTO = 5;
-/** The longest that the runtime is left alone. */
-const PEACE_MS = 10_000;
+/** The longest that the runtime is left alone in a storm. */
+const PEACE_MS = 8_000;
 /** Storm and breeze in turns: what takes several calls has to come to its end, too. */
 const STORM_MS = 25_000;
-const BREEZE_MS = 15_000;
+const BREEZE_MS = 20_000;
 const BREEZE = 4;
 
 /** Kills and disturbs everything at random moments, each kind by a stream of choices of its own; ends with all of it well. */
@@ -68,14 +68,7 @@ export class Chaos {
     const { service } = this.#targets;
     for (let kills = 0; going(); kills++) {
       const [kind, part, moment] = [random(), random(), random() * 50];
-      const answers = Math.round(kind < 0.3 ? part * 3 : kind < 0.75 ? part * 40 : 40 + part * 300);
-      const before = this.#targets.answered();
-      for (
-        const until = Date.now() + PEACE_MS;
-        this.#targets.answered() - before < answers * this.#pause;
-        await sleep(2)
-      )
-        if (!going() || Date.now() > until) break;
+      await this.#peace(Math.round(kind < 0.3 ? part * 3 : kind < 0.75 ? part * 40 : 40 + part * 300), going);
       await sleep(moment);
       if (!going()) return;
       if (random() < 0.95) {
@@ -88,6 +81,14 @@ export class Chaos {
       }
       await service.start();
     }
+  }
+
+  /** Until the runtime has given so many answers, or has had its time. */
+  async #peace(answers: number, going: () => boolean): Promise<void> {
+    const before = this.#targets.answered();
+    const until = Date.now() + PEACE_MS * this.#pause;
+    const isOver = () => this.#targets.answered() - before >= answers * this.#pause || Date.now() > until;
+    while (going() && !isOver()) await sleep(2);
   }
 
   async #killMortals(random: Random, going: () => boolean): Promise<void> {

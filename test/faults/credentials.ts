@@ -20,7 +20,7 @@ const MOUNT = "cloud-b";
 /** Whoever is being killed ends a lease a little late. */
 const LATE_MS = 20_000;
 /** Whoever waits for what a dead Worker has in its hands waits for a minute; these callers do not. */
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 30_000;
 /** A role of each kind; how many applications, assignments and memberships one of its leases is. */
 const rolesFor = ({ scope, existingApplication }: Directory) => ({
   own: {

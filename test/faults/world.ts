@@ -3,6 +3,7 @@ import { Chaos } from "./chaos.ts";
 import { Client } from "./client.ts";
 import { Credentials } from "./credentials.ts";
 import { CsiVolumes } from "./csi-volumes.ts";
+import { unwell } from "./figures.ts";
 import { HostVolumes } from "./host-volumes.ts";
 import { Line } from "./line.ts";
 import { Nodes } from "./nodes.ts";
@@ -91,7 +92,9 @@ export class World {
     const found = await Promise.all(
       this.#workloads.map(async (workload) => (await workload.unsettled()).map((what) => `${workload.name}: ${what}`)),
     );
-    return found.some((faults) => faults.length > 0) ? found.flat() : leftOver(this.#service?.dataDir ?? "");
+    if (found.some((faults) => faults.length > 0)) return found.flat();
+    const left = leftOver(this.#service?.dataDir ?? "");
+    return left.length > 0 || !this.#client ? left : unwell(this.#client);
   }
 
   /** First what the service says, then what is in its rows once it has ended. */
@@ -99,8 +102,6 @@ export class World {
     const faults: string[] = [];
     for (const workload of this.#workloads)
       faults.push(...(await workload.verify()).map((what) => `${workload.name}: ${what}`));
-    const health = await this.#client?.call("GET", "/v1/sys/health");
-    if (health?.status !== 200) faults.push(`health is ${health?.status}: ${health?.text}`);
     faults.push(...this.wrong());
     await this.#service?.stop();
     const { dataDir = "" } = this.#service ?? {};
