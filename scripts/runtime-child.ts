@@ -30,9 +30,10 @@ async function start({ bindings, dataDir, files, log }: ToRuntime): Promise<void
         persist: dataDir,
         watch: true,
         logLevel: log ? "log" : "warn",
+        // Asked for by itself: each request has its lines in the audit log, and what the starter says would drown in them.
         structuredLogsHandler: ({ level, message: line }: { level: string; message: string }) => {
-          const stream = level === "error" || level === "warn" ? process.stderr : process.stdout;
-          stream.write(`${line}\n`);
+          const isTrouble = level === "error" || level === "warn";
+          if (isTrouble || log) (isTrouble ? process.stderr : process.stdout).write(`${line}\n`);
         },
       },
     });
