@@ -89,7 +89,8 @@ it("tells load balancers that a deployment without its first token is not initia
   expect((await get("/v1/sys/health", { token: null })).status).toBe(501);
   expect((await get("/v1/sys/seal-status", { token: null })).body).toMatchObject({ initialized: false, sealed: false });
   await bootstrap({ BootstrapSecret: SECRET });
-  expect((await get("/v1/sys/health", { token: null })).status).toBe(200);
+  // What was seen of the service's health is told again for a second.
+  await expect.poll(async () => (await get("/v1/sys/health", { token: null })).status, { timeout: 5_000 }).toBe(200);
 });
 
 it("is not to be had locally, where the setting has named the root token", async () => {

@@ -229,6 +229,9 @@ describe("health and seal status", () => {
       cluster_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       echo_duration_ms: 0,
       clock_skew_ms: 0,
+      parts: expect.objectContaining({ access_control: "ok" }),
+      failing: [],
+      degraded: [],
     });
     const seal = await get("/v1/sys/seal-status", { token: null });
     expect(seal.body).toMatchObject({ initialized: true, sealed: false, cluster_id: health.body.cluster_id });
