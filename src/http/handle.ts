@@ -23,11 +23,11 @@ import { encodePath, parseTarget, type Target, type Verb } from "./target.ts";
 type Base = Omit<Call, "params" | "grant"> & { readonly exchange: Exchange };
 
 /** Who is told of every request once its answer is known. None may take long: the caller waits behind them. */
-const LISTENERS: readonly ((exchange: Answered, env: Env, exec: ExecutionContext) => void)[] = [
+const LISTENERS: Readonly<Record<string, (exchange: Answered, env: Env, exec: ExecutionContext) => void>> = {
   auditAnswer,
   countRefusal,
   measureAnswer,
-];
+};
 
 /** Answers one request. Never throws. */
 export function handle(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {
@@ -55,11 +55,11 @@ async function respond(request: Request, env: Env, exec: ExecutionContext): Prom
 }
 
 function tell(answered: Answered, env: Env, exec: ExecutionContext): void {
-  for (const listener of LISTENERS) {
+  for (const [name, listener] of Object.entries(LISTENERS)) {
     try {
       listener(answered, env, exec);
     } catch (failure) {
-      warn("listener-failed", { listener: listener.name, because: textOf(failure) });
+      warn("listener-failed", { listener: name, because: textOf(failure) });
     }
   }
 }
