@@ -1,7 +1,7 @@
-import { type KeyObject, randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import type { KeyObject } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Hello, METHODS, PROTOCOL, type Report, type ServiceFrame, type Welcome } from "@sallyport/agent-protocol";
+import { BOOT_ID } from "./boot.ts";
 import type { Config } from "./config.ts";
 import type { Csi } from "./csi/index.ts";
 import type { HostVolumes } from "./dhv/index.ts";
@@ -50,7 +50,6 @@ export class Agent {
   readonly #options: AgentOptions;
   readonly #reporter: Reporter;
   readonly #operations: Operations;
-  readonly #boot = bootId();
   #session: Session | undefined;
   #restoring = false;
   /** How far the service's clock is ahead of ours. */
@@ -130,7 +129,7 @@ export class Agent {
       t: "hello",
       proto: [...PROTOCOL],
       agent: VERSION,
-      boot: this.#boot,
+      boot: BOOT_ID,
       epoch: this.#options.epoch,
       ...report,
       journal: this.#options.journal
@@ -214,12 +213,3 @@ const wordsOf = (end: ConnectionEnd) =>
   end.type === "closed"
     ? { how: end.type, code: end.code, reason: end.reason }
     : { ...end, type: undefined, how: end.type };
-
-/** The same until the machine starts again. */
-function bootId(): string {
-  try {
-    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-  } catch {
-    return randomUUID();
-  }
-}

@@ -3,6 +3,7 @@ import { statfs } from "node:fs/promises";
 import { arch, cpus, hostname, machine, networkInterfaces, platform, release, totalmem, version } from "node:os";
 import { dirname } from "node:path";
 import type { NodeReport } from "@sallyport/agent-protocol";
+import { BOOT_ID } from "../boot.ts";
 
 type Resources = NodeReport["NodeResources"];
 
@@ -37,6 +38,7 @@ export async function machineFacts(
     "kernel.arch": machine(),
     "memory.totalbytes": String(totalmem()),
     ...distribution(),
+    "unique.boot": BOOT_ID,
     "unique.hostname": hostname(),
     "unique.network.ip-address": primary?.Address ?? "",
     "unique.storage.volume": volumesDir,

@@ -10,7 +10,7 @@ export interface ForClaim {
   readonly nodeId: string;
 }
 
-export const forClaim = ({ allocId, nodeId }: CsiClaim): ForClaim => ({ allocId, nodeId });
+export const forClaim = ({ allocId, nodeId }: ForClaim): ForClaim => ({ allocId, nodeId });
 
 /** What a claim adds to its volume, opened. */
 interface Opened {

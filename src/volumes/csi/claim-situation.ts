@@ -7,11 +7,20 @@ import type { CsiPlugin } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import { type CsiVolume, isSchedulable } from "./volume.ts";
 
+/** The attribute by which agents tell the starts of their machine apart. */
+export const BOOT = "unique.boot";
+
 interface Parts {
   readonly sql: SqlStorage;
   readonly claims: CsiClaimStore;
   readonly plugins: CsiPlugins;
   readonly operations: CsiOperations;
+}
+
+interface NodeFacts extends Record<string, SqlStorageValue> {
+  origin: string;
+  status: string;
+  boot: string;
 }
 
 /** What rows say of a claim, its allocation, its node and its plugin. */
@@ -26,11 +35,13 @@ export class ClaimSituations {
   of(claim: CsiClaim, volume: CsiVolume): Situation {
     const { claims, plugins } = this.#parts;
     const plugin = plugins.find(volume.pluginId);
+    const node = this.#node(claim);
     return {
       ...{ state: claim.state, attachAsked: claim.attachAsked, publishAsked: claim.publishAsked, nodeId: claim.nodeId },
       ...{ owesExpansion: claim.owesExpansion, isAsking: claim.operation !== null, live: this.isLive(claim) },
       refused: claim.state === "pending" ? this.#refused(claim, volume, plugin) : null,
-      node: this.#node(claim, volume),
+      node: this.#place(node, claim, volume),
+      mountLost: isRestarted(claim.boot, node?.boot ?? ""),
       attaches: (plugin?.controllerRequired ?? false) && plugins.mayAttach(volume.pluginId),
       others: claims.others(claim),
     };
@@ -49,14 +60,26 @@ export class ClaimSituations {
     });
   }
 
-  #node({ nodeId }: CsiClaim, { pluginId }: CsiVolume): Situation["node"] {
-    const { sql, plugins } = this.#parts;
-    const [node] = sql
-      .exec<{ origin: string; status: string }>("SELECT origin, status FROM nodes WHERE id = ?", nodeId)
+  /** The start of its machine that a node is in; empty when that is not known. */
+  bootOf(claim: CsiClaim): string {
+    return this.#node(claim)?.boot ?? "";
+  }
+
+  #place(node: NodeFacts | null, { nodeId }: CsiClaim, { pluginId }: CsiVolume): Situation["node"] {
+    if (!node) return "gone";
+    if (node.origin !== "agent") return node.status === "down" ? "gone" : "theirs";
+    if (node.status === "down") return "down";
+    return this.#parts.plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
+  }
+
+  #node({ nodeId }: CsiClaim): NodeFacts | null {
+    const [node] = this.#parts.sql
+      .exec<NodeFacts>(
+        `SELECT origin, status, ifnull(json_extract(body, '$.Attributes."${BOOT}"'), '') AS boot FROM nodes WHERE id = ?`,
+        nodeId,
+      )
       .toArray();
-    if (!node || node.status === "down") return "gone";
-    if (node.origin !== "agent") return "theirs";
-    return plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
+    return node ?? null;
   }
 
   /** Its allocation has not ended. One that is not known any more has. */
@@ -65,3 +88,6 @@ export class ClaimSituations {
     return this.#parts.sql.exec(sql, namespace, allocId).toArray().length > 0;
   }
 }
+
+/** The one is of another start of the machine than the other; what is not known is no reason to think so. */
+const isRestarted = (then: string, now: string): boolean => then !== "" && now !== "" && then !== now;

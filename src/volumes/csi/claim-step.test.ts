@@ -2,10 +2,18 @@ import { describe, expect, it } from "vitest";
 import { refuse } from "../../result.ts";
 import { CLAIM_STATES, type ClaimState, nextStep, type Situation } from "./claim-step.ts";
 
-const NODES = ["ours", "theirs", "away", "gone"] as const;
+const NODES = ["ours", "theirs", "away", "down", "gone"] as const;
 
 const situation = (state: ClaimState, more: Partial<Situation> = {}): Situation => ({
-  ...{ state, isAsking: false, attachAsked: false, publishAsked: false, owesExpansion: false, live: true },
+  ...{
+    state,
+    isAsking: false,
+    attachAsked: false,
+    publishAsked: false,
+    mountLost: false,
+    owesExpansion: false,
+    live: true,
+  },
   ...{ refused: null, node: "ours", nodeId: "N", attaches: true, others: { attached: false, busy: false } },
   ...more,
 });
@@ -38,12 +46,17 @@ describe("the next step of a claim", () => {
     ["published", "published", {}, "rest"],
     ["published, and the volume has grown", "published", { owesExpansion: true }, "node.expand"],
     ["as before, and its node is away", "published", { owesExpansion: true, node: "away" }, "wait"],
+    ["published, and its node has started again", "published", { mountLost: true }, "attached"],
+    ["as before, and its node is not back yet", "published", { mountLost: true, node: "away" }, "attached"],
+    ["ended when its node had started again", "published", { ...ENDED, mountLost: true }, "unpublishing"],
     ["ended when it was taken", "taken", ENDED, "unpublishing"],
     ["ended when it was attached", "attached", ENDED, "unpublishing"],
     ["ended when it was published", "published", ENDED, "unpublishing"],
     ["its node was asked for something", "unpublishing", ENDED, "node.detach"],
     ["its node was asked for nothing", "unpublishing", { ...ENDED, publishAsked: false }, "node-detached"],
     ["its node is gone", "unpublishing", { ...ENDED, node: "gone" }, "node-detached"],
+    ["its node is down", "unpublishing", { ...ENDED, node: "down" }, "leave-published"],
+    ["its node is down, and was asked for nothing", "unpublishing", { live: false, node: "down" }, "node-detached"],
     ["its node is away", "unpublishing", { ...ENDED, node: "away" }, "wait"],
     ["a controller was asked", "node-detached", ENDED, "controller.unpublish"],
     [

@@ -20,6 +20,8 @@ export interface Situation {
   readonly attachAsked: boolean;
   /** Its node was asked to publish the volume. */
   readonly publishAsked: boolean;
+  /** Its node has started again since, which takes mounts away. */
+  readonly mountLost: boolean;
   /** The volume has grown, and its file system here has yet to. */
   readonly owesExpansion: boolean;
   /** Its allocation has not ended. */
@@ -27,10 +29,10 @@ export interface Situation {
   /** Why it cannot be taken, while it is pending. */
   readonly refused: Refusal | null;
   /**
-   * `ours`: an agent of ours is there, and the plugin well. `away`: it is not, or not well, and may be again. `gone`: it is down
-   * or not known. `theirs`: somebody else mounts there, and is asked for nothing.
+   * `ours`: an agent of ours is there, and the plugin well. `away`: it is not, or not well, and may be again. `down`: it does
+   * not come back for now. `gone`: it is not known. `theirs`: somebody else mounts there, and is asked for nothing.
    */
-  readonly node: "ours" | "theirs" | "away" | "gone";
+  readonly node: "ours" | "theirs" | "away" | "down" | "gone";
   readonly nodeId: string;
   /** The plugin has controllers that attach volumes to nodes. */
   readonly attaches: boolean;
@@ -51,6 +53,8 @@ export type Step =
   | { readonly kind: "become"; readonly state: ClaimState }
   /** Others on the node take care of it. */
   | { readonly kind: "leave-attached" }
+  /** Nobody waits for its node any more, which takes it away when it is back. */
+  | { readonly kind: "leave-published" }
   | { readonly kind: "ask"; readonly method: CsiClaimMethod }
   | { readonly kind: "free" };
 
@@ -72,6 +76,7 @@ export function nextStep(now: Situation): Step {
     case "unpublishing":
       // Whoever else has the node by now cannot be asked.
       if (!now.publishAsked || now.node === "gone" || now.node === "theirs") return become("node-detached");
+      if (now.node === "down") return { kind: "leave-published" };
       return now.node === "ours"
         ? ask("csi.node.detach")
         : { kind: "wait", refusal: isAway("csi.node.detach", now.nodeId), again: false };
@@ -84,7 +89,8 @@ export function nextStep(now: Situation): Step {
   }
 }
 
-function taking({ state, node, nodeId, attaches, others, owesExpansion }: Situation): Step {
+function taking({ state, node, nodeId, attaches, others, mountLost, owesExpansion }: Situation): Step {
+  if (state === "published" && mountLost) return become("attached");
   if (node !== "ours") {
     return owesExpansion ? { kind: "wait", refusal: isAway("csi.node.expand", nodeId), again: false } : REST;
   }

@@ -24,6 +24,8 @@ export interface CsiClaim {
   readonly attachAsked: boolean;
   readonly publishAsked: boolean;
   readonly owesExpansion: boolean;
+  /** In which start of its machine the node was asked to publish it; empty when that is not known. */
+  readonly boot: string;
   /** How often the step has failed. */
   readonly attempts: number;
   /** Why the step has not been done. */
@@ -47,7 +49,7 @@ type Changes = Partial<
   Pick<
     CsiClaim,
     | ("externalNodeId" | "pluginId" | "accessMode" | "attachmentMode" | "state" | "operation" | "attachAsked")
-    | ("publishAsked" | "owesExpansion" | "attempts" | "refusal" | "due" | "path")
+    | ("publishAsked" | "owesExpansion" | "boot" | "attempts" | "refusal" | "due" | "path")
   > & { readonly publishContext: Uint8Array | null }
 >;
 
@@ -67,6 +69,7 @@ interface Row extends Record<string, SqlStorageValue> {
   attach_asked: number;
   publish_asked: number;
   owes_expansion: number;
+  boot: string;
   attempts: number;
   refusal: string | null;
   due: number | null;
@@ -299,7 +302,7 @@ const claimOf = (row: Row): CsiClaim => ({
   ...{ externalNodeId: row.external_node_id, pluginId: row.plugin_id, mode: row.mode as Mode },
   ...{ accessMode: row.access_mode, attachmentMode: row.attachment_mode, state: row.state as ClaimState },
   ...{ operation: row.operation, attachAsked: row.attach_asked === 1, publishAsked: row.publish_asked === 1 },
-  ...{ owesExpansion: row.owes_expansion === 1, attempts: row.attempts },
+  ...{ owesExpansion: row.owes_expansion === 1, boot: row.boot, attempts: row.attempts },
   refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
   ...{ due: row.due, mount: row.mount, publishContext: row.publish_context, path: row.path },
   ...{ created: row.created, updated: row.updated },

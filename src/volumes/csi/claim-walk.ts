@@ -12,10 +12,11 @@ import type { ClaimSituations } from "./claim-situation.ts";
 import { nextStep, type Step } from "./claim-step.ts";
 import type { CsiClaim, CsiClaimStore } from "./claim-store.ts";
 import { controllersFor } from "./controllers.ts";
+import type { Leftovers } from "./leftovers.ts";
 import { failedAt, NEEDS } from "./methods.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
-import type { CsiVolume, MountOptions, Name, Texts } from "./volume.ts";
+import { type CsiVolume, type MountOptions, type Name, remoteId, type Texts } from "./volume.ts";
 import { CLAIMED, CSI_VOLUME, type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp } from "./volume-store.ts";
 import type { CsiWork } from "./work.ts";
 
@@ -23,6 +24,7 @@ export interface WalkParts {
   readonly journal: Journal<Stamp>;
   readonly claims: CsiClaimStore;
   readonly situations: ClaimSituations;
+  readonly leftovers: Leftovers;
   readonly store: CsiVolumeStore;
   readonly plugins: CsiPlugins;
   readonly secrets: CsiSecrets;
@@ -142,8 +144,13 @@ export class ClaimWalk implements Timed {
       case "leave-attached":
         claims.update(claim, { attachAsked: false });
         return false;
+      case "leave-published":
+        this.#parts.leftovers.add(claim, remoteId(volume));
+        claims.update(claim, { state: "node-detached", publishAsked: false, path: "", attempts: 0, refusal: null });
+        return true;
       case "become":
         claims.update(claim, { state: step.state, attempts: 0, refusal: null });
+        if (step.state === "attached") claims.update(claim, { path: "" });
         if (step.state === "taken") this.#noteTaken(claim, volume, modes);
         if (step.state === "unpublishing") claims.update(claim, { owesExpansion: false });
         return true;
@@ -163,7 +170,7 @@ export class ClaimWalk implements Timed {
   }
 
   #ask(method: CsiClaimMethod, claim: CsiClaim, volume: CsiVolume): void {
-    const { claims } = this.#parts;
+    const { claims, leftovers, situations } = this.#parts;
     const begun = this.#begin(method, claim, volume);
     if (!begun.ok) {
       const refusal = failedAt(method, begun);
@@ -174,8 +181,9 @@ export class ClaimWalk implements Timed {
     claims.update(claim, {
       ...{ operation: begun.value, due: null },
       ...(method === "csi.controller.publish" && { attachAsked: true }),
-      ...(method === "csi.node.publish" && { publishAsked: true }),
+      ...(method === "csi.node.publish" && { publishAsked: true, boot: situations.bootOf(claim) }),
     });
+    if (method === "csi.node.publish") leftovers.forget(claim);
   }
 
   #begin(method: CsiClaimMethod, given: CsiClaim, volume: CsiVolume): Result<string> {

@@ -4,6 +4,7 @@ import { NOTHING, type NodeFollower, type Told } from "../../cluster/node/told.t
 import { ok, type Refusal, type Result, refuse } from "../../result.ts";
 import { holder, inUse } from "./claim.ts";
 import type { ForClaim } from "./claim-params.ts";
+import { BOOT } from "./claim-situation.ts";
 import type { ClaimState } from "./claim-step.ts";
 import type { CsiClaim } from "./claim-store.ts";
 import { type ClaimWalk, failure, nameOf, type WalkParts } from "./claim-walk.ts";
@@ -37,7 +38,7 @@ export class CsiClaims implements Effects, NodeFollower {
   nodeChanged(before: Node | null, after: Node | null): Told {
     const { claims } = this.#parts;
     const facts = (node: Node | null) =>
-      node && JSON.stringify([node.Status, node.CSINodePlugins, node.CSIControllerPlugins]);
+      node && JSON.stringify([node.Status, node.Attributes[BOOT], node.CSINodePlugins, node.CSIControllerPlugins]);
     if (facts(before) === facts(after)) return NOTHING;
     const touched = [
       claims.touchNode(after?.ID ?? before?.ID ?? ""),
@@ -117,11 +118,14 @@ export class CsiClaims implements Effects, NodeFollower {
   // ---- what comes of operations ----
 
   mayStart({ id }: CsiOperation): Refusal | null {
-    return this.#parts.claims.waitingFor(id) ? null : refuse("conflict", "nobody waits for it any more");
+    const { claims, leftovers } = this.#parts;
+    const isWanted = claims.waitingFor(id) !== null || leftovers.isWaitingFor(id);
+    return isWanted ? null : refuse("conflict", "nobody waits for it any more");
   }
 
   succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): void {
-    const { claims } = this.#parts;
+    const { claims, leftovers } = this.#parts;
+    leftovers.ended(operation.id, true);
     const claim = claims.waitingFor(operation.id);
     if (!claim) {
       this.#owe(operation);
@@ -138,7 +142,8 @@ export class CsiClaims implements Effects, NodeFollower {
   }
 
   failed({ id }: CsiOperation, refusal: Refusal): void {
-    const { claims } = this.#parts;
+    const { claims, leftovers } = this.#parts;
+    leftovers.ended(id, false);
     const claim = claims.waitingFor(id);
     if (!claim) return;
     claims.update(claim, { operation: null, ...failure(claim, refusal) });

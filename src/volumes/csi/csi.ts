@@ -13,6 +13,7 @@ import { ClaimWalk } from "./claim-walk.ts";
 import { CsiClaims } from "./claims.ts";
 import { CsiVolumes } from "./csi-volumes.ts";
 import { JobAsks } from "./job-asks.ts";
+import { Leftovers } from "./leftovers.ts";
 import { CSI_OPERATION, CsiOperations } from "./operations.ts";
 import { CSI_PLUGIN, CsiPlugins } from "./plugins.ts";
 import { CsiSecrets } from "./secrets.ts";
@@ -39,6 +40,7 @@ export class Csi {
   readonly work: CsiWork;
   readonly claims: CsiClaims;
   readonly #walk: ClaimWalk;
+  readonly #leftovers: Leftovers;
   /** How reports become claims. */
   readonly intake: ClaimIntake;
   readonly volumes: CsiVolumes;
@@ -53,7 +55,11 @@ export class Csi {
     const parts = { sql, journal, store: this.store, plugins: this.plugins, operations: this.operations, secrets };
     this.work = new CsiWork({ ...parts, start });
     const situations = new ClaimSituations({ ...parts, claims: this.claimStore });
-    const forClaims = { ...parts, claims: this.claimStore, situations, work: this.work };
+    this.#leftovers = new Leftovers({ ...parts, work: this.work });
+    const forClaims = {
+      ...parts,
+      ...{ claims: this.claimStore, leftovers: this.#leftovers, situations, work: this.work },
+    };
     this.#walk = new ClaimWalk(forClaims);
     this.claims = new CsiClaims({ ...forClaims, walk: this.#walk });
     this.intake = new ClaimIntake({
@@ -67,7 +73,7 @@ export class Csi {
 
   /** In this order: claims look at what plugins and operations have become. */
   get followers(): readonly NodeFollower[] {
-    return [this.plugins, this.work, this.claims];
+    return [this.plugins, this.work, this.claims, this.#leftovers];
   }
 
   get stamped(): Readonly<Record<string, Stamped>> {
@@ -75,6 +81,6 @@ export class Csi {
   }
 
   get timed(): readonly Timed[] {
-    return [this.work, this.#walk];
+    return [this.work, this.#walk, this.#leftovers];
   }
 }

@@ -156,4 +156,27 @@ export const csiVolumeMigrations: Migration[] = [
     because: "which of a volume's claims is next",
     sql: "CREATE INDEX csi_claims_next ON csi_claims (namespace, volume_id, due) WHERE due IS NOT NULL",
   },
+  {
+    because: "in which start of its machine a node was asked to publish; another start has taken the mount away",
+    sql: "ALTER TABLE csi_claims ADD COLUMN boot TEXT NOT NULL DEFAULT ''",
+  },
+  {
+    because: "what a node that was down has published still of a claim that is gone; operation and due as for claims",
+    sql: `CREATE TABLE csi_leftovers (
+      row INTEGER PRIMARY KEY AUTOINCREMENT, node_id TEXT NOT NULL, plugin_id TEXT NOT NULL, namespace TEXT NOT NULL,
+      volume_id TEXT NOT NULL, external_id TEXT NOT NULL, alloc_id TEXT NOT NULL, operation TEXT,
+      attempts INTEGER NOT NULL DEFAULT 0, due INTEGER) STRICT`,
+  },
+  {
+    because: "once each, and those of a node that is back",
+    sql: "CREATE UNIQUE INDEX csi_leftovers_by_name ON csi_leftovers (node_id, namespace, volume_id, alloc_id)",
+  },
+  {
+    because: "whose operation has ended",
+    sql: "CREATE UNIQUE INDEX csi_leftovers_by_operation ON csi_leftovers (operation) WHERE operation IS NOT NULL",
+  },
+  {
+    because: "find the next alarm without a scan",
+    sql: "CREATE INDEX csi_leftovers_by_due ON csi_leftovers (due) WHERE due IS NOT NULL",
+  },
 ];

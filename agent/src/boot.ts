@@ -1,0 +1,13 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+
+/** The same until the machine starts again. */
+export const BOOT_ID = bootId();
+
+function bootId(): string {
+  try {
+    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  } catch {
+    return randomUUID();
+  }
+}
