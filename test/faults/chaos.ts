@@ -24,7 +24,7 @@ export interface Targets {
 }
 
 /** Of every so many kills of the runtime one is looked into: the files are read before it comes back. */
-const LOOK_INTO = 5;
+const LOOK_INTO = 2;
 /** The longest that the runtime is left alone in a storm. */
 const PEACE_MS = 8_000;
 /** Storm and breeze in turns: what takes several calls has to come to its end, too. */

@@ -179,6 +179,12 @@ export class Syncing implements Workload {
         const value = one.sub_key === undefined ? JSON.stringify(should.data) : String(should.data[one.sub_key]);
         expected.get(type)?.set(one.external_name, value);
       }
+      for (const [secret, parts] of Map.groupBy(shown, ({ secret_name }) => secret_name)) {
+        const keys = Object.keys(newest.get(secret)?.data ?? {});
+        const shownKeys = parts.map(({ sub_key }) => sub_key).filter((key) => key !== undefined);
+        if (keys.length > 0 && shownKeys.length > 0 && `${shownKeys.sort()}` !== `${keys.sort()}`)
+          faults.push(`${destination} ${secret} has the keys ${shownKeys}, not ${keys}`);
+      }
       if (passing) continue;
       const names = new Set(shown.map(({ secret_name }) => secret_name));
       for (const { destination: where, secret, wish } of this.#associations.values()) {
