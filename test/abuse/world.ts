@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Place } from "./routes.ts";
 import { sampleOf } from "./sample.ts";
 import { deploymentSecrets, type Service } from "./service.ts";
@@ -8,7 +9,8 @@ import type { Reply, Wire, Wires } from "./wire.ts";
  * changes something; and a digest of all that can be seen, which a refused request must leave as it is.
  */
 
-const PATIENCE_MS = Number(process.env["P"] ?? 30_000);
+const PATIENCE_MS = 30_000;
+const SNAPSHOT_MS = 120_000;
 const NODE = "00000000-0000-4000-8000-00000000abe1";
 const ALLOCATION = "00000000-0000-4000-8000-00000000abe2";
 const EVALUATION = "00000000-0000-4000-8000-00000000abe3";
@@ -198,9 +200,19 @@ export class World {
     return route.body === undefined ? null : sampleOf(route.body, fields);
   }
 
-  /** Requests with a token and a JSON body. */
-  call(method: string, path: string, body?: unknown, token: string = deploymentSecrets.DEV_ROOT_TOKEN): Promise<Reply> {
-    return this.#wires.send(jsonRequest(method, path, token, body), PATIENCE_MS);
+  /** Requests with a token and a JSON body; again while a snapshot holds all writes up. */
+  async call(
+    method: string,
+    path: string,
+    body?: unknown,
+    token: string = deploymentSecrets.DEV_ROOT_TOKEN,
+  ): Promise<Reply> {
+    const request = jsonRequest(method, path, token, body);
+    for (const deadline = Date.now() + SNAPSHOT_MS; ; ) {
+      const reply = await this.#wires.send(request, PATIENCE_MS);
+      if (reply.status !== 503 || !/snapshot/.test(reply.text) || Date.now() > deadline) return reply;
+      await sleep(100);
+    }
   }
 
   async must(method: string, path: string, body?: unknown, token?: string): Promise<Reply> {
