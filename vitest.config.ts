@@ -59,7 +59,7 @@ export default defineConfig({
       {
         test: {
           name: "smoke",
-          include: ["test/smoke/**/*.test.ts"],
+          include: ["test/smoke/**/*.test.ts", "test/abuse/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           sequence: { groupOrder: 1 },
