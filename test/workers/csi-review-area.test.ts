@@ -1,0 +1,92 @@
+import { beforeEach, expect, it } from "vitest";
+import { type Answer, del, get, put, send } from "./client.ts";
+import { addCsiNode, create, definition, PLUGIN, ScriptedCsi } from "./csi-world.ts";
+import { nodeId } from "./host-volumes.ts";
+
+/* What the interface document says of volumes, snapshots and claims of every kind. */
+
+const NODE = nodeId(1);
+
+beforeEach(async () => {
+  const csi = new ScriptedCsi();
+  csi.behave = ({ method }) =>
+    method === "dhv.create" ? { state: "done", result: { path: "/volumes/data", bytes: 0 } } : "work";
+  await addCsiNode(1);
+});
+
+const must = async (asked: Promise<Answer>): Promise<Answer> => {
+  const answer = await asked;
+  expect(answer.status, answer.text).toBe(200);
+  return answer;
+};
+const withSticky = () =>
+  put("/v1/cluster/objects", [
+    {
+      ...{ Topic: "Job", Type: "JobRegistered" },
+      Payload: {
+        Job: {
+          ID: "db",
+          TaskGroups: [{ Name: "main", Volumes: { v: { Type: "host", Source: "data", Sticky: true } } }],
+        },
+      },
+    },
+    {
+      ...{ Topic: "Allocation", Type: "AllocationUpdated" },
+      Payload: {
+        Allocation: {
+          ...{ ID: "a110c000-0000-4000-8000-000000000001", Name: "db.main[0]", JobID: "db", TaskGroup: "main" },
+          ...{ NodeID: NODE, ClientStatus: "running" },
+        },
+      },
+    },
+  ]);
+
+it("answers of volumes, snapshots and claims are JSON, and call fields by the names that the document uses", async () => {
+  const definitionOfOne = definition({ RequestedCapacityMin: 1_000 });
+  const made = await must(put("/v1/volume/csi/v1/create", { Volumes: [definitionOfOne] }));
+  const registered = await must(
+    put("/v1/volume/csi/v2", { Volumes: [definition({ ID: "v2", Name: "", NodeID: NODE })] }),
+  );
+  const csiRead = await must(get("/v1/volume/csi/v1"));
+  const snapshot = await must(
+    send("POST", "/v1/volumes/snapshot", { Snapshots: [{ SourceVolumeID: "v1", Name: "s" }] }),
+  );
+  const host = await must(put("/v1/volume/host/create", { Volume: { Name: "data", PluginID: "mkdir" } }));
+  const { ID } = host.body.Volume;
+  const shared = await must(
+    put("/v1/volume/host/register", { Volume: { Name: "shared", NodeID: NODE, HostPath: "/srv/shared" } }),
+  );
+  await must(withSticky());
+  const hostRead = await must(get(`/v1/volume/host/${ID}`));
+  const claims = await must(get("/v1/volumes/claims?namespace=default&per_page=10"));
+  const lists = await Promise.all(
+    [
+      ...["/v1/volumes?type=csi", "/v1/volumes?type=host", `/v1/volumes/external?plugin_id=${PLUGIN}&per_page=10`],
+      ...[`/v1/volumes/snapshot?plugin_id=${PLUGIN}&per_page=10`, "/v1/volume/csi/v1/claims"],
+      ...["/v1/volume/csi/v1/operations", "/v1/plugins?type=csi", `/v1/plugin/csi/${PLUGIN}`],
+    ].map((path) => must(get(path))),
+  );
+  for (const { headers } of [made, registered, csiRead, snapshot, host, shared, hostRead, claims, ...lists])
+    expect(headers.get("Content-Type")).toMatch(/^application\/json\b/);
+
+  expect(csiRead.body).toMatchObject({ ID: "v1", Namespace: "default", RequestedCapacityMin: 1_000 });
+  expect(hostRead.body).toMatchObject({ ID, NodeID: NODE, Name: "data", Namespace: "default" });
+  expect(snapshot.body).toMatchObject({ NextToken: "", Snapshots: [{ ID: "snap-s", SourceVolumeID: "v1" }] });
+  expect(claims.body.Claims).toMatchObject([
+    {
+      ...{ ID: expect.stringMatching(/^[0-9a-f-]{36}$/), Namespace: "default", JobID: "db" },
+      ...{ TaskGroupName: "main", VolumeName: "data", VolumeID: ID },
+    },
+  ]);
+});
+
+it("what only removes answers with no body", async () => {
+  await must(create());
+  await must(create({ ID: "v2", Name: "two" }));
+  await must(send("POST", "/v1/volumes/snapshot", { Snapshots: [{ SourceVolumeID: "v1", Name: "s" }] }));
+  for (const path of [
+    ...[`/v1/volumes/snapshot?plugin_id=${PLUGIN}&snapshot_id=snap-s`, `/v1/volume/csi/v1/detach?node=${NODE}`],
+    ...["/v1/volume/csi/v1", "/v1/volume/csi/v2/delete"],
+  ])
+    expect((await must(del(path))).text, path).toBe("");
+});
