@@ -1,9 +1,11 @@
 import { gzipSync } from "node:zlib";
 import { parseJsonObject, parseObject } from "../../src/http/body.ts";
+import { edited, pathsIn, respelt, twice, withMany } from "./edits.ts";
+import { framings } from "./framings.ts";
 import type { Random } from "./random.ts";
 import type { Place } from "./routes.ts";
 import { fieldsOf } from "./sample.ts";
-import { jsonValues, queryNames, queryValues, segments } from "./values.ts";
+import { jsonValues, oddHeaders, queryNames, queryValues, segments } from "./values.ts";
 import type { Wire } from "./wire.ts";
 import { CANARY, type World } from "./world.ts";
 
@@ -21,7 +23,8 @@ export type Kind = "plain" | "body" | "field" | "path" | "query" | "header" | "t
 
 type Headers = (readonly [string, string])[];
 
-interface Draft {
+/** A request, as far as it is other than the valid one. */
+export interface Draft {
   readonly what: string;
   readonly method?: string;
   readonly target?: string;
@@ -198,56 +201,7 @@ export class Mutants {
 
   header(): Draft {
     const { tokens } = this.#world;
-    const [name, value]: readonly [string, string] = this.#random.of<readonly [string, string]>([
-      ["X-Orch-Namespace", "nowhere"],
-      ["X-Orch-Namespace", "../n"],
-      ["X-Orch-Namespace", "n//n"],
-      ["X-Orch-Namespace", "\u00ff\u00fe"],
-      ["X-Orch-Namespace", "n".repeat(20_000)],
-      ["X-Orch-Namespace", "__proto__"],
-      ["X-Orch-Namespace", "n/"],
-      ["X-Vault-Namespace", "n"],
-      ["X-Vault-Request", "true"],
-      ["X-Vault-Wrap-TTL", "1h"],
-      ["X-Nomad-Token", tokens.powerless],
-      ["X-HTTP-Method-Override", "DELETE"],
-      ["X-HTTP-Method-Override", "LIST"],
-      ["X-Forwarded-For", "127.0.0.1, ::1"],
-      ["X-Forwarded-Host", "elsewhere.test"],
-      ["X-Original-URL", "/v1/sys/mounts"],
-      ["X-Rewrite-URL", "/v1/acl/tokens"],
-      ["X-Padding", "x".repeat(12_000)],
-      ["X-Padding", "x".repeat(200_000)],
-      ["X-Latin", "\u00e9\u00ff"],
-      ["X-Orch-CSI-Secrets", `k=${CANARY},=,==,,a`],
-      ["X-Orch-CSI-Secrets", "k".repeat(12_000)],
-      ["X-Orch-Idempotency-Key", "k".repeat(300)],
-      ["Last-Event-ID", "-1"],
-      ["Last-Event-ID", CANARY],
-      ["Accept", "text/html"],
-      ["Accept", "text/event-stream;q=NaN, */*;q=-1"],
-      ["Accept-Encoding", "gzip, br, deflate"],
-      ["Content-Type", "text/html"],
-      ["Content-Type", "application/json; charset=utf-7"],
-      ["Content-Encoding", "gzip"],
-      ["Range", "bytes=0-0"],
-      ["If-None-Match", "*"],
-      ["If-Match", '"x"'],
-      ["Expect", "100-continue"],
-      ["Expect", "something else"],
-      ["Upgrade", "websocket"],
-      ["Upgrade", "h2c"],
-      ["Sec-WebSocket-Protocol", CANARY],
-      ["Cookie", `token=${CANARY}; __proto__=1`],
-      ["Origin", "https://elsewhere.test"],
-      ["Referer", "javascript:alert(1)"],
-      ["TE", "trailers, deflate"],
-      ["Trailer", "X-Orch-Token"],
-      ["Connection", "close, X-Orch-Token"],
-      ["CF-Connecting-IP", "127.0.0.1"],
-      ["MF-Original-URL", "http://elsewhere.test/"],
-      ["CF-Worker", "elsewhere.test"],
-    ]);
+    const [name, value] = this.#random.of(oddHeaders(tokens));
     return { what: `header ${name}: ${value.slice(0, 40)}`, headers: [[name, value]] };
   }
 
@@ -316,97 +270,10 @@ export class Mutants {
   }
 
   framing(): Draft {
-    const { admin } = this.#world.tokens;
-    const method = METHODS[this.#place.route.verb];
+    const takes = takesBody(this.#place);
     const text = Buffer.from(JSON.stringify(this.#base ?? {}));
-    const half = Math.ceil(text.length / 2);
-    const chunks = Buffer.concat([
-      Buffer.from(`${half.toString(16)};ext="x"\r\n`),
-      text.subarray(0, half),
-      Buffer.from(`\r\n${(text.length - half).toString(16)}\r\n`),
-      text.subarray(half),
-      Buffer.from(text.length > half ? "\r\n0\r\n\r\n" : "\r\n\r\n"),
-    ]);
-    const head = (line: string, ...fields: string[]): string =>
-      [line, `X-Orch-Token: ${admin}`, "Host: sallyport.test", ...fields, "", ""].join("\r\n");
-    const broken = (what: string, text: string, body: Buffer | null = null, refused = true): Draft => ({
-      ...{ what, head: text, body, refused },
-    });
-    return this.#random.of<() => Draft>([
-      () => ({ what: "in chunks", headers: [["Transfer-Encoding", "chunked"]], body: chunks, contentLength: null }),
-      () => ({
-        what: "in chunks of an unknown end",
-        headers: [
-          ["Transfer-Encoding", "chunked"],
-          ["Connection", "close"],
-        ],
-        body: Buffer.from("2\r\n{}\r\n0\r\nX-Orch-Token: root\r\n\r\n"),
-        contentLength: null,
-      }),
-      () =>
-        broken(
-          "a chunk size that is none",
-          head(`${method} ${this.#path} HTTP/1.1`, "Transfer-Encoding: chunked"),
-          Buffer.from("zz\r\n{}\r\n0\r\n\r\n"),
-          takesBody(this.#place),
-        ),
-      () =>
-        broken(
-          "both lengths",
-          head(`${method} ${this.#path} HTTP/1.1`, "Content-Length: 2", "Transfer-Encoding: chunked"),
-          Buffer.from("0\r\n\r\n"),
-        ),
-      () =>
-        broken(
-          "two lengths",
-          head(`${method} ${this.#path} HTTP/1.1`, "Content-Length: 2", "Content-Length: 3"),
-          Buffer.from("{}"),
-        ),
-      () => broken("a negative length", head(`${method} ${this.#path} HTTP/1.1`, "Content-Length: -1")),
-      () =>
-        broken(
-          "a length of letters",
-          head(`${method} ${this.#path} HTTP/1.1`, "Content-Length: two"),
-          Buffer.from("{}"),
-        ),
-      () =>
-        broken(
-          "a length beyond counting",
-          head(`${method} ${this.#path} HTTP/1.1`, "Content-Length: 99999999999999999999"),
-        ),
-      () => ({
-        what: "a length beyond the limit",
-        contentLength: "1048577",
-        body: Buffer.alloc(1_048_577, 32),
-        refused: takesBody(this.#place),
-      }),
-      () =>
-        broken(
-          "another coding",
-          head(`${method} ${this.#path} HTTP/1.1`, "Transfer-Encoding: gzip, chunked"),
-          Buffer.from("0\r\n\r\n"),
-        ),
-      () => broken("a folded field", head(`${method} ${this.#path} HTTP/1.1`, "X-A: b", " c")),
-      () => broken("a space before the colon", head(`${method} ${this.#path} HTTP/1.1`, "X-A : b")),
-      () => broken("NUL in a field", head(`${method} ${this.#path} HTTP/1.1`, "X-A: b\0c")),
-      () => broken("a space in the target", head(`${method} ${this.#path} x HTTP/1.1`)),
-      () => broken("an unknown version", head(`${method} ${this.#path} HTTP/3.9`)),
-      () => broken("no version", `${method} ${this.#path}\r\n\r\n`),
-      () => broken("a target that is no path", head(`${method} ${this.#path.slice(1)} HTTP/1.1`)),
-      () => broken("a target *", head(`${method} * HTTP/1.1`)),
-      () => broken("two hosts", head(`${method} ${this.#path} HTTP/1.1`, "Host: elsewhere.test")),
-      () => broken("no host", `${method} ${this.#path} HTTP/1.1\r\nX-Orch-Token: ${admin}\r\n\r\n`),
-      () =>
-        broken(
-          "a head that is too large",
-          head(
-            `${method} ${this.#path} HTTP/1.1`,
-            ...Array.from({ length: 200 }, (_, at) => `X-${at}: ${"x".repeat(1_000)}`),
-          ),
-        ),
-      () => ({ what: "300 header fields", headers: Array.from({ length: 300 }, (_, at) => [`X-${at}`, "x"] as const) }),
-      () => broken("a TLS greeting", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"),
-    ])();
+    const request = { method: METHODS[this.#place.route.verb], path: this.#path, text, takes };
+    return this.#random.of(framings(request, this.#world.tokens.admin))();
   }
 
   slow(): Draft {
@@ -465,59 +332,3 @@ export class Mutants {
 }
 
 const takesBody = ({ route }: Place): boolean => route.body !== undefined || route.raw === true;
-
-type Path = readonly string[];
-
-/** Every place in a JSON value, but the whole of it. */
-function pathsIn(value: unknown, at: Path): Path[] {
-  if (typeof value !== "object" || value === null) return [];
-  return Object.entries(value).flatMap(([key, inner]) => [[...at, key], ...pathsIn(inner, [...at, key])]);
-}
-
-const MARK = "\u0000here\u0000";
-
-/** The value as JSON, with other JSON at a place; null takes the place away. */
-function edited(value: unknown, path: Path, json: string | null): string {
-  const copy = structuredClone(value ?? {});
-  const parent = parentOf(copy, path);
-  const key = path.at(-1) ?? "";
-  if (json === null && !Array.isArray(parent)) delete parent[key];
-  else parent[key] = json === null ? null : MARK;
-  return JSON.stringify(copy).replace(JSON.stringify(MARK), () => json ?? "null");
-}
-
-/** The same key a second time, with another value. */
-function twice(value: unknown, path: Path, json: string): string {
-  const key = JSON.stringify(path.at(-1) ?? "");
-  const copy = structuredClone(value ?? {});
-  const parent = parentOf(copy, path);
-  if (Array.isArray(parent)) return JSON.stringify(copy);
-  parent[MARK] = 0;
-  return JSON.stringify(copy).replace(`${JSON.stringify(MARK)}:0`, () => `${key}:${json}`);
-}
-
-function respelt(value: unknown, path: Path): string {
-  const key = path.at(-1) ?? "";
-  const copy = structuredClone(value ?? {});
-  const parent = parentOf(copy, path);
-  if (!Array.isArray(parent)) {
-    parent[key.toUpperCase() === key ? key.toLowerCase() : key.toUpperCase()] = parent[key];
-    delete parent[key];
-  }
-  return JSON.stringify(copy);
-}
-
-function parentOf(value: unknown, path: Path): Record<string, unknown> {
-  let at = value as Record<string, unknown>;
-  for (const key of path.slice(0, -1)) {
-    const inner = at[key];
-    if (typeof inner !== "object" || inner === null) at[key] = {};
-    at = at[key] as Record<string, unknown>;
-  }
-  return at;
-}
-
-function withMany(value: unknown): string {
-  const more = Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`unknown_${at}`, at]));
-  return JSON.stringify({ ...(value as object), ...more });
-}

@@ -1,4 +1,4 @@
-import { CANARY } from "./world.ts";
+import { CANARY, type Tokens } from "./world.ts";
 
 /** Values that break those who do not expect them. */
 
@@ -234,4 +234,56 @@ export const queryValues: readonly string[] = [
     "Name%20matches%20%22(a%2B)%2B%24%22",
   ],
   ...["200", "204", "304", "100", "600", "__proto__", "constructor", "%E2%80%AE", "%F0%9F%91%A9", "{}", "[]", "a&a=b"],
+];
+
+/** Fields of heads that change what some servers do. */
+export const oddHeaders = ({ powerless }: Tokens): readonly (readonly [name: string, value: string])[] => [
+  ["X-Orch-Namespace", "nowhere"],
+  ["X-Orch-Namespace", "../n"],
+  ["X-Orch-Namespace", "n//n"],
+  ["X-Orch-Namespace", "\u00ff\u00fe"],
+  ["X-Orch-Namespace", "n".repeat(20_000)],
+  ["X-Orch-Namespace", "__proto__"],
+  ["X-Orch-Namespace", "n/"],
+  ["X-Vault-Namespace", "n"],
+  ["X-Vault-Request", "true"],
+  ["X-Vault-Wrap-TTL", "1h"],
+  ["X-Nomad-Token", powerless],
+  ["X-HTTP-Method-Override", "DELETE"],
+  ["X-HTTP-Method-Override", "LIST"],
+  ["X-Forwarded-For", "127.0.0.1, ::1"],
+  ["X-Forwarded-Host", "elsewhere.test"],
+  ["X-Original-URL", "/v1/sys/mounts"],
+  ["X-Rewrite-URL", "/v1/acl/tokens"],
+  ["X-Padding", "x".repeat(12_000)],
+  ["X-Padding", "x".repeat(200_000)],
+  ["X-Latin", "\u00e9\u00ff"],
+  ["X-Orch-CSI-Secrets", `k=${CANARY},=,==,,a`],
+  ["X-Orch-CSI-Secrets", "k".repeat(12_000)],
+  ["X-Orch-Idempotency-Key", "k".repeat(300)],
+  ["Last-Event-ID", "-1"],
+  ["Last-Event-ID", CANARY],
+  ["Accept", "text/html"],
+  ["Accept", "text/event-stream;q=NaN, */*;q=-1"],
+  ["Accept-Encoding", "gzip, br, deflate"],
+  ["Content-Type", "text/html"],
+  ["Content-Type", "application/json; charset=utf-7"],
+  ["Content-Encoding", "gzip"],
+  ["Range", "bytes=0-0"],
+  ["If-None-Match", "*"],
+  ["If-Match", '"x"'],
+  ["Expect", "100-continue"],
+  ["Expect", "something else"],
+  ["Upgrade", "websocket"],
+  ["Upgrade", "h2c"],
+  ["Sec-WebSocket-Protocol", CANARY],
+  ["Cookie", `token=${CANARY}; __proto__=1`],
+  ["Origin", "https://elsewhere.test"],
+  ["Referer", "javascript:alert(1)"],
+  ["TE", "trailers, deflate"],
+  ["Trailer", "X-Orch-Token"],
+  ["Connection", "close, X-Orch-Token"],
+  ["CF-Connecting-IP", "127.0.0.1"],
+  ["MF-Original-URL", "http://elsewhere.test/"],
+  ["CF-Worker", "elsewhere.test"],
 ];

@@ -149,10 +149,8 @@ export function faultOfLog(log: string, { tokens, credentials }: World): string 
   // The root token and the commands to try it are printed at the start, for whoever has started the service.
   const spoken = log.split("\n").filter((line) => !/^(Root token: |export )/.test(line));
   for (const [name, value] of secrets) {
-    // Requests are logged with their paths, and some of what was sent is a path.
     const line = value === "" ? undefined : spoken.find((each) => each.includes(value));
-    if (line !== undefined && !(value === CANARY && /\b(GET|LIST|POST|PUT|PATCH|DELETE|HEAD) \//.test(line)))
-      return `the log tells ${name}: ${line.slice(0, 300)}`;
+    if (line !== undefined) return `the log tells ${name}: ${line.slice(0, 300)}`;
   }
   const defect = spoken.find((line) => /"event":"defect"|Uncaught|unhandled/i.test(line));
   return defect === undefined ? null : `the log tells of a defect: ${defect.slice(0, 600)}`;
