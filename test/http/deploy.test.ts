@@ -57,7 +57,7 @@ describe("what is deployed", () => {
   });
 
   it("is not deployed with a database that is only there locally", () => {
-    expect(obstacles(config.d1_databases)).toEqual([
+    expect(obstacles([{ binding: "LISTINGS", database_id: "00000000-0000-0000-0000-000000000001" }])).toEqual([
       "wrangler.toml: the database LISTINGS needs the id that `wrangler d1 create` has printed.",
     ]);
     expect(obstacles([{ binding: "LISTINGS", database_id: "6b1f0d0e-6a8c-4d4f-9a57-1a2b3c4d5e6f" }])).toEqual([]);
