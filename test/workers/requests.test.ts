@@ -1,6 +1,8 @@
-import { exports } from "cloudflare:workers";
+import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
+import { readBody } from "../../src/http/body.ts";
 import { AccessControl } from "../../src/objects/access-control.ts";
+import { secretsRoutes } from "../../src/routes/table.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 
 const fetch = (path: string, init: RequestInit = {}) => exports.default.fetch(`https://x${path}`, init);
@@ -270,6 +272,26 @@ describe("bodies", () => {
     const answer = await put("/v1/kv/data/a", body(1_048_577));
     expect([answer.status, answer.body]).toEqual([413, { errors: ["request body: larger than 1048576 bytes"] }]);
     expect((await get("/v1/kv/data/a")).body.data.metadata.version).toBe(1);
+  });
+
+  it("that do not arrive in time are refused, however steadily they come", async () => {
+    const route = secretsRoutes.match("POST", "/sys/policies/acl/p")?.route;
+    if (!route) throw new Error("no such route");
+    for (const headers of [{}, { "Content-Length": "1000" }]) {
+      const body = new ReadableStream<Uint8Array>({
+        pull: async (controller) => {
+          await scheduler.wait(10);
+          controller.enqueue(new TextEncoder().encode(" "));
+        },
+      });
+      const request = new Request("https://x/v1/sys/policies/acl/p", { method: "PUT", body, headers });
+      await expect(
+        readBody(route, { request, env: { ...env, REQUEST_BODY_MS: "80" } as Env }, null),
+      ).rejects.toMatchObject({
+        status: 408,
+        messages: ["request body: did not arrive within 0.08 s"],
+      });
+    }
   });
 
   it("of PATCH must say that they are patches", async () => {
