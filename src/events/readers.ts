@@ -297,10 +297,13 @@ export class Readers {
       if (reader.state === "open") this.#cut.slow_consumer += 1;
       // An error, not an end: what the connection still holds goes at once.
       this.#leave(reader);
-      reader.controller?.error(new Error("slow consumer"));
+      reader.controller?.error(slowConsumer());
     }
   }
 }
+
+/** `retryable` makes it a connection that is lost to the runtime, which logs every other error of a stream as uncaught. */
+const slowConsumer = (): Error => Object.assign(new Error("slow consumer"), { retryable: true });
 
 const FEED: Omit<Subscription, "from"> = {
   ...{ accessor: "", topics: { "*": ["*"] }, namespace: "*" },

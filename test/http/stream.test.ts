@@ -148,6 +148,18 @@ describe.each(["directly", "through the gateway"])("%s", (way) => {
       await vi.waitFor(() => expect(seen).toBe(written + 40), { timeout: 10_000 });
     }
     expect(await readers()).toBe(1);
+    // In the middle of the answer, which shows, and not in the log, where it would look like a defect.
+    const ends = stalled.map(async (socket) => {
+      let last = "";
+      socket.on("data", (bytes: Buffer) => {
+        last = (last + bytes.toString("latin1")).slice(-16);
+      });
+      socket.resume();
+      await once(socket, "end");
+      return last.endsWith("\r\n0\r\n\r\n");
+    });
+    expect(await Promise.all(ends)).toEqual(stalled.map(() => false));
+    expect(harness.getLogs().filter(({ message }) => JSON.stringify(message).includes("slow consumer"))).toEqual([]);
     for (const socket of stalled) socket.destroy();
     abort.abort();
     await reading;
