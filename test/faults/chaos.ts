@@ -25,7 +25,7 @@ export interface Targets {
 
 /** Of every so many kills of the runtime one is looked into: the files are read before it comes back. */
 const LOOK_INTO = 2;
-/** The longest that the runtime is left alone in a storm. */
+/** The longest that the runtime is left alone in a storm. In a breeze it always is. */
 const PEACE_MS = 8_000;
 /** Storm and breeze in turns: what takes several calls has to come to its end, too. */
 const STORM_MS = 25_000;
@@ -83,12 +83,12 @@ export class Chaos {
     }
   }
 
-  /** Until the runtime has given so many answers, or has had its time. */
+  /** Until the runtime has given so many answers, or has had its time; and as long as there is a breeze. */
   async #peace(answers: number, going: () => boolean): Promise<void> {
     const before = this.#targets.answered();
-    const until = Date.now() + PEACE_MS * this.#pause;
-    const isOver = () => this.#targets.answered() - before >= answers * this.#pause || Date.now() > until;
-    while (going() && !isOver()) await sleep(2);
+    const until = Date.now() + PEACE_MS;
+    const isOver = () => this.#targets.answered() - before >= answers || Date.now() > until;
+    while (going() && !(isOver() && this.#pause === 1)) await sleep(2);
   }
 
   async #killMortals(random: Random, going: () => boolean): Promise<void> {

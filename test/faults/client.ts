@@ -13,6 +13,8 @@ export interface Answer {
 
 /** An answer that takes longer is as good as none. */
 const PATIENCE_MS = 100_000;
+/** A connection that is kept may have been cut off that long ago, without its owner's having noticed. */
+const NOTICED_MS = 5_000;
 
 export const isSuccess = (answer: Answer | null): answer is Answer & { readonly ok: true } => answer?.ok === true;
 
@@ -58,13 +60,15 @@ export class Client {
       await sleep(50);
       return null;
     }
-    const [starts, disturbances] = [this.#service.starts, this.#line.disturbances];
-    const answer = await this.#ask(method, path, body, headers, patienceMs ?? PATIENCE_MS);
-    const isCalm = () => this.isServed && starts === this.#service.starts && disturbances === this.#line.disturbances;
+    const begun = Date.now();
+    const { answer, because } = await this.#ask(method, path, body, headers, patienceMs ?? PATIENCE_MS);
     if (answer === null && patienceMs === undefined) {
-      // Who kills says so a moment later than it shows.
-      if (isCalm()) await sleep(500);
-      if (isCalm()) this.wrong.push(`${method} ${path} got no answer although nothing was disturbed`);
+      // Who kills says so a moment later than it shows; who is cut off may notice it a moment later.
+      if (this.#isCalmSince(begun)) await sleep(500);
+      if (this.#isCalmSince(begun))
+        this.wrong.push(
+          `${method} ${path} got no answer in ${Date.now() - begun} ms, and nothing was disturbed: ${because}`,
+        );
     } else if (answer?.status === 500 || (answer?.status === 502 && answer.text.startsWith("the service "))) {
       if (answer.status === 500) this.wrong.push(`${method} ${path}: 500 ${answer.text.slice(0, 300)}`);
       this.outcomes.add(String(answer.status));
@@ -74,13 +78,17 @@ export class Client {
     return answer;
   }
 
+  #isCalmSince(time: number): boolean {
+    return this.isServed && Math.max(this.#service.startedAt, this.#line.disturbedAt) < time - NOTICED_MS;
+  }
+
   async #ask(
     method: string,
     path: string,
     body: unknown,
     headers: Record<string, string>,
     patienceMs: number,
-  ): Promise<Answer | null> {
+  ): Promise<{ answer: Answer | null; because: string }> {
     try {
       const answer = await fetch(this.base + path, {
         method,
@@ -89,9 +97,11 @@ export class Client {
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       const text = await answer.text();
-      return { ok: answer.ok, status: answer.status, text, body: /^[{[]/.test(text) ? JSON.parse(text) : null };
-    } catch {
-      return null;
+      const parsed = /^[{[]/.test(text) ? JSON.parse(text) : null;
+      return { answer: { ok: answer.ok, status: answer.status, text, body: parsed }, because: "" };
+    } catch (failure) {
+      const cause = failure instanceof Error ? (failure.cause ?? failure) : failure;
+      return { answer: null, because: String(cause) };
     }
   }
 

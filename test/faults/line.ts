@@ -20,8 +20,8 @@ export class Line {
   #server: Server | undefined;
   #port = 0;
   #delayMs = 0;
-  /** How often it has been disturbed: what was under way at such a moment owes nobody an answer. */
-  disturbances = 0;
+  /** When it was disturbed last (ms since 1970): what was under way then owes nobody an answer. */
+  disturbedAt = 0;
 
   /**
    * @param target the port that is behind it, null while there is none
@@ -67,7 +67,7 @@ export class Line {
 
   /** @param reset with a reset, else as if both ends had closed */
   cut(reset: boolean): void {
-    this.disturbances++;
+    this.disturbedAt = Date.now();
     for (const { near, far } of this.#carried) {
       for (const socket of [near, far]) {
         if (reset) socket.resetAndDestroy();
@@ -79,19 +79,19 @@ export class Line {
 
   /** What is open stays open and carries nothing more, until it is cut; what is opened from now on works. */
   halfOpen(): void {
-    this.disturbances++;
+    this.disturbedAt = Date.now();
     for (const each of this.#carried) each.silent = true;
   }
 
   slow(ms: number): void {
-    this.disturbances++;
+    this.disturbedAt = Date.now();
     this.#delayMs = ms;
   }
 
   /** All is well again, except that what had gone silent is cut. */
   heal(): void {
     this.#delayMs = 0;
-    this.disturbances++;
+    this.disturbedAt = Date.now();
     for (const each of [...this.#carried].filter(({ silent }) => silent)) {
       this.#carried.delete(each);
       each.near.resetAndDestroy();

@@ -19,6 +19,8 @@ export class Service {
   port: number | null = null;
   /** How often the runtime has been started. */
   starts = 0;
+  /** When it was there last time (ms since 1970). */
+  startedAt = 0;
   /** What the runtime said last on its error output. */
   said = "";
 
@@ -43,6 +45,7 @@ export class Service {
     this.#gateway = gateway;
     this.port = (gateway.address() as AddressInfo).port;
     this.starts++;
+    this.startedAt = Date.now();
     this.#spare = this.#fork();
   }
 
