@@ -1,6 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { assertionFor } from "../../src/identity/assertion.ts";
+import { warn } from "../../src/log.ts";
 import { holderOf, issue, path, policies } from "./access.ts";
 import { get, list, mountKv, patch, put, send } from "./client.ts";
 import { joinToken, ScriptedAgent } from "./scripted-agent.ts";
@@ -184,6 +185,7 @@ describe("a reader of the log", () => {
       () => send("GET", "/v1/sys/mounts", undefined, { headers: { "X-Orch-Namespace": encoded } }),
     ];
     for (const attempt of tries) expect((await attempt()).status).not.toBe(500);
+    warn("what-came", { name: forged });
     const all = printed.flatMap((text) => text.split(/[\r\n]/));
     expect(all.length).toBeGreaterThanOrEqual(tries.length);
     for (const line of all) expect(() => JSON.parse(line), line).not.toThrow();
