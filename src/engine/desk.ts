@@ -7,10 +7,10 @@ import type { CloudAccount, CloudFailure } from "./cloud.ts";
 import type { Endings } from "./endings.ts";
 import { type Work, working } from "./job.ts";
 import type { Job, Jobs } from "./jobs.ts";
-import type { Step } from "./step.ts";
+import { runOf, type Step } from "./step.ts";
 import { ended, type Report, type Turn, type Wanted } from "./turn.ts";
 
-/** One call may take this long; far less than a claim lasts, so that no call outlives the claim it was made under. */
+/** The calls of a turn may take this long; far less than a claim lasts, so that no call outlives the claim it was made under. */
 export const CALL_MS = 20_000;
 /** A Worker holds its claim through pauses up to this long; after a longer one another takes the job up. */
 const LONGEST_PAUSE_MS = 3_000;
@@ -27,8 +27,8 @@ interface Parts {
 }
 
 /**
- * Hands out the steps of jobs, one at a time, and takes their results. Whatever a step tells is stored before the next one
- * leaves. Methods are called inside the object's transaction.
+ * Hands out the steps of jobs, and takes their results. Whatever a step tells is stored before the next one leaves; steps that
+ * tell nothing go out together. Methods are called inside the object's transaction.
  */
 export class Desk {
   readonly #parts: Parts;
@@ -73,13 +73,19 @@ export class Desk {
     }
   }
 
-  #take(job: Job, claim: Claim, { step, result }: NonNullable<Report["done"]>, now: number): Turn {
-    const { jobs } = this.#parts;
-    if (result.ok) {
-      const work = working.took(job.work, step, result.value, now);
-      return this.#advance({ ...job, work, tries: 0 }, claim, now, result.value);
+  #take(before: Job, claim: Claim, { results }: NonNullable<Report["done"]>, now: number): Turn {
+    let job = before;
+    let last: unknown;
+    for (const { step, result } of results) {
+      if (!result.ok) return this.#refused(job, claim, step, result.failure, now);
+      job = { ...job, work: working.took(job.work, step, result.value, now), tries: 0 };
+      last = result.value;
     }
-    const { failure } = result;
+    return this.#advance(job, claim, now, last);
+  }
+
+  #refused(job: Job, claim: Claim, step: Step, failure: CloudFailure, now: number): Turn {
+    const { jobs } = this.#parts;
     const verdict = working.refused(job.work, step, failure, now, job.tries);
     if (verdict.kind === "failed") return this.#fail(job, claim, step, failure, now);
     const work = verdict.state ?? job.work;
@@ -116,9 +122,10 @@ export class Desk {
     if (!jobs.lock(job)) return { kind: "wait", ms: LOOK_AGAIN_MS, claim: work.keep(claim, now) };
     const account = this.#accountOf(job.work);
     if (!account.ok) return { kind: "end", end: endings.failed(job, job.work, claim, account, null, now) };
-    const { seq } = jobs.keep(job, { work: working.leaving?.(job.work, next) ?? job.work });
+    const { steps, state } = runOf(working, job.work, next, now);
+    const { seq } = jobs.keep(job, { work: state });
     const deadlineMs = Math.min(CALL_MS, (job.deadline ?? Number.POSITIVE_INFINITY) - now);
-    return { kind: "step", claim: work.keep(claim, now), step: next, seq, account: account.value, deadlineMs };
+    return { kind: "steps", claim: work.keep(claim, now), steps, seq, account: account.value, deadlineMs };
   }
 
   #fail(job: Job, claim: Claim, step: Step, failure: CloudFailure, now: number): Turn {

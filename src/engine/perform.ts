@@ -9,12 +9,14 @@ import { cloudB } from "../providers/cloud-b-client.ts";
 import { sender } from "../providers/outcome.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import type { Cloud, CloudAccount } from "./cloud.ts";
-import { performStep } from "./step.ts";
-import type { JobEnd, Report, Turn, Wanted } from "./turn.ts";
+import { performStep, type Step } from "./step.ts";
+import type { Done, JobEnd, Report, Turn, Wanted } from "./turn.ts";
 
 /** How many jobs one Worker performs at a time for one engine when a bell has called it. */
 const AT_ONCE = 4;
 const REPEAT_AFTER_MS = 200;
+/** A step that would begin later than this in its turn is left for the next, which gives it its full time. */
+const TURN_MS = 5_000;
 /** Tokens accepted one after the other before new credentials count as usable: the provider learns of them bit by bit. */
 const LOGINS = 3;
 const LOGIN_EVERY_MS = 500;
@@ -35,11 +37,10 @@ async function cloudAs(env: Env, account: CloudAccount, deadlineMs: number): Pro
 export async function performJob(
   env: Env,
   engine: string,
-  { wanted, claim }: Started,
+  { wanted, turn }: Started,
   budgetMs: number,
 ): Promise<JobEnd | null> {
-  const report = claim ? { claim, done: null } : null;
-  return performTurns(env, () => credentialEngine(env, engine), wanted, report, Date.now() + budgetMs);
+  return performTurns(env, () => credentialEngine(env, engine), wanted, turn, Date.now() + budgetMs);
 }
 
 /** Does what an engine wants done, until nothing is ready or the budget for taking up more is spent. */
@@ -52,16 +53,16 @@ export async function performJobs(env: Env, engine: string, { budgetMs }: { budg
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
 }
 
-/** @returns how the job ended; null when there is nothing (more) to do for now */
+/** @param first what to begin with, where that is known @returns how the job ended; null when there is nothing (more) to do for now */
 async function performTurns(
   env: Env,
   object: Engine,
   wanted: Wanted | null,
-  first: Report | null,
+  first: Turn | null,
   end: number,
 ): Promise<JobEnd | null> {
-  for (let report = first; ; ) {
-    const turn = await takeTurn(object, wanted, report);
+  const ask = (report: Report | null) => takeTurn(object, wanted, report);
+  for (let turn: Turn | Refusal = first ?? (await ask(null)); ; ) {
     // Sealed: a request is told so; without one, the alarm asks again.
     if ("ok" in turn) return wanted && turn;
     switch (turn.kind) {
@@ -72,15 +73,28 @@ async function performTurns(
       case "wait":
         if (Date.now() + turn.ms >= end) return null;
         await scheduler.wait(turn.ms);
-        report = turn.claim && { claim: turn.claim, done: null };
+        turn = await ask(turn.claim && { claim: turn.claim, done: null });
         break;
-      case "step": {
-        const { claim, step, seq, account, deadlineMs } = turn;
-        const result = await performStep(await cloudAs(env, account, deadlineMs), step);
-        report = { claim, done: { step, seq, result } };
+      case "steps": {
+        const { claim, steps, seq, account, deadlineMs } = turn;
+        const results = await performSteps(await cloudAs(env, account, deadlineMs), steps);
+        turn = await ask({ claim, done: { seq, results } });
       }
     }
   }
+}
+
+/** Makes calls until one fails. @returns what became of those that were made */
+async function performSteps(cloud: Cloud, steps: readonly Step[]): Promise<Done[]> {
+  const end = Date.now() + TURN_MS;
+  const results: Done[] = [];
+  for (const step of steps) {
+    if (results.length > 0 && Date.now() >= end) break;
+    const result = await performStep(cloud, step);
+    results.push({ step, result });
+    if (!result.ok) break;
+  }
+  return results;
 }
 
 /** A result that was lost to the object's restart is handed in once more; the object takes each only once. */

@@ -5,7 +5,7 @@ import { endOf, holdingOf, type Issue, issuing, undoOfIssue } from "./issue.ts";
 import { newKeyAdd } from "./key-add.ts";
 import { newProvision } from "./provision.ts";
 import { type Removal, removing, retried, straysOf } from "./removal.ts";
-import { type Program, performStep, type Step, type StepResult } from "./step.ts";
+import { type Program, performStep, runOf, type Step, type StepResult } from "./step.ts";
 
 type World = Directory & Resources;
 
@@ -112,23 +112,29 @@ class Run {
         this.now += next.wait;
         continue;
       }
-      disk = program.leaving?.(disk, next) ?? disk;
+      const { steps, state: leaving } = runOf(program, disk, next, this.now);
+      disk = leaving;
       if (this.#random() < deadliness) {
-        // Dead before the call left, or before its answer was recorded.
-        if (this.#random() < 0.5) await this.#call(next);
+        // Dead before a call left, or before its answer was recorded.
+        for (const step of steps.slice(0, this.#random() * (steps.length + 1))) {
+          if (!(await this.#call(step)).ok) break;
+        }
         return { state: disk, ended: false };
       }
-      const result = await this.#answerTo(next);
-      this.now += 1_000;
-      if (result.ok) {
-        disk = program.took(disk, next, result.value, this.now);
-        tries = 0;
-        continue;
+      for (const step of steps) {
+        const result = await this.#answerTo(step);
+        this.now += 1_000;
+        if (result.ok) {
+          disk = program.took(disk, step, result.value, this.now);
+          tries = 0;
+          continue;
+        }
+        const verdict = program.refused(disk, step, result.failure, this.now, tries++);
+        if (verdict.kind === "failed") return { state: disk, ended: false };
+        disk = verdict.state ?? disk;
+        this.now += verdict.kind === "again" ? (verdict.afterMs ?? 1_000) : 0;
+        break;
       }
-      const verdict = program.refused(disk, next, result.failure, this.now, tries++);
-      if (verdict.kind === "failed") return { state: disk, ended: false };
-      disk = verdict.state ?? disk;
-      this.now += verdict.kind === "again" ? (verdict.afterMs ?? 1_000) : 0;
     }
     throw new Error("no end");
   }
@@ -203,4 +209,24 @@ describe.each([
     expect(lives).toBeGreaterThan(20);
     expect(seeds.length - lives).toBeGreaterThan(50);
   });
+});
+
+it("rights and the password leave together once the principal is known, and what answers with an id leaves alone", async () => {
+  const cloud = new FakeCloud();
+  const turns: string[][] = [];
+  let state = principalIssue();
+  for (let next = issuing.next(state, 0); next !== null && !("wait" in next); next = issuing.next(state, 0)) {
+    const run = runOf(issuing, state, next, 0);
+    state = run.state;
+    turns.push(run.steps.map(({ call }) => call));
+    for (const step of run.steps) {
+      const result = await performStep(cloud.calls as unknown as Parameters<typeof performStep>[0], step);
+      if (result.ok) state = issuing.took(state, step, result.value, 0);
+    }
+  }
+  expect(turns).toEqual([
+    ["createApplication"],
+    ["createServicePrincipal"],
+    ["createRoleAssignment", "createRoleAssignment", "addGroupMember", "addPrincipalPassword"],
+  ]);
 });

@@ -7,6 +7,26 @@ export type StepResult = CloudResult<unknown>;
 export const step = <K extends keyof Cloud>(call: K, ...args: Parameters<Cloud[K]>): Step =>
   ({ call, args }) as unknown as Step;
 
+/** Calls whose success tells nothing that was not known before them. */
+const TELLS_NOTHING: ReadonlySet<keyof Cloud> = new Set([
+  "updateApplication",
+  "deleteApplication",
+  "purgeDeleted",
+  "removeApplicationPassword",
+  "deleteServicePrincipal",
+  "addGroupMember",
+  "removeGroupMember",
+  "createRoleAssignment",
+  "deleteRoleAssignment",
+] satisfies (keyof Cloud)[]);
+
+/**
+ * Whether `later` may leave as soon as `earlier` has succeeded, with nothing stored in between: the one must tell nothing, and
+ * the other, should no answer come, must be harmless to repeat or go with what is known already.
+ */
+const mayFollow = (earlier: Step, later: Step): boolean =>
+  TELLS_NOTHING.has(earlier.call) && (TELLS_NOTHING.has(later.call) || later.call === "addPrincipalPassword");
+
 /** What a call answers when it succeeds. */
 export type ValueOf<K extends keyof Cloud> = Extract<Awaited<ReturnType<Cloud[K]>>, { ok: true }>["value"];
 /** A step's value with the type that its call has; the only place where the two are brought together. */
@@ -33,7 +53,7 @@ export type Verdict<S> =
 
 /**
  * A piece of work at the cloud, as pure functions of what is known so far. The state is stored before each step leaves and
- * after each answer, so whoever goes on after a crash knows all that was made, and what may have been.
+ * after each answer that tells something, so whoever goes on after a crash knows all that was made, and what may have been.
  */
 export interface Program<S> {
   /** The next step, a pause, or null when nothing is left to do. */
@@ -61,4 +81,28 @@ export function lifted<A, B>(verdict: Verdict<A>, whole: (part: A) => B): Verdic
   if (verdict.kind === "took") return { kind: "took", state: whole(verdict.state) };
   const { state, ...rest } = verdict;
   return { ...rest, ...(state !== undefined && { state: whole(state) }) };
+}
+
+/** Of a run: how many steps leave together at most. */
+const LONGEST_RUN = 16;
+
+/**
+ * The steps that may leave one after the other from `first` on, each if the one before it has succeeded.
+ * @returns them, and the state from the moment at which they leave
+ */
+export function runOf<S>(program: Program<S>, state: S, first: Step, now: number): { steps: Step[]; state: S } {
+  const steps: Step[] = [];
+  let leaving = state;
+  let expected = state;
+  for (let next: Step = first; ; ) {
+    steps.push(next);
+    leaving = program.leaving?.(leaving, next) ?? leaving;
+    expected = program.leaving?.(expected, next) ?? expected;
+    if (steps.length >= LONGEST_RUN || !TELLS_NOTHING.has(next.call)) break;
+    expected = program.took(expected, next, undefined, now);
+    const later = program.next(expected, now);
+    if (later === null || "wait" in later || !mayFollow(next, later)) break;
+    next = later;
+  }
+  return { steps, state: leaving };
 }

@@ -22,22 +22,32 @@ export type JobEnd =
 /** What a Worker is to do next. `wait`: come back after `ms`, with the claim when there is one. */
 export type Turn =
   | {
-      readonly kind: "step";
+      readonly kind: "steps";
       readonly claim: Claim;
-      readonly step: Step;
-      /** Which step of the job it is, so that its report counts once. */
+      /** One after the other, until one fails. */
+      readonly steps: readonly Step[];
+      /** Which turn of the job it is, so that its report counts once. */
       readonly seq: number;
       readonly account: CloudAccount;
+      /** For all of them together. */
       readonly deadlineMs: number;
     }
   | { readonly kind: "wait"; readonly ms: number; readonly claim: Claim | null }
   | { readonly kind: "end"; readonly end: JobEnd }
   | { readonly kind: "idle" };
 
-/** What a Worker hands in: what became of a step, or (null) that it has waited. */
+/** The claim that a turn leaves its Worker with. */
+export const claimOf = (turn: Turn | null): Claim | null => (turn && "claim" in turn ? turn.claim : null);
+
+/** What a Worker hands in: what became of the steps that it came to, or (null) that it has waited. */
 export interface Report {
   readonly claim: Claim;
-  readonly done: { readonly step: Step; readonly seq: number; readonly result: StepResult } | null;
+  readonly done: { readonly seq: number; readonly results: readonly Done[] } | null;
+}
+
+export interface Done {
+  readonly step: Step;
+  readonly result: StepResult;
 }
 
 /** The one job that a request waits for, and what it expects of it. */

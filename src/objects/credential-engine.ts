@@ -16,7 +16,7 @@ import { CALL_MS, Desk } from "../engine/desk.ts";
 import { Endings } from "../engine/endings.ts";
 import { endOf, type Issue, lockOf, undoOfIssue } from "../engine/issue.ts";
 import type { Work } from "../engine/job.ts";
-import { Jobs } from "../engine/jobs.ts";
+import { Jobs, type NewJob } from "../engine/jobs.ts";
 import { newKeyAdd } from "../engine/key-add.ts";
 import { holdingIn, type LeaseRow, Leases, type LeaseView, leaseView, secondsLeft } from "../engine/leases.ts";
 import { newProvision } from "../engine/provision.ts";
@@ -27,7 +27,7 @@ import { Roles } from "../engine/roles.ts";
 import { newRotation, undoOfRotation } from "../engine/rotation.ts";
 import { engineMigrations } from "../engine/schema.ts";
 import { type MountTtls, passwordLife, renewed, termsOf } from "../engine/terms.ts";
-import type { Report, Turn, Wanted } from "../engine/turn.ts";
+import { claimOf, type Report, type Turn, type Wanted } from "../engine/turn.ts";
 import { settings } from "../env.ts";
 import type { Home } from "../identity/token.ts";
 import { warn } from "../log.ts";
@@ -38,15 +38,14 @@ import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
 import { Doorbell } from "../work/doorbell.ts";
-import type { Claim } from "../work/task.ts";
 import { WorkList, workMigrations } from "../work/work-list.ts";
 import { StoredObject } from "./stored-object.ts";
 import { accessControl } from "./stubs.ts";
 
-/** A job that a request has begun and waits for. `claim`: the request's own Worker performs it. */
+/** A job that a request has begun and waits for. `turn`: what its own Worker is to do first; null: another performs it. */
 export interface Started {
   readonly wanted: Wanted;
-  readonly claim: Claim | null;
+  readonly turn: Turn | null;
 }
 
 /** Who asks for credentials of which role. */
@@ -155,7 +154,13 @@ export class CredentialEngine extends StoredObject {
 
   /** Begins to replace the root secret. */
   rotateRoot(): Result<Started> {
-    return guarded(() => this.commit(() => this.#rotate(Date.now())));
+    return guarded(() => {
+      const now = Date.now();
+      return this.commit(() => {
+        const begun = this.#rotate(now);
+        return begun.ok ? ok(this.#claimed(begun.value, now)) : begun;
+      });
+    });
   }
 
   // ---- roles ----
@@ -230,8 +235,10 @@ export class CredentialEngine extends StoredObject {
   /** Begins to make credentials, or finds those that the same request has begun or got before. */
   async issue(ask: IssueAsk): Promise<Result<Started>> {
     const started = guarded(() => this.#begin(ask, Date.now()));
-    if (!started.ok || started.value.claim === null) return started;
-    const { job } = started.value.wanted;
+    const claim = started.ok ? claimOf(started.value.turn) : null;
+    if (!started.ok || !claim) return started;
+    const { wanted } = started.value;
+    const { job } = wanted;
     // Behind the row: a token that ends from now on finds it, one that has ended is refused.
     const held = await accessControl(this.env)
       .holdsLeases(ask.token, this.#self)
@@ -239,7 +246,8 @@ export class CredentialEngine extends StoredObject {
         this.commit(() => this.#jobs.delete(job));
         throw failure;
       });
-    if (held.ok) return started;
+    // It may have been given up meanwhile, and then nothing of it is to be made.
+    if (held.ok) return this.#work.holds(claim, Date.now()) ? started : ok({ wanted, turn: null });
     this.commit(() => this.#jobs.delete(job));
     return held;
   }
@@ -440,7 +448,7 @@ export class CredentialEngine extends StoredObject {
   #begin(ask: IssueAsk, now: number): Result<Started> {
     const repeat = ask.key === null ? null : digest([ask.key, ask.role, ask.token]);
     const known = repeat === null ? null : (this.#leases.ofRepeat(repeat)?.id ?? this.#jobs.ofRepeat(repeat));
-    if (known !== null) return ok({ wanted: { job: known, kind: "issue" }, claim: null });
+    if (known !== null) return ok({ wanted: { job: known, kind: "issue" }, turn: null });
     const refused = this.#refusesNew(now);
     if (refused) return refused;
     const account = accountOf(this.#config.find(), this.#settings());
@@ -458,14 +466,15 @@ export class CredentialEngine extends StoredObject {
   }
 
   /** Begins a job that the caller's Worker performs; inside a transaction. */
-  #start(job: Parameters<Jobs["put"]>[0], now: number): Started {
-    // Claimed before the bell could ring for it, which has to go on ringing for everything else.
+  #start(job: NewJob, now: number): Started {
     this.#jobs.put(job, now);
     return this.#claimed({ job: job.id, kind: job.work.kind }, now);
   }
 
+  /** Claimed before the bell could ring for it, which has to go on ringing for everything else. Inside a transaction. */
   #claimed(wanted: Wanted, now: number): Started {
-    return { wanted, claim: this.#jobs.claim(now, wanted.job) };
+    const claim = this.#jobs.claim(now, wanted.job);
+    return { wanted, turn: claim && this.#desk.turn(wanted, { claim, done: null }, now) };
   }
 
   /** Inside a transaction. */
@@ -497,7 +506,8 @@ export class CredentialEngine extends StoredObject {
     );
   }
 
-  #rotate(now: number): Result<Started> {
+  /** Inside a transaction. */
+  #rotate(now: number): Result<Wanted> {
     const refused = this.#refusesNew(now);
     if (refused) return refused;
     const known = this.#settings();
@@ -518,7 +528,9 @@ export class CredentialEngine extends StoredObject {
     const life = (config?.root_password_ttl || DEFAULT_ROOT_TTL) * 1000;
     const work = { kind: "rotation", rotation: newRotation(account.value, config?.key_id ?? null, life) } as const;
     this.#config.rotationBegun(now);
-    return ok(this.#start({ id: `rotation ${crypto.randomUUID()}`, work, deadline: now + ROTATION_MS }, now));
+    const id = `rotation ${crypto.randomUUID()}`;
+    this.#jobs.put({ id, work, deadline: now + ROTATION_MS }, now);
+    return ok({ job: id, kind: "rotation" });
   }
 
   /** When the next rotation is to begin; one that is under way comes first. */
@@ -534,7 +546,6 @@ export class CredentialEngine extends StoredObject {
       return;
     }
     // No request performs it: the bell brings a Worker.
-    if (started.value.claim) this.#work.settle(started.value.claim, { kind: "again" }, now);
     this.#bell.answered();
   }
 

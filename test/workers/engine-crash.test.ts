@@ -45,13 +45,19 @@ const nothingIsLeft = async () => {
 
 type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => unknown;
 
-/** The Worker dies at the `nth` turn of the next job that it performs: before the object hears of a result, or after. */
-function dieAt(nth: number, when: "before" | "after"): () => boolean {
+/**
+ * The Worker dies at the `nth` turn of the next job that it performs: before the object hears of a result, or after.
+ * @param calls that it gets to at most in a turn, so that a death comes between the calls of one, too
+ */
+function dieAt(nth: number, when: "before" | "after", calls: number): () => boolean {
   const original = CredentialEngine.prototype.turn as unknown as Method;
   let turns = 0;
   let dead = false;
   vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (this: unknown, ...parameters) {
-    const turn = () => original.apply(this as ThisParameterType<Method>, parameters) as Turn;
+    const turn = () => {
+      const given = original.apply(this as ThisParameterType<Method>, parameters) as Turn;
+      return given.kind === "steps" ? { ...given, steps: given.steps.slice(0, calls) } : given;
+    };
     const report = parameters[1];
     if (dead || report === null || ++turns < nth) return turn();
     dead = true;
@@ -65,31 +71,40 @@ function dieAt(nth: number, when: "before" | "after"): () => boolean {
   return () => dead;
 }
 
-const TURNS_OF_AN_ISSUE = 6;
-const everyTurn = Array.from({ length: TURNS_OF_AN_ISSUE }, (_, index) => index + 1).flatMap((nth) => [
-  [nth, "before"] as const,
-  [nth, "after"] as const,
-]);
+const ONE_BY_ONE = 1;
+const TOGETHER = 16;
+/** Every moment at which a Worker can die that has so many turns to take. */
+const deaths = (turns: number, calls: number) =>
+  Array.from({ length: turns }, (_, index) => index + 1).flatMap((nth) => [
+    [nth, "before", calls] as const,
+    [nth, "after", calls] as const,
+  ]);
+/** An application, its principal, and then its rights and its password: one by one, or together. */
+const TURNS_OF_AN_ISSUE: Readonly<Record<number, number>> = { [ONE_BY_ONE]: 5, [TOGETHER]: 3 };
+const everyTurn = [...deaths(5, ONE_BY_ONE), ...deaths(3, TOGETHER)];
 
 describe("an issue whose Worker dies", () => {
-  it.each(everyTurn)("at turn %i (%s the object has heard) leaves nothing, and no lease", async (nth, when) => {
-    await writeRole("web", dynamicRole(tenant));
-    const died = dieAt(nth, when);
-    const answer = await creds("web");
-    expect(answer.status).toBeGreaterThanOrEqual(500);
-    expect(died()).toBe(true);
-    const leases = await rows(uuid, "leases");
-    // The last answer alone may be lost behind the lease: then the lease is the record.
-    if (leases.length > 0) {
-      expect([nth, when]).toEqual([TURNS_OF_AN_ISSUE, "after"]);
-      for (const { id } of leases) expect((await revoke(`cloud-b/${id}`)).status).toBe(204);
-    }
-    await byItself(uuid, nothingIsLeft);
-  });
+  it.each(everyTurn)(
+    "at turn %i (%s the object has heard; %i calls) leaves nothing, and no lease",
+    async (nth, when, calls) => {
+      await writeRole("web", dynamicRole(tenant));
+      const died = dieAt(nth, when, calls);
+      const answer = await creds("web");
+      expect(answer.status).toBeGreaterThanOrEqual(500);
+      expect(died()).toBe(true);
+      const leases = await rows(uuid, "leases");
+      // The last answer alone may be lost behind the lease: then the lease is the record.
+      if (leases.length > 0) {
+        expect([nth, when]).toEqual([TURNS_OF_AN_ISSUE[calls], "after"]);
+        for (const { id } of leases) expect((await revoke(`cloud-b/${id}`)).status).toBe(204);
+      }
+      await byItself(uuid, nothingIsLeft);
+    },
+  );
 
-  it.each(everyTurn.slice(0, 4))("of an existing application, at turn %i (%s)", async (nth, when) => {
+  it.each(deaths(1, TOGETHER))("of an existing application, at turn %i (%s)", async (nth, when, calls) => {
     await writeRole("app", { application_object_id: tenant.existing_application.object_id });
-    const died = dieAt(Math.min(nth, 2), when);
+    const died = dieAt(nth, when, calls);
     await creds("app");
     expect(died()).toBe(true);
     for (const { id } of await rows(uuid, "leases")) await revoke(`cloud-b/${id}`);
@@ -99,38 +114,45 @@ describe("an issue whose Worker dies", () => {
 
 describe("a role with an application of its own", () => {
   const kept = () => dynamicRole(tenant, { persist_app: true });
-  const turns = [1, 2, 3, 4, 5, 6, 7].flatMap((nth) => [[nth, "before"] as const, [nth, "after"] as const]);
+  const writes = [...deaths(6, ONE_BY_ONE), ...deaths(5, TOGETHER)];
+  const changes = [...deaths(4, ONE_BY_ONE), ...deaths(2, TOGETHER)];
   const settled = async () => expect(await rows(uuid, "jobs")).toEqual([]);
 
-  it.each(turns)("whose writer dies at turn %i (%s) is there whole, or not at all", async (nth, when) => {
-    const died = dieAt(nth, when);
-    await put("/v1/cloud-b/roles/r", kept());
-    expect(died()).toBe(true);
-    await byItself(uuid, settled);
-    const role = await get("/v1/cloud-b/roles/r");
-    if (role.status === 200) {
-      const made = await tenant.everything();
-      expect(made.applications.at(-1)?.id).toBe(role.body.data.application_object_id);
-      expect(made.memberships).toHaveLength(1);
-      expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
-    }
-    await byItself(uuid, nothingIsLeft);
-  });
+  it.each(writes)(
+    "whose writer dies at turn %i (%s; %i calls) is there whole, or not at all",
+    async (nth, when, calls) => {
+      const died = dieAt(nth, when, calls);
+      await put("/v1/cloud-b/roles/r", kept());
+      expect(died()).toBe(true);
+      await byItself(uuid, settled);
+      const role = await get("/v1/cloud-b/roles/r");
+      if (role.status === 200) {
+        const made = await tenant.everything();
+        expect(made.applications.at(-1)?.id).toBe(role.body.data.application_object_id);
+        expect(made.memberships).toHaveLength(1);
+        expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
+      }
+      await byItself(uuid, nothingIsLeft);
+    },
+  );
 
-  it.each(turns.slice(0, 10))("whose change dies at turn %i (%s) forgets nothing that it has", async (nth, when) => {
-    await writeRole("r", kept());
-    const change = { cloud_roles: [{ role_name: "Contributor", scope: tenant.resource_group }], cloud_groups: [] };
-    const died = dieAt(Math.min(nth, 4), when);
-    await put("/v1/cloud-b/roles/r", change);
-    expect(died()).toBe(true);
-    await byItself(uuid, settled);
-    expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
-    await byItself(uuid, nothingIsLeft);
-  });
+  it.each(changes)(
+    "whose change dies at turn %i (%s; %i calls) forgets nothing that it has",
+    async (nth, when, calls) => {
+      await writeRole("r", kept());
+      const change = { cloud_roles: [{ role_name: "Contributor", scope: tenant.resource_group }], cloud_groups: [] };
+      const died = dieAt(nth, when, calls);
+      await put("/v1/cloud-b/roles/r", change);
+      expect(died()).toBe(true);
+      await byItself(uuid, settled);
+      expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
+      await byItself(uuid, nothingIsLeft);
+    },
+  );
 
   it.each([1, 2, 3, 4, 5, 6])("is removed to the end when whoever deletes it dies at turn %i", async (nth) => {
     await writeRole("r", kept());
-    dieAt(nth, "before");
+    dieAt(nth, "before", ONE_BY_ONE);
     await del("/v1/cloud-b/roles/r");
     expect((await get("/v1/cloud-b/roles/r")).status).toBe(404);
     await byItself(uuid, nothingIsLeft);
@@ -252,7 +274,7 @@ describe("an object that restarts", () => {
     ) {
       const object = this as ThisParameterType<Method>;
       const turn = original.apply(object, parameters) as Turn;
-      if (++turns !== 3) return turn;
+      if (++turns !== 2) return turn;
       await object.ctx.storage.sync();
       object.ctx.abort("restarted");
       throw new Error("restarted");
