@@ -9,7 +9,7 @@ import * as z from "zod";
 import { CSI_LIST_RIGHTS } from "../access/cluster-rights.ts";
 import { namespaceOf } from "../cluster/reads.ts";
 import { blocking } from "../http/blocking.ts";
-import { badRequest, RequestError, unwrap } from "../http/errors.ts";
+import { badRequest, invalid, RequestError, unwrap } from "../http/errors.ts";
 import { caseless } from "../http/fields.ts";
 import { readQuery } from "../http/read-query.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
@@ -116,27 +116,31 @@ async function listSnapshots(call: AuthorisedCall, index: number): Promise<Respo
 }
 
 const texts = z.record(z.string().min(1).max(256), z.string().max(16_384)).nullish();
+/** What answers show may be sent back: what is the plugin's to say has no effect. */
+const theirs = z.unknown().optional();
 export const SnapshotBody = caseless(
-  z.object({
+  z.strictObject({
     SourceVolumeID: z.string().min(1).max(128),
     PluginID: z.string().max(128).nullish(),
     Name: z.string().max(256).nullish(),
     Secrets: texts,
     Parameters: texts,
+    ...{ ID: theirs, ExternalSourceVolumeID: theirs, SizeBytes: theirs, CreateTime: theirs, IsReady: theirs },
   }),
 );
-const Body = caseless(z.object({ Snapshots: z.array(z.unknown()).max(50).default([]) }).loose());
+const Entries = z.object({ Snapshots: z.array(SnapshotBody) });
+/** Others than the headers' and the query's have no effect. */
+const around = { Namespace: theirs, Region: theirs, AuthToken: theirs };
+const Body = caseless(z.object({ Snapshots: z.array(z.unknown()).max(50).default([]), ...around }).loose());
 
 /** The entries of a body: a list of snapshots, or one snapshot by itself. */
-function entriesOf(body: z.output<typeof Body>): z.output<typeof SnapshotBody>[] {
-  const isOne = body.Snapshots.length === 0 && Object.keys(body).length > 1;
-  return (isOne ? [body] : body.Snapshots).map((entry, at) => {
-    if (entry === null) throw badRequest("snapshot cannot be nil");
-    const parsed = SnapshotBody.safeParse(entry);
-    if (parsed.success) return parsed.data;
-    const [issue] = parsed.error.issues;
-    throw badRequest(`Snapshots.${at}.${issue?.path.join(".")}: ${issue?.message}`);
-  });
+function entriesOf({ Snapshots, Namespace: _, Region: _region, AuthToken: _token, ...one }: z.output<typeof Body>) {
+  const isOne = Snapshots.length === 0 && Object.keys(one).length > 0;
+  const given = isOne ? [one] : Snapshots;
+  if (given.includes(null)) throw badRequest("snapshot cannot be nil");
+  const parsed = Entries.safeParse({ Snapshots: given });
+  if (!parsed.success) throw invalid(parsed.error);
+  return parsed.data.Snapshots;
 }
 
 /** A snapshot once it is ready; as it was last seen, when it is not in time or cannot be looked at. */

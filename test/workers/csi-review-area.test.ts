@@ -90,3 +90,39 @@ it("what only removes answers with no body", async () => {
   ])
     expect((await must(del(path))).text, path).toBe("");
 });
+
+it.each<[what: string, path: string, body: object, said: string]>([
+  [
+    "a volume whose most is less than its least",
+    "/v1/volume/csi/v1/create",
+    definition({ RequestedCapacityMin: 3, RequestedCapacityMax: 2 }),
+    "validation: max requested capacity (2 B) less than or equal to min (3 B)",
+  ],
+  [
+    "one that is registered so",
+    "/v1/volume/csi/v1",
+    definition({ RequestedCapacityMin: 3, RequestedCapacityMax: 2, NodeID: NODE }),
+    "validation: max requested capacity (2 B) less than or equal to min (3 B)",
+  ],
+  ["a snapshot of nothing", "/v1/volumes/snapshot", { Snapshots: [{}] }, "Snapshots.0.SourceVolumeID: is required"],
+  [
+    "a snapshot with a field that there is not",
+    "/v1/volumes/snapshot",
+    { SourceVolumeID: "v1", Nmae: "s" },
+    "Snapshots.0: unknown field Nmae",
+  ],
+  ["no snapshot", "/v1/volumes/snapshot", { Snapshots: [null] }, "snapshot cannot be nil"],
+])("%s is refused, and no plugin is asked", async (_what, path, body, said) => {
+  const answer = await send("PUT", path, body);
+  expect([answer.status, answer.text]).toEqual([400, said]);
+  expect((await get("/v1/volume/csi/v1/operations")).status).toBe(404);
+});
+
+it("what an answer says of a snapshot may be sent back", async () => {
+  await must(create());
+  const made = await must(send("POST", "/v1/volumes/snapshot", { SourceVolumeID: "v1", Name: "s" }));
+  const again = await must(
+    send("POST", "/v1/volumes/snapshot", { Snapshots: made.body.Snapshots, Namespace: "default" }),
+  );
+  expect(again.body.Snapshots).toEqual(made.body.Snapshots);
+});

@@ -27,6 +27,8 @@ export const retriesOf = (rpc: Rpc): Retries => ({
 });
 
 const UNAVAILABLE_TRIES = 3;
+/** Whoever waits for a plugin waits for this, and claims are tried again anyway. */
+const PRECONDITION_TRIES = 5;
 const FIRST_MS = 100;
 const LONGEST_MS = 5_000;
 
@@ -38,7 +40,7 @@ export function pauseAfter(code: number, times: number, { aborted, precondition 
   const again =
     (code === status.UNAVAILABLE && times < UNAVAILABLE_TRIES) ||
     (code === status.ABORTED && aborted) ||
-    (code === status.FAILED_PRECONDITION && precondition);
+    (code === status.FAILED_PRECONDITION && precondition && times < PRECONDITION_TRIES);
   if (!again) return undefined;
   const longest = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(times - 1, 10));
   return longest * (0.75 + 0.5 * Math.random());

@@ -5,7 +5,7 @@ import { ok, type Refusal, type Result, refuse } from "../../result.ts";
 import { guarded } from "../../sealing/guarded.ts";
 import type { CsiClaims } from "./claims.ts";
 import { controllersFor } from "./controllers.ts";
-import { type Merged, merged } from "./merge.ts";
+import { type Merged, merged, sizeFault } from "./merge.ts";
 import { NEEDS } from "./methods.ts";
 import { CSI_OPERATION, type CsiOperation, type CsiOperations } from "./operations.ts";
 import { mountParam, topologyParam, validateParams } from "./params.ts";
@@ -248,7 +248,10 @@ export class CsiVolumes implements Effects {
     if (plugin.controllerRequired && plugin.controllersHealthy === 0)
       return refuse("unavailable", `no healthy controllers for CSI plugin: ${plugin.id}`);
     const volume = store.find(request);
-    if (!volume) return ok({ plugin, known: null });
+    if (!volume) {
+      const fault = sizeFault(request.capacityMax, { min: request.capacityMin });
+      return fault ? refuse("invalid", `validation: ${fault}`) : ok({ plugin, known: null });
+    }
     const used = claims.heldBy(volume) !== null;
     const known = merged(secrets.opened(volume), request, used, store.shown(volume).modes);
     return known.ok ? ok({ plugin, known: known.value }) : known;

@@ -67,11 +67,15 @@ function sizeOf(volume: CsiVolume, { capacityMin, capacityMax }: CsiRequest): Re
   const { capacityMin: min, capacityMax: max, capacityBytes: current } = volume;
   const nothingAsked = capacityMin === 0 && capacityMax === 0;
   if (nothingAsked || (capacityMin === min && capacityMax === max)) return ok({ min, max });
-  const tooSmall = (than: string, bytes: number) =>
-    refused(`max requested capacity (${humanBytes(capacityMax)}) less than or equal to ${than} (${humanBytes(bytes)})`);
-  if (capacityMax > 0 && capacityMax < capacityMin) return tooSmall("min", capacityMin);
-  if (capacityMax > 0 && capacityMax < current) return tooSmall("current", current);
-  return ok({ min: capacityMin, max: capacityMax });
+  const fault = sizeFault(capacityMax, { min: capacityMin, current });
+  return fault ? refused(fault) : ok({ min: capacityMin, max: capacityMax });
+}
+
+/** What is wrong with the most that is asked for; null when nothing is, or no most is asked for. */
+export function sizeFault(max: number, atLeast: Readonly<Record<string, number>>): string | null {
+  const [than, bytes] = Object.entries(atLeast).find(([, size]) => max > 0 && max < size) ?? [];
+  if (bytes === undefined) return null;
+  return `max requested capacity (${humanBytes(max)}) less than or equal to ${than} (${humanBytes(bytes)})`;
 }
 
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];

@@ -127,6 +127,7 @@ export class CsiWork implements Timed, NodeFollower {
       // Another node is at it now, and its word counts.
       else if (nodeId !== operation.nodeId) return false;
       else if (result.state === "unknown") return this.#doubt(operation);
+      else if (result.state === "given-up") return this.#giveUp(operation, refusalOf(result.error));
       else if (!(ELSEWHERE.has(result.error.kind) && this.#moveOn(operation))) {
         this.#fail(operation, told(operation, refusalOf(result.error)));
       } else return false;
@@ -233,6 +234,15 @@ export class CsiWork implements Timed, NodeFollower {
     this.#parts.operations.setUncertain(operation);
     this.#moveOn(operation);
     return false;
+  }
+
+  /** Nobody will learn from its node what came of it: another controller may. @returns whether that is its end */
+  #giveUp(operation: CsiOperation, why: Refusal): boolean {
+    if (isForClaim(operation.method) || CSI_METHODS[operation.method].reads) return this.#doubt(operation);
+    this.#parts.operations.setUncertain(operation);
+    if (this.#moveOn(operation)) return false;
+    this.#fail({ ...operation, uncertain: true }, told(operation, why));
+    return true;
   }
 
   #succeed(operation: CsiOperation, result: Readonly<Record<string, unknown>>): void {
