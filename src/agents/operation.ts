@@ -18,8 +18,8 @@ export interface Operation {
 
 /**
  * What came of it. `failed` left nothing behind. `unknown` may have happened or may yet happen: it is asked for again until
- * it is known, and then told again. The same may be told twice.
+ * it is known, and then told again. `given-up` may have happened, too, and nobody will learn it any more. The same may be told twice.
  */
 export type OperationResult =
   | { readonly state: "done"; readonly result: Readonly<Record<string, unknown>> }
-  | { readonly state: "failed" | "unknown"; readonly error: Pick<OperationError, "kind" | "message"> };
+  | { readonly state: "failed" | "unknown" | "given-up"; readonly error: Pick<OperationError, "kind" | "message"> };

@@ -1,5 +1,6 @@
 import { MAX_IN_FLIGHT, MAX_KEPT_OPERATIONS } from "@sallyport/agent-protocol";
 import { backoff } from "../work/backoff.ts";
+import { Kept } from "../work/kept.ts";
 import type { Operation, OperationResult } from "./operation.ts";
 
 /**
@@ -20,6 +21,8 @@ export interface OperationRow extends Record<string, SqlStorageValue> {
   connection: string | null;
   sends: number;
   created: number;
+  /** The agent's last word on an unknown outcome. */
+  said: string | null;
 }
 
 /** What an agent is told of the operations it still knows. */
@@ -41,7 +44,7 @@ const DAY_MS = 24 * 3_600_000;
 /** An outcome is kept this long, so that who asks again gets no second effect. */
 const KEEP_ENDED_MS = DAY_MS;
 /** How long it is tried to learn an outcome. The agent's fences last as long: after them a late one could do harm. */
-const KEEP_UNKNOWN_MS = 30 * DAY_MS;
+const TRIED_DAYS = 30;
 const RETRY = { base: 60_000, cap: 3_600_000 };
 
 const OPEN = "state NOT IN ('done', 'failed')";
@@ -52,9 +55,18 @@ const OPEN = "state NOT IN ('done', 'failed')";
  */
 export class Operations {
   readonly #sql: SqlStorage;
+  readonly #nextDue: Kept<number | null>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.#nextDue = new Kept(
+      () => sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM operations").one().due,
+    );
+  }
+
+  /** What is kept of them in memory may not be true any more. */
+  forgetKept(): void {
+    this.#nextDue.forget();
   }
 
   find(id: string): OperationRow | null {
@@ -68,7 +80,7 @@ export class Operations {
   }
 
   add({ id, method, key, gen, deadlineMs, params }: Operation, sealed: Uint8Array | null, now: number): void {
-    this.#sql.exec(
+    this.#write(
       `INSERT INTO operations (id, method, key, gen, deadline_ms, params, sealed, state, created, due)
        VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
       ...[id, method, key, gen, deadlineMs, JSON.stringify(params), sealed, now, now + deadlineMs + GRACE_MS],
@@ -86,7 +98,7 @@ export class Operations {
       )
       .toArray();
     for (const { id, deadline_ms } of rows) {
-      this.#sql.exec(
+      this.#write(
         `UPDATE operations SET connection = ?, sends = sends + 1,
            due = iif(state = 'pending', ?, due), state = iif(state = 'pending', 'sent', state) WHERE id = ?`,
         ...[connection, now + deadline_ms + GRACE_MS, id],
@@ -114,7 +126,7 @@ export class Operations {
   }
 
   acked(id: string): void {
-    this.#sql.exec("UPDATE operations SET state = 'acked' WHERE id = ? AND state = 'sent'", id);
+    this.#write("UPDATE operations SET state = 'acked' WHERE id = ? AND state = 'sent'", id);
   }
 
   /**
@@ -122,7 +134,7 @@ export class Operations {
    * is sent again. So are operations with secrets, which no journal holds, and those of unknown outcome, which that makes run again.
    */
   reconcile(journal: readonly { readonly op: string }[], connection: string): Reconciled {
-    this.#sql.exec(`UPDATE operations SET connection = NULL WHERE connection IS NOT NULL AND ${OPEN}`);
+    this.#write(`UPDATE operations SET connection = NULL WHERE connection IS NOT NULL AND ${OPEN}`);
     const told: Reconciled = { resume: [], forget: [] };
     for (const { op } of journal) {
       const row = this.find(op);
@@ -132,7 +144,7 @@ export class Operations {
       if (list.length === MAX_KEPT_OPERATIONS) continue;
       list.push(op);
       if (isOpen && row.sealed === null && row.state !== "unknown")
-        this.#sql.exec("UPDATE operations SET connection = ? WHERE id = ?", connection, op);
+        this.#write("UPDATE operations SET connection = ? WHERE id = ?", connection, op);
     }
     return told;
   }
@@ -145,29 +157,28 @@ export class Operations {
     const row = this.find(id);
     if (!row || row.sends === 0 || row.state === "done" || row.state === "failed") return null;
     if (result.state === "unknown") {
+      const { message } = result.error;
       // Out on no connection, but not to be sent before it is due.
-      this.#sql.exec(
-        "UPDATE operations SET state = 'unknown', connection = '', due = ? WHERE id = ?",
+      this.#write(
+        "UPDATE operations SET state = 'unknown', connection = '', due = ?, said = ? WHERE id = ?",
         now + backoff(row.sends - 1, RETRY),
+        message,
         id,
       );
-      return row.state === "unknown" ? null : { id, key: row.key, result };
+      return row.state === "unknown" && row.said === message ? null : { id, key: row.key, result };
     }
-    this.#close(id, result.state, now);
+    this.#close(id, result.state === "done" ? "done" : "failed", now);
     return { id, key: row.key, result };
   }
 
   /** An operation whose outcome is unknown is sent once more, unless the agent is at it. */
   retry(id: string): void {
-    this.#sql.exec(
-      "UPDATE operations SET connection = NULL WHERE id = ? AND state = 'unknown' AND connection = ''",
-      id,
-    );
+    this.#write("UPDATE operations SET connection = NULL WHERE id = ? AND state = 'unknown' AND connection = ''", id);
   }
 
   /** When the next operation needs attention, ms since 1970. */
   nextDue(): number | null {
-    return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM operations").one().due;
+    return this.#nextDue.get();
   }
 
   /** Moves on some of those whose time has come. */
@@ -185,24 +196,27 @@ export class Operations {
       .toArray();
     return rows.map(({ id, key, sends }) => {
       this.#close(id, "failed", now);
-      const message = "the node's agent was removed";
-      return sends === 0
-        ? { id, key, result: { state: "failed", error: { kind: "unavailable", message } } }
-        : { id, key, result: { state: "unknown", error: { kind: "unavailable", message } } };
+      const error = { kind: "unavailable", message: "the node's agent was removed" } as const;
+      return { id, key, result: { state: sends === 0 ? "failed" : "given-up", error } };
     });
   }
 
-  #pass({ id, key, state, sends, created, connection }: OperationRow, now: number): Outcome | null {
-    if (state === "done" || state === "failed" || (state === "unknown" && created + KEEP_UNKNOWN_MS <= now)) {
-      this.#sql.exec("DELETE FROM operations WHERE id = ?", id);
+  #pass({ id, key, state, sends, created, connection, said }: OperationRow, now: number): Outcome | null {
+    if (state === "done" || state === "failed") {
+      this.#write("DELETE FROM operations WHERE id = ?", id);
       return null;
+    }
+    if (state === "unknown" && created + TRIED_DAYS * DAY_MS <= now) {
+      this.#close(id, "failed", now);
+      const message = `given up: in ${TRIED_DAYS} days the node has not told what came of it${said === null ? "" : `; it last said: ${said}`}`;
+      return { id, key, result: { state: "given-up", error: { kind: "timeout", message } } };
     }
     if (state === "pending") {
       this.#close(id, "failed", now);
       const message = "it could not be sent to the node in time";
       return { id, key, result: { state: "failed", error: { kind: "timeout", message } } };
     }
-    this.#sql.exec(
+    this.#write(
       "UPDATE operations SET state = 'unknown', connection = ?, due = ? WHERE id = ?",
       state === "unknown" && connection === "" ? null : connection,
       now + backoff(sends, RETRY),
@@ -213,12 +227,12 @@ export class Operations {
     return { id, key, result: { state: "unknown", error: { kind: "timeout", message } } };
   }
 
+  #write(statement: string, ...values: (SqlStorageValue | Uint8Array)[]): void {
+    this.#sql.exec(statement, ...values);
+    this.#nextDue.forget();
+  }
+
   #close(id: string, state: "done" | "failed", now: number): void {
-    this.#sql.exec(
-      "UPDATE operations SET state = ?, sealed = NULL, due = ? WHERE id = ?",
-      state,
-      now + KEEP_ENDED_MS,
-      id,
-    );
+    this.#write("UPDATE operations SET state = ?, sealed = NULL, due = ? WHERE id = ?", state, now + KEEP_ENDED_MS, id);
   }
 }

@@ -57,4 +57,8 @@ export const sessionMigrations: Migration[] = [
     because: "find those that have not ended by the connection they are out on",
     sql: `CREATE INDEX operations_open ON operations (connection, position) WHERE state NOT IN ('done', 'failed')`,
   },
+  {
+    because: "what the agent last said of an unknown outcome: its owner is told what is new of that",
+    sql: "ALTER TABLE operations ADD COLUMN said TEXT",
+  },
 ];

@@ -345,6 +345,11 @@ export class ClusterRegistry extends CsiSurface {
     return this.#hostVolumes.outcome(...given);
   }
 
+  /** Why an operation on a volume has no outcome yet: see `HostVolumes.doubt`. */
+  volumeDoubt(operation: string): string | null {
+    return this.#hostVolumes.doubt(operation);
+  }
+
   /** Sessions of agents, and of nodes that owe something still. */
   override known(after: string): KnownPage {
     return knownPage(this.sql, SESSIONS, after);

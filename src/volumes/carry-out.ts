@@ -13,7 +13,7 @@ const GRACE_MS = 10_000;
  * @param begin asks the registry
  * @param deadlineMs for the node's part
  * @throws RequestError with the registry's or the node's refusal; 504 when the operation has not ended in time: it goes on, and
- *   the same request, when it comes again, waits for it again
+ *   the same request, when it comes again, waits for it again, and has the node asked where it does not know what came of it
  */
 export async function carryOut(
   env: Env,
@@ -32,14 +32,19 @@ export async function carryOut(
     const outcome = await outcomeBy(until, (waitMs, last) =>
       clusterRegistry(env).volumeOperation(operation, waitMs, last),
     );
-    if (!outcome) throw refusalError(refuse("timeout", notEnded(step)));
+    if (!outcome) throw refusalError(refuse("timeout", await notEnded(env, step)));
     if (step.kind === "busy") continue;
     if (outcome.refusal) throw refusalError(outcome.refusal);
     return outcome;
   }
 }
 
-const notEnded = ({ kind, operation }: Step & { readonly operation: string }): string =>
-  kind === "busy"
-    ? `operation ${operation} on this volume has not ended yet; nothing was changed`
-    : `operation ${operation} has not ended in time: it goes on, and the same request waits for it again`;
+async function notEnded(env: Env, { kind, operation }: Step & { readonly operation: string }): Promise<string> {
+  if (kind === "busy") return `operation ${operation} on this volume has not ended yet; nothing was changed`;
+  const doubt = await clusterRegistry(env)
+    .volumeDoubt(operation)
+    .catch(() => null);
+  return doubt === null
+    ? `operation ${operation} has not ended in time: it goes on, and the same request waits for it again`
+    : `operation ${operation}: what came of it is not known: ${doubt}; the node is asked again, and at once by the same request`;
+}

@@ -99,13 +99,18 @@ export class HostVolumes implements Timed {
     return { refusal, volume: operation && store.find(operation.volumeId), index: operation?.index ?? null };
   }
 
+  /** What the node has last said of an operation of which it does not know what has come; null when it has not said that. */
+  doubt(id: string): string | null {
+    return this.#parts.operations.find(id)?.doubt ?? null;
+  }
+
   // ---- what users ask for ----
 
   /** Makes a volume on a node that the request names, or on the first one that can take it. */
   create(request: HostVolumeRequest, begun: Begun, from: Search): Result<Step> {
     const { nodes, store, operations } = this.#parts;
     const again = operations.begunBy(begun.request, begun);
-    if (again) return ok({ kind: "begun", operation: again.id });
+    if (again) return ok(this.#again(again));
     const place = request.nodeId === "" ? search(nodes, store, request, from) : this.#nodeForCreate(request);
     if (!place.ok) return place;
     if ("from" in place.value) return ok({ kind: "searching", search: place.value });
@@ -116,7 +121,7 @@ export class HostVolumes implements Timed {
   register(request: HostVolumeRequest, begun: Begun): Result<Step> {
     const { nodes, operations } = this.#parts;
     const again = operations.begunBy(begun.request, begun);
-    if (again) return ok({ kind: "begun", operation: again.id });
+    if (again) return ok(this.#again(again));
     const node = nodeNamed(nodes, request, request.id ?? request.name);
     if (!node.ok) return node;
     const refusal = this.#nameRefusal(node.value.id, request.name) ?? this.#roomRefusal(node.value);
@@ -174,8 +179,10 @@ export class HostVolumes implements Timed {
       const operation = operations.find(id);
       if (operation?.state !== "running" || operation.nodeId !== nodeId) return false;
       if (result.state === "done") this.#succeed(operation, result.result);
-      else if (result.state === "failed") this.#fail(operation, refusalOf(result.error));
       // The node is asked again until an unknown outcome is known.
+      else if (result.state === "unknown") operations.doubted(id, result.error.message);
+      // Also when it is given up: what the volume was is what it is, and can be changed or deleted again.
+      else this.#fail(operation, refusalOf(result.error));
       return result.state !== "unknown";
     });
     if (!ended) return;
@@ -218,9 +225,19 @@ export class HostVolumes implements Timed {
   #ahead(volumeId: string, { request }: Begun): Step | null {
     const { operations } = this.#parts;
     const same = operations.sameAs(volumeId, request);
-    if (same) return { kind: "begun", operation: same.id };
+    if (same) return this.#again(same);
     const running = operations.running(volumeId);
     return running && { kind: "busy", operation: running.id };
+  }
+
+  /** A request has come again. Where nobody knows what has come of its operation, the node is asked at once. */
+  #again(operation: VolumeOperation): Step {
+    const { journal, operations, send } = this.#parts;
+    if (operation.state === "running" && operation.doubt !== null) {
+      journal.commit(() => operations.again(operation));
+      void send(operation.volumeId);
+    }
+    return { kind: "begun", operation: operation.id };
   }
 
   #nodeForCreate(request: HostVolumeRequest): Result<VolumeNode> {
@@ -337,7 +354,7 @@ export class HostVolumes implements Timed {
     queueMicrotask(() => this.#parts.operations.wake(operation.id));
   }
 
-  /** An operation has left nothing behind. */
+  /** An operation has left nothing behind, as far as is known. */
   #fail(operation: VolumeOperation, refusal: Refusal): void {
     const { store, operations } = this.#parts;
     if (operations.find(operation.id)?.state !== "running") return;

@@ -25,6 +25,8 @@ export interface VolumeOperation {
   /** Null for a deletion. */
   readonly change: Change | null;
   readonly refusal: Refusal | null;
+  /** Why nobody knows what has come of it, while that is so; null = the node has not said that. */
+  readonly doubt: string | null;
   /** The index of the line that told of its end; null while it is not known, or when there was nothing to tell. */
   readonly index: number | null;
 }
@@ -50,6 +52,7 @@ interface Row extends Record<string, SqlStorageValue> {
   params: string;
   change: string | null;
   refusal: string | null;
+  doubt: string | null;
   idx: number | null;
 }
 
@@ -117,6 +120,16 @@ export class VolumeOperations implements Stamped {
     return id;
   }
 
+  /** Notes that nobody knows what has come of an operation, inside the caller's transaction. */
+  doubted(id: string, doubt: string): void {
+    this.#host.sql.exec("UPDATE volume_operations SET doubt = ? WHERE id = ?", doubt, id);
+  }
+
+  /** Promises to ask a node once more what has come of an operation, inside the caller's transaction. */
+  again({ id, volumeId }: VolumeOperation): void {
+    this.#host.enlist(volumeId, id);
+  }
+
   /** Notes how an operation has ended, inside the caller's transaction. */
   end(id: string, refusal: Refusal | null): void {
     this.#host.sql.exec(
@@ -152,7 +165,7 @@ export class VolumeOperations implements Stamped {
   }
 
   /**
-   * Sends operations to their nodes. One that the node refuses to begin has ended.
+   * Sends operations to their nodes. One that the node refuses to begin has ended, unless the node may have done it before.
    * @param mayStart a last look before it leaves; why not, if it may not
    * @param refused runs in the transaction that forgets the promise
    */
@@ -167,7 +180,7 @@ export class VolumeOperations implements Stamped {
       if (!row) continue;
       const operation = operationOf(row);
       const why = mayStart(operation) ?? (await this.#start(row));
-      if (why) refusals.push(() => refused(operation, why));
+      if (why && operation.doubt === null) refusals.push(() => refused(operation, why));
     }
     return () => {
       for (const refuse of refusals) refuse();
@@ -210,6 +223,7 @@ const operationOf = (row: Row): VolumeOperation => ({
   state: row.state as VolumeOperation["state"],
   change: row.change === null ? null : (JSON.parse(row.change) as Change),
   refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
+  doubt: row.doubt,
   index: row.idx,
 });
 

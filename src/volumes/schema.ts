@@ -46,4 +46,8 @@ export const hostVolumeMigrations: Migration[] = [
     because: "find the next alarm without a scan",
     sql: "CREATE INDEX volume_operations_by_due ON volume_operations (due) WHERE due IS NOT NULL",
   },
+  {
+    because: "what the node last said of an operation when it did not know what had come of it: it may have done it",
+    sql: "ALTER TABLE volume_operations ADD COLUMN doubt TEXT",
+  },
 ];

@@ -177,4 +177,37 @@ describe("an operation whose node goes away", () => {
     await csi.tell(node, operation.id, { state: "failed", error: { kind: "exhausted", message: "full" } });
     expect((await making).text).toBe("controller create volume: full");
   });
+
+  describe("of which nobody will learn any more what came of it", () => {
+    const givenUp = { state: "given-up", error: { kind: "timeout", message: "given up" } } as const;
+
+    it("goes to another controller, and ends when there is none", async () => {
+      await addCsiNode(2);
+      csi.behave = () => "hold";
+      const making = create();
+      for (const number of [1, 2]) {
+        await expect.poll(() => csi.sent.length).toBe(number);
+        await csi.tell(nodeId(number), csi.sent[0]?.operation.id ?? "", givenUp);
+      }
+      const { status, text } = await making;
+      expect([status, text]).toEqual([504, "controller create volume: given up"]);
+      csi.behave = () => "work";
+      expect((await create()).status).toBe(200);
+      await settled(["v1"])();
+    });
+
+    it("leaves the volume to be deleted again", async () => {
+      await create();
+      csi.behave = () => "hold";
+      const deleting = del("/v1/volume/csi/v1/delete");
+      await expect.poll(() => csi.holding).toBe(1);
+      const { node, operation } = csi.sent[1] ?? expect.fail();
+      await csi.tell(node, operation.id, { state: "unknown", error: { kind: "timeout", message: "silent" } });
+      await csi.tell(node, operation.id, givenUp);
+      expect((await deleting).status).toBe(504);
+      csi.behave = () => "work";
+      expect((await del("/v1/volume/csi/v1/delete")).status).toBe(200);
+      await settled([])();
+    });
+  });
 });

@@ -392,7 +392,7 @@ it("removing an agent ends its operations: what was not sent has failed, of the 
   await told(34, owner);
   const states = new Map(owner.told.map(([, id, { state }]) => [id, state]));
   expect(wanted.map(({ id }) => states.get(id))).toEqual([
-    ...Array.from({ length: 32 }, () => "unknown"),
+    ...Array.from({ length: 32 }, () => "given-up"),
     ...Array.from({ length: 2 }, () => "failed"),
   ]);
   expect(await agent.session.start(operation())).toMatchObject({ ok: false, reason: "unavailable" });

@@ -148,6 +148,25 @@ describe("an operation", () => {
     await eventually(() => expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "done"]));
   });
 
+  it("of unknown outcome tells its owner what its agent says of it, each thing once", async () => {
+    const owner = outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await agent.session.start(wanted);
+    for (const [at, message] of ["slow", "slow", "broken"].entries()) {
+      await socket.seen("req", at + 1);
+      const error = { kind: "plugin", message, outcome: "unknown" } as const;
+      socket.send({ t: "res", op: wanted.id, ms: 1, ok: false, error });
+      await socket.settled();
+      await agent.session.start(wanted);
+    }
+    await eventually(() => expect(owner.told).toHaveLength(2));
+    expect(owner.told.map(([, , result]) => result)).toEqual([
+      { state: "unknown", error: { kind: "plugin", message: "slow" } },
+      { state: "unknown", error: { kind: "plugin", message: "broken" } },
+    ]);
+  });
+
   it("is remembered for a day after its end, then forgotten", async () => {
     outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
@@ -162,8 +181,8 @@ describe("an operation", () => {
     expect(await stateOf(agent, wanted.id)).toBeUndefined();
   });
 
-  it("of unknown outcome is given up after 30 days", async () => {
-    outcomes();
+  it("of unknown outcome is given up after 30 days, which its owner is told, and later forgotten", async () => {
+    const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation();
     await agent.session.start(wanted);
@@ -172,6 +191,11 @@ describe("an operation", () => {
     await pass(agent, 3_600_000);
     expect(await stateOf(agent, wanted.id)).toBe("unknown");
     await pass(agent, 31 * 24 * 3_600_000);
+    await eventually(() => expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "given-up"]));
+    expect(owner.told[1]?.[2]).toMatchObject({
+      error: { kind: "timeout", message: "given up: in 30 days the node has not told what came of it" },
+    });
+    await pass(agent, 25 * 3_600_000);
     expect(await agent.rows("SELECT id FROM operations")).toEqual([]);
   });
 

@@ -1,0 +1,176 @@
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { type Answer, del, get, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import { run } from "./host-volumes.ts";
+import { type AgentSocket, done, eventually, ScriptedAgent } from "./scripted-agent.ts";
+
+clock.moves = true;
+
+/*
+ * Operations of which the node itself does not know what has come: over the whole way, from the request to the agent.
+ */
+
+const DAY_MS = 24 * 3_600_000;
+const real = Date.now.bind(Date);
+let passed = 0;
+let agent: ScriptedAgent;
+let socket: AgentSocket;
+
+beforeEach(async () => {
+  passed = 0;
+  vi.spyOn(Date, "now").mockImplementation(() => real() + passed);
+  [agent, socket] = await ScriptedAgent.connected();
+  await eventually(async () => expect((await get(`/v1/node/${agent.node}`)).body.Status).toBe("ready"));
+});
+
+const create = (more: object = {}) =>
+  put("/v1/volume/host/create", { IdempotencyToken: "t", Volume: { Name: "db", PluginID: "mkdir", ...more } });
+
+const running = () =>
+  runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) =>
+    storage.sql.exec("SELECT id FROM volume_operations WHERE state = 'running'").toArray(),
+  );
+
+/** What the registry knows of why nothing is known. */
+const doubted = (what: string) =>
+  eventually(async () => {
+    const rows = await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) =>
+      storage.sql.exec("SELECT doubt FROM volume_operations WHERE state = 'running'").toArray(),
+    );
+    expect(rows).toEqual([{ doubt: what }]);
+  });
+
+/** The agent is asked for the `count`th time, and answers that it does not know. */
+async function isUnknown(count: number, message = "the disk does not answer") {
+  const req = (await socket.seen("req", count))[count - 1];
+  const op = req?.op ?? "";
+  socket.send({ t: "res", op, ms: 1, ok: false, error: { kind: "timeout", message, outcome: "unknown" } });
+  await doubted(message);
+  return req as NonNullable<typeof req>;
+}
+
+/** A volume that is made, and shown by its node. */
+async function made(): Promise<string> {
+  const asked = create();
+  const [{ op } = { op: "" }] = await socket.seen("req");
+  socket.send(done(op, { path: "/v", bytes: 0 }));
+  return (await asked).body.Volume.ID;
+}
+
+/** Every request gives up; no alarm rings. */
+const everyoneGivesUp = () => {
+  passed += 100_000;
+};
+
+describe("a request whose outcome the node does not know", () => {
+  it("has its node asked at once when it comes again, and is answered by that", async () => {
+    const first = create();
+    const asked = await isUnknown(1);
+    const again = create();
+    const [, repeated] = await socket.seen("req", 2);
+    expect(repeated).toEqual(asked);
+    socket.send(done(asked.op, { path: "/v", bytes: 0 }));
+    expect([(await first).status, (await again).status]).toEqual([200, 200]);
+  });
+
+  it("is answered with what the node has last said, when that is too late", async () => {
+    const first = create();
+    const { op } = await isUnknown(1);
+    const again = create();
+    await isUnknown(2, "the disk answers nonsense");
+    everyoneGivesUp();
+    for (const { status, text } of [await first, await again])
+      expect([status, text]).toEqual([
+        504,
+        `operation ${op}: what came of it is not known: the disk answers nonsense; the node is asked again, and at once by the same request`,
+      ]);
+  });
+
+  it("does not end because its node is away when it comes again", async () => {
+    const first = create();
+    const { op } = await isUnknown(1);
+    socket.close();
+    await eventually(async () => expect((await get(`/v1/node/${agent.node}`)).body.Status).toBe("disconnected"));
+    passed += 35_000;
+    const again = create();
+    await scheduler.wait(300);
+    expect(await running()).toEqual([{ id: op }]);
+    passed = 0;
+    socket = await agent.connect();
+    await socket.welcome();
+    await socket.seen("req");
+    socket.send(done(op, { path: "/v", bytes: 0 }));
+    expect([(await first).status, (await again).status]).toEqual([200, 200]);
+  });
+
+  it("to delete does not end because somebody uses the volume by now", async () => {
+    const ID = await made();
+    const remove = () => del(`/v1/volume/host/${ID}`);
+    const first = remove();
+    const { op } = await isUnknown(2);
+    await run(agent.node, ["db"]);
+    const again = remove();
+    await scheduler.wait(300);
+    expect(await running()).toEqual([{ id: op }]);
+    // Nobody hurries what would take it away from its user.
+    expect(await socket.seen("req", 2)).toHaveLength(2);
+    socket.send(done(op));
+    for (const { status, text } of [await first, await again]) {
+      expect(status).toBe(409);
+      expect(text).toContain(`could not delete volume ${ID} in use by alloc`);
+    }
+  });
+});
+
+describe("an outcome that nobody has learned in 30 days", () => {
+  /** Time passes until the session gives up, and its word has reached the registry. */
+  async function isGivenUp() {
+    passed += 31 * DAY_MS;
+    await runDurableObjectAlarm(agent.stub);
+    await eventually(async () => expect(await running()).toEqual([]));
+  }
+  const givenUp = "given up: in 30 days the node has not told what came of it; it last said: the disk does not answer";
+  const told = async (asked: Promise<Answer>) => {
+    const { status, text } = await asked;
+    expect([status, text]).toEqual([504, givenUp]);
+  };
+
+  it("of a creation frees the name, so that it can be made again", async () => {
+    const first = create();
+    await isUnknown(1);
+    await isGivenUp();
+    await told(first);
+    socket = await agent.connect();
+    await socket.welcome();
+    expect(await made()).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  it("of a change leaves the volume as it was, so that it can be changed", async () => {
+    const ID = await made();
+    const first = create({ ID, Name: "renamed", NodeID: agent.node });
+    await isUnknown(2);
+    await isGivenUp();
+    await told(first);
+    expect((await get(`/v1/volume/host/${ID}`)).body.Name).toBe("db");
+    socket = await agent.connect();
+    await socket.welcome();
+    const again = create({ ID, Name: "renamed", NodeID: agent.node });
+    const [{ op } = { op: "" }] = await socket.seen("req");
+    socket.send(done(op, { path: "/v", bytes: 0 }));
+    expect((await again).body.Volume.Name).toBe("renamed");
+  });
+
+  it("of a deletion leaves the volume, so that it can be deleted, by force when its node is gone", async () => {
+    const ID = await made();
+    const first = del(`/v1/volume/host/${ID}`);
+    await isUnknown(2);
+    await isGivenUp();
+    await told(first);
+    // The alarm has found it silent, too.
+    await eventually(async () => expect((await get(`/v1/node/${agent.node}`)).body.Status).not.toBe("ready"));
+    expect((await del(`/v1/volume/host/${ID}?force=true`)).status).toBe(200);
+    expect((await get(`/v1/volume/host/${ID}`)).status).toBe(404);
+  });
+});
