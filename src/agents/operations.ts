@@ -1,6 +1,5 @@
 import { MAX_IN_FLIGHT, MAX_KEPT_OPERATIONS } from "@sallyport/agent-protocol";
 import { backoff } from "../work/backoff.ts";
-import { Kept } from "../work/kept.ts";
 import type { Operation, OperationResult } from "./operation.ts";
 
 /**
@@ -55,18 +54,9 @@ const OPEN = "state NOT IN ('done', 'failed')";
  */
 export class Operations {
   readonly #sql: SqlStorage;
-  readonly #nextDue: Kept<number | null>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
-    this.#nextDue = new Kept(
-      () => sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM operations").one().due,
-    );
-  }
-
-  /** What is kept of them in memory may not be true any more. */
-  forgetKept(): void {
-    this.#nextDue.forget();
   }
 
   find(id: string): OperationRow | null {
@@ -80,7 +70,7 @@ export class Operations {
   }
 
   add({ id, method, key, gen, deadlineMs, params }: Operation, sealed: Uint8Array | null, now: number): void {
-    this.#write(
+    this.#sql.exec(
       `INSERT INTO operations (id, method, key, gen, deadline_ms, params, sealed, state, created, due)
        VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
       ...[id, method, key, gen, deadlineMs, JSON.stringify(params), sealed, now, now + deadlineMs + GRACE_MS],
@@ -98,7 +88,7 @@ export class Operations {
       )
       .toArray();
     for (const { id, deadline_ms } of rows) {
-      this.#write(
+      this.#sql.exec(
         `UPDATE operations SET connection = ?, sends = sends + 1,
            due = iif(state = 'pending', ?, due), state = iif(state = 'pending', 'sent', state) WHERE id = ?`,
         ...[connection, now + deadline_ms + GRACE_MS, id],
@@ -126,7 +116,7 @@ export class Operations {
   }
 
   acked(id: string): void {
-    this.#write("UPDATE operations SET state = 'acked' WHERE id = ? AND state = 'sent'", id);
+    this.#sql.exec("UPDATE operations SET state = 'acked' WHERE id = ? AND state = 'sent'", id);
   }
 
   /**
@@ -134,7 +124,7 @@ export class Operations {
    * is sent again. So are operations with secrets, which no journal holds, and those of unknown outcome, which that makes run again.
    */
   reconcile(journal: readonly { readonly op: string }[], connection: string): Reconciled {
-    this.#write(`UPDATE operations SET connection = NULL WHERE connection IS NOT NULL AND ${OPEN}`);
+    this.#sql.exec(`UPDATE operations SET connection = NULL WHERE connection IS NOT NULL AND ${OPEN}`);
     const told: Reconciled = { resume: [], forget: [] };
     for (const { op } of journal) {
       const row = this.find(op);
@@ -144,7 +134,7 @@ export class Operations {
       if (list.length === MAX_KEPT_OPERATIONS) continue;
       list.push(op);
       if (isOpen && row.sealed === null && row.state !== "unknown")
-        this.#write("UPDATE operations SET connection = ? WHERE id = ?", connection, op);
+        this.#sql.exec("UPDATE operations SET connection = ? WHERE id = ?", connection, op);
     }
     return told;
   }
@@ -159,7 +149,7 @@ export class Operations {
     if (result.state === "unknown") {
       const { message } = result.error;
       // Out on no connection, but not to be sent before it is due.
-      this.#write(
+      this.#sql.exec(
         "UPDATE operations SET state = 'unknown', connection = '', due = ?, said = ? WHERE id = ?",
         now + backoff(row.sends - 1, RETRY),
         message,
@@ -173,12 +163,15 @@ export class Operations {
 
   /** An operation whose outcome is unknown is sent once more, unless the agent is at it. */
   retry(id: string): void {
-    this.#write("UPDATE operations SET connection = NULL WHERE id = ? AND state = 'unknown' AND connection = ''", id);
+    this.#sql.exec(
+      "UPDATE operations SET connection = NULL WHERE id = ? AND state = 'unknown' AND connection = ''",
+      id,
+    );
   }
 
   /** When the next operation needs attention, ms since 1970. */
   nextDue(): number | null {
-    return this.#nextDue.get();
+    return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM operations").one().due;
   }
 
   /** Moves on some of those whose time has come. */
@@ -203,7 +196,7 @@ export class Operations {
 
   #pass({ id, key, state, sends, created, connection, said }: OperationRow, now: number): Outcome | null {
     if (state === "done" || state === "failed") {
-      this.#write("DELETE FROM operations WHERE id = ?", id);
+      this.#sql.exec("DELETE FROM operations WHERE id = ?", id);
       return null;
     }
     if (state === "unknown" && created + TRIED_DAYS * DAY_MS <= now) {
@@ -216,7 +209,7 @@ export class Operations {
       const message = "it could not be sent to the node in time";
       return { id, key, result: { state: "failed", error: { kind: "timeout", message } } };
     }
-    this.#write(
+    this.#sql.exec(
       "UPDATE operations SET state = 'unknown', connection = ?, due = ? WHERE id = ?",
       state === "unknown" && connection === "" ? null : connection,
       now + backoff(sends, RETRY),
@@ -227,12 +220,12 @@ export class Operations {
     return { id, key, result: { state: "unknown", error: { kind: "timeout", message } } };
   }
 
-  #write(statement: string, ...values: (SqlStorageValue | Uint8Array)[]): void {
-    this.#sql.exec(statement, ...values);
-    this.#nextDue.forget();
-  }
-
   #close(id: string, state: "done" | "failed", now: number): void {
-    this.#write("UPDATE operations SET state = ?, sealed = NULL, due = ? WHERE id = ?", state, now + KEEP_ENDED_MS, id);
+    this.#sql.exec(
+      "UPDATE operations SET state = ?, sealed = NULL, due = ? WHERE id = ?",
+      state,
+      now + KEEP_ENDED_MS,
+      id,
+    );
   }
 }
