@@ -149,9 +149,9 @@ export class ClaimWalk implements Timed {
         claims.update(claim, { state: "node-detached", publishAsked: false, path: "", attempts: 0, refusal: null });
         return true;
       case "become":
+        if (step.state === "taken") this.#noteTaken(claim, volume, modes);
         claims.update(claim, { state: step.state, attempts: 0, refusal: null });
         if (step.state === "attached") claims.update(claim, { path: "" });
-        if (step.state === "taken") this.#noteTaken(claim, volume, modes);
         if (step.state === "unpublishing") claims.update(claim, { owesExpansion: false });
         return true;
       case "ask":
@@ -162,9 +162,11 @@ export class ClaimWalk implements Timed {
     }
   }
 
-  /** Modes are the volume's first unless the job asked for others. */
-  #noteTaken(claim: CsiClaim, volume: CsiVolume, modes: Modes): void {
+  /** The first claim's modes are the volume's as long as anybody holds it, whoever of them goes first. */
+  #noteTaken(claim: CsiClaim, volume: CsiVolume, wanted: Modes): void {
     const { claims, plugins } = this.#parts;
+    const { modes: held } = claims.holders(nameOf(claim));
+    const modes = held ? { accessMode: held.AccessMode, attachmentMode: held.AttachmentMode } : wanted;
     const externalNodeId = plugins.externalNodeId(volume.pluginId, claim.nodeId);
     claims.update(claim, { ...modes, pluginId: volume.pluginId, externalNodeId });
   }
@@ -235,6 +237,7 @@ type Modes = Pick<CsiClaim, "accessMode" | "attachmentMode">;
 export const nameOf = ({ namespace, volumeId }: CsiClaim): Name => ({ namespace, id: volumeId });
 const keyOf = ({ namespace, id }: Name): string => JSON.stringify([namespace, id]);
 
+/** The volume's first, unless the job asks for others. */
 const modesOf = ({ accessMode, attachmentMode }: CsiClaim, { capabilities: [first] }: CsiVolume): Modes => ({
   accessMode: accessMode || (first?.AccessMode ?? ""),
   attachmentMode: attachmentMode || (first?.AttachmentMode ?? ""),

@@ -1,0 +1,127 @@
+import { beforeEach, expect, it } from "vitest";
+import type { OperationResult } from "../../src/agents/operation.ts";
+import { refuse } from "../../src/result.ts";
+import type { CsiClaim } from "../../src/volumes/csi/claim-store.ts";
+import { failure } from "../../src/volumes/csi/claim-walk.ts";
+import { get } from "./client.ts";
+import { clock } from "./clock.ts";
+import { addCsiNodes, claimsOf, create, ends, nodePlugins, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
+import { addNode, nodeId } from "./host-volumes.ts";
+
+clock.moves = true;
+
+/** It mounts; another one runs the controller. */
+const NODE = nodeId(2);
+let csi: ScriptedCsi;
+
+beforeEach(async () => {
+  csi = new ScriptedCsi();
+  await addCsiNodes();
+});
+
+const use = async (more: Record<string, unknown> = {}) => {
+  expect((await create(more)).status).toBe(200);
+  await runs(NODE);
+};
+
+it("an allocation that is reported as running again while its claim is given back gets it anew", async () => {
+  await use();
+  await expect.poll(() => statesOf()).toEqual(["published"]);
+  csi.behave = ({ method }) => (method === "csi.node.detach" ? "hold" : "work");
+  await ends(NODE);
+  await expect.poll(() => csi.holding).toBe(1);
+  await runs(NODE);
+  await csi.release();
+  await expect.poll(() => csi.asked.slice(3)).toEqual(["node.detach", "unpublish", "publish", "node.publish"]);
+  await expect.poll(() => statesOf()).toEqual(["published"]);
+  expect([csi.published.size, csi.wrongs]).toEqual([1, []]);
+});
+
+it("a file system grows to the size that the disk has got, which may be more than was asked for", async () => {
+  await use({ RequestedCapacityMin: 1_000 });
+  await expect.poll(() => statesOf()).toEqual(["published"]);
+  csi.behave = ({ method }): OperationResult | "work" =>
+    method === "csi.controller.expand"
+      ? { state: "done", result: { capacityBytes: 4_096, nodeExpansionRequired: true } }
+      : "work";
+  const grown = await create({ RequestedCapacityMin: 2_000, RequestedCapacityMax: 5_000 });
+  expect(grown.body.Volumes[0]).toMatchObject({ Capacity: 4_096, RequestedCapacityMin: 2_000 });
+  expect(csi.sent.at(-1)?.operation).toMatchObject({
+    method: "csi.node.expand",
+    params: { capacityMin: 4_096, capacityMax: 5_000 },
+  });
+});
+
+it("a node whose name at the provider nobody knows is attached to by no controller: that would mean every node", async () => {
+  await addNode(2, nodePlugins({ NodeInfo: { ID: "", MaxVolumes: 5 } }));
+  await use();
+  await expect
+    .poll(claimsOf)
+    .toMatchObject([{ State: "taken", LastError: `controller publish volume: missing external node ID: ${NODE}` }]);
+  expect(csi.asked).toEqual(["create"]);
+  await addNode(2, nodePlugins({ NodeInfo: { ID: "far-two", MaxVolumes: 5 } }));
+  await expect.poll(() => statesOf()).toEqual(["published"]);
+  expect([...csi.attached]).toEqual(["ext-vol-one far-two"]);
+});
+
+const mode = (AccessMode: string) => ({ AccessMode, AttachmentMode: "file-system" });
+const [many, one] = [mode("multi-node-multi-writer"), mode("multi-node-single-writer")];
+const modeNow = async () => (await get("/v1/volume/csi/v1")).body.AccessMode;
+
+it("a volume keeps the mode of its first claim until nobody holds it, whoever goes first", async () => {
+  expect((await create({ RequestedCapabilities: [many, one] })).status).toBe(200);
+  await runs(NODE, { ...many });
+  await runs(NODE, { alloc: "a2", ...one });
+  await expect.poll(() => statesOf()).toEqual(["published", "published"]);
+  await ends(NODE, "a1", { ...many });
+  await expect.poll(() => statesOf()).toEqual(["published"]);
+  expect(await modeNow()).toBe(many.AccessMode);
+  await runs(NODE, { alloc: "a3" });
+  await expect.poll(() => statesOf()).toEqual(["published", "published"]);
+  for (const alloc of ["a2", "a3"]) await ends(NODE, alloc);
+  await expect.poll(() => statesOf()).toEqual([]);
+  expect(await modeNow()).toBe("");
+  await runs(NODE, { alloc: "a4", ...one });
+  await expect.poll(modeNow).toBe(one.AccessMode);
+});
+
+it("a claim that is older than others, but admitted after them, does not change the mode of the volume", async () => {
+  expect((await create({ RequestedCapabilities: [one, many] })).status).toBe(200);
+  await runs(NODE, { ...one });
+  await runs(NODE, { alloc: "a2", ...many });
+  await runs(NODE, { alloc: "a3", ...one, ReadOnly: true });
+  await expect.poll(() => statesOf()).toEqual(["published", "pending", "published"]);
+  await ends(NODE, "a1", { ...one });
+  await expect.poll(() => statesOf()).toEqual(["published", "published"]);
+  await runs(NODE, { alloc: "a4", ...one });
+  await expect.poll(async () => (await claimsOf()).at(-1).LastError).toContain("volume max claims reached");
+  expect(await modeNow()).toBe(one.AccessMode);
+});
+
+it("claims that wait for room on a node do not take it from each other", async () => {
+  await addNode(2, nodePlugins({ NodeInfo: { ID: "far-two", MaxVolumes: 1 } }));
+  const ids = ["v1", "v2", "v3"];
+  for (const id of ids) {
+    await create({ ID: id, Name: id });
+    await runs(NODE, { alloc: `a-${id}`, source: id });
+  }
+  const states = async () => (await Promise.all(ids.map(statesOf))).flat().toSorted();
+  await expect.poll(states).toEqual(["pending", "pending", "published"]);
+  await ends(NODE, "a-v1", { source: "v1" });
+  await expect.poll(states).toEqual(["pending", "published"]);
+});
+
+it("a step that fails again and again is tried more and more rarely, and every five minutes at last", () => {
+  const pauseAfter = (attempts: number) => {
+    const { due } = failure({ attempts } as CsiClaim, refuse("faulty", "stuck"));
+    return (due - Date.now()) / 1_000;
+  };
+  for (const [attempts, longest] of [
+    [0, 1],
+    [3, 8],
+    [30, 300],
+  ] as const) {
+    expect(pauseAfter(attempts)).toBeGreaterThan(longest / 2 - 0.1);
+    expect(pauseAfter(attempts)).toBeLessThanOrEqual(longest);
+  }
+});
