@@ -1,6 +1,7 @@
 /** The tables of CSI volumes. */
 import { CSI_AIM, type CsiResults, type CsiScale } from "./csi.ts";
-import { count, type Facts, heading, percent, table } from "./report.ts";
+import type { Plot } from "./plot.ts";
+import { count, curves, type Facts, heading, percent, table } from "./report.ts";
 import { costs, speeds } from "./volumes-report.ts";
 
 export interface CsiReport extends Facts {
@@ -40,3 +41,13 @@ export function csiMarkdown(report: CsiReport): string {
     ),
   ].join("\n");
 }
+
+export const csiPlots = ({ csi }: CsiReport): Plot[] => [
+  {
+    file: "csi",
+    title: "CSI volumes: a request by how many there are",
+    sizes: "volumes and allocations",
+    costs: "CPU µs a request",
+    lines: curves(csi.growth),
+  },
+];

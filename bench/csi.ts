@@ -1,7 +1,7 @@
 /** What CSI volumes cost: beside their plugin itself, many at once, many at the provider, and many that the service knows. */
 import { Connection, wire } from "./connection.ts";
 import { type CsiPlugin, PLUGIN } from "./csi-plugin.ts";
-import { inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
+import { type GrowthRow, inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
 import { ownCpu, quantiles } from "./statistics.ts";
 import { type ClusterService, fillCsi, ONE_IN, volumeOf } from "./volumes-sides.ts";
 
@@ -21,7 +21,7 @@ export interface CsiResults {
   /** By the service against calls of the driver. */
   readonly overhead: readonly Row[];
   /** A service with many volumes against one with few. */
-  readonly growth: readonly Row[];
+  readonly growth: readonly GrowthRow[];
 }
 
 export const CSI_AIM = { growth: 1.3 } as const;
@@ -175,10 +175,10 @@ export class CsiBench {
 
   // ---- many that the service knows ----
 
-  async #growth(): Promise<Row[]> {
+  async #growth(): Promise<GrowthRow[]> {
     const [few, ...sizes] = this.#scale.sizes;
     const small = await this.#withRows(few);
-    const rows: Row[] = [];
+    const rows: GrowthRow[] = [];
     for (const size of sizes) {
       const large = await this.#withRows(size);
       for (const [name, asked] of Object.entries(ASKED)) {
@@ -186,7 +186,8 @@ export class CsiBench {
         const slice = (service: ClusterService, count: number) => () => this.#slice(service, () => asked(count));
         const both = [slice(large, size), slice(small, few)] as const;
         for (const warm of both) await warm();
-        rows.push(await inTurns(`${name}, ${size} volumes`, this.#scale.rounds, ...both, CSI_AIM.growth));
+        const row = await inTurns(`${name}, ${size} volumes`, this.#scale.rounds, ...both, CSI_AIM.growth);
+        rows.push({ ...row, thing: name, size, least: few });
       }
       large.server.stop();
     }

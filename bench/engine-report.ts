@@ -1,6 +1,7 @@
 /** The tables of the credentials engine. */
 import type { Ended, EngineResults, EngineScale } from "./engine.ts";
-import { count, type Facts, heading, micro, percent, ratio, table } from "./report.ts";
+import type { Plot } from "./plot.ts";
+import { count, curves, type Facts, heading, level, micro, percent, ratio, table } from "./report.ts";
 import type { Row } from "./rounds.ts";
 
 export interface EngineReport extends Facts {
@@ -70,6 +71,23 @@ export function engineMarkdown(report: EngineReport): string {
     ),
   ].join("\n");
 }
+
+export const enginePlots = ({ engine, scale }: EngineReport): Plot[] => [
+  {
+    file: "engine",
+    title: "Credentials: a request by how many leases there are",
+    sizes: "leases of the mount",
+    costs: "CPU µs a request",
+    lines: [
+      ...curves(engine.growth),
+      {
+        name: "bare: the calls of one credential",
+        side: "bare",
+        points: level(scale.sizes, engine.costs[0]?.against.cpu ?? null),
+      },
+    ],
+  },
+];
 
 const sides = ({ name, measured, against }: Row): string[] => [
   name,

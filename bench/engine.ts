@@ -9,7 +9,7 @@ import {
 } from "./engine-sides.ts";
 import type { Requests } from "./load.ts";
 import type { Loader } from "./loader.ts";
-import { inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
+import { type GrowthRow, inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
 import { clock } from "./sync-clock.ts";
 
 export interface EngineScale {
@@ -47,7 +47,7 @@ export interface EngineResults {
   readonly costs: readonly Row[];
   readonly ended: readonly Ended[];
   /** A mount with many leases against one with few. */
-  readonly growth: readonly Row[];
+  readonly growth: readonly GrowthRow[];
   /** What the stand-in used of its own core at most. */
   readonly doubleBusy: number;
 }
@@ -210,11 +210,11 @@ export class EngineBench {
 
   // ---- many leases ----
 
-  async #growth(): Promise<Row[]> {
+  async #growth(): Promise<GrowthRow[]> {
     const { server, token } = this.#service;
     const [few, ...sizes] = this.#scale.sizes;
     const small = await this.#filled(few);
-    const rows: Row[] = [];
+    const rows: GrowthRow[] = [];
     for (const size of sizes) {
       const large = await this.#filled(size);
       const things: [name: string, job: (mount: EngineMount, keys: number) => Job][] = [
@@ -226,7 +226,9 @@ export class EngineBench {
         this.#note(`${name}, ${size} leases against ${few}`);
         const slice = (mount: EngineMount, keys: number) => () =>
           this.#slice(server, job(mount, keys), token, 1, this.#scale.sliceMs);
-        rows.push(await inTurns(`${name}, ${size} leases`, this.#scale.rounds, slice(large, size), slice(small, few)));
+        const sides = [slice(large, size), slice(small, few)] as const;
+        const row = await inTurns(`${name}, ${size} leases`, this.#scale.rounds, ...sides);
+        rows.push({ ...row, thing: name, size, least: few });
       }
     }
     return rows;

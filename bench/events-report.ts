@@ -1,5 +1,6 @@
 /** The tables of the event stream. */
 import type { EventsResults, EventsScale } from "./events.ts";
+import type { Plot } from "./plot.ts";
 import { count, type Facts, heading, latency, micro, percent, ratio, table } from "./report.ts";
 import type { Row } from "./rounds.ts";
 
@@ -46,3 +47,26 @@ export function eventsMarkdown(report: EventsReport): string {
     ),
   ].join("\n");
 }
+
+export const eventsPlots = ({ scale, events }: EventsReport): Plot[] => {
+  // Two rows for each number of streams: a line at a time, then bursts.
+  const lines = ["one line at a time", "bursts"].flatMap((how, at) =>
+    (["measured", "against"] as const).map((which) => ({
+      name: `${which === "measured" ? "ours" : "bare"}, ${how}`,
+      side: which === "measured" ? ("ours" as const) : ("bare" as const),
+      points: scale.streams.flatMap((streams, number) => {
+        const cpu = events.delivery[2 * number + at]?.[which].cpu;
+        return cpu ? [[streams, cpu.median] as const] : [];
+      }),
+    })),
+  );
+  return [
+    {
+      file: "events",
+      title: "The event stream: a delivered line by how many streams are open",
+      sizes: "streams",
+      costs: "CPU µs a line that was delivered",
+      lines,
+    },
+  ];
+};

@@ -1,12 +1,19 @@
 /** The tables that a run prints, in Markdown so that they can be kept as they are. */
-import type { Measure, Row } from "./rounds.ts";
+
+import type { Line, Plot } from "./plot.ts";
+import type { GrowthRow, Measure, Row } from "./rounds.ts";
 import type { Figure } from "./statistics.ts";
 
 /** When, where and on what a part of the bench ran. */
 export interface Facts {
   readonly date: string;
   readonly versions: Readonly<Record<string, string>>;
-  readonly machine: { readonly cores: number; readonly memoryGiB: number; readonly load: number };
+  readonly machine: {
+    readonly processor: string;
+    readonly cores: number;
+    readonly memoryGiB: number;
+    readonly load: number;
+  };
   readonly seconds: number;
 }
 
@@ -15,12 +22,11 @@ export interface Report extends Facts {
     readonly rounds: number;
     readonly sliceMs: number;
     readonly smallKeys: number;
-    readonly largeKeys: number;
   };
   /** What the load generator used of one core at most. */
   readonly loaderBusy: number;
   readonly comparison: readonly Row[];
-  readonly growth: readonly Row[];
+  readonly growth: readonly GrowthRow[];
 }
 
 /** One line above the tables. @param more what concerns these tables alone */
@@ -28,7 +34,7 @@ export function heading({ date, versions, machine, seconds }: Facts, more: reado
   return [
     date,
     ...Object.entries(versions).map(([name, version]) => `${name} ${version}`),
-    `${machine.cores} cores, ${machine.memoryGiB} GiB, load ${machine.load.toFixed(1)} at the start`,
+    `${machine.processor ? `${machine.processor}, ` : ""}${machine.cores} cores, ${machine.memoryGiB} GiB, load ${machine.load.toFixed(1)} at the start`,
     ...more,
     `${seconds.toFixed(0)} s`,
   ].join("; ");
@@ -73,11 +79,11 @@ export function markdown(report: Report): string {
     "",
     ...table(
       [
-        `${scale.largeKeys} keys against ${scale.smallKeys}`,
-        "large /s",
-        "small /s",
-        "large CPU µs",
-        "small CPU µs",
+        `against ${count(scale.smallKeys)} keys`,
+        "many /s",
+        "few /s",
+        "many CPU µs",
+        "few CPU µs",
         "cost, times (spread)",
       ],
       report.growth.map((row) => [
@@ -92,6 +98,33 @@ export function markdown(report: Report): string {
     ),
   ].join("\n");
 }
+
+/** What each thing costs by the size of the data, microseconds of CPU. @param bare things that the bare Worker does */
+export function curves(rows: readonly GrowthRow[], bare: (thing: string) => boolean = () => false): Line[] {
+  return [...Map.groupBy(rows, ({ thing }) => thing)].map(([thing, sizes]) => {
+    const [first] = sizes;
+    const all = [
+      ...(first ? [[first.least, first.against] as const] : []),
+      ...sizes.map((row) => [row.size, row.measured] as const),
+    ];
+    const points = all.flatMap(([size, { cpu }]) => (cpu ? [[size, cpu.median] as const] : []));
+    return { name: thing, side: bare(thing) ? "bare" : "ours", points };
+  });
+}
+
+/** What does not depend on the size of the data, drawn over all of it. */
+export const level = (sizes: readonly number[], cost: Figure | null): Line["points"] =>
+  cost ? sizes.map((size) => [size, cost.median] as const) : [];
+
+export const keyValuePlots = ({ growth }: Report): Plot[] => [
+  {
+    file: "kv",
+    title: "Secrets: a request by how many there are",
+    sizes: "secrets of the mount",
+    costs: "CPU µs a request",
+    lines: curves(growth, (thing) => thing.startsWith("bare")),
+  },
+];
 
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;

@@ -25,6 +25,14 @@ export interface Row {
   readonly latencyRatio: Figure | null;
 }
 
+/** A large set of data against the smallest. */
+export interface GrowthRow extends Row {
+  /** What is done, without the size. */
+  readonly thing: string;
+  readonly size: number;
+  readonly least: number;
+}
+
 export interface Slice {
   readonly count: number;
   readonly seconds: number;

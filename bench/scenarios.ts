@@ -1,14 +1,14 @@
 /** What is measured. Every figure is taken on both sides in turns, so that whatever else the machine does meets both. */
 import type { Requests } from "./load.ts";
 import type { Loader } from "./loader.ts";
-import { inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
+import { type GrowthRow, inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
 import { KEY_SETS, type KeySet, SECRET, type Side } from "./sides.ts";
 
 export interface Scale {
   readonly rounds: number;
   readonly sliceMs: number;
   readonly keys: Readonly<Record<KeySet, number>>;
-  /** Filling the large set ends here at the latest, with as many keys as it got to. */
+  /** Filling a set ends here at the latest, with as many keys as it got to. */
   readonly fillMs: number;
 }
 
@@ -29,8 +29,8 @@ export class Bench {
     this.#note = note;
   }
 
-  /** Writes the keys, ours through the API, and warms both sides up. @returns how many keys the large set has */
-  async fill(): Promise<number> {
+  /** Writes the keys, ours through the API, and warms both sides up. @returns how many keys each set has */
+  async fill(): Promise<Scale["keys"]> {
     const keys = { ...this.#scale.keys };
     for (const side of this.#sides) {
       for (const set of KEY_SETS) {
@@ -45,7 +45,7 @@ export class Bench {
         await this.#loader.requests({ ...this.#requests(side, method, "small", keys.small), connections: 8, ms: 700 });
       }
     }
-    return keys.large;
+    return keys;
   }
 
   async keyValue(method: "GET" | "PUT"): Promise<Row[]> {
@@ -59,22 +59,18 @@ export class Bench {
     return rows;
   }
 
-  /** The same requests to a small and to a large set of keys, in turns: here a row compares large with small on one side. */
-  async growth(large: number): Promise<Row[]> {
-    const rows: Row[] = [];
-    const keys = { small: this.#scale.keys.small, large };
+  /** The same requests to the small and to a larger set of keys, in turns: here a row compares two sets on one side. */
+  async growth(keys: Scale["keys"]): Promise<GrowthRow[]> {
+    const rows: GrowthRow[] = [];
     for (const method of ["GET", "PUT"] as const) {
       for (const side of this.#sides) {
-        const slice = (set: KeySet) =>
+        const slice = (set: KeySet) => () =>
           this.#ask(side, { ...this.#requests(side, method, set, keys[set]), connections: GROWTH_CONNECTIONS });
-        const name = `${side.name}: KV ${method === "GET" ? "read" : "write"}`;
-        rows.push(
-          await this.#rounds(
-            name,
-            () => slice("large"),
-            () => slice("small"),
-          ),
-        );
+        const thing = `${side.name}: KV ${method === "GET" ? "read" : "write"}`;
+        for (const set of ["middle", "large"] as const) {
+          const row = await this.#rounds(`${thing}, ${keys[set]} keys`, slice(set), slice("small"));
+          rows.push({ ...row, thing, size: keys[set], least: keys.small });
+        }
       }
     }
     return rows;

@@ -21,7 +21,7 @@ export interface Side {
   readonly replay: (lines: number, filtered: boolean) => string;
 }
 
-export const KEY_SETS = ["small", "large"] as const;
+export const KEY_SETS = ["small", "middle", "large"] as const;
 export type KeySet = (typeof KEY_SETS)[number];
 
 /** What is written: a secret of ordinary size. */

@@ -1,5 +1,6 @@
 /** The sync tables. */
-import { count, type Facts, heading, micro, percent, ratio, table } from "./report.ts";
+import type { Plot } from "./plot.ts";
+import { count, type Facts, heading, level, micro, percent, ratio, table } from "./report.ts";
 import type { Figure } from "./statistics.ts";
 import type { SyncResults, SyncScale } from "./sync.ts";
 import { DESTINATIONS } from "./sync-sides.ts";
@@ -67,6 +68,26 @@ export function syncMarkdown(report: SyncReport): string {
     ),
   ].join("\n");
 }
+
+export const syncPlots = ({ sync }: SyncReport): Plot[] => {
+  const sizes = sync.drains.map(({ pending }) => pending);
+  return [
+    {
+      file: "sync",
+      title: "Syncing: a push by how many operations are pending",
+      sizes: "operations pending",
+      costs: "CPU µs a push",
+      lines: [
+        {
+          name: "ours, draining the queue",
+          side: "ours",
+          points: sync.drains.flatMap(({ pending, cpu }) => (cpu === null ? [] : [[pending, cpu] as const])),
+        },
+        { name: "bare: signs and sends", side: "bare", points: level(sizes, sync.bare.cpu) },
+      ],
+    },
+  ];
+};
 
 const ms = ({ median, low, high }: Figure): string => `${median.toFixed(1)} (${low.toFixed(1)}–${high.toFixed(1)})`;
 const mebi = (bytes: number): string => count(bytes / 2 ** 20);

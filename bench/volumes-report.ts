@@ -1,5 +1,6 @@
 /** The tables of nodes and volumes. */
-import { count, type Facts, heading, latency, micro, percent, ratio, table } from "./report.ts";
+import type { Plot } from "./plot.ts";
+import { count, curves, type Facts, heading, latency, micro, percent, ratio, table } from "./report.ts";
 import type { Row } from "./rounds.ts";
 import { AIM, type Sessions, type VolumesResults, type VolumesScale, type Waits } from "./volumes.ts";
 
@@ -67,6 +68,25 @@ export function volumesMarkdown(report: VolumesReport): string {
     ),
   ].join("\n");
 }
+
+const CURVES: readonly string[] = [
+  "volumes, a page",
+  "a volume",
+  "nodes, a page",
+  "a node",
+  "allocations, a page",
+  "an allocation",
+];
+
+export const volumesPlots = ({ volumes }: VolumesReport): Plot[] => [
+  {
+    file: "volumes",
+    title: "Nodes and volumes: a read by how many rows there are",
+    sizes: "rows of each kind",
+    costs: "CPU µs a request",
+    lines: curves(volumes.growth.filter(({ thing }) => CURVES.includes(thing))),
+  },
+];
 
 const sessionsRow = ({ side, agents, connected, ready, cpuEach, pings, share, memory }: Sessions): string[] => [
   side,

@@ -1,6 +1,6 @@
 /** What nodes and volumes cost: connected agents, volumes that they make, reads of many rows, and many who wait for one change. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
+import { type GrowthRow, inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
 import type { Server } from "./server.ts";
 import type { Timed } from "./volumes-load.ts";
 import {
@@ -62,7 +62,7 @@ export interface VolumesResults {
   /** Ours against bare. */
   readonly creating: readonly Row[];
   /** A service with many rows against one with few. */
-  readonly growth: readonly Row[];
+  readonly growth: readonly GrowthRow[];
   readonly waits: readonly Waits[];
 }
 
@@ -199,10 +199,10 @@ export class VolumesBench {
 
   // ---- many rows ----
 
-  async #growth(): Promise<Row[]> {
+  async #growth(): Promise<GrowthRow[]> {
     const [few, ...sizes] = this.#scale.sizes;
     const small = await this.#withRows(few);
-    const rows: Row[] = [];
+    const rows: GrowthRow[] = [];
     for (const size of sizes) {
       const large = await this.#withRows(size);
       for (const [name, paths] of Object.entries(READS)) {
@@ -213,7 +213,8 @@ export class VolumesBench {
         await slice(small, few, WARM_UP_MS / 2)();
         await slice(large, size, WARM_UP_MS / 2)();
         const both = [slice(large, size, sliceMs), slice(small, few, sliceMs)] as const;
-        rows.push(await inTurns(`${name}, ${size} rows`, rounds, ...both, AIM.growth));
+        const row = await inTurns(`${name}, ${size} rows`, rounds, ...both, AIM.growth);
+        rows.push({ ...row, thing: name, size, least: few });
       }
       large.server.stop();
     }

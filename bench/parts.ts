@@ -1,0 +1,176 @@
+/** The parts of the bench: what each of them starts, and what it has to say. */
+import { CsiBench, type CsiScale } from "./csi.ts";
+import { CsiPlugin } from "./csi-plugin.ts";
+import { csiMarkdown, csiPlots } from "./csi-report.ts";
+import { EngineBench, type EngineScale } from "./engine.ts";
+import { engineMarkdown, enginePlots } from "./engine-report.ts";
+import { CloudDouble, startBareCloud, startEngines } from "./engine-sides.ts";
+import { EventsBench, type EventsScale } from "./events.ts";
+import { eventsMarkdown, eventsPlots } from "./events-report.ts";
+import { Loader } from "./loader.ts";
+import type { Plot } from "./plot.ts";
+import { type Facts, keyValuePlots, markdown } from "./report.ts";
+import { loaderBusy } from "./rounds.ts";
+import { Bench, type Scale } from "./scenarios.ts";
+import { startBare, startOurs } from "./sides.ts";
+import { SyncBench, type SyncScale } from "./sync.ts";
+import { syncMarkdown, syncPlots } from "./sync-report.ts";
+import { Double, startLoop, startService } from "./sync-sides.ts";
+import { VolumesBench, type VolumesScale } from "./volumes.ts";
+import { volumesMarkdown, volumesPlots } from "./volumes-report.ts";
+import { type ClusterService, Load, startBareSockets, startCluster } from "./volumes-sides.ts";
+
+const KV: Scaled<Scale> = {
+  full: { rounds: 5, sliceMs: 600, keys: { small: 1_000, middle: 10_000, large: 100_000 }, fillMs: 90_000 },
+  quick: { rounds: 3, sliceMs: 300, keys: { small: 1_000, middle: 3_000, large: 10_000 }, fillMs: 10_000 },
+};
+const SYNC: Scaled<SyncScale> = {
+  full: { rounds: 7, secrets: 100, singles: 50, pauses: 5, pending: [1_000, 10_000, 30_000] },
+  quick: { rounds: 3, secrets: 50, singles: 20, pauses: 3, pending: [1_000, 4_000] },
+};
+const ENGINE: Scaled<EngineScale> = {
+  full: {
+    ...{ rounds: 5, sliceMs: 600, slowSliceMs: 800, sizes: [100, 1_000, 10_000] },
+    ...{ ending: 10_000, spreadsMs: [60_000, 0] },
+  },
+  quick: {
+    ...{ rounds: 3, sliceMs: 300, slowSliceMs: 600, sizes: [100, 1_000, 10_000] },
+    ...{ ending: 1_000, spreadsMs: [6_000, 0] },
+  },
+};
+const EVENTS: Scaled<EventsScale> = {
+  full: { rounds: 5, sliceMs: 600, streams: [1, 100, 1_000, 5_000], backlog: 100_000, oneIn: 1_000 },
+  quick: { rounds: 3, sliceMs: 400, streams: [1, 100, 1_000], backlog: 20_000, oneIn: 1_000 },
+};
+const VOLUMES: Scaled<VolumesScale> = {
+  full: {
+    ...{ rounds: 5, sliceMs: 300, agents: 1_000, heldMs: 60_000, sizes: [1_000, 10_000, 100_000] },
+    ...{ queries: 5_000, waitedMs: 30_000 },
+  },
+  quick: {
+    ...{ rounds: 3, sliceMs: 300, agents: 200, heldMs: 12_000, sizes: [1_000, 10_000] },
+    ...{ queries: 1_000, waitedMs: 2_000 },
+  },
+};
+const CSI: Scaled<CsiScale> = {
+  full: { rounds: 5, sliceMs: 600, atOnce: 500, external: 10_000, page: 500, sizes: [1_000, 100_000] },
+  quick: { rounds: 3, sliceMs: 300, atOnce: 100, external: 2_000, page: 500, sizes: [1_000, 10_000] },
+};
+const DEEP = 100_000;
+
+interface Scaled<S> {
+  readonly full: S;
+  readonly quick: S;
+}
+
+/** What a part is run with. */
+export interface Stage {
+  readonly dir: string;
+  readonly quick: boolean;
+  readonly deep: boolean;
+  note(text: string): void;
+  /** Stopped when the part has ended, however it ends. */
+  stops<T extends { stop(): void }>(one: T): T;
+  /** The same for a side and its server. */
+  serves<T extends { readonly server: { stop(): void } }>(side: Promise<T>): Promise<T>;
+  facts(): Facts;
+}
+
+/** What a part has found. */
+export interface Outcome {
+  /** For a program. */
+  readonly report: unknown;
+  readonly markdown: string;
+  readonly plots: readonly Plot[];
+}
+
+/** @param figures what was measured, besides when and where */
+function outcome<R extends Facts>(
+  stage: Stage,
+  figures: Omit<R, keyof Facts>,
+  text: (report: R) => string,
+  plots: (report: R) => Plot[],
+): Outcome {
+  const report = { ...stage.facts(), ...figures } as R;
+  return { report, markdown: text(report), plots: plots(report) };
+}
+
+const scaled = <S>({ quick }: Stage, scales: Scaled<S>): S => (quick ? scales.quick : scales.full);
+
+/** Services with rows of their own, beside the one that is measured. */
+const filled =
+  (stage: Stage, prefix: string) =>
+  (rows: number): Promise<ClusterService> =>
+    stage.serves(startCluster(stage.dir, `${prefix}${rows}`));
+
+export const PARTS = {
+  async kv(stage) {
+    const scale = scaled(stage, KV);
+    const loader = stage.stops(new Loader());
+    const sides = [await stage.serves(startOurs(stage.dir)), await stage.serves(startBare(stage.dir))] as const;
+    const bench = new Bench(loader, sides, scale, stage.note);
+    const keys = await bench.fill();
+    const comparison = [...(await bench.keyValue("GET")), ...(await bench.keyValue("PUT"))];
+    const growth = await bench.growth(keys);
+    const { rounds, sliceMs } = scale;
+    const figures = {
+      scale: { rounds, sliceMs, smallKeys: keys.small },
+      loaderBusy: loaderBusy.most,
+      comparison,
+      growth,
+    };
+    return outcome(stage, figures, markdown, keyValuePlots);
+  },
+
+  async sync(stage) {
+    const standard = scaled(stage, SYNC);
+    const scale = stage.deep ? { ...standard, pending: [...standard.pending, DEEP] } : standard;
+    const loader = stage.stops(new Loader());
+    const double = stage.stops(await Double.start());
+    const service = await stage.serves(startService(stage.dir, double));
+    const loop = await stage.serves(startLoop(stage.dir, double));
+    const sync = await new SyncBench({ loader, service, loop, double }, scale, stage.note).run();
+    return outcome(stage, { scale, sync }, syncMarkdown, syncPlots);
+  },
+
+  async engine(stage) {
+    const standard = scaled(stage, ENGINE);
+    const scale: EngineScale = stage.deep ? { ...standard, sizes: [...standard.sizes, DEEP] } : standard;
+    const loader = stage.stops(new Loader());
+    const double = stage.stops(await CloudDouble.start());
+    const service = await stage.serves(startEngines(stage.dir, double));
+    const bare = await stage.serves(startBareCloud(stage.dir, double));
+    const engine = await new EngineBench({ loader, service, bare, double }, scale, stage.note).run();
+    return outcome(stage, { scale, engine }, engineMarkdown, enginePlots);
+  },
+
+  async events(stage) {
+    const scale = scaled(stage, EVENTS);
+    const loader = stage.stops(new Loader());
+    const sides = [await stage.serves(startOurs(stage.dir)), await stage.serves(startBare(stage.dir))] as const;
+    const events = await new EventsBench(loader, sides, scale, stage.note).run();
+    return outcome(stage, { scale, loaderBusy: loaderBusy.most, events }, eventsMarkdown, eventsPlots);
+  },
+
+  async volumes(stage) {
+    const scale = scaled(stage, VOLUMES);
+    const load = stage.stops(new Load());
+    const ours = await stage.serves(startCluster(stage.dir, "main", process.env["BENCH_INSPECTOR"]));
+    const bare = await stage.serves(startBareSockets(stage.dir));
+    const sides = { load, ours, bare, filled: filled(stage, "") };
+    const volumes = await new VolumesBench(sides, scale, stage.note).run();
+    return outcome(stage, { scale, loaderBusy: loaderBusy.most, volumes }, volumesMarkdown, volumesPlots);
+  },
+
+  async csi(stage) {
+    const scale = scaled(stage, CSI);
+    const service = await stage.serves(startCluster(stage.dir, "csi", process.env["BENCH_INSPECTOR"]));
+    const plugin = stage.stops(await CsiPlugin.start());
+    await plugin.serve(service);
+    const csi = await new CsiBench({ plugin, service, filled: filled(stage, "csi-") }, scale, stage.note).run();
+    return outcome(stage, { scale, loaderBusy: loaderBusy.most, csi }, csiMarkdown, csiPlots);
+  },
+} satisfies Record<string, (stage: Stage) => Promise<Outcome>>;
+
+export type PartName = keyof typeof PARTS;
+export const PART_NAMES = Object.keys(PARTS) as PartName[];
