@@ -32,6 +32,7 @@ const counts = new Map<string, Map<string, number>>();
 const faults: string[] = [];
 let sent = 0;
 let unsettled = 0;
+let slowestMs = 0;
 /** What can be seen now; null when something may have changed since the last look. */
 let known: string | null = null;
 
@@ -126,6 +127,7 @@ async function sendAll(mutants: readonly Mutant[]): Promise<Sent[]> {
       const reply = await wires.send(mutant.wire, patience);
       done.push({ mutant, reply });
       note(mutant, reply);
+      slowestMs = Math.max(slowestMs, reply.ms);
       const wrong = faultOf(mutant, reply, world);
       if (wrong) fault(`${wrong}: ${worded(mutant)}: ${reply.status} ${reply.text.slice(0, 300)}`);
     }
@@ -182,9 +184,10 @@ function report(): void {
   console.log();
   console.table(table);
   console.log(
-    `seed ${seed}: ${sent} requests at ${places.length} routes, ${faults.length} faults, ${unsettled} looks that did not settle`,
+    `seed ${seed}: ${sent} requests at ${places.length} routes, ${faults.length} faults, ${unsettled} looks that did not settle, the slowest answer after ${Math.round(slowestMs)} ms`,
   );
   const file = process.env["ABUSE_REPORT"];
-  if (file) writeFileSync(file, JSON.stringify({ seed, sent, routes: places.length, table, faults }, null, 2));
+  if (file)
+    writeFileSync(file, JSON.stringify({ seed, sent, routes: places.length, slowestMs, table, faults }, null, 2));
   process.exitCode = faults.length === 0 ? 0 : 1;
 }

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** The service as `npm start` runs it, gateway, agent and providers included, on a state of its own. */
 
 const READY_MS = 90_000;
+const STOP_MS = 20_000;
 
 /** Secrets of the deployment: no answer and no line of the log may hold one. */
 export const deploymentSecrets = {
@@ -69,7 +70,10 @@ export class Service {
   async stop(): Promise<void> {
     if (this.lives) {
       this.#child.kill("SIGTERM");
-      await once(this.#child, "exit");
+      const exited = once(this.#child, "exit");
+      await Promise.race([exited, sleep(STOP_MS, undefined, { ref: false })]);
+      this.#child.kill("SIGKILL");
+      await exited;
     }
     rmSync(this.#dir, { recursive: true, force: true });
   }

@@ -43,15 +43,27 @@ export class Wires {
   /** Sends one request and waits for its answer, at most `patienceMs`. */
   async send(wire: Wire, patienceMs: number): Promise<Reply> {
     const began = performance.now();
-    const reused = this.#idle.length > 0;
-    const socket = this.#idle.pop() ?? connect(this.#port, "127.0.0.1");
+    const kept = this.#idle.pop();
+    const reused = kept !== undefined;
+    const socket = kept ?? this.#connect();
     const reply = await exchange(socket, wire, patienceMs, (keep) => {
-      if (keep && wire.slowly === undefined && wire.head === undefined) this.#idle.push(socket);
+      if (keep && !socket.destroyed && wire.slowly === undefined && wire.head === undefined) this.#idle.push(socket);
       else socket.destroy();
     });
     // A kept connection may have been closed by the other side just then; that says nothing about this request.
     if (reply.status === 0 && reused && !reply.hung) return this.send(wire, patienceMs);
     return { ...reply, ms: performance.now() - began };
+  }
+
+  /** A connection that leaves by itself when the other side closes it. */
+  #connect(): Socket {
+    const socket = connect(this.#port, "127.0.0.1");
+    const leave = () => {
+      const at = this.#idle.indexOf(socket);
+      if (at >= 0) this.#idle.splice(at, 1);
+      socket.destroy();
+    };
+    return socket.on("end", leave).on("close", leave).on("error", leave);
   }
 
   close(): void {
@@ -72,22 +84,20 @@ function exchange(socket: Socket, wire: Wire, patienceMs: number, done: (keep: b
       over = true;
       clearTimeout(patience);
       clearTimeout(stream);
-      socket.removeAllListeners();
-      socket.on("error", () => {});
+      socket.off("data", read).off("close", left);
       done(keep);
       resolve({ ...parsed(input, wire.method), ms: 0, hung });
     };
     const patience = setTimeout(() => finish(true, false), patienceMs);
-    socket.on("data", (bytes: Buffer) => {
+    const read = (bytes: Buffer) => {
       input = input.length === 0 ? bytes : Buffer.concat([input, bytes]);
       const end = endOf(input, wire.method);
       if (end === "complete") finish(false, !/^connection: *close/im.test(headIn(input) ?? ""));
       else if (input.length > MOST_BYTES) finish(false, false);
       else if (end === "open") stream ??= setTimeout(() => finish(false, false), STREAM_MS);
-    });
-    socket.on("close", () => finish(false, false));
-    socket.on("end", () => finish(false, false));
-    socket.on("error", () => finish(false, false));
+    };
+    const left = () => finish(false, false);
+    socket.on("data", read).on("close", left);
     void write(socket, wire, () => over);
   });
 }
