@@ -1,11 +1,25 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { beforeEach, expect, it } from "vitest";
 import type { OperationResult } from "../../src/agents/operation.ts";
+import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { refuse } from "../../src/result.ts";
 import type { CsiClaim } from "../../src/volumes/csi/claim-store.ts";
 import { failure } from "../../src/volumes/csi/claim-walk.ts";
-import { get } from "./client.ts";
+import { type CsiFields, requestOf } from "../../src/volumes/csi/request-body.ts";
+import { del, get } from "./client.ts";
 import { clock } from "./clock.ts";
-import { addCsiNodes, claimsOf, create, ends, nodePlugins, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
+import {
+  addCsiNodes,
+  claimsOf,
+  create,
+  definition,
+  ends,
+  nodePlugins,
+  runs,
+  ScriptedCsi,
+  statesOf,
+} from "./csi-world.ts";
 import { addNode, nodeId } from "./host-volumes.ts";
 
 clock.moves = true;
@@ -124,4 +138,39 @@ it("a step that fails again and again is tried more and more rarely, and every f
     expect(pauseAfter(attempts)).toBeGreaterThan(longest / 2 - 0.1);
     expect(pauseAfter(attempts)).toBeLessThanOrEqual(longest);
   }
+});
+
+it("a claim that waits for another on its node to be attached does not wait on when that fails", async () => {
+  csi.behave = ({ method }) => (method === "csi.controller.publish" ? "hold" : "work");
+  await use({ RequestedCapabilities: [many] });
+  await expect.poll(() => csi.holding).toBe(1);
+  await runs(NODE, { alloc: "a2" });
+  await expect.poll(() => statesOf()).toEqual(["taken", "taken"]);
+  // It has failed so often that it is not tried again for minutes.
+  await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) => {
+    sql.exec("UPDATE csi_claims SET attempts = 20 WHERE alloc_id = 'a1'");
+  });
+  csi.behave = () => "work";
+  const { node, operation } = csi.sent.at(-1) ?? expect.fail();
+  await csi.tell(node, operation.id, { state: "failed", error: { kind: "plugin", message: "stuck" } });
+  await expect.poll(() => statesOf()).toEqual(["taken", "published"]);
+});
+
+it("no volume is written while an operation changes it, nor any that is written with it", async () => {
+  expect((await create()).status).toBe(200);
+  csi.behave = () => "hold";
+  const deletion = del("/v1/volume/csi/v1/delete");
+  await expect.poll(() => csi.holding).toBe(1);
+  const requests = ["v2", "v1"].map((id) => {
+    const { ID: _id, ...given } = definition({ Name: "" });
+    const request = requestOf({ ...given, ID: id } as CsiFields, "default");
+    return request.ok ? request.value : expect.fail();
+  });
+  expect(await clusterRegistry(env).commitCsiVolumes(requests)).toMatchObject({
+    ...{ ok: false, reason: "conflict" },
+    message: expect.stringMatching(/^operation .* on volume v1 has not ended yet$/),
+  });
+  expect((await get("/v1/volume/csi/v2")).status).toBe(404);
+  await csi.release();
+  expect((await deletion).status).toBe(200);
 });
