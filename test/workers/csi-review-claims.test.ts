@@ -174,3 +174,14 @@ it("no volume is written while an operation changes it, nor any that is written 
   await csi.release();
   expect((await deletion).status).toBe(200);
 });
+
+it("a list of claims without pages has them all, however many there are", async () => {
+  expect((await create()).status).toBe(200);
+  await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) => {
+    sql.exec(`WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 2100)
+      INSERT INTO csi_claims (namespace, volume_id, alloc_id, node_id, mode, state, created, updated)
+      SELECT 'default', 'v1', 'a' || n, 'n', 'read', 'pending', 1, 1 FROM numbers`);
+  });
+  const found = (await claimsOf()).map(({ AllocID }: { AllocID: string }) => AllocID);
+  expect(found).toEqual(Array.from({ length: 2_100 }, (_, at) => `a${at + 1}`));
+});
