@@ -1,6 +1,7 @@
 import { textOf, warn } from "./log.ts";
 import type { OutboxState } from "./metrics/vitals.ts";
 import type { Migration } from "./objects/migrations.ts";
+import { within } from "./within.ts";
 import { backoff } from "./work/backoff.ts";
 
 /**
@@ -235,7 +236,7 @@ export class Outbox {
     const deliver = this.#topics[topic];
     if (!head || !last || !deliver) return false;
     try {
-      const confirm = await withDeadline(deliver(lane, rows));
+      const confirm = await within(DELIVERY_DEADLINE_MS, deliver(lane, rows), "delivery took too long");
       this.#commit(() => {
         confirm?.();
         // Rows that came meanwhile have higher numbers.
@@ -277,16 +278,4 @@ interface Row extends Record<string, SqlStorageValue> {
   body: string;
   attempts: number;
   due: number | null;
-}
-
-async function withDeadline<T>(work: Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const deadline = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error("delivery took too long")), DELIVERY_DEADLINE_MS);
-  });
-  try {
-    return await Promise.race([work, deadline]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -1,4 +1,4 @@
-import { within } from "./deadline.ts";
+import { within } from "../within.ts";
 import { Line } from "./line.ts";
 
 /*
@@ -34,7 +34,7 @@ export async function* feedLines(feed: ReadableStream<Uint8Array>, silentMs: num
   let buffer = new ArrayBuffer(CHUNK_BYTES);
   try {
     for (;;) {
-      const { done, value } = await within(silentMs, "silent", reader.read(new Uint8Array(buffer)));
+      const { done, value } = await within(silentMs, reader.read(new Uint8Array(buffer)), `silent for ${silentMs} ms`);
       if (done) return;
       const texts = (rest + decoder.decode(value, { stream: true })).split("\n");
       rest = texts.pop() ?? "";

@@ -1,6 +1,6 @@
 import { textOf, warn } from "../log.ts";
+import { within } from "../within.ts";
 import { backoff } from "../work/backoff.ts";
-import { within } from "./deadline.ts";
 import { feedLines, lineFrom } from "./feed-line.ts";
 import type { FeedPage } from "./feed-page.ts";
 import type { LogView, Slice } from "./group.ts";
@@ -73,7 +73,7 @@ export class Feed implements LogView {
     const bounds = await this.#bounds();
     if (!this.#following) this.#begin(bounds.newest);
     this.#learn(bounds.oldest - 1);
-    await within(PATIENCE_MS, "behind the log", this.#reach(bounds.newest));
+    await within(PATIENCE_MS, this.#reach(bounds.newest), `behind the log for ${PATIENCE_MS} ms`);
     return bounds;
   }
 
@@ -94,7 +94,7 @@ export class Feed implements LogView {
   async fetch(cursor: number, traces: readonly string[] | null): Promise<Slice> {
     try {
       const { lines, upTo, evicted } = await this.#pages.take(() =>
-        within(PATIENCE_MS, "unanswered", this.#source.lines(cursor, traces)),
+        within(PATIENCE_MS, this.#source.lines(cursor, traces)),
       );
       // So that who stands before a gap is cut, not led past it.
       this.#learn(evicted);
@@ -110,7 +110,7 @@ export class Feed implements LogView {
   #bounds(): Promise<Bounds> {
     this.#nextBounds ??= this.#asked.then(() => {
       this.#nextBounds = undefined;
-      const bounds = within(PATIENCE_MS, "unanswered", this.#source.bounds());
+      const bounds = within(PATIENCE_MS, this.#source.bounds());
       this.#asked = bounds.catch(() => undefined);
       return bounds;
     });
@@ -142,7 +142,7 @@ export class Feed implements LogView {
     for (let failures = 0; ; failures++) {
       try {
         const { silentMs } = this.#users.pace();
-        const feed = await within(silentMs, "unanswered", this.#source.follow(this.#newest, signal));
+        const feed = await within(silentMs, this.#source.follow(this.#newest, signal));
         for await (const lines of feedLines(feed, silentMs)) {
           failures = 0;
           this.#take(lines);

@@ -1,7 +1,7 @@
 import type { StreamAnswer, StreamQuestion } from "../access/stream-rights.ts";
 import { textOf, warn } from "../log.ts";
+import { within } from "../within.ts";
 import { backoff } from "../work/backoff.ts";
-import { within } from "./deadline.ts";
 import type { Fact } from "./facts.ts";
 import type { Scope } from "./subscription.ts";
 
@@ -192,7 +192,7 @@ export class Permissions {
     this.#sent = page.flatMap((permission) => this.#takeOpening(permission) ?? []);
     try {
       const asked = this.#ask(page.map(({ question }) => question));
-      const answers = await within(LONGEST_ASK_MS, "rights not told", asked);
+      const answers = await within(LONGEST_ASK_MS, asked);
       const now = Date.now();
       page.forEach((permission, position) => {
         permission.answered(answers[position] ?? { allowed: false }, told[position] ?? 0, now);

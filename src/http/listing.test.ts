@@ -171,12 +171,26 @@ describe("a list by pages", () => {
     expect(seen).toEqual(stubs(rows));
   });
 
-  it("does not read on for ever when hardly any row is visible: a page may be short, its token leads on", async () => {
+  it("does not read on for ever when hardly any row matches: a page may be short, its token leads on", async () => {
     const { listing, fetches } = table(ids(900), 2);
-    const response = await list(call("per_page=5"), { ...listing, visible: ({ size }) => size === 899 });
+    const response = await list(call("per_page=5&filter=size == 899"), listing);
     expect(await response.text()).toBe("[]");
-    expect(fetches.length).toBe(200);
+    expect(fetches.length).toBe(201);
     expect(tokenOf(response)).toBe("default.vol-00400");
+  });
+
+  it("names no row in its token that its caller may not see", async () => {
+    const { listing, fetches } = table(ids(3_000), 2);
+    const seen = (size: number) => ({ ...listing, visible: (row: Row) => row.size === size });
+    const response = await list(call("per_page=5"), seen(899));
+    expect(await response.text()).toBe("[]");
+    expect(tokenOf(response)).toBe("default.vol-00899");
+    const before = fetches.length;
+    expect(await refusal("per_page=5", seen(2_999))).toMatchObject({
+      status: 400,
+      messages: ["too many rows that you may not see lie before the next one: ask for one namespace"],
+    });
+    expect(fetches.length - before).toBe(800);
   });
 
   it("never reads a huge page into memory: it ends early, and its token leads on", async () => {

@@ -12,6 +12,7 @@ import {
   syncDestination,
 } from "../objects/stubs.ts";
 import { VERSION } from "../version.ts";
+import { within } from "../within.ts";
 import { isWhole, type Series, series, withLabel } from "./series.ts";
 import type { Vitals } from "./vitals.ts";
 
@@ -142,17 +143,4 @@ function measured(
     series("sallyport_alarm_lag_seconds", alarmLagMs / 1000, kind, name),
     ...own.map((each) => (whose === undefined ? each : withLabel(whose, each))).filter(isWhole),
   ];
-}
-
-/** What a promise comes to. @throws when it has not by then */
-export async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const over = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([work, over]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

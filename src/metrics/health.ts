@@ -1,7 +1,7 @@
 import { textOf, warn } from "../log.ts";
 import type { AccessControl } from "../objects/access-control.ts";
 import { accessControl, clusterRegistry, eventLog, type Remote, syncControl } from "../objects/stubs.ts";
-import { within } from "./gather.ts";
+import { within } from "../within.ts";
 import type { Vitals } from "./vitals.ts";
 
 /** Which parts of the service can be reached, and what they say of themselves. */

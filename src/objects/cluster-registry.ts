@@ -32,6 +32,7 @@ import { VolumeClaims } from "../volumes/claims.ts";
 import { claimMigrations } from "../volumes/claims-schema.ts";
 import { type ClaimPage, type ClaimQuery, ClaimStore, VOLUME_CLAIM } from "../volumes/claims-store.ts";
 import { Csi } from "../volumes/csi/csi.ts";
+import { CSI_OPERATION } from "../volumes/csi/operations.ts";
 import { csiPluginMigrations, csiVolumeMigrations } from "../volumes/csi/schema.ts";
 import { HOST_VOLUME, HostVolumeStore, type VolumePage, type VolumeQuery } from "../volumes/host-volume-store.ts";
 import { type FoundVolume, HostVolumes, type Outcome } from "../volumes/host-volumes.ts";
@@ -419,7 +420,7 @@ export class ClusterRegistry extends CsiSurface {
 
   #stamp(stamp: Stamp, index: number): void {
     this.#stamped[stamp.table]?.stamp(stamp, index);
-    this.#indexes.note(stamp.table, index);
+    if (!UNREAD.has(stamp.table)) this.#indexes.note(stamp.table, index);
   }
 
   /** Readers look at rows once the transaction that changed them is over. */
@@ -427,6 +428,9 @@ export class ClusterRegistry extends CsiSurface {
     queueMicrotask(() => this.#waiters.wake(this.#indexes.takeMoved()));
   }
 }
+
+/** Tables of which nobody asks when they last changed. */
+const UNREAD: ReadonlySet<string> = new Set(["report_sources", VOLUME_OPERATION, CSI_OPERATION]);
 
 const SESSIONS = [
   "SELECT node_id AS name FROM agents",

@@ -24,6 +24,7 @@ import { textOf, warn } from "../log.ts";
 import type { OutboxRow } from "../outbox.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
+import { within } from "../within.ts";
 import { StoredObject } from "./stored-object.ts";
 import { accessControl, clusterRegistry } from "./stubs.ts";
 
@@ -261,14 +262,14 @@ export class NodeSession extends StoredObject {
     if (this.#connections.live()) return true;
     const { lost, revoked } = this.#record.row;
     if (revoked || lost === null || Date.now() - lost > BRIEFLY_GONE_MS) return false;
-    await within(COMEBACK_MS, this.#arrival.promise, undefined);
+    await within(COMEBACK_MS, this.#arrival.promise).catch(() => undefined);
     return this.#connections.live() !== null;
   }
 
   async #unknownVolumes(held: readonly string[]): Promise<string[]> {
     if (held.length === 0) return [];
     try {
-      return await within(ASK_MS, clusterRegistry(this.env).unknownVolumes(this.#node, held), []);
+      return await within(ASK_MS, clusterRegistry(this.env).unknownVolumes(this.#node, held));
     } catch (failure) {
       // The next welcome tells; nothing is done about them but telling.
       warn("volumes-not-asked-for", { node: this.#node, because: textOf(failure) });
@@ -341,16 +342,3 @@ const REMOVED = "the agent of this node was removed";
 
 const refused = (status: number, text: string, headers: Record<string, string> = {}): Response =>
   new Response(text, { status, headers });
-
-/** What a promise comes to, or `otherwise` when it has not by then. */
-async function within<T>(ms: number, work: Promise<T>, otherwise: T): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const over = new Promise<T>((resolve) => {
-    timer = setTimeout(resolve, ms, otherwise);
-  });
-  try {
-    return await Promise.race([work, over]);
-  } finally {
-    clearTimeout(timer);
-  }
-}

@@ -1,3 +1,5 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/worker.ts";
 import { eventsOf } from "./access.ts";
@@ -121,6 +123,14 @@ describe("a body", () => {
 });
 
 describe("a source", () => {
+  it("leaves no index behind that nobody asks for", async () => {
+    await send([job({ ID: "a" })], "?source=eu&source_index=7");
+    const names = await runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) =>
+      storage.sql.exec<{ name: string }>("SELECT name FROM table_indexes").toArray(),
+    );
+    expect(names).toEqual([{ name: "Job" }]);
+  });
+
   it("counts once, however often it tells the same", async () => {
     const once = (await send([job({ ID: "a" })], "?source=eu&source_index=7")).body;
     const again = await send([job({ ID: "a" })], "?source=eu&source_index=7");
