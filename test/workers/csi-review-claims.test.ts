@@ -1,7 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it } from "vitest";
-import type { OperationResult } from "../../src/agents/operation.ts";
 import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { refuse } from "../../src/result.ts";
 import type { CsiClaim } from "../../src/volumes/csi/claim-store.ts";
@@ -11,6 +10,7 @@ import { del, get } from "./client.ts";
 import { clock } from "./clock.ts";
 import {
   addCsiNodes,
+  type Behaviour,
   claimsOf,
   create,
   definition,
@@ -54,7 +54,7 @@ it("an allocation that is reported as running again while its claim is given bac
 it("a file system grows to the size that the disk has got, which may be more than was asked for", async () => {
   await use({ RequestedCapacityMin: 1_000 });
   await expect.poll(() => statesOf()).toEqual(["published"]);
-  csi.behave = ({ method }): OperationResult | "work" =>
+  csi.behave = ({ method }): Behaviour =>
     method === "csi.controller.expand"
       ? { state: "done", result: { capacityBytes: 4_096, nodeExpansionRequired: true } }
       : "work";
@@ -184,4 +184,23 @@ it("a list of claims without pages has them all, however many there are", async 
   });
   const found = (await claimsOf()).map(({ AllocID }: { AllocID: string }) => AllocID);
   expect(found).toEqual(Array.from({ length: 2_100 }, (_, at) => `a${at + 1}`));
+});
+
+it("a claim that is given back owes no expansion any more", async () => {
+  await use({ RequestedCapacityMin: 1_000 });
+  await expect.poll(() => statesOf()).toEqual(["published"]);
+  csi.behave = ({ method }): Behaviour => {
+    if (method === "csi.node.detach") return "hold";
+    if (method === "csi.node.expand") return { state: "failed", error: { kind: "plugin", message: "busy" } };
+    return method === "csi.controller.expand"
+      ? { state: "done", result: { capacityBytes: 2_000, nodeExpansionRequired: true } }
+      : "work";
+  };
+  expect((await create({ RequestedCapacityMin: 2_000 })).status).toBe(502);
+  expect(await claimsOf()).toMatchObject([{ ExpansionOwed: true }]);
+  await ends(NODE);
+  await expect.poll(() => csi.holding).toBe(1);
+  expect(await claimsOf()).toMatchObject([{ State: "unpublishing", ExpansionOwed: false, LastError: "" }]);
+  await csi.release();
+  await expect.poll(() => statesOf()).toEqual([]);
 });
