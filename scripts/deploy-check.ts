@@ -13,7 +13,7 @@ import { unstable_readConfig } from "wrangler";
 import { QUIET_WRANGLER } from "./runtime.ts";
 
 /** What all of the Worker may be, compressed. The platform would take much more (docs/deploy.md), but not start it as fast. */
-export const BUDGET_KIB = 350;
+export const BUDGET_KIB = 300;
 /** The platform refuses a Worker whose top level takes longer than a second; until October 2025 it was this. */
 export const STARTUP_MS = 400;
 

@@ -1,4 +1,6 @@
-import { RE2JS, RE2JSSyntaxException } from "re2js";
+import { compile } from "./regex/compile.ts";
+import { PatternError, parse } from "./regex/parse.ts";
+import { run } from "./regex/run.ts";
 
 /** A regular expression that takes no more time than its size times the length of the text. */
 export interface Pattern {
@@ -9,19 +11,16 @@ export interface Pattern {
 }
 
 const LONGEST = 512;
-/** `(a{30}){30}` is short to write and long to run. */
-const LARGEST = 1_000;
+const MOST_STEPS = 1_000;
 
 /** Reads a regular expression in RE2's syntax. @returns why not, when it cannot be read */
 export function readPattern(text: string): Pattern | string {
   if (text.length > LONGEST) return `longer than ${LONGEST} characters`;
   try {
-    const compiled = RE2JS.compile(text);
-    const size = compiled.programSize();
-    if (size > LARGEST) return `repeats too much: ${size} steps, at most ${LARGEST}`;
-    return { size, found: (input) => compiled.test(input) };
+    const program = compile(parse(text), MOST_STEPS);
+    return { size: program.steps.length, found: (input) => run(program, input).found };
   } catch (failure) {
-    if (!(failure instanceof RE2JSSyntaxException)) throw failure;
+    if (!(failure instanceof PatternError)) throw failure;
     return unsupported(text) ?? failure.message;
   }
 }
