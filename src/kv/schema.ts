@@ -25,4 +25,11 @@ export const kvMigrations: Migration[] = [
     sql: "CREATE TABLE expiries (path TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
   },
   { because: "find the next expiry without a scan", sql: "CREATE INDEX expiries_by_time ON expiries (at)" },
+  {
+    because: "what a destination is still to be told of, so that it is told of many paths at once; NULL = nothing new",
+    sql: `ALTER TABLE watchers ADD COLUMN untold INTEGER;
+      CREATE INDEX watchers_untold ON watchers (destination, untold) WHERE untold IS NOT NULL;
+      UPDATE watchers SET untold = 0
+        WHERE destination || char(10) || path IN (SELECT lane FROM outbox WHERE topic = 'changed')`,
+  },
 ];

@@ -26,6 +26,35 @@ export class Watchers {
     return rows.map((row) => row.destination);
   }
 
+  /** The destination is to be told of the path. @param seq grows with each change */
+  tell(path: string, destination: string, seq: number): void {
+    this.#sql.exec("UPDATE watchers SET untold = ? WHERE path = ? AND destination = ?", seq, path, destination);
+  }
+
+  /** A page of what a destination is still to be told of, oldest first. */
+  untold(destination: string, limit: number): string[] {
+    const rows = this.#sql
+      .exec<{ path: string }>(
+        "SELECT path FROM watchers WHERE destination = ? AND untold IS NOT NULL ORDER BY untold LIMIT ?",
+        destination,
+        limit,
+      )
+      .toArray();
+    return rows.map((row) => row.path);
+  }
+
+  /** The destination was told of these paths as they were at `seq`; what has changed since is still to be told. */
+  told(destination: string, paths: readonly string[], seq: number): void {
+    for (const path of paths) {
+      this.#sql.exec(
+        "UPDATE watchers SET untold = NULL WHERE path = ? AND destination = ? AND untold <= ?",
+        path,
+        destination,
+        seq,
+      );
+    }
+  }
+
   paths(): string[] {
     const rows = this.#sql.exec<{ path: string }>("SELECT DISTINCT path FROM watchers").toArray();
     return rows.map((row) => row.path);

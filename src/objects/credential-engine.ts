@@ -425,6 +425,10 @@ export class CredentialEngine extends StoredObject {
 
   // ---- inside ----
 
+  protected override rolledBack(): void {
+    this.#work.forgetKept();
+  }
+
   protected override measured(): Series[] {
     return countedSeries(this.sql);
   }

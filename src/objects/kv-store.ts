@@ -15,6 +15,7 @@ import {
   versionView,
 } from "../kv/version.ts";
 import { Watchers } from "../kv/watchers.ts";
+import type { OutboxRow } from "../outbox.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
@@ -51,6 +52,8 @@ export interface WriteRights {
 
 const WATCHERS_TOLD_INLINE = 8;
 const EXPIRED_PER_ALARM = 500;
+/** Paths that a destination is told of at once. */
+const TOLD_AT_ONCE = 100;
 /** A patch may grow a secret; beyond this it would not fit a row once it is sealed. */
 const MAX_DATA_BYTES = 1024 * 1024;
 
@@ -68,7 +71,7 @@ export class KvStore extends StoredObject {
       ctx,
       env,
       { data_keys: dataKeyMigrations, kv: kvMigrations },
-      { changed: (lane) => this.#deliverChanged(lane) },
+      { changed: (lane, rows) => this.#deliverChanged(lane, rows) },
     );
     this.#mount = ctx.id.name ?? ctx.id.toString();
     this.#secrets = new Secrets(this.sql);
@@ -294,10 +297,12 @@ export class KvStore extends StoredObject {
     return { ok: true, state: "lives", data, metadata };
   }
 
-  /** One waiting row a destination and path, however often the path changes: what counts is the newest state. */
+  /** One waiting row a destination, however often and wherever anything changes: what counts is the newest state. */
   #tellWatchers(path: string): string[] {
     const watchers = this.#watchers.of(path, Date.now());
-    for (const destination of watchers) this.outbox.enlistLatest("changed", `${destination}\n${path}`, null);
+    for (const destination of watchers) {
+      this.#watchers.tell(path, destination, this.outbox.enlistLatest("changed", destination, null));
+    }
     return watchers;
   }
 
@@ -307,9 +312,15 @@ export class KvStore extends StoredObject {
     return watchers.slice(0, WATCHERS_TOLD_INLINE);
   }
 
-  async #deliverChanged(lane: string): Promise<void> {
-    const [destination = "", path = ""] = lane.split("\n");
-    await syncDestination(this.env, destination).changed(this.#mount, path);
+  async #deliverChanged(lane: string, rows: readonly OutboxRow[]): Promise<() => void> {
+    // Rows of an earlier version name the path, too.
+    const [destination = ""] = lane.split("\n");
+    const paths = this.#watchers.untold(destination, TOLD_AT_ONCE);
+    if (paths.length > 0) await syncDestination(this.env, destination).changed(this.#mount, paths);
+    return () => {
+      this.#watchers.told(destination, paths, rows.at(-1)?.seq ?? 0);
+      if (paths.length === TOLD_AT_ONCE) this.outbox.enlistLatest("changed", destination, null);
+    };
   }
 
   #state(): { readonly config: KvConfig; readonly gone: boolean } {

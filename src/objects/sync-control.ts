@@ -36,6 +36,8 @@ const WOKEN_PER_PAGE = 100;
 const USERS_ASKED = 50;
 /** Room is scarce when less than this, or less than half of the queue, is free. */
 const SCARCE = 10_000;
+/** While room is plenty, who needs more gets so much beyond it, and does not ask again for each operation. */
+const AHEAD = 64;
 
 /**
  * What concerns all destinations: the pause, the queue's capacity, and the custom applications. One for the deployment.
@@ -128,7 +130,11 @@ export class SyncControl extends StoredObject {
     // While others wait for room nobody takes more than an equal part.
     const part = Math.max(1, Math.floor(queue_capacity / (others + 1)));
     // What is queued already stays queued, also when the capacity was lowered since.
-    const granted = Math.max(kept, Math.min(kept + waiting + asked, room, part));
+    const needed = kept + waiting + asked;
+    const scarce = Math.max(SCARCE, queue_capacity / 2);
+    // Who asks for more will soon ask again.
+    const ahead = needed > kept && room - needed - AHEAD >= scarce ? AHEAD : 0;
+    const granted = Math.max(kept, Math.min(needed + ahead, room, part));
     const wanted = kept + waiting;
     this.commit(() => {
       if (granted === 0 && wanted === 0) this.sql.exec("DELETE FROM shares WHERE destination = ?", destination);
@@ -142,7 +148,7 @@ export class SyncControl extends StoredObject {
         );
     });
     const left = queue_capacity - this.pending();
-    return { granted, scarce: left < Math.max(SCARCE, queue_capacity / 2), ...this.mayRun() };
+    return { granted, scarce: left < scarce, ...this.mayRun() };
   }
 
   /** How many operations all destinations together have queued. */

@@ -335,9 +335,11 @@ export class SyncDestination extends StoredObject {
     });
   }
 
-  /** A secret of a mount has changed in some way: what is here must be made its newest state. Never refused: it waits for room. */
-  async changed(mountUuid: string, secretName: string): Promise<void> {
-    const rows = this.#associations.ofSecret(mountUuid, secretName).filter((row) => row.wish === "present");
+  /** Secrets of a mount have changed in some way: what is here must be made their newest state. Never refused: it waits for room. */
+  async changed(mountUuid: string, secretNames: readonly string[]): Promise<void> {
+    const rows = secretNames
+      .flatMap((secretName) => this.#associations.ofSecret(mountUuid, secretName))
+      .filter((row) => row.wish === "present");
     if (rows.length === 0) return;
     const now = Date.now();
     const rings = this.#pause.until() <= now && this.#bell.lift(now);
@@ -465,7 +467,8 @@ export class SyncDestination extends StoredObject {
   // ---- inside ----
 
   protected override rolledBack(): void {
-    this.#record.forget();
+    for (const part of [this.#record, this.#breaker, this.#share, this.#purge, this.#scan]) part.forget();
+    this.#work.forgetKept();
   }
 
   protected override measured(): Series[] {

@@ -1,4 +1,5 @@
 import { backoff } from "../work/backoff.ts";
+import { Kept } from "../work/kept.ts";
 import { isCall, type SyncResult } from "./association.ts";
 
 /** So many failures in a row, and a destination is tried once at a time, with growing pauses. */
@@ -17,14 +18,23 @@ export interface BreakerView {
  */
 export class Breaker {
   readonly #sql: SqlStorage;
+  readonly #row: Kept<{ readonly failures: number; readonly open_until: number } | null>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.#row = new Kept(
+      () => sql.exec<{ failures: number; open_until: number }>("SELECT * FROM breaker").toArray()[0] ?? null,
+    );
+  }
+
+  /** What is kept of it in memory may not be true any more. */
+  forget(): void {
+    this.#row.forget();
   }
 
   /** Null while it is closed. */
   view(): BreakerView | null {
-    const [row] = this.#sql.exec<{ failures: number; open_until: number }>("SELECT * FROM breaker").toArray();
+    const row = this.#row.get();
     return row && row.failures >= FAILURES ? { failures: row.failures, openUntil: row.open_until } : null;
   }
 
@@ -43,7 +53,7 @@ export class Breaker {
         code === "auth_failed" ||
         ((outcome === "external" || outcome === "unknown") && code !== "throttled" && code !== "paused"),
     );
-    const before = this.#sql.exec<{ failures: number }>("SELECT failures FROM breaker").toArray()[0]?.failures ?? 0;
+    const before = this.#row.get()?.failures ?? 0;
     if (broken)
       this.#store(before + 1, before + 1 < FAILURES ? 0 : now + backoff(before + 1 - FAILURES, { cap: CAP_MS }));
     else if (before > 0 && result.copies.some((copy) => !copy.trouble && isCall(copy))) this.close();
@@ -52,6 +62,7 @@ export class Breaker {
   /** What it broke for may be repaired. */
   close(): void {
     this.#sql.exec("DELETE FROM breaker");
+    this.#row.forget();
   }
 
   #store(failures: number, openUntil: number): void {
@@ -61,5 +72,6 @@ export class Breaker {
       failures,
       openUntil,
     );
+    this.#row.forget();
   }
 }

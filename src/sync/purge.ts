@@ -1,3 +1,4 @@
+import { Kept } from "../work/kept.ts";
 import type { WorkList } from "../work/work-list.ts";
 import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
@@ -35,12 +36,20 @@ interface Host {
 export class Purge {
   readonly #host: Host;
 
+  readonly #row: Kept<PurgeRow | null>;
+
   constructor(host: Host) {
     this.#host = host;
+    this.#row = new Kept(() => host.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null);
   }
 
   find(): PurgeRow | null {
-    return this.#host.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null;
+    return this.#row.get();
+  }
+
+  /** What is kept of it in memory may not be true any more. */
+  forget(): void {
+    this.#row.forget();
   }
 
   /** Whether one runs: then nothing is set or removed. One that failed does not. */
@@ -53,9 +62,9 @@ export class Purge {
    * @param removes whether what is outside is removed first; @param force ends even if that fails
    */
   begin({ removes, force }: { readonly removes: boolean; readonly force: boolean }, now: number): void {
-    const { sql, breaker } = this.#host;
+    const { breaker } = this.#host;
     if (!this.runs()) {
-      sql.exec(
+      this.#write(
         `INSERT INTO purge (id, initiated, cursor, error, force) VALUES (1, ?, '', NULL, 0)
          ON CONFLICT (id) DO UPDATE SET initiated = excluded.initiated, cursor = '', error = NULL`,
         now,
@@ -63,7 +72,7 @@ export class Purge {
       // Whoever asks knows of the failures so far, and has a fresh try coming.
       breaker.close();
     }
-    if (force) sql.exec("UPDATE purge SET force = 1");
+    if (force) this.#write("UPDATE purge SET force = 1");
     if (!removes) this.#end();
   }
 
@@ -91,14 +100,14 @@ export class Purge {
   }
 
   #tellSome(after: string, now: number): void {
-    const { sql, associations, want } = this.#host;
+    const { associations, want } = this.#host;
     const page = associations.page(after, PAGE);
     for (const row of page) want(row, "absent", now);
-    sql.exec("UPDATE purge SET cursor = ?", page.length < PAGE ? null : (page.at(-1)?.id ?? null));
+    this.#write("UPDATE purge SET cursor = ?", page.length < PAGE ? null : (page.at(-1)?.id ?? null));
   }
 
   #fail(): void {
-    this.#host.sql.exec("UPDATE purge SET error = ?, force = 0", this.#host.associations.failures());
+    this.#write("UPDATE purge SET error = ?, force = 0", this.#host.associations.failures());
   }
 
   #end(): void {
@@ -112,14 +121,19 @@ export class Purge {
   }
 
   #clearSome(): void {
-    const { sql, associations, objects, forget, cleared } = this.#host;
+    const { associations, objects, forget, cleared } = this.#host;
     const page = associations.page("", PAGE);
     for (const row of page) {
       associations.delete(row.id);
       forget(row);
     }
     if (page.length === PAGE || objects.clear(PAGE)) return;
-    sql.exec("DELETE FROM purge");
+    this.#write("DELETE FROM purge");
     cleared();
+  }
+
+  #write(statement: string, ...values: SqlStorageValue[]): void {
+    this.#host.sql.exec(statement, ...values);
+    this.#row.forget();
   }
 }

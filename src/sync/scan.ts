@@ -1,4 +1,5 @@
 import { textOf, warn } from "../log.ts";
+import { Kept } from "../work/kept.ts";
 import type { WorkList } from "../work/work-list.ts";
 import type { Associations } from "./associations.ts";
 import type { AssociationRow } from "./schema.ts";
@@ -23,18 +24,28 @@ interface Host {
 export class Scan {
   readonly #host: Host;
 
+  readonly #row: Kept<{ readonly next_at: number; readonly cursor: string } | null>;
+
   constructor(host: Host) {
     this.#host = host;
+    this.#row = new Kept(
+      () => host.sql.exec<{ next_at: number; cursor: string }>("SELECT next_at, cursor FROM scan").toArray()[0] ?? null,
+    );
+  }
+
+  /** What is kept of it in memory may not be true any more. */
+  forget(): void {
+    this.#row.forget();
   }
 
   /** When the next page is due; null when there is nothing to scan. Scans go on for as long as there are associations. */
   due(): number | null {
-    return this.#row()?.next_at ?? null;
+    return this.#row.get()?.next_at ?? null;
   }
 
   /** There is something to scan; inside a transaction. */
   begin(now: number): void {
-    if (!this.#row()) this.#store(now + this.#host.everyMs, "");
+    if (!this.#row.get()) this.#store(now + this.#host.everyMs, "");
   }
 
   /** Everything is looked at anew, from now on; inside a transaction. */
@@ -44,12 +55,13 @@ export class Scan {
 
   end(): void {
     this.#host.sql.exec("DELETE FROM scan");
+    this.#row.forget();
   }
 
   /** Looks at the next page. */
   async step(now: number): Promise<void> {
     const { associations, commit } = this.#host;
-    const row = this.#row();
+    const row = this.#row.get();
     if (!row || row.next_at > now) return;
     const page = associations.page(row.cursor, PAGE);
     const newest = new Map<string, number | null>();
@@ -63,7 +75,7 @@ export class Scan {
         if (current && this.#isBehind(current, newest.get(id) ?? null)) this.#host.want(current, now);
       }
       // Restarted meanwhile: then it begins anew.
-      const after = this.#row();
+      const after = this.#row.get();
       if (after?.next_at !== row.next_at || after.cursor !== row.cursor) return;
       const last = page.at(-1);
       if (last && page.length === PAGE) this.#store(now, last.id);
@@ -93,17 +105,12 @@ export class Scan {
     return newest !== row.synced_version;
   }
 
-  #row(): { next_at: number; cursor: string } | null {
-    return (
-      this.#host.sql.exec<{ next_at: number; cursor: string }>("SELECT next_at, cursor FROM scan").toArray()[0] ?? null
-    );
-  }
-
   #store(nextAt: number, cursor: string): void {
     this.#host.sql.exec(
       "INSERT INTO scan VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET next_at = excluded.next_at, cursor = excluded.cursor",
       nextAt,
       cursor,
     );
+    this.#row.forget();
   }
 }

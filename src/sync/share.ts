@@ -1,4 +1,5 @@
 import { backoff } from "../work/backoff.ts";
+import { Kept } from "../work/kept.ts";
 import type { WorkList } from "../work/work-list.ts";
 import { PAUSE_LOOK_MS } from "./pause.ts";
 
@@ -55,13 +56,27 @@ export class Share {
   #fullUntil = 0;
   #scarce = false;
 
+  readonly #row: Kept<{ readonly granted: number; readonly open: number }>;
+
   constructor(host: Host) {
     this.#host = host;
+    this.#row = new Kept(
+      () =>
+        host.sql.exec<{ granted: number; open: number }>("SELECT granted, open FROM share").toArray()[0] ?? {
+          granted: 0,
+          open: 0,
+        },
+    );
+  }
+
+  /** What is kept of it in memory may not be true any more. */
+  forget(): void {
+    this.#row.forget();
   }
 
   /** Whether one more row may be queued without asking. */
   hasRoom(): boolean {
-    return this.#row().granted > this.#kept();
+    return this.#row.get().granted > this.#kept();
   }
 
   /** Room for one row, to be given back with `release` once it is committed or given up. @returns false when the queue is full */
@@ -103,7 +118,7 @@ export class Share {
    * what waits.
    */
   isWorthAsking(): boolean {
-    const { granted } = this.#row();
+    const { granted } = this.#row.get();
     const waiting = this.#host.work.waiting();
     const kept = this.#kept();
     if (waiting > 0) return kept <= granted / 2;
@@ -112,7 +127,7 @@ export class Share {
 
   /** When the alarm should ask: something waits for room, room is not needed any more, or no answer has come. Null: all is well. */
   due(): number | null {
-    const { granted, open } = this.#row();
+    const { granted, open } = this.#row.get();
     if (open === 1) return this.#askedAt + LOST_MS;
     if (this.#host.work.waiting() > 0) return this.#fullUntil || this.#askedAt + LOST_MS;
     return granted === this.#kept() ? null : this.#askedAt + GIVE_BACK_MS;
@@ -159,20 +174,12 @@ export class Share {
     return this.#host.work.queued() + this.#reserved;
   }
 
-  #row(): { granted: number; open: number } {
-    return (
-      this.#host.sql.exec<{ granted: number; open: number }>("SELECT granted, open FROM share").toArray()[0] ?? {
-        granted: 0,
-        open: 0,
-      }
-    );
-  }
-
   #store(granted: number, open: boolean): void {
     this.#host.sql.exec(
       "INSERT INTO share (id, granted, open) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET granted = excluded.granted, open = excluded.open",
       granted,
       open ? 1 : 0,
     );
+    this.#row.forget();
   }
 }

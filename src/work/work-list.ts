@@ -1,5 +1,6 @@
 import type { Migration } from "../objects/migrations.ts";
 import { backoff } from "./backoff.ts";
+import { Kept } from "./kept.ts";
 import type { Claim, Ending, Settled } from "./task.ts";
 
 export const workMigrations: Migration[] = [
@@ -60,9 +61,27 @@ export interface WorkView {
  */
 export class WorkList {
   readonly #sql: SqlStorage;
+  readonly #counts: Kept<{ readonly queued: number; readonly waiting: number }>;
+  readonly #firstReady: Kept<number | null>;
+  readonly #pausedUntil: Kept<number>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.#counts = new Kept(() => {
+      const [waiting, queued] = sql.exec<{ n: number }>("SELECT n FROM work_counts ORDER BY queued").toArray();
+      return { queued: queued?.n ?? 0, waiting: waiting?.n ?? 0 };
+    });
+    this.#firstReady = new Kept(
+      () => sql.exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work WHERE queued = 1").one().at,
+    );
+    this.#pausedUntil = new Kept(
+      () => sql.exec<{ until: number }>("SELECT until FROM work_pause").toArray()[0]?.until ?? 0,
+    );
+  }
+
+  /** What is kept of the rows in memory may not be true any more. */
+  forgetKept(): void {
+    for (const kept of [this.#counts, this.#firstReady, this.#pausedUntil]) kept.forget();
   }
 
   /**
@@ -71,7 +90,7 @@ export class WorkList {
    * @param queued false: a row that is new waits until `promote` finds room for it
    */
   want(id: string, now: number, queued = true): void {
-    this.#sql.exec(
+    this.#write(
       `INSERT INTO work (id, generation, ready_at, queued) VALUES (?, 1, ?, ?)
        ON CONFLICT (id) DO UPDATE SET generation = generation + 1, attempts = 0,
          ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END`,
@@ -82,14 +101,14 @@ export class WorkList {
   }
 
   forget(id: string): void {
-    this.#sql.exec("DELETE FROM work WHERE id = ?", id);
+    this.#write("DELETE FROM work WHERE id = ?", id);
   }
 
   /** Queues up to `room` rows that wait for it, longest waiting first. @returns how many */
   promote(room: number): number {
     const before = this.waiting();
     if (room <= 0 || before === 0) return 0;
-    this.#sql.exec(
+    this.#write(
       "UPDATE work SET queued = 1 WHERE id IN (SELECT id FROM work WHERE queued = 0 ORDER BY ready_at LIMIT ?)",
       room,
     );
@@ -108,7 +127,7 @@ export class WorkList {
     return ready.map((row) => {
       const lease = crypto.randomUUID();
       const leaseUntil = now + LEASE_MS;
-      this.#sql.exec("UPDATE work SET lease = ?, ready_at = ? WHERE id = ?", lease, leaseUntil, row.id);
+      this.#write("UPDATE work SET lease = ?, ready_at = ? WHERE id = ?", lease, leaseUntil, row.id);
       return { id: row.id, generation: row.generation, lease, leaseUntil };
     });
   }
@@ -122,7 +141,7 @@ export class WorkList {
   /** Makes a claim last anew, counted from now: work that is done in steps keeps it from step to step. */
   keep(claim: Claim, now: number): Claim {
     const leaseUntil = now + LEASE_MS;
-    this.#sql.exec("UPDATE work SET ready_at = ? WHERE id = ? AND lease = ?", leaseUntil, claim.id, claim.lease);
+    this.#write("UPDATE work SET ready_at = ? WHERE id = ? AND lease = ?", leaseUntil, claim.id, claim.lease);
     return { ...claim, leaseUntil };
   }
 
@@ -150,7 +169,7 @@ export class WorkList {
 
   /** When the next queued row may be claimed (ms since 1970), or null when there is none. */
   nextReady(): number | null {
-    const { at } = this.#sql.exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work WHERE queued = 1").one();
+    const at = this.#firstReady.get();
     return at === null ? null : Math.max(at, this.pausedUntil());
   }
 
@@ -166,12 +185,12 @@ export class WorkList {
 
   /** How many rows are queued, claimed ones included. */
   queued(): number {
-    return this.#count(1);
+    return this.#counts.get().queued;
   }
 
   /** How many rows wait for room in the queue. */
   waiting(): number {
-    return this.#count(0);
+    return this.#counts.get().waiting;
   }
 
   /** How many claims are out. */
@@ -188,12 +207,12 @@ export class WorkList {
   }
 
   pausedUntil(): number {
-    return this.#sql.exec<{ until: number }>("SELECT until FROM work_pause").toArray()[0]?.until ?? 0;
+    return this.#pausedUntil.get();
   }
 
   /** Nothing is claimed before `until`; a later time that was asked for already stays. */
   pause(until: number): void {
-    this.#sql.exec(
+    this.#write(
       "INSERT INTO work_pause VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET until = max(until, excluded.until)",
       until,
     );
@@ -201,18 +220,19 @@ export class WorkList {
 
   /** Whatever pause was asked for is over: its cause may be gone. */
   unpause(): void {
-    this.#sql.exec("DELETE FROM work_pause");
+    this.#write("DELETE FROM work_pause");
   }
 
   #find(id: string): Row | null {
     return this.#sql.exec<Row>("SELECT * FROM work WHERE id = ?", id).toArray()[0] ?? null;
   }
 
-  #count(queued: 0 | 1): number {
-    return this.#sql.exec<{ n: number }>("SELECT n FROM work_counts WHERE queued = ?", queued).one().n;
+  #write(statement: string, ...values: SqlStorageValue[]): void {
+    this.#sql.exec(statement, ...values);
+    this.forgetKept();
   }
 
   #release(id: string, attempts: number, readyAt: number): void {
-    this.#sql.exec("UPDATE work SET lease = NULL, attempts = ?, ready_at = ? WHERE id = ?", attempts, readyAt, id);
+    this.#write("UPDATE work SET lease = NULL, attempts = ?, ready_at = ? WHERE id = ?", attempts, readyAt, id);
   }
 }

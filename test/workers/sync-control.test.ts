@@ -85,6 +85,15 @@ describe("the queue's capacity", () => {
     expect(await share("b", 0, 0, 10), "nobody counts as waiting").toBe(10);
   });
 
+  it("is given out ahead of the need while there is plenty, and taken back when it is not used", async () => {
+    await configure({ queue_capacity: 1_000_000 });
+    const ahead = await share("a", 0, 1);
+    expect(ahead).toBeGreaterThan(1);
+    expect(await share("a", 1, 0), "nothing more is needed").toBe(1);
+    await configure({ queue_capacity: 10_000 });
+    expect(await share("a", 1, 1), "room is scarce").toBe(2);
+  });
+
   it.each([41, 42, 43])(
     "is never exceeded, and its sum is that of its parts, whatever is said (seed %i)",
     async (seed) => {
