@@ -1,4 +1,5 @@
 import type { Hello, Report } from "@sallyport/agent-protocol";
+import { Kept } from "../work/kept.ts";
 import type { AgentChange } from "./agent.ts";
 import type { Link } from "./link.ts";
 
@@ -28,13 +29,20 @@ interface ReportRow extends Record<string, SqlStorageValue> {
 /** What is stored of an agent's connections. Writes run inside the caller's transaction. */
 export class SessionRecord {
   readonly #sql: SqlStorage;
+  readonly #row: Kept<SessionRow>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.#row = new Kept(() => sql.exec<SessionRow>("SELECT * FROM session").one());
   }
 
-  get row(): SessionRow {
-    return this.#sql.exec<SessionRow>("SELECT * FROM session").one();
+  get row(): Readonly<SessionRow> {
+    return this.#row.get();
+  }
+
+  /** What is kept of it in memory may not be true any more. */
+  forget(): void {
+    this.#row.forget();
   }
 
   /**
@@ -50,17 +58,13 @@ export class SessionRecord {
 
   /** One more connection. @returns its number */
   opened(checkDue: number): number {
-    return this.#sql
-      .exec<{ opened: number }>(
-        "UPDATE session SET opened = opened + 1, check_due = ifnull(check_due, ?) RETURNING opened",
-        checkDue,
-      )
-      .one().opened;
+    this.#write("UPDATE session SET opened = opened + 1, check_due = ifnull(check_due, ?)", checkDue);
+    return this.row.opened;
   }
 
   /** A connection takes over, with what its agent says of itself. */
   begin({ id }: Link, { boot, epoch, agent, node, unavailableVolumes }: Hello, now: number): void {
-    this.#sql.exec(
+    this.#write(
       `UPDATE session SET live = ?, since = ?, boot = ?, epoch = ?, version = ?, seen = ?, lost = NULL, seq = seq + 1`,
       ...[id, now, boot, epoch, agent, now],
     );
@@ -69,13 +73,13 @@ export class SessionRecord {
 
   /** The report has changed. */
   changed(report: Report, now: number): void {
-    this.#sql.exec("UPDATE session SET seen = ?, seq = seq + 1", now);
+    this.#write("UPDATE session SET seen = ?, seq = seq + 1", now);
     this.#keepReport(report);
   }
 
   /** The connection is lost. @param seen when the agent was last heard of */
   lose(seen: number, now: number): void {
-    this.#sql.exec(
+    this.#write(
       "UPDATE session SET live = NULL, since = NULL, lost = ?, seen = max(ifnull(seen, 0), ?), seq = seq + 1",
       now,
       seen,
@@ -83,17 +87,17 @@ export class SessionRecord {
   }
 
   revoke(now: number): void {
-    this.#sql.exec("UPDATE session SET live = NULL, since = NULL, lost = ?, revoked = 1, seq = seq + 1", now);
+    this.#write("UPDATE session SET live = NULL, since = NULL, lost = ?, revoked = 1, seq = seq + 1", now);
     this.#sql.exec("DELETE FROM report");
     this.#sql.exec("DELETE FROM used_tokens");
   }
 
   checkAt(due: number | null): void {
-    this.#sql.exec("UPDATE session SET check_due = ?", due);
+    this.#write("UPDATE session SET check_due = ?", due);
   }
 
   holdsKeys(): void {
-    this.#sql.exec("UPDATE session SET holds_keys = 1");
+    this.#write("UPDATE session SET holds_keys = 1");
   }
 
   report(): Report | null {
@@ -112,6 +116,11 @@ export class SessionRecord {
   /** The registry has been told of the changes up to this one. */
   told(seq: number): void {
     this.#sql.exec("UPDATE report SET told = max(told, ?)", seq);
+  }
+
+  #write(statement: string, ...values: SqlStorageValue[]): void {
+    this.#sql.exec(statement, ...values);
+    this.#row.forget();
   }
 
   #keepReport(report: Report): void {

@@ -286,6 +286,10 @@ export class NodeSession extends StoredObject {
     for (const outcome of this.#operations.abandon(now, OPERATIONS_PER_TURN)) this.#promise(outcome);
   }
 
+  protected override rolledBack(): void {
+    this.#record.forget();
+  }
+
   protected override ownDeadline(): number | null {
     const { check_due, revoked } = this.#record.row;
     // What a removed node still owes is given up a turn at a time.
