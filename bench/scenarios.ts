@@ -48,12 +48,12 @@ export class Bench {
     return keys;
   }
 
-  async keyValue(method: "GET" | "PUT"): Promise<Row[]> {
+  async keyValue(method: "GET" | "PUT", keys: Scale["keys"]): Promise<Row[]> {
     const rows: Row[] = [];
     for (const connections of CONNECTIONS) {
       const name = `KV ${method === "GET" ? "read" : "write"}, ${connections} ${connections === 1 ? "connection" : "connections"}`;
       const slice = (side: Side) =>
-        this.#ask(side, { ...this.#requests(side, method, "small", this.#scale.keys.small), connections });
+        this.#ask(side, { ...this.#requests(side, method, "small", keys.small), connections });
       rows.push(await this.#compare(name, slice, method === "GET" ? AIM.read : AIM.write));
     }
     return rows;
