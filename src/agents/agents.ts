@@ -1,5 +1,5 @@
 import type { JoinRequest } from "@sallyport/agent-protocol";
-import type { Nodes } from "../cluster/nodes.ts";
+import type { Nodes, Written } from "../cluster/nodes.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import type { AgentChange, JoinTokenView } from "./agent.ts";
 import type { Enrolment, NewJoinToken } from "./enrolment.ts";
@@ -39,8 +39,11 @@ export class Agents {
     return commit(() => enrolment.join(request, service, Date.now()));
   }
 
-  /** Takes an agent's key away and sends it away; its node is lost, and stays known until it is purged. */
-  async remove(nodeId: string): Promise<Result<null>> {
+  /**
+   * Takes an agent's key away and sends it away; its node is lost, and stays known until it is purged.
+   * @returns the index of the line that tells of its node; null when that was never known
+   */
+  async remove(nodeId: string): Promise<Result<Written>> {
     const { commit, enrolment, nodes, promiseRevocation, abandon, revoked } = this.#host;
     const isRemoved = commit(() => {
       if (!enrolment.remove(nodeId)) return false;
@@ -49,8 +52,8 @@ export class Agents {
       return true;
     });
     if (!isRemoved) return refuse("missing", "agent not found");
-    await Promise.all([revoked(nodeId), nodes.lost(nodeId)]);
-    return ok(null);
+    const [, lost] = await Promise.all([revoked(nodeId), nodes.lost(nodeId)]);
+    return lost.ok ? lost : ok({ index: null });
   }
 
   /**

@@ -22,18 +22,18 @@ interface Host {
   commit<T>(change: () => T): T;
   /** Promises the registry the news of this node; inside a transaction. */
   promiseNews(): void;
+  /** How often the agent pings. */
+  pingMs(): number;
   /** Which of these volumes nobody but the agent knows. Never rejects. */
   unknownVolumes(held: readonly string[]): Promise<string[]>;
 }
 
-const PING_MS = 10_000;
-/** Silence after which the agent gives a connection up. */
-const AGENT_DEAD_MS = 30_000;
 const FINGERPRINT_MS = 30_000;
-/** Silence after which this side does: the agent pings three times in it. */
-const DEAD_MS = 45_000;
-/** How often silence is looked for. */
-export const CHECK_MS = 60_000;
+/** Pings after whose time of silence the agent gives a connection up; this side does later. */
+const AGENT_DEAD_PINGS = 3;
+const DEAD_PINGS = 4.5;
+/** How often silence is looked for, in pings. */
+const CHECK_PINGS = 6;
 
 const SUPERSEDED = "a newer connection of this node took over";
 
@@ -76,7 +76,9 @@ export class Connections {
     for (const other of ctx.getWebSockets()) {
       if (other !== socket && linkOf(other).state === "greeted") close(other, CLOSE.superseded, SUPERSEDED);
     }
-    const cfg = { pingMs: PING_MS, deadMs: AGENT_DEAD_MS, fingerprintMs: FINGERPRINT_MS, maxInflight: MAX_IN_FLIGHT };
+    const pingMs = this.#host.pingMs();
+    const deadMs = AGENT_DEAD_PINGS * pingMs;
+    const cfg = { pingMs, deadMs, fingerprintMs: FINGERPRINT_MS, maxInflight: MAX_IN_FLIGHT };
     const known = { resume, forget, unknownVolumes: unknown };
     send(socket, { t: "welcome", proto, session: link.id, serverTime: now, cfg, ...known });
     return true;
@@ -143,17 +145,22 @@ export class Connections {
     return state === "opened" ? opened : this.heard(socket);
   }
 
+  /** When silence is to be looked for next, as of `now`. */
+  nextCheck(now: number): number {
+    return now + CHECK_PINGS * this.#host.pingMs();
+  }
+
   /** Closes sockets over which nothing is heard: one whose other end is gone looks as if it were open. */
   check(now: number): void {
     const { ctx, record, commit } = this.#host;
     const sockets = ctx.getWebSockets().filter((socket) => linkOf(socket).state !== "over");
-    const silent = sockets.filter((socket) => now - this.#spoken(socket) > DEAD_MS);
+    const silent = sockets.filter((socket) => now - this.#spoken(socket) > DEAD_PINGS * this.#host.pingMs());
     for (const socket of silent) {
       const seen = this.heard(socket);
       close(socket, GOING_AWAY, "nothing was heard of the agent");
       this.lost(socket, seen);
     }
-    commit(() => record.checkAt(silent.length < sockets.length ? now + CHECK_MS : null));
+    commit(() => record.checkAt(silent.length < sockets.length ? this.nextCheck(now) : null));
   }
 
   /** Why a connection must not take over, or null. */

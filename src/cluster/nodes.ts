@@ -13,8 +13,6 @@ import type { NodePage, NodeQuery, NodeStore, NodeText, StoredNode } from "./nod
 import type { Stamp } from "./stamp.ts";
 import type { Timed } from "./timed.ts";
 
-/** A node that lost its connection counts as down when it has not come back within this time. */
-export const DOWN_AFTER_MS = 60_000;
 /** Nodes that go down in one alarm; after an outage of a site, the others follow at once. */
 const NODES_PER_ALARM = 500;
 
@@ -50,11 +48,14 @@ export class Nodes implements Timed {
   readonly #store: NodeStore;
   readonly #pools: NodePools;
   readonly #journal: Journal<Stamp>;
+  readonly #graceMs: () => number;
 
-  constructor(store: NodeStore, pools: NodePools, journal: Journal<Stamp>) {
+  /** @param graceMs a node that lost its connection counts as down when it has not come back within this time */
+  constructor(store: NodeStore, pools: NodePools, journal: Journal<Stamp>, graceMs: () => number) {
     this.#store = store;
     this.#pools = pools;
     this.#journal = journal;
+    this.#graceMs = graceMs;
   }
 
   // ---- reads ----
@@ -107,7 +108,7 @@ export class Nodes implements Timed {
     if (isOld(known, heard)) return this.#unchanged(known);
     const { Status } = known.node;
     if (Status === "disconnected" || Status === "down") return this.#unchanged(known, heard);
-    const downAt = Date.now() + DOWN_AFTER_MS;
+    const downAt = Date.now() + this.#graceMs();
     return this.#change((line) =>
       this.#turn(line, known, "disconnected", "Node disconnected", { downAt, ...(heard && { heard }) }),
     );

@@ -22,6 +22,7 @@ import type { Stamp, Stamped } from "../cluster/stamp.ts";
 import { TableIndexes } from "../cluster/table-indexes.ts";
 import type { Timed } from "../cluster/timed.ts";
 import { Waiters } from "../cluster/waiters.ts";
+import { settings } from "../env.ts";
 import { Journal } from "../events/journal.ts";
 import { countedSeries } from "../metrics/counted.ts";
 import { clusterMeasures } from "../metrics/measures.ts";
@@ -114,7 +115,7 @@ export class ClusterRegistry extends CsiSurface {
     });
     const nodeStore = new NodeStore(this.sql, () => [this.#volumeStates, ...this.csi.followers]);
     this.#nodePools = new NodePools(this.sql, this.#reported);
-    this.#nodes = new Nodes(nodeStore, this.#nodePools, this.#journal);
+    this.#nodes = new Nodes(nodeStore, this.#nodePools, this.#journal, () => settings(this.env).NODE_GRACE_MS);
     this.#drains = new Drains(this.sql, nodeStore, this.#journal);
     this.#ingestion = new Ingestion({
       ...{ sql: this.sql, journal: this.#journal, reported: this.#reported, nodes: this.#nodes },
@@ -289,7 +290,7 @@ export class ClusterRegistry extends CsiSurface {
     return this.#enrolment.agents(cut);
   }
 
-  removeAgent(nodeId: string): Promise<Result<null>> {
+  removeAgent(nodeId: string): Promise<Result<Written>> {
     return this.#agents.remove(nodeId);
   }
 

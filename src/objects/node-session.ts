@@ -10,7 +10,7 @@ import {
   slowDown,
   TOKEN_SECONDS,
 } from "@sallyport/agent-protocol";
-import { CHECK_MS, Connections } from "../agents/connections.ts";
+import { Connections } from "../agents/connections.ts";
 import { Dispatch } from "../agents/dispatch.ts";
 import { FrameBudget } from "../agents/frame-budget.ts";
 import { close, type Link, linkOf } from "../agents/link.ts";
@@ -20,6 +20,7 @@ import { sessionMigrations } from "../agents/schema.ts";
 import { SessionRecord } from "../agents/session-record.ts";
 import { note } from "../audit/actions.ts";
 import { FREEZE_MS, isFrozen } from "../backup/frozen.ts";
+import { settings } from "../env.ts";
 import { textOf, warn } from "../log.ts";
 import type { OutboxRow } from "../outbox.ts";
 import { ok, type Result, refuse } from "../result.ts";
@@ -93,6 +94,7 @@ export class NodeSession extends StoredObject {
       ...parts,
       ctx,
       promiseNews: () => this.outbox.enlistLatest("agent", "", null),
+      pingMs: () => settings(this.env).AGENT_PING_MS,
       unknownVolumes: (held) => this.#unknownVolumes(held),
     });
     this.#dispatch = new Dispatch({
@@ -170,7 +172,7 @@ export class NodeSession extends StoredObject {
     const isFirst = this.commit(() => this.#record.useToken(asked.jti, until, MAX_CONNECTS, now));
     if (isFirst === null) return refused(429, "too many connections of this agent", { "Retry-After": "60" });
     if (!isFirst) return refused(401, "Authorization: the token has been used");
-    const number = this.commit(() => this.#record.opened(now + CHECK_MS));
+    const number = this.commit(() => this.#record.opened(this.#connections.nextCheck(now)));
     const { 0: client, 1: socket } = new WebSocketPair();
     const link: Link = {
       ...{ id: crypto.randomUUID(), number, opened: now, state: "opened", epoch: 0, proto: 0 },

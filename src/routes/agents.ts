@@ -161,9 +161,9 @@ export const agentRoutes = [
     fresh: true,
     handle: async (call) => {
       const node = call.params["node"] ?? "";
-      unwrap(await clusterRegistry(call.env).removeAgent(node));
+      const { index } = unwrap(await clusterRegistry(call.env).removeAgent(node));
       note("agent-removed", { node, by: call.grant.identity.accessor });
-      return clusterEmpty();
+      return clusterEmpty({ index });
     },
   }),
 ];

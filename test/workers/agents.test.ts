@@ -1,4 +1,4 @@
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { listDurableObjectIds, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { CLOSE } from "@sallyport/agent-protocol";
 import { describe, expect, it } from "vitest";
@@ -252,6 +252,21 @@ describe("connecting", () => {
   });
 });
 
+it("a handshake that is refused makes nothing, whoever asks", async () => {
+  const agent = await ScriptedAgent.joined();
+  const stranger = new ScriptedAgent(crypto.randomUUID(), agent.service, agent.identity);
+  const thief = new ScriptedAgent(agent.node, agent.service, await newIdentity());
+  const ids = async () => (await listDurableObjectIds(env.NODE_SESSION)).length;
+  const before = await ids();
+  expect(await (await stranger.connect()).closed).toMatchObject({ code: CLOSE.revoked });
+  const old = Math.floor(Date.now() / 1_000) - 600;
+  for (const token of [await thief.token(), await agent.token({ iat: old }), "x".repeat(5_000), "x.y.z"])
+    expect((await agent.request(token)).status).toBe(401);
+  expect((await join("nobody's", agent.identity)).status).toBe(403);
+  expect(await ids()).toBe(before);
+  expect(await registryRows("SELECT node_id FROM agents")).toEqual([{ node_id: agent.node }]);
+});
+
 describe("removing an agent", () => {
   it("ends what its node was asked for, which nobody will hear of any more", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
@@ -267,7 +282,9 @@ describe("removing an agent", () => {
   it("sends it away for good, and its node is lost", async () => {
     const [agent, socket] = await ScriptedAgent.connected();
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
-    expect((await del(`/v1/agent/${agent.node}`)).status).toBe(200);
+    const removed = await del(`/v1/agent/${agent.node}`);
+    const { ModifyIndex } = (await get(`/v1/node/${agent.node}`)).body;
+    expect([removed.status, removed.headers.get("X-Orch-Index")]).toEqual([200, String(ModifyIndex)]);
     expect(await socket.closed).toMatchObject({ code: CLOSE.revoked });
     expect(await statusOf(agent.node)).toBe("disconnected");
     expect((await get("/v1/agents")).body).toEqual([]);

@@ -78,6 +78,18 @@ describe("a socket", () => {
     expect(await statusOf(agent.node)).toBe("ready");
   });
 
+  it("is held to the pings that the deployment sets, of which its agent is told", async () => {
+    const agent = await ScriptedAgent.joined();
+    await runInDurableObject(agent.stub, (session: NodeSession) => {
+      const held = session as unknown as { env: object };
+      held.env = { ...held.env, AGENT_PING_MS: "2000" };
+    });
+    const socket = await agent.connect();
+    expect((await socket.welcome()).cfg).toMatchObject({ pingMs: 2_000, deadMs: 6_000 });
+    await pass(agent, 12_500);
+    expect(await Promise.race([socket.closed, scheduler.wait(3_000)])).toMatchObject({ code: 1001 });
+  });
+
   it("over which no hello comes is closed", async () => {
     const agent = await ScriptedAgent.joined();
     const socket = await agent.connect();
@@ -157,7 +169,8 @@ describe("an operation", () => {
       await socket.seen("req", at + 1);
       const error = { kind: "plugin", message, outcome: "unknown" } as const;
       socket.send({ t: "res", op: wanted.id, ms: 1, ok: false, error });
-      await socket.settled();
+      const said = [{ said: message, connection: "" }];
+      await eventually(async () => expect(await agent.rows("SELECT said, connection FROM operations")).toEqual(said));
       await agent.session.start(wanted);
     }
     await eventually(() => expect(owner.told).toHaveLength(2));

@@ -1,6 +1,6 @@
-import { runDurableObjectAlarm } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { DOWN_AFTER_MS } from "../../src/cluster/nodes.ts";
+import { Settings } from "../../src/env.ts";
 import { get, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import {
@@ -16,6 +16,8 @@ import {
   registryObject,
 } from "./nodes-helpers.ts";
 import { closeAll } from "./streams.ts";
+
+const { NODE_GRACE_MS: DOWN_AFTER_MS } = Settings.parse({});
 
 clock.moves = true;
 
@@ -110,6 +112,19 @@ describe("the life of a node", () => {
     await pass(2_000);
     expect((await read()).Status).toBe("disconnected");
     await pass(DOWN_AFTER_MS);
+    expect((await read()).Status).toBe("down");
+  });
+
+  it("is down after the time of grace that the deployment sets", async () => {
+    await runInDurableObject(registryObject(), (object) => {
+      const held = object as unknown as { env: object };
+      held.env = { ...held.env, NODE_GRACE_MS: "5000" };
+    });
+    await ready();
+    await registry().nodeLost(ID);
+    await pass(4_000);
+    expect((await read()).Status).toBe("disconnected");
+    await pass(2_000);
     expect((await read()).Status).toBe("down");
   });
 
