@@ -204,3 +204,35 @@ it("a claim that is given back owes no expansion any more", async () => {
   await csi.release();
   await expect.poll(() => statesOf()).toEqual([]);
 });
+
+it("a plugin goes on with others while nobody knows what came of one operation", async () => {
+  for (const id of ["v1", "v2"]) expect((await create({ ID: id, Name: id })).status).toBe(200);
+  csi.behave = () => "hold";
+  const first = del("/v1/volume/csi/v1/delete");
+  await expect.poll(() => csi.holding).toBe(1);
+  const { node, operation } = csi.sent.at(-1) ?? expect.fail();
+  csi.behave = () => "work";
+  await csi.tell(node, operation.id, { state: "unknown", error: { kind: "timeout", message: "silent" } });
+  expect((await del("/v1/volume/csi/v2/delete")).status).toBe(200);
+  expect((await get("/v1/volume/csi/v1/operations")).body[0]).toMatchObject({ State: "unknown" });
+  await csi.release();
+  expect((await first).status).toBe(200);
+});
+
+it("what was sealed for an operation is gone when that has ended, unless a volume may yet come of it", async () => {
+  const sealed = () =>
+    runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) =>
+      sql.exec("SELECT method, state FROM csi_operations WHERE sealed IS NOT NULL").toArray(),
+    );
+  const secrets = { Secrets: { key: "canary" } };
+  await use({ ...secrets, RequestedCapacityMin: 1_000 });
+  await expect.poll(() => statesOf()).toEqual(["published"]);
+  expect((await create({ ...secrets, RequestedCapacityMin: 2_000 })).status).toBe(200);
+  await ends(NODE);
+  await expect.poll(() => statesOf()).toEqual([]);
+  expect((await del("/v1/volume/csi/v1/delete")).status).toBe(200);
+  expect(await sealed()).toEqual([]);
+  csi.behave = () => ({ state: "failed", error: { kind: "plugin", message: "broken" } });
+  expect((await create({ ...secrets, ID: "v2", Name: "v2" })).status).toBe(502);
+  expect(await sealed()).toEqual([{ method: "csi.controller.create", state: "failed" }]);
+});
