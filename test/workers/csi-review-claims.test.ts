@@ -16,6 +16,7 @@ import {
   definition,
   ends,
   nodePlugins,
+  putOff,
   runs,
   ScriptedCsi,
   statesOf,
@@ -235,4 +236,19 @@ it("what was sealed for an operation is gone when that has ended, unless a volum
   csi.behave = () => ({ state: "failed", error: { kind: "plugin", message: "broken" } });
   expect((await create({ ...secrets, ID: "v2", Name: "v2" })).status).toBe(502);
   expect(await sealed()).toEqual([{ method: "csi.controller.create", state: "failed" }]);
+});
+
+it("a claim that comes while its volume is being deleted waits for that, and is taken at once when it fails", async () => {
+  expect((await create()).status).toBe(200);
+  csi.behave = () => "hold";
+  const deletion = del("/v1/volume/csi/v1/delete");
+  await expect.poll(() => csi.holding).toBe(1);
+  const { node, operation } = csi.sent.at(-1) ?? expect.fail();
+  csi.behave = () => "work";
+  await runs(NODE);
+  await expect.poll(claimsOf).toMatchObject([{ State: "pending", LastError: "volume v1 is being deleted" }]);
+  await putOff();
+  await csi.tell(node, operation.id, { state: "failed", error: { kind: "plugin", message: "broken" } });
+  expect((await deletion).status).toBe(502);
+  await expect.poll(() => statesOf()).toEqual(["published"]);
 });
