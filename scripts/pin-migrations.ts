@@ -6,7 +6,11 @@ import { createHash } from "node:crypto";
 import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Migration } from "../src/objects/migrations.ts";
+
+/** What is read of a step. The sources' own type speaks of the runtime's types, which are not known here. */
+interface Step {
+  readonly sql: string;
+}
 
 /** Digests of steps, by the name of their list. */
 export type Pins = Readonly<Record<string, readonly string[]>>;
@@ -17,22 +21,22 @@ const FILE = join(ROOT, "src/objects/migrations.pins.json");
 export const pinned = (): Pins => JSON.parse(readFileSync(FILE, "utf8")) as Pins;
 
 /** The steps that the sources hold: every exported list of migrations. */
-export async function stepsOfSources(): Promise<Record<string, readonly Migration[]>> {
-  const found: Record<string, readonly Migration[]> = {};
+export async function stepsOfSources(): Promise<Record<string, readonly Step[]>> {
+  const found: Record<string, readonly Step[]> = {};
   for (const path of globSync("src/**/*.ts", { cwd: ROOT }).sort()) {
     const names = [...readFileSync(join(ROOT, path), "utf8").matchAll(/^export const (\w+): Migration\[\]/gm)];
     if (names.length === 0) continue;
-    const module = (await import(pathToFileURL(join(ROOT, path)).href)) as Record<string, readonly Migration[]>;
+    const module = (await import(pathToFileURL(join(ROOT, path)).href)) as Record<string, readonly Step[]>;
     for (const [, name = ""] of names) found[name] = module[name] ?? [];
   }
   return found;
 }
 
 /** What a step does: its reason may be worded better at any time. */
-export const digestOf = ({ sql }: Migration): string => createHash("sha256").update(sql).digest("hex").slice(0, 16);
+export const digestOf = ({ sql }: Step): string => createHash("sha256").update(sql).digest("hex").slice(0, 16);
 
 /** What is wrong with the steps, one line each: those that were pinned and are not as they were. */
-export function broken(pins: Pins, steps: Readonly<Record<string, readonly Migration[]>>): string[] {
+export function broken(pins: Pins, steps: Readonly<Record<string, readonly Step[]>>): string[] {
   return Object.entries(pins).flatMap(([list, digests]) =>
     digests.flatMap((digest, position) => {
       const step = steps[list]?.[position];
