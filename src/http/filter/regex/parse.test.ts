@@ -57,6 +57,7 @@ describe("what is no regular expression is refused in Go's words:", () => {
     ["(?i", "invalid or unsupported Perl syntax: `(?i`"],
     ["(?ix)", "invalid or unsupported Perl syntax: `(?ix`"],
     ["(?i-)", "invalid or unsupported Perl syntax: `(?i-)`"],
+    ["(?-:a)", "invalid or unsupported Perl syntax: `(?-:`"],
     ["(?#a)", "invalid or unsupported Perl syntax: `(?#`"],
     ["(?=a)", "invalid or unsupported Perl syntax: `(?=`"],
   ])("%s: %s", (pattern, message) => {
@@ -88,6 +89,7 @@ describe("what is no regular expression is refused in Go's words:", () => {
     "a*(?i)*",
     "(?P<n>a)(?P<n>b)",
     "(x{0}){1000}",
+    "(?:(?:x{1000}){0}){2}",
     "\\p{Lao}",
     "\\p{Yi}",
     "\\p{Old_Italic}",

@@ -60,6 +60,12 @@ describe("one character", () => {
   });
 });
 
+it("sets of the same characters are told apart by case and by their complement", () => {
+  expect(found("^[a][^a](?i)[a]$", "abA")).toBe(true);
+  expect(found("^[a][^a](?i)[a]$", "aaA")).toBe(false);
+  expect(found("^[a][^a](?i)[a]$", "AbA")).toBe(false);
+});
+
 describe("a place", () => {
   it.each([
     ["^b", "a\nb", false],
@@ -72,6 +78,7 @@ describe("a place", () => {
     ["\\bb", "a b", true],
     ["\\bb", "ab", false],
     ["\\Bb", "ab", true],
+    ["a\\b", "a_", false],
     ["é\\bb", "éb", true],
     ["\\b", "", false],
     ["\\B", "", true],
