@@ -48,6 +48,9 @@ const KNOWN_METHODS = new Set([
 const isOfTheWire = ({ kind }: Mutant, { status }: Reply): boolean =>
   status === 431 || status === 501 || kind === "framing";
 
+/** Fields whose values are names, or words that must be one of a few. */
+const NAMES = /(^|\.)(Name|Eligibility|Type|type|environment): /;
+
 /** A stack, a query, or a value that nobody has put into words. */
 const UNWORDED =
   /ZodError|"code":"|\bat .*\.(ts|js):\d+|SQLITE|TypeError|ReferenceError|SyntaxError|is not a function|of undefined|of null|\[object |received (undefined|NaN)/;
@@ -86,6 +89,7 @@ function secretsIn(
     kind === "path" ||
     kind === "query" ||
     /\/(policy|policies\/acl)\/:name$/.test(place.name) ||
+    NAMES.test(what) ||
     (/\/(volumes?|associations)\b/.test(place.name) && !/Secrets|MountFlags|Parameters/.test(what));
   const sent = isTold ? [] : [["what was sent", CANARY] as const];
   return [...never, ...sent, ...Object.entries(tokens), ["secret", stored.secret], ["secret", stored.deepSecret]];

@@ -53,8 +53,8 @@ const ATTRIBUTE = "${attr.kernel.name}";
 
 /** A valid body for routes whose schema does not say enough; the path's name is `n` in all of them. */
 const bodies: Readonly<Record<string, unknown>> = {
-  "POST /v1/auth/token/create": { policies: ["n"], ttl: "10m", meta: { by: "abuse" }, display_name: "n" },
-  "POST /v1/auth/token/create-orphan": { policies: ["n"], ttl: "10m" },
+  "POST /v1/auth/token/create": { policies: ["n"], ttl: "12h", meta: { by: "abuse" }, display_name: "n" },
+  "POST /v1/auth/token/create-orphan": { policies: ["n"], ttl: "12h" },
   "POST /v1/sys/policies/acl/:name": { policy: 'path "kv/*" { capabilities = ["read"] }' },
   "POST /v1/sys/policy/:name": { policy: 'path "kv/*" { capabilities = ["read"] }' },
   "POST /v1/sys/capabilities-self": { paths: ["kv/data/n", "sys/mounts"] },
@@ -80,7 +80,7 @@ const bodies: Readonly<Record<string, unknown>> = {
   "POST /v1/kv/undelete/:path+": { versions: [1] },
   "POST /v1/kv/destroy/:path+": { versions: [999] },
   "POST /v1/acl/policy/:name": { Name: "n", Description: "d", Rules: 'node { policy = "read" }' },
-  "POST /v1/acl/token": { Name: "n", Type: "client", Policies: ["n"], ExpirationTTL: "10m" },
+  "POST /v1/acl/token": { Name: "n", Type: "client", Policies: ["n"], ExpirationTTL: "12h" },
   "POST /v1/acl/token/:accessor": { Name: "n", Type: "client", Policies: ["n"] },
   "POST /v1/namespace": { Name: "n", Description: "d", Meta: { a: "b" } },
   "POST /v1/namespace/:name": { Name: "n", Description: "d", Meta: { a: "b" } },
