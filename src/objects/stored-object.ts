@@ -192,7 +192,7 @@ export abstract class StoredObject extends DurableObject<Env> {
         await this.onFrozenAlarm(now);
         return this.#arm(this.nextDue());
       }
-      this.#catchUp();
+      this.#runPostponed();
       const due = this.nextDue();
       this.#lag.rang(due, now);
       if (due === null || due > now) return this.#arm(due);
@@ -212,8 +212,12 @@ export abstract class StoredObject extends DurableObject<Env> {
   /** The object takes changes again, if it does. */
   #catchUp(): void {
     if (this.isFrozen) return;
-    for (const work of this.#postponed.splice(0)) work();
+    this.#runPostponed();
     this.#arm(this.nextDue());
+  }
+
+  #runPostponed(): void {
+    for (const work of this.#postponed.splice(0)) work();
   }
 
   /**
