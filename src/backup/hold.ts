@@ -1,3 +1,4 @@
+import { textOf, warn } from "../log.ts";
 import { NewerSchema, type Schema, type Versions, versionsOf } from "../objects/migrations.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { beginCut, type CutPage, cutPage, endCut } from "./cut.ts";
@@ -33,6 +34,8 @@ interface LoadHold {
 export const CUT_MS = 60 * 60_000;
 /** Nothing was heard of a snapshot for so long: it has died. */
 const KEPT_MS = 60_000;
+/** When a cut that could not be ended is tried again. */
+const LATER_MS = 5_000;
 const KEY = "hold";
 
 export const SNAPSHOT_RUNS = "a snapshot is being taken; try again in a moment";
@@ -79,7 +82,7 @@ export class Hold {
 
   /** Ends a cut whose snapshot has died. */
   passTime(now: number): void {
-    if (this.#held?.kind === "cut" && this.#held.ends <= now) this.endCut(this.#held.snapshot);
+    if (this.#held?.kind === "cut" && this.#held.ends <= now) this.endCut(this.#held.snapshot, now);
   }
 
   // ---- snapshot ----
@@ -121,8 +124,16 @@ export class Hold {
     if (this.#held?.kind === "cut" && this.#held.snapshot === snapshot) this.#keptUntil = now + KEPT_MS;
   }
 
-  endCut(snapshot: string): void {
-    if (this.#held?.kind === "cut" && this.#held.snapshot === snapshot) this.#change(null, endCut);
+  /** Ends a cut; a little later when a walk through a table was left halfway, which locks all until it is forgotten. */
+  endCut(snapshot: string, now: number): void {
+    const held = this.#held;
+    if (held?.kind !== "cut" || held.snapshot !== snapshot) return;
+    try {
+      this.#change(null, endCut);
+    } catch (failure) {
+      warn("cut-left", { snapshot, because: textOf(failure) });
+      this.#change({ ...held, frozenUntil: 0, ends: now + LATER_MS });
+    }
   }
 
   // ---- restore ----

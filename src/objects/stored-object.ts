@@ -146,7 +146,8 @@ export abstract class StoredObject extends DurableObject<Env> {
   }
 
   endCut(snapshot: string): void {
-    this.#hold.endCut(snapshot);
+    this.#hold.endCut(snapshot, Date.now());
+    this.#arm(this.nextDue());
     this.#catchUp();
   }
 

@@ -82,7 +82,8 @@ describe("with 100 000 secrets", () => {
 
     const flat = await counted((sql) => listFolder(sql, "flat/", "", FLAT));
     expect(flat.result).toMatchObject({ more: false, keys: { length: FLAT } });
-    expect(flat.statements).toBe(1);
+    // Twice as many rows with each, so that none has to be left halfway.
+    expect(flat.statements).toBeLessThanOrEqual(1 + Math.ceil(Math.log2(FLAT)));
   });
 
   it("no statement of the store scans a table", async () => {
