@@ -154,6 +154,7 @@ async function sendAll(mutants: readonly Mutant[]): Promise<Sent[]> {
 
 /** The digest once work behind earlier answers is done. */
 async function settled(): Promise<string> {
+  await world.rest();
   let before = await world.digest();
   for (let tries = 40; tries > 0; tries--) {
     await sleep(20);

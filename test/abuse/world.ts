@@ -144,6 +144,7 @@ export class World {
   readonly #service: Service;
   #accessors: { token: string; cluster: string; join: string } = { token: NOBODY, cluster: NOBODY, join: NOBODY };
   #hostVolume = NOBODY;
+  #heldUp = false;
   /** The node whose agent runs beside the service. */
   #agent = NOBODY;
   #lease = "cloud-b/creds/n/none";
@@ -211,6 +212,7 @@ export class World {
     for (const deadline = Date.now() + SNAPSHOT_MS; ; ) {
       const reply = await this.#wires.send(request, PATIENCE_MS);
       if (reply.status !== 503 || !/snapshot/.test(reply.text) || Date.now() > deadline) return reply;
+      this.#heldUp = true;
       await sleep(100);
     }
   }
@@ -307,6 +309,12 @@ export class World {
     if ((await this.call("PUT", "/v1/sys/leases/lookup", { lease_id: this.#lease })).status === 200) return;
     const issued = await this.call("GET", "/v1/cloud-b/creds/n");
     if (issued.status === 200) this.#lease = JSON.parse(issued.text).lease_id;
+  }
+
+  /** Waits for what a snapshot has held up half way: it goes on behind its answer of 503. */
+  async rest(): Promise<void> {
+    for (const deadline = Date.now() + SNAPSHOT_MS; this.#heldUp && Date.now() < deadline; await sleep(500))
+      this.#heldUp = !/"outbox":\{"rows":0,/.test((await this.call("GET", "/v1/sys/health?counts=true")).text);
   }
 
   /** All that can be seen, as text that is equal when nothing has changed. */
