@@ -45,8 +45,9 @@ export class Leftovers implements NodeFollower, Timed {
   /** Notes what the node of a claim has, inside the caller's transaction. @param externalId by what the provider knows the volume */
   add({ nodeId, pluginId, namespace, volumeId, allocId }: CsiClaim, externalId: string): void {
     this.#parts.sql.exec(
-      `INSERT OR REPLACE INTO csi_leftovers (node_id, plugin_id, namespace, volume_id, external_id, alloc_id)
-       VALUES (?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO csi_leftovers (node_id, plugin_id, namespace, volume_id, external_id, alloc_id) VALUES (?, ?, ?, ?, ?, ?)
+       ON CONFLICT (node_id, namespace, volume_id, alloc_id) DO UPDATE SET plugin_id = excluded.plugin_id,
+         external_id = excluded.external_id, operation = NULL, attempts = 0, due = NULL`,
       ...[nodeId, pluginId, namespace, volumeId, externalId, allocId],
     );
   }
