@@ -130,7 +130,8 @@ export const SnapshotBody = caseless(
 );
 const Entries = z.object({ Snapshots: z.array(SnapshotBody) });
 /** Others than the headers' and the query's have no effect. */
-const around = { Namespace: theirs, Region: theirs, AuthToken: theirs };
+const unheeded = z.string().nullish();
+const around = { Namespace: unheeded, Region: unheeded, AuthToken: unheeded };
 const Body = caseless(z.object({ Snapshots: z.array(z.unknown()).max(50).default([]), ...around }).loose());
 
 /** The entries of a body: a list of snapshots, or one snapshot by itself. */
