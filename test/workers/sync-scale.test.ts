@@ -24,7 +24,8 @@ beforeEach(async () => {
 /** So many pending associations, made by the object's own parts, a thousand in each transaction. */
 async function fill(count: number): Promise<void> {
   await env.SYNC_CONTROL.getByName("main").share(AT, { kept: count, waiting: 0, asked: 0 });
-  await runInDurableObject(destination(AT), async (_object, { storage, abort }) => {
+  await runInDurableObject(destination(AT), async (_object, state) => {
+    const { storage } = state;
     const { sql } = storage;
     const work = new WorkList(sql);
     const copies = new Copies(sql);
@@ -48,8 +49,8 @@ async function fill(count: number): Promise<void> {
     sql.exec("INSERT INTO scan VALUES (1, ?, '')", now + 3_600_000);
     await storage.sync();
     // The object does not know of rows that it has not written itself.
-    abort("filled");
-  }).catch(() => undefined);
+    state.abort("filled");
+  }).catch((failure) => expect(String(failure)).toContain("filled"));
   await runInDurableObject(destination(AT), (object: SyncDestination) => object.alarm());
 }
 
