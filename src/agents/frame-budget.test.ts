@@ -28,3 +28,11 @@ it("a clock that goes back gives and takes nothing", () => {
   taken(budget, 0, 5_000);
   expect(budget.spend(0, 1_000)).toBe(false);
 });
+
+it("is not used up by what it is asked for, however much that is", () => {
+  const budget = new FrameBudget();
+  for (let asked = 0; asked < 5_000; asked++) {
+    for (let said = 0; said < 3; said++) expect(budget.spend(0, 1_000)).toBe(true);
+    budget.giveBack();
+  }
+});

@@ -1,6 +1,8 @@
 /** Frames that may come at once: all results that an agent may hold back, and then some. */
 const BURST = 2_000;
 const PER_SECOND = 50;
+/** What an agent says of an operation that it was asked for: that it has it, its result, and a repetition of one. */
+const FRAMES_PER_OPERATION = 3;
 /** A frame costs one for itself, and one for each of these bytes. */
 const COST_BYTES = 16 * 1024;
 
@@ -17,5 +19,10 @@ export class FrameBudget {
     if (cost > this.#left) return false;
     this.#left -= cost;
     return true;
+  }
+
+  /** An operation that it was asked for has ended: what it had to say of that is not held against it. */
+  giveBack(): void {
+    this.#left = Math.min(BURST, this.#left + FRAMES_PER_OPERATION);
   }
 }

@@ -250,7 +250,9 @@ export class NodeSession extends StoredObject {
       return;
     }
     const key = this.#dispatch.ended(socket, row, frame);
-    if (key !== null) await this.outbox.drain("result", key);
+    if (key === null) return;
+    this.#budgetOf(socket).giveBack();
+    await this.outbox.drain("result", key);
   }
 
   #budgetOf(socket: WebSocket): FrameBudget {
