@@ -85,7 +85,10 @@ export class CsiVolumeStore implements Stamped {
     const conditions: [sql: string, values: readonly SqlStorageValue[]][] = [];
     if (namespace !== null) conditions.push(["namespace = ?", [namespace]]);
     if (pluginId !== undefined) conditions.push(["plugin_id = ?", [pluginId]]);
-    if (from[0] !== "") conditions.push([`(namespace, id) ${reverse ? "<=" : ">="} (?, ?)`, from]);
+    const order = reverse ? "<=" : ">=";
+    // Of one namespace the pair would be looked for from the namespace's first row on.
+    if (from[0] !== "" && from[0] === namespace) conditions.push([`id ${order} ?`, [from[1]]]);
+    else if (from[0] !== "") conditions.push([`(namespace, id) ${order} (?, ?)`, from]);
     const direction = reverse ? "DESC" : "ASC";
     const cursor = this.#sql.exec<Row>(
       `SELECT * FROM csi_volumes ${conditions.length === 0 ? "" : `WHERE ${conditions.map(([sql]) => sql).join(" AND ")}`}
