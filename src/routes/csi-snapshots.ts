@@ -131,11 +131,12 @@ export const SnapshotBody = caseless(
 const Entries = z.object({ Snapshots: z.array(SnapshotBody) });
 /** Others than the headers' and the query's have no effect. */
 const unheeded = z.string().nullish();
-const around = { Namespace: unheeded, Region: unheeded, AuthToken: unheeded };
+const around = { Namespace: unheeded, Region: unheeded, AuthToken: unheeded, SecretID: unheeded };
 const Body = caseless(z.object({ Snapshots: z.array(z.unknown()).max(50).default([]), ...around }).loose());
 
 /** The entries of a body: a list of snapshots, or one snapshot by itself. */
-function entriesOf({ Snapshots, Namespace: _, Region: _region, AuthToken: _token, ...one }: z.output<typeof Body>) {
+function entriesOf(body: z.output<typeof Body>) {
+  const { Snapshots, Namespace: _, Region: _region, AuthToken: _token, SecretID: _secret, ...one } = body;
   const isOne = Snapshots.length === 0 && Object.keys(one).length > 0;
   const given = isOne ? [one] : Snapshots;
   if (given.includes(null)) throw badRequest("snapshot cannot be nil");

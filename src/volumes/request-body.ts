@@ -69,7 +69,7 @@ export const HostVolumeRequestBody = z.strictObject({
   Namespace: identifier().default(""),
   IdempotencyToken: text(256).default(""),
   // Others than the headers' and the query's have no effect.
-  ...{ Region: ours, AuthToken: ours },
+  ...{ Region: ours, AuthToken: ours, SecretID: ours },
 });
 
 const bodySpelling = spelling(HostVolumeRequestBody, {

@@ -79,7 +79,7 @@ export const CsiRequestBody = z.strictObject({
   PolicyOverride: z.boolean().default(false),
   Namespace: text(128).default(""),
   // Others than the headers' and the query's have no effect; a volume's id makes requests for it one anyway.
-  ...{ Region: ours, AuthToken: ours, IdempotencyToken: ours },
+  ...{ Region: ours, AuthToken: ours, SecretID: ours, IdempotencyToken: ours },
 });
 
 const segments = spelling(Segments);

@@ -1,0 +1,88 @@
+import { beforeEach, expect, it } from "vitest";
+import { del, get, put } from "./client.ts";
+import { addCsiNode, PLUGIN, ScriptedCsi } from "./csi-world.ts";
+import { addNode, nodeId, ScriptedNodes } from "./host-volumes.ts";
+
+/*
+ * Bodies as upstream's Go client writes them (its command line and Terraform are built on it): every field of its types, with the
+ * zero of its type where nothing was said, and around them the fields of the request itself.
+ */
+
+const UPSTREAM = { headers: { "X-Nomad-Token": "root" } };
+const ZERO_TIME = "0001-01-01T00:00:00Z";
+const REQUEST = { Region: "", Namespace: "", SecretID: "" };
+
+const csiVolume = (more: object = {}) => ({
+  ...{ ID: "v1", Name: "vol-one", ExternalID: "", Namespace: "", RequestedTopologies: null, Topologies: null },
+  ...{ AccessMode: "", AttachmentMode: "", MountOptions: null, Secrets: null, Parameters: null, Context: null },
+  ...{ Capacity: 0, RequestedCapacityMin: 1000, RequestedCapacityMax: 0, CloneID: "", SnapshotID: "" },
+  RequestedCapabilities: [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }],
+  ...{ ReadAllocs: null, WriteAllocs: null, Allocations: null, Schedulable: false, PluginID: PLUGIN, Provider: "" },
+  ...{ ProviderVersion: "", ControllerRequired: false, ControllersHealthy: 0, ControllersExpected: 0 },
+  ...{ NodesHealthy: 0, NodesExpected: 0, ResourceExhausted: ZERO_TIME },
+  ...{ CreateIndex: 0, ModifyIndex: 0, CreateTime: 0, ModifyTime: 0 },
+  ...more,
+});
+
+it("a CSI volume is created, changed, registered and snapshotted by what the Go client writes", async () => {
+  new ScriptedCsi();
+  await addCsiNode(1);
+  const created = await put("/v1/volume/csi/v1/create", { Volumes: [csiVolume()], ...REQUEST }, UPSTREAM);
+  expect(created.status, created.text).toBe(200);
+  expect(created.body.Warnings).toBe("");
+  expect(created.body.Volumes).toMatchObject([{ ID: "v1", Namespace: "default", Capacity: 1000 }]);
+  const grown = csiVolume({ RequestedCapacityMin: 2000 });
+  const changed = await put("/v1/volume/csi/v1", { Volumes: [grown], PolicyOverride: false, ...REQUEST }, UPSTREAM);
+  expect(changed.status, changed.text).toBe(200);
+  expect((await get("/v1/volume/csi/v1", UPSTREAM)).body.Capacity).toBe(2000);
+  const Snapshots = [
+    {
+      ...{ ID: "", ExternalSourceVolumeID: "", SizeBytes: 0, CreateTime: 0, IsReady: false, SourceVolumeID: "v1" },
+      ...{ PluginID: "", Name: "monday", Secrets: null, Parameters: null },
+    },
+  ];
+  const taken = await put("/v1/volumes/snapshot", { Snapshots, ...REQUEST }, UPSTREAM);
+  expect(taken.status, taken.text).toBe(200);
+  expect(taken.body.Snapshots).toMatchObject([{ SourceVolumeID: "v1", PluginID: PLUGIN, IsReady: true }]);
+  expect((await put("/v1/volumes/snapshot", { Snapshots: [], ...REQUEST }, UPSTREAM)).body.Snapshots).toBeNull();
+});
+
+it("what a read shows of a CSI volume is taken back in the Go client's form", async () => {
+  new ScriptedCsi();
+  await addCsiNode(1);
+  const MountOptions = { FSType: "ext4", MountFlags: ["noatime"] };
+  await put("/v1/volume/csi/v1/create", { Volumes: [csiVolume({ MountOptions })], ...REQUEST }, UPSTREAM);
+  const { body: shown } = await get("/v1/volume/csi/v1", UPSTREAM);
+  const again = { ...csiVolume(), ...shown, ResourceExhausted: ZERO_TIME };
+  const put2 = await put("/v1/volume/csi/v1", { Volumes: [again], ...REQUEST }, UPSTREAM);
+  expect(put2.status, put2.text).toBe(200);
+  const { ModifyIndex: _index, ModifyTime: _time, ...kept } = put2.body.Volumes[0];
+  expect(shown).toMatchObject(kept);
+});
+
+it("a host volume is made by what the Go client writes, and drained from by what it writes of drains", async () => {
+  new ScriptedNodes();
+  const node = await addNode(1);
+  const Volume = {
+    ...{ Namespace: "", ID: "", Name: "db", PluginID: "mkdir", NodePool: "", NodeID: "", CapacityBytes: 0 },
+    ...{ RequestedCapacityMinBytes: 0, RequestedCapacityMaxBytes: 0, RequestedCapabilities: null, HostPath: "" },
+    ...{ State: "", CreateIndex: 0, CreateTime: 0, ModifyIndex: 0, ModifyTime: 0 },
+  };
+  const made = await put("/v1/volume/host/create", { Volume, PolicyOverride: false, ...REQUEST }, UPSTREAM);
+  expect(made.status, made.text).toBe(200);
+  expect(made.body.Volume).toMatchObject({ Name: "db", Namespace: "default", NodeID: nodeId(1) });
+  const again = await put("/v1/volume/host/create", { Volume: made.body.Volume, PolicyOverride: false }, UPSTREAM);
+  expect(again.status, again.text).toBe(200);
+  const DrainSpec = { Deadline: 3_600_000_000_000, IgnoreSystemJobs: false };
+  const drained = await put(
+    `/v1/node/${node}/drain`,
+    { NodeID: node, DrainSpec, MarkEligible: false, Meta: null },
+    UPSTREAM,
+  );
+  expect(drained.status, drained.text).toBe(200);
+  expect(drained.body.EvalIDs).toEqual([]);
+  const stopped = { NodeID: node, DrainSpec: null, MarkEligible: true, Meta: null };
+  expect((await put(`/v1/node/${node}/drain`, stopped, UPSTREAM)).status).toBe(200);
+  expect((await get(`/v1/node/${node}`, UPSTREAM)).body.SchedulingEligibility).toBe("eligible");
+  expect((await del(`/v1/volume/host/${made.body.Volume.ID}`, UPSTREAM)).status).toBe(200);
+});
