@@ -1,4 +1,4 @@
-import { beforeEach, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { del, get, put } from "./client.ts";
 import { addCsiNode, PLUGIN, ScriptedCsi } from "./csi-world.ts";
 import { addNode, nodeId, ScriptedNodes } from "./host-volumes.ts";
