@@ -1,4 +1,5 @@
 import { Facts } from "../access/facts.ts";
+import { type Refusal, refuse } from "../result.ts";
 import type { DataKeys } from "../sealing/data-keys.ts";
 import { backoff } from "../work/backoff.ts";
 import { type EngineConfig, nextRotation } from "./config.ts";
@@ -83,9 +84,10 @@ export class ConfigStore {
     );
   }
 
-  /** Whether the mount is being disabled. */
-  closing(now: number): boolean {
-    return Number(this.#facts.get("closing_until") ?? 0) > now;
+  /** Why nothing new is given out, if so. */
+  refusesNew(now: number): Refusal | null {
+    if (this.isGone()) return refuse("missing");
+    return this.#closing(now) ? refuse("unavailable", "the mount is being disabled") : null;
   }
 
   closeUntil(until: number): void {
@@ -99,6 +101,11 @@ export class ConfigStore {
 
   leave(): void {
     this.#facts.set("gone", "1");
+  }
+
+  /** Whether the mount is being disabled. */
+  #closing(now: number): boolean {
+    return Number(this.#facts.get("closing_until") ?? 0) > now;
   }
 
   #schedule(due: number | null): void {

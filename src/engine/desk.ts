@@ -6,12 +6,14 @@ import type { WorkList } from "../work/work-list.ts";
 import type { CloudAccount, CloudFailure } from "./cloud.ts";
 import type { Endings } from "./endings.ts";
 import { type Work, working } from "./job.ts";
-import type { Job, Jobs } from "./jobs.ts";
+import type { Job, Jobs, NewJob } from "./jobs.ts";
 import { runOf, type Step } from "./step.ts";
-import { ended, type Report, type Turn, type Wanted } from "./turn.ts";
+import { ended, type Report, type Started, type Turn, type Wanted } from "./turn.ts";
 
 /** The calls of a turn may take this long; far less than a claim lasts, so that no call outlives the claim it was made under. */
 export const CALL_MS = 20_000;
+/** How long making something for a request may take, all its steps together. */
+export const REQUEST_MS = 85_000;
 /** A Worker holds its claim through pauses up to this long; after a longer one another takes the job up. */
 const LONGEST_PAUSE_MS = 3_000;
 /** A provider that asks for more than this has refused: the job ends, or goes on in another round. */
@@ -35,6 +37,18 @@ export class Desk {
 
   constructor(parts: Parts) {
     this.#parts = parts;
+  }
+
+  /** Begins a job that the caller's Worker performs. */
+  start(job: NewJob, now: number): Started {
+    this.#parts.jobs.put(job, now);
+    return this.claimed({ job: job.id, kind: job.work.kind }, now);
+  }
+
+  /** Claimed before the bell could ring for it, which has to go on ringing for everything else. */
+  claimed(wanted: Wanted, now: number): Started {
+    const claim = this.#parts.jobs.claim(now, wanted.job);
+    return { wanted, turn: claim && this.turn(wanted, { claim, done: null }, now) };
   }
 
   /** @param wanted the job that the Worker waits for; null: any that is ready */

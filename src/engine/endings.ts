@@ -6,6 +6,7 @@ import type { Claim } from "../work/task.ts";
 import type { WorkList } from "../work/work-list.ts";
 import type { CloudAccount, CloudFailure, NewPassword } from "./cloud.ts";
 import type { ConfigStore } from "./config-store.ts";
+import { CALL_MS } from "./desk.ts";
 import { holdingOf, undoOfIssue } from "./issue.ts";
 import type { Work, WorkOf } from "./job.ts";
 import type { Job, Jobs } from "./jobs.ts";
@@ -133,6 +134,11 @@ export class Endings {
     if (failure !== null) jobs.setFailure(id, failure);
   }
 
+  /** Gives up a job before its end. A call of it may be out: what it has made is taken away when that is over. */
+  giveUp(id: string, removal: Removal, because: string, account: CloudAccount | null, now: number): void {
+    this.remove(id, removal, because, account, now, GIVEN_UP, now + CALL_MS);
+  }
+
   #issued(id: string, { issue, terms }: WorkOf<"issue">, clientSecret: string, now: number): JobEnd {
     const { jobs, leases, keys, scope } = this.#parts;
     const { holding, clientId, endsAt } = holdingOf(issue);
@@ -240,5 +246,6 @@ export class Endings {
   }
 }
 
+const GIVEN_UP = "it was given up before it was complete";
 const OLD_STAYS =
   "the secret before could not be told from the application's other secrets and was not removed; remove it by hand";

@@ -3,14 +3,14 @@ import { isFrozen, patiently } from "../backup/frozen.ts";
 import { settings } from "../env.ts";
 import { assertionFor } from "../identity/assertion.ts";
 import { textOf, warn } from "../log.ts";
-import type { CredentialEngine, Started } from "../objects/credential-engine.ts";
+import type { CredentialEngine } from "../objects/credential-engine.ts";
 import { credentialEngine, type Remote } from "../objects/stubs.ts";
 import { cloudB } from "../providers/cloud-b-client.ts";
 import { sender } from "../providers/outcome.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import type { Cloud, CloudAccount } from "./cloud.ts";
 import { performStep, type Step } from "./step.ts";
-import type { Done, JobEnd, Report, Turn, Wanted } from "./turn.ts";
+import type { Done, JobEnd, Report, Started, Turn, Wanted } from "./turn.ts";
 
 /** How many jobs one Worker performs at a time for one engine when a bell has called it. */
 const AT_ONCE = 4;

@@ -14,6 +14,12 @@ export interface Issued {
   readonly clientSecret: string;
 }
 
+/** A job that a request has begun and waits for. `turn`: what its own Worker is to do first; null: another performs it. */
+export interface Started {
+  readonly wanted: Wanted;
+  readonly turn: Turn | null;
+}
+
 /** How a job ended, for whoever waits for it. */
 export type JobEnd =
   | { readonly ok: true; readonly issued: Issued | null; readonly warnings: readonly string[] }

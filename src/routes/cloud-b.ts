@@ -3,12 +3,11 @@ import { wordRole } from "../compat/cloud-b-names.ts";
 import { ConfigBody } from "../engine/config.ts";
 import { performJob, performJobs, probe, unfinished } from "../engine/perform.ts";
 import { ROLE_NAME, RoleBody } from "../engine/role.ts";
-import type { JobEnd } from "../engine/turn.ts";
+import type { JobEnd, Started } from "../engine/turn.ts";
 import { badRequest, notFound, RequestError, refusalError, unwrap } from "../http/errors.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { homeOf } from "../identity/assertion.ts";
-import type { Started } from "../objects/credential-engine.ts";
 import { credentialEngine } from "../objects/stubs.ts";
 
 /** Routes of a cloud-b mount, relative to it (contract: credentials-engine 2). */

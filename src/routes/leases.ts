@@ -1,12 +1,11 @@
 import * as z from "zod";
 import type { Mount } from "../access/mounts.ts";
 import { performJob, unfinished } from "../engine/perform.ts";
-import type { JobEnd } from "../engine/turn.ts";
+import type { JobEnd, Started } from "../engine/turn.ts";
 import { badRequest, refusalError, unwrap } from "../http/errors.ts";
 import { duration, flag } from "../http/fields.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
-import type { Started } from "../objects/credential-engine.ts";
 import { accessControl, credentialEngine } from "../objects/stubs.ts";
 
 /** Leases of all mounts (contract: credentials-engine 7). A lease's id begins with its mount's path. */

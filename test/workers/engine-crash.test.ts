@@ -2,8 +2,8 @@ import { createExecutionContext, createMessageBatch, getQueueResult, runInDurabl
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { performJob } from "../../src/engine/perform.ts";
-import type { Turn } from "../../src/engine/turn.ts";
-import { CredentialEngine, type Started } from "../../src/objects/credential-engine.ts";
+import type { Started, Turn } from "../../src/engine/turn.ts";
+import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { Bell } from "../../src/work/doorbell.ts";
 import worker from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
