@@ -69,7 +69,7 @@ export class Associations {
     const shown = first && this.views(first).find(([, view]) => view.error_message !== undefined);
     const count = page.length < 1_000 ? String(page.length) : "1000 or more";
     const because = shown ? `; the first is ${shown[0]}: ${shown[1].error_message}` : "";
-    return `${count} secrets could not be removed${because}`;
+    return `${count} ${count === "1" ? "secret" : "secrets"} could not be removed${because}`;
   }
 
   /** The wish that a secret be here, or be pushed here again whatever is there. */

@@ -2,21 +2,11 @@ import { type AssociationListing, projectAssociations, projectDestination } from
 import { warn } from "../log.ts";
 import { accessControl, destinationKeyOf, kvStore, syncControl } from "../objects/stubs.ts";
 import type { Outbox, OutboxRow } from "../outbox.ts";
-import type { WorkList } from "../work/work-list.ts";
 import type { SecretRef } from "./association.ts";
-import { type Associations, secretOf } from "./associations.ts";
-import type { DestinationRecord } from "./destination-record.ts";
-import type { AssociationRow } from "./schema.ts";
+import { secretOf } from "./associations.ts";
+import type { DestinationParts } from "./parts.ts";
 
 interface Host {
-  readonly env: Env;
-  readonly outbox: () => Outbox;
-  /** The destination object's name. */
-  readonly self: string;
-  readonly record: DestinationRecord;
-  readonly associations: Associations;
-  readonly work: WorkList;
-  want(row: AssociationRow, wish: "present", now: number): void;
   /** The custom application in use, or null. @throws Sealed */
   usedApp(): string | null;
   rekey(term: number): void;
@@ -62,15 +52,17 @@ export async function drainAssociation(outbox: Outbox, { mountUuid, secretName }
 
 /** How a destination tells others what they must know of it. Always what is so at the moment of delivery. */
 export class Deliveries {
+  readonly #parts: DestinationParts;
   readonly #host: Host;
 
-  constructor(host: Host) {
+  constructor(parts: DestinationParts, host: Host) {
+    this.#parts = parts;
     this.#host = host;
   }
 
   /** Has the mount tell us about a secret for as long as an association wants it. One lane a secret: coming and going never cross. */
   async watch(lane: string): Promise<(() => void) | undefined> {
-    const { env, self, associations, work, want } = this.#host;
+    const { env, self, associations, work, want } = this.#parts;
     const [mountUuid = "", secretName = ""] = lane.split("\n");
     const kv = kvStore(env, mountUuid);
     if (associations.ofSecret(mountUuid, secretName).length === 0) {
@@ -89,12 +81,12 @@ export class Deliveries {
   }
 
   async listing(): Promise<void> {
-    const { env, self, record } = this.#host;
+    const { env, self, record } = this.#parts;
     await projectDestination(env.LISTINGS, destinationKeyOf(self), record.row() !== null);
   }
 
   async associations(rows: OutboxRow[]): Promise<void> {
-    const { env, self, associations } = this.#host;
+    const { env, self, associations } = this.#parts;
     const changes = rows.map(({ body }) => {
       const listed = JSON.parse(body) as AssociationListing;
       return { ...listed, exists: associations.ofPath(listed.mount, listed.secret) !== null };
@@ -104,27 +96,27 @@ export class Deliveries {
 
   /** Puts a page of associations in line behind whatever else the listings are told. @param rows what the page begins behind */
   async relist(rows: OutboxRow[]): Promise<() => void> {
-    const { outbox, associations } = this.#host;
+    const { outbox, associations } = this.#parts;
     // One page at a time: the outbox must not hold as many rows as there are associations.
-    await outbox().drain("associations");
-    if (outbox().holds("associations")) throw new Error("the listings are behind");
+    await outbox.drain("associations");
+    if (outbox.holds("associations")) throw new Error("the listings are behind");
     return () => {
       const after = JSON.parse(rows.at(-1)?.body ?? '""') as string;
       const page = associations.page(after, RELISTED);
-      for (const row of page) announceListing(outbox(), secretOf(row));
+      for (const row of page) announceListing(outbox, secretOf(row));
       const last = page.at(-1);
-      if (last && page.length === RELISTED) outbox().enlist("relist", "", last.id);
+      if (last && page.length === RELISTED) outbox.enlist("relist", "", last.id);
     };
   }
 
   async app(): Promise<void> {
-    const { env, self, usedApp } = this.#host;
-    const used = await syncControl(env).useApp(destinationKeyOf(self).namespace, self, usedApp());
+    const { env, self } = this.#parts;
+    const used = await syncControl(env).useApp(destinationKeyOf(self).namespace, self, this.#host.usedApp());
     if (!used.ok) warn("app-missing", { destination: self });
   }
 
   async keyHolder(): Promise<void> {
-    const { env, self, record, rekey } = this.#host;
-    rekey(await accessControl(env).holdsKeys("sync-destination", self, record.row() !== null));
+    const { env, self, record } = this.#parts;
+    this.#host.rekey(await accessControl(env).holdsKeys("sync-destination", self, record.row() !== null));
   }
 }

@@ -18,6 +18,7 @@ let asked: { need: Need; answer: PromiseWithResolvers<Granted> }[];
 function restart(): void {
   asked = [];
   share = new Share({
+    self: "here",
     sql,
     work,
     commit: (change) => change(),

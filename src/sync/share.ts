@@ -1,3 +1,4 @@
+import { textOf, warn } from "../log.ts";
 import { backoff } from "../work/backoff.ts";
 import { Kept } from "../work/kept.ts";
 import type { WorkList } from "../work/work-list.ts";
@@ -24,6 +25,8 @@ export interface Granted {
 }
 
 interface Host {
+  /** The destination object's name. */
+  readonly self: string;
   readonly sql: SqlStorage;
   readonly work: WorkList;
   commit<T>(change: () => T): T;
@@ -106,6 +109,15 @@ export class Share {
     this.#next = next;
     this.#running = next.catch(() => undefined);
     return next;
+  }
+
+  /** Like `ask`, but never rejects: the alarm asks again. */
+  async tryAsk(): Promise<void> {
+    try {
+      await this.ask();
+    } catch (failure) {
+      warn("share-failed", { destination: this.#host.self, because: textOf(failure) });
+    }
   }
 
   /** The question is about to be asked: no alarm is needed for it. */

@@ -1,5 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { everyObject } from "../../src/backup/directory.ts";
+import { ACCESS_CONTROL, storedObject } from "../../src/backup/kinds.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
@@ -338,5 +340,37 @@ describe("the lists of destinations", () => {
     expect(prepare).toHaveBeenCalled();
     prepare.mockRestore();
     await eventually(async () => expect((await list(`${AT}/in-mem`)).body.data?.keys).toEqual(["during"]));
+  });
+});
+
+describe("a destination that is about to be", () => {
+  const access = () => storedObject(env, ACCESS_CONTROL);
+  /** The destinations that a snapshot would hold. */
+  async function known(): Promise<string[]> {
+    const names: string[] = [];
+    for await (const { kind, name } of everyObject(env)) if (kind === "sync-destination") names.push(name);
+    return names;
+  }
+
+  it("is known to whoever takes snapshots before there is one: while it cannot be made known, none is made", async () => {
+    await access().freeze("s");
+    const refused = await put(`${AT}/in-mem/late`, {});
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);
+    expect((await get(`${AT}/in-mem/late`)).status).toBe(404);
+    await access().thaw("s");
+    await access().endCut("s");
+    await makeDestination("in-mem", "late");
+    expect(await known()).toEqual(["in-mem/late"]);
+  });
+
+  it("is not forgotten together with one of its name that has just ended", async () => {
+    await makeDestination("in-mem", "again");
+    await access().freeze("s");
+    expect((await del(`${AT}/in-mem/again`)).status).toBe(204);
+    expect((await put(`${AT}/in-mem/again`, {})).status).toBe(409);
+    await access().thaw("s");
+    await access().endCut("s");
+    await eventually(async () => expect((await put(`${AT}/in-mem/again`, {})).status).toBe(200));
+    expect(await known()).toEqual(["in-mem/again"]);
   });
 });

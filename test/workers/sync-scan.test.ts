@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { settings } from "../../src/env.ts";
 import { KvStore, SyncDestination } from "../../src/worker.ts";
-import { del, mountKv, put } from "./client.ts";
+import { del, get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
@@ -87,6 +87,19 @@ describe("the scan", () => {
       expect(await association(D, "app")).toBeUndefined();
       expect(await cloudA.secrets()).toEqual([]);
     }, D);
+  });
+
+  it("removes what a failed purge has left, but not the destination, which a repeated purge does", async () => {
+    await write("app", { v: 1 });
+    await setAssociation(D, "app");
+    await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret" });
+    await del(`/sys/sync/destinations/${D}?purge=true`);
+    const state = async () => (await get(`/sys/sync/destinations/${D}`)).body.data;
+    await vi.waitFor(async () => expect((await state()).purge_error).toContain("1 secret could not be removed"));
+    await withinTheHour(async () => expect(await cloudA.secrets()).toEqual([]), D);
+    expect((await state()).purge_error).not.toBe("");
+    expect((await del(`/sys/sync/destinations/${D}?purge=true`)).status).toBe(204);
+    expect((await get(`/sys/sync/destinations/${D}`)).status).toBe(404);
   });
 
   it("pushes nothing of what is as it should be", async () => {

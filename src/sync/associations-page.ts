@@ -1,0 +1,41 @@
+import { ok, type Result, refuse } from "../result.ts";
+import type { AssociationView } from "./association.ts";
+import type { Associations } from "./associations.ts";
+import type { DestinationRecord } from "./destination-record.ts";
+
+/** Associations as answers show them. */
+export interface AssociationsPage {
+  readonly store_name: string;
+  readonly store_type: string;
+  readonly associated_secrets: readonly (readonly [key: string, view: AssociationView])[];
+  /** Behind which association the next page begins; null on the last. */
+  readonly next: string | null;
+}
+
+const PAGE = 1_000;
+
+interface Host {
+  readonly record: DestinationRecord;
+  readonly associations: Associations;
+}
+
+/** The associations named, or one page of all of them. */
+export function associationsPage(
+  { record, associations }: Host,
+  ids: readonly string[] | null,
+  after = "",
+  limit = PAGE,
+): Result<AssociationsPage> {
+  const destination = record.row();
+  if (!destination) return refuse("missing");
+  const most = Math.min(limit, PAGE);
+  const rows = ids
+    ? ids.map((id) => associations.find(id)).filter((row) => row !== null)
+    : associations.page(after, most);
+  return ok({
+    store_name: destination.name,
+    store_type: destination.type,
+    associated_secrets: rows.flatMap((row) => associations.views(row)),
+    next: ids || rows.length < most ? null : (rows.at(-1)?.id ?? null),
+  });
+}

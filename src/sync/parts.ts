@@ -1,0 +1,40 @@
+import type { Outbox } from "../outbox.ts";
+import type { Doorbell } from "../work/doorbell.ts";
+import type { WorkList } from "../work/work-list.ts";
+import type { Associations } from "./associations.ts";
+import type { Breaker } from "./breaker.ts";
+import type { Copies } from "./copies.ts";
+import type { Desk } from "./desk.ts";
+import type { DestinationRecord } from "./destination-record.ts";
+import type { Pause } from "./pause.ts";
+import type { Purge } from "./purge.ts";
+import type { Scan } from "./scan.ts";
+import type { AssociationRow } from "./schema.ts";
+import type { Share } from "./share.ts";
+import type { StoredObjects } from "./stored-objects.ts";
+
+/** What the parts of one destination share. */
+export interface DestinationParts {
+  readonly env: Env;
+  /** The destination object's name. */
+  readonly self: string;
+  readonly sql: SqlStorage;
+  readonly outbox: Outbox;
+  readonly record: DestinationRecord;
+  readonly work: WorkList;
+  readonly copies: Copies;
+  readonly associations: Associations;
+  readonly objects: StoredObjects;
+  readonly breaker: Breaker;
+  readonly share: Share;
+  readonly pause: Pause;
+  readonly purge: Purge;
+  readonly scan: Scan;
+  readonly desk: Desk;
+  readonly bell: Doorbell;
+  readonly commit: <T>(change: () => T) => T;
+  /** States a wish, inside a transaction; room that is missing is asked for after it. */
+  readonly want: (row: AssociationRow, wish: "present" | "absent", now: number) => void;
+  /** Lets go on, behind the answer, what nobody waits for. */
+  readonly behind: (work: Promise<unknown>) => void;
+}
