@@ -1,13 +1,25 @@
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
-import type { Ask, Grant } from "./authorize.ts";
+import type { Ask, Grant, Identity } from "./authorize.ts";
 import type { MountTable } from "./mounts.ts";
 import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "./namespaces.ts";
-import { capabilitiesFor, ruleFor } from "./path-rules.ts";
+import { granted, ruleFor } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
 import type { Tokens } from "./tokens.ts";
 import { inOneSpelling } from "./two-names.ts";
+
+/** Who a token stands for, and what its policies come to. */
+interface Caller {
+  readonly identity: Identity;
+  readonly grants: Grants;
+  /** When the token ends (ms since 1970), null = never. */
+  readonly expires: number | null;
+  /** The token has only so many uses, each of which is counted. */
+  readonly counted: boolean;
+}
+
+const MOST_KNOWN = 1_000;
 
 /** Answers every request's first question: who calls, what they may do there, and which mount it is about. */
 export class Gatekeeper {
@@ -16,6 +28,8 @@ export class Gatekeeper {
   readonly #namespaces: NamespaceTree;
   readonly #mounts: MountTable;
   readonly #grantsOf: (row: TokenRow) => Grants;
+  /** Callers by the hash of their tokens, as of the last change of anything in this object. */
+  readonly #known = new Map<string, Caller>();
 
   constructor(
     store: TokenStore,
@@ -31,6 +45,11 @@ export class Gatekeeper {
     this.#grantsOf = grantsOf;
   }
 
+  /** Forgets who is known: tokens or policies may be others from now on. */
+  forget(): void {
+    this.#known.clear();
+  }
+
   /** Where a path leads that is asked for without a token: the deepest namespace that leads it, and the rest. */
   locate(namespace: string, path: string): Result<{ namespace: string; path: string }> {
     const asked = namespacePath(namespace);
@@ -42,39 +61,51 @@ export class Gatekeeper {
 
   /** Counts a use of a token that has only so many, whatever the answer. @throws Sealed */
   authorize(ask: Ask): Grant | Refusal {
-    const now = Date.now();
     if (ask.token === null) return refuse("denied", "permission denied");
-    const row = this.#store.find(ask.token, now);
-    if (!row) return refuse("denied", "permission denied: invalid token");
-    if (row.uses > 0) this.#tokens.spend(row, now);
+    const caller = this.#caller(ask.token, Date.now());
+    if (!caller) return refuse("denied", "permission denied: invalid token");
+    const { identity, grants } = caller;
     const asked = namespacePath(ask.namespace);
     if (!asked.ok) return asked;
     const at = this.#namespaces.split(asked.value, ask.path ?? "");
     // First, so that a token learns nothing about namespaces outside its own.
-    if (!at.namespace.startsWith(row.namespace)) return refuse("denied", "permission denied");
+    if (!at.namespace.startsWith(identity.namespace)) return refuse("denied", "permission denied");
     if (!this.#namespaces.has(asked.value)) return namespaceMissing(asked.value);
     if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
-    const grants = this.#grantsOf(row);
     const { acl, path } = inOneSpelling(grants.paths, at.namespace, at.path);
-    const options = { list: ask.list === true };
-    const rule = grants.root ? undefined : ruleFor(acl, path, options);
+    const rule = grants.root ? undefined : ruleFor(acl, path, { list: ask.list === true });
     const { allowedParameters, deniedParameters, requiredParameters } = rule ?? {};
     return {
       ok: true,
-      identity: {
-        accessor: row.accessor,
-        name: row.name,
-        policies: policiesOf(row),
-        namespace: row.namespace,
-        root: grants.root,
-      },
+      identity,
       namespace: at.namespace,
       path: at.path,
-      capabilities: grants.root ? ["root"] : capabilitiesFor(acl, path, options),
+      capabilities: grants.root ? ["root"] : granted(rule),
       constraints: allowedParameters || deniedParameters || requiredParameters ? { ...rule } : null,
       mount: ask.path === null ? null : this.#mounts.resolve(at.namespace, at.path),
       cluster: grants.cluster,
-      cacheable: row.uses === 0,
+      cacheable: !caller.counted,
     };
+  }
+
+  #caller(token: string, now: number): Caller | null {
+    const hash = this.#store.hashOf(token);
+    const known = this.#known.get(hash);
+    if (known) return known.expires === null || known.expires > now ? known : null;
+    const row = this.#store.byHash(hash, now);
+    if (!row) return null;
+    const counted = row.uses > 0;
+    if (counted) this.#tokens.spend(row, now);
+    const grants = this.#grantsOf(row);
+    const { accessor, name, namespace, expires } = row;
+    const identity = { accessor, name, policies: policiesOf(row), namespace, root: grants.root };
+    const caller = { identity, grants, expires, counted };
+    if (!counted) this.#remember(hash, caller);
+    return caller;
+  }
+
+  #remember(hash: string, caller: Caller): void {
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
+    this.#known.set(hash, caller);
   }
 }

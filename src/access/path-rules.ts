@@ -107,8 +107,12 @@ export function ruleFor(acl: PathAcl, path: string, options: { list?: boolean } 
 }
 
 /** What a token may do on a path, sorted; `["deny"]` where no rule matches or the one that decides denies. */
-export function capabilitiesFor(acl: PathAcl, path: string, options: { list?: boolean } = {}): Capability[] {
-  const capabilities = ruleFor(acl, path, options)?.capabilities ?? [];
+export const capabilitiesFor = (acl: PathAcl, path: string, options: { list?: boolean } = {}): Capability[] =>
+  granted(ruleFor(acl, path, options));
+
+/** The same for the rule that decides, if one does. */
+export function granted(rule: PathRule | undefined): Capability[] {
+  const capabilities = rule?.capabilities ?? [];
   return grants(capabilities) ? [...capabilities].sort() : ["deny"];
 }
 

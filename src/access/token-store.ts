@@ -53,8 +53,11 @@ export class TokenStore {
    * @param spent takes a token, too, whose last use is the very request that asks
    */
   find(token: string, now: number, spent = false): TokenRow | null {
-    if (token.length === 0 || token.length > 512) return null;
-    const rows = this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE hash = ?", this.hashOf(token)).toArray();
+    return this.byHash(this.hashOf(token), now, spent);
+  }
+
+  byHash(hash: string, now: number, spent = false): TokenRow | null {
+    const rows = this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE hash = ?", hash).toArray();
     return alive(rows, now, spent);
   }
 

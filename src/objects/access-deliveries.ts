@@ -1,0 +1,41 @@
+import type { KeyHolder } from "../access/key-terms.ts";
+import type { MountType } from "../access/mounts.ts";
+import type { Deliver } from "../outbox.ts";
+import {
+  clusterRegistry,
+  credentialEngine,
+  identityIssuer,
+  kvStore,
+  nodeSession,
+  syncControl,
+  syncDestination,
+} from "./stubs.ts";
+
+/** How what `AccessControl` promises other objects reaches them, by topic of its outbox. */
+export const accessDeliveries = (env: Env) =>
+  ({
+    /** Lane: the type and uuid of a mount that is gone. */
+    unmount: async (lane) => {
+      const [type, uuid = ""] = lane.split(" ");
+      await (type === "cloud-b" ? credentialEngine(env, uuid) : kvStore(env, uuid)).destroy();
+    },
+    /** Lane: a mount. Rows: accessors of tokens that have ended. */
+    leases: async (mount, rows) => {
+      await credentialEngine(env, mount).tokensEnded(rows.map(({ body }) => JSON.parse(body) as string));
+    },
+    /** Lane: the kind and name of an object that holds data keys. */
+    rekey: async (lane, rows) => {
+      const [kind = "", name = ""] = lane.split(/ (.*)/s);
+      const { term } = JSON.parse(rows.at(-1)?.body ?? "{}") as { term: number };
+      await keyHolder(env, kind as KeyHolder | MountType, name).rekey(term);
+    },
+  }) satisfies Record<string, Deliver>;
+
+function keyHolder(env: Env, kind: KeyHolder | MountType, name: string): { rekey(term: number): Promise<void> } {
+  if (kind === "kv") return kvStore(env, name);
+  if (kind === "cloud-b") return credentialEngine(env, name);
+  if (kind === "identity-issuer") return identityIssuer(env);
+  if (kind === "node-session") return nodeSession(env, name);
+  if (kind === "cluster-registry") return clusterRegistry(env);
+  return kind === "sync-control" ? syncControl(env) : syncDestination(env, name);
+}

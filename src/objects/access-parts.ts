@@ -1,0 +1,150 @@
+import { Bootstrap } from "../access/bootstrap.ts";
+import { ClusterNamespaces } from "../access/cluster-namespaces.ts";
+import { ClusterTokens } from "../access/cluster-tokens.ts";
+import { Facts } from "../access/facts.ts";
+import { Gatekeeper } from "../access/gatekeeper.ts";
+import type { Stamp } from "../access/journal.ts";
+import { KeyTerms } from "../access/key-terms.ts";
+import { LeaseHolders } from "../access/lease-holders.ts";
+import { MountAdmin, type Viewer } from "../access/mount-admin.ts";
+import { type Mount, MountTable } from "../access/mounts.ts";
+import { NamespaceAdmin } from "../access/namespace-admin.ts";
+import { NamespaceTree } from "../access/namespaces.ts";
+import { Policies } from "../access/policies.ts";
+import { type Grants, PolicyStore } from "../access/policy-store.ts";
+import { policiesOf, type TokenRow } from "../access/token.ts";
+import { TokenRules } from "../access/token-rules.ts";
+import { TokenStore } from "../access/token-store.ts";
+import { Tokens } from "../access/tokens.ts";
+import type { Append } from "../events/event.ts";
+import { Journal } from "../events/journal.ts";
+import type { Outbox } from "../outbox.ts";
+import { DataKeys } from "../sealing/data-keys.ts";
+import { Sealed } from "../sealing/keyring.ts";
+
+interface Host {
+  readonly sql: SqlStorage;
+  readonly outbox: Outbox;
+  commit<T>(change: () => T): T;
+  masterKey(): string | undefined;
+  /** Appends to the event log. */
+  append(entries: readonly Append[]): Promise<number[]>;
+}
+
+/** What `AccessControl` consists of, put together: who decides what, on the object's rows. */
+export class AccessParts {
+  readonly keys: DataKeys;
+  readonly facts: Facts;
+  readonly leaseHolders: LeaseHolders;
+  readonly tokenStore: TokenStore;
+  readonly policyStore: PolicyStore;
+  readonly namespaceTree: NamespaceTree;
+  readonly mountTable: MountTable;
+  readonly journal: Journal<Stamp>;
+  readonly bootstrap: Bootstrap;
+  readonly terms: KeyTerms;
+  readonly gatekeeper: Gatekeeper;
+  readonly tokens: Tokens;
+  readonly clusterTokens: ClusterTokens;
+  readonly policies: Policies;
+  readonly namespaces: NamespaceAdmin;
+  readonly clusterNamespaces: ClusterNamespaces;
+  readonly mounts: MountAdmin;
+  readonly #sql: SqlStorage;
+  #hashKey: Uint8Array | undefined;
+
+  constructor({ sql, outbox, commit, masterKey, append }: Host) {
+    this.#sql = sql;
+    this.keys = new DataKeys(sql, "access-control", masterKey);
+    this.facts = new Facts(sql);
+    this.leaseHolders = new LeaseHolders({
+      sql,
+      commit,
+      enlist: (mount, accessor) => outbox.enlist("leases", mount, accessor),
+    });
+    this.tokenStore = new TokenStore(
+      sql,
+      () => this.tokenHashKey(),
+      (accessor) => this.leaseHolders.ended(accessor),
+    );
+    this.policyStore = new PolicyStore(sql);
+    this.namespaceTree = new NamespaceTree(sql);
+    this.mountTable = new MountTable(sql);
+    this.journal = new Journal({
+      commit,
+      enlist: (entry) => outbox.enlist("event", "log", entry),
+      drain: () => outbox.drain("event"),
+      append,
+      stamp: (stamp, index) => this.#stamp(stamp, index),
+    });
+    const rules = new TokenRules(this.tokenStore, this.policyStore);
+    const grantsOf = (row: TokenRow): Grants => this.grantsOf(row);
+    this.bootstrap = new Bootstrap(this.facts, this.tokenStore);
+    this.tokens = new Tokens(this.tokenStore, rules, this.namespaceTree, this.journal, grantsOf);
+    this.gatekeeper = new Gatekeeper(this.tokenStore, this.tokens, this.namespaceTree, this.mountTable, grantsOf);
+    this.clusterTokens = new ClusterTokens(this.tokenStore, rules, this.journal);
+    this.policies = new Policies(this.policyStore, this.namespaceTree, this.journal);
+    const enlistTerm = (lane: string, body: { term: number }) => outbox.enlistLatest("rekey", lane, body);
+    this.terms = new KeyTerms({ sql, commit, enlist: enlistTerm }, this.facts, this.keys, this.mountTable);
+    this.namespaces = new NamespaceAdmin(
+      this.namespaceTree,
+      this.mountTable,
+      this.policyStore,
+      this.tokenStore,
+      this.terms,
+      this.journal,
+    );
+    this.clusterNamespaces = new ClusterNamespaces(sql, this.journal);
+    const destroyLater = (mount: Mount) => {
+      this.leaseHolders.forget(mount.uuid);
+      sql.exec("INSERT INTO ended_mounts (uuid, type) VALUES (?, ?)", mount.uuid, mount.type);
+      outbox.enlist("unmount", `${mount.type} ${mount.uuid}`, null);
+    };
+    this.mounts = new MountAdmin(this.mountTable, this.namespaceTree, { commit, destroyLater });
+  }
+
+  /** What the holder of a token may do. */
+  grantsOf(row: TokenRow): Grants {
+    return this.policyStore.grants(row.namespace, policiesOf(row));
+  }
+
+  /** Who asks which mounts there are; null when the token is gone. */
+  viewer(accessor: string): Viewer | null {
+    const row = this.tokenStore.byAccessor(accessor, Date.now(), true);
+    return row && { grants: this.grantsOf(row), namespace: row.namespace };
+  }
+
+  /** Makes a fresh deployment usable: its identity, its hash key and, locally, the token that a developer chose. In a transaction. */
+  begin(rootToken: string | undefined): void {
+    if (this.facts.get("cluster_id") === null) {
+      this.facts.set("cluster_id", crypto.randomUUID());
+      this.terms.begin(Date.now());
+    }
+    if (!this.#sealedHashKey()) {
+      const key = crypto.getRandomValues(new Uint8Array(32));
+      this.#sql.exec("INSERT INTO sealed VALUES ('token-hash-key', ?)", this.keys.seal(key, "token-hash-key"));
+    }
+    if (rootToken !== undefined) this.bootstrap.local(rootToken);
+  }
+
+  /** @throws Sealed */
+  tokenHashKey(): Uint8Array {
+    if (!this.#hashKey) {
+      const sealed = this.#sealedHashKey();
+      if (!sealed) throw new Sealed(this.keys.sealedBecause() ?? "sealed: the key of the token hashes is missing");
+      this.#hashKey = this.keys.open(sealed, "token-hash-key");
+    }
+    return this.#hashKey;
+  }
+
+  #sealedHashKey(): ArrayBuffer | undefined {
+    return this.#sql.exec<{ value: ArrayBuffer }>("SELECT value FROM sealed WHERE name = 'token-hash-key'").toArray()[0]
+      ?.value;
+  }
+
+  #stamp(stamp: Stamp, index: number): void {
+    if ("token" in stamp) this.tokenStore.stamp(stamp.token, index);
+    else if ("policy" in stamp) this.policyStore.stamp(...stamp.policy, index);
+    else this.clusterNamespaces.stamp(stamp.clusterNamespace, index);
+  }
+}

@@ -1,0 +1,99 @@
+import type { AclToken } from "../access/cluster-acl.ts";
+import type { AclTokenPage } from "../access/cluster-tokens.ts";
+import type { Capability } from "../access/path-rules.ts";
+import type { ClusterTokenRequest, TokenRequest } from "../access/token.ts";
+import type { Authed, TokenName } from "../access/tokens.ts";
+import { settings } from "../env.ts";
+import { type Result, refuse } from "../result.ts";
+import { guarded } from "../sealing/guarded.ts";
+import type { AccessParts } from "./access-parts.ts";
+import { StoredObject } from "./stored-object.ts";
+
+/** What of `AccessControl` is about tokens: its parts decide, this is their surface. */
+export abstract class TokenSurface extends StoredObject {
+  protected abstract readonly parts: AccessParts;
+
+  createToken(
+    caller: string,
+    namespace: string,
+    path: string,
+    request: TokenRequest,
+    orphan: boolean,
+  ): Promise<Result<Authed>> {
+    return this.#published(() => this.parts.tokens.create(caller, namespace, path, request, orphan));
+  }
+
+  lookupToken(name: TokenName): Result<Record<string, unknown>> {
+    return guarded(() => this.parts.tokens.lookup(name));
+  }
+
+  renewToken(name: TokenName, increment: number): Promise<Result<Authed>> {
+    return this.#published(() => this.parts.tokens.renew(name, increment));
+  }
+
+  /** Ends a token at once, with all its descendants, or alone (`keepChildren`). An unknown token counts as revoked. */
+  revokeToken(name: TokenName, keepChildren = false): Promise<Result<null>> {
+    return this.#published(() => this.parts.tokens.revoke(name, keepChildren));
+  }
+
+  accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
+    return this.parts.tokens.accessors(within, from, limit);
+  }
+
+  /** What a token may do on each path of a namespace. */
+  capabilities(
+    name: TokenName,
+    namespace: string,
+    paths: readonly string[],
+  ): Result<Record<string, (Capability | "root")[]>> {
+    return guarded(() => this.parts.tokens.capabilities(name, namespace, paths));
+  }
+
+  /**
+   * A mount is about to give a lease to a token, and hears of its end from now on. Idempotent.
+   * @returns a refusal when that has come already
+   */
+  holdsLeases(accessor: string, mount: string): Result<null> {
+    return this.parts.leaseHolders.hold(this.parts.tokenStore, accessor, mount, Date.now());
+  }
+
+  // ---- as areas C and D show them ----
+
+  bootstrap(secret: string | null): Result<AclToken> {
+    const wanted = settings(this.env).BOOTSTRAP_SECRET;
+    return guarded(() => this.commit(() => this.parts.bootstrap.claim(secret, wanted)));
+  }
+
+  async createClusterToken(request: ClusterTokenRequest): Promise<Result<AclToken>> {
+    const { clusterTokens } = this.parts;
+    const made = await this.#published(() => clusterTokens.create(request));
+    return made.ok ? clusterTokens.read(made.value.accessor, made.value.secret) : made;
+  }
+
+  updateClusterToken(accessor: string, request: ClusterTokenRequest): Promise<Result<AclToken>> {
+    return this.parts.clusterTokens.update(accessor, request);
+  }
+
+  readClusterToken(accessor: string): Result<AclToken> {
+    return this.parts.clusterTokens.read(accessor);
+  }
+
+  listClusterTokens(prefix: string, from: string, limit: number, onlyGlobal: boolean): AclTokenPage {
+    return this.parts.clusterTokens.list(prefix, from, limit, onlyGlobal);
+  }
+
+  async deleteClusterToken(accessor: string): Promise<Result<null>> {
+    const revoked = await this.revokeToken({ accessor, within: "" });
+    return revoked.ok ? revoked : refuse("invalid", `Cannot delete nonexistent tokens: ${accessor}`);
+  }
+
+  /** Answers when the events of a change have had their chance to be on the stream. */
+  async #published<T>(change: () => Result<T>): Promise<Result<T>> {
+    const result = guarded(change);
+    if (!result.ok) return result;
+    // Behind the answer: leases of tokens that have ended.
+    this.ctx.waitUntil(this.outbox.drain("leases"));
+    await this.parts.journal.published();
+    return result;
+  }
+}

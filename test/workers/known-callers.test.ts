@@ -1,0 +1,113 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { TokenStore } from "../../src/access/token-store.ts";
+import { accessObject, holderOf, issue, path, policies } from "./access.ts";
+import { del, get, mountKv, put, send } from "./client.ts";
+import { clock } from "./clock.ts";
+
+/* `AccessControl` remembers who callers are until anything changes in it; nobody may be able to tell. */
+
+clock.moves = true;
+
+const SECRET = "/v1/kv/data/x";
+const status = async (token: string, headers: Record<string, string> = {}) =>
+  (await get(SECRET, { token, headers })).status;
+
+beforeEach(async () => {
+  await mountKv();
+  await put(SECRET, { data: {} });
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+/** A token that reads the secret, and has just done so. */
+async function reader(more: object = {}) {
+  await policies({ reader: path("kv/data/*", "read") });
+  const auth = await issue({ policies: ["reader"], ...more });
+  expect([await status(auth.client_token), await status(auth.client_token)]).toEqual([200, 200]);
+  return auth;
+}
+
+it("a token is looked up once, however often it asks, as long as nothing changes", async () => {
+  const { client_token: token } = await reader();
+  const lookups = vi.spyOn(TokenStore.prototype, "byHash");
+  for (let n = 0; n < 5; n++) expect(await status(token)).toBe(200);
+  expect(lookups).not.toHaveBeenCalled();
+  expect(await status("nobody")).toBe(403);
+  expect(await status("nobody")).toBe(403);
+  expect(lookups).toHaveBeenCalledTimes(2);
+});
+
+describe("the very next read of a caller who is known", () => {
+  it("is refused once its token was revoked, by itself or with its parent", async () => {
+    const parent = await holderOf(`${path("kv/data/*", "read")}${path("auth/token/create", "update")}`);
+    const made = await send("POST", "/v1/auth/token/create", {}, { token: parent.client_token });
+    const child: string = made.body.auth.client_token;
+    expect([await status(parent.client_token), await status(child)]).toEqual([200, 200]);
+    await put("/v1/auth/token/revoke-accessor", { accessor: parent.accessor });
+    expect([await status(parent.client_token), await status(child)]).toEqual([403, 403]);
+  });
+
+  it("is judged by its policy as it is then", async () => {
+    const { client_token: token } = await reader();
+    await policies({ reader: path("kv/data/other", "read") });
+    expect(await status(token)).toBe(403);
+    await policies({ reader: path("kv/data/*", "read") });
+    expect(await status(token)).toBe(200);
+    await del("/v1/sys/policies/acl/reader");
+    expect(await status(token)).toBe(403);
+  });
+
+  it("is judged by the policies that its token has then", async () => {
+    await policies({ reader: path("kv/data/*", "read") });
+    const { body } = await put("/v1/acl/token", { Name: "n", Type: "client", Policies: ["reader"] });
+    const change = (Policies: string[]) =>
+      put(`/v1/acl/token/${body.AccessorID}`, { Name: "n", Type: "client", Policies });
+    expect(await status(body.SecretID)).toBe(200);
+    await change(["default"]);
+    expect(await status(body.SecretID)).toBe(403);
+    await change(["reader"]);
+    expect(await status(body.SecretID)).toBe(200);
+  });
+
+  it("is refused once its token's time is over, and not before when that was renewed", async () => {
+    const [short, renewed] = [await reader({ ttl: "1h" }), await reader({ ttl: "1h" })];
+    await put("/v1/auth/token/renew", { token: renewed.client_token, increment: "3h" });
+    expect(await status(renewed.client_token)).toBe(200);
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2 * 3_600_000 });
+    expect([await status(short.client_token), await status(renewed.client_token)]).toEqual([403, 200]);
+  });
+
+  it("is counted where a token has only so many uses", async () => {
+    const { client_token: token } = await issue({ policies: ["root"], num_uses: 3 });
+    expect([await status(token), await status(token), await status(token), await status(token)]).toEqual([
+      200, 200, 200, 403,
+    ]);
+  });
+
+  it("is refused once its namespace is gone", async () => {
+    await put("/v1/sys/namespaces/team", {});
+    const { client_token: token } = await issue({ policies: ["default"] }, { headers: { "X-Orch-Namespace": "team" } });
+    const self = () => get("/v1/auth/token/lookup-self", { token, headers: { "X-Orch-Namespace": "team" } });
+    expect([(await self()).status, (await self()).status]).toEqual([200, 200]);
+    await del("/v1/sys/namespaces/team");
+    expect((await self()).status).toBe(403);
+  });
+});
+
+it("a change that was taken back leaves everybody as they are on disk", async () => {
+  const { client_token: token } = await reader();
+  const failed = runInDurableObject(accessObject(), (object) => {
+    vi.spyOn(TokenStore.prototype, "orphanChildren").mockImplementationOnce(() => {
+      throw new Error("in the middle");
+    });
+    return object.revokeToken({ own: token }, true);
+  });
+  await expect(failed).rejects.toThrow("in the middle");
+  expect(await status(token)).toBe(200);
+  await evictDurableObject(accessObject());
+  expect(await status(token)).toBe(200);
+});
