@@ -18,3 +18,8 @@ it("docs/audit.md names every action that is written down, and no other", () => 
   const named = [...list.matchAll(/`([a-z-]+)`/g)].map(([, event]) => event);
   expect(named.toSorted()).toEqual([...eventsInCode()].toSorted());
 });
+
+it("a test sees each action be written down", () => {
+  const tests = ["audit", "audit-actions"].map((name) => readFileSync(`test/workers/${name}.test.ts`, "utf8")).join();
+  expect([...eventsInCode()].filter((event) => !tests.includes(`"${event}"`))).toEqual([]);
+});

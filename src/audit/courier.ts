@@ -1,5 +1,6 @@
 import { settings } from "../env.ts";
 import { textOf, warn } from "../log.ts";
+import { measureLost } from "../metrics/audit.ts";
 import { type Sink, sinksOf } from "./sinks.ts";
 
 /** Lines for which nobody waits go together for so long. */
@@ -50,7 +51,7 @@ export class Courier {
 
   /** Has a line kept some time soon. One that is lost is counted in the log. */
   bring(line: string, keepAlive: KeepAlive): void {
-    if (this.hasSinks && !this.#join(line, LINGER_MS, keepAlive)) lost(1, "too many lines wait");
+    if (this.hasSinks && !this.#join(line, LINGER_MS, keepAlive)) lost(1, "full", "too many lines wait");
   }
 
   /** Has a line kept now. @returns whether every sink has it */
@@ -116,7 +117,7 @@ export class Courier {
       if (left.length === 0) break;
     }
     this.#batches.delete(batch);
-    if (left.length > 0) lost(lines.length, left.map(({ name }) => name).join());
+    if (left.length > 0) lost(lines.length, "failed", left.map(({ name }) => name).join());
   }
 }
 
@@ -138,7 +139,10 @@ async function keep(sinks: readonly Sink[], lines: readonly string[]): Promise<S
   return failed.flat();
 }
 
-const lost = (lines: number, because: string): void => warn("audit-lost", { lines, because });
+function lost(lines: number, reason: "failed" | "full", because: string): void {
+  warn("audit-lost", { lines, because });
+  measureLost(lines, reason);
+}
 
 const couriers = new WeakMap<object, Courier>();
 

@@ -10,11 +10,15 @@ type Cut = "slow_consumer" | "permission_denied";
 
 /** What was done for readers since this began. */
 export interface Served {
+  /** Streams that are open now, and lines given to streams; of relays neither. */
+  readonly streams: number;
   readonly lines: number;
   readonly cut: Readonly<Record<Cut, number>>;
 }
 
 interface Reader {
+  /** Its name, when it is a relay. */
+  readonly relay: string | null;
   readonly subscription: Subscription;
   readonly permission: Permission;
   controller: ReadableStreamDefaultController<Uint8Array> | undefined;
@@ -75,7 +79,14 @@ export class Readers {
   }
 
   get served(): Served {
-    return { lines: this.#lines, cut: { ...this.#cut } };
+    let streams = 0;
+    for (const { relay } of this.#all) if (relay === null) streams += 1;
+    return { streams, lines: this.#lines, cut: { ...this.#cut } };
+  }
+
+  /** The names of the relays that follow, each once. */
+  get relays(): string[] {
+    return [...new Set([...this.#all].flatMap(({ relay }) => relay ?? []))].sort();
   }
 
   /**
@@ -102,12 +113,12 @@ export class Readers {
    */
   async open(subscription: Subscription, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | null> {
     const permission = await this.#permissions.admit(questionOf(subscription));
-    return permission && this.#stream(this.#enter(subscription, permission), signal);
+    return permission && this.#stream(this.#enter(subscription, permission, null), signal);
   }
 
   /** A relay, as one more reader: every line after a cursor, with its facts. */
-  follow(after: number, signal: AbortSignal): ReadableStream<Uint8Array> {
-    return this.#stream(this.#enter({ ...FEED, from: after + 1 }, Permission.ofOurOwn()), signal);
+  follow(relay: string, after: number, signal: AbortSignal): ReadableStream<Uint8Array> {
+    return this.#stream(this.#enter({ ...FEED, from: after + 1 }, Permission.ofOurOwn(), relay), signal);
   }
 
   #stream(reader: Reader, signal: AbortSignal): ReadableStream<Uint8Array> {
@@ -126,9 +137,10 @@ export class Readers {
     );
   }
 
-  #enter(subscription: Subscription, permission: Permission): Reader {
+  #enter(subscription: Subscription, permission: Permission, relay: string | null): Reader {
     const { from } = subscription;
     const reader: Reader = {
+      relay,
       subscription,
       permission,
       controller: undefined,
@@ -226,7 +238,7 @@ export class Readers {
     reader.fetching = batch ? undefined : this.#groups.fetch(reader.group, this.#log, reader.cursor);
     if (!batch) return null;
     reader.cursor = batch.cursor;
-    this.#lines += batch.lines;
+    if (reader.relay === null) this.#lines += batch.lines;
     return batch.bytes;
   }
 

@@ -20,6 +20,11 @@ export const METRICS = {
   sallyport_http_requests_total: counter("Requests answered.", "route", "method", "status"),
   sallyport_http_request_duration_seconds: histogram("Time to the head of the answer.", "area"),
 
+  sallyport_audit_lines_lost_total: counter(
+    "Lines of the audit log that a sink does not have; reason: it failed, or was full because too many lines waited.",
+    ...["reason"],
+  ),
+
   sallyport_sync_paused: gauge("1 while syncing is paused."),
   sallyport_sync_queue_capacity: gauge("Sync operations that may be pending at a time."),
   sallyport_sync_queue_granted: gauge("Room of the queue that destinations hold."),
@@ -38,9 +43,13 @@ export const METRICS = {
     ...["mount", "kind", "outcome"],
   ),
 
-  sallyport_event_streams: gauge("Streams that are open at the log; a relay is one."),
-  sallyport_event_streams_cut_total: counter("Streams that the service has cut since the log woke.", "reason"),
-  sallyport_event_lines_delivered_total: counter("Lines given to streams since the log woke."),
+  sallyport_event_streams: gauge("Streams that are open, by who serves them: the log, or a relay.", "server"),
+  sallyport_event_streams_cut_total: counter(
+    "Streams that the service has cut since their server woke.",
+    ...["server", "reason"],
+  ),
+  sallyport_event_lines_delivered_total: counter("Lines given to streams since their server woke.", "server"),
+  sallyport_event_relays: gauge("Relays that follow the log."),
   sallyport_event_buffer_lines: gauge("Lines in the backlog."),
   sallyport_event_buffer_bytes: gauge("Bytes of these lines."),
   sallyport_event_buffer_oldest_age_seconds: gauge("Age of the oldest line in the backlog."),
@@ -86,6 +95,12 @@ export const definitionOf = (name: MetricName): Definition => METRICS[name];
 
 /** Upper bounds of the buckets of every histogram, in seconds; one more has all that took longer. */
 export const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30] as const;
+
+/** Counters that begin at 0, not when they are first counted: a rise from nothing is no rise to who asks for one. */
+export const FROM_ZERO: readonly (readonly [name: MetricName, label: string])[] = [
+  ["sallyport_audit_lines_lost_total", "failed"],
+  ["sallyport_audit_lines_lost_total", "full"],
+];
 
 /** What stands in a label where a metric has no room for more series. */
 export const OTHER = "other";

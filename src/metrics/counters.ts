@@ -1,7 +1,7 @@
 import type { Migration } from "../objects/migrations.ts";
-import { BUCKETS, definitionOf, isMetric, type MetricName } from "./catalogue.ts";
+import { BUCKETS, definitionOf, FROM_ZERO, isMetric, type MetricName } from "./catalogue.ts";
 import type { Series } from "./series.ts";
-import { type Key, otherOf, partsOf } from "./tally.ts";
+import { type Key, keyOf, otherOf, partsOf } from "./tally.ts";
 
 export const counterMigrations: Migration[] = [
   {
@@ -55,8 +55,11 @@ export class Counters {
   /** Everything that was counted, as series; without metrics that this version does not know. */
   all(): Series[] {
     const distributions = new Map<string, { labels: string[]; name: MetricName; buckets: number[]; sum: number }>();
-    const found: Series[] = [];
-    for (const [key, value] of this.#all()) {
+    const counted = this.#all();
+    const found: Series[] = FROM_ZERO.filter(([name, label]) => !counted.has(keyOf(name, [label]))).map(
+      ([name, label]) => ({ name, labels: [label], value: 0 }),
+    );
+    for (const [key, value] of counted) {
       const { name, labels, part } = partsOf(key);
       if (!isMetric(name) || labels.length !== definitionOf(name).labels.length) continue;
       if (part === "") {

@@ -6,6 +6,7 @@ import {
   credentialEngine,
   destinationName,
   eventLog,
+  eventRelay,
   identityIssuer,
   kvStore,
   syncControl,
@@ -24,6 +25,7 @@ const AT_ONCE = 12;
 /** Mounts and destinations that are asked; each is one call. */
 const MOST_MOUNTS = 100;
 const MOST_DESTINATIONS = 200;
+const MOST_RELAYS = 100;
 
 interface Asked {
   readonly kind: string;
@@ -59,7 +61,7 @@ class Round {
 }
 
 const ONE_OF = ["AccessControl", "EventLog", "ClusterRegistry", "SyncControl", "IdentityIssuer", "Metrics"];
-const MANY_OF = ["KvStore", "CredentialEngine", "SyncDestination"];
+const MANY_OF = ["KvStore", "CredentialEngine", "SyncDestination", "EventRelay"];
 
 /** @param own how the object is that asks, which cannot ask itself */
 export async function gather(env: Env, own: Vitals): Promise<Series[]> {
@@ -74,8 +76,8 @@ export async function gather(env: Env, own: Vitals): Promise<Series[]> {
     one("IdentityIssuer", "main", () => identityIssuer(env).vitals()),
     one("Metrics", "main", async () => own),
   ];
-  const [mounts, destinations] = await Promise.all([mountsOf(env, round), destinationsOf(env, round)]);
-  await askAll([...singles, ...mounts, ...destinations], round);
+  const many = await Promise.all([mountsOf(env, round), destinationsOf(env, round), relaysOf(env, round)]);
+  await askAll([...singles, ...many.flat()], round);
   return [
     series("sallyport_build_info", 1, VERSION),
     ...round.series,
@@ -112,6 +114,21 @@ async function destinationsOf(env: Env, round: Round): Promise<Asked[]> {
     }));
   } catch (failure) {
     round.failed("SyncDestination", failure);
+    return [];
+  }
+}
+
+/** Those that follow the log: they are awake, and where they belong. */
+async function relaysOf(env: Env, round: Round): Promise<Asked[]> {
+  try {
+    const names = await within(DEADLINE_MS, eventLog(env).relays());
+    round.skipped("EventRelay", names.length - MOST_RELAYS);
+    return names.slice(0, MOST_RELAYS).map((name) => ({
+      ...{ kind: "EventRelay", name },
+      vitals: () => eventRelay(env, name).vitals(),
+    }));
+  } catch (failure) {
+    round.failed("EventRelay", failure);
     return [];
   }
 }

@@ -38,6 +38,10 @@ export const forgetHealth = (): void => {
   last = null;
 };
 
+/** What `AccessControl` says of the deployment; null when it does not, within its time. */
+export const accessStatus = (env: Env): Promise<Health["access"]> =>
+  reached("access_control", () => accessControl(env).status());
+
 /** How the service is, up to a second ago. One request of an isolate looks at a time, the others wait for what it sees. */
 export async function health(env: Env): Promise<Health> {
   for (;;) {
@@ -64,7 +68,7 @@ async function look(env: Env): Promise<Health> {
     sync_control: () => syncControl(env).vitals(),
   };
   const [access, listings, ...vitals] = await Promise.all([
-    reached("access_control", () => accessControl(env).status()),
+    accessStatus(env),
     reached("listings", () => env.LISTINGS.prepare("SELECT 1 FROM destinations LIMIT 1").all()),
     ...Object.entries(asked).map(([part, ask]) => reached(part, ask)),
   ]);
@@ -87,7 +91,7 @@ async function look(env: Env): Promise<Health> {
 }
 
 /** What a part answers; null when it does not, within its time. */
-async function reached<T>(part: string, ask: () => Promise<T>): Promise<T | null> {
+export async function reached<T>(part: string, ask: () => Promise<T>): Promise<T | null> {
   try {
     return await within(DEADLINE_MS, ask());
   } catch (failure) {

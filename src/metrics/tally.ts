@@ -20,7 +20,12 @@ let series = new Map<MetricName, number>();
 
 /** Counts something that has happened in a Worker. @param labels in the order of the catalogue */
 export function count(name: MetricName, ...labels: string[]): void {
-  add(name, labels, "", 1);
+  countMany(name, 1, ...labels);
+}
+
+/** Counts what has happened so many times. */
+export function countMany(name: MetricName, times: number, ...labels: string[]): void {
+  add(name, labels, "", times);
 }
 
 /** Notes how long something took, in seconds. */

@@ -8,7 +8,7 @@ import { LineStore, lineMigrations } from "../events/line-store.ts";
 import type { Readers } from "../events/readers.ts";
 import { Ring } from "../events/ring.ts";
 import { type Series, series } from "../metrics/series.ts";
-import { readersOf, stream } from "./event-streams.ts";
+import { measuredReaders, readersOf, stream } from "./event-streams.ts";
 import { StoredObject } from "./stored-object.ts";
 
 /**
@@ -91,18 +91,21 @@ export class EventLog extends StoredObject {
     if (new URL(request.url).pathname !== "/feed") {
       return stream(this.#readers, await request.json(), request.signal, () => this.#store.oldest);
     }
-    const { after } = await request.json<{ after: number }>();
-    return new Response(this.#readers.follow(after, request.signal));
+    const { relay, after } = await request.json<{ relay: string; after: number }>();
+    return new Response(this.#readers.follow(relay, after, request.signal));
+  }
+
+  /** The names of the relays that follow now. */
+  relays(): string[] {
+    return this.#readers.relays;
   }
 
   protected override measured(now: number): Series[] {
     const { lines, bytes, newest } = this.#store;
-    const { lines: delivered, cut } = this.#readers.served;
     const oldestAt = this.#store.oldestAt();
     return [
-      series("sallyport_event_streams", this.#readers.count),
-      ...Object.entries(cut).map(([reason, n]) => series("sallyport_event_streams_cut_total", n, reason)),
-      series("sallyport_event_lines_delivered_total", delivered),
+      ...measuredReaders(this.#readers, "log"),
+      series("sallyport_event_relays", this.#readers.relays.length),
       series("sallyport_event_buffer_lines", lines),
       series("sallyport_event_buffer_bytes", bytes),
       series("sallyport_event_index", newest),

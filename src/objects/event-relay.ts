@@ -4,7 +4,8 @@ import { type Bounds, Feed } from "../events/feed.ts";
 import type { Readers } from "../events/readers.ts";
 import type { Subscription } from "../events/subscription.ts";
 import { textOf, warn } from "../log.ts";
-import { readersOf, stream } from "./event-streams.ts";
+import type { Vitals } from "../metrics/vitals.ts";
+import { measuredReaders, readersOf, stream } from "./event-streams.ts";
 import { eventLog } from "./stubs.ts";
 
 /**
@@ -45,6 +46,16 @@ export class EventRelay extends DurableObject<Env> {
     return { newest: this.#feed.newest(), readers: this.#readers.count, following: this.#feed.following };
   }
 
+  /** How the relay is: it has no rows, and nothing that is due. */
+  vitals(): Vitals {
+    return {
+      bytes: this.ctx.storage.sql.databaseSize,
+      outbox: { rows: 0, oldestMs: 0 },
+      alarmLagMs: 0,
+      series: measuredReaders(this.#readers, this.#name),
+    };
+  }
+
   /** Opens a stream; the body is a `Subscription`. As at the log; 503 also while that cannot be reached. */
   override async fetch(request: Request): Promise<Response> {
     const subscription = await request.json<Subscription>();
@@ -61,11 +72,15 @@ export class EventRelay extends DurableObject<Env> {
     }
   }
 
+  get #name(): string {
+    return this.ctx.id.name ?? this.ctx.id.toString();
+  }
+
   async #joined(): Promise<Bounds | null> {
     try {
       return await this.#feed.join();
     } catch (failure) {
-      warn("relay-cut-off", { relay: this.ctx.id.name, because: textOf(failure) });
+      warn("relay-cut-off", { relay: this.#name, because: textOf(failure) });
       return null;
     }
   }
@@ -73,7 +88,7 @@ export class EventRelay extends DurableObject<Env> {
   async #follow(after: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
     const { body } = await this.env.EVENT_LOG.getByName("log").fetch("https://event-log/feed", {
       method: "POST",
-      body: JSON.stringify({ after }),
+      body: JSON.stringify({ relay: this.#name, after }),
       signal,
     });
     if (!body) throw new Error("the log gives no feed");

@@ -3,6 +3,7 @@ import type { LogView } from "../events/group.ts";
 import { RightsUnknown } from "../events/permissions.ts";
 import { Readers } from "../events/readers.ts";
 import type { Subscription } from "../events/subscription.ts";
+import { type Series, series } from "../metrics/series.ts";
 import { accessControl } from "./stubs.ts";
 
 /* What the log and its relays have in common: they serve streams. */
@@ -16,6 +17,15 @@ export const readersOf = (log: LogView, env: () => Env): Readers =>
       return { heartbeatMs, stallMs };
     },
   );
+
+/** What a server of streams tells of them. */
+export function measuredReaders({ served: { streams, lines, cut } }: Readers, server: string): Series[] {
+  return [
+    series("sallyport_event_streams", streams, server),
+    ...Object.entries(cut).map(([reason, n]) => series("sallyport_event_streams_cut_total", n, server, reason)),
+    series("sallyport_event_lines_delivered_total", lines, server),
+  ];
+}
 
 /**
  * The stream of a subscription. 403 when its token does not let it read all that it asks for, 503 when nobody can say.

@@ -1,3 +1,4 @@
+import { note } from "../audit/actions.ts";
 import { mergePatch, parseLossless } from "../http/json.ts";
 import { type ListedPage, listFolder } from "../kv/listing.ts";
 import { kvMigrations } from "../kv/schema.ts";
@@ -231,9 +232,11 @@ export class KvStore extends StoredObject {
 
   /** A version that ends by itself is a change like any other to those who watch. */
   protected override async onAlarm(now: number): Promise<void> {
-    const told = this.commit(() =>
-      this.#watchers.takeExpired(now, EXPIRED_PER_ALARM).flatMap((path) => this.#tellWatchers(path)),
-    );
+    const { expired, told } = this.commit(() => {
+      const expired = this.#watchers.takeExpired(now, EXPIRED_PER_ALARM);
+      return { expired, told: expired.flatMap((path) => this.#tellWatchers(path)) };
+    });
+    for (const secret of expired) note("version-expired", { mount: this.#mount, secret });
     if (told.length > 0) await this.outbox.drain("changed");
   }
 

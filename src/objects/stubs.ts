@@ -3,6 +3,7 @@ import type { AccessControl } from "./access-control.ts";
 import type { ClusterRegistry } from "./cluster-registry.ts";
 import type { CredentialEngine } from "./credential-engine.ts";
 import type { EventLog } from "./event-log.ts";
+import type { EventRelay } from "./event-relay.ts";
 import type { IdentityIssuer } from "./identity-issuer.ts";
 import type { KvStore } from "./kv-store.ts";
 import type { Metrics } from "./metrics.ts";
@@ -56,6 +57,9 @@ export const identityIssuer = (env: Env) => remote<IdentityIssuer>(env.IDENTITY_
 
 /** The sequence of events: one for the deployment. */
 export const eventLog = (env: Env) => remote<EventLog>(env.EVENT_LOG.getByName("log"));
+
+/** One that serves streams in the log's place. Only who opens streams may make one: it stays where it was made. */
+export const eventRelay = (env: Env, name: string) => remote<EventRelay>(env.EVENT_RELAY.getByName(name));
 
 /** What goes on between the service and the agent of one node. */
 export const nodeSession = (env: Env, nodeId: string) => remote<NodeSession>(env.NODE_SESSION.getByName(nodeId));

@@ -2,11 +2,11 @@ import { authorize } from "../access/authorizer.ts";
 import { allowsAgent } from "../access/cluster-rights.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
-import { badRequest, unwrap } from "../http/errors.ts";
+import { badRequest, RequestError, unwrap } from "../http/errors.ts";
 import { envelope, noContent } from "../http/respond.ts";
 import { type Call, open, secrets } from "../http/route.ts";
 import { timestamp } from "../kv/version.ts";
-import { type Health, health, PARTS } from "../metrics/health.ts";
+import { accessStatus, type Health, health, PARTS, reached } from "../metrics/health.ts";
 import { accessControl } from "../objects/stubs.ts";
 import { VERSION } from "../version.ts";
 
@@ -44,8 +44,15 @@ const openOnlyInRoot = (call: Call): void =>
  */
 async function mayCount({ env, token, query }: Call): Promise<boolean> {
   if (token === null || query.get("counts") !== "true") return false;
-  const grant = await authorize(env, { token, namespace: "", path: null }, false).catch(() => null);
+  const grant = await reached("access_control", () => authorize(env, { token, namespace: "", path: null }, false));
   return grant?.ok === true && allowsAgent(grant.cluster, "read");
+}
+
+/** @throws RequestError 503 when nobody answers */
+async function statusOf({ env }: Call): Promise<NonNullable<Health["access"]>> {
+  const status = await accessStatus(env);
+  if (!status) throw new RequestError(503, "access_control: unreachable", { "Retry-After": "1" });
+  return status;
 }
 
 const countsOf = ({ agents, outbox }: Health) => ({
@@ -108,7 +115,7 @@ export const statusRoutes = [
     verb: "GET",
     path: "/sys/seal-status",
     handle: async (call) => {
-      const status = await accessControl(call.env).status();
+      const status = await statusOf(call);
       return raw({
         type: "keyring",
         initialized: status.sealedBecause !== null || status.bootstrapped,
@@ -132,7 +139,7 @@ export const statusRoutes = [
     path: "/sys/init",
     handle: async (call) => {
       openOnlyInRoot(call);
-      const status = await accessControl(call.env).status();
+      const status = await statusOf(call);
       return raw({ initialized: status.sealedBecause !== null || status.bootstrapped });
     },
   }),

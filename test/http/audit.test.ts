@@ -64,11 +64,16 @@ it("every request that is answered has its line in the bucket, however many come
   });
   const [stayed, left] = await Promise.all([Promise.all(staying), Promise.all(leaving)]);
   expect(left).toContain(null);
+  // What the service does by itself has its lines there, too.
+  const made = await fetch(`${base}/v1/auth/token/create`, {
+    ...{ method: "POST", headers: { "X-Orch-Token": "root" }, body: '{"ttl":"1s"}' },
+  });
+  const { accessor } = ((await made.json()) as { auth: { accessor: string } }).auth;
   // The carriers of these requests are gone; whoever comes next does not wait for them.
   const next = await Promise.all(Array.from({ length: 20 }, () => ask()));
   const wanted = [...stayed, ...left, ...next].filter((id) => id !== null);
-  // Answers' lines may linger for a second.
-  await new Promise((done) => setTimeout(done, 2_000));
+  // The token's second, and answers' lines may linger for another.
+  await new Promise((done) => setTimeout(done, 4_000));
   await worker.dispose();
 
   const texts = await withBucket(dir, async (bucket) => {
@@ -76,6 +81,7 @@ it("every request that is answered has its line in the bucket, however many come
     return Promise.all(objects.map(async ({ key }) => (await bucket.get(key))?.text() ?? ""));
   });
   const lines = texts.flatMap((text) => text.trimEnd().split("\n")).map((line) => JSON.parse(line));
+  expect(lines).toContainEqual(expect.objectContaining({ kind: "action", event: "token-expired", accessor }));
   const ids = (kind: string) => new Set(lines.filter((line) => line.kind === kind).map((line) => line.requestId));
   const [requests, answers] = [ids("request"), ids("answer")];
   expect(wanted.filter((id) => !requests.has(id))).toEqual([]);

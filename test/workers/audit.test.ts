@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { handle } from "../../src/http/handle.ts";
 import { get, mountKv, patch, put, send } from "./client.ts";
 import { deployment } from "./deployment.ts";
+import { parseText, valueIn } from "./metrics-text.ts";
 import { done, operation, outcomes, ScriptedAgent } from "./scripted-agent.ts";
 import { eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
@@ -102,6 +103,19 @@ describe("each request", () => {
     // All that the runtime waits for when nobody wants the answer any more.
     await waitOnExecutionContext(exec);
     expect(answers()).toContainEqual(expect.objectContaining({ path: "/v1/kv/data/a", status: 200 }));
+  });
+
+  it("of areas A and B says which namespace it is in, be it named by a header or by its path", async () => {
+    await put("/v1/sys/namespaces/team", {});
+    printed = [];
+    await get("/v1/sys/policies/acl?list=true", { headers: { "X-Orch-Namespace": "team" } });
+    await get("/v1/team/sys/policies/acl?list=true");
+    await get("/v1/sys/policies/acl?list=true");
+    expect(answers().map(({ namespace, path }) => [namespace, path])).toEqual([
+      ["team/", "/v1/sys/policies/acl"],
+      ["team/", "/v1/team/sys/policies/acl"],
+      ["", "/v1/sys/policies/acl"],
+    ]);
   });
 
   it("of areas C and D says which namespace it names, unless that could not be the name of one", async () => {
@@ -235,6 +249,19 @@ describe("a sink that fails", () => {
       { level: "warn", event: "audit-lost", lines: 1, because: "bucket" },
     ]);
     expect(answers()).toHaveLength(1);
+  });
+
+  it("is told by a metric, which begins at nothing lost", async () => {
+    const told = async () => {
+      const samples = parseText((await get("/v1/metrics")).text);
+      return ["failed", "full"].map((reason) => valueIn(samples, "sallyport_audit_lines_lost_total", { reason }));
+    };
+    expect(await told()).toEqual([0, 0]);
+    const { ask } = failing();
+    await ask("/v1/nodes");
+    expect(await told()).toEqual([1, 0]);
+    await ask("/v1/nodes");
+    expect(await told()).toEqual([2, 0]);
   });
 
   it("gets what it has missed once it works again, and another sink has nothing twice", async () => {

@@ -8,6 +8,7 @@ import { SyncControl } from "../../src/objects/sync-control.ts";
 import { holderOf, issue } from "./access.ts";
 import { type Answer, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
+import { deployment } from "./deployment.ts";
 import { ScriptedAgent } from "./scripted-agent.ts";
 import { deployWithMasterKey, FIRST_KEY, key } from "./sealing-helpers.ts";
 import { eventually } from "./sync-helpers.ts";
@@ -35,7 +36,9 @@ const broken = {
 describe("a part that does not stop the service", () => {
   it.each([
     ["event_log", "fails", EventLog],
+    ["event_log", "hangs", EventLog],
     ["cluster_registry", "fails", ClusterRegistry],
+    ["cluster_registry", "hangs", ClusterRegistry],
     ["sync_control", "fails", SyncControl],
     ["sync_control", "hangs", SyncControl],
   ] as const)("is named when it cannot be reached: %s %s", async (part, how, type) => {
@@ -53,6 +56,13 @@ describe("a part that does not stop the service", () => {
     const { status, body } = await health();
     expect([status, body.degraded, body.parts]).toEqual([200, ["listings"], { ...WELL, listings: "unreachable" }]);
     expect((await get("/v1/agent/health", anyone)).status).toBe(200);
+  });
+
+  it("is D1 that does not answer", async () => {
+    forgetHealth();
+    const LISTINGS = { prepare: () => ({ all: broken.hangs }) } as unknown as D1Database;
+    const { status, text } = await deployment({ LISTINGS })("/v1/sys/health", { token: null });
+    expect([status, JSON.parse(text).degraded]).toEqual([200, ["listings"]]);
   });
 
   it("is an outbox that cannot be emptied for a minute", async () => {
@@ -92,6 +102,28 @@ describe("a service that cannot work", () => {
     },
   );
 
+  it.each(Object.entries(broken))(
+    "answers whoever asks after it, though all of it %s at once",
+    async (_how, answer) => {
+      for (const type of [AccessControl, EventLog, ClusterRegistry, SyncControl])
+        vi.spyOn(type.prototype, "vitals").mockImplementation(answer as never);
+      vi.spyOn(AccessControl.prototype, "status").mockImplementation(answer as never);
+      vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(answer as never);
+      const { status, body } = await health("?counts=true", {});
+      expect([status, body.failing]).toEqual([503, ["access_control"]]);
+      expect(body.degraded).toEqual(["event_log", "cluster_registry", "sync_control"]);
+      expect(body.agents).toBeUndefined();
+      for (const path of ["/v1/sys/seal-status", "/v1/sys/init"]) {
+        const asked = await get(path, anyone);
+        expect([path, asked.status, asked.body.errors]).toEqual([path, 503, ["access_control: unreachable"]]);
+      }
+      expect((await get("/v1/agent/health", anyone)).body.server).toEqual({
+        ok: false,
+        message: "unreachable: access_control, event_log, cluster_registry",
+      });
+    },
+  );
+
   describe("because of its key", () => {
     afterEach(() => deployWithMasterKey(FIRST_KEY));
 
@@ -113,6 +145,11 @@ describe("a service that cannot work", () => {
 });
 
 describe("how much there is of something", () => {
+  it("is nothing where no agent has ever come, and that is no fault", async () => {
+    const { status, body } = await health("?counts=true", {});
+    expect([status, body.degraded, body.agents]).toEqual([200, [], { connected: 0, known: 0 }]);
+  });
+
   it("is told only to who asks and may read agents", async () => {
     const [, socket] = await ScriptedAgent.connected();
     const token = async (rules: string) => (await holderOf(rules)).client_token as string;

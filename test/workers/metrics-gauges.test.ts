@@ -2,6 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/objects/event-log.ts";
+import { EventRelay } from "../../src/objects/event-relay.ts";
 import type { StoredObject } from "../../src/objects/stored-object.ts";
 import { issue } from "./access.ts";
 import { placed, stickyJob } from "./claims-helpers.ts";
@@ -13,14 +14,18 @@ import { addNode, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
 import { byItself } from "./host-volumes-world.ts";
 import { counts, MEASURES } from "./metrics-recount.ts";
 import { parseText, type Sample, valueIn } from "./metrics-text.ts";
+import { openAt } from "./relay-helpers.ts";
 import { gone, report } from "./reports.ts";
-import { closeAll, openStream } from "./streams.ts";
+import { closeAll, openStream, throughRelays } from "./streams.ts";
 import { eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
 
 /** Whether what is told of objects is what is so. */
 clock.moves = true;
 
-afterEach(closeAll);
+afterEach(async () => {
+  await closeAll();
+  throughRelays(0);
+});
 
 /** What is so now: the object that asks the others forgets what it has heard. */
 async function scrape(): Promise<Sample[]> {
@@ -126,8 +131,8 @@ describe("the event stream", () => {
     await put("/v1/sys/policies/acl/q", { policy: "" });
     await first.nextLine();
     // The second has asked for nothing of this.
-    expect((await values("sallyport_event_lines_delivered_total"))[""]).toBe(delivered + 1);
-    expect((await values("sallyport_event_streams"))[""]).toBe(2);
+    expect(await values("sallyport_event_lines_delivered_total")).toEqual({ log: delivered + 1 });
+    expect(await values("sallyport_event_streams")).toEqual({ log: 2 });
     const ages = await later(90, () => values("sallyport_event_buffer_oldest_age_seconds"));
     expect(ages[""]).toBeGreaterThanOrEqual(90);
     expect(ages[""]).toBeLessThan(150);
@@ -139,7 +144,37 @@ describe("the event stream", () => {
     await stream.next();
     await del(`/v1/acl/token/${made.body.AccessorID}`);
     while ((await stream.nextText()) !== null);
-    expect(await values("sallyport_event_streams_cut_total")).toEqual({ slow_consumer: 0, permission_denied: 1 });
+    expect(await values("sallyport_event_streams_cut_total")).toEqual({
+      ...{ "log slow_consumer": 0, "log permission_denied": 1 },
+    });
+  });
+
+  it("tells of streams that relays serve, each once, and of no relay as if it were a client", async () => {
+    throughRelays(2);
+    await put("/v1/sys/policies/acl/p", { policy: "" });
+    const streams = [await openAt(0), await openAt(0), await openAt(1)];
+    for (const stream of streams) await stream.nextLine();
+    const [first, second] = ["anywhere-0", "anywhere-1"];
+    expect(await values("sallyport_event_streams")).toEqual({ log: 0, [first]: 2, [second]: 1 });
+    const lines = valueIn(await scrape(), "sallyport_event_buffer_lines") ?? 0;
+    await eventually(async () =>
+      expect(await values("sallyport_event_lines_delivered_total")).toEqual({
+        ...{ log: 0, [first]: 2 * lines, [second]: lines },
+      }),
+    );
+    expect(await values("sallyport_event_relays")).toEqual({ "": 2 });
+    const sizes = await values("sallyport_object_size_bytes");
+    expect(
+      Object.keys(sizes)
+        .filter((name) => name.startsWith("EventRelay"))
+        .sort(),
+    ).toEqual([...[`EventRelay ${first}`, `EventRelay ${second}`]]);
+    vi.spyOn(EventRelay.prototype, "vitals").mockImplementationOnce(() => {
+      throw new Error("broken");
+    });
+    const samples = await scrape();
+    expect(valueIn(samples, "sallyport_scrape_errors", { class: "EventRelay" })).toBe(1);
+    expect(samples.filter(({ name }) => name === "sallyport_event_streams")).toHaveLength(2);
   });
 });
 
@@ -265,7 +300,7 @@ describe("every object", () => {
     expect(late["AccessControl main"]).toBeLessThan(400);
   });
 
-  it("beyond the hundredth mount of a type is left out, and that is told", async () => {
+  it("beyond the hundredth mount of a type is left out, and that is told", { timeout: 60_000 }, async () => {
     const names = Array.from({ length: 105 }, (_, n) => `m${100 + n}`);
     await Promise.all(names.map((name) => put(`/v1/sys/mounts/${name}`, { type: "kv", options: { version: "2" } })));
     const samples = await scrape();

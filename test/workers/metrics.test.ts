@@ -2,6 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { Answered } from "../../src/http/exchange.ts";
+import { definitionOf, isMetric } from "../../src/metrics/catalogue.ts";
 import { handIn } from "../../src/metrics/hand-in.ts";
 import { measureAnswer } from "../../src/metrics/requests.ts";
 import { count, keyOf } from "../../src/metrics/tally.ts";
@@ -46,8 +47,32 @@ describe("the answer", () => {
     expect(answer.headers.get("Content-Type")).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
     expect(answer.text.endsWith("\n# EOF\n")).toBe(true);
     expect(answer.text).toContain("# TYPE sallyport_event_lines_delivered counter\n");
-    expect(answer.text).toContain("\nsallyport_event_lines_delivered_total 0\n");
+    expect(answer.text).toContain('\nsallyport_event_lines_delivered_total{server="log"} 0\n');
     parseText(answer.text);
+  });
+
+  it("keeps to the format whatever mounts and destinations are called", async () => {
+    const name = 'a"b\\c';
+    await mountKv(`kv/${encodeURIComponent(name)}`);
+    for (const format of ["prometheus", "openmetrics"]) {
+      const { text } = await get(`/v1/metrics?format=${format}`);
+      const size = { class: "KvStore", object: `kv/${name}/` };
+      expect(valueIn(parseText(text), "sallyport_object_size_bytes", size)).toBeGreaterThan(0);
+    }
+  });
+
+  it("says the same in JSON as in text", async () => {
+    await mountKv();
+    const now = Date.now();
+    vi.spyOn(Date, "now").mockReturnValue(now);
+    const samples = await scrape();
+    const { Gauges } = (await get("/v1/metrics?format=json")).body;
+    const shown = Gauges.map(({ Name, Labels, Value }: Record<string, unknown>) => ({
+      ...{ name: Name, labels: Labels, value: Value },
+    }));
+    const gauges = samples.filter(({ name }) => isMetric(name) && definitionOf(name).type === "gauge");
+    expect(shown).toEqual(expect.arrayContaining(gauges));
+    expect(shown).toHaveLength(gauges.length);
   });
 
   it.each([

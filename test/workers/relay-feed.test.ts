@@ -284,7 +284,7 @@ describe("the log", () => {
     append(50);
     await vi.waitFor(() => expect(feed.newest()).toBe(50));
     const { signal } = new AbortController();
-    const relays = upTo(1_000).map(() => readers.follow(0, signal).getReader());
+    const relays = upTo(1_000).map(() => readers.follow("one", 0, signal).getReader());
     const chunks = await Promise.all(relays.map((each) => each.read()));
     expect(new Set(chunks.map(({ value }) => value)).size).toBe(1);
     expect(ask).not.toHaveBeenCalled();

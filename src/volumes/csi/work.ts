@@ -1,6 +1,7 @@
 import { CSI_METHODS, describe } from "@sallyport/agent-protocol";
 import { hiding } from "../../agents/hidden-params.ts";
 import type { Operation, OperationResult } from "../../agents/operation.ts";
+import { note } from "../../audit/actions.ts";
 import type { Node } from "../../cluster/node/record.ts";
 import { NOTHING, type NodeFollower, type Told } from "../../cluster/node/told.ts";
 import type { Stamp } from "../../cluster/stamp.ts";
@@ -160,10 +161,14 @@ export class CsiWork implements Timed, NodeFollower {
 
   async onAlarm(now: number): Promise<void> {
     const { journal, operations } = this.#parts;
-    journal.commit(() => {
+    const dropped = journal.commit(() => {
       const late = refuse("timeout", "the plugin had too much to do for others: nothing was changed");
-      for (const operation of operations.passTime(now)) this.#fail(operation, late);
+      const waited = operations.passTime(now);
+      for (const operation of waited) this.#fail(operation, late);
+      return waited;
     });
+    for (const { id, method, pluginId, namespace, volumeId } of dropped)
+      note("operation-dropped", { operation: id, method, plugin: pluginId, namespace, volume: volumeId });
   }
 
   // ---- inside ----

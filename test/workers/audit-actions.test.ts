@@ -1,0 +1,141 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { clusterRegistry } from "../../src/objects/stubs.ts";
+import { loseEverything, restore, snapshot } from "./backup-world.ts";
+import { del, mountKv, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import { addCsiNode, create, ScriptedCsi } from "./csi-world.ts";
+import { creds, dynamicRole, mountEngine, openTenant, revoke, writeRole } from "./engine-helpers.ts";
+import { addNode, finish, lose, run } from "./host-volumes.ts";
+import { ScriptedAgent } from "./scripted-agent.ts";
+import { eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+
+/** docs/audit.md, "Lines": what is done without a request, or behind one, is written down. Others are in audit.test.ts. */
+clock.moves = true;
+
+type Line = Record<string, unknown>;
+
+let lines: Line[] = [];
+beforeEach(() => {
+  lines = [];
+  for (const method of ["log", "info", "warn"] as const) {
+    vi.spyOn(console, method).mockImplementation((text: unknown) => {
+      if (String(text).startsWith('{"level":"audit","kind":"action"')) lines.push(JSON.parse(String(text)));
+    });
+  }
+});
+
+const written = (event: string, fields: Line = {}): Promise<void> =>
+  eventually(() => {
+    const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+    expect(lines).toContainEqual({ level: "audit", kind: "action", time, event, ...fields });
+  });
+
+const registry = () => env.CLUSTER_REGISTRY.getByName("main");
+
+/** Lets the registry's alarm ring, so much later. */
+async function later(ms: number): Promise<void> {
+  const real = Date.now.bind(Date);
+  const moved = vi.spyOn(Date, "now").mockImplementation(() => real() + ms);
+  await runDurableObjectAlarm(registry());
+  moved.mockRestore();
+}
+
+describe("time writes down what it ends", () => {
+  it("a version of a secret that is synced", async () => {
+    const { uuid } = await mountKv();
+    await makeDestination("in-mem", "d");
+    await put("/v1/kv/metadata/app", { delete_version_after: "1s" });
+    await write("app", { password: "canary" });
+    await setAssociation("in-mem/d", "app");
+    await written("version-expired", { mount: uuid, secret: "app" });
+    expect(JSON.stringify(lines)).not.toContain("canary");
+  });
+
+  it("a node that is away for too long", async () => {
+    const node = await addNode(1);
+    await lose(node);
+    await later(24 * 3_600_000);
+    await written("node-down", { node });
+  });
+
+  it("a drain whose deadline has come, and not one that is still waited for", async () => {
+    const node = await addNode(1);
+    await run(node, []);
+    await put(`/v1/node/${node}/drain`, { DrainSpec: { Deadline: 3_600_000_000_000 } });
+    await later(3_500_000);
+    expect(lines.filter(({ event }) => event === "drain-ended")).toEqual([]);
+    await later(3_700_000);
+    await written("drain-ended", { node });
+    await finish(node);
+  });
+
+  it("an operation on a CSI volume that has waited for its plugin for too long", async () => {
+    const csi = new ScriptedCsi();
+    await addCsiNode(1);
+    await create({ ID: "a", Name: "a" });
+    await create({ ID: "b", Name: "b" });
+    csi.behave = () => "hold";
+    const first = del("/v1/volume/csi/a/delete");
+    await expect.poll(() => csi.holding).toBe(1);
+    const second = del("/v1/volume/csi/b/delete");
+    await eventually(async () =>
+      expect(await clusterRegistry(env).csiOperations({ namespace: "default", id: "b" }, 1_000, 1)).toMatchObject([
+        { state: "queued" },
+      ]),
+    );
+    await later(121_000);
+    expect((await second).status).toBe(504);
+    await written("operation-dropped", {
+      ...{ operation: expect.any(String), method: "csi.controller.delete", plugin: "disk" },
+      ...{ namespace: "default", volume: "b" },
+    });
+    await csi.release();
+    expect((await first).status).toBe(200);
+  });
+});
+
+describe("what the service does behind a request is written down", () => {
+  it("credentials: roles, leases and the root secret", async () => {
+    const tenant = await openTenant();
+    const engine = `credential-engine ${await mountEngine(tenant)}`;
+    await writeRole("app", dynamicRole(tenant));
+    await written("role-written", { engine, role: "app" });
+    const { lease_id } = (await creds("app")).body;
+    const lease = lease_id.replace("cloud-b/", "");
+    await written("lease-issued", { engine, lease, token: expect.any(String), role: "app", ttl: expect.any(Number) });
+    await put("/v1/sys/leases/renew", { lease_id });
+    await written("lease-renewed", { engine, lease, expires: expect.any(Number) });
+    await revoke(lease_id);
+    await written("lease-ends", { engine, lease, token: expect.any(String) });
+    await written("lease-revoked", { engine, job: expect.any(String), what: expect.any(String) });
+    await put("/v1/cloud-b/rotate-root", {});
+    await written("root-rotated", { engine, key: expect.any(String), replaced: expect.anything() });
+    await written("removed", { engine, job: expect.any(String), what: "replaced root secret" });
+    await del("/v1/cloud-b/roles/app");
+    await written("role-deleted", { engine, role: "app" });
+  });
+
+  it("identity tokens: their key and their issuer", async () => {
+    await put("/v1/identity/oidc/config", { issuer: "https://issuer.example" });
+    await written("identity-issuer-configured", { issuer: "https://issuer.example" });
+    await put("/v1/identity/oidc/key/default/rotate", {});
+    await written("identity-key-rotated", { kid: expect.any(String) });
+  });
+
+  it("agents: how they may come, that they came, and that they were sent away", async () => {
+    const agent = await ScriptedAgent.joined();
+    await written("join-token-created", { accessor: expect.any(String), pool: "default", by: expect.any(String) });
+    await written("agent-joined", { node: agent.node });
+    await del(`/v1/agent/${agent.node}`);
+    await written("agent-removed", { node: agent.node, by: expect.any(String) });
+  });
+
+  it("a snapshot that was brought back", async () => {
+    const file = await snapshot();
+    await loseEverything();
+    await restore(file);
+    await eventually(() => expect(lines).toContainEqual(expect.objectContaining({ event: "restored" })));
+  });
+});
