@@ -37,6 +37,9 @@ export const lineMigrations: Migration[] = [
 type Last = { seq: number; idx: number };
 
 const PAGE_LINES = 1_000;
+/** Lines, and bytes of them but for the first, that are read at once. */
+const READ_LINES = 32;
+const READ_BYTES = 256 * 1024;
 /** Lines that are looked through in storage at once for a reader who wants few of them. */
 const SCAN_LINES = 5_000;
 /** Space is freed for this share of the limit at a time, so that not every append deletes a row. */
@@ -185,25 +188,68 @@ export class LineStore {
   }
 
   #page(cursor: number): Slice {
-    const rows = this.#sql.exec(
-      "SELECT idx, facts, events FROM lines WHERE idx > ? ORDER BY idx LIMIT ?",
-      cursor,
-      PAGE_LINES,
-    );
-    return { lines: linesOf(rows), upTo: Math.min(cursor + PAGE_LINES, this.#newest) };
+    const from = Math.max(cursor, this.#oldest - 1);
+    const upTo = Math.min(from + PAGE_LINES, this.#newest);
+    return { lines: this.#between(from, upTo), upTo };
   }
 
   /** Lines that may be wanted, found without reading the events of the others. */
   #sifted(cursor: number, traces: readonly string[]): Slice {
     const upTo = Math.min(cursor + SCAN_LINES, this.#newest);
-    const rows = this.#sql.exec(
-      `SELECT idx, facts, events FROM lines WHERE idx > ? AND idx <= ?
-       AND (facts IS NULL${" OR instr(facts, ?)".repeat(traces.length)}) ORDER BY idx`,
-      cursor,
-      upTo,
-      ...traces,
-    );
-    return { lines: linesOf(rows), upTo };
+    const wanted = this.#sql
+      .exec<{ idx: number; bytes: number }>(
+        `SELECT idx, octet_length(events) AS bytes FROM lines WHERE idx > ? AND idx <= ?
+         AND (facts IS NULL${" OR instr(facts, ?)".repeat(traces.length)}) ORDER BY idx`,
+        cursor,
+        upTo,
+        ...traces,
+      )
+      .toArray();
+    return { lines: this.#these(wanted), upTo };
+  }
+
+  /*
+   * Readers seldom take all lines of a page, so lines are read as they are taken; but some at a time and to the end, since a
+   * walk that is left halfway would lock the table until it is forgotten.
+   */
+
+  /** The lines from behind one up to another. */
+  *#between(from: number, upTo: number): Generator<Line> {
+    for (let [at, bytes] = [from, from < this.#oldest ? this.#left : this.#upToOf(from)]; at < upTo; ) {
+      const rows = this.#sql
+        .exec<LineRow & { upto: number }>(
+          `SELECT idx, facts, events, upto FROM lines WHERE idx > ?1 AND idx <= ?2 AND (upto <= ?3 OR idx = ?1 + 1)
+           ORDER BY idx`,
+          at,
+          Math.min(upTo, at + READ_LINES),
+          bytes + READ_BYTES,
+        )
+        .toArray();
+      yield* rows.map(lineIn);
+      const last = rows.at(-1);
+      // They have left meanwhile.
+      if (!last) return;
+      [at, bytes] = [last.idx, last.upto];
+    }
+  }
+
+  *#these(wanted: readonly { readonly idx: number; readonly bytes: number }[]): Generator<Line> {
+    for (let at = 0; at < wanted.length; ) {
+      const some: number[] = [];
+      for (let bytes = 0; some.length < READ_LINES && bytes < READ_BYTES; at++) {
+        const line = wanted[at];
+        if (!line) break;
+        some.push(line.idx);
+        bytes += line.bytes;
+      }
+      const rows = this.#sql
+        .exec<LineRow>(
+          "SELECT idx, facts, events FROM lines WHERE idx IN (SELECT value FROM json_each(?)) ORDER BY idx",
+          JSON.stringify(some),
+        )
+        .toArray();
+      yield* rows.map(lineIn);
+    }
   }
 
   /** The first line of those newest ones that have at most so many bytes together. */
@@ -232,10 +278,13 @@ export class LineStore {
   }
 }
 
-function* linesOf(rows: SqlStorageCursor<Record<string, SqlStorageValue>>): Iterable<Line> {
-  for (const [index, facts, events] of rows.raw<[number, string | null, string]>())
-    yield Line.stored(index, events, facts);
+interface LineRow extends Record<string, SqlStorageValue> {
+  idx: number;
+  facts: string | null;
+  events: string;
 }
+
+const lineIn = ({ idx, events, facts }: LineRow): Line => Line.stored(idx, events, facts);
 
 function lineOf(index: number, { events }: Append): Line {
   const line = Line.of(index, numbered(events, index));
