@@ -8,11 +8,13 @@ export function updateRefusal(
   request: HostVolumeRequest,
   users: readonly string[],
 ): Refusal | null {
-  const { nodeId, nodePool, pluginId, capacityMax } = request;
+  const { nodeId, nodePool, pluginId, hostPath, capacityMax } = request;
   const rules: string[] = [];
   if (nodeId !== "" && nodeId !== volume.nodeId) rules.push("node ID cannot be updated");
   if (nodePool !== "" && nodePool !== volume.nodePool) rules.push("node pool cannot be updated");
   if (pluginId !== "" && pluginId !== volume.pluginId) rules.push("plugin ID cannot be updated");
+  else if (volume.pluginId === "" && hostPath === "")
+    rules.push("a registered volume is updated by registering it again");
   if (capacityMax !== 0 && capacityMax < volume.capacityBytes) {
     rules.push(
       `capacity_max (${capacityMax}) cannot be less than existing provisioned capacity (${volume.capacityBytes})`,

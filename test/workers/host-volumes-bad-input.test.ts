@@ -171,6 +171,17 @@ describe("what is wrong with a volume is said by field and rule, and changes not
     expect(await says({ HostPath: "srv" })).toMatch(/^Volume\.HostPath: must be an absolute path/);
   });
 
+  it("of a registered volume's update, which only a registration can be", async () => {
+    const { Volume } = (await register()).body;
+    const refused = await put("/v1/volume/host/create", { Volume: { ...Volume, Name: "other" } });
+    expect([refused.status, refused.text]).toEqual([
+      400,
+      `validating volume "${Volume.ID}" update failed: 1 error occurred:\n\t* a registered volume is updated by registering it again\n\n`,
+    ]);
+    const again = await register({ ...Volume, Name: "other" });
+    expect([again.status, again.body.Volume.Name]).toEqual([200, "other"]);
+  });
+
   it.each([
     ["index=x", "Invalid index"],
     ["index=-1", "Invalid index"],
