@@ -14,6 +14,7 @@ import { Operations } from "./ops/operations.ts";
 import { changesOf, Reporter } from "./report/reporter.ts";
 import { Connection } from "./session/connection.ts";
 import { type ConnectionEnd, type Pauses, Reconnect } from "./session/reconnect.ts";
+import { noteUnknown } from "./unknown-volumes.ts";
 import { VERSION } from "./version.ts";
 
 export interface AgentOptions {
@@ -26,6 +27,7 @@ export interface AgentOptions {
   readonly csi: Csi;
   readonly stop: AbortSignal;
   readonly pauses: Pauses;
+  readonly onWelcome?: ((welcome: Welcome) => void) | undefined;
 }
 
 /** How long the first look at volumes and plugins may take before the agent connects without it. */
@@ -144,10 +146,12 @@ export class Agent {
     info("connected", { session: welcome.session, proto: welcome.proto });
     this.#compareClocks(welcome.serverTime);
     for (const volume of welcome.unknownVolumes) warn("volume_unknown_to_service", { volume });
+    noteUnknown(this.#options.config.stateDir, welcome.unknownVolumes).catch(reportFailed);
     this.#operations.welcome(welcome);
     this.#lookLater(session, welcome.cfg.fingerprintMs);
     // What changed since `hello`.
     this.#tellVolumes();
+    this.#options.onWelcome?.(welcome);
   }
 
   #receive(frame: Exclude<ServiceFrame, Welcome>): void {

@@ -8,8 +8,14 @@ import { error, textOf } from "./log.ts";
 import { Reporter } from "./report/reporter.ts";
 import { hostVolumesOf, start } from "./start.ts";
 import { VERSION } from "./version.ts";
+import { dropVolume, listVolumes } from "./volumes.ts";
 
 const USAGE = `Usage: sallyport-agent --config <file> [--join-token-file <file>] [--check]
+       sallyport-agent volumes list --config <file>
+       sallyport-agent volumes drop <id> --config <file>
+
+  volumes list              print the host volumes on this node's disk, and whether the service knows them
+  volumes drop <id>         delete one that the service does not know, and what lies in it; stop the agent first
 
   --config <file>           the configuration, JSON
   --join-token-file <file>  the join token, for the first start; else SALLYPORT_JOIN_TOKEN,
@@ -20,23 +26,39 @@ const USAGE = `Usage: sallyport-agent --config <file> [--join-token-file <file>]
 const JOIN_TOKEN = "SALLYPORT_JOIN_TOKEN";
 
 async function main(): Promise<number> {
-  const { config: path, check, version, "join-token-file": tokenFile, help } = args();
+  const { values, positionals } = args();
+  const { config: path, check, version, "join-token-file": tokenFile, help } = values;
   if (help) console.log(USAGE);
   else if (version) console.log(VERSION);
   else if (path === undefined) throw new Ending(EXIT.unusable, `--config is missing.\n\n${USAGE}`);
+  else if (positionals.length > 0) await volumes(positionals, readConfig(path));
   else if (check) await printReport(readConfig(path));
   else {
     const config = readConfig(path);
-    const stop = new AbortController();
-    for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort());
-    return start({ config, joinToken: joinToken(tokenFile, config), stop: stop.signal });
+    return start({ config, joinToken: joinToken(tokenFile, config), stop: whenTold() });
   }
   return EXIT.stopped;
+}
+
+function whenTold(): AbortSignal {
+  const stop = new AbortController();
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => stop.abort());
+  return stop.signal;
+}
+
+async function volumes([what, action, id, ...rest]: readonly string[], config: Config): Promise<void> {
+  const isKnown = what === "volumes" && rest.length === 0;
+  if (isKnown && action === "list" && id === undefined) {
+    for (const volume of await listVolumes(config)) console.log(JSON.stringify(volume));
+  } else if (isKnown && action === "drop" && id !== undefined) {
+    await dropVolume({ config, id, stop: whenTold() });
+  } else throw new Ending(EXIT.unusable, USAGE);
 }
 
 function args() {
   try {
     return parseArgs({
+      allowPositionals: true,
       options: {
         config: { type: "string" },
         "join-token-file": { type: "string" },
@@ -44,7 +66,7 @@ function args() {
         version: { type: "boolean" },
         help: { type: "boolean", short: "h" },
       },
-    }).values;
+    });
   } catch (failure) {
     throw new Ending(EXIT.unusable, `${textOf(failure)}\n\n${USAGE}`);
   }

@@ -2,7 +2,7 @@ import type { KeyObject } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Agent } from "./agent.ts";
+import { Agent, type AgentOptions } from "./agent.ts";
 import type { Config } from "./config.ts";
 import { Csi } from "./csi/index.ts";
 import { HostVolumes } from "./dhv/index.ts";
@@ -60,13 +60,22 @@ async function run({ config, joinToken, stop, pauses = PAUSES }: StartOptions): 
   const node = (await loadNode(stateDir)) ?? (await joinAsNode(config, key, joinToken, stop, pauses));
   if (node === undefined) return EXIT.stopped;
 
+  const agent = await agentOf({ config, key, node, hostVolumes: hostVolumesOf(config, node.nodeId), stop, pauses });
+  return agent.run();
+}
+
+/**
+ * The agent of a node that has joined; the caller holds the lock of its state.
+ * @throws Ending when its state cannot be used
+ */
+export async function agentOf(parts: Omit<AgentOptions, "epoch" | "journal" | "csi">): Promise<Agent> {
+  const { stateDir, csi } = parts.config;
   const epoch = await nextEpoch(stateDir);
   const journal = await Journal.open(join(stateDir, "journal")).catch((failure) => {
     throw new Ending(EXIT.unusable, `The journal cannot be used: ${textOf(failure)}.`);
   });
-  const hostVolumes = hostVolumesOf(config, node.nodeId);
-  info("agent_started", { node: node.nodeId, version: VERSION, epoch });
-  return new Agent({ config, key, node, epoch, journal, hostVolumes, csi: new Csi(config.csi), stop, pauses }).run();
+  info("agent_started", { node: parts.node.nodeId, version: VERSION, epoch });
+  return new Agent({ ...parts, epoch, journal, csi: new Csi(csi) });
 }
 
 /** Undefined when the agent was told to stop before the service could be reached. */

@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { type HostVolumeCreate, type HostVolumeDelete, type HostVolumeRegister, uuid } from "@sallyport/agent-protocol";
 import { KeyedQueue } from "../keyed-queue.ts";
@@ -7,7 +6,7 @@ import { MKDIR, MkdirPlugin } from "./mkdir.ts";
 import { during, type Failure, fail, type Outcome, oneLine, systemFailure, systemText } from "./outcome.ts";
 import { checkRegistered } from "./paths.ts";
 import { type CreatedVolume, type HostVolumePlugin, PLUGIN_LIMITS, type PluginLimits, type Step } from "./plugin.ts";
-import { Records, type VolumeRecord } from "./records.ts";
+import { Records, recordsDir, type VolumeRecord } from "./records.ts";
 
 export interface HostVolumesOptions {
   /** Directories as absolute paths. */
@@ -79,7 +78,7 @@ export class HostVolumes {
       log,
       step,
     };
-    this.#records = new Records(join(options.stateDir, "host-volumes"), step);
+    this.#records = new Records(recordsDir(options.stateDir), step);
     this.#mkdir = new MkdirPlugin(volumesDir, step);
   }
 

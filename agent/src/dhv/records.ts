@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { hostVolumeCreate, uuid } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { syncDirectory } from "../files.ts";
+import { codeOf } from "../log.ts";
 import { systemText } from "./outcome.ts";
 import type { Step } from "./plugin.ts";
 
@@ -21,6 +22,33 @@ export type VolumeRecord = z.infer<typeof record>;
 
 const ENDING = ".json";
 
+/** Where a node keeps its records. */
+export const recordsDir = (stateDir: string): string => join(stateDir, "host-volumes");
+
+/** Every record by the volume's id, or in words why it cannot be read. Changes nothing: an agent may be running on them. */
+export async function readRecords(directory: string): Promise<Map<string, VolumeRecord | string>> {
+  const files = await readdir(directory).catch((failure) => {
+    if (codeOf(failure) === "ENOENT") return [];
+    throw failure;
+  });
+  const records = new Map<string, VolumeRecord | string>();
+  for (const file of files) {
+    const id = file.slice(0, -ENDING.length);
+    if (file.endsWith(ENDING) && uuid.safeParse(id).success) records.set(id, await readRecord(directory, id));
+  }
+  return records;
+}
+
+async function readRecord(directory: string, id: string): Promise<VolumeRecord | string> {
+  try {
+    const parsed = record.safeParse(JSON.parse(await readFile(join(directory, id + ENDING), "utf8")));
+    if (!parsed.success) return "its record on this node has another form";
+    return parsed.data.request.id === id ? parsed.data : "its record on this node is of another volume";
+  } catch (failure) {
+    return `its record on this node cannot be read: ${systemText(failure)}`;
+  }
+}
+
 /** One JSON file a volume; a file is replaced as a whole, and is on the disk when its promise is fulfilled. */
 export class Records {
   readonly #directory: string;
@@ -31,16 +59,12 @@ export class Records {
     this.#step = step;
   }
 
-  /** Every record by the volume's id, or in words why it cannot be read. */
+  /** As `readRecords`; what a crash left of a file that was being written is removed. */
   async load(): Promise<Map<string, VolumeRecord | string>> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
-    const records = new Map<string, VolumeRecord | string>();
-    for (const file of await readdir(this.#directory)) {
-      const id = file.slice(0, -ENDING.length);
-      if (file.endsWith(ENDING) && uuid.safeParse(id).success) records.set(id, await this.#read(id));
-      else if (file.endsWith(".tmp")) await rm(join(this.#directory, file), { force: true });
-    }
-    return records;
+    for (const file of await readdir(this.#directory))
+      if (file.endsWith(".tmp")) await rm(join(this.#directory, file), { force: true });
+    return readRecords(this.#directory);
   }
 
   async write(value: VolumeRecord): Promise<void> {
@@ -74,15 +98,5 @@ export class Records {
 
   #file(id: string): string {
     return join(this.#directory, id + ENDING);
-  }
-
-  async #read(id: string): Promise<VolumeRecord | string> {
-    try {
-      const parsed = record.safeParse(JSON.parse(await readFile(this.#file(id), "utf8")));
-      if (!parsed.success) return "its record on this node has another form";
-      return parsed.data.request.id === id ? parsed.data : "its record on this node is of another volume";
-    } catch (failure) {
-      return `its record on this node cannot be read: ${systemText(failure)}`;
-    }
   }
 }

@@ -1,0 +1,21 @@
+import { join } from "node:path";
+import * as z from "zod";
+import { readIfThere, replaceFile } from "./files.ts";
+
+/** What the service has last said of which of this node's volumes it has no record of. */
+
+const FILE = "unknown-volumes.json";
+const noted = z.object({ time: z.string(), volumes: z.array(z.string()) });
+
+export const noteUnknown = (stateDir: string, volumes: readonly string[]): Promise<void> =>
+  replaceFile(join(stateDir, FILE), `${JSON.stringify({ time: new Date().toISOString(), volumes })}\n`);
+
+/** Undefined when it was never said, or cannot be read. */
+export async function readUnknown(stateDir: string): Promise<ReadonlySet<string> | undefined> {
+  const content = await readIfThere(join(stateDir, FILE));
+  try {
+    return new Set(noted.parse(JSON.parse(content ?? "")).volumes);
+  } catch {
+    return undefined;
+  }
+}
