@@ -105,9 +105,10 @@ export class Outbox {
     return this.enlist(topic, lane, body, now);
   }
 
-  /** Whether anything of a topic waits. */
-  holds(topic: string): boolean {
-    return this.#sql.exec("SELECT 1 FROM outbox WHERE topic = ? LIMIT 1", topic).toArray().length > 0;
+  /** Whether anything of a topic waits, or of one lane of it. */
+  holds(topic: string, lane?: string): boolean {
+    const [where, ...values] = lane === undefined ? ["topic = ?", topic] : ["topic = ? AND lane = ?", topic, lane];
+    return this.#sql.exec(`SELECT 1 FROM outbox WHERE ${where} LIMIT 1`, ...values).toArray().length > 0;
   }
 
   /** When the alarm must look at the outbox, or null when it is empty. */

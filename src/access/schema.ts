@@ -64,4 +64,9 @@ export const accessMigrations: Migration[] = [
     because: "objects of mounts that are gone, which may have something to take away still: no snapshot must miss them",
     sql: "CREATE TABLE ended_mounts (uuid TEXT PRIMARY KEY, type TEXT NOT NULL) STRICT",
   },
+  {
+    because: "such a mount is forgotten once its object holds nothing; look = when to look at that next, ms",
+    sql: `ALTER TABLE ended_mounts ADD COLUMN look INTEGER NOT NULL DEFAULT 0;
+      CREATE INDEX ended_mounts_by_look ON ended_mounts (look)`,
+  },
 ];

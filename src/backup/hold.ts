@@ -146,7 +146,7 @@ export class Hold {
   hold(restore: string, mayHold: Readonly<Record<string, number>>): Result<null> {
     if (this.#held?.kind === "cut") return refuse("conflict", SNAPSHOT_RUNS);
     if (this.#held?.restore === restore) return ok(null);
-    const full = this.#held ? null : this.#fullTable(mayHold);
+    const full = this.#held ? null : this.tableBeyond(mayHold);
     if (full !== null) return refuse("conflict", `the deployment is not empty: there are rows in ${full}`);
     this.#change({ kind: "load", restore, staged: null, swapped: false }, endStaging);
     return ok(null);
@@ -200,7 +200,8 @@ export class Hold {
       : refuse("conflict", "the restore has ended: another was begun, or it was undone");
   }
 
-  #fullTable(mayHold: Readonly<Record<string, number>>): string | null {
+  /** A table that has more rows than it may have (none, where nothing is said), or null. */
+  tableBeyond(mayHold: Readonly<Record<string, number>>): string | null {
     const { sql } = this.#storage;
     for (const { name } of tablesOf(sql)) {
       const { n } = sql

@@ -1,4 +1,5 @@
 import type { Ask, Grant } from "../access/authorize.ts";
+import { type EndedMount, REMAINS } from "../access/ended-mounts.ts";
 import type { KeyHolder } from "../access/key-terms.ts";
 import { accessMigrations } from "../access/schema.ts";
 import { type StreamAnswer, type StreamQuestion, streamScope } from "../access/stream-rights.ts";
@@ -13,7 +14,7 @@ import { guarded } from "../sealing/guarded.ts";
 import { accessDeliveries } from "./access-deliveries.ts";
 import { AccessParts } from "./access-parts.ts";
 import { MountSurface } from "./mount-surface.ts";
-import { eventLog } from "./stubs.ts";
+import { credentialEngine, eventLog, kvStore } from "./stubs.ts";
 
 const EXPIRED_PER_ALARM = 500;
 
@@ -171,12 +172,24 @@ export class AccessControl extends MountSurface {
   }
 
   protected override ownDeadline(): number | null {
-    return this.parts.tokenStore.nextExpiry();
+    const due = [this.parts.tokenStore.nextExpiry(), this.parts.endedMounts.nextLook()].filter((at) => at !== null);
+    return due.length === 0 ? null : Math.min(...due);
   }
 
   protected override async onAlarm(now: number): Promise<void> {
     this.parts.tokens.expire(now, EXPIRED_PER_ALARM);
-    await this.parts.journal.published();
+    await Promise.all([this.parts.journal.published(), this.#lookAtEndedMounts(now)]);
+  }
+
+  async #lookAtEndedMounts(now: number): Promise<void> {
+    const { endedMounts } = this.parts;
+    const look = async ({ type, uuid }: EndedMount) => {
+      if (this.outbox.holds("unmount", `${type} ${uuid}`)) return;
+      const object = type === "cloud-b" ? credentialEngine(this.env, uuid) : kvStore(this.env, uuid);
+      if (await object.holdsOnly(REMAINS[type])) this.commit(() => endedMounts.forget(uuid));
+    };
+    // One that cannot be asked now is looked at again.
+    await Promise.allSettled(this.commit(() => endedMounts.takeDue(now)).map(look));
   }
 
   #setUp(): void {

@@ -1,6 +1,7 @@
 import { Bootstrap } from "../access/bootstrap.ts";
 import { ClusterNamespaces } from "../access/cluster-namespaces.ts";
 import { ClusterTokens } from "../access/cluster-tokens.ts";
+import { EndedMounts } from "../access/ended-mounts.ts";
 import { Facts } from "../access/facts.ts";
 import { Gatekeeper } from "../access/gatekeeper.ts";
 import type { Stamp } from "../access/journal.ts";
@@ -50,6 +51,7 @@ export class AccessParts {
   readonly namespaces: NamespaceAdmin;
   readonly clusterNamespaces: ClusterNamespaces;
   readonly mounts: MountAdmin;
+  readonly endedMounts: EndedMounts;
   readonly #sql: SqlStorage;
   #hashKey: Uint8Array | undefined;
 
@@ -95,9 +97,10 @@ export class AccessParts {
       this.journal,
     );
     this.clusterNamespaces = new ClusterNamespaces(sql, this.journal);
+    this.endedMounts = new EndedMounts(sql);
     const destroyLater = (mount: Mount) => {
       this.leaseHolders.forget(mount.uuid);
-      sql.exec("INSERT INTO ended_mounts (uuid, type) VALUES (?, ?)", mount.uuid, mount.type);
+      this.endedMounts.add(mount, Date.now());
       outbox.enlist("unmount", `${mount.type} ${mount.uuid}`, null);
     };
     this.mounts = new MountAdmin(this.mountTable, this.namespaceTree, { commit, destroyLater });

@@ -12,6 +12,8 @@ import { migrateAll, type Schema } from "./migrations.ts";
 
 /** While an alarm works, the next one is set this far ahead; after one that failed, it is the next try. */
 const ALARM_GUARD_MS = 5_000;
+/** More rows than a table has. */
+const MANY = 1e12;
 /** Between two alarms of an object, whatever its rows say: a defect must not become a busy loop. */
 const ALARM_GAP_MS = 250;
 
@@ -154,6 +156,12 @@ export abstract class StoredObject extends DurableObject<Env> {
   /** A page of the objects that exist because of this one. @param after where the page before has ended */
   known(_after: string): KnownPage {
     return { objects: [], next: null };
+  }
+
+  /** Whether nothing is here but rows of these tables. */
+  holdsOnly(tables: readonly string[]): boolean {
+    const any = Object.fromEntries(tables.map((table) => [table, MANY]));
+    return this.#hold.tableBeyond(any) === null;
   }
 
   holdForRestore(restore: string, mayHold: Readonly<Record<string, number>>): Result<null> {
