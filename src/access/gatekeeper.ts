@@ -2,7 +2,7 @@ import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import type { Ask, Grant, Identity } from "./authorize.ts";
 import type { MountTable } from "./mounts.ts";
 import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "./namespaces.ts";
-import { granted, ruleFor } from "./path-rules.ts";
+import { granted, type PathAcl, ruleFor } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
@@ -20,6 +20,8 @@ interface Caller {
 }
 
 const MOST_KNOWN = 1_000;
+
+const WRAPPED_ONLY = "permission denied: a policy allows only wrapped answers here, and wrapping is not offered";
 
 /** Answers every request's first question: who calls, what they may do there, and which mount it is about. */
 export class Gatekeeper {
@@ -72,8 +74,10 @@ export class Gatekeeper {
     if (!at.namespace.startsWith(identity.namespace)) return refuse("denied", "permission denied");
     if (!this.#namespaces.has(asked.value)) return namespaceMissing(asked.value);
     if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
-    const { acl, path } = inOneSpelling(grants.paths, at.namespace, at.path);
+    const { acl, path: written } = inOneSpelling(grants.paths, at.namespace, at.path);
+    const path = ask.list === true ? written : unslashed(acl, written);
     const rule = grants.root ? undefined : ruleFor(acl, path, { list: ask.list === true });
+    if (rule?.minWrappingTtl || rule?.maxWrappingTtl) return refuse("denied", WRAPPED_ONLY);
     const { allowedParameters, deniedParameters, requiredParameters } = rule ?? {};
     return {
       ok: true,
@@ -108,4 +112,10 @@ export class Gatekeeper {
     if (this.#known.size >= MOST_KNOWN) this.#known.clear();
     this.#known.set(hash, caller);
   }
+}
+
+/** The path that is judged. Routes pass over a slash at its end, so a rule about the path without it holds here, too. */
+function unslashed(acl: PathAcl, path: string): string {
+  const bare = path.slice(0, -1);
+  return path.endsWith("/") && ruleFor(acl, bare) ? bare : path;
 }

@@ -197,6 +197,38 @@ describe("what a path rule decides", () => {
   });
 });
 
+describe("a slash at the end of a path", () => {
+  it("gets round no rule: what is said of the path without it decides", async () => {
+    await put("/v1/sys/mounts/cloud-b", { type: "cloud-b" });
+    const rules = path("cloud-b/*", "read", "list") + path("cloud-b/config", "deny") + path("cloud-b/roles/+", "list");
+    const { client_token: token } = await holderOf(rules);
+    for (const at of ["cloud-b/config", "cloud-b/config/", "cloud-b/roles/r", "cloud-b/roles/r/"]) {
+      expect((await get(`/v1/${at}`, { token })).status, at).toBe(403);
+    }
+    expect((await list("/v1/cloud-b/roles/", { token })).status).toBe(404);
+  });
+
+  it("counts where only a rule with it is about the path", async () => {
+    const rules = path("sys/leases/revoke-prefix/cloud-b/*", "update", "sudo");
+    const { client_token: token } = await holderOf(rules);
+    expect((await put("/v1/sys/leases/revoke-prefix/cloud-b/", {}, { token })).status).toBe(204);
+    expect((await put("/v1/sys/leases/revoke-prefix/cloud-b", {}, { token })).status).toBe(403);
+  });
+});
+
+describe("a rule that allows only wrapped answers", () => {
+  it.each(["min_wrapping_ttl", "max_wrapping_ttl"])("with %s gives nobody an open one", async (field) => {
+    await mountKv();
+    await put("/v1/kv/data/a", { data: { k: "canary" } });
+    const rule = (more: string) => `path "kv/data/a" { capabilities = ["read"]${more} }`;
+    const { client_token: token } = await holderOf(rule(`\n${field} = "1m"`));
+    const refused = await get("/v1/kv/data/a", { token });
+    expect([refused.status, refused.body.errors[0]]).toEqual([403, expect.stringContaining("wrapped answers")]);
+    const { client_token: open } = await holderOf(rule(""));
+    expect((await get("/v1/kv/data/a", { token: open })).status).toBe(200);
+  });
+});
+
 describe("capabilities", () => {
   const rules = path("kv/data/*", "update", "read") + path("kv/metadata/x/", "list");
   const route = "/v1/sys/capabilities-self";
