@@ -258,6 +258,19 @@ describe("setting and removing", () => {
   });
 });
 
+it("setting an association is one use of a token that has only so many", async () => {
+  await write("app", { a: 1 });
+  const rules = 'path "sys/sync/*" { capabilities = ["update"] } path "kv/data/*" { capabilities = ["read"] }';
+  await put("/v1/sys/policies/acl/few", { policy: rules });
+  for (const num_uses of [1, 2]) {
+    const { body } = await put("/v1/auth/token/create", { policies: ["few"], num_uses });
+    const once = { token: body.auth.client_token };
+    const set = await put(`${AT}/in-mem/m/associations/set`, { mount: "kv", secret_name: "app" }, once);
+    expect(set.status, set.text).toBe(200);
+    expect((await get("/v1/kv/data/app", once)).status).toBe(num_uses === 1 ? 403 : 200);
+  }
+});
+
 describe("the list of associations", () => {
   it("names each secret once, tells mount from path, and counts both", async () => {
     expect([(await list(LISTED)).status, (await list(LISTED)).body]).toEqual([404, { errors: [] }]);
