@@ -1,10 +1,11 @@
 import { neutralMountType } from "../compat/cloud-b-names.ts";
 import { withoutUndefined } from "../http/json.ts";
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { MOUNT_TYPES, type Mount, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
 import { mayBelow } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
+import { SYSTEM_MAX_TTL } from "./token.ts";
 
 interface Host {
   commit<T>(change: () => T): T;
@@ -62,6 +63,8 @@ export class MountAdmin {
         'options.version: only version 2 of the kv engine is offered; mount it with {"version": "2"}',
       );
     }
+    const refused = refusedTtls(request.config ?? {});
+    if (refused) return refused;
     const free = this.#table.conflict(namespace, named.value, (prefix) => this.#namespaces.has(prefix));
     if (!free.ok) return free;
     const options = known === "kv" ? { ...request.options, version: "2" } : (request.options ?? {});
@@ -83,6 +86,8 @@ export class MountAdmin {
       options: { ...mount.value.options, ...options },
       config: { ...mount.value.config, ...withoutUndefined(config) },
     };
+    const refused = refusedTtls(changed.config);
+    if (refused) return refused;
     this.#host.commit(() => this.#table.update(changed));
     return ok(changed);
   }
@@ -97,6 +102,20 @@ export class MountAdmin {
     });
     return true;
   }
+}
+
+/** Why a mount cannot have these lease times; null when it can. */
+function refusedTtls(config: {
+  default_lease_ttl?: number | undefined;
+  max_lease_ttl?: number | undefined;
+}): Refusal | null {
+  const { default_lease_ttl: usual = 0, max_lease_ttl: most = 0 } = config;
+  if (most > 0 && usual > most) {
+    return refuse("invalid", "given default lease TTL greater than given max lease TTL");
+  }
+  return most === 0 && usual > SYSTEM_MAX_TTL
+    ? refuse("invalid", `given default lease TTL greater than system max lease TTL of ${SYSTEM_MAX_TTL} seconds`)
+    : null;
 }
 
 const isListed = (mount: Mount): boolean => mount.config.listing_visibility === "unauth";

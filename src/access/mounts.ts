@@ -29,9 +29,12 @@ export interface Mount {
   readonly config: MountConfig;
 }
 
+/** Seconds; `system` is what no value is, the system's. */
+const leaseTtl = () => z.preprocess((given) => (given === "system" ? 0 : given), duration()).optional();
+
 const Config = z.object({
-  default_lease_ttl: z.union([z.literal("system").transform(() => 0), duration()]).optional(),
-  max_lease_ttl: z.union([z.literal("system").transform(() => 0), duration()]).optional(),
+  default_lease_ttl: leaseTtl(),
+  max_lease_ttl: leaseTtl(),
   force_no_cache: flag().optional(),
   listing_visibility: z.enum(["", "hidden", "unauth"]).optional(),
 });

@@ -3,6 +3,10 @@ import type { Dialect } from "./dialect.ts";
 /** The type of the mount, as either system calls it. */
 export const neutralMountType = (type: string): string => (type === "azure" ? "cloud-b" : type);
 
+/** The type of a mount as the caller calls it. */
+export const wordMountType = (dialect: Dialect, type: string): string =>
+  dialect === "upstream" && type === "cloud-b" ? "azure" : type;
+
 /** Fields of a role of the credentials engine, the neutral name first. */
 const FIELD_NAMES = [
   ["cloud_roles", "azure_roles"],
@@ -23,6 +27,10 @@ const neutralAudiences: ReadonlyMap<string, string> = new Map(AUDIENCE_NAMES.map
 /** The audiences by their neutral names. */
 export const AUDIENCES: readonly string[] = AUDIENCE_NAMES.map(([neutral]) => neutral);
 
+/** The audiences as the caller calls them. */
+export const audiencesOf = (dialect: Dialect): string[] =>
+  AUDIENCE_NAMES.map(([neutral, upstream]) => (dialect === "upstream" ? upstream : neutral));
+
 /** An audience as the provider spells it; empty stays empty. */
 export const providerAudience = (neutral: string): string => providerAudiences.get(neutral) ?? neutral;
 
@@ -37,6 +45,10 @@ export function neutralRole(body: Readonly<Record<string, unknown>>): Record<str
   if (typeof audience === "string") role["sign_in_audience"] = neutralAudiences.get(audience) ?? audience;
   return role;
 }
+
+/** A refusal that begins with a role's field, with the field's upstream name. */
+export const wordField = (message: string): string =>
+  FIELD_NAMES.reduce((text, [neutral, upstream]) => text.replace(new RegExp(`^${neutral}\\b`), upstream), message);
 
 /** A role in the caller's words. */
 export function wordRole(dialect: Dialect, role: Readonly<Record<string, unknown>>): Record<string, unknown> {

@@ -28,6 +28,7 @@ export const requestHeader = {
   token: ["X-Orch-Token", "X-Vault-Token", "X-Nomad-Token"],
   namespace: ["X-Orch-Namespace", "X-Vault-Namespace"],
   csiSecrets: ["X-Orch-CSI-Secrets", "X-Nomad-CSI-Secrets"],
+  wrapTtl: ["X-Orch-Wrap-TTL", "X-Vault-Wrap-TTL"],
 } as const;
 
 /** Response headers of areas C and D; both spellings leave, as they are only headers. */

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { AUDIENCES, neutralRole } from "../compat/cloud-b-names.ts";
+import { AUDIENCES, audiencesOf, neutralRole } from "../compat/cloud-b-names.ts";
 import type { Dialect } from "../compat/dialect.ts";
 import { duration, flag, stringList } from "../http/fields.ts";
 import { isPlainObject } from "../http/json.ts";
@@ -137,7 +137,10 @@ export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect)
   if (explicit > 0 && ttl > explicit) return refuse("invalid", "ttl cannot be greater than explicit_max_ttl");
   if (explicit > 0 && max > explicit) return refuse("invalid", "max_ttl cannot be greater than explicit_max_ttl");
   if (role.sign_in_audience !== "" && !AUDIENCES.includes(role.sign_in_audience)) {
-    return refuse("invalid", `Invalid value for sign_in_audience field. Valid values are: ${AUDIENCES.join(", ")}`);
+    return refuse(
+      "invalid",
+      `Invalid value for sign_in_audience field. Valid values are: ${audiencesOf(dialect).join(", ")}`,
+    );
   }
   const own = withOwnApplication(old, role);
   if (!own.ok) return own;

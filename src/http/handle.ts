@@ -2,7 +2,8 @@ import type { Grant } from "../access/authorize.ts";
 import { authorize, forgetAnswers } from "../access/authorizer.ts";
 import type { Capability } from "../access/path-rules.ts";
 import { auditAnswer, auditRequest } from "../audit/requests.ts";
-import { type Dialect, dialectOf } from "../compat/dialect.ts";
+import { wordField } from "../compat/cloud-b-names.ts";
+import { type Dialect, dialectOf, firstHeader, requestHeader } from "../compat/dialect.ts";
 import { wordMessage } from "../compat/sync-names.ts";
 import { neutralPath } from "../compat/sync-paths.ts";
 import { admit, admitOpen, countRefusal } from "../limits/limits.ts";
@@ -13,8 +14,9 @@ import { clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
 import { SERVICE_ROOTS } from "./areas.ts";
 import { readBody } from "./body.ts";
 import { namespaceOf, tokenOf } from "./caller.ts";
-import { asRequestError, denied, RequestError, refusalError } from "./errors.ts";
+import { asRequestError, badRequest, denied, RequestError, refusalError } from "./errors.ts";
 import { type Answered, beginExchange, type Exchange, endExchange, namespaceNamed, recognise } from "./exchange.ts";
+import { parseDuration } from "./fields.ts";
 import { options, unmatched } from "./methods.ts";
 import { errorResponse } from "./respond.ts";
 import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsRoute } from "./route.ts";
@@ -89,19 +91,29 @@ async function answer(
     await auditRequest(exchange, base.env, base.exec);
     return route.handle({ ...base, dialect, params, grant: null }, await readBody(route, base, null));
   }
+  if (area === "secrets") refuseWrapping(headers);
   const mayBeOld = route.fresh === true && place.remembered;
   const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, route.fresh));
   const call = { ...base, dialect, params, grant, recheck: () => recheck(base, call, target, route) };
   checkRight(route, call);
   await auditRequest(exchange, base.env, base.exec);
-  const body = await readBody(route, base, call.grant.constraints);
   try {
-    return await route.handle(call, body);
+    return await route.handle(call, await readBody(route, base, call.grant.constraints));
   } catch (failure) {
     throw worded(failure, dialect);
   } finally {
     if (route.fresh && !READS.has(target.verb)) forgetAnswers();
   }
+}
+
+/**
+ * Whoever asks for a wrapped answer means to hand on a token instead of the secret: an open answer would give the secret away.
+ * @throws RequestError 400
+ */
+function refuseWrapping(headers: Headers): void {
+  const wish = firstHeader(headers, requestHeader.wrapTtl);
+  if (wish === undefined || parseDuration(wish) === 0) return;
+  throw badRequest("X-Vault-Wrap-TTL: wrapped answers are not offered; leave the header out for an open one");
 }
 
 /** Where to look a request up. `grant` when finding out took asking who calls. */
@@ -217,7 +229,7 @@ function verbsAt(area: Exchange["area"], { path, route }: Target): Verb[] {
 /** A refusal in the caller's words: the objects that make it know none but ours. */
 function worded(failure: unknown, dialect: Dialect): unknown {
   if (dialect === "neutral" || !(failure instanceof RequestError)) return failure;
-  const messages = failure.messages.map((message) => wordMessage(dialect, message));
+  const messages = failure.messages.map((message) => wordField(wordMessage(dialect, message)));
   return new RequestError(failure.status, messages, { ...failure.headers });
 }
 

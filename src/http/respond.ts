@@ -88,9 +88,9 @@ const STREAM_CHUNK = 16_384;
 export const noContent = (): Response => new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
 
 /** A list; an empty one is "nothing there", as is a read of what does not exist. */
-export function keyList(call: Call, keys: readonly string[], more: object = {}): Response {
+export function keyList(call: Call, keys: readonly string[], more: object = {}, mountType?: string): Response {
   if (keys.length === 0) return new Response('{"errors":[]}', { status: 404, headers: SECRETS_HEADERS });
-  return envelope(call, { data: { keys, ...more } });
+  return envelope(call, { data: { keys, ...more }, ...(mountType !== undefined && { mountType }) });
 }
 
 interface ClusterAnswer {

@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import { wordRole } from "../compat/cloud-b-names.ts";
+import { wordMountType, wordRole } from "../compat/cloud-b-names.ts";
 import { ConfigBody } from "../engine/config.ts";
 import { performJob, performJobs, probe, unfinished } from "../engine/perform.ts";
 import { ROLE_NAME, RoleBody } from "../engine/role.ts";
@@ -12,7 +12,6 @@ import { credentialEngine } from "../objects/stubs.ts";
 
 /** Routes of a cloud-b mount, relative to it (contract: credentials-engine 2). */
 
-const MOUNT_TYPE = "cloud-b";
 /** Making credentials or a role takes as long as its own deadline allows, and a little for the answer. */
 const REQUEST_MS = 88_000;
 /** A rotation that is durable is answered; seeing the new secret work may take minutes. */
@@ -21,6 +20,7 @@ const REMOVAL_MS = 30_000;
 const BEHIND_MS = 25_000;
 const LONGEST_KEY = 256;
 
+const mountType = (call: AuthorisedCall): string => wordMountType(call.dialect, "cloud-b");
 const uuidOf = (call: AuthorisedCall): string => call.grant.mount?.uuid ?? "";
 const engine = (call: AuthorisedCall) => credentialEngine(call.env, uuidOf(call));
 
@@ -73,7 +73,7 @@ async function credentials(call: AuthorisedCall): Promise<Response> {
     data: { client_id: issued.clientId, client_secret: issued.clientSecret },
     lease: { id: `${mount?.path ?? ""}${issued.leaseId}`, ttl: issued.ttl, renewable: issued.renewable },
     warnings: [...warnings, ...probed],
-    mountType: MOUNT_TYPE,
+    mountType: mountType(call),
   });
 }
 
@@ -81,7 +81,7 @@ export const cloudBRoutes = [
   secrets({
     verb: "GET",
     path: "/config",
-    handle: async (call) => envelope(call, { data: unwrap(await engine(call).config()), mountType: MOUNT_TYPE }),
+    handle: async (call) => envelope(call, { data: unwrap(await engine(call).config()), mountType: mountType(call) }),
   }),
   secrets<z.infer<typeof ConfigBody>>({
     verb: "POST",
@@ -112,7 +112,7 @@ export const cloudBRoutes = [
     handle: async (call) => {
       const end = await ended(call, unwrap(await engine(call).rotateRoot()), ROTATION_MS);
       const warnings = end?.warnings ?? ["the new secret is made and comes into use as soon as it works everywhere"];
-      return warnings.length === 0 ? noContent() : envelope(call, { warnings, mountType: MOUNT_TYPE });
+      return warnings.length === 0 ? noContent() : envelope(call, { warnings, mountType: mountType(call) });
     },
   }),
   secrets({
@@ -124,7 +124,7 @@ export const cloudBRoutes = [
         keys.push(...page);
         page = await engine(call).roleNames(keys.at(-1) ?? "");
       }
-      return keyList(call, keys);
+      return keyList(call, keys, {}, mountType(call));
     },
   }),
   secrets({
@@ -132,7 +132,7 @@ export const cloudBRoutes = [
     path: "/roles/:name",
     handle: async (call) => {
       const role = unwrap(await engine(call).role(roleName(call)));
-      return envelope(call, { data: wordRole(call.dialect, role), mountType: MOUNT_TYPE });
+      return envelope(call, { data: wordRole(call.dialect, role), mountType: mountType(call) });
     },
   }),
   secrets<z.infer<typeof RoleBody>>({
@@ -158,7 +158,7 @@ export const cloudBRoutes = [
       if (end?.ok) return noContent();
       const because = end === null ? "" : `: ${end.message}`;
       const warnings = [`the role is deleted; removing its application is tried again until it succeeds${because}`];
-      return envelope(call, { warnings, mountType: MOUNT_TYPE });
+      return envelope(call, { warnings, mountType: mountType(call) });
     },
   }),
   secrets({ verb: "GET", path: "/creds/:name", handle: credentials }),

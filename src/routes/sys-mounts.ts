@@ -2,6 +2,7 @@ import { authorize } from "../access/authorizer.ts";
 import { type Mount, MountRequest, TuneRequest } from "../access/mounts.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/token.ts";
+import { wordMountType } from "../compat/cloud-b-names.ts";
 import { emptyEngine } from "../engine/perform.ts";
 import { namespaceOf } from "../http/caller.ts";
 import { denied, refusalError, unwrap } from "../http/errors.ts";
@@ -14,8 +15,8 @@ import { accessControl } from "../objects/stubs.ts";
 
 const wirePath = (call: AuthorisedCall): string => call.params["path"] ?? "";
 
-const record = (mount: Mount) => ({
-  type: mount.type,
+const record = ({ dialect }: Call, mount: Mount) => ({
+  type: wordMountType(dialect, mount.type),
   description: mount.description,
   accessor: mount.accessor,
   uuid: mount.uuid,
@@ -39,7 +40,8 @@ const tuned = (mount: Mount) => ({
   ...(mount.config.listing_visibility !== "" && { listing_visibility: mount.config.listing_visibility }),
 });
 
-const byPath = (mounts: readonly Mount[]) => Object.fromEntries(mounts.map((mount) => [mount.path, record(mount)]));
+const byPath = (call: Call, mounts: readonly Mount[]) =>
+  Object.fromEntries(mounts.map((mount) => [mount.path, record(call, mount)]));
 
 const find = async (call: AuthorisedCall): Promise<Mount> =>
   unwrap(await accessControl(call.env).readMount(call.grant.namespace, wirePath(call).replace(/\/tune$/, "")));
@@ -52,8 +54,9 @@ async function listVisible(call: Call): Promise<Response> {
   if (!caller.ok && caller.reason !== "denied") throw refusalError(caller);
   const namespace = caller.ok ? caller.namespace : unwrap(namespacePath(header));
   const mounts = await accessControl(call.env).visibleMounts(caller.ok ? caller.identity.accessor : null, namespace);
-  const anonymous = ({ path, type, description, options }: Mount) => [path, { type, description, options }] as const;
-  const secret = caller.ok ? byPath(mounts) : Object.fromEntries(mounts.map(anonymous));
+  const anonymous = ({ path, type, description, options }: Mount) =>
+    [path, { type: wordMountType(call.dialect, type), description, options }] as const;
+  const secret = caller.ok ? byPath(call, mounts) : Object.fromEntries(mounts.map(anonymous));
   return envelope(call, { data: { secret, auth: {} } });
 }
 
@@ -63,7 +66,10 @@ export const mountTableRoutes = [
     path: "/sys/mounts",
     fresh: true,
     handle: async (call) =>
-      envelope(call, { data: byPath(await accessControl(call.env).listMounts(call.grant.namespace)), flat: true }),
+      envelope(call, {
+        data: byPath(call, await accessControl(call.env).listMounts(call.grant.namespace)),
+        flat: true,
+      }),
   }),
   secrets({
     verb: "GET",
@@ -85,7 +91,7 @@ export const mountTableRoutes = [
     verb: "GET",
     path: "/sys/mounts/:path+",
     fresh: true,
-    handle: async (call) => envelope(call, { data: record(await find(call)), flat: true }),
+    handle: async (call) => envelope(call, { data: record(call, await find(call)), flat: true }),
   }),
   secrets({
     verb: "POST",
@@ -124,7 +130,7 @@ export const mountTableRoutes = [
         );
       // The path is as the request's namespace sees it: what was asked for may lead on into another.
       const path = `${mount.namespace.slice(namespace.length)}${mount.path}`;
-      return envelope(call, { data: { ...record(mount), path } });
+      return envelope(call, { data: { ...record(call, mount), path } });
     },
   }),
 ];

@@ -122,6 +122,18 @@ describe("a role", () => {
     expect(await role()).toMatchObject({ sign_in_audience: "DirectoryMyOrg" });
   });
 
+  it("is refused in the words of whoever wrote it", async () => {
+    const scope = tenant.resource_group;
+    const refusal = async (body: object, options?: typeof upstream) =>
+      (await write(body as Record<string, unknown>, "r", options)).body.errors[0] as string;
+    expect(await refusal({ cloud_roles: "{" })).toMatch(/^cloud_roles: /);
+    expect(await refusal({ azure_roles: "{" }, upstream)).toMatch(/^azure_roles: /);
+    expect(await refusal({ azure_groups: [{}] }, upstream)).toMatch(/^azure_groups: /);
+    const body = { cloud_roles: [{ role_name: "Reader", scope }], sign_in_audience: "Everybody" };
+    expect(await refusal(body)).toMatch(/Valid values are: DirectoryMyOrg, .*, PersonalAccount$/);
+    expect(await refusal(body, upstream)).toMatch(/Valid values are: AzureADMyOrg, .*, PersonalMicrosoftAccount$/);
+  });
+
   const scope = "/subscriptions/x";
   it.each<[string, Record<string, unknown>, RegExp]>([
     ["nothing to grant", {}, /either cloud_roles or application_object_id must be provided/],

@@ -80,7 +80,13 @@ describe("sys/mounts", () => {
     ["a*", kv, "mount path"],
     ["a%2F..%2Fb", kv, "path"],
     ["x".repeat(600), kv, "mount path"],
-    ["kv", { ...kv, config: { max_lease_ttl: "soon" } }, "max_lease_ttl"],
+    ["kv", { ...kv, config: { max_lease_ttl: "soon" } }, "max_lease_ttl: must be seconds"],
+    [
+      "kv",
+      { ...kv, config: { default_lease_ttl: "2h", max_lease_ttl: "1h" } },
+      "given default lease TTL greater than given max lease TTL",
+    ],
+    ["kv", { ...kv, config: { default_lease_ttl: "769h" } }, "given default lease TTL greater than system max"],
     ["kv", { ...kv, config: { listing_visibility: "all" } }, "listing_visibility"],
   ])("refuses %s %j with 400", async (at, body, because) => {
     const refused = await put(`/v1/sys/mounts/${at}`, body);
@@ -121,6 +127,38 @@ describe("sys/mounts", () => {
     expect((await get("/v1/sys/mounts/a/b")).body.data.config.max_lease_ttl).toBe(0);
     expect((await put("/v1/sys/mounts/a/b/tune", { options: { version: "1" } })).status).toBe(400);
     expect((await put("/v1/sys/mounts/none/tune", {})).status).toBe(400);
+  });
+
+  it("is not tuned to a default TTL beyond its longest, and stays as it was", async () => {
+    await put("/v1/sys/mounts/kv", { ...kv, config: { default_lease_ttl: "1h" } });
+    const refused = await put("/v1/sys/mounts/kv/tune", { max_lease_ttl: "30m", description: "new" });
+    expect([refused.status, refused.body.errors]).toEqual([
+      400,
+      ["given default lease TTL greater than given max lease TTL"],
+    ]);
+    expect((await get("/v1/sys/mounts/kv")).body.data).toMatchObject({ description: "", config: { max_lease_ttl: 0 } });
+    expect((await put("/v1/sys/mounts/kv/tune", { default_lease_ttl: "800h", max_lease_ttl: "900h" })).status).toBe(
+      204,
+    );
+  });
+
+  it("calls an engine by the type that the caller knows, as who finds another one makes it anew", async () => {
+    const upstream = { headers: { "X-Vault-Request": "true" } };
+    await put("/v1/sys/mounts/azure", { type: "azure" }, upstream);
+    const typesSeen = async (options?: typeof upstream) => {
+      const at = async (route: string) => (await get(`/v1/${route}`, options)).body;
+      const table = await at("sys/mounts");
+      return [
+        table.data["azure/"].type,
+        table["azure/"].type,
+        (await at("sys/mounts/azure")).data.type,
+        (await at("sys/internal/ui/mounts/azure")).data.type,
+        (await at("sys/internal/ui/mounts")).data.secret["azure/"].type,
+        (await at("azure/config")).mount_type,
+      ];
+    };
+    expect(new Set(await typesSeen(upstream))).toEqual(new Set(["azure"]));
+    expect(new Set(await typesSeen())).toEqual(new Set(["cloud-b"]));
   });
 
   it("disables with 204, also what is not there, and destroys the data", async () => {
