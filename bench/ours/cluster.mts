@@ -49,9 +49,9 @@ export class ClusterRegistry extends Registry {
       );
       this.sql.exec(
         `${numbers(rows)} INSERT INTO csi_claims (namespace, volume_id, alloc_id, node_id, plugin_id, mode, access_mode,
-           attachment_mode, state, created, updated)
-         SELECT namespace, ${volume("i")}, ${id("i")}, node_id, plugin_id, mode, access_mode, attachment_mode, state, created,
-           updated
+           attachment_mode, volume_mode, state, created, updated)
+         SELECT namespace, ${volume("i")}, ${id("i")}, node_id, plugin_id, mode, access_mode, attachment_mode, volume_mode,
+           state, created, updated
          FROM n, csi_claims WHERE volume_id = ${volume("0")} AND i % ${oneIn} = 0`,
       );
     });

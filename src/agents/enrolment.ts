@@ -50,6 +50,7 @@ const TOKEN_BYTES = 32;
 
 /** Who may speak for a node: tokens by which agents join, once each, and the keys by which they then connect. */
 export class Enrolment implements Timed {
+  readonly due = "SELECT min(expires) FROM join_tokens";
   readonly #sql: SqlStorage;
   readonly #commit: <T>(change: () => T) => T;
 
@@ -114,10 +115,6 @@ export class Enrolment implements Timed {
   }
 
   /** When the next token expires, ms since 1970; null when there is none. */
-  nextDue(): number | null {
-    return this.#sql.exec<{ due: number | null }>("SELECT min(expires) AS due FROM join_tokens").one().due;
-  }
-
   /** Deletes tokens that have expired. */
   async onAlarm(now: number): Promise<void> {
     this.#commit(() => this.#sql.exec("DELETE FROM join_tokens WHERE expires <= ?", now));

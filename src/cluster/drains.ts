@@ -5,7 +5,7 @@ import { ok, type Result, refuse } from "../result.ts";
 import type { DrainStrategy, LastDrain, Node } from "./node/record.ts";
 import { NOTHING, type Told, tell } from "./node/told.ts";
 import { happened, type Written } from "./nodes.ts";
-import type { NodeStore, StoredNode } from "./nodes-store.ts";
+import { dueNode, type NodeStore, type StoredNode } from "./nodes-store.ts";
 import type { Stamp } from "./stamp.ts";
 import type { Timed } from "./timed.ts";
 
@@ -33,6 +33,7 @@ export interface DrainNote {
  * a scheduler reports is that scheduler's to end.
  */
 export class Drains implements Timed {
+  readonly due = dueNode("drain_due");
   readonly #sql: SqlStorage;
   readonly #store: NodeStore;
   readonly #journal: Journal<Stamp>;
@@ -102,10 +103,6 @@ export class Drains implements Timed {
     if (!this.#store.isDraining(nodeId)) return NOTHING;
     const known = this.#store.find(nodeId);
     return known && this.#isEnded(known, Date.now()) ? this.#ended(known, line) : NOTHING;
-  }
-
-  nextDue(): number | null {
-    return this.#store.nextDue("drain_due");
   }
 
   async onAlarm(now: number): Promise<void> {

@@ -76,6 +76,12 @@ interface Row extends Record<string, SqlStorageValue> {
 
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 
+type Deadline = "down_at" | "drain_due";
+
+/** When the next node is due: see `Timed`. */
+export const dueNode = (deadline: Deadline): string =>
+  `SELECT min(${deadline}) FROM nodes WHERE ${deadline} IS NOT NULL`;
+
 /** The rows of the nodes, and the events that tell of their changes. */
 export class NodeStore implements Stamped {
   readonly #sql: SqlStorage;
@@ -154,18 +160,11 @@ export class NodeStore implements Stamped {
   }
 
   /** The id of a node that is due to count as down, or whose drain ends. */
-  due(deadline: "down_at" | "drain_due", now: number): string | null {
+  due(deadline: Deadline, now: number): string | null {
     const [row] = this.#sql
       .exec<{ id: string }>(`SELECT id FROM nodes WHERE ${deadline} <= ? ORDER BY ${deadline} LIMIT 1`, now)
       .toArray();
     return row?.id ?? null;
-  }
-
-  /** When the next node is due (ms), or null. */
-  nextDue(deadline: "down_at" | "drain_due"): number | null {
-    return this.#sql
-      .exec<{ at: number | null }>(`SELECT min(${deadline}) AS at FROM nodes WHERE ${deadline} IS NOT NULL`)
-      .one().at;
   }
 
   /**

@@ -9,7 +9,14 @@ import type { Eligibility, Node, NodeEvent, NodeStatus } from "./node/record.ts"
 import type { NodeReport } from "./node/report.ts";
 import { type Told, tell, together } from "./node/told.ts";
 import type { NodePools } from "./node-pools.ts";
-import type { NodePage, NodeQuery, NodeStore, NodeText, StoredNode } from "./nodes-store.ts";
+import {
+  dueNode,
+  type NodePage,
+  type NodeQuery,
+  type NodeStore,
+  type NodeText,
+  type StoredNode,
+} from "./nodes-store.ts";
 import type { Stamp } from "./stamp.ts";
 import type { Timed } from "./timed.ts";
 
@@ -45,6 +52,7 @@ const missing = (): Refusal => refuse("missing", "node not found");
  * Every change is one line of the stream. Heartbeats never come here.
  */
 export class Nodes implements Timed {
+  readonly due = dueNode("down_at");
   readonly #store: NodeStore;
   readonly #pools: NodePools;
   readonly #journal: Journal<Stamp>;
@@ -190,10 +198,6 @@ export class Nodes implements Timed {
   }
 
   // ---- time ----
-
-  nextDue(): number | null {
-    return this.#store.nextDue("down_at");
-  }
 
   async onAlarm(now: number): Promise<void> {
     for (let count = 0; count < NODES_PER_ALARM; count++) {

@@ -71,6 +71,7 @@ const quoted = JSON.stringify;
 
 /** What happens to host volumes: every change of one is decided here, and written down before its node is asked. */
 export class HostVolumes implements Timed {
+  readonly due = "SELECT min(due) FROM volume_operations WHERE due IS NOT NULL";
   readonly #parts: Parts & { readonly nodes: NodeView; readonly usage: VolumeUsage };
 
   constructor(parts: Parts) {
@@ -172,12 +173,16 @@ export class HostVolumes implements Timed {
 
   // ---- what nodes tell ----
 
-  /** Commits what came of an operation. What is not asked for any more changes nothing. */
-  async operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
+  /**
+   * Commits what came of an operation. What is not asked for any more changes nothing.
+   * @returns whether it is one of these
+   */
+  async operationDone(nodeId: string, id: string, result: OperationResult): Promise<boolean> {
     const { journal, operations } = this.#parts;
+    const operation = operations.find(id);
+    if (!operation) return false;
+    if (operation.state !== "running" || operation.nodeId !== nodeId) return true;
     const ended = journal.commit(() => {
-      const operation = operations.find(id);
-      if (operation?.state !== "running" || operation.nodeId !== nodeId) return false;
       if (result.state === "done") this.#succeed(operation, result.result);
       // The node is asked again until an unknown outcome is known.
       else if (result.state === "unknown") operations.doubted(id, result.error.message);
@@ -185,9 +190,10 @@ export class HostVolumes implements Timed {
       else this.#fail(operation, refusalOf(result.error));
       return result.state !== "unknown";
     });
-    if (!ended) return;
+    if (!ended) return true;
     await journal.published();
     operations.wake(id);
+    return true;
   }
 
   /** Sends operations to their nodes; see `VolumeOperations.deliver`. */
@@ -210,10 +216,6 @@ export class HostVolumes implements Timed {
   }
 
   // ---- time ----
-
-  nextDue(): number | null {
-    return this.#parts.operations.nextDue();
-  }
 
   async onAlarm(now: number): Promise<void> {
     this.#parts.journal.commit(() => this.#parts.operations.forget(now));

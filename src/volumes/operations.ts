@@ -154,12 +154,6 @@ export class VolumeOperations implements Stamped {
     );
   }
 
-  nextDue(): number | null {
-    return this.#host.sql
-      .exec<{ due: number | null }>("SELECT min(due) AS due FROM volume_operations WHERE due IS NOT NULL")
-      .one().due;
-  }
-
   stamp({ row: [id = ""] }: Stamp, index: number): void {
     this.#host.sql.exec("UPDATE volume_operations SET idx = ? WHERE id = ?", index, id);
   }

@@ -100,6 +100,28 @@ it("a volume keeps the mode of its first claim until nobody holds it, whoever go
   await expect.poll(modeNow).toBe(one.AccessMode);
 });
 
+it("a later claim is attached and published by the modes of its own job, whatever the volume's are", async () => {
+  expect((await create({ RequestedCapabilities: [many, one] })).status).toBe(200);
+  await runs(NODE, { ...many });
+  await expect.poll(() => statesOf()).toEqual(["published"]);
+  await runs(NODE, { alloc: "a2", ...one });
+  await expect.poll(() => statesOf()).toEqual(["published", "published"]);
+  expect((await claimsOf()).map(({ AccessMode }: { AccessMode: string }) => AccessMode)).toEqual([
+    many.AccessMode,
+    one.AccessMode,
+  ]);
+  const asked = csi.sent.filter(({ operation }) => operation.params["capability"]);
+  expect(asked.map(({ operation: { method, params } }) => [method, params["capability"]])).toEqual(
+    [many, one].flatMap(({ AccessMode, AttachmentMode }) =>
+      ["csi.controller.publish", "csi.node.publish"].map((method) => [
+        method,
+        { accessMode: AccessMode, attachmentMode: AttachmentMode },
+      ]),
+    ),
+  );
+  expect(await modeNow()).toBe(many.AccessMode);
+});
+
 it("a claim that is older than others, but admitted after them, does not change the mode of the volume", async () => {
   expect((await create({ RequestedCapabilities: [one, many] })).status).toBe(200);
   await runs(NODE, { ...one });

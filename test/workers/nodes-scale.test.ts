@@ -32,8 +32,6 @@ const work: Readonly<Record<string, (store: NodeStore) => unknown>> = {
   "a later page by prefix": (store) => store.page({ from: id(720), limit: 20, range: ["000007", "000007g"] }),
   "a page of a small pool": (store) => store.page({ from: "", limit: 20, pool: "gpu" }),
   "a page of a large pool": (store) => store.page({ from: id(900), limit: 20, pool: "default" }),
-  "when the next node is down": (store) => store.nextDue("down_at"),
-  "when the next drain ends": (store) => store.nextDue("drain_due"),
   "which node is down by now": (store) => store.due("down_at", 1e15),
   "which drain ends by now": (store) => store.due("drain_due", 1e15),
 };

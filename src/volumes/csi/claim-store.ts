@@ -18,6 +18,8 @@ export interface CsiClaim {
   /** Until it is taken, what was asked for; empty = the volume's. */
   readonly accessMode: string;
   readonly attachmentMode: string;
+  /** The volume's access mode while it is held: that of its first claim. Empty until this one is taken. */
+  readonly volumeMode: string;
   readonly state: ClaimState;
   /** The operation that is under way for it. */
   readonly operation: string | null;
@@ -48,8 +50,8 @@ export type NewClaim = Pick<
 type Changes = Partial<
   Pick<
     CsiClaim,
-    | ("externalNodeId" | "pluginId" | "accessMode" | "attachmentMode" | "state" | "operation" | "attachAsked")
-    | ("publishAsked" | "owesExpansion" | "boot" | "attempts" | "refusal" | "due" | "path")
+    | ("externalNodeId" | "pluginId" | "accessMode" | "attachmentMode" | "volumeMode" | "state" | "operation")
+    | ("attachAsked" | "publishAsked" | "owesExpansion" | "boot" | "attempts" | "refusal" | "due" | "path")
   > & { readonly publishContext: Uint8Array | null }
 >;
 
@@ -64,6 +66,7 @@ interface Row extends Record<string, SqlStorageValue> {
   mode: string;
   access_mode: string;
   attachment_mode: string;
+  volume_mode: string;
   state: string;
   operation: string | null;
   attach_asked: number;
@@ -159,8 +162,8 @@ export class CsiClaimStore {
   /** Who uses a volume, waits for it, or has yet to be released from it. */
   usersOf({ namespace, id }: Name): Pick<FoundCsiVolume, "users" | "modes"> {
     const rows = this.#sql
-      .exec<Pick<Row, "alloc_id" | "node_id" | "mode" | "state" | "access_mode" | "attachment_mode">>(
-        `SELECT alloc_id, node_id, mode, state, access_mode, attachment_mode FROM csi_claims WHERE ${OF_VOLUME}
+      .exec<Pick<Row, "alloc_id" | "node_id" | "mode" | "state" | "volume_mode" | "attachment_mode">>(
+        `SELECT alloc_id, node_id, mode, state, volume_mode, attachment_mode FROM csi_claims WHERE ${OF_VOLUME}
          ORDER BY row LIMIT ?`,
         ...[namespace, id, MOST_USERS],
       )
@@ -170,7 +173,7 @@ export class CsiClaimStore {
       users: rows.map(
         (row): CsiUser => ({ allocId: row.alloc_id, nodeId: row.node_id, readOnly: row.mode === "read" }),
       ),
-      modes: first ? { AccessMode: first.access_mode, AttachmentMode: first.attachment_mode } : null,
+      modes: first ? { AccessMode: first.volume_mode, AttachmentMode: first.attachment_mode } : null,
     };
   }
 
@@ -193,11 +196,13 @@ export class CsiClaimStore {
   holders({ namespace, id }: Name): Holders {
     const held = `${OF_VOLUME} AND state <> 'pending'`;
     const any = (mode: Mode) => this.#one(`${held} AND mode = ?`, namespace, id, mode) !== null;
-    const first = this.#one(`${held} ORDER BY row`, namespace, id);
-    return {
-      ...{ reads: any("read"), writes: any("write") },
-      modes: first && { AccessMode: first.accessMode, AttachmentMode: first.attachmentMode },
-    };
+    return { reads: any("read"), writes: any("write"), modes: this.modes({ namespace, id }) };
+  }
+
+  /** The modes of a volume; null when nobody holds it. */
+  modes({ namespace, id }: Name): Holders["modes"] {
+    const first = this.#one(`${OF_VOLUME} AND state <> 'pending' ORDER BY row`, namespace, id);
+    return first && { AccessMode: first.volumeMode, AttachmentMode: first.attachmentMode };
   }
 
   /** What other claims of the volume on the node have of it. */
@@ -222,11 +227,6 @@ export class CsiClaimStore {
   }
 
   // ---- when to look ----
-
-  nextDue(): number | null {
-    return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM csi_claims WHERE due IS NOT NULL").one()
-      .due;
-  }
 
   /** Volumes of which a claim is due. */
   dueVolumes(now: number, limit: number): Name[] {
@@ -300,7 +300,8 @@ export class CsiClaimStore {
 const claimOf = (row: Row): CsiClaim => ({
   ...{ row: row.row, namespace: row.namespace, volumeId: row.volume_id, allocId: row.alloc_id, nodeId: row.node_id },
   ...{ externalNodeId: row.external_node_id, pluginId: row.plugin_id, mode: row.mode as Mode },
-  ...{ accessMode: row.access_mode, attachmentMode: row.attachment_mode, state: row.state as ClaimState },
+  ...{ accessMode: row.access_mode, attachmentMode: row.attachment_mode, volumeMode: row.volume_mode },
+  state: row.state as ClaimState,
   ...{ operation: row.operation, attachAsked: row.attach_asked === 1, publishAsked: row.publish_asked === 1 },
   ...{ owesExpansion: row.owes_expansion === 1, boot: row.boot, attempts: row.attempts },
   refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),

@@ -41,6 +41,7 @@ const AFTER_DEFECT_MS = 60_000;
  * a claim goes on from where it was after a crash; the alarm looks at what is due, whoever forgot to.
  */
 export class ClaimWalk implements Timed {
+  readonly due = "SELECT min(due) FROM csi_claims WHERE due IS NOT NULL";
   readonly #parts: WalkParts;
   readonly #attendance = new Attendance();
   #walking = false;
@@ -52,10 +53,6 @@ export class ClaimWalk implements Timed {
   /** Looks at what is due, once the transaction that runs is over. */
   soon(): void {
     queueMicrotask(() => void this.onAlarm());
-  }
-
-  nextDue(): number | null {
-    return this.#parts.claims.nextDue();
   }
 
   async onAlarm(): Promise<void> {
@@ -162,13 +159,12 @@ export class ClaimWalk implements Timed {
     }
   }
 
-  /** The first claim's modes are the volume's as long as anybody holds it, whoever of them goes first. */
-  #noteTaken(claim: CsiClaim, volume: CsiVolume, wanted: Modes): void {
+  /** The first claim's access mode is the volume's as long as anybody holds it, whoever of them goes first. */
+  #noteTaken(claim: CsiClaim, volume: CsiVolume, modes: Modes): void {
     const { claims, plugins } = this.#parts;
-    const { modes: held } = claims.holders(nameOf(claim));
-    const modes = held ? { accessMode: held.AccessMode, attachmentMode: held.AttachmentMode } : wanted;
+    const volumeMode = claims.modes(nameOf(claim))?.AccessMode ?? modes.accessMode;
     const externalNodeId = plugins.externalNodeId(volume.pluginId, claim.nodeId);
-    claims.update(claim, { ...modes, pluginId: volume.pluginId, externalNodeId });
+    claims.update(claim, { ...modes, volumeMode, pluginId: volume.pluginId, externalNodeId });
   }
 
   #ask(method: CsiClaimMethod, claim: CsiClaim, volume: CsiVolume): void {

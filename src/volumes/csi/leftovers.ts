@@ -36,6 +36,7 @@ const AT_ONCE = 50;
  * back, until they have done it or are purged.
  */
 export class Leftovers implements NodeFollower, Timed {
+  readonly due = "SELECT min(due) FROM csi_leftovers WHERE due IS NOT NULL";
   readonly #parts: Parts;
 
   constructor(parts: Parts) {
@@ -86,12 +87,6 @@ export class Leftovers implements NodeFollower, Timed {
       return;
     }
     for (const { row, attempts } of this.#rows("operation = ?", operation)) this.#putOff(row, attempts);
-  }
-
-  nextDue(): number | null {
-    return this.#parts.sql
-      .exec<{ due: number | null }>("SELECT min(due) AS due FROM csi_leftovers WHERE due IS NOT NULL")
-      .one().due;
   }
 
   async onAlarm(now: number): Promise<void> {

@@ -32,6 +32,8 @@ export interface CsiOperation {
   readonly params: Readonly<Record<string, unknown>>;
   /** What becomes of the volume once it has succeeded. */
   readonly change: unknown;
+  /** No other change of the volume may run meanwhile. */
+  readonly locks: boolean;
   readonly sealed: ArrayBuffer | null;
   readonly refusal: Refusal | null;
   readonly result: unknown;
@@ -42,9 +44,10 @@ export interface CsiOperation {
 }
 
 export interface NewCsiOperation
-  extends Pick<CsiOperation, "pluginId" | "namespace" | "volumeId" | "nodeId" | "method" | "params" | "change"> {
-  /** No other change of the volume may run meanwhile. */
-  readonly locks: boolean;
+  extends Pick<
+    CsiOperation,
+    "pluginId" | "namespace" | "volumeId" | "nodeId" | "method" | "params" | "change" | "locks"
+  > {
   /** Recognises the request that began it. */
   readonly request: string;
   readonly sealed: Uint8Array | null;
@@ -63,6 +66,7 @@ interface Row extends Record<string, SqlStorageValue> {
   state: string;
   params: string;
   change: string | null;
+  lock: string | null;
   sealed: ArrayBuffer | null;
   refusal: string | null;
   result: string | null;
@@ -88,6 +92,7 @@ const MOST_QUEUED = 1_000;
 
 const lockOf = (namespace: string, volumeId: string): string => JSON.stringify([namespace, volumeId]);
 const OPEN = "state IN ('queued', 'running')";
+export const isOpen = ({ state }: Pick<CsiOperation, "state">): boolean => state === "queued" || state === "running";
 
 /** Operations of CSI plugins: written down before they are sent, and for a while after they have ended. */
 export class CsiOperations implements Stamped {
@@ -104,8 +109,7 @@ export class CsiOperations implements Stamped {
   }
 
   isOpen(id: string): boolean {
-    const { state = "" } = this.find(id) ?? {};
-    return state === "queued" || state === "running";
+    return this.#host.sql.exec(`SELECT 1 FROM csi_operations WHERE id = ? AND ${OPEN}`, id).toArray().length > 0;
   }
 
   /** The change of a volume that is under way. */
@@ -198,13 +202,10 @@ export class CsiOperations implements Stamped {
   /** As its node is asked. */
   requestOf(operation: CsiOperation, hidden: Hidden): Operation {
     const { id, method, gen, params } = operation;
-    const [row] = this.#host.sql
-      .exec<{ lock: string | null }>("SELECT lock FROM csi_operations WHERE id = ?", id)
-      .toArray();
     const { deadlineMs } = CSI_METHODS[method];
     const { secrets } = hidden;
     return {
-      ...{ id, method, gen, deadlineMs, key: keyOf(operation, row?.lock ?? null) },
+      ...{ id, method, gen, deadlineMs, key: keyOf(operation) },
       params: revealed(params, hidden.params),
       ...(Object.keys(secrets).length > 0 && { secrets }),
     };
@@ -218,12 +219,6 @@ export class CsiOperations implements Stamped {
       now,
     );
     return this.#rows("due <= ? AND state = 'queued' ORDER BY due LIMIT 500", now).map(operationOf);
-  }
-
-  nextDue(): number | null {
-    return this.#host.sql
-      .exec<{ due: number | null }>("SELECT min(due) AS due FROM csi_operations WHERE due IS NOT NULL")
-      .one().due;
   }
 
   stamp({ row: [id = ""] }: Stamp, index: number): void {
@@ -282,9 +277,9 @@ export class CsiOperations implements Stamped {
 }
 
 /** Operations of one key are fenced against each other; what locks nothing may overtake others of its volume. */
-function keyOf({ id, method, pluginId, namespace, volumeId, change }: CsiOperation, lock: string | null): string {
+function keyOf({ id, method, pluginId, namespace, volumeId, change, locks }: CsiOperation): string {
   if (isForClaim(method)) return claimKey(method, { pluginId, namespace, volumeId }, change as ForClaim);
-  return lock === null ? `csi:${pluginId}:${id}` : csiVolumeKey(pluginId, namespace, volumeId);
+  return locks ? csiVolumeKey(pluginId, namespace, volumeId) : `csi:${pluginId}:${id}`;
 }
 
 const operationOf = (row: Row): CsiOperation => ({
@@ -294,6 +289,7 @@ const operationOf = (row: Row): CsiOperation => ({
   state: row.state as CsiOperation["state"],
   params: JSON.parse(row.params) as CsiOperation["params"],
   change: row.change === null ? null : JSON.parse(row.change),
+  locks: row.lock !== null,
   sealed: row.sealed,
   refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
   result: row.result === null ? null : JSON.parse(row.result),

@@ -9,6 +9,7 @@ export const CSI_PLUGIN = "CSIPlugin";
 
 /** An event shows no more instances of a role than this; a plugin may run on every node. A read shows them all. */
 const SHOWN_IN_EVENTS = 100;
+const MOST_REMEMBERED = 1_000;
 const PAGE = 500;
 
 export interface PluginPage {
@@ -44,14 +45,23 @@ interface InstanceRow extends Record<string, SqlStorageValue> {
 /** CSI plugins: what nodes say of them, and what that comes to. Everything is counted anew from rows. */
 export class CsiPlugins implements NodeFollower, Stamped {
   readonly #sql: SqlStorage;
+  /** Every read and every step of a claim asks, and counting takes as long as there are nodes. */
+  readonly #remembered = new Map<string, CsiPlugin>();
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
   }
 
   find(id: string): CsiPlugin | null {
-    const [row] = this.#sql.exec<PluginRow>("SELECT * FROM csi_plugins WHERE id = ?", id).toArray();
-    return row ? this.#pluginOf(row) : null;
+    const plugin = this.#remembered.get(id) ?? this.#counted(id);
+    if (this.#remembered.size >= MOST_REMEMBERED) this.forget();
+    if (plugin) this.#remembered.set(id, plugin);
+    return plugin;
+  }
+
+  /** What is remembered may not be true any more. */
+  forget(): void {
+    this.#remembered.clear();
   }
 
   /** Plugins by id, whose ids begin with a text. */
@@ -145,10 +155,12 @@ export class CsiPlugins implements NodeFollower, Stamped {
       touched.add(plugin_id);
     }
     const events = [...touched].flatMap((id) => this.#settle(id, type) ?? []);
+    this.forget();
     return { events, stamps: events.map(({ Key }) => ({ table: CSI_PLUGIN, row: [Key] })) };
   }
 
   stamp({ row: [id = ""] }: Stamp, index: number): void {
+    this.forget();
     this.#sql.exec(
       "UPDATE csi_plugins SET create_index = ifnull(create_index, ?1), modify_index = ?1 WHERE id = ?2",
       index,
@@ -158,7 +170,7 @@ export class CsiPlugins implements NodeFollower, Stamped {
 
   /** Brings a plugin's row in line with its instances. @returns what tells of it, unless nobody has seen it yet */
   #settle(id: string, type: string): NewEvent | null {
-    const known = this.find(id);
+    const known = this.#counted(id);
     const now = Date.now();
     const [first] = this.#sql
       .exec<InstanceRow>("SELECT * FROM csi_plugin_instances WHERE plugin_id = ? ORDER BY healthy DESC LIMIT 1", id)
@@ -177,8 +189,13 @@ export class CsiPlugins implements NodeFollower, Stamped {
       ...[id, info.Provider, info.ProviderVersion, info.RequiresControllerPlugin ? 1 : 0, now],
     );
     const [controllers, nodes] = ROLES.map((role) => this.instances(id, role, "", SHOWN_IN_EVENTS).instances);
-    const plugin = this.find(id);
+    const plugin = this.#counted(id);
     return plugin && pluginEvent(type, plugin, controllers ?? [], nodes ?? []);
+  }
+
+  #counted(id: string): CsiPlugin | null {
+    const [row] = this.#sql.exec<PluginRow>("SELECT * FROM csi_plugins WHERE id = ?", id).toArray();
+    return row ? this.#pluginOf(row) : null;
   }
 
   #on(nodeId: string): InstanceRow[] {

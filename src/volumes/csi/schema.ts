@@ -179,4 +179,16 @@ export const csiVolumeMigrations: Migration[] = [
     because: "find the next alarm without a scan",
     sql: "CREATE INDEX csi_leftovers_by_due ON csi_leftovers (due) WHERE due IS NOT NULL",
   },
+  {
+    because: "who waits for room on a node, however many hold volumes there",
+    sql: "CREATE INDEX csi_claims_waiting ON csi_claims (node_id) WHERE state = 'pending'",
+  },
+  {
+    because: "the volume's access mode, which is its first claim's: later ones have their own beside it",
+    sql: "ALTER TABLE csi_claims ADD COLUMN volume_mode TEXT NOT NULL DEFAULT ''",
+  },
+  {
+    because: "until now they had the volume's",
+    sql: "UPDATE csi_claims SET volume_mode = access_mode WHERE state <> 'pending'",
+  },
 ];

@@ -14,7 +14,7 @@ import { Attendance } from "../attendance.ts";
 import { refusalOf } from "../operations.ts";
 import { controllersFor } from "./controllers.ts";
 import { failedAt, isForClaim, NEEDS } from "./methods.ts";
-import type { CsiOperation, CsiOperations, NewCsiOperation } from "./operations.ts";
+import { type CsiOperation, type CsiOperations, isOpen, type NewCsiOperation } from "./operations.ts";
 import { csiInfo } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
@@ -56,6 +56,7 @@ const ELSEWHERE: ReadonlySet<string> = new Set(["unavailable", "busy"]);
  * the next; one of which nobody knows what came of it, too, since plugins do each of them once however often they are asked.
  */
 export class CsiWork implements Timed, NodeFollower {
+  readonly due = "SELECT min(due) FROM csi_operations WHERE due IS NOT NULL";
   readonly #parts: Parts;
   readonly #attendance = new Attendance();
   #effects: { readonly volumes: Effects; readonly claims: Effects } | null = null;
@@ -87,8 +88,8 @@ export class CsiWork implements Timed, NodeFollower {
   async outcome(id: string, waitMs: number, last: boolean): Promise<CsiOutcome | null> {
     const { operations } = this.#parts;
     await this.#attendance.wait(id, () => operations.isOpen(id), waitMs, last);
-    if (operations.isOpen(id)) return null;
     const operation = operations.find(id);
+    if (operation && isOpen(operation)) return null;
     if (!operation) {
       return { refusal: refuse("missing", `operation ${id} is not known any more`), result: null, index: null };
     }
@@ -153,10 +154,6 @@ export class CsiWork implements Timed, NodeFollower {
         operations.again(operation);
     }
     return NOTHING;
-  }
-
-  nextDue(): number | null {
-    return this.#parts.operations.nextDue();
   }
 
   async onAlarm(now: number): Promise<void> {

@@ -1,0 +1,112 @@
+import type { AgentChange, AgentIdentity, AgentView, JoinTokenView } from "../agents/agent.ts";
+import type { Agents } from "../agents/agents.ts";
+import type { Cut, EnrolmentPage } from "../agents/enrolment.ts";
+import type { DrainNote, DrainSpec } from "../cluster/drains.ts";
+import type { GivenNode } from "../cluster/node/fields.ts";
+import type { Eligibility } from "../cluster/node/record.ts";
+import type { NodeParts } from "../cluster/node-parts.ts";
+import type { NodePoolPage, NodePoolQuery } from "../cluster/node-pools.ts";
+import type { NodeEventGiven, Written } from "../cluster/nodes.ts";
+import type { NodePage, NodeQuery, NodeText } from "../cluster/nodes-store.ts";
+import type { Result } from "../result.ts";
+import { HostVolumeSurface } from "./host-volume-surface.ts";
+
+/** What of `ClusterRegistry` is about nodes and their agents: their parts decide, this is their surface. */
+export abstract class NodeSurface extends HostVolumeSurface {
+  protected abstract readonly members: NodeParts;
+
+  /** One page of nodes, and the index of their table. */
+  nodes(query: NodeQuery): NodePage & { readonly index: number } {
+    return { ...this.members.nodes.page(query), index: this.indexOf("Node") };
+  }
+
+  readNode(id: string): (NodeText & { readonly index: number }) | null {
+    const found = this.members.nodes.read(id);
+    return found && { ...found, index: this.indexOf("Node") };
+  }
+
+  /** What an agent found out about its node, all of it or what changed: see `Nodes.register`. */
+  registerNode(id: string, given: GivenNode, heard?: number): Promise<Result<Written>> {
+    return this.members.nodes.register(id, given, heard);
+  }
+
+  /** A node's agent is there: it is ready. */
+  nodeConnected(id: string, heard?: number): Promise<Result<Written>> {
+    return this.members.nodes.connected(id, heard);
+  }
+
+  /** A node's agent is gone: it is disconnected, and down unless it comes back in time. */
+  nodeLost(id: string, heard?: number): Promise<Result<Written>> {
+    return this.members.nodes.lost(id, heard);
+  }
+
+  addNodeEvents(id: string, events: readonly NodeEventGiven[]): Promise<Result<Written>> {
+    return this.members.nodes.addEvents(id, events);
+  }
+
+  setNodeEligibility(id: string, eligibility: Eligibility): Promise<Result<Written>> {
+    return this.members.nodes.setEligibility(id, eligibility);
+  }
+
+  drainNode(id: string, spec: DrainSpec, note: DrainNote): Promise<Result<Written>> {
+    return this.members.drains.start(id, spec, note);
+  }
+
+  stopDraining(id: string, markEligible: boolean, note: DrainNote): Promise<Result<Written>> {
+    return this.members.drains.stop(id, markEligible, note);
+  }
+
+  /** One page of node pools, and the index of their table. */
+  nodePools(query: NodePoolQuery): NodePoolPage & { readonly index: number } {
+    return { ...this.members.pools.page(query), index: this.indexOf("NodePool") };
+  }
+
+  /** A pool as JSON text, or null. */
+  readNodePool(name: string): string | null {
+    return this.members.pools.read(name);
+  }
+
+  purgeNode(id: string, force: boolean): Promise<Result<Written>> {
+    return this.members.nodes.purge(id, force);
+  }
+
+  // ---- agents ----
+
+  createJoinToken(...[wanted]: Parameters<Agents["createToken"]>): ReturnType<Agents["createToken"]> {
+    return this.members.agents.createToken(wanted);
+  }
+
+  joinTokens(cut: Cut): EnrolmentPage<JoinTokenView> {
+    return this.members.enrolment.tokens(cut);
+  }
+
+  deleteJoinToken(accessor: string): Result<null> {
+    return this.members.agents.deleteToken(accessor);
+  }
+
+  /** Lets an agent's key in: see `Enrolment.join`. @returns the node's id */
+  joinAgent(...[request, service]: Parameters<Agents["join"]>): Result<string> {
+    return this.members.agents.join(request, service);
+  }
+
+  agentIdentity(nodeId: string): AgentIdentity | null {
+    return this.members.enrolment.identity(nodeId);
+  }
+
+  agent(nodeId: string): AgentView | null {
+    return this.members.enrolment.agent(nodeId);
+  }
+
+  agents(cut: Cut): EnrolmentPage<AgentView> {
+    return this.members.enrolment.agents(cut);
+  }
+
+  removeAgent(nodeId: string): Promise<Result<Written>> {
+    return this.members.agents.remove(nodeId);
+  }
+
+  /** What the session of a node's agent tells: see `Agents.changed`. */
+  agentChanged(nodeId: string, change: AgentChange): Promise<Result<null>> {
+    return this.members.agents.changed(nodeId, change);
+  }
+}

@@ -1,0 +1,55 @@
+import type { Operation } from "../agents/operation.ts";
+import type { NodeFollower } from "../cluster/node/told.ts";
+import type { Stamp, Stamped } from "../cluster/stamp.ts";
+import type { Timed } from "../cluster/timed.ts";
+import type { Journal } from "../events/journal.ts";
+import type { Result } from "../result.ts";
+import { VolumeClaims } from "./claims.ts";
+import { ClaimStore, VOLUME_CLAIM } from "./claims-store.ts";
+import { HOST_VOLUME, HostVolumeStore } from "./host-volume-store.ts";
+import { HostVolumes } from "./host-volumes.ts";
+import { VOLUME_OPERATION, VolumeOperations } from "./operations.ts";
+import { VolumeStates } from "./volume-states.ts";
+
+interface Host {
+  readonly sql: SqlStorage;
+  readonly journal: Journal<Stamp>;
+  /** Promises that an operation on a volume is sent; inside a transaction. */
+  readonly promise: (volumeId: string, operation: string) => void;
+  /** Sends what was promised about a volume. Never rejects. */
+  readonly send: (volumeId: string) => Promise<void>;
+  readonly start: (nodeId: string, operation: Operation) => Promise<Result<null>>;
+}
+
+/** The parts of host volumes, and of sticky claims on them, in the registry, and how they hang together. */
+export class HostVolumeParts {
+  readonly store: HostVolumeStore;
+  readonly claimStore: ClaimStore;
+  readonly claims: VolumeClaims;
+  readonly states: VolumeStates;
+  readonly volumes: HostVolumes;
+  readonly #operations: VolumeOperations;
+
+  constructor({ sql, journal, promise, send, start }: Host) {
+    this.store = new HostVolumeStore(sql);
+    this.claimStore = new ClaimStore(sql);
+    this.claims = new VolumeClaims({ sql, journal, store: this.claimStore, volumes: this.store });
+    this.#operations = new VolumeOperations({ sql, enlist: promise, start });
+    this.states = new VolumeStates(this.store, this.#operations, this.claims);
+    this.volumes = new HostVolumes({
+      ...{ sql, journal, store: this.store, operations: this.#operations, claims: this.claims, send },
+    });
+  }
+
+  get followers(): readonly NodeFollower[] {
+    return [this.states];
+  }
+
+  get stamped(): Readonly<Record<string, Stamped>> {
+    return { [HOST_VOLUME]: this.store, [VOLUME_OPERATION]: this.#operations, [VOLUME_CLAIM]: this.claimStore };
+  }
+
+  get timed(): readonly Timed[] {
+    return [this.volumes];
+  }
+}
