@@ -1,9 +1,9 @@
 /**
  * `npm test`: types, lint, every suite, and whether docs/coverage.md names only tests that ran; stops at the first that fails.
- * `npm test -- kv` hands the words to vitest and runs nothing else.
+ * `npm test -- kv` hands the words to vitest and runs nothing else. The last line says what came of it, and how long it took.
  */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { QUIET_WRANGLER } from "./runtime.ts";
@@ -17,29 +17,34 @@ interface Report {
   testResults: Array<{ status: string; assertionResults: unknown[] }>;
 }
 
-const words = process.argv.slice(2);
-if (words.length === 0) {
-  stage("Types", "npm", ["run", "--silent", "check"]);
-  stage("Lint", "npm", ["run", "--silent", "lint"]);
+interface Outcome {
+  passed: boolean;
+  because: string;
 }
-suites();
 
-function suites(): void {
+const words = process.argv.slice(2);
+const isWhole = words.length === 0;
+const started = Date.now();
+const npmRun = (script: string) => ["run", "--silent", script];
+const failed = isWhole ? (stage("Types", "npm", npmRun("check")) ?? stage("Lint", "npm", npmRun("lint"))) : null;
+end(failed ?? suites());
+
+function suites(): Outcome {
   const reports = mkdtempSync(join(tmpdir(), "sallyport-test-"));
   const report = join(reports, "report.json");
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
-  let status = run("Tests", process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...reporters, ...words]);
   try {
+    const vitest = stage("Tests", process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...reporters, ...words]);
+    if (!existsSync(report)) return { passed: false, because: "vitest left no report, above is why" };
+    const counts = count(JSON.parse(readFileSync(report, "utf8")) as Report);
     // The coverage page may name only tests that exist and ran.
-    if (words.length === 0) status ||= run("Coverage", process.execPath, ["scripts/coverage.ts", report]);
-    const { passed, failed, skipped } = count(JSON.parse(readFileSync(report, "utf8")) as Report);
-    console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
-  } catch (failure) {
-    console.error(`vitest left no report: ${failure instanceof Error ? failure.message : failure}`);
+    const coverage = isWhole && !vitest ? stage("Coverage", process.execPath, ["scripts/coverage.ts", report]) : null;
+    const outside = vitest && counts.failed === 0 ? "; something outside of the tests failed, above is what" : "";
+    const because = `${counts.passed} tests passed, ${counts.failed} failed, ${counts.skipped} skipped${outside}`;
+    return coverage ?? { passed: !vitest, because };
   } finally {
     rmSync(reports, { recursive: true });
   }
-  process.exitCode = status;
 }
 
 function count(report: Report): { passed: number; failed: number; skipped: number } {
@@ -52,9 +57,17 @@ function count(report: Report): { passed: number; failed: number; skipped: numbe
   };
 }
 
-function stage(heading: string, command: string, args: string[]): void {
-  const status = run(heading, command, args);
-  if (status !== 0) process.exit(status);
+/** Null when it has passed. */
+function stage(heading: string, command: string, args: string[]): Outcome | null {
+  if (run(heading, command, args) === 0) return null;
+  return { passed: false, because: `${heading.toLowerCase()}, above is why` };
+}
+
+function end({ passed, because }: Outcome): void {
+  const seconds = Math.round((Date.now() - started) / 1000);
+  const time = `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  console.log(`\n${passed ? "PASSED" : "FAILED"} after ${time}: ${because}`);
+  process.exitCode = passed ? 0 : 1;
 }
 
 function run(heading: string, command: string, args: string[]): number {

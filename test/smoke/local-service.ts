@@ -1,5 +1,5 @@
 /** `npm start` as a person would use it: in a directory of its own, with an environment of its own. */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import {
@@ -14,19 +14,22 @@ import {
 } from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { delimiter, join, resolve } from "node:path";
+import { basename, delimiter, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readTour } from "../../scripts/tour.ts";
 
 const READY_MS = 60_000;
 const GONE_MS = 15_000;
 
-/** The working tree without what git ignores, and with the packages that are installed already. */
+/** The working tree without what git ignores, and with the packages that are installed already. Needs no git. */
 export function cloneOfWorkingTree(): string {
   const dir = mkdtempSync(join(tmpdir(), "sallyport-smoke-"));
-  const git = spawnSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], { encoding: "utf8" });
-  if (git.status !== 0) throw new Error(`git cannot list the tree: ${git.error ?? git.stderr}`);
-  for (const file of git.stdout.split("\0")) if (file && existsSync(file)) cpSync(file, join(dir, file));
+  const ignored = [".git", ...readFileSync(".gitignore", "utf8").split("\n").filter(Boolean)];
+  const isIgnored = (name: string) =>
+    ignored.some((pattern) =>
+      pattern.startsWith("*") ? name.endsWith(pattern.slice(1)) : name === pattern.replace(/\/$/, ""),
+    );
+  cpSync(".", dir, { recursive: true, filter: (path) => !isIgnored(basename(path)) });
   symlinkSync(resolve("node_modules"), join(dir, "node_modules"));
   return dir;
 }
