@@ -10,6 +10,7 @@ import { claimRoutes } from "./claims.ts";
 import { cloudBRoutes } from "./cloud-b.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
 import { clusterObjectRoutes } from "./cluster-objects.ts";
+import { clusterStatusRoutes } from "./cluster-status.ts";
 import { csiSnapshotRoutes } from "./csi-snapshots.ts";
 import { csiVolumeRoutes } from "./csi-volumes.ts";
 import { deploymentRoutes } from "./deployments.ts";
@@ -82,4 +83,5 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...hostVolumeRoutes,
   ...claimRoutes,
   ...metricsClusterRoutes,
+  ...clusterStatusRoutes,
 ]);

@@ -86,3 +86,10 @@ it("a host volume is made by what the Go client writes, and drained from by what
   expect((await get(`/v1/node/${node}`, UPSTREAM)).body.SchedulingEligibility).toBe("eligible");
   expect((await del(`/v1/volume/host/${made.body.Volume.ID}`, UPSTREAM)).status).toBe(200);
 });
+
+it("who asks for a leader, for peers or for regions before it begins gets them, without a token", async () => {
+  const ask = async (path: string) => (await get(path, { token: null })).body;
+  expect(await ask("/v1/status/leader")).toBe("x");
+  expect(await ask("/v1/status/peers")).toEqual(["x"]);
+  expect(await ask("/v1/regions")).toEqual(["global"]);
+});

@@ -62,6 +62,17 @@ export const operability = group(
       summary: "Says whether the service works, as areas C and D are asked",
       answers: { ...plain("All is well.", agentHealth), ...plain("It does not work; why.", agentHealth, 503) },
     },
+    "GET /status/leader": {
+      id: "readLeader",
+      summary: "Says which server leads: the one that is asked",
+      answers: plain("Its address.", z.string()),
+    },
+    "GET /status/peers": {
+      id: "readPeers",
+      summary: "Lists the servers: the one that is asked",
+      answers: plain("Its address.", z.array(z.string())),
+    },
+    "GET /regions": { id: "listRegions", summary: "Lists regions", answers: plain("The one.", z.array(z.string())) },
     "GET /sys/audit": {
       id: "readAuditOutputs",
       summary: "Says where the audit log is written to",
