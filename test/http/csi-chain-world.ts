@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { expect, vi } from "vitest";
 import { type AgentProcess, nodeDirectory, startAgent } from "./agent-service.ts";
 import { Driver, type Faults } from "./csi-process.ts";
-import { Service } from "./events-service.ts";
 import { Cluster, PATIENT, type Answer as Plain } from "./node-faults-world.ts";
 
 /* The whole chain as it is: the service, nodes with the agent, and beside each of these a csi-dir driver behind its socket. */
@@ -14,8 +13,11 @@ export interface Answer extends Plain {
 }
 
 export class World extends Cluster {
-  override service = new Service({}, { logs: true });
   #made = 0;
+
+  constructor() {
+    super({}, { logs: true });
+  }
 
   /** A request with headers of its own. */
   async ask(method: string, path: string, body?: object, headers: Record<string, string> = {}): Promise<Answer> {

@@ -115,8 +115,15 @@ export interface Answer {
 }
 
 export class Cluster {
-  service = new Service({});
+  service: Service;
+  readonly #settings: Record<string, string>;
   readonly line = new Line(() => this.service.base);
+
+  /** @param settings of the service (README, "Settings") */
+  constructor(settings: Record<string, string> = {}, options: { logs?: boolean } = {}) {
+    this.#settings = settings;
+    this.service = new Service(settings, options);
+  }
 
   async start(): Promise<void> {
     await this.line.open();
@@ -161,7 +168,7 @@ export class Cluster {
   /** The service begins anew, at the old address, and knows nothing. */
   async replaceService(): Promise<void> {
     await this.service.destroy();
-    this.service = new Service({});
+    this.service = new Service(this.#settings);
     await this.service.create();
   }
 
@@ -170,6 +177,20 @@ export class Cluster {
       const read = await this.call("GET", `/v1/volume/host/${id}`);
       expect(read.body?.State, read.text).toBe(state);
     }, PATIENT);
+  }
+
+  /** The service, the nodes' disks and their plugins' counts agree on these volumes, each made once. */
+  async expectExactly(pool: string, nodes: readonly Node[], ids: readonly string[]): Promise<void> {
+    const listed = await this.list(`&node_pool=${pool}`);
+    expect(listed.map(({ ID }: { ID: string }) => ID).sort()).toEqual([...ids].sort());
+    for (const node of nodes) {
+      const here = listed
+        .filter(({ NodeID }: { NodeID: string }) => NodeID === node.id)
+        .map(({ ID }: { ID: string }) => ID);
+      expect(node.volumes(), node.name).toEqual(here.sort());
+      const runs = node.runs();
+      expect(new Set(runs).size, "made once, and removed once").toBe(runs.length);
+    }
   }
 
   /** A node in a pool, with the plugin `stepping`, by an agent that runs. @param odd what another plugin does with a volume */

@@ -1,9 +1,8 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { alive } from "./alive.ts";
 import { Cluster, creation, type Node, PATIENT } from "./node-faults-world.ts";
 
-/* What may go wrong between the service and a node, with both as they are: nothing is made twice, lost, or deleted in use. */
+/* The service and its nodes, as they are, die and forget: nothing is made twice, lost, or deleted in use. */
 
 vi.setConfig({ testTimeout: 240_000 });
 
@@ -12,20 +11,6 @@ beforeAll(() => cluster.start(), 180_000);
 afterAll(() => cluster.destroy(), 60_000);
 
 const path = (id: string) => `/v1/volume/host/${id}`;
-
-/** The service, the nodes' disks and their plugins' counts agree on these volumes, each made once. */
-async function expectExactly(pool: string, nodes: readonly Node[], ids: readonly string[]): Promise<void> {
-  const listed = await cluster.list(`&node_pool=${pool}`);
-  expect(listed.map(({ ID }: { ID: string }) => ID).sort()).toEqual([...ids].sort());
-  for (const node of nodes) {
-    const here = listed
-      .filter(({ NodeID }: { NodeID: string }) => NodeID === node.id)
-      .map(({ ID }: { ID: string }) => ID);
-    expect(node.volumes(), node.name).toEqual(here.sort());
-    const runs = node.runs();
-    expect(new Set(runs).size, "made once, and removed once").toBe(runs.length);
-  }
-}
 
 describe("two nodes on one machine", () => {
   it("have one volume each of a name that is asked for without an ID, and no more; with an ID it stays where it is", async () => {
@@ -45,7 +30,7 @@ describe("two nodes on one machine", () => {
     const [first] = volumes;
     const updated = await cluster.create({ ID: first.ID, Parameters: { note: "new" } });
     expect(updated.body?.Volume, updated.text).toMatchObject({ ID: first.ID, NodeID: first.NodeID });
-    await expectExactly(
+    await cluster.expectExactly(
       "two",
       nodes,
       volumes.map(({ ID }) => ID),
@@ -88,105 +73,14 @@ describe("a request whose node or service dies", () => {
       node.letGo(step);
       const answer = await asked;
       if (operation === "create") {
-        await expectExactly(pool, [node], [answer.body.Volume.ID]);
+        await cluster.expectExactly(pool, [node], [answer.body.Volume.ID]);
         await cluster.waitForState(answer.body.Volume.ID, "ready");
         expect(node.runs()).toEqual([`made ${answer.body.Volume.ID}`]);
         await cluster.insist("DELETE", path(answer.body.Volume.ID), undefined, [200, 404]);
       }
-      await expectExactly(pool, [node], []);
+      await cluster.expectExactly(pool, [node], []);
     },
   );
-});
-
-describe("a connection", () => {
-  it("that loses a result gets it told again: one volume, made once", async () => {
-    const node = await cluster.node("lost");
-    node.stopAt("create 2");
-    const asked = cluster.create({ NodePool: "lost" });
-    await node.reached("create 2");
-    cluster.line.deafen();
-    node.letGo("create 2");
-    await vi.waitFor(() => expect(readFileSync(node.at("state/journal"), "utf8")).toContain("4096"), PATIENT);
-    expect(await cluster.list("&node_pool=lost")).toEqual([]);
-    cluster.line.cut();
-    const made = await asked;
-    expect(made.status, made.text).toBe(200);
-    await expectExactly("lost", [node], [made.body.Volume.ID]);
-    expect(node.runs()).toHaveLength(1);
-  });
-
-  it("that is dead but looks open is left; what was asked for meanwhile has happened once", async () => {
-    const node = await cluster.node("silent");
-    cluster.line.silence();
-    const asked = cluster.insist("PUT", "/v1/volume/host/create", creation({ NodePool: "silent" }, "silent"), [200]);
-    const made = await asked;
-    await expectExactly("silent", [node], [made.body.Volume.ID]);
-    await cluster.waitForState(made.body.Volume.ID, "ready");
-    cluster.line.cut();
-  });
-});
-
-it("an agent whose clock is hours off works all the same", async () => {
-  const node = await cluster.node("clock");
-  await node.kill();
-  await node.isReady("disconnected");
-  const late = "const now = Date.now; Date.now = () => now() - 3 * 3600 * 1000;";
-  node.start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(late)}` });
-  await node.isReady();
-  expect(node.agent.log).toContain("clock_differs");
-  const made = await cluster.create({ NodePool: "clock" });
-  expect(made.status, made.text).toBe(200);
-  await cluster.waitForState(made.body.Volume.ID, "ready");
-});
-
-describe("a plugin that misbehaves", () => {
-  const ways: Record<string, (at: Node["at"]) => string> = {
-    rubbish: () => "echo '{{{ not JSON'",
-    nothing: () => "exit 0",
-    number: () => `echo '{"path": 7}'`,
-    flood: () => "exec /usr/bin/yes",
-    outside: () => `echo '{"path": "/etc"}'`,
-    climbs: (at) => `echo '{"path": "${at("volumes")}/../state"}'`,
-    link: (at) => `/bin/ln -sfn /etc ${at("volumes")}/out; echo '{"path": "${at("volumes")}/out"}'`,
-    dies: () => "kill -9 $$",
-    forks: (at) => `/bin/sleep 600 & echo $! >> ${at("forked")}; exit 3`,
-    hangs: (at) => `/bin/sleep 600 & echo $! >> ${at("forked")}; wait`,
-  };
-
-  it("fails its own requests and no others, escapes nowhere, and once it behaves has made each volume once", async () => {
-    const script = (at: Node["at"]) =>
-      [
-        `volume="$DHV_VOLUMES_DIR/$DHV_VOLUME_ID"`,
-        `[ -e ${at("fixed")} ] && { /bin/mkdir -p "$volume"; printf '{"path": "%s"}' "$volume"; exit 0; }`,
-        `case "$DHV_VOLUME_NAME" in`,
-        ...Object.entries(ways).map(([name, way]) => `${name}) ${way(at)} ;;`),
-        "esac",
-      ].join("\n");
-    const node = await cluster.node("odd", "n1", script);
-    const request = (Name: string) => creation({ NodePool: "odd", PluginID: "odd", Name }, Name);
-    const asked = Object.keys(ways).map(async (name) => [
-      name,
-      (await cluster.call("PUT", "/v1/volume/host/create", request(name))).status,
-    ]);
-    const good = await cluster.create({ NodePool: "odd", Name: "good" });
-    expect(good.status, good.text).toBe(200);
-    // What may have left something behind is asked for again until that is known; only a plain failure has surely left nothing.
-    expect(Object.fromEntries(await Promise.all(asked))).toEqual(
-      Object.fromEntries(Object.keys(ways).map((name) => [name, name === "forks" ? 502 : 504])),
-    );
-    const listed = async () => (await cluster.list("&node_pool=odd")).map(({ ID }: { ID: string }) => ID).sort();
-    expect(await listed()).toEqual([good.body.Volume.ID]);
-    writeFileSync(node.at("fixed"), "");
-    // With a new connection the service asks anew for what it does not know.
-    await node.restart();
-    const made = await Promise.all(
-      Object.keys(ways).map((name) => cluster.insist("PUT", "/v1/volume/host/create", request(name), [200])),
-    );
-    expect(await listed()).toEqual([good, ...made].map(({ body }) => body.Volume.ID).sort());
-    expect(node.volumes()).toEqual(await listed());
-    const forked = readFileSync(node.at("forked"), "utf8").split("\n").slice(0, -1).map(Number);
-    await vi.waitFor(() => expect(forked.filter(alive), "processes of the plugin that live on").toEqual([]), 5_000);
-  });
 });
 
 describe("a volume in use", () => {
