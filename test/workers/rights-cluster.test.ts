@@ -1,7 +1,11 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { clusterRoutes } from "../../src/routes/table.ts";
 import { issue } from "./access.ts";
+import { placed, stickyJob } from "./claims-helpers.ts";
 import { get, put } from "./client.ts";
+import { controllers, create, nodePlugins, PLUGIN, ScriptedCsi } from "./csi-world.ts";
+import { addNode, make, run, ScriptedNodes } from "./host-volumes.ts";
+import { nodePool, report, deployment as reportedDeployment, evaluation as reportedEvaluation } from "./reports.ts";
 import {
   type Asks,
   asked,
@@ -133,47 +137,107 @@ describe("a token", () => {
   });
 });
 
+/** What is in a namespace is called by the namespace's name; what reads show without it has one of these instead. */
+const ON_VOLUME = NOBODY.replace(/aa$/, "b4");
+const MARKS = [ON_VOLUME, '"Method":"csi.'];
+
+/** Puts something into a namespace for every list and read that there is. @returns ids to ask for */
+async function fill(Namespace: string): Promise<string[]> {
+  await put(`/v1/namespace/${Namespace}`, {});
+  await put(`/v1/node/pool/none`, {});
+  await put(`/v1/acl/policy/${Namespace}`, { Rules: 'node { policy = "read" }' });
+  const { AccessorID } = (await put("/v1/acl/token", { Name: Namespace, Type: "management" })).body;
+  const ids = { ID: Namespace, Name: Namespace, Namespace };
+  const uuids = ["b1", "b2", "b3"].map((tail) => NOBODY.replace(/aa$/, tail));
+  const [allocation, evaluation, deployment] = uuids;
+  new ScriptedNodes();
+  const node = await addNode(1, { ...controllers({}, { AllocID: allocation }), ...nodePlugins() });
+  const host = await make({ Name: Namespace, Namespace, NodeID: node });
+  const more = { Namespace };
+  await report(
+    { ...stickyJob([Namespace], ids), ...more },
+    { ...placed(allocation ?? "", { ...ids, ID: allocation, JobID: Namespace, NodeID: node }), ...more },
+    reportedEvaluation({ ID: evaluation, JobID: Namespace }, more),
+    reportedDeployment({ ID: deployment, JobID: Namespace }, more),
+    nodePool({ Name: Namespace }),
+  );
+  new ScriptedCsi();
+  expect((await create({ ...ids })).status).toBe(200);
+  await run(node, [{ Type: "csi", Source: Namespace } as never], {
+    ...{ alloc: ON_VOLUME, job: `${Namespace}-csi`, namespace: Namespace },
+  });
+  const claims = () => get(`/v1/volume/csi/${Namespace}/claims?namespace=${Namespace}`);
+  await expect.poll(async () => (await claims()).body?.length, { timeout: 10_000 }).toBe(1);
+  return [Namespace, ...uuids, node, host.ID, AccessorID, PLUGIN];
+}
+
+/** Every read, by its route; lists of both kinds of volumes. */
+const reads = [
+  ...rows.filter(({ method, path }) => method === "GET" && path !== "/event/stream"),
+  ...rows
+    .filter(({ name }) => name === "GET /v1/volumes")
+    .map((row) => ({ ...row, name: "GET /v1/volumes, csi", query: "type=csi" })),
+];
+
+/** Which reads tell a caller of what is in a namespace, whatever they are asked for. */
+async function tell(of: string, ids: readonly string[], headers: Record<string, string>): Promise<string[]> {
+  const told = new Set<string>();
+  for (const row of reads) {
+    const named = row.path.match(new RegExp(`${NOBODY}|(?<=/)absent|(?<=^/namespace/)default`))?.[0];
+    const requests = ["default", of, "*"].flatMap((namespace) => {
+      const query = [row.query.replace(/namespace=\w+/, ""), `namespace=${namespace}`].filter(Boolean).join("&");
+      return (named === undefined ? [""] : ids).map((id) => ({
+        ...row,
+        query,
+        path: row.path.replace(named ?? "", id),
+      }));
+    });
+    for (const { status, text } of await Promise.all(requests.map((each) => asked(each, headers))))
+      if (status === 200 && [of, ...MARKS].some((mark) => text.includes(mark))) told.add(row.name);
+  }
+  return [...told].sort();
+}
+
+/** The right in a namespace that shows one of its things, where it is another than to ask at all. */
+const shows: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(reads.map(({ name, right }) => [name, right])),
+  "GET /v1/volumes": clusterRights["GET /v1/volume/host/:id"] ?? "",
+  "GET /v1/volumes, csi": clusterRights["GET /v1/volumes/external"] ?? "",
+  "GET /v1/plugin/csi/:id": "namespace:read-job",
+  "GET /v1/node/:id/allocations": "namespace:read-job",
+};
+
+/** Reads that tell of what is in namespaces. */
+const NAMESPACED = [
+  ...["job/:id", "job/:id/allocations", "job/:id/evaluations", "job/:id/deployments", "jobs"],
+  ...["allocation/:id", "allocations", "evaluation/:id", "evaluations", "deployment/:id", "deployments"],
+  ...["node/:id/allocations", "plugin/csi/:id", "volumes", "volumes, csi", "volumes/claims", "volume/host/:id"],
+  ...["volume/csi/:id", "volume/csi/:id/claims", "volume/csi/:id/operations"],
+].map((path) => `GET /v1/${path}`);
+/** Reads that tell of namespaces themselves, of pools, policies and tokens. */
+const OTHERS = [
+  ...["namespaces", "namespace/:name", "node/pools", "node/pool/:name", "acl/policies", "acl/policy/:name"],
+  ...["acl/tokens", "acl/token/:accessor"],
+].map((path) => `GET /v1/${path}`);
+
 describe("the namespaces of others", () => {
   it("are not told of by any list or read", { timeout: 60_000 }, async () => {
-    await put("/v1/namespace/secretly", {});
-    await put("/v1/node/pool/none", {});
-    const ids = { ID: "secretly", Name: "secretly", Namespace: "secretly" };
-    const uuids = ["b1", "b2", "b3", "b4"].map((tail) => NOBODY.replace(/aa$/, tail));
-    const [allocation, evaluation, deployment, node] = uuids;
-    const reports = [
-      { Topic: "Node", Type: "NodeRegistration", Payload: { Node: { ID: node, Name: "n", Status: "ready" } } },
-      { Topic: "Job", Type: "JobRegistered", Namespace: "secretly", Payload: { Job: { ...ids, Type: "service" } } },
-      {
-        ...{ Topic: "Allocation", Type: "AllocationCreated", Namespace: "secretly" },
-        Payload: { Allocation: { ...ids, ID: allocation, JobID: "secretly", NodeID: node, TaskGroup: "secretly" } },
-      },
-      {
-        ...{ Topic: "Evaluation", Type: "EvaluationUpdated", Namespace: "secretly" },
-        Payload: { Evaluation: { ...ids, ID: evaluation, JobID: "secretly" } },
-      },
-      {
-        ...{ Topic: "Deployment", Type: "DeploymentStatusUpdate", Namespace: "secretly" },
-        Payload: { Deployment: { ...ids, ID: deployment, JobID: "secretly" } },
-      },
-    ];
-    expect((await put("/v1/cluster/objects?namespace=secretly", reports)).status).toBe(200);
-    const token = await tokenOf(
-      'namespace "default" { policy = "write" }\nnode { policy = "write" }\nplugin { policy = "read" }\n',
-    );
-    const seen = await get("/v1/jobs?namespace=secretly");
-    expect(seen.text).toContain("secretly");
-    for (const row of rows.filter(({ method, path }) => method === "GET" && path !== "/event/stream")) {
-      for (const namespace of ["default", "secretly", "*"]) {
-        const query = [row.query.replace(/namespace=\w+/, ""), `namespace=${namespace}`].filter(Boolean).join("&");
-        for (const id of ["secretly", ...uuids]) {
-          const one = { ...row, query, path: row.path.replace(NOBODY, id) };
-          const reply = await asked(one, { "X-Orch-Token": token });
-          const isNode = row.path.startsWith(`/node/${NOBODY}`) && !row.path.endsWith("/allocations");
-          const told = reply.status === 200 && !isNode && reply.text.includes(ids.ID);
-          expect([one.path, query, told]).toEqual([one.path, query, false]);
-          if (!row.path.includes(NOBODY)) break;
-        }
-      }
+    const ids = await fill("secretly");
+    expect(await tell("secretly", ids, presented.neutral("root"))).toEqual([...NAMESPACED, ...OTHERS].sort());
+    const mine = 'namespace "default" { policy = "write" }\nnode { policy = "write" }\nplugin { policy = "read" }\n';
+    expect(await tell("secretly", ids, presented.neutral(await tokenOf(mine)))).toEqual([]);
+  });
+
+  it("are told of only to the holder of the right there, whatever else it holds", { timeout: 60_000 }, async () => {
+    const ids = await fill("secretly");
+    const told: string[] = [];
+    for (const right of new Set(NAMESPACED.map((name) => shows[name] ?? ""))) {
+      const [all = ""] = everythingBut(right);
+      const [here = ""] = waysTo(right);
+      const rules = all.replaceAll('namespace "*"', 'namespace "secretly"').replaceAll(/^node_pool.*$/gm, "") + here;
+      const names = await tell("secretly", ids, presented.neutral(await tokenOf(rules)));
+      told.push(...names.filter((name) => shows[name] === right).map((name) => `${name} without ${right}`));
     }
+    expect(told).toEqual([]);
   });
 });
