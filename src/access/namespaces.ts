@@ -90,7 +90,7 @@ export class NamespaceTree {
         `namespace: ${JSON.stringify(path.slice(0, 130))} must be one segment and not a reserved word`,
       );
     }
-    return ok(parent + named.value);
+    return namespacePath(parent + named.value);
   }
 
   put(path: string, customMetadata: Readonly<Record<string, string>>, now: number): Namespace {
