@@ -251,6 +251,7 @@ function answerObject(answer: Answer, writer: SchemaWriter, example: Json | unde
   const { kind, description } = answer;
   const shown = example === undefined ? {} : { example };
   if (kind === "empty") return { description };
+  if (kind === "socket") return socketObject(answer, writer);
   if (kind === "text") return { description, content: { [answer.type]: { schema: { type: textual(answer.type) } } } };
   if (kind === "envelope")
     return { description, content: { "application/json": { schema: envelope(answer.parts, writer), ...shown } } };
@@ -273,6 +274,16 @@ function answerObject(answer: Answer, writer: SchemaWriter, example: Json | unde
       "application/json": { schema: line, "x-sallyport-framing": "application/x-ndjson", ...shown },
       "text/event-stream": { schema: line, "x-sallyport-framing": "the `data` of one event" },
     },
+  };
+}
+
+function socketObject(answer: Extract<Answer, { kind: "socket" }>, writer: SchemaWriter): Json {
+  const { description, protocol, sends, takes } = answer;
+  const chosen = { description: "The protocol.", required: true, schema: { type: "string", const: protocol } };
+  return {
+    description,
+    headers: { "Sec-WebSocket-Protocol": chosen },
+    "x-sallyport-frames": { sent: writer.input(sends), taken: writer.input(takes) },
   };
 }
 

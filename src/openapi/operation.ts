@@ -82,6 +82,15 @@ export type Answer =
   | { readonly kind: "text"; readonly description: string; readonly type: string }
   | { readonly kind: "envelope"; readonly description: string; readonly parts: EnvelopeParts }
   | {
+      /** The connection is a WebSocket from here on. */
+      readonly kind: "socket";
+      readonly description: string;
+      readonly protocol: string;
+      /** One message of the service, and one of the client: JSON as text. */
+      readonly sends: z.ZodType;
+      readonly takes: z.ZodType;
+    }
+  | {
       readonly kind: "stream";
       readonly description: string;
       /** Of one line. */

@@ -22,7 +22,8 @@ export const waiting: Parameters = {
   ...pretty,
 };
 
-const page: Parameters = {
+/** A list that is read in pages. */
+export const page: Parameters = {
   per_page: count("Rows to a page; 0 is all of them."),
   next_token: text(`Where the page begins: the value of ${clusterHeader.nextToken[0]} of the page before.`),
 };

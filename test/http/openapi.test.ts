@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { SUBPROTOCOL } from "@sallyport/agent-protocol";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { describe, expect, it } from "vitest";
 import { Checker, type OpenApiDocument } from "../openapi/checker.ts";
@@ -96,11 +97,14 @@ describe("the page at /docs", () => {
   });
 });
 
+const SPOKEN = { "sec-websocket-protocol": SUBPROTOCOL };
+
 /** The checker itself: an answer that the document does not describe must be found. */
 describe("the checker", () => {
   const checker = new Checker(document);
   const exchange = { method: "GET", path: "/v1/sys/init", sent: "", status: 200, type: "application/json" };
-  const check = (more: object) => checker.check({ ...exchange, text: '{"initialized":true}', ...more });
+  const check = (more: object) =>
+    checker.check({ ...exchange, text: '{"initialized":true}', headers: {}, asked: [], glanced: [], ...more });
 
   it("takes what is described", () => {
     expect(check({})).toEqual([]);
@@ -114,6 +118,13 @@ describe("the checker", () => {
     ["another media type", { type: "text/plain" }],
     ["an unknown status", { status: 418 }],
     ["an unknown path", { path: "/v1/sys/unknown/thing" }],
+    ["a parameter that is looked at", { asked: ["secretly"] }],
+    ["another type of a header", { path: "/v1/nodes", text: "[]", headers: { "x-orch-index": "none" } }],
+    [
+      "another frame of a socket",
+      { path: "/v1/agent/connect", status: 101, text: "", type: null, headers: SPOKEN, frames: ['{"t":"hello"}'] },
+    ],
+    ["a socket without its protocol", { path: "/v1/agent/connect", status: 101, text: "", type: null }],
     [
       "an unknown field in an envelope",
       { path: "/v1/sys/sync/config", text: envelope({ disabled: true, queue_capacity: 1, more: 1 }) },

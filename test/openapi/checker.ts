@@ -10,6 +10,13 @@ export interface Exchange {
   readonly status: number;
   readonly type: string | null;
   readonly text: string;
+  /** The answer's headers, by names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The names of query parameters that the service has looked at, and of those that it looks at though they may change nothing. */
+  readonly asked: readonly string[];
+  readonly glanced: readonly string[];
+  /** What came over the WebSocket that was opened. */
+  readonly frames?: readonly string[];
 }
 
 interface MediaType {
@@ -18,8 +25,16 @@ interface MediaType {
   readonly "x-sallyport-framing"?: string;
 }
 
+interface Header {
+  readonly $ref?: string;
+  readonly required?: boolean;
+  readonly schema?: { readonly type?: string };
+}
+
 interface Content {
   readonly $ref?: string;
+  readonly headers?: Readonly<Record<string, Header>>;
+  readonly "x-sallyport-frames"?: { readonly sent: object };
   readonly content?: Readonly<Record<string, MediaType>>;
 }
 
@@ -50,6 +65,8 @@ export class Checker {
   readonly #validators = new Map<object, ValidateFunction>();
   readonly #document: OpenApiDocument;
   readonly #operations: readonly Known[];
+  /** Query parameters that were looked at, by operation. */
+  readonly #asked = new Map<string, Set<string>>();
   /** Operations of which a success was seen and fits. */
   readonly #proven = new Set<string>();
 
@@ -82,6 +99,19 @@ export class Checker {
       .sort();
   }
 
+  /** Query parameters of operations with one of these tags that the document describes, and nobody has looked at. */
+  unasked(tags: readonly string[]): string[] {
+    const ofTags = this.#operations.filter(({ operation }) => tags.includes(operation.tags[0] ?? ""));
+    return ofTags
+      .flatMap(({ operation }) => {
+        const asked = this.#asked.get(operation.operationId);
+        return this.#queryOf(operation)
+          .filter((name) => !asked?.has(name))
+          .map((name) => `${operation.operationId}: ${name}`);
+      })
+      .sort();
+  }
+
   /** The operation that a request is, or null for a path that has none. */
   operationOf(method: string, path: string): Operation | null {
     const url = new URL(path, "https://x");
@@ -95,7 +125,7 @@ export class Checker {
   }
 
   /** What of an exchange the document does not say; empty when it is as it should be. */
-  check({ method, path, sent, status, type, text }: Exchange): string[] {
+  check({ method, path, sent, status, type, text, headers, asked, glanced, frames = [] }: Exchange): string[] {
     const operation = this.operationOf(method, path);
     if (!operation) return [`${method} ${path}: is no operation`];
     const where = `${operation.operationId} (${method} ${path}) ${status}`;
@@ -103,6 +133,9 @@ export class Checker {
     if (!answer) return [`${where}: the status is not described`];
     const problems = [
       ...this.#checkBody(answer, type, text),
+      ...this.#checkHeaders(answer, headers),
+      ...this.#checkAsked(operation, asked, glanced),
+      ...frames.flatMap((frame) => this.#faults(answer["x-sallyport-frames"]?.sent ?? NOTHING, JSON.parse(frame))),
       ...(status < 300 ? this.#checkSent(operation, sent) : []),
     ];
     if (problems.length === 0 && status < 300) this.#proven.add(operation.operationId);
@@ -136,6 +169,34 @@ export class Checker {
     return this.#faults(media.schema, value);
   }
 
+  #checkHeaders({ headers: described = {} }: Content, headers: Exchange["headers"]): string[] {
+    return Object.entries(described).flatMap(([name, given]) => {
+      const { required, schema = {} } = this.#shared<Header>("headers", given);
+      const value = headers[name.toLowerCase()];
+      if (value === undefined) return required ? [`lacks the header ${name}`] : [];
+      return this.#faults(schema, schema.type === "integer" ? Number(value) : value).map((fault) => `${name}${fault}`);
+    });
+  }
+
+  #checkAsked(operation: Operation, asked: readonly string[], glanced: readonly string[]): string[] {
+    const known = this.#asked.get(operation.operationId) ?? new Set();
+    this.#asked.set(operation.operationId, known);
+    for (const name of [...asked, ...glanced]) known.add(name);
+    const described = this.#queryOf(operation);
+    return asked.filter((name) => !described.includes(name)).map((name) => `?${name} is not described`);
+  }
+
+  #queryOf({ parameters }: Operation): string[] {
+    const all = parameters.map((parameter) => this.#shared("parameters", parameter));
+    return all.filter((each) => each.in === "query").map(({ name = "" }) => name);
+  }
+
+  /** What is written here, or under `components`. */
+  #shared<T extends { readonly $ref?: string }>(kind: string, given: T): T {
+    const name = given.$ref?.split("/").at(-1);
+    return name === undefined ? given : (this.#document.components[kind]?.[name] as T);
+  }
+
   #checkSent({ requestBody }: Operation, sent: string): string[] {
     if (sent === "") return [];
     if (!requestBody) return ["a body was sent, which is not described"];
@@ -160,16 +221,17 @@ export class Checker {
 
   /** The parameters that may hold slashes. */
   #greedyIn({ parameters }: Operation): Set<string | undefined> {
-    const shared = this.#document.components["parameters"] ?? {};
-    const all = parameters.map((parameter) => shared[parameter.$ref?.split("/").at(-1) ?? ""] ?? parameter);
+    const all = parameters.map((parameter) => this.#shared("parameters", parameter));
     return new Set(all.filter((each) => "x-sallyport-slashes" in each).map((each) => (each as { name?: string }).name));
   }
 
   #resolved(answer: Content | undefined): Content | undefined {
-    const name = answer?.$ref?.split("/").at(-1);
-    return name === undefined ? answer : (this.#document.components["responses"]?.[name] as Content);
+    return answer && this.#shared("responses", answer);
   }
 }
+
+/** The schema of what must not be. */
+const NOTHING = { not: {} };
 
 const isListing = ({ pattern, method }: Known): boolean => method === "get" && pattern.source.endsWith("\\/$");
 

@@ -29,6 +29,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   async function answer(request: IncomingMessage): Promise<unknown> {
     const body: unknown = JSON.parse(await text(request));
     if (request.url === "/unproven") return theChecker().unproven(body as string[]);
+    if (request.url === "/unasked") return theChecker().unasked(body as string[]);
     return (body as Exchange[]).flatMap((exchange) => {
       const problems = theChecker().check(exchange);
       if (problems.length === 0) examples?.keep(theChecker(), exchange);

@@ -1,4 +1,4 @@
-import { inject } from "vitest";
+import { inject, vi } from "vitest";
 import type { Exchange } from "../openapi/checker.ts";
 import { type Answer, send } from "./client.ts";
 
@@ -6,9 +6,51 @@ import { type Answer, send } from "./client.ts";
 
 type Options = Parameters<typeof send>[3];
 
+/** Who looks at a query, or at what is read like one, for no operation: the audit log, who tells LIST from GET, forms, a session. */
+const NOT_FOR_OPERATIONS = /namespaceNamed|verbOf|formFields|NodeSession/;
+
+interface Use {
+  readonly caller: RegExp;
+  readonly asked: readonly string[];
+  /** Lists have these where their records have fields to filter by, and an order that can be turned. */
+  readonly glanced?: readonly string[];
+}
+
+/** `readQuery` looks at all that lists and waiting reads know; who has called it goes by these. */
+const USES: readonly Use[] = [
+  { caller: /\bblocking\b/, asked: ["index", "wait", "stale"] },
+  { caller: /\breadList\b/, asked: ["per_page", "next_token"], glanced: ["filter", "reverse"] },
+  { caller: /\bgathered\b/, asked: ["per_page", "next_token"] },
+];
+
+/** How an operation goes by a parameter that is looked at just now. */
+function useOf(name: string): "asked" | "glanced" | null {
+  const stack = new Error().stack ?? "";
+  if (NOT_FOR_OPERATIONS.test(stack)) return null;
+  const [, callers] = stack.split(/\breadQuery\b/);
+  if (callers === undefined) return "asked";
+  const [here = ""] = callers.split("\n").slice(1);
+  const use = USES.find(({ caller }) => caller.test(here));
+  if (use?.asked.includes(name)) return "asked";
+  return use?.glanced?.includes(name) ? "glanced" : null;
+}
+
 /** Sends, and keeps what was sent and answered. */
 export class Run {
   readonly #seen: Exchange[] = [];
+  readonly #looked = { asked: new Set<string>(), glanced: new Set<string>() };
+
+  constructor() {
+    const looked = this.#looked;
+    for (const method of ["get", "getAll", "has"] as const) {
+      const real = URLSearchParams.prototype[method] as (name: string) => unknown;
+      vi.spyOn(URLSearchParams.prototype, method).mockImplementation(function (this: URLSearchParams, name: string) {
+        const use = useOf(name);
+        if (use) looked[use].add(name);
+        return real.call(this, name) as never;
+      });
+    }
+  }
 
   /** @throws Error when the answer is no success */
   async ok(method: string, path: string, body?: unknown, options?: Options): Promise<Answer> {
@@ -18,12 +60,18 @@ export class Run {
   }
 
   async any(method: string, path: string, body?: unknown, options?: Options): Promise<Answer> {
+    this.#forget();
     const answer = await send(method, path, body, options);
     this.keep(method, path, body, answer);
     return answer;
   }
 
-  keep(method: string, path: string, body: unknown, answer: Pick<Answer, "status" | "headers" | "text">): void {
+  keep(
+    method: string,
+    path: string,
+    body: unknown,
+    answer: Pick<Answer, "status" | "headers" | "text"> & Pick<Exchange, "frames">,
+  ): void {
     const isList = method === "LIST";
     this.#seen.push({
       method: isList ? "GET" : method,
@@ -32,7 +80,16 @@ export class Run {
       status: answer.status,
       type: answer.headers.get("Content-Type"),
       text: answer.text,
+      headers: Object.fromEntries(answer.headers),
+      asked: [...this.#looked.asked, ...(isList ? ["list"] : [])],
+      glanced: [...this.#looked.glanced],
+      ...(answer.frames && { frames: answer.frames }),
     });
+    this.#forget();
+  }
+
+  #forget(): void {
+    for (const names of Object.values(this.#looked)) names.clear();
   }
 
   /** What of all this the document does not say. */
@@ -44,6 +101,9 @@ export class Run {
 /** Operations that no test of this run has seen succeed. @param tags which ones are asked about */
 export const unproven = async (tags: readonly string[]): Promise<string[]> =>
   (await ask("/unproven", tags)) as string[];
+
+/** Query parameters that are described, and that nobody has looked at in this run. */
+export const unasked = async (tags: readonly string[]): Promise<string[]> => (await ask("/unasked", tags)) as string[];
 
 /** The checker is a process of its own, as it makes code from schemas, which the Workers runtime does not allow. */
 async function ask(path: string, body: unknown): Promise<unknown> {

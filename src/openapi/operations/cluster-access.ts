@@ -61,6 +61,7 @@ export const clusterAccess = group(
       id: "bootstrapAcl",
       summary: "Makes the first management token, once",
       description: "With the setting `BOOTSTRAP_SECRET` only for who knows it.",
+      query: pretty,
       answers: bare("The token.", Token),
       errors: [403],
     },
@@ -124,12 +125,14 @@ export const clusterAccess = group(
     "POST /acl/token": {
       id: "createAclToken",
       summary: "Makes a token",
+      query: pretty,
       body: written,
       answers: bare("The token.", Token),
     },
     "POST /acl/token/:accessor": {
       id: "updateAclToken",
       summary: "Changes a token",
+      query: pretty,
       body: written,
       answers: bare("The token.", Token),
     },

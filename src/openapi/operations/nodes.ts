@@ -1,7 +1,8 @@
+import { ack, cancel, done, fp, hello, req, res, SUBPROTOCOL, welcome } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { ELIGIBILITIES, STATUSES } from "../../cluster/node/fields.ts";
-import { bare, flag, group, nothing, type Operation, type Parameters, text } from "../operation.ts";
-import { list, paged, prefix, pretty, waiting } from "../parameters.ts";
+import { bare, flag, group, nothing, type Operation, type Parameters, required, text, word } from "../operation.ts";
+import { filter, list, page, prefix, pretty, reverse, waiting } from "../parameters.ts";
 import { createdAndModified, index, texts, time, timeOrNull } from "../shapes.ts";
 
 const open = z.record(z.string(), z.unknown());
@@ -208,7 +209,7 @@ export const nodes = group(
       id: "listNodePools",
       summary: "Lists node pools",
       right: "node_pool:read, for each",
-      query: { ...prefix, ...list },
+      query: { ...prefix, ...page, ...filter, ...waiting },
       answers: bare("The pools.", z.array(Pool)),
     },
     "GET /node/pool/:name": {
@@ -229,6 +230,7 @@ export const nodes = group(
       id: "createJoinToken",
       summary: "Makes a token by which one agent may join",
       right: WRITE,
+      query: pretty,
       body: {
         fields: {
           Name: "The one name that the node may have; empty is any.",
@@ -241,7 +243,7 @@ export const nodes = group(
       id: "listJoinTokens",
       summary: "Lists join tokens",
       right: WRITE,
-      query: { ...paged, ...pretty },
+      query: { ...page, ...reverse, ...pretty },
       answers: bare("The tokens.", z.array(JoinToken)),
     },
     "DELETE /agent/token/:accessor": {
@@ -253,6 +255,7 @@ export const nodes = group(
     "POST /agent/join": {
       id: "joinAgent",
       summary: "Lets an agent in, by its join token",
+      query: pretty,
       body: { fields: { Token: "The join token.", PublicKey: "Ed25519, raw, in base64.", Name: "The node's name." } },
       answers: bare("Which node it is, and of which service.", z.object({ NodeID: z.string(), Service: z.string() })),
       errors: [403, 409],
@@ -260,15 +263,26 @@ export const nodes = group(
     "GET /agent/connect": {
       id: "connectAgent",
       summary: "Opens an agent's WebSocket",
-      description: "`Authorization: Bearer` carries a token that the agent signs with its key (docs/agent.md).",
-      answers: { 101: { kind: "empty", description: "The connection is open." } },
+      description:
+        "`Authorization: Bearer` carries a token that the agent signs with its key (docs/agent.md). Messages are JSON, one each; their schemas are in `x-sallyport-frames`.",
+      headers: {
+        Upgrade: required(word("It is no other request.", "websocket")),
+        "Sec-WebSocket-Protocol": required(word("What the agent speaks.", SUBPROTOCOL)),
+      },
+      answers: {
+        101: {
+          ...{ kind: "socket", description: "The connection is open.", protocol: SUBPROTOCOL },
+          sends: z.union([welcome, req, done, cancel]),
+          takes: z.union([hello, ack, res, fp]),
+        },
+      },
       errors: [401, 426],
     },
     "GET /agents": {
       id: "listAgents",
       summary: "Lists agents",
       right: READ,
-      query: { ...paged, ...pretty },
+      query: { ...page, ...reverse, ...pretty },
       answers: bare("The agents.", z.array(Agent)),
     },
     "GET /agent/:node": {

@@ -57,14 +57,12 @@ export const reported = group(
       "namespace:list-jobs",
     ),
     "GET /job/:id": one("readJob", "Reads a job", Job),
-    "GET /job/:id/allocations": listed(
-      "listAllocationsOfJob",
-      "Lists the allocations of a job",
-      AllocationStub,
-      stubFields,
-    ),
-    "GET /job/:id/evaluations": listed("listEvaluationsOfJob", "Lists the evaluations of a job", Evaluation, {}),
-    "GET /job/:id/deployments": listed("listDeploymentsOfJob", "Lists the deployments of a job", Deployment, {}),
+    "GET /job/:id/allocations": listed("listAllocationsOfJob", "Lists the allocations of a job", AllocationStub, {
+      ...prefix,
+      ...stubFields,
+    }),
+    "GET /job/:id/evaluations": listed("listEvaluationsOfJob", "Lists the evaluations of a job", Evaluation, prefix),
+    "GET /job/:id/deployments": listed("listDeploymentsOfJob", "Lists the deployments of a job", Deployment, prefix),
     "GET /allocations": listed("listAllocations", "Lists allocations", AllocationStub, { ...hexPrefix, ...stubFields }),
     "GET /allocation/:id": one("readAllocation", "Reads an allocation", Allocation),
     "GET /node/:id/allocations": {
@@ -76,7 +74,7 @@ export const reported = group(
         "node:read; and namespace:read-job for each",
       ),
       path: { id: "The node's id." },
-      query: list,
+      query: { ...prefix, ...list },
     },
     "GET /evaluations": listed("listEvaluations", "Lists evaluations", Evaluation, {
       ...hexPrefix,

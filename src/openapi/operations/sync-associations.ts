@@ -46,6 +46,8 @@ const DestinationsOfSecret = z
   })
   .meta({ id: "DestinationsOfSecret" });
 
+const NO_PLAN = flag("Is refused: only what is set can be looked at ahead.");
+
 const fields = {
   mount: "The mount's path.",
   secret_name: "The secret's path in it.",
@@ -85,6 +87,7 @@ export const associations = group(
       id: "removeAssociation",
       summary: "Removes a secret from a destination",
       description: "What is gone already counts as removed.",
+      query: { dry_run: NO_PLAN },
       body: { fields: { mount: fields.mount, secret_name: fields.secret_name } },
       answers: data("The association as it has become.", Associations),
     },

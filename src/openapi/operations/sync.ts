@@ -181,6 +181,7 @@ export const sync = group(
       query: {
         purge: flag("Removes the secrets there, then the associations, then the destination."),
         force_delete: flag("Deletes it without removing anything there."),
+        dry_run: flag("Is refused: only what is written can be looked at ahead."),
       },
       answers: noContent,
     },

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { SnapshotBody } from "../../routes/csi-snapshots.ts";
 import { CsiRequestBody, CsiVolumeBody } from "../../volumes/csi/request-body.ts";
 import { bare, group, nothing, type Operation, required, text, word } from "../operation.ts";
-import { csiSecrets, forced, mustPage, namespace, namespaces, paged, prefix, pretty, waiting } from "../parameters.ts";
+import { csiSecrets, forced, mustPage, namespace, namespaces, page, prefix, pretty, waiting } from "../parameters.ts";
 import {
   AllocationStub,
   answerMeta,
@@ -164,14 +164,14 @@ export const csiVolumes = group(
       id: "listCsiClaims",
       summary: "Lists who claims a CSI volume, oldest first",
       right: READ,
-      query: { ...namespace, ...paged, ...waiting },
+      query: { ...namespace, ...page, ...waiting },
       answers: bare("The claims.", z.array(CsiClaim)),
     },
     "GET /volume/csi/:id/operations": {
       id: "listCsiOperations",
       summary: "Lists what was done to a CSI volume lately, newest first",
       right: READ,
-      query: { ...namespace, ...paged, ...pretty },
+      query: { ...namespace, ...page, ...pretty },
       answers: bare("The operations.", z.array(CsiOperation)),
     },
     "DELETE /volume/csi/:id": deleted("deregisterCsiVolume", "Forgets a CSI volume; it stays at its provider", {
@@ -187,7 +187,7 @@ export const csiVolumes = group(
       id: "listExternalVolumes",
       summary: "Lists the volumes that a plugin's provider has",
       right: LIST,
-      query: { plugin_id: pluginId, ...namespaces, ...mustPage, ...pretty },
+      query: { plugin_id: pluginId, ...namespaces, ...mustPage, ...waiting },
       answers: bare("The volumes.", z.object({ ...answerMeta, Index: z.literal(0), Volumes: z.array(ExternalVolume) })),
       errors: PLUGIN_FAILS,
     },
@@ -195,7 +195,7 @@ export const csiVolumes = group(
       id: "listSnapshots",
       summary: "Lists the snapshots that a plugin's provider has",
       right: LIST,
-      query: { plugin_id: pluginId, ...namespaces, ...mustPage, ...pretty },
+      query: { plugin_id: pluginId, ...namespaces, ...mustPage, ...waiting },
       headers: csiSecrets,
       answers: bare("The snapshots.", z.object({ ...answerMeta, Index: z.literal(0), Snapshots: z.array(Snapshot) })),
       errors: PLUGIN_FAILS,

@@ -139,6 +139,7 @@ export const hostVolumes = group(
       query: {
         namespace: required(text("The namespace; `*` is all of them.")),
         claim_id: text("Only ids that begin with this."),
+        prefix: text("The same as `claim_id`."),
         job_id: text("Only of this job."),
         task_group: text("Only of this task group."),
         volume_name: text("Only on volumes of this name."),
