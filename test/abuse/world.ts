@@ -258,11 +258,7 @@ export class World {
     await this.must("PUT", "/v1/acl/policy/n", { Rules: 'namespace "n" { policy = "read" }' });
     await this.must("DELETE", "/v1/sys/sync/config");
     await this.must("PUT", "/v1/sys/sync/repo-host-apps/n", this.#service.providerBody("repo-host-app"));
-    await this.must("PUT", "/v1/sys/sync/destinations/in-mem/n", {});
-    await this.must("PUT", "/v1/sys/sync/destinations/in-mem/n/associations/set", {
-      mount: "kv",
-      secret_name: "deep/er/n",
-    });
+    await this.#repairDestination();
     await this.must("PUT", "/v1/identity/oidc/config", { issuer: "" });
     await this.must("PUT", "/v1/cloud-b/config", this.#service.providerBody("cloud-b"));
     // A configuration that rotates by itself may have taken the credentials away: then nothing is let in here any more.
@@ -272,6 +268,17 @@ export class World {
     // A drain would end by itself, some time later.
     await this.must("PUT", `/v1/node/${NODE}/drain`, { DrainSpec: null, MarkEligible: true });
     await this.#repairTokens();
+  }
+
+  async #repairDestination(): Promise<void> {
+    const path = "/v1/sys/sync/destinations/in-mem/n";
+    const secret = { mount: "kv", secret_name: "deep/er/n" };
+    await this.must("PUT", path, {});
+    if ((await this.call("PUT", `${path}/associations/set`, secret)).status === 200) return;
+    // Under a template that names nothing all secrets have one name there, and another has it.
+    await this.must("DELETE", `${path}?force_delete=true`);
+    await this.must("PUT", path, {});
+    await this.must("PUT", `${path}/associations/set`, secret);
   }
 
   async #repairTokens(): Promise<void> {
