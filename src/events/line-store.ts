@@ -35,8 +35,11 @@ export const lineMigrations: Migration[] = [
 ];
 
 type Last = { seq: number; idx: number };
+type Row = [idx: number, source: string, seq: number, upto: number, facts: string | null, events: string, at: number];
 
 const PAGE_LINES = 1_000;
+/** A statement binds at most 100 values, and a row has seven. */
+const ROWS_WRITTEN_AT_ONCE = 14;
 /** Lines, and bytes of them but for the first, that are read at once. */
 const READ_LINES = 32;
 const READ_BYTES = 256 * 1024;
@@ -109,14 +112,19 @@ export class LineStore {
    */
   append(source: string, entries: readonly Append[]): { indexes: number[]; lines: Line[] } {
     const lines: Line[] = [];
+    const rows: Row[] = [];
     let last = this.#lastOf(source);
     const indexes = entries.map((entry) => {
-      if (last && entry.seq <= last.seq) return this.#indexOf(source, entry.seq) ?? last.idx;
-      const line = this.#insert(source, entry);
+      if (last && entry.seq <= last.seq) {
+        this.#write(rows.splice(0));
+        return this.#indexOf(source, entry.seq) ?? last.idx;
+      }
+      const line = this.#number(source, entry, rows);
       lines.push(line);
       last = { seq: entry.seq, idx: line.index };
       return line.index;
     });
+    this.#write(rows);
     if (last) this.#remember(source, last);
     return { indexes, lines };
   }
@@ -145,24 +153,25 @@ export class LineStore {
     this.#oldest = first;
   }
 
-  #insert(source: string, entry: Append): Line {
+  /** The line of an entry, as the newest, and its row among those that are to be written. */
+  #number(source: string, entry: Append, rows: Row[]): Line {
     const line = lineOf(this.#newest + 1, entry);
     const facts = factsText(line.facts);
     const upTo = this.#upTo + Buffer.byteLength(line.text);
-    this.#sql.exec(
-      "INSERT INTO lines (idx, source, seq, upto, facts, events, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-      line.index,
-      source,
-      entry.seq,
-      upTo,
-      facts.length > MAX_FACTS ? null : facts,
-      line.text,
-      Date.now(),
-    );
+    const storedFacts = facts.length > MAX_FACTS ? null : facts;
+    rows.push([line.index, source, entry.seq, upTo, storedFacts, line.text, Date.now()]);
     this.#newest = line.index;
     this.#upTo = upTo;
     if (this.#oldest === 0) this.#oldest = line.index;
     return line;
+  }
+
+  #write(rows: readonly Row[]): void {
+    for (let at = 0; at < rows.length; at += ROWS_WRITTEN_AT_ONCE) {
+      const some = rows.slice(at, at + ROWS_WRITTEN_AT_ONCE);
+      const values = some.map(() => "(?, ?, ?, ?, ?, ?, ?)").join(", ");
+      this.#sql.exec(`INSERT INTO lines (idx, source, seq, upto, facts, events, at) VALUES ${values}`, ...some.flat());
+    }
   }
 
   #remember(source: string, last: Last): void {

@@ -195,3 +195,28 @@ it("lines of before facts were kept are still here, and found by filters", async
     expect(lines.map(({ index }) => index)).toEqual([7]);
   });
 });
+
+it("lines that come together are all there in their order, each once, however many they are", async () => {
+  await inStorage((storage) => {
+    const store = new LineStore(storage.sql);
+    let next = 1;
+    for (const count of [1, 13, 14, 15, 100]) {
+      const { indexes } = store.append("a", entries(next, count));
+      expect(indexes).toEqual(Array.from({ length: count }, (_, n) => next + n));
+      next += count;
+    }
+    // What is repeated among them gets its first index, whether it is new or was here before.
+    const { indexes, lines } = store.append("a", [
+      entry(next),
+      entry(next + 1),
+      entry(next),
+      entry(2),
+      entry(next + 2),
+    ]);
+    expect(indexes).toEqual([next, next + 1, next, 2, next + 2]);
+    expect(lines.map(({ index }) => index)).toEqual([next, next + 1, next + 2]);
+    const found = [...new LineStore(storage.sql).after(0, null).lines];
+    expect(found.map(({ index }) => index)).toEqual(Array.from({ length: next + 2 }, (_, n) => n + 1));
+    for (const { index, text } of found) expect(JSON.parse(text)[0]).toMatchObject({ Index: index, Key: `k${index}` });
+  });
+});
