@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from "node:crypto";
+import { createHmac, type KeyObject, randomBytes } from "node:crypto";
 import type { TokenRow } from "./token.ts";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -33,11 +33,11 @@ interface Page {
 /** The table of tokens. Every write happens inside the object's transaction. */
 export class TokenStore {
   readonly #sql: SqlStorage;
-  readonly #hashKey: () => Uint8Array;
+  readonly #hashKey: () => KeyObject;
   readonly #ended: (accessor: string) => void;
 
   /** @param ended hears of each token that is deleted, inside the transaction that does it */
-  constructor(sql: SqlStorage, hashKey: () => Uint8Array, ended: (accessor: string) => void) {
+  constructor(sql: SqlStorage, hashKey: () => KeyObject, ended: (accessor: string) => void) {
     this.#sql = sql;
     this.#hashKey = hashKey;
     this.#ended = ended;

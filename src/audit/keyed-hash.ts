@@ -1,15 +1,15 @@
-import { createHmac } from "node:crypto";
+import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import { type MasterKey, parseKeyring, Sealed } from "../sealing/keyring.ts";
 
 interface AuditKey {
   /** The id of the master key that it comes from. */
   readonly id: string;
-  readonly key: Uint8Array;
+  readonly key: KeyObject;
 }
 
 const derived = ({ id, bytes }: MasterKey): AuditKey => ({
   id,
-  key: createHmac("sha256", bytes).update("sallyport audit 1").digest(),
+  key: createSecretKey(createHmac("sha256", bytes).update("sallyport audit 1").digest()),
 });
 
 /** What was made of the keyring as it was set last; its text, because a secret may be changed under a running isolate. */

@@ -1,7 +1,6 @@
 import type { Grant, Identity } from "../access/authorize.ts";
 import { keyedHash } from "../audit/keyed-hash.ts";
 import { type Area, areaOf } from "./areas.ts";
-import { tokenOf } from "./caller.ts";
 import { MAX_PATH } from "./target.ts";
 
 /** What is known of one request, filled in on its way. Holds no token, no query, no header's value and no body. */
@@ -35,9 +34,8 @@ export interface Answered extends Readonly<Exchange> {
   readonly durationMs: number;
 }
 
-export function beginExchange(request: Request, url: URL, env: Env): Exchange {
+export function beginExchange(request: Request, url: URL, token: string | null, env: Env): Exchange {
   const { headers } = request;
-  const token = tokenOf(headers);
   const declared = headers.get("Content-Length");
   return {
     requestId: crypto.randomUUID(),

@@ -41,12 +41,13 @@ export function handle(request: Request, env: Env, exec: ExecutionContext): Prom
 
 async function respond(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {
   const url = new URL(request.url);
-  const exchange = beginExchange(request, url, env);
+  const token = tokenOf(request.headers);
+  const exchange = beginExchange(request, url, token, env);
   const { requestId, area } = exchange;
   let response: Response;
   try {
     await admit(exchange, env);
-    response = await answer({ request, env, exec, requestId }, url, exchange);
+    response = await answer({ request, env, exec, requestId, token }, url, exchange);
   } catch (failure) {
     response = errorResponse(area, asRequestError(failure, requestId));
   }
@@ -68,7 +69,7 @@ function tell(answered: Answered, env: Env, exec: ExecutionContext): void {
 
 /** Route, authorise, read the body, run the route's handler. */
 async function answer(
-  incoming: Pick<Call, "request" | "env" | "exec" | "requestId">,
+  incoming: Pick<Call, "request" | "env" | "exec" | "requestId" | "token">,
   url: URL,
   exchange: Exchange,
 ): Promise<Response> {
@@ -76,7 +77,7 @@ async function answer(
   const { area } = exchange;
   const target = parseTarget(incoming.request, url, area);
   const { query } = target;
-  const base: Base = { ...incoming, exchange, dialect: dialectOf(headers), token: tokenOf(headers), query };
+  const base: Base = { ...incoming, exchange, dialect: dialectOf(headers), query };
   if (area === "cluster") exchange.namespace = namespaceNamed(query);
   if (target.verb === "OPTIONS") return options(verbsAt(area, target));
 

@@ -1,3 +1,4 @@
+import { createSecretKey, type KeyObject } from "node:crypto";
 import { Bootstrap } from "../access/bootstrap.ts";
 import { ClusterNamespaces } from "../access/cluster-namespaces.ts";
 import { ClusterTokens } from "../access/cluster-tokens.ts";
@@ -53,7 +54,7 @@ export class AccessParts {
   readonly mounts: MountAdmin;
   readonly endedMounts: EndedMounts;
   readonly #sql: SqlStorage;
-  #hashKey: Uint8Array | undefined;
+  #hashKey: KeyObject | undefined;
 
   constructor({ sql, outbox, commit, masterKey, append }: Host) {
     this.#sql = sql;
@@ -131,11 +132,11 @@ export class AccessParts {
   }
 
   /** @throws Sealed */
-  tokenHashKey(): Uint8Array {
+  tokenHashKey(): KeyObject {
     if (!this.#hashKey) {
       const sealed = this.#sealedHashKey();
       if (!sealed) throw new Sealed(this.keys.sealedBecause() ?? "sealed: the key of the token hashes is missing");
-      this.#hashKey = this.keys.open(sealed, "token-hash-key");
+      this.#hashKey = createSecretKey(this.keys.open(sealed, "token-hash-key"));
     }
     return this.#hashKey;
   }

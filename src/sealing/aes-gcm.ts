@@ -1,12 +1,15 @@
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, type KeyObject, randomBytes } from "node:crypto";
 
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 /** What sealing adds to a value, in bytes. */
 export const GCM_OVERHEAD = IV_BYTES + TAG_BYTES;
 
+/** 32 bytes. Those of a `KeyObject` need not be read anew for each value. */
+type Key = Uint8Array | KeyObject;
+
 /** AES-256-GCM with a random nonce; `context` is bound as associated data. Layout: nonce, ciphertext, tag. */
-export function encrypt(key: Uint8Array, plain: Uint8Array, context: string): Uint8Array {
+export function encrypt(key: Key, plain: Uint8Array, context: string): Uint8Array {
   const iv = randomBytes(IV_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key, iv);
   cipher.setAAD(Buffer.from(context));
@@ -14,7 +17,7 @@ export function encrypt(key: Uint8Array, plain: Uint8Array, context: string): Ui
 }
 
 /** Reverses `encrypt`. Throws when the key, the context or a single bit differs. */
-export function decrypt(key: Uint8Array, sealed: Uint8Array, context: string): Uint8Array {
+export function decrypt(key: Key, sealed: Uint8Array, context: string): Uint8Array {
   const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
   if (bytes.length < GCM_OVERHEAD) throw new Error("sealed value is too short");
   const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, IV_BYTES));

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createSecretKey, type KeyObject, randomBytes } from "node:crypto";
 import type { Migration } from "../objects/migrations.ts";
 import { decrypt, encrypt, GCM_OVERHEAD } from "./aes-gcm.ts";
 import { type Keyring, parseKeyring, Sealed } from "./keyring.ts";
@@ -24,7 +24,7 @@ export class DataKeys {
   readonly #sql: SqlStorage;
   readonly #scope: string;
   readonly #masterKey: () => string | undefined;
-  #open: Map<number, Uint8Array> | undefined;
+  #open: Map<number, KeyObject> | undefined;
   #newest = 0;
 
   /** @param scope names the object; it is bound into each wrapped key, so that a key cannot be moved to another object. */
@@ -79,22 +79,22 @@ export class DataKeys {
   rotate(term: number, now: number): void {
     const keys = this.#keys();
     const keyring = parseKeyring(this.#masterKey());
-    for (const [old, key] of keys) this.#store(keyring, old, key, now);
+    for (const [old, key] of keys) this.#store(keyring, old, key.export(), now);
     if (term > this.#newest) this.#store(keyring, term, randomBytes(32), now);
     // Read back when next needed: should the transaction be rolled back, memory must not hold a key that the disk lost.
     this.#open = undefined;
   }
 
-  #keyOf(keys: Map<number, Uint8Array>, term: number): Uint8Array {
+  #keyOf(keys: Map<number, KeyObject>, term: number): KeyObject {
     const key = keys.get(term);
     if (!key) throw new Sealed(`sealed: data key of term ${term} is missing`);
     return key;
   }
 
-  #keys(): Map<number, Uint8Array> {
+  #keys(): Map<number, KeyObject> {
     if (this.#open) return this.#open;
     const keyring = parseKeyring(this.#masterKey());
-    const keys = new Map<number, Uint8Array>();
+    const keys = new Map<number, KeyObject>();
     const rows = this.#sql
       .exec<{ term: number; master: string; wrapped: ArrayBuffer }>(
         "SELECT term, master, wrapped FROM data_keys ORDER BY term",
@@ -106,7 +106,8 @@ export class DataKeys {
         throw new Sealed(`sealed: this data was sealed under master key ${row.master}, which MASTER_KEY does not hold`);
       }
       try {
-        keys.set(row.term, decrypt(master.bytes, new Uint8Array(row.wrapped), this.#context(row.term)));
+        const key = decrypt(master.bytes, new Uint8Array(row.wrapped), this.#context(row.term));
+        keys.set(row.term, createSecretKey(key));
       } catch {
         throw new Sealed(`sealed: the data key of term ${row.term} does not open under master key ${row.master}`);
       }
@@ -114,7 +115,7 @@ export class DataKeys {
     if (keys.size === 0) {
       const first = randomBytes(32);
       this.#store(keyring, 1, first, Date.now());
-      keys.set(1, first);
+      keys.set(1, createSecretKey(first));
     }
     this.#newest = Math.max(...keys.keys());
     this.#open = keys;
