@@ -45,22 +45,34 @@ export class Dispatch {
     const taken = guarded(() => {
       const [params, hidden] = hiding(operation.params);
       const sealed = secrets || hidden ? keys().seal(JSON.stringify({ secrets, hidden }), contextOf(id)) : null;
-      commit(() => {
+      const next = commit(() => {
         if (sealed) holdKeys();
         operations.add({ ...operation, params }, sealed, Date.now());
+        return this.#takeUnsent();
       });
-      return ok(null);
+      return ok(next);
     });
-    if (taken.ok) this.pump();
-    return taken;
+    if (!taken.ok) return taken;
+    this.#send(taken.value);
+    return ok(null);
   }
 
-  /** Sends what there is room for. It counts as sent before it is. */
+  /** Sends what there is room for. */
   pump(): void {
-    const { node, operations, commit, live } = this.#host;
-    const to = live();
+    this.#send(this.#host.commit(() => this.#takeUnsent()));
+  }
+
+  /** What there is room for. It counts as sent before it is; inside a transaction. */
+  #takeUnsent(): readonly OperationRow[] {
+    const to = this.#host.live();
+    return to ? this.#host.operations.takeUnsent(to.id, Date.now()) : [];
+  }
+
+  #send(rows: readonly OperationRow[]): void {
+    const { node, live } = this.#host;
+    const to = rows.length > 0 && live();
     if (!to) return;
-    for (const row of commit(() => operations.takeUnsent(to.id, Date.now()))) {
+    for (const row of rows) {
       const frame = guarded(() => ok(this.#frameOf(row)));
       // Without its secrets it cannot be sent; its deadline tells.
       if (frame.ok) send(to.socket, frame.value);
@@ -71,16 +83,16 @@ export class Dispatch {
   /** The agent tells how an operation has ended. @returns the key whose owner is to be told, or null */
   ended(socket: WebSocket, row: OperationRow | null, frame: Res): string | null {
     const { operations, commit, promise } = this.#host;
-    const told = commit(() => {
-      const outcome = row && operations.end(frame.op, resultOf(row, frame), Date.now());
+    const { outcome, next } = commit(() => {
+      const outcome = row && operations.end(row, resultOf(row, frame), Date.now());
       if (outcome) promise(outcome);
-      return outcome;
+      return { outcome, next: this.#takeUnsent() };
     });
     // Leaves once the result is on disk. What is not known here concerns nobody, and the agent need not keep it either; but
     // where the agent does not know itself, it may be at it still, and has more to tell.
     if (frame.ok || frame.error.outcome === "failed") send(socket, { t: "done", op: frame.op });
-    this.pump();
-    return told?.key ?? null;
+    this.#send(next);
+    return outcome?.key ?? null;
   }
 
   /** @throws Sealed */

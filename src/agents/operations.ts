@@ -3,10 +3,10 @@ import { backoff } from "../work/backoff.ts";
 import type { Operation, OperationResult } from "./operation.ts";
 
 /**
- * pending: not sent yet. sent: it may have arrived. acked: it is on the node's disk. unknown: its deadline has passed, or the
- * node does not know either; it is tried again. done, failed: it has ended.
+ * pending: not sent yet. sent: it may have arrived. unknown: its deadline has passed, or the node does not know either; it is
+ * tried again. done, failed: it has ended.
  */
-type State = "pending" | "sent" | "acked" | "unknown" | "done" | "failed";
+type State = "pending" | "sent" | "unknown" | "done" | "failed";
 
 export interface OperationRow extends Record<string, SqlStorageValue> {
   id: string;
@@ -44,7 +44,11 @@ const DAY_MS = 24 * 3_600_000;
 const KEEP_ENDED_MS = DAY_MS;
 /** How long it is tried to learn an outcome. The agent's fences last as long: after them a late one could do harm. */
 const TRIED_DAYS = 30;
-const RETRY = { base: 60_000, cap: 3_600_000 };
+const MOST_RARELY_MS = 3_600_000;
+/** It has said that it does not know: it is not at it any more. */
+const AFTER_DOUBT = { cap: MOST_RARELY_MS };
+/** It has said nothing, and may be at it still. */
+const AFTER_SILENCE = { base: 60_000, cap: MOST_RARELY_MS };
 
 const OPEN = "state NOT IN ('done', 'failed')";
 
@@ -79,22 +83,17 @@ export class Operations {
 
   /** The next to send over a connection, as many as it has room for; they count as sent from now on. */
   takeUnsent(connection: string, now: number): OperationRow[] {
-    const room = MAX_IN_FLIGHT - this.inFlight(connection);
-    if (room <= 0) return [];
-    const rows = this.#sql
-      .exec<OperationRow>(
-        `SELECT * FROM operations WHERE connection IS NULL AND ${OPEN} ORDER BY position LIMIT ?`,
-        room,
+    return this.#sql
+      .exec<OperationRow & { position: number }>(
+        `UPDATE operations SET connection = ?1, sends = sends + 1,
+           due = iif(state = 'pending', ?2 + deadline_ms, due), state = iif(state = 'pending', 'sent', state)
+         WHERE position IN (
+           SELECT position FROM operations WHERE connection IS NULL AND ${OPEN} ORDER BY position
+           LIMIT max(0, ?3 - (SELECT count(*) FROM operations WHERE connection = ?1 AND ${OPEN}))) RETURNING *`,
+        ...[connection, now + GRACE_MS, MAX_IN_FLIGHT],
       )
-      .toArray();
-    for (const { id, deadline_ms } of rows) {
-      this.#sql.exec(
-        `UPDATE operations SET connection = ?, sends = sends + 1,
-           due = iif(state = 'pending', ?, due), state = iif(state = 'pending', 'sent', state) WHERE id = ?`,
-        ...[connection, now + deadline_ms + GRACE_MS, id],
-      );
-    }
-    return rows;
+      .toArray()
+      .sort((a, b) => a.position - b.position);
   }
 
   inFlight(connection: string): number {
@@ -113,10 +112,6 @@ export class Operations {
   /** Whether any has not ended. */
   anyOpen(): boolean {
     return this.#sql.exec(`SELECT 1 FROM operations WHERE ${OPEN} LIMIT 1`).toArray().length > 0;
-  }
-
-  acked(id: string): void {
-    this.#sql.exec("UPDATE operations SET state = 'acked' WHERE id = ? AND state = 'sent'", id);
   }
 
   /**
@@ -141,17 +136,17 @@ export class Operations {
 
   /**
    * The agent says how an operation has ended.
-   * @returns what its owner does not know yet; null when it was known, or no such operation is out
+   * @returns what its owner does not know yet; null when it was known, or the operation is not out
    */
-  end(id: string, result: OperationResult, now: number): Outcome | null {
-    const row = this.find(id);
-    if (!row || row.sends === 0 || row.state === "done" || row.state === "failed") return null;
+  end(row: OperationRow, result: OperationResult, now: number): Outcome | null {
+    const { id } = row;
+    if (row.sends === 0 || row.state === "done" || row.state === "failed") return null;
     if (result.state === "unknown") {
       const { message } = result.error;
       // Out on no connection, but not to be sent before it is due.
       this.#sql.exec(
         "UPDATE operations SET state = 'unknown', connection = '', due = ?, said = ? WHERE id = ?",
-        now + backoff(row.sends - 1, RETRY),
+        now + backoff(row.sends - 1, AFTER_DOUBT),
         message,
         id,
       );
@@ -212,7 +207,7 @@ export class Operations {
     this.#sql.exec(
       "UPDATE operations SET state = 'unknown', connection = ?, due = ? WHERE id = ?",
       state === "unknown" && connection === "" ? null : connection,
-      now + backoff(sends, RETRY),
+      now + backoff(sends, AFTER_SILENCE),
       id,
     );
     if (state === "unknown") return null;

@@ -125,8 +125,10 @@ export class NodeSession extends StoredObject {
     if (this.#dispatch.isKnown(operation)) return ok(null);
     if (frameBytes(JSON.stringify({ t: "req", ...operation })) > MAX_FRAME_BYTES)
       return refuse("too-large", `the operation is larger than ${MAX_FRAME_BYTES} bytes`);
-    if (!(await this.#reachable())) return refuse("unavailable", `the agent of node ${this.#node} is not connected`);
-    if (this.#dispatch.isKnown(operation)) return ok(null);
+    if (!this.#connections.live()) {
+      if (!(await this.#comesBack())) return refuse("unavailable", `the agent of node ${this.#node} is not connected`);
+      if (this.#dispatch.isKnown(operation)) return ok(null);
+    }
     if (this.#operations.fence(operation.key) > operation.gen)
       return refuse("conflict", `${operation.key}: a newer operation was taken on before`);
     const taken = this.#dispatch.take(operation);
@@ -233,8 +235,8 @@ export class NodeSession extends StoredObject {
     }
     if (link.id !== this.#record.row.live) return drop(CLOSE.protocol, `${frame.t} before welcome`);
     if (frame.t === "fp") return this.#connections.changed(socket, link, frame);
-    if (frame.t === "res") return await this.#ended(socket, frame);
-    if (frame.state !== "rejected") this.commit(() => this.#operations.acked(frame.op));
+    // Nothing follows from an ack: what is not heard of any more is asked for again, whether it arrived or not.
+    if (frame.t === "res") await this.#ended(socket, frame);
   }
 
   #welcomed(): void {
@@ -261,9 +263,8 @@ export class NodeSession extends StoredObject {
     return budget;
   }
 
-  /** Whether the agent is there; one that was just lost gets a moment to come back. */
-  async #reachable(): Promise<boolean> {
-    if (this.#connections.live()) return true;
+  /** Whether the agent is back; one that was just lost gets a moment. */
+  async #comesBack(): Promise<boolean> {
     const { lost, revoked } = this.#record.row;
     if (revoked || lost === null || Date.now() - lost > BRIEFLY_GONE_MS) return false;
     await within(COMEBACK_MS, this.#arrival.promise).catch(() => undefined);

@@ -25,7 +25,7 @@ async function reconnect(agent: ScriptedAgent, socket: AgentSocket, journal: str
 }
 
 describe("an operation", () => {
-  it("is sent, acknowledged and done, and its owner is told before the agent may forget it", async () => {
+  it("is sent and done, and its owner is told before the agent may forget it", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
     const wanted = operation({ method: "dhv.create", gen: 3, deadlineMs: 1_234, params: { a: [1, { b: "ü" }] } });
@@ -35,7 +35,6 @@ describe("an operation", () => {
     expect(req).toEqual({ t: "req", op, ...rest });
     expect(await stateOf(agent, wanted.id)).toBe("sent");
     socket.send({ t: "ack", op: wanted.id, state: "accepted" });
-    await eventually(async () => expect(await stateOf(agent, wanted.id)).toBe("acked"));
     socket.send(done(wanted.id, { path: "/v/1", bytes: 7 }));
     await socket.seen("done");
     // On disk by then, whoever else is down.

@@ -150,7 +150,11 @@ describe("an operation", () => {
     const error = { kind: "timeout", message: "slow", outcome: "unknown" } as const;
     for (const count of [2, 3]) {
       socket.send({ t: "res", op: wanted.id, ms: 1, ok: false, error });
-      await socket.settled();
+      // A pong comes sooner than what was sent before the ping is judged; the alarm may then be sooner than this look.
+      await eventually(async () => {
+        if (socket.frames.filter(({ t }) => t === "req").length < count)
+          expect(await agent.rows("SELECT connection FROM operations")).toEqual([{ connection: "" }]);
+      });
       offset += 200_000;
       await heardNow(agent);
       await runDurableObjectAlarm(agent.stub);
@@ -158,6 +162,28 @@ describe("an operation", () => {
     }
     socket.send(done(wanted.id));
     await eventually(() => expect(owner.told.map(([, , { state }]) => state)).toEqual(["unknown", "done"]));
+  });
+
+  it("whose agent does not know what came of it is tried again after a second, and then more and more rarely", async () => {
+    outcomes();
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation();
+    await agent.session.start(wanted);
+    const error = { kind: "plugin", message: "nonsense", outcome: "unknown" } as const;
+    for (const [at, most] of [1_000, 2_000, 4_000, 8_000].entries()) {
+      await socket.seen("req", at + 1);
+      const said = Date.now();
+      socket.send({ t: "res", op: wanted.id, ms: 1, ok: false, error });
+      const [{ due }] = await eventually(async () => {
+        const rows = (await agent.rows("SELECT due, connection FROM operations")) as [{ due: number }];
+        expect(rows).toMatchObject([{ connection: "" }]);
+        return rows;
+      });
+      expect(due).toBeGreaterThanOrEqual(said + most / 2);
+      expect(due).toBeLessThanOrEqual(Date.now() + most);
+      await pass(agent, Math.max(1, due - Date.now() + 1));
+    }
+    await socket.seen("req", 5);
   });
 
   it("of unknown outcome tells its owner what its agent says of it, each thing once", async () => {
