@@ -23,7 +23,9 @@ const COSTLY_MS = 100_000;
 const BATCH = 160;
 const AT_ONCE = 4;
 const MOST_FAULTS = 200;
-const TOKEN_LISTS: ReadonlySet<string> = new Set(["GET /v1/acl/tokens", "LIST /v1/auth/token/accessors"]);
+const TOKEN_LISTS: ReadonlySet<string> = new Set([
+  ...["GET /v1/acl/tokens", "LIST /v1/auth/token/accessors", "GET /v1/agent/tokens"],
+]);
 
 /** So that slow requests take seconds; nobody is refused for asking too often, which would hide what else is wrong. */
 const settings = { REQUEST_BODY_MS: "1500", RATE_LIMITS: "off" };
