@@ -1,3 +1,5 @@
+import { neutralField, otherName } from "../compat/cloud-b-names.ts";
+
 /**
  * Path rules: which capabilities a set of policies gives on a path, and what a request to it may carry.
  *
@@ -135,15 +137,19 @@ export type ParameterCheck =
 
 /**
  * Holds a request's parameters against the rule that decided about its path. Names compare without regard to
- * case; a parameter that is denied stays denied where it is also allowed.
+ * case, and one of two names stands for both; a parameter that is denied stays denied where it is also allowed.
  */
 export function checkParameters(rule: ParameterConstraints, data: Readonly<Record<string, unknown>>): ParameterCheck {
-  const given = Object.entries(data).map(([name, value]) => ({ name, key: name.toLowerCase(), value }));
+  const given = Object.entries(data).map(([name, value]) => ({
+    name,
+    key: neutralField(name.toLowerCase()),
+    value,
+  }));
   for (const name of rule.requiredParameters ?? []) {
-    if (!given.some(({ key }) => key === name)) return refuse(name, "is required by policy");
+    if (!given.some(({ key }) => key === neutralField(name))) return refuse(name, "is required by policy");
   }
-  const denied = byName(rule.deniedParameters);
-  const allowed = byName(rule.allowedParameters);
+  const denied = byName(inNeutral(rule.deniedParameters));
+  const allowed = byName(inNeutral(rule.allowedParameters));
   for (const { name, key, value } of given) {
     if (denied.has("*")) return refuse(name, "is denied by policy");
     const deniedValues = denied.get(key);
@@ -264,6 +270,13 @@ function mergeParameters(
   return [...merged].map(([name, values]) => ({ name, values }));
 }
 
+/** The same with neutral names. What is said of both names of a parameter adds up. */
+const inNeutral = (rules: readonly ParameterRule[] = []): readonly ParameterRule[] | undefined =>
+  mergeParameters(
+    [],
+    rules.map(({ name, values }) => ({ name: neutralField(name), values })),
+  );
+
 function byName(rules: readonly ParameterRule[] | undefined): Map<string, readonly ParameterValue[]> {
   return new Map(rules?.map(({ name, values }) => [name, values]));
 }
@@ -291,7 +304,8 @@ function isSame(value: unknown, listed: ParameterValue): boolean {
     return value.every((element, index) => isSame(element, listed[index]));
   }
   if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") return false;
-  return matchesGlob(String(value), String(listed));
+  const text = String(value);
+  return matchesGlob(text, String(listed)) || matchesGlob(otherName(text), String(listed));
 }
 
 /**

@@ -46,6 +46,14 @@ export function neutralRole(body: Readonly<Record<string, unknown>>): Record<str
   return role;
 }
 
+const neutralFields: ReadonlyMap<string, string> = new Map(FIELD_NAMES.map(([ours, theirs]) => [theirs, ours]));
+
+/** A field of a body by its neutral name, whichever it was written with. */
+export const neutralField = (name: string): string => neutralFields.get(name) ?? name;
+
+/** What else a value of a field may be called. */
+export const otherName = (value: string): string => neutralAudiences.get(value) ?? providerAudience(value);
+
 /** A refusal that begins with a role's field, with the field's upstream name. */
 export const wordField = (message: string): string =>
   FIELD_NAMES.reduce((text, [neutral, upstream]) => text.replace(new RegExp(`^${neutral}\\b`), upstream), message);

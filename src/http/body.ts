@@ -11,28 +11,35 @@ const tooLarge = () => new RequestError(413, `request body: larger than ${MAX_BO
 
 /**
  * The body as its route's schema gives it, or as it came for a `raw` one; undefined for a route that takes none.
- * @param constraints what the caller's policies allow in it
+ * @param constraints what the caller's policies allow in it, and in the query, where clients may say the same
  */
 export async function readBody(
   route: AnyRoute,
-  { request, env }: Pick<Call, "request" | "env">,
+  { request, env, query }: Pick<Call, "request" | "env" | "query">,
   constraints: ParameterConstraints | null,
 ): Promise<unknown> {
   if (route.streams) return undefined;
   const text = route.body || route.verb !== "GET" ? await readText(request, settings(env).REQUEST_BODY_MS) : "";
+  if (!route.body && constraints && route.verb !== "LIST") {
+    checkGiven({ ...constraints, requiredParameters: [] }, formFields(query));
+  }
   if (route.raw) return text;
   if (!route.body) return undefined;
   if (route.verb === "PATCH") checkPatchType(request);
   const given = ("rights" in route ? parseJsonObject : parseObject)(text, route.exact);
   // Clients send null for what they leave out; only a patch means it.
   const body = route.verb === "PATCH" ? given : withoutNulls(given);
-  if (constraints) {
-    const checked = checkParameters(constraints, body);
-    if (!checked.ok) throw denied(`permission denied: ${checked.message}`);
-  }
+  checkGiven(constraints, { ...formFields(query), ...body });
   const parsed = route.body.safeParse(body);
   if (!parsed.success) throw invalid(parsed.error);
   return parsed.data;
+}
+
+/** @throws RequestError 403 unless the caller's policies allow it */
+function checkGiven(constraints: ParameterConstraints | null, given: Readonly<Record<string, unknown>>): void {
+  if (!constraints) return;
+  const checked = checkParameters(constraints, given);
+  if (!checked.ok) throw denied(`permission denied: ${checked.message}`);
 }
 
 const MERGE_PATCH = "application/merge-patch+json";

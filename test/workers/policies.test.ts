@@ -216,6 +216,53 @@ describe("a slash at the end of a path", () => {
   });
 });
 
+describe("rules about parameters", () => {
+  const AT = "/v1/sys/sync/destinations/in-mem/d";
+  const limited = async (at: string, field: string, parameters: object) =>
+    (
+      await holderOf(
+        `path "${at}" { capabilities = ["read", "update", "delete"]\n${field} = ${JSON.stringify(parameters).replaceAll(":", " = ")} }`,
+      )
+    ).client_token as string;
+
+  it("hold for the query as for the body, where clients may say the same", async () => {
+    await mountKv();
+    for (const k of [1, 2]) await put("/v1/kv/data/a", { data: { k } });
+    await put(AT, {});
+    const token = await limited("sys/sync/destinations/*", "denied_parameters", { purge: [], force_delete: [] });
+    for (const said of ["purge=true", "force_delete=1"]) {
+      const refused = await del(`${AT}?${said}`, { token });
+      expect([refused.status, refused.body.errors[0]]).toEqual([403, expect.stringContaining("is denied by policy")]);
+    }
+    expect((await get(AT)).status).toBe(200);
+    expect((await del(AT, { token })).status).toBe(204);
+    const reader = await limited("kv/data/*", "denied_parameters", { version: ["1"] });
+    expect((await get("/v1/kv/data/a?version=1", { token: reader })).status).toBe(403);
+    expect((await get("/v1/kv/data/a?version=2", { token: reader })).status).toBe(200);
+    // What a write must say is not asked of a read.
+    const writer = await limited("kv/data/*", "required_parameters", ["data"]);
+    expect((await get("/v1/kv/data/a", { token: writer })).status).toBe(200);
+  });
+
+  it("hold for a field and a value by either of their names", async () => {
+    await put("/v1/sys/mounts/cloud-b", { type: "cloud-b" });
+    for (const field of ["cloud_roles", "azure_roles"]) {
+      const token = await limited("cloud-b/roles/*", "denied_parameters", { [field]: [] });
+      for (const said of ["cloud_roles", "azure_roles"]) {
+        expect((await put("/v1/cloud-b/roles/r", { [said]: [] }, { token })).status, `${field} ${said}`).toBe(403);
+      }
+    }
+    const audiences = ["AzureADMyOrg", "DirectoryMyOrg"];
+    for (const listed of [...audiences, "AzureADMy*"]) {
+      const token = await limited("cloud-b/roles/*", "denied_parameters", { sign_in_audience: [listed] });
+      for (const sign_in_audience of audiences) {
+        expect((await put("/v1/cloud-b/roles/r", { sign_in_audience }, { token })).status).toBe(403);
+      }
+      expect((await put("/v1/cloud-b/roles/r", { sign_in_audience: "PersonalAccount" }, { token })).status).toBe(400);
+    }
+  });
+});
+
 describe("a rule that allows only wrapped answers", () => {
   it.each(["min_wrapping_ttl", "max_wrapping_ttl"])("with %s gives nobody an open one", async (field) => {
     await mountKv();
