@@ -149,12 +149,12 @@ export const destinationRoutes = [
     fresh: true,
     handle: async (call) => {
       const key = keyOf({ ...call, params: { ...call.params, type: "in-mem" } });
-      const objects: Record<string, { value: string; tags: Record<string, string>; updated_at: string }> = {};
+      const objects: [name: string, object: object][] = [];
       for (let after = ""; ; ) {
         const page = unwrap(await destinationAt(call, key).storedObjects(after));
-        for (const { name, ...object } of page) objects[name] = object;
+        for (const { name, ...object } of page) objects.push([name, object]);
         const last = page.at(-1);
-        if (!last) return envelope(call, { data: { objects } });
+        if (!last) return envelope(call, { data: { objects: Object.fromEntries(objects) } });
         after = last.name;
       }
     },
