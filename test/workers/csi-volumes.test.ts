@@ -39,6 +39,21 @@ const stored = (but = "") =>
   );
 
 describe("creating a CSI volume", () => {
+  it("is refused when its plugin answers what another volume is, since plugins make one volume of a name", async () => {
+    const { ExternalID } = await make({ Name: "same" });
+    const second = () => create({ ID: "v2", Name: "same" });
+    const taken = (whose: string) =>
+      `controller create volume: plugin "disk" has a volume of this name, which is ${whose}: choose another Name`;
+    expect(refusal(await second())).toEqual([409, taken('volume "v1"')]);
+    expect((await get("/v1/volume/csi/v2")).status).toBe(404);
+    await put("/v1/namespace", { Name: "dev" });
+    expect(refusal(await create({ Name: "same", Namespace: "dev" }))).toEqual([409, taken("another volume")]);
+    expect(await listed()).toEqual(["v1"]);
+    // What nobody here has may be taken up again by its name.
+    expect((await del("/v1/volume/csi/v1")).status).toBe(200);
+    expect((await second()).body.Volumes[0].ExternalID).toBe(ExternalID);
+  });
+
   it("has its plugin make it, and shows what came of it with all of its fields", async () => {
     const made = await create({
       ...{ RequestedCapacityMin: 1000, RequestedCapacityMax: 2000, Parameters: { tier: "gold" } },
@@ -583,4 +598,16 @@ describe("rights to CSI volumes", () => {
     expect((await del("/v1/volume/csi/v1/delete", { token: reader })).status).toBe(403);
     expect((await del("/v1/volume/csi/v1/delete", { token })).status).toBe(200);
   });
+});
+
+it("a volume is not deleted at its provider while it is held there as another volume", async () => {
+  const { ExternalID } = await make();
+  expect((await register({ ID: "twin", Name: "", ExternalID })).status).toBe(200);
+  await run(nodeId(1), [{ Type: "csi", Source: "twin" } as never]);
+  expect(refusal(await del("/v1/volume/csi/v1/delete"))).toEqual([
+    409,
+    "volume in use: v1: held as another volume, which is the same at the provider",
+  ]);
+  expect([...csi.disks.keys()]).toEqual(["vol-one"]);
+  expect((await del("/v1/volume/csi/v1")).status).toBe(200);
 });

@@ -123,13 +123,13 @@ export class CsiClaims implements Effects, NodeFollower {
     return isWanted ? null : refuse("conflict", "nobody waits for it any more");
   }
 
-  succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): void {
+  succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): null {
     const { claims, leftovers } = this.#parts;
     leftovers.ended(operation.id, true);
     const claim = claims.waitingFor(operation.id);
     if (!claim) {
       this.#owe(operation);
-      return;
+      return null;
     }
     const method = operation.method as CsiClaimMethod;
     claims.update(claim, {
@@ -139,6 +139,7 @@ export class CsiClaims implements Effects, NodeFollower {
     claims.touchResting(nameOf(claim), claim.nodeId);
     this.#parts.walk.tell(nameOf(claim), [{ table: CSI_OPERATION, row: [operation.id] }]);
     this.#parts.walk.soon();
+    return null;
   }
 
   failed({ id }: CsiOperation, refusal: Refusal): void {

@@ -6,7 +6,7 @@ import { guarded } from "../../sealing/guarded.ts";
 import type { CsiClaims } from "./claims.ts";
 import { controllersFor } from "./controllers.ts";
 import { type Merged, merged, sizeFault } from "./merge.ts";
-import { NEEDS } from "./methods.ts";
+import { failedAt, NEEDS } from "./methods.ts";
 import { CSI_OPERATION, type CsiOperation, type CsiOperations } from "./operations.ts";
 import { mountParam, topologyParam, validateParams } from "./params.ts";
 import type { CsiPlugin } from "./plugin.ts";
@@ -185,12 +185,12 @@ export class CsiVolumes implements Effects {
    */
   delete(name: Name, given: Texts, digest: string): Result<CsiStep> {
     return guarded((): Result<CsiStep> => {
-      const { store, claims, plugins, secrets } = this.#parts;
+      const { store, plugins, secrets } = this.#parts;
       const volume = store.find(name);
       if (!volume) return refuse("missing", `volume not found: ${name.id}`);
       const ahead = this.#ahead(name, digest);
       if (ahead) return ok(ahead);
-      const used = claims.heldBy(name);
+      const used = this.#heldAtProvider(volume);
       if (used) return used;
       if (!plugins.find(volume.pluginId))
         return refuse("missing", `plugin ${quoted(volume.pluginId)} for volume ${quoted(name.id)} not found`);
@@ -202,8 +202,8 @@ export class CsiVolumes implements Effects {
   // ---- what comes of it ----
 
   mayStart({ method, namespace, volumeId }: CsiOperation): Refusal | null {
-    if (method !== "csi.controller.delete") return null;
-    return this.#parts.claims.heldBy({ namespace, id: volumeId });
+    const volume = method === "csi.controller.delete" && this.#parts.store.find({ namespace, id: volumeId });
+    return volume ? this.#heldAtProvider(volume) : null;
   }
 
   countsLate({ state, method, namespace, volumeId }: CsiOperation): boolean {
@@ -216,13 +216,13 @@ export class CsiVolumes implements Effects {
     if (method === "csi.controller.delete") this.#parts.claims.volumeMade({ namespace, id: volumeId });
   }
 
-  succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): void {
+  succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): Refusal | null {
     const { journal, store, claims } = this.#parts;
     const volume = store.find({ namespace: operation.namespace, id: operation.volumeId });
     const stamps = [ended(operation)];
     if (SNAPSHOT_CHANGES.has(operation.method)) journal.emitLine([], [{ table: CSI_SNAPSHOT, row: [] }]);
     if (operation.method === "csi.controller.create") {
-      if (!volume) this.#created(operation, result as CsiResultOf<"csi.controller.create">);
+      if (!volume) return this.#created(operation, result as CsiResultOf<"csi.controller.create">);
     } else if (operation.method === "csi.controller.delete") {
       if (volume) this.#remove(volume, stamps);
     } else if (operation.method === "csi.controller.expand" && volume) {
@@ -236,9 +236,20 @@ export class CsiVolumes implements Effects {
       store.write(grown);
       journal.emitLine([csiVolumeEvent(REGISTERED, store.shown(grown))], [csiVolumeStamp(grown), ...stamps]);
     }
+    return null;
   }
 
   // ---- inside ----
+
+  /** Why a provider is not to delete what a volume is there; null when nobody holds that. */
+  #heldAtProvider(volume: CsiVolume): Refusal | null {
+    const { store, claims } = this.#parts;
+    const own = claims.heldBy(volume);
+    if (own) return own;
+    const sharing = store.withRemoteId(volume.pluginId, remoteId(volume));
+    if (sharing.every((name) => claims.heldBy(name) === null)) return null;
+    return refuse("conflict", `volume in use: ${volume.id}: held as another volume, which is the same at the provider`);
+  }
 
   /** What every request for a volume is held against; the volume as it becomes, when there is one. */
   #checked(request: CsiRequest): Result<{ readonly plugin: CsiPlugin; readonly known: Merged | null }> {
@@ -287,8 +298,11 @@ export class CsiVolumes implements Effects {
     return begun.ok ? ok({ kind: "begun", operation: begun.value }) : begun;
   }
 
-  #created(operation: CsiOperation, made: CsiResultOf<"csi.controller.create">): void {
+  /** @returns a refusal when the plugin answers what another volume is: plugins make one of a name, whoever asks */
+  #created(operation: CsiOperation, made: CsiResultOf<"csi.controller.create">): Refusal | null {
     const { journal, store, plugins, secrets, claims } = this.#parts;
+    const [holder] = store.withRemoteId(operation.pluginId, made.externalId);
+    if (holder) return taken(operation, holder);
     const wanted = operation.change as Created;
     const hidden = secrets.open(operation.sealed);
     const { mountFlags = [] } = hidden.params;
@@ -307,6 +321,7 @@ export class CsiVolumes implements Effects {
     claims.volumeMade(volume);
     const stamps = [csiVolumeStamp(volume), ended(operation)];
     journal.emitLine([csiVolumeEvent(REGISTERED, store.shown(volume))], stamps);
+    return null;
   }
 
   #remove(volume: CsiVolume, stamps: readonly Stamp[]): number {
@@ -320,6 +335,13 @@ export class CsiVolumes implements Effects {
 
 const quoted = JSON.stringify;
 const ended = ({ id }: CsiOperation): Stamp => ({ table: CSI_OPERATION, row: [id] });
+
+/** Others' volumes are not told of. */
+function taken({ method, pluginId, namespace }: CsiOperation, holder: Name): Refusal {
+  const whose = holder.namespace === namespace ? `volume ${quoted(holder.id)}` : "another volume";
+  const message = `plugin ${quoted(pluginId)} has a volume of this name, which is ${whose}: choose another Name`;
+  return failedAt(method, refuse("conflict", message));
+}
 
 const providerOf = (plugin: CsiPlugin | null) => ({
   provider: plugin?.provider ?? "",

@@ -191,4 +191,9 @@ export const csiVolumeMigrations: Migration[] = [
     because: "until now they had the volume's",
     sql: "UPDATE csi_claims SET volume_mode = access_mode WHERE state <> 'pending'",
   },
+  {
+    because: "which volumes are the same at their provider",
+    sql: `CREATE INDEX csi_volumes_by_remote_id ON csi_volumes
+      (plugin_id, ifnull(nullif(json_extract(body, '$.externalId'), ''), id))`,
+  },
 ];

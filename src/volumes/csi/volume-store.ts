@@ -45,6 +45,7 @@ interface Row extends Record<string, SqlStorageValue> {
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 /** A page looks at no more rows than this, however few of them it is asked for. */
 const MAX_ROWS_LOOKED_AT = 5_000;
+const MOST_SHARING = 100;
 
 /** The rows of CSI volumes. */
 export class CsiVolumeStore implements Stamped {
@@ -73,6 +74,13 @@ export class CsiVolumeStore implements Stamped {
 
   shown(volume: CsiVolume): FoundCsiVolume {
     return { volume, plugin: this.#plugins.find(volume.pluginId), ...this.#claims.usersOf(volume) };
+  }
+
+  /** Those that a plugin knows by this id: more than one, when it was registered more than once. */
+  withRemoteId(pluginId: string, remote: string): Name[] {
+    const sql = `SELECT namespace, id FROM csi_volumes
+      WHERE plugin_id = ? AND ifnull(nullif(json_extract(body, '$.externalId'), ''), id) = ? LIMIT ?`;
+    return this.#sql.exec<{ namespace: string; id: string }>(sql, pluginId, remote, MOST_SHARING).toArray();
   }
 
   hasPlugin(pluginId: string): boolean {

@@ -32,8 +32,8 @@ export interface CsiOutcome {
 export interface Effects {
   /** A last look before it leaves; why not, if it may not. */
   mayStart(operation: CsiOperation): Refusal | null;
-  /** Commits what has come of it, inside a transaction. */
-  succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): void;
+  /** Commits what has come of it, inside a transaction. @returns why it is to count as failed all the same, if so */
+  succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): Refusal | null;
   /** Commits that nothing has come of it, inside a transaction. */
   failed?(operation: CsiOperation, refusal: Refusal): void;
   /** Whether what a node tells of it after its end still counts. */
@@ -254,8 +254,9 @@ export class CsiWork implements Timed, NodeFollower {
       this.#fail(operation, refuse("faulty", message));
       return;
     }
-    this.#effectsOf(operation)?.succeeded(operation, result);
-    this.#parts.operations.end(operation, null, result);
+    const refusal = this.#effectsOf(operation)?.succeeded(operation, result) ?? null;
+    if (refusal) this.#fail(operation, refusal);
+    else this.#parts.operations.end(operation, null, result);
   }
 
   #fail(operation: CsiOperation, refusal: Refusal): void {
