@@ -6,14 +6,26 @@ import { list, quoted, type Table, tablesOf, type Value } from "./tables.ts";
  * then a row for each row that changes.
  */
 
-const PAGE_ROWS = 2_000;
-const PAGE_BYTES = 512 * 1024;
+const PART_ROWS = 2_000;
+const PART_BYTES = 512 * 1024;
 
-/** Rows of a table, in the order of its key. `next`: the key behind which the next page begins; null on the last. */
-export interface CutPage {
+/** Rows of one table, in the order of its key. */
+export interface CutRows {
+  readonly table: string;
   readonly columns: readonly string[];
   readonly rows: readonly (readonly Value[])[];
-  readonly next: readonly Value[] | null;
+}
+
+/** A place between two rows: `after` is the key of the one in front, null before the first. */
+export interface CutPlace {
+  readonly table: string;
+  readonly after: readonly Value[] | null;
+}
+
+/** Rows of one table after the other. `next`: where the next part begins; null on the last. */
+export interface CutPart {
+  readonly some: readonly CutRows[];
+  readonly next: CutPlace | null;
 }
 
 const copyOf = (table: Pick<Table, "name">): string => `cut:${table.name}`;
@@ -56,23 +68,51 @@ export function endCut(sql: SqlStorage): void {
   }
 }
 
-/** A page of a table as it was. */
-export function cutPage(sql: SqlStorage, table: Table, after: readonly Value[] | null): CutPage {
+/**
+ * Rows as they were, table by table, as many as one answer should hold; tables without any are left out.
+ * @returns null when there is no such place
+ */
+export function cutPart(sql: SqlStorage, from: CutPlace | null): CutPart | null {
+  const tables = tablesOf(sql);
+  const first = from ? tables.findIndex(({ name }) => name === from.table) : 0;
+  if (first < 0) return null;
+  const some: CutRows[] = [];
+  let [rows, bytes] = [PART_ROWS, PART_BYTES];
+  for (const [at, table] of tables.slice(first).entries()) {
+    const after = at === 0 && from ? from.after : null;
+    if (rows <= 0 || bytes <= 0) return { some, next: { table: table.name, after } };
+    const page = cutPage(sql, table, after, { rows, bytes });
+    if (page.rows.length > 0) some.push({ table: table.name, columns: table.columns, rows: page.rows });
+    if (page.next) return { some, next: { table: table.name, after: page.next } };
+    rows -= page.rows.length;
+    bytes -= page.bytes;
+  }
+  return { some, next: null };
+}
+
+/** A page of a table as it was. `next`: the key behind which the next page begins; null on the last. */
+function cutPage(
+  sql: SqlStorage,
+  table: Table,
+  after: readonly Value[] | null,
+  most: { readonly rows: number; readonly bytes: number },
+): { rows: Value[][]; bytes: number; next: Value[] | null } {
   const { columns, key } = table;
   // Sizes first: a row may have 2 MB, and a cursor that is left halfway would lock the table.
   const sizes = sql
-    .exec<{ size: number }>(...asItWas(table, after, `${columns.map(sizeOf).join(" + ")} AS size`, PAGE_ROWS))
+    .exec<{ size: number }>(...asItWas(table, after, `${columns.map(sizeOf).join(" + ")} AS size`, most.rows))
     .toArray();
+  if (sizes.length === 0) return { rows: [], bytes: 0, next: null };
   let bytes = 0;
   const within = sizes.findIndex(({ size }) => {
     bytes += size;
-    return bytes > PAGE_BYTES;
+    return bytes > most.bytes;
   });
-  const limit = within < 0 ? PAGE_ROWS : within + 1;
+  const limit = within < 0 ? most.rows : within + 1;
   const found = [...sql.exec(...asItWas(table, after, list(columns), limit)).raw<Value[]>()];
   return {
-    columns,
     rows: found.map((row) => row.slice(key.length)),
+    bytes,
     next: found.length < limit ? null : (found.at(-1)?.slice(0, key.length) ?? null),
   };
 }

@@ -1,7 +1,7 @@
 import { textOf, warn } from "../log.ts";
 import { NewerSchema, type Schema, type Versions, versionsOf } from "../objects/migrations.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
-import { beginCut, type CutPage, cutPage, endCut } from "./cut.ts";
+import { beginCut, type CutPart, type CutPlace, cutPart, endCut } from "./cut.ts";
 import { FREEZE_MS, Frozen } from "./frozen.ts";
 import { beginStaging, endStaging, stage, swap } from "./staging.ts";
 import { type Ddl, quoted, sequencesOf, tablesOf, type Value } from "./tables.ts";
@@ -11,7 +11,6 @@ export interface CutView {
   readonly versions: Versions;
   /** The last number that each table has given out. */
   readonly sequences: Readonly<Record<string, number>>;
-  readonly tables: readonly string[];
 }
 
 interface CutHold {
@@ -98,11 +97,7 @@ export class Hold {
       beginCut(sql);
     });
     const { sql } = this.#storage;
-    return ok({
-      versions: versionsOf(sql),
-      sequences: sequencesOf(sql),
-      tables: tablesOf(sql).map(({ name }) => name),
-    });
+    return ok({ versions: versionsOf(sql), sequences: sequencesOf(sql) });
   }
 
   /** Takes changes again; the cut stays. @returns whether none was taken until now */
@@ -112,11 +107,11 @@ export class Hold {
     return true;
   }
 
-  page(snapshot: string, table: string, after: readonly Value[] | null): Result<CutPage> {
-    const found = tablesOf(this.#storage.sql).find(({ name }) => name === table);
-    if (this.#held?.kind !== "cut" || this.#held.snapshot !== snapshot || !found)
-      return refuse("conflict", "the snapshot has ended: another was begun, or it took too long");
-    return ok(cutPage(this.#storage.sql, found, after));
+  /** Rows from a place on; null: from the first. */
+  part(snapshot: string, from: CutPlace | null): Result<CutPart> {
+    const isMine = this.#held?.kind === "cut" && this.#held.snapshot === snapshot;
+    const part = isMine ? cutPart(this.#storage.sql, from) : null;
+    return part ? ok(part) : refuse("conflict", "the snapshot has ended: another was begun, or it took too long");
   }
 
   /** The snapshot goes on. */
@@ -153,7 +148,7 @@ export class Hold {
   }
 
   /** Makes room for the rows to come. @param view what the object was */
-  beginStaging(restore: string, { versions, sequences }: Omit<CutView, "tables">): Result<null> {
+  beginStaging(restore: string, { versions, sequences }: CutView): Result<null> {
     const held = this.#heldFor(restore);
     if (!held.ok) return held;
     for (const [module, applied] of Object.entries(versions)) {

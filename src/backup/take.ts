@@ -1,5 +1,6 @@
 import { textOf, warn } from "../log.ts";
-import { type Refusal, refuse } from "../result.ts";
+import { type Refusal, type Result, refuse } from "../result.ts";
+import type { CutPart, CutPlace } from "./cut.ts";
 import { everyObject } from "./directory.ts";
 import { Sealer } from "./format.ts";
 import { FREEZE_MS } from "./frozen.ts";
@@ -110,19 +111,15 @@ async function* sealed(
     yield sealer.begin();
     for (let next = left[0]; next; left.shift(), next = left[0]) {
       const { object, view } = next;
-      const { versions, sequences, tables } = view;
-      yield sealer.seal({ type: "object", ...object, versions, sequences });
-      for (const table of tables) {
-        for (let after: Parameters<ReturnType<typeof storedObject>["cutPage"]>[2] | undefined; after !== null; ) {
-          const page = await again(() => storedObject(env, object).cutPage(snapshot, table, after ?? null));
-          if (!page.ok) throw new Error(page.message);
-          const { columns, rows, next: behind } = page.value;
-          if (rows.length > 0) yield sealer.seal({ type: "rows", table, columns, rows });
-          after = behind;
-          if (Date.now() - kept < KEEP_MS) continue;
-          kept = Date.now();
-          await storedObject(env, ACCESS_CONTROL).keepCut(snapshot);
-        }
+      yield sealer.seal({ type: "object", ...object, ...view });
+      for (let from: CutPlace | null | undefined; from !== null; ) {
+        const part: Result<CutPart> = await again(() => storedObject(env, object).cutPart(snapshot, from ?? null));
+        if (!part.ok) throw new Error(part.message);
+        for (const rows of part.value.some) yield sealer.seal({ type: "rows", ...rows });
+        from = part.value.next;
+        if (Date.now() - kept < KEEP_MS) continue;
+        kept = Date.now();
+        await storedObject(env, ACCESS_CONTROL).keepCut(snapshot);
       }
       await storedObject(env, object).endCut(snapshot);
     }

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import type { CutPage } from "../backup/cut.ts";
+import type { CutPart, CutPlace } from "../backup/cut.ts";
 import { type CutView, Hold } from "../backup/hold.ts";
 import type { KnownPage } from "../backup/kinds.ts";
 import type { Value } from "../backup/tables.ts";
@@ -139,8 +139,8 @@ export abstract class StoredObject extends DurableObject<Env> {
     return wasFrozen;
   }
 
-  cutPage(snapshot: string, table: string, after: readonly Value[] | null): Result<CutPage> {
-    return this.#hold.page(snapshot, table, after);
+  cutPart(snapshot: string, from: CutPlace | null): Result<CutPart> {
+    return this.#hold.part(snapshot, from);
   }
 
   keepCut(snapshot: string): void {
@@ -168,7 +168,7 @@ export abstract class StoredObject extends DurableObject<Env> {
     return this.#hold.hold(restore, mayHold);
   }
 
-  beginStaging(restore: string, view: Omit<CutView, "tables">): Result<null> {
+  beginStaging(restore: string, view: CutView): Result<null> {
     return this.#hold.beginStaging(restore, view);
   }
 

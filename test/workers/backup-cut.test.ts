@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { beginCut, cutPage, endCut } from "../../src/backup/cut.ts";
+import { beginCut, type CutPart, type CutPlace, cutPart, endCut } from "../../src/backup/cut.ts";
 import { tablesOf, type Value } from "../../src/backup/tables.ts";
 import { randomFrom } from "../crash/random.ts";
 
@@ -71,17 +71,15 @@ describe("a cut", () => {
         const before = now(sql);
         storage.transactionSync(() => beginCut(sql));
         for (let n = 0; n < 60; n++) change(sql, random);
-        const read: Record<string, Value[][]> = {};
-        for (const table of tables(sql)) {
-          const rows: Value[][] = [];
-          for (let after: readonly Value[] | null | undefined; after !== null; ) {
-            const page = cutPage(sql, table, after ?? null);
-            rows.push(...page.rows.map((row) => [...row]));
-            after = page.next;
-            for (let n = 0; n < 20; n++) change(sql, random);
-          }
-          read[table.name] = rows;
+        const read: Record<string, Value[][]> = Object.fromEntries(tables(sql).map(({ name }) => [name, []]));
+        let parts = 0;
+        for (let from: CutPlace | null | undefined; from !== null; parts++) {
+          const part: CutPart | null = cutPart(sql, from ?? null);
+          for (const { table, rows } of part?.some ?? []) read[table]?.push(...rows.map((row) => [...row]));
+          from = part?.next ?? null;
+          for (let n = 0; n < 20; n++) change(sql, random);
         }
+        expect(parts).toBeGreaterThan(2);
         expect(read).toEqual(before);
         const after = now(sql);
         storage.transactionSync(() => endCut(sql));
@@ -89,6 +87,21 @@ describe("a cut", () => {
         expect(sql.exec("SELECT name FROM sqlite_master WHERE name GLOB '*:*'").toArray()).toEqual([]);
       }),
   );
+
+  it("is read in parts, each of several tables while they are small, and of bounded bytes", () =>
+    inScratch((sql, storage) => {
+      for (let n = 0; n < 4; n++) sql.exec("INSERT INTO numbered (v) VALUES (?)", "x".repeat(400_000));
+      storage.transactionSync(() => beginCut(sql));
+      const sizes: number[] = [];
+      for (let from: CutPlace | null | undefined; from !== null; ) {
+        const part: CutPart | null = cutPart(sql, from ?? null);
+        sizes.push(JSON.stringify(part?.some).length);
+        from = part?.next ?? null;
+      }
+      expect(sizes.length).toBeLessThanOrEqual(3);
+      expect(Math.max(...sizes)).toBeLessThan(1_000_000);
+      expect(cutPart(sql, { table: "unknown", after: null })).toBeNull();
+    }));
 
   it("costs a row for each row that changes, and nothing for those that do not", () =>
     inScratch((sql, storage) => {
