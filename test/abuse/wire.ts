@@ -94,7 +94,10 @@ function exchange(socket: Socket, wire: Wire, patienceMs: number, done: (keep: b
       const end = endOf(input, wire.method);
       if (end === "complete") finish(false, !/^connection: *close/im.test(headIn(input) ?? ""));
       else if (input.length > MOST_BYTES) finish(false, false);
-      else if (end === "open") stream ??= setTimeout(() => finish(false, false), STREAM_MS);
+      else if (end === "open") {
+        clearTimeout(stream);
+        stream = setTimeout(() => finish(false, false), STREAM_MS);
+      }
     };
     const left = () => finish(false, false);
     socket.on("data", read).on("close", left);
@@ -134,19 +137,19 @@ const statusIn = (head: string): number => Number(/^HTTP\/1\.[01] (\d{3})/.exec(
 const fieldIn = (head: string, name: string): string | undefined =>
   new RegExp(`^${name}:[ \\t]*(.*?)[ \\t]*$`, "im").exec(head)?.[1];
 
-/** `open`: a body of no known length, which may never end. */
+/** `open`: a body of no known length, which may never end; its first bytes are there, because a busy service may take a while. */
 function endOf(whole: Buffer, method: string): "head" | "counted" | "open" | "complete" {
   const input = skipInformational(whole);
   const head = headIn(input);
   if (head === null) return "head";
   const status = statusIn(head);
-  if (method === "HEAD" || status === 204 || status === 304) return "complete";
+  if (method === "HEAD" || status === 101 || status === 204 || status === 304) return "complete";
   const body = input.subarray(head.length + 4);
   const length = fieldIn(head, "content-length");
   if (length !== undefined) return body.length >= Number(length) ? "complete" : "counted";
   if (/chunked/i.test(fieldIn(head, "transfer-encoding") ?? ""))
-    return /(^|\r\n)0\r\n\r\n$/.test(body.toString("latin1", Math.max(0, body.length - 7))) ? "complete" : "open";
-  return "open";
+    if (/(^|\r\n)0\r\n\r\n$/.test(body.toString("latin1", Math.max(0, body.length - 7)))) return "complete";
+  return body.length === 0 ? "head" : "open";
 }
 
 function parsed(whole: Buffer, method: string): Omit<Reply, "ms" | "hung"> {
