@@ -2,6 +2,7 @@ import { Facts } from "../access/facts.ts";
 import { type Refusal, refuse } from "../result.ts";
 import type { DataKeys } from "../sealing/data-keys.ts";
 import { backoff } from "../work/backoff.ts";
+import { Kept } from "../work/kept.ts";
 import { type EngineConfig, nextRotation } from "./config.ts";
 
 const ROTATION = ["rotation_schedule", "rotation_window", "rotation_period", "disable_automated_rotation"] as const;
@@ -14,18 +15,35 @@ export class ConfigStore {
   readonly #keys: DataKeys;
   readonly #facts: Facts;
   readonly #context: string;
+  readonly #config: Kept<EngineConfig | null>;
+  /** What every commit asks for. */
+  readonly #state: Kept<{ readonly rotationDue: string | null; readonly closingUntil: number; readonly gone: boolean }>;
 
   constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
     this.#sql = sql;
     this.#keys = keys;
     this.#facts = new Facts(sql);
     this.#context = `${scope} config`;
+    this.#config = new Kept(() => {
+      const [row] = sql.exec<{ sealed: ArrayBuffer }>("SELECT sealed FROM config").toArray();
+      return row ? (JSON.parse(keys.openText(row.sealed, this.#context)) as EngineConfig) : null;
+    });
+    this.#state = new Kept(() => ({
+      rotationDue: this.#facts.get("rotation_due"),
+      closingUntil: Number(this.#facts.get("closing_until") ?? 0),
+      gone: this.#facts.get("gone") !== null,
+    }));
+  }
+
+  /** What is kept of the rows in memory may not be true any more. */
+  forgetKept(): void {
+    this.#config.forget();
+    this.#state.forget();
   }
 
   /** @throws Sealed */
   find(): EngineConfig | null {
-    const [row] = this.#sql.exec<{ sealed: ArrayBuffer }>("SELECT sealed FROM config").toArray();
-    return row ? (JSON.parse(this.#keys.openText(row.sealed, this.#context)) as EngineConfig) : null;
+    return this.#config.get();
   }
 
   put(config: EngineConfig, now: number): void {
@@ -37,6 +55,7 @@ export class ConfigStore {
 
   delete(): void {
     this.#sql.exec("DELETE FROM config");
+    this.#config.forget();
     this.#schedule(null);
   }
 
@@ -51,7 +70,7 @@ export class ConfigStore {
 
   /** When the secret is to be rotated, ms since 1970, or null for never by itself. */
   rotationDue(): number | null {
-    const due = this.#facts.get("rotation_due");
+    const due = this.#state.get().rotationDue;
     return due ? Number(due) : null;
   }
 
@@ -82,6 +101,7 @@ export class ConfigStore {
       "INSERT INTO config VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed",
       this.#keys.seal(JSON.stringify(config), this.#context),
     );
+    this.#config.forget();
   }
 
   /** Why nothing new is given out, if so. */
@@ -91,24 +111,29 @@ export class ConfigStore {
   }
 
   closeUntil(until: number): void {
-    this.#facts.set("closing_until", String(until));
+    this.#set("closing_until", String(until));
   }
 
   /** Whether the mount exists no more. */
   isGone(): boolean {
-    return this.#facts.get("gone") !== null;
+    return this.#state.get().gone;
   }
 
   leave(): void {
-    this.#facts.set("gone", "1");
+    this.#set("gone", "1");
   }
 
   /** Whether the mount is being disabled. */
   #closing(now: number): boolean {
-    return Number(this.#facts.get("closing_until") ?? 0) > now;
+    return this.#state.get().closingUntil > now;
   }
 
   #schedule(due: number | null): void {
-    this.#facts.set("rotation_due", due === null ? "" : String(due));
+    this.#set("rotation_due", due === null ? "" : String(due));
+  }
+
+  #set(name: string, value: string): void {
+    this.#facts.set(name, value);
+    this.#state.forget();
   }
 }

@@ -20,6 +20,9 @@ interface Row extends Record<string, SqlStorageValue> {
   created: number;
 }
 
+/** As many requests as an engine usually serves at a time. */
+const MOST_RECENT = 64;
+
 /** A piece of work under way. */
 export interface Job {
   readonly id: string;
@@ -48,12 +51,19 @@ export class Jobs {
   readonly #keys: DataKeys;
   readonly #work: WorkList;
   readonly #scope: string;
+  /** Jobs as they were stored last, the latest at the end: whoever takes the next step need not open the row. */
+  readonly #recent = new Map<string, Job>();
 
   constructor(sql: SqlStorage, keys: DataKeys, work: WorkList, scope: string) {
     this.#sql = sql;
     this.#keys = keys;
     this.#work = work;
     this.#scope = scope;
+  }
+
+  /** What is kept of the rows in memory may not be true any more. */
+  forgetKept(): void {
+    this.#recent.clear();
   }
 
   /** Begins a job, or replaces what the one of this id does. */
@@ -71,6 +81,10 @@ export class Jobs {
       deadline ?? null,
       now,
     );
+    this.#remember({
+      ...{ id, work, lock: lock ?? null, deadline: deadline ?? null },
+      ...{ seq: 0, tries: 0, failures: 0, failure: null },
+    });
     // Whoever had a claim on the job that it was has none on this one.
     this.#work.forget(id);
     this.#work.want(id, readyAt);
@@ -87,17 +101,20 @@ export class Jobs {
       next.failure,
       job.id,
     );
+    this.#remember(next);
     return next;
   }
 
   /** How many rounds of it have failed. */
   setFailures(id: string, failures: number): void {
     this.#sql.exec("UPDATE jobs SET failures = ? WHERE id = ?", failures, id);
+    this.#recent.delete(id);
   }
 
   /** Why the job became what it is. */
   setFailure(id: string, failure: string): void {
     this.#sql.exec("UPDATE jobs SET failure = ? WHERE id = ?", failure, id);
+    this.#recent.delete(id);
   }
 
   /** Tries it again at once, as if it had never failed; one that is being worked on goes on. */
@@ -109,11 +126,14 @@ export class Jobs {
 
   delete(id: string): void {
     this.#sql.exec("DELETE FROM jobs WHERE id = ?", id);
+    this.#recent.delete(id);
     this.#work.forget(id);
   }
 
   /** @throws Sealed, also for a row that was altered while all others can be read: see `isUnreadable` */
   find(id: string): Job | null {
+    const recent = this.#recent.get(id);
+    if (recent) return recent;
     const [row] = this.#sql.exec<Row>("SELECT * FROM jobs WHERE id = ?", id).toArray();
     return row ? this.#job(row) : null;
   }
@@ -178,6 +198,13 @@ export class Jobs {
       failures: row.failures,
       failure: row.failure,
     };
+  }
+
+  #remember(job: Job): void {
+    this.#recent.delete(job.id);
+    this.#recent.set(job.id, job);
+    const [oldest] = this.#recent.keys();
+    if (this.#recent.size > MOST_RECENT && oldest !== undefined) this.#recent.delete(oldest);
   }
 
   #seal(id: string, work: Work): Uint8Array {

@@ -1,4 +1,5 @@
 import { upperBound } from "../access/token-store.ts";
+import { Kept } from "../work/kept.ts";
 import type { Holding } from "./issue.ts";
 
 /** `ending`: its revocation is under way. `irrevocable`: that has failed so often that a person should look. */
@@ -50,13 +51,22 @@ export interface LeaseView {
 /** The leases of one mount. Methods that write are called inside the object's transaction. */
 export class Leases {
   readonly #sql: SqlStorage;
+  readonly #nextExpiry: Kept<number | null>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.#nextExpiry = new Kept(
+      () => sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM leases WHERE state = 'live'").one().at,
+    );
+  }
+
+  /** What is kept of the rows in memory may not be true any more. */
+  forgetKept(): void {
+    this.#nextExpiry.forget();
   }
 
   insert(lease: NewLease): void {
-    this.#sql.exec(
+    this.#write(
       `INSERT INTO leases (id, role, token, holding, issued, expires, key_ends, renewable, state, repeat, sealed)
        VALUES (?, ?, ?, ?, ?, ?, ?, 1, 'live', ?, ?)`,
       lease.id,
@@ -80,7 +90,7 @@ export class Leases {
   }
 
   extend(id: string, expires: number, renewable: boolean, now: number): void {
-    this.#sql.exec(
+    this.#write(
       "UPDATE leases SET expires = ?, renewable = ?, renewed = ? WHERE id = ?",
       expires,
       renewable ? 1 : 0,
@@ -91,25 +101,25 @@ export class Leases {
 
   /** From now on it only waits for its end: nobody gets its credentials again. */
   end(id: string): void {
-    this.#sql.exec(
+    this.#write(
       "UPDATE leases SET state = 'ending', renewable = 0, failure = NULL, repeat = NULL, sealed = NULL WHERE id = ?",
       id,
     );
   }
 
   failed(id: string, failure: string, state: LeaseState): void {
-    this.#sql.exec("UPDATE leases SET state = ?, failure = ? WHERE id = ?", state, failure, id);
+    this.#write("UPDATE leases SET state = ?, failure = ? WHERE id = ?", state, failure, id);
   }
 
   delete(id: string): void {
-    this.#sql.exec("DELETE FROM leases WHERE id = ?", id);
+    this.#write("DELETE FROM leases WHERE id = ?", id);
   }
 
   /** Brings the end of a token's leases forward to now; of all leases, without a token. */
   expire(token: string | null, now: number): void {
     const change = "UPDATE leases SET expires = min(expires, ?) WHERE state = 'live'";
-    if (token === null) this.#sql.exec(change, now);
-    else this.#sql.exec(`${change} AND token = ?`, now, token);
+    if (token === null) this.#write(change, now);
+    else this.#write(`${change} AND token = ?`, now, token);
   }
 
   /** Those whose time is over, up to `limit`. */
@@ -120,7 +130,7 @@ export class Leases {
   }
 
   nextExpiry(): number | null {
-    return this.#sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM leases WHERE state = 'live'").one().at;
+    return this.#nextExpiry.get();
   }
 
   /** A page of the leases under a prefix, by id; of one state, or of all. */
@@ -167,6 +177,11 @@ export class Leases {
     return this.#sql
       .exec<{ n: number }>("SELECT count(*) AS n FROM leases WHERE ? IS NULL OR state = ?", state, state)
       .one().n;
+  }
+
+  #write(statement: string, ...values: (SqlStorageValue | Uint8Array)[]): void {
+    this.#sql.exec(statement, ...values);
+    this.#nextExpiry.forget();
   }
 }
 

@@ -50,7 +50,8 @@ export class RootAccount {
 
   /** When the next rotation is to begin; one that is under way comes first. */
   rotationDue(): number | null {
-    return this.#parts.jobs.count("rotation") > 0 ? null : this.#parts.config.rotationDue();
+    const due = this.#parts.config.rotationDue();
+    return due === null || this.#parts.jobs.count("rotation") > 0 ? null : due;
   }
 
   /** Begins a rotation that is due, for a Worker that is still to come. Inside a transaction. @returns whether it has begun */

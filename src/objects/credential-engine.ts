@@ -238,7 +238,8 @@ export class CredentialEngine extends StoredObject {
   // ---- inside ----
 
   protected override rolledBack(): void {
-    this.#parts.work.forgetKept();
+    const { work, jobs, leases, config } = this.#parts;
+    for (const part of [work, jobs, leases, config]) part.forgetKept();
   }
 
   protected override measured(): Series[] {

@@ -38,6 +38,8 @@ export const workMigrations: Migration[] = [
 
 /** A claim is void after this long; every provider call must end well before. */
 export const LEASE_MS = 60_000;
+/** Claims that are out are counted so far: nobody hands out as many at a time. */
+const MOST_LEASED = 1_000;
 
 interface Row extends Record<string, SqlStorageValue> {
   id: string;
@@ -63,6 +65,8 @@ export class WorkList {
   readonly #sql: SqlStorage;
   readonly #counts: Kept<{ readonly queued: number; readonly waiting: number }>;
   readonly #firstReady: Kept<number | null>;
+  /** When the leases of claims that are out end, the last first. */
+  readonly #leaseEnds: Kept<readonly number[]>;
   readonly #pausedUntil: Kept<number>;
 
   constructor(sql: SqlStorage) {
@@ -74,6 +78,15 @@ export class WorkList {
     this.#firstReady = new Kept(
       () => sql.exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work WHERE queued = 1").one().at,
     );
+    this.#leaseEnds = new Kept(() =>
+      sql
+        .exec<{ at: number }>(
+          "SELECT ready_at AS at FROM work WHERE lease IS NOT NULL ORDER BY ready_at DESC LIMIT ?",
+          MOST_LEASED,
+        )
+        .toArray()
+        .map(({ at }) => at),
+    );
     this.#pausedUntil = new Kept(
       () => sql.exec<{ until: number }>("SELECT until FROM work_pause").toArray()[0]?.until ?? 0,
     );
@@ -81,7 +94,7 @@ export class WorkList {
 
   /** What is kept of the rows in memory may not be true any more. */
   forgetKept(): void {
-    for (const kept of [this.#counts, this.#firstReady, this.#pausedUntil]) kept.forget();
+    for (const kept of [this.#counts, this.#firstReady, this.#leaseEnds, this.#pausedUntil]) kept.forget();
   }
 
   /**
@@ -91,6 +104,7 @@ export class WorkList {
    */
   want(id: string, now: number, queued = true): void {
     this.#write(
+      [this.#counts, this.#firstReady],
       `INSERT INTO work (id, generation, ready_at, queued) VALUES (?, 1, ?, ?)
        ON CONFLICT (id) DO UPDATE SET generation = generation + 1, attempts = 0,
          ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END`,
@@ -101,7 +115,7 @@ export class WorkList {
   }
 
   forget(id: string): void {
-    this.#write("DELETE FROM work WHERE id = ?", id);
+    this.#write([this.#counts, this.#firstReady, this.#leaseEnds], "DELETE FROM work WHERE id = ?", id);
   }
 
   /** Queues up to `room` rows that wait for it, longest waiting first. @returns how many */
@@ -109,6 +123,7 @@ export class WorkList {
     const before = this.waiting();
     if (room <= 0 || before === 0) return 0;
     this.#write(
+      [this.#counts, this.#firstReady],
       "UPDATE work SET queued = 1 WHERE id IN (SELECT id FROM work WHERE queued = 0 ORDER BY ready_at LIMIT ?)",
       room,
     );
@@ -127,7 +142,7 @@ export class WorkList {
     return ready.map((row) => {
       const lease = crypto.randomUUID();
       const leaseUntil = now + LEASE_MS;
-      this.#write("UPDATE work SET lease = ?, ready_at = ? WHERE id = ?", lease, leaseUntil, row.id);
+      this.#move("lease = ?, ready_at = ? WHERE id = ?", lease, leaseUntil, row.id);
       return { id: row.id, generation: row.generation, lease, leaseUntil };
     });
   }
@@ -141,7 +156,7 @@ export class WorkList {
   /** Makes a claim last anew, counted from now: work that is done in steps keeps it from step to step. */
   keep(claim: Claim, now: number): Claim {
     const leaseUntil = now + LEASE_MS;
-    this.#write("UPDATE work SET ready_at = ? WHERE id = ? AND lease = ?", leaseUntil, claim.id, claim.lease);
+    this.#move("ready_at = ? WHERE id = ? AND lease = ?", leaseUntil, claim.id, claim.lease);
     return { ...claim, leaseUntil };
   }
 
@@ -195,15 +210,12 @@ export class WorkList {
 
   /** How many claims are out. */
   leased(now: number): number {
-    return this.#sql
-      .exec<{ n: number }>("SELECT count(*) AS n FROM work WHERE lease IS NOT NULL AND ready_at > ?", now)
-      .one().n;
+    return this.#leaseEnds.get().filter((at) => at > now).length;
   }
 
   /** When the first of the claims that are out ends (ms since 1970), or null. */
   leaseEnd(): number | null {
-    return this.#sql.exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work WHERE lease IS NOT NULL").one()
-      .at;
+    return this.#leaseEnds.get().at(-1) ?? null;
   }
 
   pausedUntil(): number {
@@ -213,6 +225,7 @@ export class WorkList {
   /** Nothing is claimed before `until`; a later time that was asked for already stays. */
   pause(until: number): void {
     this.#write(
+      [this.#pausedUntil],
       "INSERT INTO work_pause VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET until = max(until, excluded.until)",
       until,
     );
@@ -220,19 +233,25 @@ export class WorkList {
 
   /** Whatever pause was asked for is over: its cause may be gone. */
   unpause(): void {
-    this.#write("DELETE FROM work_pause");
+    this.#write([this.#pausedUntil], "DELETE FROM work_pause");
   }
 
   #find(id: string): Row | null {
     return this.#sql.exec<Row>("SELECT * FROM work WHERE id = ?", id).toArray()[0] ?? null;
   }
 
-  #write(statement: string, ...values: SqlStorageValue[]): void {
-    this.#sql.exec(statement, ...values);
-    this.forgetKept();
+  #release(id: string, attempts: number, readyAt: number): void {
+    this.#move("lease = NULL, attempts = ?, ready_at = ? WHERE id = ?", attempts, readyAt, id);
   }
 
-  #release(id: string, attempts: number, readyAt: number): void {
-    this.#write("UPDATE work SET lease = NULL, attempts = ?, ready_at = ? WHERE id = ?", attempts, readyAt, id);
+  /** Changes when a row may be claimed, and by whom it is. */
+  #move(assignments: string, ...values: SqlStorageValue[]): void {
+    this.#write([this.#firstReady, this.#leaseEnds], `UPDATE work SET ${assignments}`, ...values);
+  }
+
+  /** @param changes what is kept in memory and may be something else afterwards */
+  #write(changes: readonly Kept<unknown>[], statement: string, ...values: SqlStorageValue[]): void {
+    this.#sql.exec(statement, ...values);
+    for (const kept of changes) kept.forget();
   }
 }

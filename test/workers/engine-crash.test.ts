@@ -1,4 +1,10 @@
-import { createExecutionContext, createMessageBatch, getQueueResult, runInDurableObject } from "cloudflare:test";
+import {
+  createExecutionContext,
+  createMessageBatch,
+  evictDurableObject,
+  getQueueResult,
+  runInDurableObject,
+} from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { performJob } from "../../src/engine/perform.ts";
@@ -339,6 +345,7 @@ describe("a bell for an engine", () => {
         ...[1, 0].map((at) => leases[at].slice("cloud-b/".length)),
       );
     });
+    await evictDurableObject(engineObject(uuid));
     await byItself(uuid, async () => expect(await rows(uuid, "leases")).toHaveLength(1));
     expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1);
   });
