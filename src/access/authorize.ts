@@ -35,6 +35,7 @@ export interface Grant {
   readonly constraints: ParameterConstraints | null;
   /** The mount the path falls under, if any. */
   readonly mount: Mount | null;
+  /** None where a path was asked for: those of areas C and D are not judged by it. */
   readonly cluster: ClusterRights;
   /** False when the answer must not be used twice: the token counts its uses. */
   readonly cacheable: boolean;

@@ -1,5 +1,6 @@
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import type { Ask, Grant, Identity } from "./authorize.ts";
+import { type ClusterRights, NO_CLUSTER_RULES } from "./cluster-rights.ts";
 import type { MountTable } from "./mounts.ts";
 import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "./namespaces.ts";
 import { granted, type PathAcl, ruleFor } from "./path-rules.ts";
@@ -20,6 +21,7 @@ interface Caller {
 }
 
 const MOST_KNOWN = 1_000;
+const NO_CLUSTER_RIGHTS: ClusterRights = { ...NO_CLUSTER_RULES, management: false };
 
 const WRAPPED_ONLY = "permission denied: a policy allows only wrapped answers here, and wrapping is not offered";
 
@@ -86,8 +88,9 @@ export class Gatekeeper {
       path: at.path,
       capabilities: grants.root ? ["root"] : granted(rule),
       constraints: allowedParameters || deniedParameters || requiredParameters ? { ...rule } : null,
-      mount: ask.path === null ? null : this.#mounts.resolve(at.namespace, at.path),
-      cluster: grants.cluster,
+      ...(ask.path === null
+        ? { mount: null, cluster: grants.cluster }
+        : { mount: this.#mounts.resolve(at.namespace, at.path), cluster: NO_CLUSTER_RIGHTS }),
       cacheable: !caller.counted,
     };
   }

@@ -15,6 +15,8 @@ const TERM_BYTES = 4;
 /** What sealing adds to a value, in bytes: the key's term, a nonce and a tag. */
 export const SEAL_OVERHEAD = TERM_BYTES + GCM_OVERHEAD;
 
+const utf8 = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
+
 /**
  * The data keys of one object. Values are sealed under the key of the newest term; the keys are stored wrapped by the
  * master key, so a new master key re-wraps a handful of rows and no value. Everything is synchronous: a value is sealed in
@@ -58,7 +60,7 @@ export class DataKeys {
   }
 
   openText(sealed: ArrayBuffer | Uint8Array, context: string): string {
-    return Buffer.from(this.open(sealed, context)).toString();
+    return utf8.decode(this.open(sealed, context));
   }
 
   /** Why nothing can be sealed or opened, or null when all is well. */
