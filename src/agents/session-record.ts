@@ -86,6 +86,11 @@ export class SessionRecord {
     );
   }
 
+  /** The registry has forgotten what it was told. */
+  again(): void {
+    this.#write("UPDATE session SET seq = seq + 1");
+  }
+
   revoke(now: number): void {
     this.#write("UPDATE session SET live = NULL, since = NULL, lost = ?, revoked = 1, seq = seq + 1", now);
     this.#sql.exec("DELETE FROM report");

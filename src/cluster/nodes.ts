@@ -186,7 +186,7 @@ export class Nodes implements Timed {
     return this.#change((line) => this.#store.write(line, known, node, "NodeEligibility", [event]));
   }
 
-  /** Forgets a node. One whose agent is connected would be back with its next word, so that takes `force`. */
+  /** Forgets a node. One whose agent is connected is back as a new one, so that takes `force`. */
   async purge(id: string, force: boolean): Promise<Result<Written>> {
     const known = this.#store.find(id);
     if (!known) return missing();

@@ -159,6 +159,16 @@ export class NodeSession extends StoredObject {
     await this.outbox.drain("result");
   }
 
+  /** The node was purged. As long as its agent is connected it is there all the same, and the registry is told of it anew. */
+  async purged(): Promise<void> {
+    if (!this.#connections.live()) return;
+    this.commit(() => {
+      this.#record.again();
+      this.outbox.enlistLatest("agent", "", null);
+    });
+    await this.outbox.drain("agent");
+  }
+
   rekey(term: number): void {
     this.commit(() => this.#dataKeys().rotate(term, Date.now()));
   }

@@ -14,7 +14,7 @@ import { parseLossless } from "../http/json.ts";
 import { type Listing, readList } from "../http/listing.ts";
 import { clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "../http/route.ts";
-import { clusterRegistry } from "../objects/stubs.ts";
+import { clusterRegistry, nodeSession } from "../objects/stubs.ts";
 import type { Result } from "../result.ts";
 
 /** Nodes (contract: events-and-volumes 7.1). */
@@ -147,7 +147,17 @@ async function setEligibility(call: AuthorisedCall, body: z.output<typeof Eligib
 async function purge(call: AuthorisedCall): Promise<Response> {
   const force = call.query.get("force") ?? "";
   if (force !== "" && !TRUE.test(force) && !FALSE.test(force)) throw badRequest("invalid force value");
-  return written(call, await clusterRegistry(call.env).purgeNode(idOf(call), TRUE.test(force)));
+  const forced = TRUE.test(force);
+  const result = await clusterRegistry(call.env).purgeNode(idOf(call), forced);
+  const answer = written(call, result);
+  // Should that fail, the agent's next word brings the node back.
+  if (forced)
+    call.exec.waitUntil(
+      nodeSession(call.env, idOf(call))
+        .purged()
+        .catch(() => undefined),
+    );
+  return answer;
 }
 
 async function evaluate(call: AuthorisedCall): Promise<Response> {

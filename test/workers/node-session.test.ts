@@ -3,7 +3,7 @@ import { CLOSE, MAX_FRAME_BYTES, PING, PONG, retryAfterOf } from "@sallyport/age
 import { describe, expect, it, vi } from "vitest";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { clusterRegistry } from "../../src/objects/stubs.ts";
-import { get, send } from "./client.ts";
+import { get, put, send } from "./client.ts";
 import { eventually, hello, nodeReport, readNode, ScriptedAgent, statusOf } from "./scripted-agent.ts";
 
 /** What there is of sockets at the service's end: how many are open, and which connection is in use. */
@@ -131,6 +131,18 @@ describe("a change of the node", () => {
     await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
     expect(await readNode(agent.node)).toMatchObject({ Name: "node-1", Meta: { a: "1" } });
   });
+});
+
+it("a node that is purged although its agent is connected is back by itself, as a new one", async () => {
+  const [agent] = await ScriptedAgent.connected();
+  await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
+  const { CreateIndex } = await readNode(agent.node);
+  await put(`/v1/node/${agent.node}/eligibility`, { Eligibility: "ineligible" });
+  expect((await put(`/v1/node/${agent.node}/purge?force=true`, {})).status).toBe(200);
+  await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
+  const back = await readNode(agent.node);
+  expect(back).toMatchObject({ Name: "node-1", SchedulingEligibility: "eligible" });
+  expect(back.CreateIndex).toBeGreaterThan(CreateIndex);
 });
 
 it("an agent that leaves is let go at once", async () => {
