@@ -133,7 +133,10 @@ export class SyncDestination extends StoredObject {
         announceDestination(outbox, true);
         note("destination-ended", { destination: self });
       },
-      cleared: () => scan.end(),
+      cleared: () => {
+        scan.end();
+        outbox.enlistLatest("key-holder", "", null);
+      },
     });
     const desk = new Desk({ ...stores, purge });
     const bell = new Doorbell(env.SYNC_WORK, self);

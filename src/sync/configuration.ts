@@ -102,10 +102,12 @@ export class Configuration {
 
   /** Has `AccessControl` know of the destination before there is one: what it does not know of is in no snapshot. */
   async #becomeKnown(): Promise<Result<null>> {
-    const { env, self, outbox } = this.#parts;
+    const { env, self, outbox, commit } = this.#parts;
     // That one of this name has ended must not be told after the new one.
-    await outbox.drain("key-holder");
-    if (outbox.holds("key-holder")) return STILL_ENDING;
+    await outbox.drain("key-holder", "");
+    if (outbox.holds("key-holder", "")) return STILL_ENDING;
+    // Tells later what has become of it, whatever keeps it from being stored: nothing else would, and its namespace would stay.
+    commit(() => outbox.enlistLatest("key-holder", "new", null));
     await accessControl(env).holdsKeys("sync-destination", self, true);
     return ok(null);
   }

@@ -116,7 +116,13 @@ export class Deliveries {
   }
 
   async keyHolder(): Promise<void> {
-    const { env, self, record } = this.#parts;
-    this.#host.rekey(await accessControl(env).holdsKeys("sync-destination", self, record.row() !== null));
+    const { env, self, record, purge, outbox } = this.#parts;
+    const isThere = record.row() !== null || purge.find() !== null;
+    if (!isThere) {
+      // Known until then, for the sake of snapshots: else its mounts would go on telling somebody who is not there.
+      await outbox.drain("watch");
+      if (outbox.holds("watch")) throw new Error("its mounts do not know yet that it has ended");
+    }
+    this.#host.rekey(await accessControl(env).holdsKeys("sync-destination", self, isThere));
   }
 }

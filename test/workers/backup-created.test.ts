@@ -1,0 +1,164 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { storedObject } from "../../src/backup/kinds.ts";
+import { destinationName } from "../../src/objects/stubs.ts";
+import { AccessControl, ClusterRegistry, KvStore } from "../../src/worker.ts";
+import { allObjects, listed, loseEverything, restore, snapshot } from "./backup-world.ts";
+import { type Answer, del, get, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import { eventually, setAssociation } from "./sync-helpers.ts";
+
+clock.moves = true;
+afterEach(() => void vi.restoreAllMocks());
+
+const SNAPSHOTS = 2;
+const kv = { type: "kv", options: { version: "2" } };
+
+/** As an operator does it who is asked to come back. */
+async function patiently(ask: () => Promise<Answer>): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    const { status, text } = await ask();
+    if (status < 300) return;
+    expect([status, text]).toEqual([503, expect.stringContaining("a snapshot is being taken")]);
+    await scheduler.wait(20);
+  }
+}
+
+/** Creates one thing after the other until it is told to stop; tells what was answered. */
+function creating(create: (number: number) => Promise<void>) {
+  let [goesOn, made] = [true, 0];
+  const running = (async () => {
+    while (goesOn) {
+      await create(made);
+      made++;
+      await scheduler.wait(20);
+    }
+  })();
+  return {
+    made: () => made,
+    stop: async () => {
+      goesOn = false;
+      await running;
+    },
+  };
+}
+
+/** What KV stores tell destinations of. */
+async function watchers(): Promise<string[]> {
+  const found: string[] = [];
+  for (const object of await allObjects()) {
+    if (object.kind !== "kv-store") continue;
+    const stub = storedObject(env, object) as unknown as DurableObjectStub;
+    await runInDurableObject(stub, (_object, { storage: { sql } }) => {
+      for (const { destination } of sql.exec<{ destination: string }>("SELECT destination FROM watchers").toArray())
+        found.push(destination);
+    });
+  }
+  return found;
+}
+
+it("everything whose creation was answered before a snapshot began is in it, and nothing in it is half there", async () => {
+  await put("/v1/sys/mounts/kv", kv);
+  await put("/v1/kv/data/shared", { data: { v: 1 } });
+  const destinations = creating(async (n) => {
+    await patiently(() => put(`/sys/sync/destinations/in-mem/d${n}`, {}));
+    await patiently(() => setAssociation(`in-mem/d${n}`, "shared"));
+    if (n % 3 === 2) await patiently(() => del(`/sys/sync/destinations/in-mem/d${n - 1}?purge=true&force_delete=true`));
+  });
+  const mounts = creating(async (n) => {
+    await patiently(() => put(`/v1/sys/mounts/m${n}`, kv));
+    await patiently(() => put(`/v1/m${n}/data/s`, { data: { n } }));
+    await patiently(() => put(`/v1/sys/mounts/e${n}`, { type: "cloud-b" }));
+    await patiently(() => put(`/v1/namespace/n${n}`, {}));
+  });
+  let last: { file: Uint8Array; destinations: number; mounts: number } = {
+    ...{ file: new Uint8Array(), destinations: 0, mounts: 0 },
+  };
+  try {
+    for (let snapshots = 0; snapshots < SNAPSHOTS; snapshots++) {
+      while (Math.min(destinations.made(), mounts.made()) <= snapshots * 3) await scheduler.wait(10);
+      const before = { destinations: destinations.made(), mounts: mounts.made() };
+      last = { file: await snapshot(), ...before };
+    }
+  } finally {
+    await Promise.all([destinations.stop(), mounts.stop()]);
+  }
+
+  // What goes on behind answers must not reach into the new deployment.
+  await scheduler.wait(1_000);
+  await loseEverything();
+  await loseEverything();
+  const restored = await restore(last.file);
+  expect(restored.status, restored.text).toBe(200);
+  expect(last.destinations).toBeGreaterThan(0);
+  for (let n = 0; n < last.destinations; n++) {
+    if (n % 3 === 1) continue;
+    const { status, text } = await get(`/sys/sync/destinations/in-mem/d${n}/associations`);
+    expect([n, status, text]).toEqual([n, 200, expect.stringContaining('"shared"')]);
+  }
+  for (let n = 0; n < last.mounts; n++) {
+    expect((await get(`/v1/m${n}/data/s`)).body.data.data).toEqual({ n });
+    expect((await get(`/v1/sys/mounts/e${n}`)).status).toBe(200);
+    expect((await get(`/v1/namespace/n${n}`)).status).toBe(200);
+  }
+  const [inList = [], associated = []] = await listed();
+  const names = inList.map((row) => destinationName(row as never));
+  for (const row of inList)
+    expect((await get(`/sys/sync/destinations/${row["type"]}/${row["name"]}`)).status).toBe(200);
+  for (const row of associated) expect(names).toContain(destinationName(row as never));
+  for (const destination of await watchers()) expect(names).toContain(destination);
+}, 60_000);
+
+describe("while a snapshot is begun", () => {
+  it("a destination is not created, or it is in the snapshot", async () => {
+    await put("/v1/sys/mounts/kv", kv);
+    await put("/v1/kv/data/shared", { data: { v: 1 } });
+    const prototype = ClusterRegistry.prototype as unknown as Record<"known", (after: string) => unknown>;
+    const { known } = prototype;
+    const answers: number[] = [];
+    // All that know of others are frozen by now.
+    vi.spyOn(prototype, "known").mockImplementationOnce(async function (this: ClusterRegistry, after) {
+      answers.push((await put("/sys/sync/destinations/in-mem/late", {})).status);
+      answers.push((await get("/sys/sync/destinations/in-mem/late")).status);
+      return known.call(this, after);
+    });
+    const file = await snapshot();
+    expect(answers).toEqual([503, 404]);
+    await patiently(() => put("/sys/sync/destinations/in-mem/late", {}));
+    await loseEverything();
+    await restore(file);
+    expect((await get("/sys/sync/destinations/in-mem/late")).status).toBe(404);
+  });
+});
+
+it("a destination that was not created after all does not keep its namespace from being deleted", async () => {
+  await put("/v1/sys/namespaces/team", {});
+  const there = { headers: { "X-Orch-Namespace": "team" } };
+  const prototype = AccessControl.prototype as unknown as Record<"holdsKeys", (...given: unknown[]) => unknown>;
+  const { holdsKeys } = prototype;
+  const spy = vi.spyOn(prototype, "holdsKeys").mockImplementationOnce(function (this: unknown, ...given) {
+    holdsKeys.apply(this, given);
+    throw new Error("the answer was lost");
+  });
+  expect((await put("/sys/sync/destinations/in-mem/d", {}, there)).status).toBe(500);
+  spy.mockRestore();
+  expect((await del("/v1/sys/namespaces/team")).status).toBe(400);
+  await eventually(async () => expect((await del("/v1/sys/namespaces/team")).status).toBeLessThan(300));
+});
+
+it("a destination that has ended is in snapshots until its mounts know of that", async () => {
+  await put("/v1/sys/mounts/kv", kv);
+  await put("/v1/kv/data/shared", { data: { v: 1 } });
+  await put("/sys/sync/destinations/in-mem/d", {});
+  await setAssociation("in-mem/d", "shared");
+  const isKnown = async () => (await allObjects()).some(({ kind }) => kind === "sync-destination");
+  const unwatch = vi.spyOn(KvStore.prototype, "unwatch").mockImplementation(() => {
+    throw new Error("not now");
+  });
+  await del("/sys/sync/destinations/in-mem/d?purge=true&force_delete=true");
+  await eventually(async () => expect((await get("/sys/sync/destinations/in-mem/d")).status).toBe(404));
+  expect([await isKnown(), await watchers()]).toEqual([true, ["in-mem/d"]]);
+  unwatch.mockRestore();
+  await eventually(async () => expect([await isKnown(), await watchers()]).toEqual([false, []]));
+});
