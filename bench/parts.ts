@@ -1,4 +1,7 @@
 /** The parts of the bench: what each of them starts, and what it has to say. */
+import { BackupBench, type BackupScale } from "./backup.ts";
+import { backupMarkdown, backupPlots } from "./backup-report.ts";
+import { Deployments, startBareDump } from "./backup-sides.ts";
 import { CsiBench, type CsiScale } from "./csi.ts";
 import { CsiPlugin } from "./csi-plugin.ts";
 import { csiMarkdown, csiPlots } from "./csi-report.ts";
@@ -55,6 +58,10 @@ const VOLUMES: Scaled<VolumesScale> = {
 const CSI: Scaled<CsiScale> = {
   full: { rounds: 5, sliceMs: 600, atOnce: 500, external: 10_000, page: 500, sizes: [1_000, 100_000] },
   quick: { rounds: 3, sliceMs: 300, atOnce: 100, external: 2_000, page: 500, sizes: [1_000, 10_000] },
+};
+const BACKUP: Scaled<BackupScale> = {
+  full: { rounds: 3, sliceMs: 1_500, sizes: [10_000, 100_000] },
+  quick: { rounds: 3, sliceMs: 300, sizes: [1_000, 10_000] },
 };
 const DEEP = 100_000;
 
@@ -169,6 +176,16 @@ export const PARTS = {
     await plugin.serve(service);
     const csi = await new CsiBench({ plugin, service, filled: filled(stage, "csi-") }, scale, stage.note).run();
     return outcome(stage, { scale, loaderBusy: loaderBusy.most, csi }, csiMarkdown, csiPlots);
+  },
+
+  async backup(stage) {
+    const scale = scaled(stage, BACKUP);
+    const loader = stage.stops(new Loader());
+    const deployments = new Deployments(stage.dir);
+    const deploy = () => stage.serves(deployments.start());
+    const bare = (name: string) => stage.serves(startBareDump(stage.dir, name));
+    const backup = await new BackupBench({ dir: stage.dir, loader, deploy, bare }, scale, stage.note).run();
+    return outcome(stage, { scale, loaderBusy: loaderBusy.most, backup }, backupMarkdown, backupPlots);
   },
 } satisfies Record<string, (stage: Stage) => Promise<Outcome>>;
 

@@ -5,6 +5,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { AwsClient } from "aws4fetch";
 import { makeCredentials, type Rights, removeCredentials } from "./cloud.mts";
+import { type DumpPage, dump } from "./dump.mts";
 import type { Sockets } from "./sockets.mts";
 
 export { Sockets } from "./sockets.mts";
@@ -19,6 +20,7 @@ interface Env {
 }
 
 const LINES_A_CHUNK = 200;
+const DUMPED_AT_ONCE = 1_000;
 
 /** One SQLite row read or inserted. */
 export class Rows extends DurableObject<Env> {
@@ -73,6 +75,14 @@ export class Rows extends DurableObject<Env> {
       { highWaterMark: 0 },
     );
     return new Response(stream);
+  }
+
+  dumped(after: number): DumpPage {
+    const found = this.ctx.storage.sql
+      .exec("SELECT id, path, value FROM rows WHERE id > ? ORDER BY id LIMIT ?", after, DUMPED_AT_ONCE)
+      .raw<[number, string, string]>();
+    const rows = [...found];
+    return { rows, next: rows.length < DUMPED_AT_ONCE ? null : (rows.at(-1)?.[0] ?? null) };
   }
 
   /** Many rows at once: only what is done to them afterwards is measured. */
@@ -183,6 +193,10 @@ export default {
     if (kind === "replay") {
       const { body } = await env.ROWS.getByName("backlog").fetch("https://rows/");
       return new Response(body, { headers: { "Content-Type": "application/json", "Content-Encoding": "identity" } });
+    }
+    if (kind === "dump") {
+      const rows = env.ROWS.getByName("dump");
+      return dump((after) => rows.dumped(after));
     }
     if (kind === "pushes") {
       await pushes(await request.json());

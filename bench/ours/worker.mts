@@ -3,7 +3,8 @@
  *
  * - appending to the event log without the cost of what usually makes events, so that delivery can be measured by itself;
  * - the listings' tables, and associating many secrets at once, so that there is something to push;
- * - many leases at once, so that there is something to look up and to revoke.
+ * - many leases at once, so that there is something to look up and to revoke;
+ * - many secrets and associations at once, so that there is something to save.
  *
  * What the providers' quotas ask for is lifted: 50 writes a second to a destination would be all that is measured.
  */
@@ -13,12 +14,16 @@ import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import type { Bell } from "../../src/work/doorbell.ts";
 import service from "../../src/worker.ts";
 import type { ClusterRegistry, FillCluster, FillCsi } from "./cluster.mts";
+import type { FillAssociations, SyncDestination } from "./destination.mts";
 import type { CredentialEngine, Fill } from "./engine.mts";
+import type { FillSecrets, KvStore } from "./kv.mts";
 
 export * from "../../src/worker.ts";
 // These stand for the service's own classes of these names.
 export { ClusterRegistry } from "./cluster.mts";
+export { SyncDestination } from "./destination.mts";
 export { CredentialEngine } from "./engine.mts";
+export { KvStore } from "./kv.mts";
 
 Object.assign(cloudASm.pace, { burst: 1e9, perMinute: 1e9 });
 
@@ -51,6 +56,14 @@ export default {
       const fill = body as Fill;
       const engines = env.CREDENTIAL_ENGINE as unknown as DurableObjectNamespace<CredentialEngine>;
       await engines.getByName(fill.uuid).fill(fill);
+    } else if (pathname === "/bench/secrets") {
+      const fill = body as FillSecrets;
+      const stores = env.KV_STORE as unknown as DurableObjectNamespace<KvStore>;
+      await stores.getByName(fill.uuid).fill(fill);
+    } else if (pathname === "/bench/associations") {
+      const fill = body as FillAssociations;
+      const destinations = env.SYNC_DESTINATION as unknown as DurableObjectNamespace<SyncDestination>;
+      await destinations.getByName(fill.destination).fill(fill);
     } else if (pathname === "/bench/cluster") {
       const registries = env.CLUSTER_REGISTRY as unknown as DurableObjectNamespace<ClusterRegistry>;
       await registries.getByName("main").fill(body as FillCluster);
