@@ -30,8 +30,6 @@ const QUIET = {
 const workerd = (createRequire(import.meta.url)("workerd") as { default: string }).default;
 
 const TICKS_PER_SECOND = 100;
-/** How wrangler names what is bundled by the rules of the configuration: by its digest. */
-const TEXT_MODULE = /^[0-9a-f]{40}-/;
 
 export class Server {
   readonly name: string;
@@ -107,7 +105,7 @@ function capnp({ name, config, vars }: Plan, files: readonly string[], data: str
   const { compatibility_date, compatibility_flags, durable_objects, d1_databases, queues } = unstable_readConfig({
     config,
   });
-  const [entry] = files.filter((file) => file.endsWith(".js"));
+  const entry = files.find((file) => file.endsWith(".js"));
   const objects: readonly { name: string; class_name: string }[] = durable_objects.bindings;
   const databases: readonly { binding: string; database_id?: string }[] = d1_databases;
   const producers: readonly { binding: string; queue: string }[] = queues.producers ?? [];
@@ -127,7 +125,6 @@ function capnp({ name, config, vars }: Plan, files: readonly string[], data: str
   ];
   const main = {
     module: `esModule = embed ${text(`code/${entry}`)}`,
-    texts: files.filter((file) => TEXT_MODULE.test(file)),
     date: compatibility_date ?? "",
     flags: compatibility_flags,
     bindings,
@@ -165,8 +162,6 @@ const config :Workerd.Config = (
 
 interface Service {
   readonly module: string;
-  /** Files that it imports as texts. */
-  readonly texts?: readonly string[];
   readonly date: string;
   readonly flags: readonly string[];
   readonly bindings: readonly string[];
@@ -186,16 +181,12 @@ const bundled = (name: string): Pick<Service, "module" | "date" | "flags"> => ({
 const objectBinding = (name: string, className: string): string =>
   `(name = ${text(name)}, durableObjectNamespace = (className = ${text(className)}))`;
 
-function worker(plan: string, name: string, { module, texts = [], date, flags, bindings, classes }: Service): string {
-  const modules = [
-    `(name = "worker", ${module})`,
-    ...texts.map((file) => `(name = ${text(file)}, text = embed ${text(`code/${file}`)})`),
-  ];
+function worker(plan: string, name: string, { module, date, flags, bindings, classes }: Service): string {
   const namespaces = classes.map(
     (one) => `(className = ${text(one)}, uniqueKey = ${text(`${plan}-${one}`)}, enableSql = true)`,
   );
   return `(name = ${text(name)}, worker = (
-    modules = ${list(modules)},
+    modules = [(name = "worker", ${module})],
     compatibilityDate = ${text(date)},
     compatibilityFlags = ${list(flags.map(text))},
     bindings = ${list(bindings)},
