@@ -1,22 +1,47 @@
-import { applyD1Migrations, listDurableObjectIds, reset, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
+import { applyD1Migrations, reset, runInDurableObject } from "cloudflare:test";
+import { DurableObject, env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
 import { forgetHealth } from "../../src/metrics/health.ts";
-import type { StoredObject } from "../../src/objects/stored-object.ts";
+import { StoredObject } from "../../src/objects/stored-object.ts";
 import { forgetPermissions } from "../../src/sync/perform.ts";
 import { clock } from "./clock.ts";
 
+// The runtime is shared with the files before this one.
+clock.moves = false;
+
+const namespaces: Readonly<Record<string, unknown>> = {
+  AccessControl: env.ACCESS_CONTROL,
+  ClusterRegistry: env.CLUSTER_REGISTRY,
+  CredentialEngine: env.CREDENTIAL_ENGINE,
+  EventLog: env.EVENT_LOG,
+  IdentityIssuer: env.IDENTITY_ISSUER,
+  KvStore: env.KV_STORE,
+  NodeSession: env.NODE_SESSION,
+  SyncControl: env.SYNC_CONTROL,
+  SyncDestination: env.SYNC_DESTINATION,
+};
+
+/** The objects that the test has made: what the runtime lists are all that there ever were. Ids, with the names of their classes. */
+const made = new Map<string, string>();
+Object.setPrototypeOf(
+  StoredObject,
+  class extends DurableObject<Env> {
+    constructor(ctx: DurableObjectState, env: Env) {
+      super(ctx, env);
+      made.set(ctx.id.toString(), new.target.name);
+    }
+  },
+);
+
 beforeEach(async () => {
   await reset();
+  made.clear();
   forgetAnswers();
   forgetPermissions();
   forgetHealth();
   await applyD1Migrations(env.LISTINGS, env.TEST_MIGRATIONS);
 });
-
-/** Stores of earlier tests: emptied, and never used again, because each mount has a store of its own. */
-const emptied = new Set<string>();
 
 /** What an object waits for, and its alarm. One that just rings is not set until it has set itself again, so that is waited for. */
 async function lookAt(object: StoredObject, { id, storage }: DurableObjectState) {
@@ -30,19 +55,14 @@ async function lookAt(object: StoredObject, { id, storage }: DurableObjectState)
 /** Invariant 2, on every object after every test: rows that wait imply an alarm, and in time. */
 afterEach(async () => {
   vi.restoreAllMocks();
-  const mounts = [env.KV_STORE, env.CREDENTIAL_ENGINE];
-  const others = [env.ACCESS_CONTROL, env.SYNC_DESTINATION, env.SYNC_CONTROL, env.IDENTITY_ISSUER];
-  for (const namespace of [...mounts, ...others, env.CLUSTER_REGISTRY, env.NODE_SESSION, env.EVENT_LOG]) {
-    const objects = namespace as DurableObjectNamespace<StoredObject>;
-    for (const id of await listDurableObjectIds(objects)) {
-      if (emptied.has(id.toString())) continue;
-      if (mounts.some((each) => each === namespace)) emptied.add(id.toString());
-      const seen = await runInDurableObject(objects.get(id), lookAt);
-      if (seen.due === null) continue;
-      const what = `alarm of ${seen.name ?? id.toString()}, whose rows wait`;
-      expect(seen.alarm, what).not.toBeNull();
-      // The alarm may stand later than the rows by the guard that is set while one runs.
-      if (!clock.moves) expect(seen.alarm, what).toBeLessThanOrEqual(Math.max(seen.due, Date.now()) + 6_000);
-    }
+  for (const [id, name] of made) {
+    const objects = namespaces[name] as DurableObjectNamespace<StoredObject> | undefined;
+    if (!objects) continue;
+    const seen = await runInDurableObject(objects.get(objects.idFromString(id)), lookAt);
+    if (seen.due === null) continue;
+    const what = `alarm of ${seen.name ?? id}, whose rows wait`;
+    expect(seen.alarm, what).not.toBeNull();
+    // The alarm may stand later than the rows by the guard that is set while one runs.
+    if (!clock.moves) expect(seen.alarm, what).toBeLessThanOrEqual(Math.max(seen.due, Date.now()) + 6_000);
   }
 });
