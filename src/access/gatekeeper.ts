@@ -1,7 +1,7 @@
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import type { Ask, Grant, Identity } from "./authorize.ts";
 import { type ClusterRights, NO_CLUSTER_RULES } from "./cluster-rights.ts";
-import type { MountTable } from "./mounts.ts";
+import type { Mount, MountTable } from "./mounts.ts";
 import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "./namespaces.ts";
 import { granted, type PathAcl, ruleFor } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
@@ -76,7 +76,12 @@ export class Gatekeeper {
     if (!at.namespace.startsWith(identity.namespace)) return refuse("denied", "permission denied");
     if (!this.#namespaces.has(asked.value)) return namespaceMissing(asked.value);
     if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
-    const { acl, path: written } = inOneSpelling(grants.paths, at.namespace, at.path);
+    const { acl, path: written } = inOneSpelling(
+      grants.paths,
+      at.namespace,
+      at.path,
+      caselessIn(at.path, () => this.#mounts.resolve(at.namespace, at.path)),
+    );
     const path = ask.list === true ? written : unslashed(acl, written);
     const rule = grants.root ? undefined : ruleFor(acl, path, { list: ask.list === true });
     if (rule?.minWrappingTtl || rule?.maxWrappingTtl) return refuse("denied", WRAPPED_ONLY);
@@ -121,4 +126,18 @@ export class Gatekeeper {
 function unslashed(acl: PathAcl, path: string): string {
   const bare = path.slice(0, -1);
   return path.endsWith("/") && ruleFor(acl, bare) ? bare : path;
+}
+
+const POLICY = /^sys\/(policies\/acl|policy)\/[^/]+\/?$/;
+const ROLE = /\/(creds|roles)\/[^/]+\/?$/;
+
+/** Which segment of a path is a name that is the same in either case; null: none. @param mountOf the mount that it is in */
+function caselessIn(path: string, mountOf: () => Mount | null): number | null {
+  if (!POLICY.test(path)) {
+    if (!ROLE.test(path)) return null;
+    const mount = mountOf();
+    const inside = path.slice(mount?.path.length ?? 0).replace(/\/$/, "");
+    if (mount?.type !== "cloud-b" || inside.split("/").length !== 2) return null;
+  }
+  return path.replace(/\/$/, "").split("/").length - 1;
 }

@@ -6,10 +6,16 @@ import { compilePaths, type PathAcl, type PathRule } from "./path-rules.ts";
  * holds for requests by either: so both are brought into one spelling before the rules are compared with each other. Only at
  * the place that the request is about, so that nothing else which happens to bear such a name is touched.
  * @param path inside `namespace`
+ * @param caseless the segment of it that is the same name in either case, counted from 0; null: none is
  */
-export function inOneSpelling(acl: PathAcl, namespace: string, path: string): { acl: PathAcl; path: string } {
+export function inOneSpelling(
+  acl: PathAcl,
+  namespace: string,
+  path: string,
+  caseless: number | null = null,
+): { acl: PathAcl; path: string } {
   const named = twoNames(path);
-  if (!named) return { acl, path: namespace + path };
+  if (!named) return caseless === null ? { acl, path: namespace + path } : inLowerCase(acl, namespace, path, caseless);
   const at = { ...named, segment: named.segment + namespace.split("/").length - 1 };
   const known = respelt.get(acl) ?? new Map<string, PathAcl>();
   respelt.set(acl, known);
@@ -45,4 +51,26 @@ function respell(rule: PathRule, { segment, neutral, upstream }: TwoNames): Path
   }
   if (!upstream.startsWith(word)) return rule;
   return { ...rule, path: `${segments.with(segment, neutral.slice(0, word.length)).join("/")}*` };
+}
+
+/** Roles and policies are found by their names in lower case, so rules about one hold however either spells it. */
+function inLowerCase(acl: PathAcl, namespace: string, path: string, caseless: number) {
+  const segment = caseless + namespace.split("/").length - 1;
+  const lower = (of: string): string => {
+    const segments = of.split("/");
+    return segments.with(segment, segments[segment]?.toLowerCase() ?? "").join("/");
+  };
+  const known = respelt.get(acl) ?? new Map<string, PathAcl>();
+  respelt.set(acl, known);
+  const key = `lower ${segment}`;
+  const spelt = known.get(key) ?? compileLower(acl, (rule) => (rule.split("/").length > segment ? lower(rule) : rule));
+  known.set(key, spelt);
+  return { acl: spelt, path: lower(namespace + path) };
+}
+
+function compileLower(acl: PathAcl, lower: (path: string) => string): PathAcl {
+  const rules = [...acl.exact.values(), ...acl.wild.map(({ rule }) => rule)];
+  return rules.every((rule) => lower(rule.path) === rule.path)
+    ? acl
+    : compilePaths([{ namespace: "", paths: rules.map((rule) => ({ ...rule, path: lower(rule.path) })) }]);
 }

@@ -216,6 +216,37 @@ describe("a slash at the end of a path", () => {
   });
 });
 
+describe("a name that is one in either case", () => {
+  it("is judged as one, of a role and of a policy, however a rule or a request spells it", async () => {
+    await put("/v1/sys/mounts/Azure", { type: "cloud-b" });
+    await policies({ admin: "" });
+    const rules = [
+      path("Azure/*", "read") + path("Azure/roles/Prod", "deny") + path("Azure/creds/prod-*", "deny"),
+      path("sys/policies/acl/*", "update", "read") + path("sys/policies/acl/Admin", "deny"),
+      path("sys/policy/+", "read") + path("sys/policy/admin", "deny"),
+    ];
+    const { client_token: token } = await holderOf(rules.join(""));
+    for (const name of ["prod", "Prod", "PROD", "prod/"]) {
+      expect((await get(`/v1/Azure/roles/${name}`, { token })).status, name).toBe(403);
+      expect((await get(`/v1/Azure/creds/${name.replace("/", "")}-x`, { token })).status, name).toBe(403);
+    }
+    for (const name of ["admin", "Admin", "ADMIN"]) {
+      expect((await put(`/v1/sys/policies/acl/${name}`, { policy: "" }, { token })).status, name).toBe(403);
+      expect((await get(`/v1/sys/policy/${name}`, { token })).status, name).toBe(403);
+    }
+    expect((await get("/v1/Azure/roles/Other", { token })).status).toBe(404);
+    expect((await put("/v1/sys/policies/acl/Other", { policy: "" }, { token })).status).toBe(204);
+  });
+
+  it("of a secret is another in another case", async () => {
+    await put("/v1/sys/mounts/roles", { type: "kv-v2" });
+    await put("/v1/roles/data/roles/A", { data: {} });
+    const { client_token: token } = await holderOf(path("roles/*", "read") + path("roles/data/roles/a", "deny"));
+    expect((await get("/v1/roles/data/roles/A", { token })).status).toBe(200);
+    expect((await get("/v1/roles/data/roles/a", { token })).status).toBe(403);
+  });
+});
+
 describe("rules about parameters", () => {
   const AT = "/v1/sys/sync/destinations/in-mem/d";
   const limited = async (at: string, field: string, parameters: object) =>
