@@ -16,11 +16,12 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Moves the clock that the objects read; alarms keep to the real one. */
+/** Moves the clock that the objects read, which then stands; alarms keep to the real one. */
 const later = (seconds: number) => vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + seconds * 1000 });
 
 describe("looking a token up", () => {
   it("shows every field with its type", async () => {
+    later(0);
     const { client_token, accessor } = await issue({ policies: ["p"], ttl: "1h", meta: { a: "b" }, display_name: "x" });
     const { body } = await get(self, { token: client_token });
     expect(body.mount_type).toBe("token");
@@ -91,6 +92,7 @@ describe("looking a token up", () => {
 
 describe("renewing a token", () => {
   it("answers the new remaining life, by default the token's own TTL", async () => {
+    later(0);
     const { client_token } = await issue({ policies: ["default"], ttl: "1h" });
     later(1800);
     expect((await get(self, { token: client_token })).body.data.ttl).toBe(1800);
