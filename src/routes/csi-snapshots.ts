@@ -115,7 +115,12 @@ async function listSnapshots(call: AuthorisedCall, index: number): Promise<Respo
   return clusterJson(call, { ...META, NextToken: nextToken, Snapshots }, { nextToken, index });
 }
 
-const texts = z.record(z.string().min(1).max(256), z.string().max(16_384)).nullish();
+const MOST_TEXTS = 128;
+const texts = (longest: number) =>
+  z
+    .record(z.string().min(1).max(256), z.string().max(longest))
+    .refine((map) => Object.keys(map).length <= MOST_TEXTS, `at most ${MOST_TEXTS} entries`)
+    .nullish();
 /** What answers show may be sent back: what is the plugin's to say has no effect. */
 const theirs = z.unknown().optional();
 export const SnapshotBody = caseless(
@@ -123,8 +128,8 @@ export const SnapshotBody = caseless(
     SourceVolumeID: z.string().min(1).max(128),
     PluginID: z.string().max(128).nullish(),
     Name: z.string().max(256).nullish(),
-    Secrets: texts,
-    Parameters: texts,
+    Secrets: texts(16_384),
+    Parameters: texts(4096),
     ...{ ID: theirs, ExternalSourceVolumeID: theirs, SizeBytes: theirs, CreateTime: theirs, IsReady: theirs },
   }),
 );

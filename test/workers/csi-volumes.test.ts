@@ -199,6 +199,12 @@ describe("creating a CSI volume", () => {
       400,
       "validation: required topology is missing segments field, preferred topology is missing segments field",
     ],
+    [
+      "a segment of a topology that is too long",
+      { RequestedTopologies: { Required: [{ Segments: { zone: "z".repeat(257) } }] } },
+      400,
+      "Volumes.0.RequestedTopologies.Required.0.Segments.zone: Too big: expected string to have <=256 characters",
+    ],
     ["an unknown plugin", { PluginID: "nope" }, 404, "no CSI plugin named: nope could be found"],
     ["an unknown namespace", { Namespace: "nope" }, 400, "volume v1 is in nonexistent namespace nope"],
     ["an unknown field", { Colour: "red" }, 400, "Volumes.0: unknown field Colour"],

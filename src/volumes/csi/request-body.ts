@@ -20,17 +20,15 @@ const MOST_ENTRIES = 128;
 const text = (most: number) => z.string().max(most);
 const line = (most: number) => text(most).regex(/^[^\p{Cc}\p{Zl}\p{Zp}\p{Cs}]*$/u, "must not hold control characters");
 const bytes = () => z.int().nonnegative();
-const texts = () =>
-  z
-    .record(text(256).min(1), text(4096))
-    .refine((map) => Object.keys(map).length <= MOST_ENTRIES, `at most ${MOST_ENTRIES} entries`);
+const texts = (longest = 4096, most = MOST_ENTRIES) =>
+  z.record(text(256).min(1), text(longest)).refine((map) => Object.keys(map).length <= most, `at most ${most} entries`);
 
 /** Their names stand in a header, too, which is cut at commas and equals signs (contract: node-agent 1.5). */
 const secrets = z
   .record(z.string().regex(/^[A-Za-z0-9._-]{1,128}$/, "names are letters, digits, '-', '_' and '.'"), text(16_384))
   .refine((map) => Object.keys(map).length <= MOST_ENTRIES, `at most ${MOST_ENTRIES} entries`);
 
-const Segments = z.strictObject({ Segments: texts().optional() });
+const Segments = z.strictObject({ Segments: texts(256, 64).optional() });
 const topologies = z.array(Segments).max(MOST_ENTRIES);
 const Topologies = z.strictObject({ Required: topologies.optional(), Preferred: topologies.optional() });
 const CapabilityBody = z.strictObject({ AccessMode: text(64).default(""), AttachmentMode: text(64).default("") });
