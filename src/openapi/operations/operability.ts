@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { PARTS } from "../../metrics/health.ts";
 import { type Answer, data, group, type Operation, plain, word } from "../operation.ts";
+import { pretty } from "../parameters.ts";
 import { texts } from "../shapes.ts";
 
 const labelled = { Name: z.string(), Labels: texts };
@@ -63,16 +64,23 @@ export const operability = group(
       answers: { ...plain("All is well.", agentHealth), ...plain("It does not work; why.", agentHealth, 503) },
     },
     "GET /status/leader": {
-      id: "readLeader",
+      id: "readClusterLeader",
       summary: "Says which server leads: the one that is asked",
+      query: pretty,
       answers: plain("Its address.", z.string()),
     },
     "GET /status/peers": {
-      id: "readPeers",
+      id: "listPeers",
       summary: "Lists the servers: the one that is asked",
+      query: pretty,
       answers: plain("Its address.", z.array(z.string())),
     },
-    "GET /regions": { id: "listRegions", summary: "Lists regions", answers: plain("The one.", z.array(z.string())) },
+    "GET /regions": {
+      id: "listRegions",
+      summary: "Lists regions",
+      query: pretty,
+      answers: plain("The one.", z.array(z.string())),
+    },
     "GET /sys/audit": {
       id: "readAuditOutputs",
       summary: "Says where the audit log is written to",
