@@ -58,6 +58,11 @@ export function beginCut(sql: SqlStorage): void {
   }
 }
 
+/** Has a cut be of this moment instead. Inside a transaction. */
+export function renewCut(sql: SqlStorage): void {
+  for (const table of tablesOf(sql)) sql.exec(`DELETE FROM ${quoted(copyOf(table))}`);
+}
+
 /** Ends a cut, if there is one. Inside a transaction. */
 export function endCut(sql: SqlStorage): void {
   for (const type of ["trigger", "table"]) {

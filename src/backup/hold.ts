@@ -1,7 +1,7 @@
 import { textOf, warn } from "../log.ts";
 import { NewerSchema, type Schema, type Versions, versionsOf } from "../objects/migrations.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
-import { beginCut, type CutPart, type CutPlace, cutPart, endCut } from "./cut.ts";
+import { beginCut, type CutPart, type CutPlace, cutPart, endCut, renewCut } from "./cut.ts";
 import { FREEZE_MS, Frozen } from "./frozen.ts";
 import { beginStaging, endStaging, stage, swap } from "./staging.ts";
 import { type Ddl, quoted, sequencesOf, tablesOf, type Value } from "./tables.ts";
@@ -86,18 +86,31 @@ export class Hold {
 
   // ---- snapshot ----
 
-  /** Begins a cut, and takes no change until `thaw`, or for `FREEZE_MS`. Refused while another snapshot lives. */
+  /** Does ahead what a freeze takes time for, while changes are taken. Refused while another snapshot lives. */
+  prepare(snapshot: string, now: number): Result<null> {
+    return this.#cut(snapshot, now, 0);
+  }
+
+  /** Has the cut be of now, and takes no change until `thaw`, or for `FREEZE_MS`. Refused while another snapshot lives. */
   freeze(snapshot: string, now: number): Result<CutView> {
+    const cut = this.#cut(snapshot, now, now + FREEZE_MS);
+    if (!cut.ok) return cut;
+    const { sql } = this.#storage;
+    return ok({ versions: versionsOf(sql), sequences: sequencesOf(sql) });
+  }
+
+  #cut(snapshot: string, now: number, frozenUntil: number): Result<null> {
     if (this.#held?.kind === "load") return refuse("conflict", RESTORE_RUNS);
-    if (this.#held && this.#held.snapshot !== snapshot && now < this.#keptUntil)
+    const isMine = this.#held?.snapshot === snapshot;
+    if (this.#held && !isMine && now < this.#keptUntil)
       return refuse("conflict", `another snapshot is being taken, or has died less than ${KEPT_MS / 1000} seconds ago`);
     this.#keptUntil = now + KEPT_MS;
-    this.#change({ kind: "cut", snapshot, frozenUntil: now + FREEZE_MS, ends: now + CUT_MS }, (sql) => {
+    this.#change({ kind: "cut", snapshot, frozenUntil, ends: now + CUT_MS }, (sql) => {
+      if (isMine) return renewCut(sql);
       endCut(sql);
       beginCut(sql);
     });
-    const { sql } = this.#storage;
-    return ok({ versions: versionsOf(sql), sequences: sequencesOf(sql) });
+    return ok(null);
   }
 
   /** Takes changes again; the cut stays. @returns whether none was taken until now */

@@ -11,6 +11,7 @@ import { ACCESS_CONTROL, type ObjectName, SINGLETONS, storedObject, textOfObject
 const AT_ONCE = 32;
 /** Left of the time in which all must be frozen: an answer is on its way for a while. */
 const MARGIN_MS = 2_000;
+const NOT_AT_REST = "snapshot: not all objects came to rest in time; try again when there is less to do";
 /** How often `AccessControl` is told that the snapshot goes on, so that no other is begun. */
 const KEEP_MS = 15_000;
 
@@ -51,49 +52,56 @@ export async function takeSnapshot(env: Env): Promise<{ ok: true; value: Readabl
 }
 
 /**
- * Freezes every object, and lets all go again once the last is frozen: at that moment nothing moves between them. Writes wait
- * for it, `FREEZE_MS` at most; an object that is not told so goes on by itself then.
+ * Makes every object ready, while all go on; then freezes them, and lets all go again once the last is frozen: at that moment
+ * nothing moves between them. Writes wait for it, `FREEZE_MS` at most; an object that is not told so goes on by itself then.
  */
 async function cutAll(env: Env, snapshot: string): Promise<{ ok: true; value: Frozen[] } | Refusal> {
-  const begun = Date.now();
-  const frozen: Frozen[] = [];
-  const tried: ObjectName[] = [];
+  const frozen = new Map<string, Frozen>();
+  const tried = new Map<string, ObjectName>();
+  const prepare = async (object: ObjectName): Promise<Refusal | null> => {
+    tried.set(textOfObject(object), object);
+    const prepared = await again(() => storedObject(env, object).prepareCut(snapshot));
+    return prepared.ok ? null : prepared;
+  };
   const freeze = async (object: ObjectName): Promise<Refusal | null> => {
-    tried.push(object);
+    tried.set(textOfObject(object), object);
     const cut = await again(() => storedObject(env, object).freeze(snapshot));
     if (!cut.ok) return cut;
-    frozen.push({ object, view: cut.value });
+    frozen.set(textOfObject(object), { object, view: cut.value });
     return null;
   };
-  const failed = async (refusal: Refusal): Promise<Refusal> => {
-    await endAll(env, snapshot, tried);
-    return refusal;
-  };
-  try {
+  /** With all objects there are, those first of which others are known. @returns the first refusal */
+  const throughout = async (work: (object: ObjectName) => Promise<Refusal | null>): Promise<Refusal | null> => {
     // One snapshot at a time: who has this object has all.
-    const first = await freeze(ACCESS_CONTROL);
+    const first = await work(ACCESS_CONTROL);
     if (first) return first;
     const others = SINGLETONS.filter((object) => object !== ACCESS_CONTROL);
-    const refused = (await Promise.all(others.map(freeze))).find((refusal) => refusal !== null);
-    if (refused) return failed(refused);
-    // What they know of does not change any more.
+    const refused = (await each(others, work)).find((refusal) => refusal !== null);
+    if (refused) return refused;
+    // While these are frozen, what they know of does not change any more.
     const known: ObjectName[] = [];
     for await (const object of everyObject(env)) known.push(object);
-    const refusals = await each(known, freeze);
-    const [refusal] = refusals.filter((each) => each !== null);
-    if (refusal) return failed(refusal);
-    if (Date.now() - begun > FREEZE_MS - MARGIN_MS) {
-      return failed(
-        refuse("unavailable", "snapshot: not all objects came to rest in time; try again when there is less to do"),
-      );
+    return (await each(known, work)).find((refusal) => refusal !== null) ?? null;
+  };
+  const end = (objects: Iterable<ObjectName>) => endAll(env, snapshot, [...objects]);
+  try {
+    let refused = await throughout(prepare);
+    if (!refused) {
+      const begun = Date.now();
+      refused = await throughout(freeze);
+      if (!refused && Date.now() - begun > FREEZE_MS - MARGIN_MS) refused = refuse("unavailable", NOT_AT_REST);
     }
-    await each(
-      frozen.map(({ object }) => object),
-      (object) => storedObject(env, object).thaw(snapshot),
-    );
-    return { ok: true, value: frozen };
+    if (refused) {
+      await end(tried.values());
+      return refused;
+    }
+    const cut = [...frozen.values()];
+    await each(cut, ({ object }) => storedObject(env, object).thaw(snapshot));
+    // Made ready, and gone since.
+    await end([...tried].filter(([name]) => !frozen.has(name)).map(([, object]) => object));
+    return { ok: true, value: cut };
   } catch (failure) {
-    await endAll(env, snapshot, tried);
+    await end(tried.values());
     throw failure;
   }
 }

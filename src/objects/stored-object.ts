@@ -127,6 +127,12 @@ export abstract class StoredObject extends DurableObject<Env> {
 
   // ---- snapshots and restores: see `Hold` ----
 
+  prepareCut(snapshot: string): Result<null> {
+    const prepared = this.#hold.prepare(snapshot, Date.now());
+    this.#arm(this.nextDue());
+    return prepared;
+  }
+
   freeze(snapshot: string): Result<CutView> {
     const cut = this.#hold.freeze(snapshot, Date.now());
     this.#arm(this.nextDue());

@@ -23,7 +23,9 @@ function heldFrozen() {
   let [reached, goesOn] = [false, false];
   const prototype = ClusterRegistry.prototype as unknown as Record<"known", (after: string) => unknown>;
   const { known } = prototype;
-  vi.spyOn(prototype, "known").mockImplementationOnce(async function (this: ClusterRegistry, after) {
+  vi.spyOn(prototype, "known").mockImplementation(async function (this: ClusterRegistry, after) {
+    // Before, all are made ready, and go on.
+    if (!(this as unknown as { isFrozen: boolean }).isFrozen) return known.call(this, after);
     reached = true;
     // Looked at now and then: a promise of another object's must not be waited for.
     while (!goesOn) await scheduler.wait(10);
