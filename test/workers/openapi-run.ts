@@ -1,4 +1,4 @@
-import { inject, vi } from "vitest";
+import { inject } from "vitest";
 import type { Exchange } from "../openapi/checker.ts";
 import { type Answer, send } from "./client.ts";
 
@@ -35,21 +35,32 @@ function useOf(name: string): "asked" | "glanced" | null {
   return use?.glanced?.includes(name) ? "glanced" : null;
 }
 
+interface Looked {
+  readonly asked: Set<string>;
+  readonly glanced: Set<string>;
+}
+
+/** Of the run that goes on. */
+let looked: Looked | null = null;
+
+for (const method of ["get", "getAll", "has"] as const) {
+  const real = URLSearchParams.prototype[method] as (name: string) => unknown;
+  Object.defineProperty(URLSearchParams.prototype, method, {
+    value: function (this: URLSearchParams, name: string) {
+      const use = looked && useOf(name);
+      if (use) looked?.[use].add(name);
+      return real.call(this, name);
+    },
+  });
+}
+
 /** Sends, and keeps what was sent and answered. */
 export class Run {
   readonly #seen: Exchange[] = [];
-  readonly #looked = { asked: new Set<string>(), glanced: new Set<string>() };
+  readonly #looked: Looked = { asked: new Set(), glanced: new Set() };
 
   constructor() {
-    const looked = this.#looked;
-    for (const method of ["get", "getAll", "has"] as const) {
-      const real = URLSearchParams.prototype[method] as (name: string) => unknown;
-      vi.spyOn(URLSearchParams.prototype, method).mockImplementation(function (this: URLSearchParams, name: string) {
-        const use = useOf(name);
-        if (use) looked[use].add(name);
-        return real.call(this, name) as never;
-      });
-    }
+    looked = this.#looked;
   }
 
   /** @throws Error when the answer is no success */
@@ -89,11 +100,13 @@ export class Run {
   }
 
   #forget(): void {
-    for (const names of Object.values(this.#looked)) names.clear();
+    this.#looked.asked.clear();
+    this.#looked.glanced.clear();
   }
 
   /** What of all this the document does not say. */
   async problems(): Promise<string[]> {
+    looked = null;
     return (await ask("/check", this.#seen)) as string[];
   }
 }
