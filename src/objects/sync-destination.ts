@@ -297,9 +297,9 @@ export class SyncDestination extends StoredObject {
   // ---- inside ----
 
   protected override rolledBack(): void {
-    const { record, breaker, share, purge, scan, work } = this.#parts;
+    const { record, breaker, share, purge, scan, work, associations } = this.#parts;
     for (const part of [record, breaker, share, purge, scan]) part.forget();
-    work.forgetKept();
+    for (const part of [work, associations]) part.forgetKept();
   }
 
   protected override measured(): Series[] {

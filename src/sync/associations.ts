@@ -13,6 +13,8 @@ import type { Copies, Step } from "./copies.ts";
 import type { Granularity } from "./destinations/destination-type.ts";
 import type { AssociationRow, CopyRow } from "./schema.ts";
 
+const MOST_NAMINGS = 20;
+
 /** The naming that an association was set with. */
 export interface SetNaming {
   readonly granularity: Granularity;
@@ -27,11 +29,18 @@ export class Associations {
   readonly #sql: SqlStorage;
   readonly #work: WorkList;
   readonly #copies: Copies;
+  /** Namings that were read lately, by their row: none ever changes. */
+  readonly #namings = new Map<number, SetNaming>();
 
   constructor(sql: SqlStorage, work: WorkList, copies: Copies) {
     this.#sql = sql;
     this.#work = work;
     this.#copies = copies;
+  }
+
+  /** What is kept of rows in memory may not be true any more. */
+  forgetKept(): void {
+    this.#namings.clear();
   }
 
   find(id: string): AssociationRow | null {
@@ -84,12 +93,17 @@ export class Associations {
 
   /** The naming that an association was set with, which holds until it is set again. */
   namingOf(row: AssociationRow): SetNaming {
-    return this.#sql
+    const kept = this.#namings.get(row.naming);
+    if (kept) return kept;
+    const naming = this.#sql
       .exec<{ granularity: Granularity; template: string }>(
         "SELECT granularity, template FROM namings WHERE id = ?",
         row.naming,
       )
       .one();
+    if (this.#namings.size >= MOST_NAMINGS) this.#namings.clear();
+    this.#namings.set(row.naming, naming);
+    return naming;
   }
 
   /**

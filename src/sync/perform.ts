@@ -26,13 +26,16 @@ interface Options {
   readonly only?: string;
   /** How many tasks at a time, whatever the destination allows. */
   readonly atOnce?: number;
+  /** What all that one invocation does for several destinations shares, so that it is asked for once. */
+  readonly permission?: Permission;
 }
 
 /** Does the work of several destinations beside each other; those that are too many for one invocation are rung for. */
 export async function performAll(env: Env, destinations: readonly string[], budgetMs: number): Promise<void> {
   const some = destinations.slice(0, MOST_AT_ONCE);
   const atOnce = Math.floor(MOST_AT_ONCE / some.length);
-  await Promise.all(some.map((destination) => performWork(env, destination, { budgetMs, atOnce })));
+  const permission = new Permission(env);
+  await Promise.all(some.map((destination) => performWork(env, destination, { budgetMs, atOnce, permission })));
 }
 
 /** A run that is asking its object for tasks just now. Whoever comes meanwhile has it ask once more, and need not run itself. */
@@ -54,7 +57,7 @@ const asking = new Map<string, Asking>();
 export async function performWork(
   env: Env,
   destination: string,
-  { budgetMs, only, atOnce = MOST_AT_ONCE }: Options,
+  { budgetMs, only, atOnce = MOST_AT_ONCE, permission = new Permission(env) }: Options,
 ): Promise<void> {
   const other = only === undefined ? asking.get(destination) : undefined;
   if (other && Date.now() - other.since < GONE_MS) {
@@ -63,7 +66,6 @@ export async function performWork(
   }
   let end = Date.now() + budgetMs;
   const object = syncDestination(env, destination);
-  const permission = new Permission(env);
   const means = { env, object, settings: settings(env), permit: permission.holds, apps: appAccess(env) };
   let results: SyncResult[] = [];
   let flying = 0;
