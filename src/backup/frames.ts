@@ -7,9 +7,9 @@ const MAX_FRAME_BYTES = 32 * 1024 * 1024;
 /** The frames of a file, as they come. Holds no more than one. */
 export async function* framesOf(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
   const bytes = new Bytes(body);
-  const magic = await bytes.take(MAGIC.length);
+  const magic = await bytes.take(MAGIC.length).catch(() => null);
   if (!magic || Buffer.from(magic).toString("latin1") !== MAGIC)
-    throw badRequest("request body: is not a snapshot of this service");
+    throw badRequest("request body: is not a snapshot of this service as it was taken (curl: --data-binary @FILE)");
   for (;;) {
     const head = await bytes.take(LENGTH_BYTES);
     if (!head) return;
