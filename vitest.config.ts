@@ -1,14 +1,19 @@
+import { availableParallelism, totalmem } from "node:os";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
 /** A key for tests only: 32 zero bytes would do, but a value that looks like a key finds code that expects one. */
 const TEST_MASTER_KEY = Buffer.from("sallyport-tests-use-this-master!").toString("base64");
 
+/** The container's, when there is one: 0 or more than there is means that there is no limit. */
+const memory = Math.min(totalmem(), process.constrainedMemory() || totalmem());
+/** Most tests wait more than they compute: for alarms, back-offs, and doubles that are slow on purpose. Each has up to half a GiB. */
+const FILES_AT_ONCE = Math.max(2, Math.min(2 * availableParallelism() + 1, Math.floor(memory / 2 ** 30) - 1, 8));
+
 export default defineConfig({
   test: {
     teardownTimeout: 60_000,
-    // Most tests wait more than they compute: for alarms, back-offs, and doubles that are slow on purpose.
-    maxWorkers: 4,
+    maxWorkers: FILES_AT_ONCE,
     // What the service logs while it is being failed on purpose matters only when a test fails.
     silent: "passed-only",
     projects: [
@@ -51,11 +56,22 @@ export default defineConfig({
           include: ["test/workers/**/*.test.ts", "test/crash/**/*.test.ts"],
           globalSetup: ["./test/doubles/setup.ts", "./test/openapi/setup.ts"],
           setupFiles: ["./test/workers/setup.ts"],
-          testTimeout: 20_000,
+          // To start a runtime and load the Worker into it takes as long as most files.
+          isolate: false,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
         },
       },
-      { test: { name: "unit", include: ["{src,agent/src,packages/*/src}/**/*.test.ts"] } },
-      { test: { name: "http", include: ["test/http/**/*.test.ts"], testTimeout: 30_000 } },
+      {
+        test: {
+          name: "unit",
+          include: ["{src,agent/src,packages/*/src}/**/*.test.ts"],
+          isolate: false,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+      { test: { name: "http", include: ["test/http/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 } },
       {
         test: {
           name: "smoke",
