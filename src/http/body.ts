@@ -29,15 +29,14 @@ export async function readBody(
   const given = ("rights" in route ? parseJsonObject : parseObject)(text, route.exact);
   // Clients send null for what they leave out; only a patch means it.
   const body = route.verb === "PATCH" ? given : withoutNulls(given);
-  checkGiven(constraints, { ...formFields(query), ...body });
+  if (constraints) checkGiven(constraints, { ...formFields(query), ...body });
   const parsed = route.body.safeParse(body);
   if (!parsed.success) throw invalid(parsed.error);
   return parsed.data;
 }
 
 /** @throws RequestError 403 unless the caller's policies allow it */
-function checkGiven(constraints: ParameterConstraints | null, given: Readonly<Record<string, unknown>>): void {
-  if (!constraints) return;
+function checkGiven(constraints: ParameterConstraints, given: Readonly<Record<string, unknown>>): void {
   const checked = checkParameters(constraints, given);
   if (!checked.ok) throw denied(`permission denied: ${checked.message}`);
 }

@@ -84,6 +84,18 @@ describe("setting an association", () => {
     expect((await removeAssociation("in-mem/none", "app")).status).toBe(404);
   });
 
+  it("keeps an object by whatever name it has, __proto__ too", async () => {
+    const named = { granularity: "secret-key", secret_name_template: "{{ .SecretKey }}" };
+    await makeDestination("in-mem", "keys", named);
+    await put("/v1/kv/data/odd", '{"data":{"__proto__":"a","constructor":"b"}}');
+    await setAssociation("in-mem/keys", "odd");
+    const { text } = await get("/sys/sync/destinations/in-mem/keys/objects");
+    expect([...text.matchAll(/"(\w+)":\{"value":"(.)"/g)].map(([, name, value]) => [name, value])).toEqual([
+      ["__proto__", "a"],
+      ["constructor", "b"],
+    ]);
+  });
+
   it("needs the right to read the secret, at that moment only", async () => {
     await write("app", { a: 1 });
     const sync = 'path "sys/sync/*" { capabilities = ["create","update","read"] }';
