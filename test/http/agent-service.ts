@@ -38,7 +38,7 @@ export const AUDIENCE = "sallyport-of-the-tests";
 export const JOIN_TOKEN = "join-token-CANARY-7f3a9c";
 
 /** Resolves with what `check` returns as soon as it is not undefined; fails with `what` after a while. */
-export async function eventually<T>(what: string, check: () => T | undefined, withinMs = 10_000): Promise<T> {
+export async function eventually<T>(what: string, check: () => T | undefined, withinMs = 45_000): Promise<T> {
   const until = Date.now() + withinMs;
   for (;;) {
     const found = check();

@@ -20,7 +20,7 @@ import { type Answer, send } from "./client.ts";
 
 /** Waits until a check holds. */
 export const eventually = <T>(check: () => T | Promise<T>): Promise<T> =>
-  vi.waitFor(check, { timeout: 15_000, interval: 30 });
+  vi.waitFor(check, { timeout: 45_000, interval: 30 });
 
 export const nodeReport = (more: Partial<NodeReport> = {}): NodeReport => ({
   Name: "node-1",

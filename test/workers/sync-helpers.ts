@@ -43,5 +43,5 @@ export async function objects(name: string): Promise<Record<string, string>> {
   return Object.fromEntries(Object.entries(all).map(([key, { value }]) => [key, value]));
 }
 
-export const eventually = (check: () => Promise<void> | void, timeout = 15_000) =>
+export const eventually = (check: () => Promise<void> | void, timeout = 45_000) =>
   vi.waitFor(check, { timeout, interval: 50 });

@@ -80,7 +80,8 @@ it("a journal that a crash cut at any byte opens with all lines that were whole,
     await torn.close();
     expect((await reopened({ now: () => 1 })).entries.map(({ op }) => op)).toContain("z");
   }
-});
+  // Every byte is two files and some writes that wait for the disk.
+}, 240_000);
 
 it("a torn end of zeros, as a file system may leave it, is cut off", async () => {
   const journal = await Journal.open(path);
