@@ -45,7 +45,9 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 const reports: Partial<Record<PartName, unknown>> = {};
 try {
   for (const part of parts) {
-    const limit = setTimeout(tooLong, options.deep ? DEEP_LIMIT_MS : LIMIT_MS);
+    // A deployment is filled, saved and restored whole: that takes its time.
+    const isLong = options.deep || part === "backup";
+    const limit = setTimeout(tooLong, isLong ? DEEP_LIMIT_MS : LIMIT_MS);
     loaderBusy.most = 0;
     const { report, markdown, plots } = await PARTS[part](stage());
     clearTimeout(limit);
