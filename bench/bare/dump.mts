@@ -1,7 +1,8 @@
 /** The rows of one object as a stream, a page at a time, encrypted once with a key that is forgotten. Of no one moment, and of one object. */
 
 export interface DumpPage {
-  readonly rows: readonly (readonly [id: number, path: string, value: string])[];
+  /** An id, a path and a value each. */
+  readonly rows: readonly (readonly (string | number)[])[];
   /** Behind which row the next page begins; null on the last. */
   readonly next: number | null;
 }
