@@ -1,9 +1,10 @@
-import { listDurableObjectIds, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";
 import type { StoredObject } from "../../src/objects/stored-object.ts";
 import { del, get, mountKv, patch, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
+import { objectIds } from "../workers/made.ts";
 import { byItself } from "../workers/passing-time.ts";
 import { cloudA } from "../workers/sync-cloud-a.ts";
 import { openDeployProject, type ProviderAccount } from "../workers/sync-doubles.ts";
@@ -76,7 +77,7 @@ async function found() {
 
 /** Ends an object where it stands; the next call finds it restarted. */
 async function kill(namespace: DurableObjectNamespace<StoredObject>, random: () => number): Promise<void> {
-  const ids = await listDurableObjectIds(namespace);
+  const ids = await objectIds(namespace);
   const id = ids[Math.floor(random() * ids.length)];
   if (!id) return;
   await runInDurableObject(namespace.get(id), (_object, state) => state.abort("killed")).catch(() => undefined);

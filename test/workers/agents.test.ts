@@ -1,9 +1,10 @@
-import { listDurableObjectIds, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { CLOSE } from "@sallyport/agent-protocol";
 import { describe, expect, it } from "vitest";
 import { holderOf } from "./access.ts";
 import { del, get, put, send } from "./client.ts";
+import { objectIds } from "./made.ts";
 import {
   AgentSocket,
   eventually,
@@ -256,7 +257,7 @@ it("a handshake that is refused makes nothing, whoever asks", async () => {
   const agent = await ScriptedAgent.joined();
   const stranger = new ScriptedAgent(crypto.randomUUID(), agent.service, agent.identity);
   const thief = new ScriptedAgent(agent.node, agent.service, await newIdentity());
-  const ids = async () => (await listDurableObjectIds(env.NODE_SESSION)).length;
+  const ids = async () => (await objectIds(env.NODE_SESSION)).length;
   const before = await ids();
   expect(await (await stranger.connect()).closed).toMatchObject({ code: CLOSE.revoked });
   const old = Math.floor(Date.now() / 1_000) - 600;

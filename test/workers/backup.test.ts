@@ -1,4 +1,3 @@
-import { listDurableObjectIds } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { clusterRegistry, eventLog } from "../../src/objects/stubs.ts";
@@ -18,6 +17,7 @@ import {
 import { get, put } from "./client.ts";
 import { lookup, revoke } from "./engine-helpers.ts";
 import { nodeId } from "./host-volumes.ts";
+import { objectIds } from "./made.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { eventually, objects } from "./sync-helpers.ts";
 
@@ -39,7 +39,7 @@ describe("a snapshot that is restored into a new deployment", () => {
     const all = await allObjects();
     for (const [kind, namespace] of Object.entries(NAMESPACES)) {
       const found = all.filter((object) => object.kind === kind).map(({ name }) => String(namespace.idFromName(name)));
-      const existing = await listDurableObjectIds(namespace as DurableObjectNamespace);
+      const existing = await objectIds(namespace as DurableObjectNamespace);
       // The session of a node that never had an agent, and owes nothing, is empty.
       const empty = String(env.NODE_SESSION.idFromName(nodeId(1)));
       const used = existing.map(String).filter((id) => id !== empty);

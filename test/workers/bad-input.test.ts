@@ -10,9 +10,9 @@ import {
   groups,
   leastBody,
   request,
-  rows,
 } from "./bad-input.ts";
 import { clock } from "./clock.ts";
+import { dump } from "./dump.ts";
 
 clock.moves = true;
 
@@ -204,13 +204,13 @@ it("knows the routes of all areas", () => {
 
 describe("refuses whatever is wrong with a request, says why, and stores nothing", () => {
   it.each(groups)("$about", { timeout: 60_000 }, async ({ members }) => {
-    const before = await rows();
+    const before = await dump();
     const found: string[] = [];
     for (const one of members) {
       for (const attempts of Object.values(catalogue)) found.push(...(await faults(one, attempts(one))));
     }
     expect(found.join("\n")).toBe("");
-    expect(await rows()).toEqual(before);
+    expect(await dump()).toEqual(before);
     expect(printed.filter((line) => line.includes(CANARY) || line.includes('"defect"'))).toEqual([]);
   });
 });

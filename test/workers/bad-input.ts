@@ -6,7 +6,6 @@ import type { Area } from "../../src/http/areas.ts";
 import type { AnyRoute, RouteTable } from "../../src/http/route.ts";
 import { clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { mountKv, put } from "./client.ts";
-import { dump, forgotten } from "./dump.ts";
 import { mountEngine } from "./engine-helpers.ts";
 
 /*
@@ -147,14 +146,8 @@ export interface Attempt {
   readonly check?: (reply: Reply) => string | null;
 }
 
-let before: ReadonlySet<string> = new Set();
-
-/** Every row there is. */
-export const rows = () => dump(before);
-
 /** Something behind every path of the route table. */
 export async function arrange(): Promise<void> {
-  before = await forgotten();
   await mountKv("kv");
   await mountEngine(null);
   const made = [

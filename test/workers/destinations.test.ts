@@ -273,7 +273,7 @@ describe("deleting a destination with associations", () => {
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret", count: 3 });
     await patch("/sys/sync/config", { disabled: false });
     await eventually(async () =>
-      expect((await get(`${AT}/cloud-a-sm/d`)).body.data.purge_error).toContain("1 secrets could not be removed"),
+      expect((await get(`${AT}/cloud-a-sm/d`)).body.data.purge_error).toContain("1 secret could not be removed"),
     );
     expect((await setAssociation("cloud-a-sm/d", "one")).status).toBe(200);
   });

@@ -1,5 +1,6 @@
-import { listDurableObjectIds, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { objectIds } from "./made.ts";
 
 const OWN_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' ORDER BY name";
 /** Bookkeeping of SQLite, of D1 and of `migrate`: there from the first touch, whatever the touch was. */
@@ -7,16 +8,8 @@ const BOOKKEEPING = /^(sqlite_|d1_|migrations$)/;
 
 type Rows = Record<string, unknown>[];
 
-/** Objects of mounts that earlier tests of the file have left behind: empty, and nobody knows their names any more. */
-export const forgotten = async (): Promise<ReadonlySet<string>> => {
-  const known = [env.KV_STORE, env.CREDENTIAL_ENGINE].map((each) =>
-    listDurableObjectIds(each as DurableObjectNamespace),
-  );
-  return new Set((await Promise.all(known)).flat().map(String));
-};
-
-/** Every row of every object and of the listings: equal before and after means that nothing was stored. */
-export async function dump(except: ReadonlySet<string> = new Set()): Promise<Record<string, Rows>> {
+/** Every row of every object that the test has made, and of the listings: equal before and after means that nothing was stored. */
+export async function dump(): Promise<Record<string, Rows>> {
   const found: Record<string, Rows> = {};
   const keep = (name: string, rows: Rows) => {
     if (rows.length > 0) found[name] = rows;
@@ -32,8 +25,7 @@ export async function dump(except: ReadonlySet<string> = new Set()): Promise<Rec
     log: env.EVENT_LOG,
   };
   for (const [kind, namespace] of Object.entries(namespaces)) {
-    for (const id of await listDurableObjectIds(namespace as DurableObjectNamespace)) {
-      if (except.has(String(id))) continue;
+    for (const id of await objectIds(namespace as DurableObjectNamespace)) {
       const stub = (namespace as DurableObjectNamespace).get(id);
       await runInDurableObject(stub, (_object, { storage: { sql } }) => {
         for (const { name } of sql.exec<{ name: string }>(OWN_TABLES).toArray()) {

@@ -1,9 +1,10 @@
-import { abortAllDurableObjects, listDurableObjectIds, runInDurableObject } from "cloudflare:test";
+import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
 import { forgetHealth } from "../../src/metrics/health.ts";
 import type { KvStore } from "../../src/objects/kv-store.ts";
 import type { StoredObject } from "../../src/objects/stored-object.ts";
+import { objectIds } from "./made.ts";
 
 export const key = (name: string): string => Buffer.from(name.padEnd(32, ".").slice(0, 32)).toString("base64");
 /** As in vitest.config.ts. */
@@ -18,10 +19,10 @@ export const everyNamespace = (): DurableObjectNamespace<StoredObject>[] =>
     env.EVENT_LOG,
   ] as DurableObjectNamespace<StoredObject>[];
 
-/** Runs `look` inside every object that exists. */
+/** Runs `look` inside every object that the test has made. */
 export async function inEveryObject(look: (object: StoredObject, state: DurableObjectState) => void): Promise<void> {
   for (const namespace of everyNamespace()) {
-    for (const id of await listDurableObjectIds(namespace)) await runInDurableObject(namespace.get(id), look);
+    for (const id of await objectIds(namespace)) await runInDurableObject(namespace.get(id), look);
   }
 }
 

@@ -1,11 +1,12 @@
 import { applyD1Migrations, reset, runInDurableObject } from "cloudflare:test";
-import { DurableObject, env } from "cloudflare:workers";
+import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
 import { forgetHealth } from "../../src/metrics/health.ts";
-import { StoredObject } from "../../src/objects/stored-object.ts";
+import type { StoredObject } from "../../src/objects/stored-object.ts";
 import { forgetPermissions } from "../../src/sync/perform.ts";
 import { clock } from "./clock.ts";
+import { made, noteWhatIsMade } from "./made.ts";
 
 // The runtime is shared with the files before this one.
 clock.moves = false;
@@ -22,17 +23,7 @@ const namespaces: Readonly<Record<string, unknown>> = {
   SyncDestination: env.SYNC_DESTINATION,
 };
 
-/** The objects that the test has made: what the runtime lists are all that there ever were. Ids, with the names of their classes. */
-const made = new Map<string, string>();
-Object.setPrototypeOf(
-  StoredObject,
-  class extends DurableObject<Env> {
-    constructor(ctx: DurableObjectState, env: Env) {
-      super(ctx, env);
-      made.set(ctx.id.toString(), new.target.name);
-    }
-  },
-);
+noteWhatIsMade();
 
 beforeEach(async () => {
   await reset();

@@ -1,9 +1,10 @@
-import { listDurableObjectIds, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { StoredObject } from "../../src/objects/stored-object.ts";
 import { syncDestination } from "../../src/objects/stubs.ts";
 import { get, list, mountKv, put } from "./client.ts";
+import { objectIds } from "./made.ts";
 import { dump, inEveryObject, spellings } from "./sealing-helpers.ts";
 import { openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
 import { association, eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
@@ -188,7 +189,7 @@ it("the private key of a custom application lies open nowhere", async () => {
 
 async function controlRows(): Promise<string> {
   const objects = env.SYNC_CONTROL as DurableObjectNamespace<StoredObject>;
-  const ids = await listDurableObjectIds(objects);
+  const ids = await objectIds(objects);
   const all = ids.map((id) => runInDurableObject(objects.get(id), (_object, state) => dump(state)));
   return (await Promise.all(all)).join("\n");
 }
