@@ -14,6 +14,8 @@ interface Lease {
   readonly expires: number;
   readonly fate: Doubt<"lives" | "ended">;
   busy: boolean;
+  /** False from when it may have come to its longest time. */
+  renewable: boolean;
 }
 
 const MOUNT = "cloud-b";
@@ -104,7 +106,7 @@ export class Credentials implements Workload {
       if (first && first.id !== id) this.wrong.push(`one key became the leases ${first.id} and ${id}`);
       if (first) return;
       first = {
-        ...{ id, role, clientId: data.client_id, clientSecret: data.client_secret, busy: false },
+        ...{ id, role, clientId: data.client_id, clientSecret: data.client_secret, busy: false, renewable: true },
         ...{ expires: begun + seconds * 1_000, fate: new Doubt<"lives" | "ended">("lives") },
       };
       this.#leases.push(first);
@@ -130,8 +132,9 @@ export class Credentials implements Workload {
         this.wrong.push(`${lease.id} was revoked, and its credentials still work`);
       this.#done.add(isSuccess(answer) ? "revoked" : "not answered");
     } else {
-      const verb = dice < 0.75 ? "renew" : "lookup";
+      const verb = dice < 0.75 && lease.renewable ? "renew" : "lookup";
       const answer = await this.#client.call("POST", `/v1/sys/leases/${verb}`, body);
+      if (verb === "renew") lease.renewable = answer?.body?.renewable === true;
       if (answer !== null && answer.status < 500 && !answer.ok && lease.expires > Date.now())
         this.wrong.push(`${lease.id} was issued, and its ${verb} is answered ${answer.status} ${answer.text}`);
       this.#done.add(isSuccess(answer) ? verb : "not answered");
