@@ -161,9 +161,12 @@ export class Syncing implements Workload {
         faults.push(`${destination} cannot be read: ${answer?.status}`);
         continue;
       }
-      if (passing && !passing.may("there")) {
+      // A purge that nobody heard the answer of may have begun, and been given up.
+      if (passing && (!passing.may("there") || (await this.#hasPurgeError(destination)))) {
         faults.push(`${destination} was purged, and is still there`);
         await this.#purgeAgain(destination);
+        passing.answered("gone");
+        continue;
       }
       const [type = ""] = destination.split("/");
       const shown: Shown[] = Object.values(answer.body.data.associated_secrets);
@@ -199,6 +202,11 @@ export class Syncing implements Workload {
     for (const [type, objects] of expected) faults.push(...differences(type, await this.#outside(type), objects));
     faults.push(...(await this.#listed()));
     return faults;
+  }
+
+  async #hasPurgeError(destination: string): Promise<boolean> {
+    const answer = await this.#client.call("GET", `${AT}/${destination}`);
+    return Boolean(answer?.body?.data?.purge_error);
   }
 
   /** A purge that has failed too often ends and says so; whoever reads that repeats it. */
