@@ -12,10 +12,12 @@ import { fileURLToPath } from "node:url";
 import { unstable_readConfig } from "wrangler";
 import { QUIET_WRANGLER } from "./runtime.ts";
 
-/** What all of the Worker may be, compressed. The platform would take much more (docs/deploy.md), but not start it as fast. */
-export const BUDGET_KIB = 300;
-/** The platform refuses a Worker whose top level takes longer than a second; until October 2025 it was this. */
-export const STARTUP_MS = 400;
+/** Budget of the whole Worker, compressed. The platform takes much more (docs/deploy.md), but starts it later. */
+export const BUDGET_KIB = 400;
+/** Budget of the top level of all modules on an idle machine. The platform's limit is a second. */
+export const STARTUP_MS = 100;
+/** Start-ups measured by `fastestStartup` at most: a machine with other work makes single ones slow. */
+const STARTUP_TRIES = 5;
 
 /** The id in the repository's wrangler.toml, with which the service runs locally. */
 const LOCAL_DATABASE = /^0{8}-0{4}-0{4}-0{4}-0{11}1$/;
@@ -54,12 +56,33 @@ export async function bundle(dir: string): Promise<Bundle> {
   return { kib: Number(kib), gzipKib: Number(gzipKib), parts: partsIn(readFileSync(meta, "utf8")), path };
 }
 
-/** How long the top level of all modules runs in the runtime, on this machine, in ms. */
-export async function startup({ path }: Bundle): Promise<number> {
-  const said = await wrangler("check", "startup", "--worker", path, "--outfile", `${path}.cpuprofile`);
-  const [, active, unit] = /Active: ([\d.]+) (ms|s|µs)/.exec(said) ?? [];
-  if (!active) throw new Error(`wrangler did not say how long the Worker takes to start:\n${said}`);
-  return Number(active) * (unit === "s" ? 1000 : unit === "ms" ? 1 : 0.001);
+/** The shortest start-up of a few, in ms; ends at the first within `budgetMs`. */
+export async function fastestStartup(built: Bundle, budgetMs = STARTUP_MS): Promise<number> {
+  let fastest = Number.POSITIVE_INFINITY;
+  for (let n = 0; n < STARTUP_TRIES && fastest > budgetMs; n++) fastest = Math.min(fastest, await startup(built));
+  return fastest;
+}
+
+/** The part of a CPU profile that is read here. */
+interface Profile {
+  readonly nodes: readonly { readonly id: number; readonly callFrame: { readonly functionName: string } }[];
+  readonly samples: readonly number[];
+  /** In µs, one for each sample. */
+  readonly timeDeltas: readonly number[];
+}
+
+/** Frames of the runtime's own start, which is the same for every Worker. */
+const NOT_OURS = new Set(["(root)", "(program)", "(idle)"]);
+
+/** Time in which the runtime runs the top level of all modules, garbage collection included, in ms. */
+async function startup({ path }: Bundle): Promise<number> {
+  const file = `${path}.cpuprofile`;
+  await wrangler("check", "startup", "--worker", path, "--outfile", file);
+  const { nodes, samples, timeDeltas } = JSON.parse(readFileSync(file, "utf8")) as Profile;
+  const others = new Set(nodes.filter(({ callFrame }) => NOT_OURS.has(callFrame.functionName)).map(({ id }) => id));
+  const us = timeDeltas.filter((_, at) => !others.has(samples[at] ?? 0)).reduce((sum, delta) => sum + delta, 0);
+  if (!(us > 0)) throw new Error("The profile of the Worker's start-up holds no sample of it.");
+  return us / 1000;
 }
 
 /** Its figure and its ten largest parts, as lines. */
@@ -107,7 +130,10 @@ async function main(): Promise<void> {
   try {
     const built = await bundle(dir);
     console.log(described(built));
-    console.log(`Its top level took ${(await startup(built)).toFixed(0)} ms here.`);
+    const ms = await fastestStartup(built);
+    // Not an obstacle: a busy machine alone makes it slow.
+    const late = ms > STARTUP_MS ? ": over its budget, or the machine is slow or busy" : "";
+    console.log(`Its top level took ${ms.toFixed(0)} ms here, of ${STARTUP_MS}${late}.`);
     const problems = obstacles(unstable_readConfig({ config: "wrangler.toml" }).d1_databases);
     if (built.gzipKib > BUDGET_KIB) problems.push(`The Worker is over its budget of ${BUDGET_KIB} KiB.`);
     for (const problem of problems) console.error(problem);
