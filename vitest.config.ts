@@ -65,7 +65,7 @@ export default defineConfig({
       {
         test: {
           name: "unit",
-          include: ["{src,agent/src,packages/*/src}/**/*.test.ts"],
+          include: ["{src,agent/src,packages/*/src}/**/*.test.ts", "test/mutations/**/*.test.ts"],
           isolate: false,
           testTimeout: 60_000,
           hookTimeout: 60_000,

@@ -1,0 +1,238 @@
+import type { Mutation } from "./mutation.ts";
+
+const OUTBOX = { file: "src/outbox.ts", suites: ["test/workers/outbox.test.ts"] };
+const WORK = { file: "src/work/work-list.ts", suites: ["test/workers/work.test.ts"] };
+const OBJECT = { file: "src/objects/stored-object.ts", suites: ["test/workers/outbox.test.ts"] };
+const MIGRATIONS = { file: "src/objects/migrations.ts", suites: ["test/workers/migrations.test.ts"] };
+
+export const durable: Mutation[] = [
+  {
+    ...OUTBOX,
+    find: 'this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq <= ?", topic, lane, last.seq);',
+    replace: 'this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ?", topic, lane);',
+    promise: "A row enlisted while its lane is delivered is delivered next",
+  },
+  {
+    ...OUTBOX,
+    find: "AND due IS NOT NULL AND (attempts = 0 OR due <= ?)",
+    replace: "AND due IS NOT NULL AND (attempts >= 0 OR due <= ?)",
+    promise: "A lane that backs off holds up no drain of the others",
+    equivalent: "the lane is looked at once more and `#deliverable` returns no row while it backs off",
+  },
+  {
+    ...OUTBOX,
+    find: "if (head && head.attempts > 0 && (head.due ?? 0) > Date.now()) return [];",
+    replace: "",
+    promise: "A failed lane is tried again after its back-off only",
+  },
+  {
+    ...OUTBOX,
+    find: "this.#setHead(topic, lane, 0, Date.now() + GRACE_MS);",
+    replace: "",
+    promise: "Rows left in a lane after a delivery keep a due time, so that the alarm finds them",
+  },
+  {
+    ...OUTBOX,
+    find: "const due = Date.now() + backoff(head.attempts, { cap: BACKOFF_CAP_MS });",
+    replace: "const due = Date.now() + backoff(0, { cap: BACKOFF_CAP_MS });",
+    promise: "Attempts of one lane are spaced further and further",
+  },
+  {
+    ...OUTBOX,
+    find: "this.#commit(() => this.#setHead(topic, lane, head.attempts + 1, due));",
+    replace: "this.#commit(() => this.#setHead(topic, lane, 1, due));",
+    promise: "Attempts of one lane are counted",
+  },
+  {
+    ...OUTBOX,
+    find: "return position > 0 && bytes > BYTES_PER_DELIVERY;",
+    replace: "return bytes > BYTES_PER_DELIVERY;",
+    promise: "A row larger than one delivery is delivered alone",
+  },
+  {
+    ...OUTBOX,
+    find: "while (!flight.over && flight.delivered < newest) await flight.step.promise;",
+    replace: "while (!flight.over) await flight.step.promise;",
+    promise: "A drain resolves when the rows that waited at its beginning were tried",
+  },
+  {
+    ...OUTBOX,
+    find: 'await within(DELIVERY_DEADLINE_MS, deliver(lane, rows), "delivery took too long")',
+    replace: "await deliver(lane, rows)",
+    promise: "A delivery that never ends counts as failed after its deadline",
+  },
+  {
+    ...OUTBOX,
+    find: "confirm?.();",
+    replace: "",
+    promise: "A delivery's write-back is in the transaction that deletes its rows",
+  },
+  {
+    ...OUTBOX,
+    find: "this.#flights.delete(key);",
+    replace: "",
+    promise: "A lane can be delivered again after a delivery ended",
+  },
+  {
+    ...OUTBOX,
+    find: "from = `${last.lane}\\u0000`;",
+    replace: "return;",
+    promise: "Lanes beyond the first page are delivered",
+  },
+  {
+    ...OUTBOX,
+    find: 'this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ?", topic, lane);\n    return',
+    replace: "return",
+    promise: "Only the newest of a lane's effects is delivered where only the newest matters",
+  },
+  {
+    ...WORK,
+    find: "ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END`",
+    replace: "ready_at = excluded.ready_at`",
+    promise: "A row that is leased is not leased again when its desired state changes",
+  },
+  {
+    ...WORK,
+    find: "SET generation = generation + 1, attempts = 0,",
+    replace: "SET generation = generation, attempts = 0,",
+    promise: "A result for an older desired state is superseded",
+  },
+  {
+    ...WORK,
+    find: "SET generation = generation + 1, attempts = 0,",
+    replace: "SET generation = generation + 1,",
+    promise: "A new desired state starts its attempts at zero",
+  },
+  {
+    ...WORK,
+    find: "if (limit <= 0 || this.pausedUntil() > now) return [];",
+    replace: "if (limit <= 0) return [];",
+    promise: "Nothing is leased during a pause",
+  },
+  {
+    ...WORK,
+    find: "row !== null && row.lease === claim.lease && row.ready_at > now && row.generation === claim.generation",
+    replace: "row !== null && row.lease === claim.lease && row.ready_at > now",
+    promise: "A lease holds only while its desired state is the newest",
+  },
+  {
+    ...WORK,
+    find: "row !== null && row.lease === claim.lease && row.ready_at > now && row.generation === claim.generation",
+    replace: "row !== null && row.lease === claim.lease && row.generation === claim.generation",
+    promise: "A lease that has expired does not hold",
+  },
+  {
+    ...WORK,
+    find: '"ready_at = ? WHERE id = ? AND lease = ?"',
+    replace: '"ready_at = ? WHERE id = ? AND ? IS NOT NULL"',
+    promise: "A stale lease cannot be prolonged",
+  },
+  {
+    ...WORK,
+    find: 'if (!row || row.lease !== claim.lease || row.ready_at <= now) return "stale";',
+    replace: 'if (!row || row.lease !== claim.lease) return "stale";',
+    promise: "A result that comes after its lease expired is stale",
+  },
+  {
+    ...WORK,
+    find: 'if (!row || row.lease !== claim.lease || row.ready_at <= now) return "stale";',
+    replace: 'if (!row || row.ready_at <= now) return "stale";',
+    promise: "A result of an older lease is stale",
+  },
+  {
+    ...WORK,
+    find: "this.#release(claim.id, row.attempts, now);",
+    replace: "this.#release(claim.id, 0, now);",
+    promise: "A row that is handed back keeps its count of attempts",
+  },
+  {
+    ...WORK,
+    find: "row.attempts + 1 < (ending.attempts ?? Number.POSITIVE_INFINITY)",
+    replace: "row.attempts < (ending.attempts ?? Number.POSITIVE_INFINITY)",
+    promise: "A row is parked after its last attempt, not one later",
+  },
+  {
+    ...WORK,
+    find: "const again = now + Math.max(ending.afterMs ?? 0, backoff(row.attempts));",
+    replace: "const again = now + backoff(row.attempts);",
+    promise: "A retry waits at least as long as the provider asked for",
+  },
+  {
+    ...WORK,
+    find: "if (ending.all) this.pause(now + (ending.afterMs ?? 0));",
+    replace: "",
+    promise: "A provider that asks for a pause is not called for other rows meanwhile",
+  },
+  {
+    ...WORK,
+    find: "DO UPDATE SET until = max(until, excluded.until)",
+    replace: "DO UPDATE SET until = excluded.until",
+    promise: "A shorter pause does not end a longer one",
+  },
+  {
+    ...WORK,
+    find: "WHERE queued = 0 ORDER BY ready_at LIMIT ?",
+    replace: "WHERE queued = 0 ORDER BY ready_at DESC LIMIT ?",
+    promise: "The row that has waited longest for room in the queue gets it first",
+  },
+  {
+    ...WORK,
+    find: "return at === null ? null : Math.max(at, this.pausedUntil());",
+    replace: "return at;",
+    promise: "The alarm does not ring for rows before a pause ends",
+  },
+  {
+    ...WORK,
+    find: "this.#write([this.#firstReady, this.#leaseEnds], `UPDATE work SET ${assignments}`, ...values);",
+    replace: "this.#write([this.#firstReady], `UPDATE work SET ${assignments}`, ...values);",
+    promise: "The count of leases is true after each change of one",
+  },
+  {
+    ...OBJECT,
+    find: "if (this.#committing) return this.ctx.storage.transactionSync(change);",
+    replace: "",
+    promise: "An outer transaction that fails undoes no alarm of rows that stay",
+  },
+  {
+    ...OBJECT,
+    find: "      this.#arm(now + ALARM_GUARD_MS);\n      const own",
+    replace: "      const own",
+    promise: "Rows never wait without an alarm while the alarm works",
+  },
+  {
+    ...OBJECT,
+    find: "if (next !== null) this.#arm(Math.max(next, Date.now() + ALARM_GAP_MS));",
+    replace: "if (next !== null) this.#arm(next);",
+    promise: "Rows that stay due keep the alarm no busier than four times a second",
+  },
+  {
+    ...OBJECT,
+    find: 'warn("alarm-failed", { object: this.ctx.id.name, because: textOf(failure) });\n      this.#arm(now + ALARM_GUARD_MS);',
+    replace: "throw failure;",
+    promise: "An alarm never throws",
+  },
+  {
+    ...OBJECT,
+    find: 'typeof this.#armed === "number" && this.#armed <= due',
+    replace: 'typeof this.#armed === "number"',
+    promise: "An earlier deadline moves the alarm",
+  },
+  {
+    ...MIGRATIONS,
+    find: "if (applied > steps.length) throw new NewerSchema(module, applied, steps.length);",
+    replace: "",
+    promise: "Tables of a newer version are not touched",
+  },
+  {
+    ...MIGRATIONS,
+    find: "if (applied > 0 && !schema[module]) throw new NewerSchema(module, applied, 0);",
+    replace: "",
+    promise: "Tables of a module that this version does not know are not touched",
+  },
+  {
+    ...MIGRATIONS,
+    find: "steps.slice(applied)",
+    replace: "steps.slice(0)",
+    promise: "A step of a schema runs once",
+  },
+];
