@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import type { NewEvent } from "../events/event.ts";
-import { parseDuration } from "../http/fields.ts";
 import type { PolicyRow } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 
@@ -98,15 +97,16 @@ export const policyUpserted = (row: PolicyRow): NewEvent =>
 export const policyDeleted = (row: PolicyRow): NewEvent =>
   event("ACLPolicy", "ACLPolicyDeleted", policyKey(row), { ...aclPolicy(row), Name: policyKey(row) });
 
-/** `ExpirationTTL` as clients send it (nanoseconds, or a duration text) or `ExpirationTime`, as seconds from now; 0 = never. */
+/**
+ * How long a token lives, in seconds from now; 0 = for ever, null = `time` is none to come. As upstream has it, a time given
+ * beside a TTL decides.
+ */
 export function expirationSeconds(
-  ttl: string | number | null | undefined,
+  ttl: number | null | undefined,
   time: string | null | undefined,
   now: number,
 ): number | null {
-  if (typeof ttl === "number") return ttl < 0 ? null : Math.ceil(ttl / 1e9);
-  if (typeof ttl === "string" && ttl !== "") return parseDuration(ttl);
-  if (!time) return 0;
+  if (time === null || time === undefined) return ttl ?? 0;
   const at = Date.parse(time);
   return Number.isNaN(at) || at <= now ? null : Math.ceil((at - now) / 1000);
 }

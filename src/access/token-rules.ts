@@ -110,7 +110,7 @@ export class TokenRules {
     if (!policies.ok) return policies;
     const seconds = expirationSeconds(request.ExpirationTTL, request.ExpirationTime, now);
     if (seconds === null) {
-      return refuse("invalid", "token 0 invalid: ExpirationTTL must be a duration and ExpirationTime a time to come");
+      return refuse("invalid", "token 0 invalid: ExpirationTime must be a time to come");
     }
     if (seconds !== 0 && (seconds < 60 || seconds > 86_400)) {
       return refuse("invalid", "token 0 invalid: expiration must be between 1m0s and 24h0m0s from now");

@@ -1,5 +1,14 @@
 import * as z from "zod";
-import { duration, flag, integer, stringList, stringMap } from "../http/fields.ts";
+import {
+  asDuration,
+  duration,
+  flag,
+  integer,
+  LONGEST_DURATION,
+  parseDuration,
+  stringList,
+  stringMap,
+} from "../http/fields.ts";
 
 /** The longest life of a token or lease unless configured shorter, in seconds (768 h). */
 export const SYSTEM_MAX_TTL = 768 * 3600;
@@ -62,6 +71,19 @@ export const TokenRequest = z.object({
 });
 export type TokenRequest = z.infer<typeof TokenRequest>;
 
+/** `ExpirationTTL` as seconds, rounded up: nanoseconds or a duration text. Empty and 0 mean that the token has none. */
+const expirationTtl = () =>
+  asDuration(
+    z.union([z.string(), z.number()]).transform((given, context) => {
+      const seconds = typeof given === "number" ? Math.ceil(given / 1e9) : parseDuration(given);
+      const isLess = typeof given === "number" ? given < 0 : seconds !== null && seconds < 0;
+      if (seconds !== null && !isLess && seconds <= LONGEST_DURATION) return seconds;
+      const message = isLess ? "should not be negative" : 'must be nanoseconds or a duration such as "1h30m"';
+      context.addIssue({ code: "custom", message });
+      return z.NEVER;
+    }),
+  );
+
 /** Body of `/v1/acl/token`; keys as the decoder of `http/body.ts` has normalised them. */
 export const ClusterTokenRequest = z.object({
   AccessorID: z.string().optional(),
@@ -70,7 +92,7 @@ export const ClusterTokenRequest = z.object({
   Policies: z.array(z.string()).refine(notTooMany, TOO_MANY).nullish(),
   Roles: z.array(z.unknown()).max(0, "Roles: roles are not supported").nullish(),
   Global: z.boolean().default(false),
-  ExpirationTTL: z.union([z.string(), z.number()]).nullish(),
+  ExpirationTTL: expirationTtl().nullish(),
   ExpirationTime: z.string().nullish(),
 });
 export type ClusterTokenRequest = z.infer<typeof ClusterTokenRequest>;

@@ -25,17 +25,45 @@ describe("parseDuration", () => {
     ["1h30m", 5400],
     ["1.5h", 5400],
     ["182d", 15_724_800],
-    ["1m0.5s", 60],
+    ["1m0.5s", 61],
     ["-1s", -1],
     ["+10s", 10],
-    ["1500ms", 1],
+    ["1500ms", 2],
     [" 5m ", 300],
+    ["1.1h", 3960],
+    ["0.1d", 8640],
+    ["1ns", 1],
+    ["0.000000001ns", 1],
+    ["0.9s", 1],
+    ["59999999us", 60],
+    ["-0.1s", -1],
+    ["-500ms", -1],
+    ["-1.5s", -2],
+    ["0.000ms", 0],
+    ["-0", 0],
+    [-0, 0],
   ])("reads %j as %d seconds", (value, seconds) => expect(parseDuration(value)).toBe(seconds));
 
-  it.each(["1x", "h", "1h 30m", "--1s", "1h-1m", "1e3", "1.5", 1.5, Number.NaN, true, null, undefined, {}, []])(
-    "does not read %j",
-    (value) => expect(parseDuration(value)).toBeNull(),
-  );
+  it.each([
+    "1x",
+    "h",
+    "1h 30m",
+    "--1s",
+    "1h-1m",
+    "1e3",
+    "1.5",
+    1.5,
+    " ",
+    "\t",
+    "1.s",
+    ".5s",
+    Number.NaN,
+    true,
+    null,
+    undefined,
+    {},
+    [],
+  ])("does not read %j", (value) => expect(parseDuration(value)).toBeNull());
 });
 
 describe("fields of requests", () => {

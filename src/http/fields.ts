@@ -27,46 +27,84 @@ function asNumber(value: unknown): unknown {
   return typeof value === "string" && /^[+-]?\d{1,15}$/.test(value.trim()) ? Number(value) : value;
 }
 
-const UNITS: Readonly<Record<string, number>> = {
-  ns: 1e-9,
-  us: 1e-6,
-  µs: 1e-6,
-  ms: 1e-3,
-  s: 1,
-  m: 60,
-  h: 3600,
-  d: 86_400,
+/** Nanoseconds to a unit. */
+const UNITS: Readonly<Record<string, bigint>> = {
+  ns: 1n,
+  us: 1_000n,
+  µs: 1_000n,
+  ms: 1_000_000n,
+  s: 1_000_000_000n,
+  m: 60_000_000_000n,
+  h: 3_600_000_000_000n,
+  d: 86_400_000_000_000n,
 };
+const NANOSECONDS_TO_A_SECOND = 1_000_000_000n;
+/** Decimal places that an amount may have. */
+const PLACES = 9;
 
-/** Reads `90`, `"90"`, `"1h30m"`, `"182d"`, `"-1s"` as seconds, or null when it is none of these. */
+/**
+ * Reads `90`, `"90"`, `"1h30m"`, `"182d"`, `"-1s"` as seconds, or null when it is none of these. A fraction of a second
+ * rounds away from zero, since 0 means "not set" to many fields; only an explicit zero and the empty text are 0.
+ */
 export function parseDuration(value: unknown): number | null {
-  if (typeof value === "number") return Number.isSafeInteger(value) ? value : null;
+  if (typeof value === "number") return Number.isSafeInteger(value) ? value + 0 : null;
   if (typeof value !== "string") return null;
+  if (value === "") return 0;
   const text = value.trim();
-  if (text === "") return 0;
-  if (/^[+-]?\d{1,15}$/.test(text)) return Number(text);
+  if (/^[+-]?\d{1,15}$/.test(text)) return Number(text) + 0;
   const [, sign, rest = ""] = /^([+-]?)(.*)$/s.exec(text) ?? [];
-  const parts = [...rest.matchAll(/(\d{1,15}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h|d)/g)];
+  const parts = [...rest.matchAll(/(\d{1,15})(?:\.(\d{1,9}))?(ns|us|µs|ms|s|m|h|d)/g)];
   if (parts.length === 0 || parts.map(([part]) => part).join("") !== rest) return null;
-  const seconds = parts.reduce((sum, [, amount, unit = "s"]) => sum + Number(amount) * (UNITS[unit] ?? 1), 0);
-  return Math.trunc(sign === "-" ? -seconds : seconds);
+  const seconds = wholeSeconds(parts);
+  return sign === "-" ? 0 - seconds : seconds;
+}
+
+/** The sum of amounts and their units, rounded up. Exact: `1.1h` is 3960 s, where floating point has a little more. */
+function wholeSeconds(parts: readonly RegExpExecArray[]): number {
+  const scale = 10n ** BigInt(PLACES);
+  const scaled = parts.reduce(
+    (sum, [, whole = "0", fraction = "", unit = "s"]) =>
+      sum + BigInt(whole + fraction.padEnd(PLACES, "0")) * (UNITS[unit] ?? 0n),
+    0n,
+  );
+  const second = scale * NANOSECONDS_TO_A_SECOND;
+  return Number((scaled + second - 1n) / second);
+}
+
+/** The longest duration that a field takes, in seconds: 100 years. */
+export const LONGEST_DURATION = 100 * 365 * 86_400;
+
+const durationSchemas = new WeakSet<z.ZodType>();
+
+/** Whether a schema is a duration's: the test over all routes finds its fields by this. */
+export const isDuration = (schema: z.ZodType): boolean => durationSchemas.has(schema);
+
+/** Marks the schema of a field that holds a length of time. */
+export function asDuration<Schema extends z.ZodType>(schema: Schema): Schema {
+  durationSchemas.add(schema);
+  return schema;
 }
 
 /** Seconds, zero or more: an integer, its text, or a duration such as "1h30m". */
 export const duration = (whenNegative = "must not be negative") =>
-  signedDuration().refine((seconds) => seconds >= 0, whenNegative);
+  asDuration(signedDuration().refine((seconds) => seconds >= 0, whenNegative));
 
 /** Like `duration`, where a negative value has a meaning. */
 export const signedDuration = () =>
-  z
-    .unknown()
-    .transform((value, context) => {
-      const seconds = parseDuration(value);
-      if (seconds !== null && Math.abs(seconds) <= 100 * 365 * 86_400) return seconds;
-      context.addIssue({ code: "custom", message: 'must be seconds or a duration such as "1h30m", at most 100 years' });
-      return z.NEVER;
-    })
-    .meta({ type: ["integer", "string"] });
+  asDuration(
+    z
+      .unknown()
+      .transform((value, context) => {
+        const seconds = parseDuration(value);
+        if (seconds !== null && Math.abs(seconds) <= LONGEST_DURATION) return seconds;
+        context.addIssue({
+          code: "custom",
+          message: 'must be seconds or a duration such as "1h30m", at most 100 years',
+        });
+        return z.NEVER;
+      })
+      .meta({ type: ["integer", "string"] }),
+  );
 
 /** A list of strings, or one string with commas. */
 export const stringList = () =>

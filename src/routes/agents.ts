@@ -6,7 +6,7 @@ import type { Cut, EnrolmentPage } from "../agents/enrolment.ts";
 import { note } from "../audit/actions.ts";
 import { POOL_NAME } from "../cluster/node/fields.ts";
 import { badRequest, notFound, RequestError, unwrap } from "../http/errors.ts";
-import { caseless, duration } from "../http/fields.ts";
+import { asDuration, caseless, duration } from "../http/fields.ts";
 import { type Listing, list } from "../http/listing.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, type Call, cluster, open } from "../http/route.ts";
@@ -25,9 +25,9 @@ const NewToken = caseless(
       .refine((pool) => pool !== "all", 'NodePool: no node can be in the pool "all" alone')
       .default("default"),
     Name: z.string().max(128).default(""),
-    TTL: duration()
-      .refine((seconds) => seconds >= 1 && seconds <= LONGEST_TTL, "must be from 1s to 1h")
-      .default(LONGEST_TTL),
+    TTL: asDuration(
+      duration().refine((seconds) => seconds >= 1 && seconds <= LONGEST_TTL, "must be from 1s to 1h"),
+    ).default(LONGEST_TTL),
   }),
 );
 

@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import * as z from "zod";
 import { namespaceOf } from "../http/caller.ts";
 import { unwrap } from "../http/errors.ts";
-import { duration } from "../http/fields.ts";
+import { asDuration, duration } from "../http/fields.ts";
 import { envelope, noContent } from "../http/respond.ts";
 import { type Call, open, secrets } from "../http/route.ts";
 import { parseTarget } from "../http/target.ts";
@@ -44,9 +44,9 @@ const ConfigBody = z.object({
 });
 
 const RotateBody = z.object({
-  verification_ttl: duration()
-    .refine((seconds) => seconds * 1000 <= LONGEST_VERIFICATION_MS, "must be at most 10 days")
-    .optional(),
+  verification_ttl: asDuration(
+    duration().refine((seconds) => seconds * 1000 <= LONGEST_VERIFICATION_MS, "must be at most 10 days"),
+  ).optional(),
 });
 
 export const identityRoutes = [
