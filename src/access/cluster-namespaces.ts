@@ -1,5 +1,6 @@
 import { ok, type Result, refuse } from "../result.ts";
 import type { Journal } from "./journal.ts";
+import type { NamespaceEndings } from "./namespace-endings.ts";
 import { upperBound } from "./token-store.ts";
 
 /** A namespace of areas C and D. */
@@ -16,6 +17,7 @@ export interface ClusterNamespace {
 
 interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
   name: string;
+  id: string;
   description: string;
   meta: string | null;
   create_index: number | null;
@@ -28,10 +30,12 @@ export const NAMESPACE_NAME = /^[a-zA-Z0-9-]{1,128}$/;
 export class ClusterNamespaces {
   readonly #sql: SqlStorage;
   readonly #journal: Journal;
+  readonly #endings: NamespaceEndings;
 
-  constructor(sql: SqlStorage, journal: Journal) {
+  constructor(sql: SqlStorage, journal: Journal, endings: NamespaceEndings) {
     this.#sql = sql;
     this.#journal = journal;
+    this.#endings = endings;
   }
 
   list(prefix: string): ClusterNamespace[] {
@@ -53,9 +57,7 @@ export class ClusterNamespaces {
   }
 
   read(name: string): Result<ClusterNamespace> {
-    const [row] = this.#sql
-      .exec<ClusterNamespaceRow>("SELECT * FROM cluster_namespaces WHERE name = ?", name)
-      .toArray();
+    const row = this.#row(name);
     return row ? ok(clusterNamespace(row)) : missing(name);
   }
 
@@ -67,11 +69,13 @@ export class ClusterNamespaces {
       );
     }
     if (description.length > 256) return refuse("invalid", "description longer than 256");
+    if (this.#endings.has("cluster", name)) return refuse("conflict", `namespace ${quoted(name)} is being deleted`);
     this.#journal.commit(() => {
       this.#sql.exec(
-        `INSERT INTO cluster_namespaces (name, description, meta) VALUES (?, ?, ?)
+        `INSERT INTO cluster_namespaces (name, id, description, meta) VALUES (?, ?, ?, ?)
          ON CONFLICT (name) DO UPDATE SET description = excluded.description, meta = excluded.meta, modify_index = NULL`,
         name,
+        crypto.randomUUID(),
         description,
         meta === null ? null : JSON.stringify(meta),
       );
@@ -81,11 +85,21 @@ export class ClusterNamespaces {
     return this.read(name);
   }
 
-  delete(name: string): Result<null> {
+  /** The identity of a namespace, which a later one of its name does not have. */
+  identity(name: string): Result<string> {
+    const row = this.#row(name);
+    return row ? ok(row.id) : missing(name);
+  }
+
+  /** Deletes a namespace without volumes and without jobs that run. */
+  async delete(name: string): Promise<Result<null>> {
     if (name === "default") return refuse("invalid", `namespace "default" can not be deleted`);
-    if (!this.read(name).ok) return missing(name);
-    this.#journal.commit(() => this.#sql.exec("DELETE FROM cluster_namespaces WHERE name = ?", name));
-    return ok(null);
+    return this.#row(name) ? this.#endings.end("cluster", name) : missing(name);
+  }
+
+  /** Deletes the row, inside the caller's transaction. */
+  remove(name: string): void {
+    this.#sql.exec("DELETE FROM cluster_namespaces WHERE name = ?", name);
   }
 
   stamp(name: string, index: number): void {
@@ -96,9 +110,15 @@ export class ClusterNamespaces {
       name,
     );
   }
+
+  #row(name: string): ClusterNamespaceRow | null {
+    const rows = this.#sql.exec<ClusterNamespaceRow>("SELECT * FROM cluster_namespaces WHERE name = ?", name);
+    return rows.toArray()[0] ?? null;
+  }
 }
 
-const missing = (name: string) => refuse("missing", `namespace ${JSON.stringify(name.slice(0, 130))} not found`);
+const quoted = (name: string): string => JSON.stringify(name.slice(0, 130));
+const missing = (name: string) => refuse("missing", `namespace ${quoted(name)} not found`);
 
 const clusterNamespace = (row: ClusterNamespaceRow): ClusterNamespace => ({
   Name: row.name,

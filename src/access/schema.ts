@@ -69,4 +69,14 @@ export const accessMigrations: Migration[] = [
     sql: `ALTER TABLE ended_mounts ADD COLUMN look INTEGER NOT NULL DEFAULT 0;
       CREATE INDEX ended_mounts_by_look ON ended_mounts (look)`,
   },
+  {
+    because: "a flat namespace has an identity, which no later namespace of its name has",
+    sql: `ALTER TABLE cluster_namespaces ADD COLUMN id TEXT NOT NULL DEFAULT '';
+      UPDATE cluster_namespaces SET id = lower(hex(randomblob(16)))`,
+  },
+  {
+    because: "deletions of namespaces under way, kept until the owners of their content have answered; due in ms",
+    sql: `CREATE TABLE ending_namespaces (
+      kind TEXT NOT NULL, name TEXT NOT NULL, due INTEGER NOT NULL, PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID`,
+  },
 ];

@@ -42,4 +42,8 @@ export const clusterMigrations: Migration[] = [
     because: "what a list says its index is: that of the last change of any row of it, deletions too",
     sql: "CREATE TABLE table_indexes (name TEXT PRIMARY KEY, idx INTEGER NOT NULL) STRICT",
   },
+  {
+    because: "identities of namespaces that were deleted: a request that was let in before creates nothing in them",
+    sql: "CREATE TABLE ended_namespaces (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+  },
 ];

@@ -14,7 +14,7 @@ import { guarded } from "../sealing/guarded.ts";
 import { accessDeliveries } from "./access-deliveries.ts";
 import { AccessParts } from "./access-parts.ts";
 import { MountSurface } from "./mount-surface.ts";
-import { credentialEngine, eventLog, kvStore } from "./stubs.ts";
+import { clusterRegistry, credentialEngine, eventLog, kvStore } from "./stubs.ts";
 
 const EXPIRED_PER_ALARM = 500;
 
@@ -39,6 +39,7 @@ export class AccessControl extends MountSurface {
       commit: (change) => this.commit(change),
       masterKey: () => this.env.MASTER_KEY,
       append: (entries) => eventLog(this.env).append("access-control", entries),
+      endCluster: (id, name) => clusterRegistry(this.env).endNamespace(id, name),
     });
     this.#restores = new Restores({
       env,
@@ -172,13 +173,14 @@ export class AccessControl extends MountSurface {
   }
 
   protected override ownDeadline(): number | null {
-    const due = [this.parts.tokenStore.nextExpiry(), this.parts.endedMounts.nextLook()].filter((at) => at !== null);
+    const { tokenStore, endedMounts, endings } = this.parts;
+    const due = [tokenStore.nextExpiry(), endedMounts.nextLook(), endings.nextDue()].filter((at) => at !== null);
     return due.length === 0 ? null : Math.min(...due);
   }
 
   protected override async onAlarm(now: number): Promise<void> {
     this.parts.tokens.expire(now, EXPIRED_PER_ALARM);
-    await Promise.all([this.parts.journal.published(), this.#lookAtEndedMounts(now)]);
+    await Promise.all([this.parts.journal.published(), this.#lookAtEndedMounts(now), this.parts.endings.resume(now)]);
   }
 
   async #lookAtEndedMounts(now: number): Promise<void> {

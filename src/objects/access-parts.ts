@@ -11,6 +11,7 @@ import { LeaseHolders } from "../access/lease-holders.ts";
 import { MountAdmin, type Viewer } from "../access/mount-admin.ts";
 import { type Mount, MountTable } from "../access/mounts.ts";
 import { NamespaceAdmin } from "../access/namespace-admin.ts";
+import { NamespaceEndings } from "../access/namespace-endings.ts";
 import { NamespaceTree } from "../access/namespaces.ts";
 import { Policies } from "../access/policies.ts";
 import { type Grants, PolicyStore } from "../access/policy-store.ts";
@@ -21,6 +22,7 @@ import { Tokens } from "../access/tokens.ts";
 import type { Append } from "../events/event.ts";
 import { Journal } from "../events/journal.ts";
 import type { Outbox } from "../outbox.ts";
+import { ok, type Result } from "../result.ts";
 import { DataKeys } from "../sealing/data-keys.ts";
 import { Sealed } from "../sealing/keyring.ts";
 
@@ -31,6 +33,8 @@ interface Host {
   masterKey(): string | undefined;
   /** Appends to the event log. */
   append(entries: readonly Append[]): Promise<number[]>;
+  /** Has the owner of volumes end a flat namespace: see `EndedNamespaces`. */
+  endCluster(id: string, name: string): Promise<Result<null>>;
 }
 
 /** What `AccessControl` consists of, put together: who decides what, on the object's rows. */
@@ -51,12 +55,13 @@ export class AccessParts {
   readonly policies: Policies;
   readonly namespaces: NamespaceAdmin;
   readonly clusterNamespaces: ClusterNamespaces;
+  readonly endings: NamespaceEndings;
   readonly mounts: MountAdmin;
   readonly endedMounts: EndedMounts;
   readonly #sql: SqlStorage;
   #hashKey: KeyObject | undefined;
 
-  constructor({ sql, outbox, commit, masterKey, append }: Host) {
+  constructor({ sql, outbox, commit, masterKey, append, endCluster }: Host) {
     this.#sql = sql;
     this.keys = new DataKeys(sql, "access-control", masterKey);
     this.facts = new Facts(sql);
@@ -97,7 +102,19 @@ export class AccessParts {
       this.terms,
       this.journal,
     );
-    this.clusterNamespaces = new ClusterNamespaces(sql, this.journal);
+    this.endings = new NamespaceEndings({
+      ...{ sql, commit },
+      steps: {
+        cluster: {
+          close: async (name) => {
+            const id = this.clusterNamespaces.identity(name);
+            return id.ok ? endCluster(id.value, name) : ok(null);
+          },
+          complete: (name) => this.clusterNamespaces.remove(name),
+        },
+      },
+    });
+    this.clusterNamespaces = new ClusterNamespaces(sql, this.journal, this.endings);
     this.endedMounts = new EndedMounts(sql);
     const destroyLater = (mount: Mount) => {
       this.leaseHolders.forget(mount.uuid);

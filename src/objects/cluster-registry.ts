@@ -2,6 +2,7 @@ import type { OperationResult } from "../agents/operation.ts";
 import { enrolmentMigrations } from "../agents/schema.ts";
 import type { KnownPage } from "../backup/kinds.ts";
 import { knownPage, type Source } from "../backup/known.ts";
+import { EndedNamespaces } from "../cluster/ended-namespaces.ts";
 import { Ingestion, nodesOf } from "../cluster/ingestion.ts";
 import { together } from "../cluster/node/told.ts";
 import { NodeParts } from "../cluster/node-parts.ts";
@@ -19,6 +20,7 @@ import { Journal } from "../events/journal.ts";
 import { countedSeries } from "../metrics/counted.ts";
 import { clusterMeasures } from "../metrics/measures.ts";
 import type { Series } from "../metrics/series.ts";
+import type { Result } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { claimMigrations } from "../volumes/claims-schema.ts";
 import { Csi } from "../volumes/csi/csi.ts";
@@ -43,6 +45,7 @@ export class ClusterRegistry extends NodeSurface {
   protected override readonly members: NodeParts;
   protected override readonly host: HostVolumeParts;
   protected override readonly csi: Csi;
+  protected override readonly ended: EndedNamespaces;
   #keys: DataKeys | undefined;
   /** That this object holds data keys has been promised to be told since it woke. */
   #keysTold = false;
@@ -87,6 +90,7 @@ export class ClusterRegistry extends NodeSurface {
       stamped: () => this.#wakeLater(),
     });
     this.#reported = new Reported(this.sql);
+    this.ended = new EndedNamespaces(this.sql);
     this.csi = new Csi({
       ...{ sql: this.sql, journal: this.#journal },
       keys: () => this.#dataKeys(),
@@ -182,6 +186,11 @@ export class ClusterRegistry extends NodeSurface {
 
   rekey(term: number): void {
     this.commit(() => this.#dataKeys().rotate(term, Date.now()));
+  }
+
+  /** Ends a flat namespace that has no content: see `EndedNamespaces`. */
+  endNamespace(id: string, name: string): Result<null> {
+    return this.commit(() => this.ended.end(id, name, Date.now()));
   }
 
   // ---- inside ----

@@ -1,3 +1,4 @@
+import type { EndedNamespaces } from "../cluster/ended-namespaces.ts";
 import type { CsiAsks } from "../volumes/csi/asks.ts";
 import { type ShowableClaim, showable } from "../volumes/csi/claim.ts";
 import type { CsiClaims } from "../volumes/csi/claims.ts";
@@ -14,6 +15,7 @@ import { StoredObject } from "./stored-object.ts";
 /** What of `ClusterRegistry` is about CSI: its parts decide, this is their surface. */
 export abstract class CsiSurface extends StoredObject {
   protected abstract readonly csi: Csi;
+  protected abstract readonly ended: EndedNamespaces;
   /** The newest index of a table. */
   protected abstract indexOf(table: string): number;
 
@@ -56,12 +58,19 @@ export abstract class CsiSurface extends StoredObject {
     return this.csi.volumes.grow(...given);
   }
 
-  createCsiVolume(...given: Parameters<CsiVolumes["create"]>): ReturnType<CsiVolumes["create"]> {
-    return this.csi.volumes.create(...given);
+  /** @param namespaceId the identity of the volume's namespace, which must not have ended */
+  createCsiVolume(namespaceId: string, ...given: Parameters<CsiVolumes["create"]>): ReturnType<CsiVolumes["create"]> {
+    const admitted = this.ended.admit([namespaceId]);
+    return admitted.ok ? this.csi.volumes.create(...given) : admitted;
   }
 
-  commitCsiVolumes(...given: Parameters<CsiVolumes["commit"]>): ReturnType<CsiVolumes["commit"]> {
-    return this.csi.volumes.commit(...given);
+  /** @param namespaceIds the identities of the volumes' namespaces, none of which must have ended */
+  async commitCsiVolumes(
+    namespaceIds: readonly string[],
+    ...given: Parameters<CsiVolumes["commit"]>
+  ): ReturnType<CsiVolumes["commit"]> {
+    const admitted = this.ended.admit(namespaceIds);
+    return admitted.ok ? this.csi.volumes.commit(...given) : admitted;
   }
 
   deregisterCsiVolume(...given: Parameters<CsiVolumes["deregister"]>): ReturnType<CsiVolumes["deregister"]> {

@@ -23,12 +23,22 @@ export abstract class HostVolumeSurface extends CsiSurface {
     return this.host.volumes.read(id);
   }
 
-  createHostVolume(...given: Parameters<HostVolumes["create"]>): ReturnType<HostVolumes["create"]> {
-    return this.host.volumes.create(...given);
+  /** @param namespaceId the identity of the volume's namespace, which must not have ended */
+  createHostVolume(
+    namespaceId: string,
+    ...given: Parameters<HostVolumes["create"]>
+  ): ReturnType<HostVolumes["create"]> {
+    const admitted = this.ended.admit([namespaceId]);
+    return admitted.ok ? this.host.volumes.create(...given) : admitted;
   }
 
-  registerHostVolume(...given: Parameters<HostVolumes["register"]>): ReturnType<HostVolumes["register"]> {
-    return this.host.volumes.register(...given);
+  /** As `createHostVolume`. */
+  registerHostVolume(
+    namespaceId: string,
+    ...given: Parameters<HostVolumes["register"]>
+  ): ReturnType<HostVolumes["register"]> {
+    const admitted = this.ended.admit([namespaceId]);
+    return admitted.ok ? this.host.volumes.register(...given) : admitted;
   }
 
   updateHostVolume(...given: Parameters<HostVolumes["update"]>): ReturnType<HostVolumes["update"]> {

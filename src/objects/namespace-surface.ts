@@ -45,7 +45,11 @@ export abstract class NamespaceSurface extends PolicySurface {
     return this.parts.clusterNamespaces.put(name, description, meta);
   }
 
-  deleteClusterNamespace(name: string): Result<null> {
+  clusterNamespaceId(name: string): Result<string> {
+    return this.parts.clusterNamespaces.identity(name);
+  }
+
+  deleteClusterNamespace(name: string): Promise<Result<null>> {
     return this.parts.clusterNamespaces.delete(name);
   }
 }

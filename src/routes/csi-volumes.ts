@@ -38,6 +38,8 @@ function bodyOf(given: Readonly<Record<string, unknown>>): CsiBody {
 
 interface Asked {
   readonly request: CsiRequest;
+  /** The identity of the volume's namespace. */
+  readonly namespaceId: string;
   /** The node that validates; null = any. */
   readonly nodeId: string | null;
 }
@@ -53,9 +55,10 @@ async function requestsOf(call: AuthorisedCall, body: CsiBody, intent: Intent): 
     const request = unwrap(requestOf(volume, namespace));
     if (body.volumes.length === 1 && params["id"] !== undefined && request.id !== params["id"])
       throw badRequest("ID: does not match the request path");
-    const known = await accessControl(call.env).readClusterNamespace(namespace);
+    const known = await accessControl(call.env).clusterNamespaceId(namespace);
     if (!known.ok) throw badRequest(`volume ${request.id} is in nonexistent namespace ${namespace}`);
-    asked.push({ request, nodeId: intent === "register" ? await validatorOf(call, volume.NodeID) : null });
+    const nodeId = intent === "register" ? await validatorOf(call, volume.NodeID) : null;
+    asked.push({ request, namespaceId: known.value, nodeId });
   }
   const names = asked.map(({ request }) => JSON.stringify([request.namespace, request.id]));
   if (new Set(names).size < names.length) throw badRequest("Volumes: one of them is given twice");
@@ -101,7 +104,12 @@ async function register(call: AuthorisedCall, asked: readonly Asked[]): Promise<
   }
   const owed: Refusal[] = [];
   for (const { request } of asked) owed.push(...(await grow(call, request)));
-  const { index } = unwrap(await registry.commitCsiVolumes(asked.map(({ request }) => request)));
+  const { index } = unwrap(
+    await registry.commitCsiVolumes(
+      asked.map(({ namespaceId }) => namespaceId),
+      asked.map(({ request }) => request),
+    ),
+  );
   for (const refusal of owed) throw refusalError(refusal);
   return index;
 }
@@ -124,9 +132,9 @@ async function create(call: AuthorisedCall, asked: readonly Asked[]): Promise<nu
   let index: number | null = null;
   const failures: RequestError[] = [];
   const stored: string[] = [];
-  for (const { request } of asked) {
+  for (const { request, namespaceId } of asked) {
     try {
-      index = await createOne(call, request);
+      index = await createOne(call, request, namespaceId);
       stored.push(request.id);
     } catch (failure) {
       if (!(failure instanceof RequestError) || asked.length === 1) throw failure;
@@ -139,14 +147,14 @@ async function create(call: AuthorisedCall, asked: readonly Asked[]): Promise<nu
   throw new RequestError(first.status, `${joined}volumes that were stored all the same: [${stored.join(" ")}]`);
 }
 
-async function createOne(call: AuthorisedCall, request: CsiRequest): Promise<number | null> {
+async function createOne(call: AuthorisedCall, request: CsiRequest, namespaceId: string): Promise<number | null> {
   const registry = clusterRegistry(call.env);
   const digest = digestOf(call, "create", withoutSecrets(request));
-  const begin = () => registry.createCsiVolume(request, digest);
+  const begin = () => registry.createCsiVolume(namespaceId, request, digest);
   const made = await carryOutCsi(call.env, begin, CSI_METHODS["csi.controller.create"].deadlineMs);
   if (made) return made.index;
   const [owed] = await grow(call, request);
-  const { index } = unwrap(await registry.commitCsiVolumes([request]));
+  const { index } = unwrap(await registry.commitCsiVolumes([namespaceId], [request]));
   if (owed) throw refusalError(owed);
   return index;
 }

@@ -45,11 +45,12 @@ async function write(call: AuthorisedCall, given: Readonly<Record<string, unknow
   if (!allowsNamespace(rights, namespace, RIGHTS[intent])) throw denied();
   if (body.policyOverride && !allowsNamespace(rights, namespace, "policy-override")) throw denied();
   const request = unwrap(requestOf(body.volume, namespace, intent));
-  const known = await accessControl(call.env).readClusterNamespace(namespace);
+  const known = await accessControl(call.env).clusterNamespaceId(namespace);
   if (!known.ok) throw badRequest(`volume validation failed: no such namespace ${JSON.stringify(namespace)}`);
   const warnings = [...body.warnings, ...unwrap(await judgeHostVolume(call.env, request, body.policyOverride))];
   const { volume, index } = await perform(
     call,
+    known.value,
     request,
     intent,
     begunBy(call, body.idempotencyToken, [intent, request]),
@@ -60,7 +61,13 @@ async function write(call: AuthorisedCall, given: Readonly<Record<string, unknow
   return clusterJson(call, { Index, Volume: shown, Warnings: warnings.join("; ") }, { index: Index });
 }
 
-function perform({ env }: AuthorisedCall, request: HostVolumeRequest, intent: Intent, begun: Begun) {
+function perform(
+  { env }: AuthorisedCall,
+  namespaceId: string,
+  request: HostVolumeRequest,
+  intent: Intent,
+  begun: Begun,
+) {
   const registry = clusterRegistry(env);
   const method = `dhv.${intent}` as const;
   const { id } = request;
@@ -69,8 +76,8 @@ function perform({ env }: AuthorisedCall, request: HostVolumeRequest, intent: In
     (search) => {
       if (id !== null) return registry.updateHostVolume(method, { ...request, id }, begun);
       return intent === "create"
-        ? registry.createHostVolume(request, begun, search)
-        : registry.registerHostVolume(request, begun);
+        ? registry.createHostVolume(namespaceId, request, begun, search)
+        : registry.registerHostVolume(namespaceId, request, begun);
     },
     METHODS[method].deadlineMs,
   );

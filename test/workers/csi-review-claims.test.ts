@@ -189,7 +189,7 @@ it("no volume is written while an operation changes it, nor any that is written 
     const request = requestOf({ ...given, ID: id } as CsiFields, "default");
     return request.ok ? request.value : expect.fail();
   });
-  expect(await clusterRegistry(env).commitCsiVolumes(requests)).toMatchObject({
+  expect(await clusterRegistry(env).commitCsiVolumes([], requests)).toMatchObject({
     ...{ ok: false, reason: "conflict" },
     message: expect.stringMatching(/^operation .* on volume v1 has not ended yet$/),
   });

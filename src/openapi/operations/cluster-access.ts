@@ -51,6 +51,7 @@ const putNamespace: Omit<Operation, "id"> = {
   method: "put",
   body: namespaceBody,
   answers: nothing,
+  errors: [409],
 };
 
 export const clusterAccess = group(
@@ -162,7 +163,7 @@ export const clusterAccess = group(
     "POST /namespace/:name": { ...putNamespace, id: "writeClusterNamespace" },
     "DELETE /namespace/:name": {
       id: "deleteClusterNamespace",
-      summary: "Deletes a namespace of areas C and D",
+      summary: "Deletes a namespace of areas C and D without volumes and without jobs that run",
       answers: nothing,
       errors: [409],
     },

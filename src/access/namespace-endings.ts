@@ -1,0 +1,84 @@
+import type { Result } from "../result.ts";
+
+/** `cluster`: the flat namespaces of areas C and D. */
+export type NamespaceKind = "cluster";
+
+interface Ending extends Record<string, SqlStorageValue> {
+  kind: NamespaceKind;
+  name: string;
+}
+
+/** One kind of namespace, as its deletion needs it. */
+export interface EndingSteps {
+  /** Has the owners of the namespace's content refuse, or admit no content any more. Idempotent. */
+  close(name: string): Promise<Result<null>>;
+  /** Deletes the namespace's own rows, inside the caller's transaction. */
+  complete(name: string): void;
+}
+
+interface Host {
+  readonly sql: SqlStorage;
+  readonly steps: Readonly<Record<NamespaceKind, EndingSteps>>;
+  commit<T>(change: () => T): T;
+}
+
+/** The request that began a deletion ends it within this time, or the alarm does. */
+const GRACE_MS = 10_000;
+
+/**
+ * Deletions of namespaces whose content other objects own. The mark is durable before any owner is asked, so a crash leaves
+ * a deletion that the alarm completes or withdraws, never a namespace that is half closed.
+ *
+ *   exists ──mark──> ending ──owner agrees──> deleted
+ *                      └─────owner refuses──> exists
+ */
+export class NamespaceEndings {
+  readonly #host: Host;
+  readonly #running = new Map<string, Promise<Result<null>>>();
+
+  constructor(host: Host) {
+    this.#host = host;
+  }
+
+  has(kind: NamespaceKind, name: string): boolean {
+    const { sql } = this.#host;
+    return sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name).toArray().length > 0;
+  }
+
+  /** Ends a namespace. Concurrent calls share one run. Rejects while an owner cannot be asked; the alarm goes on then. */
+  end(kind: NamespaceKind, name: string): Promise<Result<null>> {
+    const key = `${kind} ${name}`;
+    const running = this.#running.get(key) ?? this.#run(kind, name).finally(() => this.#running.delete(key));
+    this.#running.set(key, running);
+    return running;
+  }
+
+  nextDue(): number | null {
+    return this.#host.sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM ending_namespaces").one().due;
+  }
+
+  /** Goes on with deletions that were cut off. Never rejects. */
+  async resume(now: number): Promise<void> {
+    const due = this.#host.sql
+      .exec<Ending>("SELECT kind, name FROM ending_namespaces WHERE due <= ? ORDER BY due LIMIT 20", now)
+      .toArray();
+    await Promise.allSettled(due.map(({ kind, name }) => this.end(kind, name)));
+  }
+
+  async #run(kind: NamespaceKind, name: string): Promise<Result<null>> {
+    const { sql, commit, steps } = this.#host;
+    commit(() =>
+      sql.exec(
+        `INSERT INTO ending_namespaces VALUES (?, ?, ?)
+         ON CONFLICT (kind, name) DO UPDATE SET due = excluded.due`,
+        ...[kind, name, Date.now() + GRACE_MS],
+      ),
+    );
+    const closed = await steps[kind].close(name);
+    commit(() => {
+      sql.exec("DELETE FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name);
+      if (closed.ok) steps[kind].complete(name);
+    });
+    return closed;
+  }
+}

@@ -1,0 +1,36 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { accessControl } from "../../src/objects/stubs.ts";
+import { del, get, put } from "../workers/client.ts";
+import { clock } from "../workers/clock.ts";
+import { addNode, ask, ScriptedNodes } from "../workers/host-volumes.ts";
+import { byItself } from "../workers/passing-time.ts";
+import { attempt, both, cut } from "./cut.ts";
+
+clock.moves = true;
+
+const passing = (check: () => Promise<void>) => byItself({ mounts: [], destinations: [] }, check);
+
+describe("DELETE namespace/:name", () => {
+  it.each([...both("AccessControl", "deleteClusterNamespace"), ...both("ClusterRegistry", "endNamespace")])(
+    "is completed or undone by itself, cut at %s.%s (%s)",
+    async (...where) => {
+      new ScriptedNodes();
+      await addNode(1);
+      await put("/v1/namespace/x", {});
+      const happened = cut(where);
+      const answered = await attempt(del("/v1/namespace/x"));
+      expect(happened()).toBe(true);
+      const begun = answered !== null || where[0] === "ClusterRegistry" || where[2] === "after";
+      await passing(async () => {
+        expect((await get("/v1/namespace/x")).status).toBe(begun ? 404 : 200);
+      });
+      // A later namespace of the name is open for volumes, and so is one whose deletion never began.
+      await passing(async () => expect((await put("/v1/namespace/x", {})).status).toBe(200));
+      const made = await ask({ Namespace: "x" });
+      expect([made.status, made.text]).toEqual([200, expect.any(String)]);
+      expect((await del("/v1/namespace/x")).status).toBe(400);
+      expect((await accessControl(env).clusterNamespaceId("x")).ok).toBe(true);
+    },
+  );
+});
