@@ -12,6 +12,7 @@ const OnFailure = z
 
 /** Settings of the deployment (README, "Settings"): Worker variables and secrets, parsed once per isolate. */
 export const Settings = z.object({
+  ACL_TOKEN_SECRETS: z.enum(["on", "off"]).default("on"),
   DEV_ROOT_TOKEN: z.string().min(1).optional(),
   BOOTSTRAP_SECRET: z.string().min(1).optional(),
   ADMIN_NAMESPACE: z.string().default("admin"),

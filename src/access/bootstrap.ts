@@ -3,16 +3,19 @@ import { ok, type Result, refuse } from "../result.ts";
 import { type AclToken, aclToken } from "./cluster-acl.ts";
 import type { Facts } from "./facts.ts";
 import type { TokenRow } from "./token.ts";
-import type { TokenStore } from "./token-store.ts";
+import type { TokenSecrets } from "./token-secrets.ts";
+import { newAccessor, type TokenStore } from "./token-store.ts";
 
 /** The first root token of a deployment: made once, locally by a setting, elsewhere for whoever knows the setting. */
 export class Bootstrap {
   readonly #facts: Facts;
   readonly #tokens: TokenStore;
+  readonly #secrets: TokenSecrets;
 
-  constructor(facts: Facts, tokens: TokenStore) {
+  constructor(facts: Facts, tokens: TokenStore, secrets: TokenSecrets) {
     this.#facts = facts;
     this.#tokens = tokens;
+    this.#secrets = secrets;
   }
 
   get done(): boolean {
@@ -42,7 +45,10 @@ export class Bootstrap {
   }
 
   #insert(secret: string, name: string, family: TokenRow["family"], path: string): TokenRow {
+    const accessor = newAccessor(family);
     const row = this.#tokens.insert(secret, {
+      accessor,
+      secret: family === "cluster" ? this.#secrets.seal(accessor, secret) : null,
       parent: null,
       namespace: "",
       policies: '["root"]',

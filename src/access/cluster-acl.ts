@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { NewEvent } from "../events/event.ts";
-import type { PolicyRow } from "./policy-store.ts";
+import type { JobAcl, PolicyRow } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 
 /*
@@ -28,7 +28,7 @@ export interface AclToken {
   Name: string;
   Policies: string[] | null;
   Roles: null;
-  /** Only in the answer that creates the token; the service keeps no copy. */
+  /** In the answer that creates the token, and in reads that may see it (docs/dialects.md); else empty. */
   SecretID: string;
   Type: "client" | "management";
 }
@@ -57,7 +57,8 @@ export interface AclPolicy {
   CreateIndex: number | null;
   Description: string;
   Hash: string;
-  JobACL: null;
+  /** Kept and shown; it governs nothing here. */
+  JobACL: JobAcl | null;
   ModifyIndex: number | null;
   Name: string;
   Rules: string;
@@ -66,8 +67,8 @@ export interface AclPolicy {
 export const aclPolicy = (row: PolicyRow): AclPolicy => ({
   CreateIndex: row.create_index,
   Description: row.description,
-  Hash: digest(row.name, row.description, row.text),
-  JobACL: null,
+  Hash: digest(row.name, row.description, row.text, ...(row.job_acl === null ? [] : [row.job_acl])),
+  JobACL: row.job_acl === null ? null : (JSON.parse(row.job_acl) as JobAcl),
   ModifyIndex: row.modify_index,
   Name: row.name,
   Rules: row.text,

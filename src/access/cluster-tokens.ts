@@ -1,8 +1,9 @@
 import { ok, type Result, refuse } from "../result.ts";
 import { type AclToken, aclToken, tokenUpserted } from "./cluster-acl.ts";
 import type { Journal } from "./journal.ts";
-import type { ClusterTokenRequest } from "./token.ts";
+import type { ClusterTokenRequest, TokenRow } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
+import type { TokenSecrets } from "./token-secrets.ts";
 import type { TokenStore } from "./token-store.ts";
 
 export interface AclTokenPage {
@@ -15,38 +16,44 @@ export interface AclTokenPage {
 export class ClusterTokens {
   readonly #store: TokenStore;
   readonly #rules: TokenRules;
+  readonly #secrets: TokenSecrets;
   readonly #journal: Journal;
 
-  constructor(store: TokenStore, rules: TokenRules, journal: Journal) {
+  constructor(store: TokenStore, rules: TokenRules, secrets: TokenSecrets, journal: Journal) {
     this.#store = store;
     this.#rules = rules;
+    this.#secrets = secrets;
     this.#journal = journal;
   }
 
-  /** @returns the secret, which nothing shows again. @throws Sealed */
+  /** @throws Sealed */
   create(request: ClusterTokenRequest): Result<{ accessor: string; secret: string }> {
     const draft = this.#rules.draftCluster(request, "v1/acl/token", Date.now());
     if (!draft.ok) return draft;
     const secret = crypto.randomUUID();
-    const accessor = this.#journal.commit(() => {
-      const row = this.#store.insert(secret, draft.value);
-      this.#journal.emit([tokenUpserted(row)], [{ token: row.accessor }]);
-      return row.accessor;
+    const accessor = crypto.randomUUID();
+    const token = { ...draft.value, accessor, secret: this.#secrets.seal(accessor, secret) };
+    this.#journal.commit(() => {
+      const row = this.#store.insert(secret, token);
+      this.#journal.emit([tokenUpserted(row)], [{ token: accessor }]);
     });
     return ok({ accessor, secret });
   }
 
-  /** Changes name, type and policies; a token's expiry stays as it was made. */
+  /**
+   * Changes name, type and policies. Expiry and `Global` are fixed at creation: another value is refused, as upstream does.
+   */
   async update(accessor: string, request: ClusterTokenRequest): Promise<Result<AclToken>> {
     const row = this.#store.byAccessor(accessor, Date.now());
     if (!row) return refuse("invalid", `cannot find token ${accessor}`);
+    const fixed = changedForever(row, request);
+    if (fixed !== null) return refuse("invalid", `token 0 invalid: ${fixed}`);
     const policies = this.#rules.clusterPolicies(request);
     if (!policies.ok) return policies;
     const next = {
       ...row,
       name: request.Name,
       policies: JSON.stringify(policies.value),
-      global: request.Global ? 1 : 0,
     };
     this.#journal.commit(() => {
       this.#store.update(next);
@@ -56,9 +63,10 @@ export class ClusterTokens {
     return this.read(accessor);
   }
 
-  read(accessor: string, secret = ""): Result<AclToken> {
+  /** @param reveal whether the answer holds the token's secret, if one is kept. @throws Sealed */
+  read(accessor: string, reveal = false): Result<AclToken> {
     const row = this.#store.byAccessor(accessor, Date.now(), true);
-    return row ? ok(aclToken(row, secret)) : refuse("missing", "ACL token not found");
+    return row ? ok(aclToken(row, reveal ? this.#secrets.reveal(row) : "")) : refuse("missing", "ACL token not found");
   }
 
   /** One page of tokens, by accessor. */
@@ -66,4 +74,17 @@ export class ClusterTokens {
     const { rows, next } = this.#store.page(Date.now(), { from, limit, prefix, global: onlyGlobal ? 1 : null });
     return { tokens: rows.map((row) => aclToken(row)), next };
   }
+}
+
+/** The rule that an update breaks by another value of a field that is fixed at creation; null when it breaks none. */
+function changedForever(row: TokenRow, { Global, ExpirationTTL, ExpirationTime }: ClusterTokenRequest): string | null {
+  if (typeof Global === "boolean" && Global !== (row.global === 1)) return "cannot toggle global mode";
+  // Go clients send the zero value for a field that is left out.
+  const ttl = ExpirationTTL ?? 0;
+  if (ttl !== 0 && ttl !== row.ttl) return "cannot update expiration TTL";
+  const isZeroTime = /^0001-01-01T00:00:00/.test(ExpirationTime ?? "");
+  if (ExpirationTime && !isZeroTime && Date.parse(ExpirationTime) !== row.expires) {
+    return "cannot update expiration time";
+  }
+  return null;
 }

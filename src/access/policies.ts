@@ -2,7 +2,7 @@ import { ok, type Result, refuse } from "../result.ts";
 import { type AclPolicy, aclPolicy, policyDeleted, policyUpserted } from "./cluster-acl.ts";
 import type { Journal } from "./journal.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
-import type { PolicyStore } from "./policy-store.ts";
+import type { PolicyAttributes, PolicyStore } from "./policy-store.ts";
 
 export interface PolicyWritten {
   readonly index: number | null;
@@ -20,13 +20,21 @@ export class Policies {
     this.#journal = journal;
   }
 
-  /** `index`: of the line that tells of it; null when the stream could not take it yet. */
-  async put(namespace: string, name: string, text: string, description: string): Promise<Result<PolicyWritten>> {
+  /**
+   * `index`: of the line that tells of it; null when the stream could not take it yet.
+   * @param attributes null: as they were
+   */
+  async put(
+    namespace: string,
+    name: string,
+    text: string,
+    attributes: PolicyAttributes | null = null,
+  ): Promise<Result<PolicyWritten>> {
     if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
     const checked = this.#store.check(namespace, name, text);
     if (!checked.ok) return checked;
     const line = this.#journal.commit(() => {
-      const row = this.#store.put(namespace, name, text, checked.value, description);
+      const row = this.#store.put(namespace, name, text, checked.value, attributes);
       return this.#journal.emitLine([policyUpserted(row)], [{ policy: [namespace, name] }]);
     });
     return ok({ index: await this.#journal.indexOf(line) });

@@ -12,6 +12,22 @@ export interface PolicyRow extends Record<string, SqlStorageValue> {
   description: string;
   create_index: number | null;
   modify_index: number | null;
+  /** The job that the policy is attached to, as JSON; it governs nothing here. */
+  job_acl: string | null;
+}
+
+/** What describes a policy beside its document. */
+export interface PolicyAttributes {
+  readonly description: string;
+  readonly jobAcl: JobAcl | null;
+}
+
+/** The job, group or task that a policy is attached to upstream. */
+export interface JobAcl {
+  readonly Namespace: string;
+  readonly JobID: string;
+  readonly Group: string;
+  readonly Task: string;
 }
 
 /** What a set of policies allows, ready to be asked. */
@@ -45,7 +61,8 @@ export class PolicyStore {
       .toArray();
     if (row) return row;
     if (name !== "default") return null;
-    return { namespace, name, text: DEFAULT_POLICY, parsed: "", description: "", create_index: 1, modify_index: 1 };
+    const builtIn = { text: DEFAULT_POLICY, parsed: "", description: "", create_index: 1, modify_index: 1 };
+    return { namespace, name, ...builtIn, job_acl: null };
   }
 
   /** Names in one namespace, sorted: the stored ones and the built-in ones. */
@@ -111,17 +128,29 @@ export class PolicyStore {
     );
   }
 
-  /** Writes a checked policy; inside the object's transaction. */
-  put(namespace: string, name: string, text: string, policy: Policy, description: string): PolicyRow {
+  /**
+   * Writes a checked policy; inside the object's transaction.
+   * @param attributes null: as they were
+   */
+  put(
+    namespace: string,
+    name: string,
+    text: string,
+    policy: Policy,
+    attributes: PolicyAttributes | null = null,
+  ): PolicyRow {
+    const kept = attributes === null ? "" : "description = excluded.description, job_acl = excluded.job_acl,";
+    const jobAcl = attributes?.jobAcl ?? null;
     const row = this.#sql.exec<PolicyRow>(
-      `INSERT INTO policies (namespace, name, text, parsed, description) VALUES (?, ?, ?, ?, ?)
-       ON CONFLICT (namespace, name) DO UPDATE SET text = excluded.text, parsed = excluded.parsed,
-         description = excluded.description, modify_index = NULL RETURNING *`,
+      `INSERT INTO policies (namespace, name, text, parsed, description, job_acl) VALUES (?, ?, ?, ?, ?, ?)
+       ON CONFLICT (namespace, name) DO UPDATE SET text = excluded.text, parsed = excluded.parsed, ${kept}
+         modify_index = NULL RETURNING *`,
       namespace,
       name,
       text,
       JSON.stringify(policy),
-      description,
+      attributes?.description ?? "",
+      jobAcl === null ? null : JSON.stringify(jobAcl),
     );
     this.#grants.clear();
     return row.one();

@@ -79,4 +79,12 @@ export const accessMigrations: Migration[] = [
     sql: `CREATE TABLE ending_namespaces (
       kind TEXT NOT NULL, name TEXT NOT NULL, due INTEGER NOT NULL, PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID`,
   },
+  {
+    because: "the secret of a token made under /v1/acl, sealed, for clients that read it back; NULL = not kept",
+    sql: "ALTER TABLE tokens ADD COLUMN secret BLOB",
+  },
+  {
+    because: "the job that an ACL policy is attached to, as JSON; kept for clients that read it back",
+    sql: "ALTER TABLE policies ADD COLUMN job_acl TEXT",
+  },
 ];

@@ -14,7 +14,14 @@ export function randomText(length: number): string {
   return text;
 }
 
-export type NewToken = Omit<TokenRow, "hash" | "accessor" | "create_index" | "modify_index"> & { accessor?: string };
+/** An accessor in the form of the API that makes the token. */
+export const newAccessor = (family: TokenRow["family"]): string =>
+  family === "cluster" ? crypto.randomUUID() : randomText(24);
+
+export type NewToken = Omit<TokenRow, "hash" | "accessor" | "create_index" | "modify_index" | "secret"> & {
+  accessor?: string;
+  secret?: TokenRow["secret"];
+};
 
 /** Which tokens a page is about: those of a namespace and below it, those whose accessor starts so, those that are global. */
 interface TokenPage {
@@ -74,9 +81,10 @@ export class TokenStore {
     const row = {
       ...token,
       hash: this.hashOf(secret),
-      accessor: token.accessor ?? (token.family === "cluster" ? crypto.randomUUID() : randomText(24)),
+      accessor: token.accessor ?? newAccessor(token.family as TokenRow["family"]),
       create_index: null,
       modify_index: null,
+      secret: token.secret ?? null,
     } as TokenRow;
     const columns = Object.keys(row);
     this.#sql.exec(

@@ -37,6 +37,8 @@ export interface TokenRow extends Record<string, SqlStorageValue> {
   renewable: number;
   create_index: number | null;
   modify_index: number | null;
+  /** The secret, sealed, of a token made under `/v1/acl`; null when the deployment keeps none. */
+  secret: ArrayBuffer | null;
 }
 
 export const policiesOf = (row: TokenRow): string[] => JSON.parse(row.policies) as string[];
@@ -91,7 +93,7 @@ export const ClusterTokenRequest = z.object({
   Type: z.string().default("client"),
   Policies: z.array(z.string()).refine(notTooMany, TOO_MANY).nullish(),
   Roles: z.array(z.unknown()).max(0, "Roles: roles are not supported").nullish(),
-  Global: z.boolean().default(false),
+  Global: z.boolean().nullish(),
   ExpirationTTL: expirationTtl().nullish(),
   ExpirationTime: z.string().nullish(),
 });

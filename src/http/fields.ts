@@ -151,9 +151,16 @@ export const ignored = (unknown: readonly string[]): string[] =>
     ? []
     : [`Endpoint ignored these unrecognized parameters: [${[...unknown].sort().join(" ").slice(0, 512)}]`];
 
+/** The fields of an object schema, also of one that goes on to transform what it has read. */
+export function fieldsOf(schema: z.core.$ZodType): string[] {
+  const { shape, in: input, out } = schema._zod.def as { shape?: object; in?: z.core.$ZodType; out?: z.core.$ZodType };
+  if (shape) return Object.keys(shape);
+  return [input, out].flatMap((part) => (part ? fieldsOf(part) : []));
+}
+
 /** An object whose keys are matched without regard to case, as clients of areas C and D may spell them. */
-export function caseless<Shape extends z.ZodRawShape>(schema: z.ZodObject<Shape>) {
-  const spelling = new Map(Object.keys(schema.shape).map((key) => [key.toLowerCase(), key]));
+export function caseless<Schema extends z.ZodType>(schema: Schema) {
+  const spelling = new Map(fieldsOf(schema).map((key) => [key.toLowerCase(), key]));
   return z.preprocess((value) => {
     if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
     return Object.fromEntries(

@@ -38,6 +38,7 @@ export class AccessControl extends MountSurface {
       outbox: this.outbox,
       commit: (change) => this.commit(change),
       masterKey: () => this.env.MASTER_KEY,
+      keepsTokenSecrets: () => settings(this.env).ACL_TOKEN_SECRETS === "on",
       append: (entries) => eventLog(this.env).append("access-control", entries),
       endCluster: (id, name) => clusterRegistry(this.env).endNamespace(id, name),
     });

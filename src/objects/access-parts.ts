@@ -17,6 +17,7 @@ import { Policies } from "../access/policies.ts";
 import { type Grants, PolicyStore } from "../access/policy-store.ts";
 import { policiesOf, type TokenRow } from "../access/token.ts";
 import { TokenRules } from "../access/token-rules.ts";
+import { TokenSecrets } from "../access/token-secrets.ts";
 import { TokenStore } from "../access/token-store.ts";
 import { Tokens } from "../access/tokens.ts";
 import type { Append } from "../events/event.ts";
@@ -31,6 +32,8 @@ interface Host {
   readonly outbox: Outbox;
   commit<T>(change: () => T): T;
   masterKey(): string | undefined;
+  /** Whether secrets of tokens made under `/v1/acl` are kept. */
+  keepsTokenSecrets(): boolean;
   /** Appends to the event log. */
   append(entries: readonly Append[]): Promise<number[]>;
   /** Has the owner of volumes end a flat namespace: see `EndedNamespaces`. */
@@ -43,6 +46,7 @@ export class AccessParts {
   readonly facts: Facts;
   readonly leaseHolders: LeaseHolders;
   readonly tokenStore: TokenStore;
+  readonly tokenSecrets: TokenSecrets;
   readonly policyStore: PolicyStore;
   readonly namespaceTree: NamespaceTree;
   readonly mountTable: MountTable;
@@ -61,7 +65,7 @@ export class AccessParts {
   readonly #sql: SqlStorage;
   #hashKey: KeyObject | undefined;
 
-  constructor({ sql, outbox, commit, masterKey, append, endCluster }: Host) {
+  constructor({ sql, outbox, commit, masterKey, keepsTokenSecrets, append, endCluster }: Host) {
     this.#sql = sql;
     this.keys = new DataKeys(sql, "access-control", masterKey);
     this.facts = new Facts(sql);
@@ -75,6 +79,7 @@ export class AccessParts {
       () => this.tokenHashKey(),
       (accessor) => this.leaseHolders.ended(accessor),
     );
+    this.tokenSecrets = new TokenSecrets(sql, this.keys, keepsTokenSecrets);
     this.policyStore = new PolicyStore(sql);
     this.namespaceTree = new NamespaceTree(sql);
     this.mountTable = new MountTable(sql);
@@ -87,10 +92,10 @@ export class AccessParts {
     });
     const rules = new TokenRules(this.tokenStore, this.policyStore);
     const grantsOf = (row: TokenRow): Grants => this.grantsOf(row);
-    this.bootstrap = new Bootstrap(this.facts, this.tokenStore);
+    this.bootstrap = new Bootstrap(this.facts, this.tokenStore, this.tokenSecrets);
     this.tokens = new Tokens(this.tokenStore, rules, this.namespaceTree, this.journal, grantsOf);
     this.gatekeeper = new Gatekeeper(this.tokenStore, this.tokens, this.namespaceTree, this.mountTable, grantsOf);
-    this.clusterTokens = new ClusterTokens(this.tokenStore, rules, this.journal);
+    this.clusterTokens = new ClusterTokens(this.tokenStore, rules, this.tokenSecrets, this.journal);
     this.policies = new Policies(this.policyStore, this.namespaceTree, this.journal);
     const enlistTerm = (lane: string, body: { term: number }) => outbox.enlistLatest("rekey", lane, body);
     this.terms = new KeyTerms({ sql, commit, enlist: enlistTerm }, this.facts, this.keys, this.mountTable);
@@ -146,6 +151,7 @@ export class AccessParts {
       this.#sql.exec("INSERT INTO sealed VALUES ('token-hash-key', ?)", this.keys.seal(key, "token-hash-key"));
     }
     if (rootToken !== undefined) this.bootstrap.local(rootToken);
+    this.tokenSecrets.purge();
   }
 
   /** @throws Sealed */

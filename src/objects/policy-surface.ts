@@ -1,13 +1,20 @@
 import type { AclPolicy } from "../access/cluster-acl.ts";
 import type { PolicyWritten } from "../access/policies.ts";
+import type { PolicyAttributes } from "../access/policy-store.ts";
 import type { GoverningRule } from "../access/volume-rules.ts";
 import type { Result } from "../result.ts";
 import { TokenSurface } from "./token-surface.ts";
 
 /** What of `AccessControl` is about policies. */
 export abstract class PolicySurface extends TokenSurface {
-  putPolicy(namespace: string, name: string, text: string, description = ""): Promise<Result<PolicyWritten>> {
-    return this.parts.policies.put(namespace, name, text, description);
+  /** @param attributes absent: as they were */
+  putPolicy(
+    namespace: string,
+    name: string,
+    text: string,
+    attributes?: PolicyAttributes,
+  ): Promise<Result<PolicyWritten>> {
+    return this.parts.policies.put(namespace, name, text, attributes);
   }
 
   readPolicy(namespace: string, name: string): Result<{ name: string; text: string }> {

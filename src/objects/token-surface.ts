@@ -4,7 +4,7 @@ import type { Capability } from "../access/path-rules.ts";
 import type { ClusterTokenRequest, TokenRequest } from "../access/token.ts";
 import type { Authed, TokenName } from "../access/tokens.ts";
 import { settings } from "../env.ts";
-import { type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../result.ts";
 import { guarded } from "../sealing/guarded.ts";
 import type { AccessParts } from "./access-parts.ts";
 import { StoredObject } from "./stored-object.ts";
@@ -67,15 +67,19 @@ export abstract class TokenSurface extends StoredObject {
   async createClusterToken(request: ClusterTokenRequest): Promise<Result<AclToken>> {
     const { clusterTokens } = this.parts;
     const made = await this.#published(() => clusterTokens.create(request));
-    return made.ok ? clusterTokens.read(made.value.accessor, made.value.secret) : made;
+    if (!made.ok) return made;
+    const token = clusterTokens.read(made.value.accessor);
+    return token.ok ? ok({ ...token.value, SecretID: made.value.secret }) : token;
   }
 
-  updateClusterToken(accessor: string, request: ClusterTokenRequest): Promise<Result<AclToken>> {
-    return this.parts.clusterTokens.update(accessor, request);
+  /** @param reveal whether the answer holds the token's secret, if one is kept */
+  async updateClusterToken(accessor: string, request: ClusterTokenRequest, reveal = false): Promise<Result<AclToken>> {
+    const updated = await this.parts.clusterTokens.update(accessor, request);
+    return updated.ok && reveal ? this.readClusterToken(accessor, true) : updated;
   }
 
-  readClusterToken(accessor: string): Result<AclToken> {
-    return this.parts.clusterTokens.read(accessor);
+  readClusterToken(accessor: string, reveal = false): Result<AclToken> {
+    return guarded(() => this.parts.clusterTokens.read(accessor, reveal));
   }
 
   listClusterTokens(prefix: string, from: string, limit: number, onlyGlobal: boolean): AclTokenPage {

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { AclPolicy, AclToken } from "../access/cluster-acl.ts";
 import { ClusterTokenRequest } from "../access/token.ts";
+import { settings } from "../env.ts";
 import { badRequest, notFound, unwrap } from "../http/errors.ts";
 import { caseless } from "../http/fields.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
@@ -10,12 +11,36 @@ import type { Result } from "../result.ts";
 
 /** Policies and tokens of areas C and D (contract: events-and-volumes 6.4). */
 
+const word = () => z.string().max(256).nullish();
+
+/** Each level needs the one above it, as upstream. */
+const JobAclBody = caseless(
+  z.object({ Namespace: word(), JobID: word(), Group: word(), Task: word() }).transform((given, context) => {
+    const job = {
+      Namespace: given.Namespace ?? "",
+      JobID: given.JobID ?? "",
+      Group: given.Group ?? "",
+      Task: given.Task ?? "",
+    };
+    const refused =
+      job.Namespace === "" && job.JobID !== ""
+        ? "namespace must be set to set job ID"
+        : job.JobID === "" && (job.Namespace !== "" || job.Group !== "")
+          ? "job ID must be set to set namespace or group"
+          : job.Group === "" && job.Task !== ""
+            ? "group must be set to set task"
+            : null;
+    if (refused !== null) context.addIssue({ code: "custom", message: refused });
+    return job;
+  }),
+);
+
 const PolicyBody = caseless(
   z.object({
     Name: z.string().optional(),
     Description: z.string().max(256).default(""),
     Rules: z.string().default(""),
-    JobACL: z.null("JobACL: policies of jobs are not supported").optional(),
+    JobACL: JobAclBody.nullish(),
   }),
 );
 
@@ -37,7 +62,10 @@ async function writePolicy(call: AuthorisedCall, body: z.output<typeof PolicyBod
   if (body.Name !== undefined && body.Name !== "" && body.Name.toLowerCase() !== name(call)) {
     throw badRequest("ACL policy name does not match request path");
   }
-  const written = await accessControl(call.env).putPolicy("", name(call), body.Rules, body.Description);
+  const written = await accessControl(call.env).putPolicy("", name(call), body.Rules, {
+    description: body.Description,
+    jobAcl: body.JobACL ?? null,
+  });
   if (!written.ok && written.reason === "invalid") throw badRequest(`policy 0 invalid: ${written.message}`);
   return clusterEmpty({ index: unwrap(written).index });
 }
@@ -61,10 +89,17 @@ async function listTokens(call: AuthorisedCall): Promise<Response> {
   return clusterJson(call, tokens.map(tokenStub), { index: await listIndex(call), nextToken: next });
 }
 
+/** A token; callers always see their own secret. */
 const answerToken = (call: AuthorisedCall, result: Result<AclToken>): Response => {
   const token = unwrap(result);
-  return clusterJson(call, token, { index: token.ModifyIndex });
+  const isOwn = token.AccessorID === call.grant.identity.accessor;
+  const shown = isOwn ? { ...token, SecretID: call.token ?? "" } : token;
+  return clusterJson(call, shown, { index: token.ModifyIndex });
 };
+
+/** Secrets of other tokens go to management tokens that speak the upstream dialect, whose clients store them. */
+const maySeeSecrets = (call: AuthorisedCall): boolean =>
+  call.dialect === "upstream" && call.grant.cluster.management && settings(call.env).ACL_TOKEN_SECRETS === "on";
 
 export const aclRoutes = [
   open({
@@ -142,7 +177,10 @@ export const aclRoutes = [
     rights: (rights, call) => rights.management || call.grant.identity.accessor === call.params["accessor"],
     fresh: true,
     handle: async (call) =>
-      answerToken(call, await accessControl(call.env).readClusterToken(call.params["accessor"] ?? "")),
+      answerToken(
+        call,
+        await accessControl(call.env).readClusterToken(call.params["accessor"] ?? "", maySeeSecrets(call)),
+      ),
   }),
   cluster({
     verb: "POST",
@@ -165,7 +203,8 @@ export const aclRoutes = [
       const accessor = call.params["accessor"] ?? "";
       if (body.AccessorID && body.AccessorID !== accessor)
         throw badRequest("ACL token accessor does not match request path");
-      return answerToken(call, await accessControl(call.env).updateClusterToken(accessor, body));
+      const updated = await accessControl(call.env).updateClusterToken(accessor, body, maySeeSecrets(call));
+      return answerToken(call, updated);
     },
   }),
   cluster({

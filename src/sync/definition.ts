@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { asMap, ignored, stringList, stringMap } from "../http/fields.ts";
+import { asMap, fieldsOf, ignored, stringList, stringMap } from "../http/fields.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { MARKER_TAG, type ProviderSettings, type UpdatePolicy } from "./destinations/destination-type.ts";
 import { type DestinationType, destinationTypes, type Granularity } from "./destinations/index.ts";
@@ -145,13 +145,6 @@ const KNOWN_ELSEWHERE = ["name", "type", "tags_to_remove", "purge", "force_delet
 
 const knownFields = (type: DestinationType<unknown>): ReadonlySet<string> =>
   new Set([...fieldsOf(type.connection), ...Object.keys(CommonFields.shape), ...KNOWN_ELSEWHERE]);
-
-/** The fields of an object schema, also of one that goes on to transform what it has read. */
-function fieldsOf(schema: z.core.$ZodType): string[] {
-  const { shape, in: input, out } = schema._zod.def as { shape?: object; in?: z.core.$ZodType; out?: z.core.$ZodType };
-  if (shape) return Object.keys(shape);
-  return [input, out].flatMap((part) => (part ? fieldsOf(part) : []));
-}
 
 /** All tags an object carries: the caller's and the marker, which cannot be replaced. */
 export const tagsOf = (definition: Pick<Definition, "customTags">): Record<string, string> => ({

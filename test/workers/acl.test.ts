@@ -128,6 +128,38 @@ describe("tokens of areas C and D", () => {
     expect([body.CreateIndex, body.ModifyIndex]).toEqual([made.Index, made.Index]);
   });
 
+  it("returns 400 when an update changes what is fixed at creation, and takes the same value again", async () => {
+    const { body: made } = await create({ Name: "n", Type: "management", ExpirationTTL: "1h" });
+    const update = (change: object) =>
+      put(`/v1/acl/token/${made.AccessorID}`, { Name: "m", Type: "management", ...change });
+    const refused = [
+      [{ ExpirationTTL: "2h" }, "token 0 invalid: cannot update expiration TTL"],
+      [{ ExpirationTTL: 7_200_000_000_000 }, "token 0 invalid: cannot update expiration TTL"],
+      [{ ExpirationTTL: "500ms" }, "token 0 invalid: cannot update expiration TTL"],
+      [{ ExpirationTime: "2099-01-01T00:00:00Z" }, "token 0 invalid: cannot update expiration time"],
+      [{ Global: true }, "token 0 invalid: cannot toggle global mode"],
+    ] as const;
+    for (const [change, because] of refused) {
+      const answer = await update(change);
+      expect([answer.status, answer.text], JSON.stringify(change)).toEqual([400, because]);
+    }
+    for (const same of [
+      {},
+      made,
+      { ExpirationTTL: "60m" },
+      { ExpirationTTL: 0, ExpirationTime: "0001-01-01T00:00:00Z" },
+    ]) {
+      const answer = await update({ ...same, Name: "m", Policies: null });
+      expect(answer.body, answer.text).toMatchObject({
+        Name: "m",
+        ExpirationTTL: "1h0m0s",
+        ExpirationTime: made.ExpirationTime,
+      });
+    }
+    const { body: global } = await create({ Type: "management", Global: true });
+    expect((await put(`/v1/acl/token/${global.AccessorID}`, { Type: "management" })).body.Global).toBe(true);
+  });
+
   it.each([
     ["GET", "/v1/acl/token/nobody", undefined, 404, "ACL token not found"],
     ["DELETE", "/v1/acl/token/nobody", undefined, 400, "Cannot delete nonexistent tokens: nobody"],
@@ -171,7 +203,10 @@ describe("tokens of areas C and D", () => {
   it("are the caller's own business: self and own accessor; the rest is for management", async () => {
     const { body: made } = await create({ Type: "client", Policies: ["p"] });
     const own = { token: made.SecretID };
-    expect((await get("/v1/acl/token/self", own)).body).toMatchObject({ AccessorID: made.AccessorID, SecretID: "" });
+    expect((await get("/v1/acl/token/self", own)).body).toMatchObject({
+      AccessorID: made.AccessorID,
+      SecretID: made.SecretID,
+    });
     expect((await get(`/v1/acl/token/${made.AccessorID}`, own)).status).toBe(200);
     const other = (await create({ Type: "client", Policies: ["p"] })).body.AccessorID;
     const refused = [
@@ -225,11 +260,33 @@ describe("policies of areas C and D", () => {
     [{ Rules: 'namespace "default" { policy = "fly" }' }, "policy 0 invalid: Invalid policy"],
     [{ Description: "x".repeat(257) }, "Description"],
     [{ Rules: "", JobACL: { Namespace: "default" } }, "JobACL"],
+    [{ Rules: "", JobACL: { JobID: "j" } }, "namespace must be set to set job ID"],
+    [{ Rules: "", JobACL: { Namespace: "default", Group: "g" } }, "job ID must be set"],
+    [{ Rules: "", JobACL: { Namespace: "default", JobID: "j", Task: "t" } }, "group must be set to set task"],
+    [{ Rules: "", JobACL: "j" }, "JobACL"],
   ])("refuse %j", async (body, because) => {
     const refused = await put("/v1/acl/policy/p", body);
     expect(refused.status).toBe(400);
     expect(refused.text).toContain(because);
     expect((await get("/v1/acl/policy/p")).status).toBe(404);
+  });
+
+  it("keeps and shows the JobACL, until the policy is written without it", async () => {
+    const job = { Namespace: "default", JobID: "web", Group: "api", Task: "" };
+    await put("/v1/acl/policy/j", {
+      Description: "d",
+      Rules: "",
+      JobACL: { namespace: "default", JobID: "web", Group: "api" },
+    });
+    const { body } = await get("/v1/acl/policy/j");
+    expect(body.JobACL).toEqual(job);
+    expect((await get("/v1/acl/policies?prefix=j")).body[0].JobACL).toEqual(job);
+    const [written] = await eventsOf("ACLPolicy:j");
+    expect(written.Payload.ACLPolicy.JobACL).toEqual(job);
+    await policies({ j: path("kv/*", "read") });
+    expect((await get("/v1/acl/policy/j")).body).toMatchObject({ JobACL: job, Description: "d" });
+    await put("/v1/acl/policy/j", { Rules: "" });
+    expect((await get("/v1/acl/policy/j")).body).toMatchObject({ JobACL: null, Description: "" });
   });
 
   it("take lower-case keys", async () => {

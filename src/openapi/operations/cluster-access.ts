@@ -5,9 +5,13 @@ import { index, texts, time, timeOrNull } from "../shapes.ts";
 
 const indexes = { CreateIndex: index.nullable(), ModifyIndex: index.nullable() };
 
+const JobAcl = z
+  .object({ Namespace: z.string(), JobID: z.string(), Group: z.string(), Task: z.string() })
+  .meta({ id: "JobAcl", description: "Kept and shown for clients that read it back; it governs nothing here." });
+
 const policy = {
   ...indexes,
-  ...{ Description: z.string(), Hash: z.string(), JobACL: z.null(), Name: z.string() },
+  ...{ Description: z.string(), Hash: z.string(), JobACL: JobAcl.nullable(), Name: z.string() },
 };
 const Policy = z.object({ ...policy, Rules: z.string() }).meta({ id: "AclPolicy" });
 
@@ -25,7 +29,11 @@ const Token = z
   .object({
     ...token,
     ExpirationTTL: z.string().describe("A Go duration; empty for never."),
-    SecretID: z.string().describe("The token, in the answer that makes it; empty ever after."),
+    SecretID: z
+      .string()
+      .describe(
+        "The token: in the answer that makes it and in reads by the token itself; for management also in reads in the upstream dialect. Empty elsewhere.",
+      ),
   })
   .meta({ id: "AclToken" });
 

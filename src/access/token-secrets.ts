@@ -1,0 +1,36 @@
+import type { DataKeys } from "../sealing/data-keys.ts";
+import type { TokenRow } from "./token.ts";
+
+/**
+ * Sealed copies of the secrets of tokens made under `/v1/acl`, which upstream clients read back (docs/dialects.md). The
+ * column `tokens.secret` holds them; each is bound to its token's accessor. The setting `ACL_TOKEN_SECRETS` turns them off.
+ */
+export class TokenSecrets {
+  readonly #sql: SqlStorage;
+  readonly #keys: DataKeys;
+  readonly #enabled: () => boolean;
+
+  constructor(sql: SqlStorage, keys: DataKeys, enabled: () => boolean) {
+    this.#sql = sql;
+    this.#keys = keys;
+    this.#enabled = enabled;
+  }
+
+  /** The sealed secret for the token's row; null when the deployment keeps none. @throws Sealed */
+  seal(accessor: string, secret: string): ArrayBuffer | null {
+    if (!this.#enabled()) return null;
+    return new Uint8Array(this.#keys.seal(secret, context(accessor))).buffer;
+  }
+
+  /** The token's secret; empty when none is kept. @throws Sealed */
+  reveal({ accessor, secret }: Pick<TokenRow, "accessor" | "secret">): string {
+    return secret === null || !this.#enabled() ? "" : this.#keys.openText(secret, context(accessor));
+  }
+
+  /** Deletes all kept secrets once the setting is off; inside a transaction. */
+  purge(): void {
+    if (!this.#enabled()) this.#sql.exec("UPDATE tokens SET secret = NULL WHERE secret IS NOT NULL");
+  }
+}
+
+const context = (accessor: string): string => `token-secret ${accessor}`;
