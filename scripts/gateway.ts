@@ -1,276 +1,135 @@
 /**
  * The public port of `npm start`. workerd refuses verbs it does not know, LIST among them, before any Worker code runs,
  * and so does Node's HTTP parser. This front reads just enough HTTP/1.1 to find each request line, turns
- * `LIST /path?q` into `GET /path?list=true&q`, and passes everything else, in both directions, byte for byte.
+ * `LIST /path?q` into `GET /path?list=true&q`, and passes everything else on byte for byte, except what no client may tell
+ * the platform (`gateway-rules.ts`).
+ *
+ * Connections are capped, in all and for each address. At a cap the connection that waits longest for a request is closed,
+ * so idle ones cannot lock others out; only when all are at work a new one is refused.
  */
-import { connect, createServer, type Server, type Socket } from "node:net";
-import {
-  type Body,
-  type Head,
-  lists,
-  Malformed,
-  MessageReader,
-  NO_BODY,
-  requestBody,
-  requestLine,
-  responseBody,
-  responseStatus,
-} from "./http-framing.ts";
+import { readFileSync } from "node:fs";
+import { Server, type Socket } from "node:net";
+import { Connection, plainAnswer, type Surroundings, type Times } from "./gateway-connection.ts";
 
-/** How long a client may take to read our last words before the connection is cut. */
-const LINGER_MS = 1000;
-/** Input that waits for its turn; beyond this the client is not read. */
-const MAX_WAITING_BYTES = 64 * 1024;
-/** How long a client may pause within a request, and how long its head may take in all. */
-const STALL_MS = 60_000;
-const REASONS = {
-  400: "Bad Request",
-  408: "Request Timeout",
-  431: "Request Header Fields Too Large",
-  501: "Not Implemented",
-  502: "Bad Gateway",
-} as const;
+const TIMES: Times = { headMs: 15_000, stallMs: 60_000, idleMs: 75_000, writeMs: 120_000 };
+/** Silence after which the system asks whether the other side is still there. */
+const KEEP_ALIVE_MS = 60_000;
+/** Time that answers have to end when the service stops. */
+const DRAIN_MS = 2_000;
+/** Most connections, where the system allows so many. */
+const MAX_CONNECTIONS = 10_000;
+/** Descriptors for all but connections. */
+const OTHER_DESCRIPTORS = 256;
+/** Connections beyond the cap that are told why; the system drops those beyond. */
+const REFUSALS_AT_ONCE = 64;
 
-export function createGateway(upstreamPort: number, { stallMs = STALL_MS } = {}): Server {
-  return createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
-    new Connection(client, upstreamPort, stallMs);
-  });
+export interface GatewayOptions extends Partial<Times> {
+  maxConnections?: number;
+  maxPerAddress?: number;
 }
 
-/** A request and its answer. */
-interface Exchange {
-  method: string;
-  /** The client offers to leave HTTP behind; the answer says whether that happens. */
-  mayLeaveHttp: boolean;
-  sent: boolean;
-  answer: "awaited" | "begun" | "complete";
+export function createGateway(upstreamPort: number | null, options: GatewayOptions = {}): Gateway {
+  return new Gateway(upstreamPort, options);
 }
 
-/**
- * One client connection and its one upstream connection. Exchanges are one at a time: the next request is not read before
- * the last is answered. So a refusal never overtakes an answer, and after an upgrade request it is known whether
- * what follows is still HTTP.
- */
-class Connection {
-  readonly #client: Socket;
-  readonly #upstreamPort: number;
-  readonly #stallMs: number;
-  /** Runs while a request has begun and is not all there. */
-  #stall: NodeJS.Timeout | undefined;
-  #upstream: Socket | undefined;
-  #exchange: Exchange | undefined;
-  #answered = 0;
-  /** HTTP is over by an upgrade: bytes are carried, nothing is read in them. */
-  #tunnel = false;
-  /** The last word has been said: what still arrives is dropped. */
-  #leaving = false;
-  #clientEnded = false;
-  #waiting: Buffer = Buffer.alloc(0);
-  readonly #requests = new MessageReader({
-    head: (head) => this.#beginRequest(head),
-    body: (bytes) => this.#toUpstream(bytes),
-  });
-  readonly #responses = new MessageReader({
-    head: (head) => this.#beginAnswer(head),
-    body: (bytes) => this.#toClient(bytes),
-  });
+export class Gateway extends Server implements Surroundings {
+  readonly times: Times;
+  /** Null while the runtime is down: requests are answered with 503 then. */
+  upstreamPort: number | null;
+  readonly #most: number;
+  readonly #mostPerAddress: number;
+  readonly #addresses = new Map<Connection, string>();
+  readonly #perAddress = new Map<string, number>();
+  /** Without a request under way; the one that waits longest first. */
+  readonly #idle = new Set<Connection>();
 
-  constructor(client: Socket, upstreamPort: number, stallMs: number) {
-    this.#client = client;
-    this.#upstreamPort = upstreamPort;
-    this.#stallMs = stallMs;
-    client.on("data", (bytes) => this.#fromClient(bytes));
-    client.on("end", () => {
-      this.#clientEnded = true;
-      this.#advance();
-    });
-    client.on("drain", () => this.#upstream?.resume());
-    // A reset, because workerd takes no notice of a plain end until its next write.
-    client.on("error", () => this.#upstream?.resetAndDestroy());
-    client.on("close", () => {
-      clearTimeout(this.#stall);
-      if (!this.#clientEnded) this.#upstream?.resetAndDestroy();
-    });
+  constructor(upstreamPort: number | null, options: GatewayOptions) {
+    super({ allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
+    const { maxConnections = connectionsFor(openFilesLimit()), maxPerAddress, ...times } = options;
+    this.upstreamPort = upstreamPort;
+    this.times = { ...TIMES, ...times };
+    this.#most = maxConnections;
+    this.#mostPerAddress = maxPerAddress ?? Math.ceil(maxConnections * 0.75);
+    this.maxConnections = maxConnections + REFUSALS_AT_ONCE;
+    this.on("connection", (client: Socket) => this.#accept(client));
   }
 
-  #fromClient(bytes: Buffer): void {
-    if (this.#leaving) return;
-    this.#waiting = this.#waiting.length === 0 ? bytes : Buffer.concat([this.#waiting, bytes]);
-    this.#advance();
-    // A client that must wait is still read, up to a limit: otherwise its departure would go unnoticed.
-    if (this.#waiting.length > MAX_WAITING_BYTES) this.#client.pause();
+  idle(connection: Connection): void {
+    this.#idle.delete(connection);
+    this.#idle.add(connection);
   }
 
-  /** Sends on whatever may be sent by now. */
-  #advance(): void {
-    if (this.#leaving) return;
-    try {
-      while (this.#waiting.length > 0 && (this.#tunnel || !this.#exchange?.sent)) {
-        const input = this.#waiting;
-        this.#waiting = Buffer.alloc(0);
-        if (this.#tunnel) this.#toUpstream(input);
-        else this.#readRequest(input);
-      }
-    } catch (failure) {
-      this.#refuse(failure);
+  busy(connection: Connection): void {
+    this.#idle.delete(connection);
+  }
+
+  closed(connection: Connection): void {
+    this.#idle.delete(connection);
+    const address = this.#addresses.get(connection);
+    if (address === undefined) return;
+    this.#addresses.delete(connection);
+    const left = (this.#perAddress.get(address) ?? 1) - 1;
+    if (left > 0) this.#perAddress.set(address, left);
+    else this.#perAddress.delete(address);
+  }
+
+  /** Takes no more connections and ends those there are: answers are completed, streams of events end with a whole chunk. */
+  async drain(): Promise<void> {
+    this.close();
+    for (const connection of this.#addresses.keys()) connection.drain();
+    const deadline = performance.now() + DRAIN_MS;
+    while (this.#addresses.size > 0 && performance.now() < deadline) await new Promise((go) => setTimeout(go, 10));
+    for (const connection of this.#addresses.keys()) connection.destroy();
+  }
+
+  #accept(client: Socket): void {
+    const address = client.remoteAddress ?? "";
+    const refusal = this.#refusal(address);
+    if (refusal) {
+      client.on("error", () => {});
+      client.end(plainAnswer(503, `${refusal}\n`), () => client.destroy());
       return;
     }
-    if (!this.#clientEnded || this.#waiting.length > 0) return;
-    // A client that sends no more may still be reading: only this direction ends.
-    if (this.#upstream) this.#upstream.end();
-    else this.#leave();
+    const connection = new Connection(client, this);
+    this.#addresses.set(connection, address);
+    this.#perAddress.set(address, (this.#perAddress.get(address) ?? 0) + 1);
   }
 
-  #readRequest(input: Buffer): void {
-    const { rest, ended } = this.#requests.read(input);
-    this.#waiting = rest;
-    this.#watch(ended);
-    if (!ended || !this.#exchange) return;
-    this.#exchange.sent = true;
-    this.#settle();
-  }
-
-  /** A head has one deadline, whatever comes of it meanwhile; each piece of a body has one of its own. */
-  #watch(ended: boolean): void {
-    if (ended || this.#exchange) clearTimeout(this.#stall);
-    if (ended || this.#tunnel) this.#stall = undefined;
-    else if (this.#exchange || !this.#stall) this.#stall = setTimeout(() => this.#stalled(), this.#stallMs);
-  }
-
-  #stalled(): void {
-    this.#stall = undefined;
-    // Who was told to wait is not late.
-    if (this.#client.isPaused()) this.#watch(false);
-    else if (!this.#leaving) this.#refuse(new Malformed(408, "the request did not arrive in time"));
-  }
-
-  #beginRequest(head: Head): Body {
-    const { method, target, minor } = requestLine(head);
-    const body = requestBody(head, minor);
-    const upgrades = lists(head, "connection", "upgrade") && head.fields.has("upgrade");
-    this.#exchange = { method, mayLeaveHttp: upgrades, sent: false, answer: "awaited" };
-    this.#upstream ??= this.#connect();
-    this.#toUpstream(method === "LIST" ? withStartLine(head, `GET ${listing(target)} HTTP/1.${minor}`) : head.raw);
-    return body;
-  }
-
-  #toUpstream(bytes: Buffer): void {
-    if (this.#upstream?.write(bytes) === false) this.#client.pause();
-  }
-
-  #connect(): Socket {
-    const upstream = connect({ port: this.#upstreamPort, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
-    upstream.on("data", (bytes) => this.#fromUpstream(bytes));
-    upstream.on("end", () => this.#upstreamEnded());
-    upstream.on("drain", () => this.#client.resume());
-    upstream.on("error", () => this.#upstreamFailed());
-    return upstream;
-  }
-
-  #fromUpstream(bytes: Buffer): void {
-    if (this.#leaving) return;
-    let input = bytes;
-    try {
-      while (input.length > 0 && !this.#tunnel) {
-        const { rest, ended } = this.#responses.read(input);
-        input = rest;
-        if (ended) this.#endAnswer();
-      }
-    } catch {
-      this.#upstreamFailed();
-      return;
+  /** Makes room at a cap. Answers why there is none. */
+  #refusal(address: string): string | undefined {
+    if ((this.#perAddress.get(address) ?? 0) >= this.#mostPerAddress) {
+      const mine = this.#longestIdle((connection) => this.#addresses.get(connection) === address);
+      if (!mine) return "too many connections from this address";
+      this.#evict(mine);
+    } else if (this.#addresses.size >= this.#most) {
+      const any = this.#longestIdle(() => true);
+      if (!any) return "too many connections";
+      this.#evict(any);
     }
-    if (input.length > 0) this.#toClient(input);
+    return undefined;
   }
 
-  #beginAnswer(head: Head): Body {
-    const status = responseStatus(head);
-    this.#toClient(head.raw);
-    const exchange = this.#exchange;
-    if (exchange?.mayLeaveHttp && status === 101) {
-      this.#tunnel = true;
-      return NO_BODY;
-    }
-    // 100 Continue and its like announce the answer; they are not it.
-    if (exchange && status >= 200) exchange.answer = "begun";
-    return responseBody(head, status, exchange?.method ?? "GET");
+  #longestIdle(suits: (connection: Connection) => boolean): Connection | undefined {
+    for (const connection of this.#idle) if (suits(connection)) return connection;
+    return undefined;
   }
 
-  #endAnswer(): void {
-    if (this.#exchange?.answer === "begun") this.#exchange.answer = "complete";
-    this.#settle();
-    this.#client.resume();
-    this.#advance();
-  }
-
-  /** A server may answer before it has the whole request: an exchange is over when both are through. */
-  #settle(): void {
-    if (!this.#exchange?.sent || this.#exchange.answer !== "complete") return;
-    this.#exchange = undefined;
-    this.#answered += 1;
-  }
-
-  #toClient(bytes: Buffer): void {
-    if (!this.#client.write(bytes)) this.#upstream?.pause();
-  }
-
-  #upstreamEnded(): void {
-    if (this.#leaving) return;
-    if (this.#tunnel) this.#client.end();
-    else if (this.#neverAnswered()) this.#leave(502, "the service closed the connection without an answer");
-    else this.#leave();
-  }
-
-  #upstreamFailed(): void {
-    if (this.#leaving) return;
-    if (this.#neverAnswered()) this.#leave(502, "the service is not reachable");
-    // A reset, so that nobody takes half an answer for a whole one.
-    else if (this.#tunnel || this.#exchange?.answer === "begun") this.#client.resetAndDestroy();
-    else this.#leave();
-  }
-
-  /**
-   * Only the first request on a connection gets a 502. Later, a server that closes an idle connection looks the same
-   * as one that died, and a client whose connection just ends knows that it may repeat what is safe to repeat.
-   */
-  #neverAnswered(): boolean {
-    return this.#exchange?.answer === "awaited" && this.#answered === 0;
-  }
-
-  #refuse(failure: unknown): void {
-    if (!(failure instanceof Malformed)) throw failure;
-    if (this.#exchange?.answer === "begun") this.#client.resetAndDestroy();
-    else if (this.#exchange?.answer === "complete") this.#leave();
-    else this.#leave(failure.status, failure.message);
-  }
-
-  /** Says a last word, if there is one, and closes once the client had time to read it: unread input would reset it away. */
-  #leave(status?: keyof typeof REASONS, text = ""): void {
-    this.#leaving = true;
-    this.#upstream?.destroy();
-    if (status) this.#client.write(plainAnswer(status, this.#exchange?.method === "HEAD" ? "" : `${text}\n`));
-    this.#client.end();
-    this.#client.resume();
-    setTimeout(() => this.#client.destroy(), LINGER_MS).unref();
+  #evict(connection: Connection): void {
+    this.closed(connection);
+    connection.evict();
   }
 }
 
-function listing(target: string): string {
-  const [, path, query] = /^([^?]*)\??(.*)$/.exec(target) ?? [];
-  return `${path}?list=true${query ? `&${query}` : ""}`;
-}
+/** A connection has two ends here, and the runtime needs descriptors for the files of objects beside its own. */
+export const connectionsFor = (openFiles: number): number =>
+  Math.max(16, Math.min(MAX_CONNECTIONS, Math.floor((openFiles - OTHER_DESCRIPTORS) / 2)));
 
-function withStartLine(head: Head, startLine: string): Buffer {
-  return Buffer.concat([Buffer.from(startLine, "latin1"), head.raw.subarray(head.startLine.length)]);
-}
-
-function plainAnswer(status: keyof typeof REASONS, text: string): string {
-  return [
-    `HTTP/1.1 ${status} ${REASONS[status]}`,
-    "Content-Type: text/plain; charset=utf-8",
-    `Content-Length: ${Buffer.byteLength(text)}`,
-    "Connection: close",
-    "",
-    text,
-  ].join("\r\n");
+/** Descriptors that this process may have; no limit where the system does not say. */
+function openFilesLimit(): number {
+  try {
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
+    return Number(soft ?? Number.POSITIVE_INFINITY);
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
 }

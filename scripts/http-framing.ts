@@ -21,9 +21,9 @@ const LENGTH = /^[ \t]*(\d+)[ \t]*$/;
 const STATUS_LINE = /^HTTP\/1\.[01] ([1-9]\d\d)(?: .*)?$/;
 const CHUNK_LINE = /^([0-9A-Fa-f]{1,13})(?:[ \t]*;.*)?$/;
 
-/** What breaks the protocol, and the answer it deserves. */
+/** A request that is not passed on, with its answer: it breaks the protocol, or there is no service to take it. */
 export class Malformed extends Error {
-  readonly status: 400 | 408 | 431 | 501;
+  readonly status: 400 | 404 | 408 | 431 | 501 | 503;
 
   constructor(status: Malformed["status"], text: string) {
     super(text);
@@ -35,9 +35,13 @@ export interface Head {
   startLine: string;
   /** Names in lower case; a name that was sent twice has two values. Values as they came, spaces around them too. */
   fields: ReadonlyMap<string, readonly string[]>;
-  /** All of it as it came, the empty line included. */
-  raw: Buffer;
+  /** The field lines as they came, without their line ends. */
+  lines: readonly string[];
 }
+
+/** A head as bytes, the empty line included. */
+export const headBytes = ({ startLine, lines }: Pick<Head, "startLine" | "lines">): Buffer =>
+  Buffer.from([startLine, ...lines, "", ""].join(CRLF), "latin1");
 
 export type Body =
   | { kind: "length"; bytes: number }
@@ -67,10 +71,17 @@ export class MessageReader {
   /** The beginning of a line whose end has not arrived. */
   #partial: Buffer[] = [];
   #partialBytes = 0;
+  /** Of the chunks that were read. */
+  #lastByte: number | undefined;
   readonly #reactions: Reactions;
 
   constructor(reactions: Reactions) {
     this.#reactions = reactions;
+  }
+
+  /** True between two chunks of a body whose bytes so far end with a line. */
+  get isAtLineEnd(): boolean {
+    return this.#state.reading === "chunk-size" && this.#partialBytes === 0 && this.#lastByte === LF;
   }
 
   /** Reads until the end of a message or of the input. Throws `Malformed`; the connection is of no use after that. */
@@ -93,6 +104,7 @@ export class MessageReader {
           const size = Math.min(state.left, input.length - at);
           at += size;
           state.left -= size;
+          this.#lastByte = input[at - 1];
           if (state.left > 0) break;
           if (state.reading === "chunk-data") this.#state = { reading: "chunk-end" };
           else {
@@ -119,6 +131,7 @@ export class MessageReader {
 
   #ended(rest: Buffer): { rest: Buffer; ended: boolean } {
     this.#state = { reading: "head" };
+    this.#lastByte = undefined;
     return { rest, ended: true };
   }
 
@@ -177,7 +190,6 @@ export class MessageReader {
       return false;
     }
     const [startLine = "", ...fieldLines] = this.#lines;
-    const raw = Buffer.from([...this.#lines, "", ""].join(CRLF), "latin1");
     this.#lines = [];
     this.#sectionBytes = 0;
     const fields = new Map<string, string[]>();
@@ -185,7 +197,7 @@ export class MessageReader {
       const [name, value] = fieldOf(fieldLine);
       fields.set(name, [...(fields.get(name) ?? []), value]);
     }
-    const body = this.#reactions.head({ startLine, fields, raw });
+    const body = this.#reactions.head({ startLine, fields, lines: fieldLines });
     if (body.kind === "length") {
       if (body.bytes === 0) return true;
       this.#state = { reading: "counted", left: body.bytes };

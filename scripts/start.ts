@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { LocalAgent } from "./agents.ts";
 import { filesVersion, localFiles } from "./files.ts";
-import { createGateway } from "./gateway.ts";
+import { createGateway, type Gateway } from "./gateway.ts";
 import { LocalState } from "./local-state.ts";
 import { type Playground, startPlayground } from "./playground.ts";
 import { watchStarter } from "./processes.ts";
@@ -51,6 +51,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   const runtime = new Runtime();
   const agents = Array.from({ length: settings.agents }, (_, at) => new LocalAgent(at + 1, state));
   let playground: Playground | undefined;
+  let gateway: Gateway | undefined;
   try {
     if (settings.playground) playground = await startPlayground(join(settings.stateDir, "providers"));
     const version = migrationsVersion();
@@ -69,7 +70,8 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
     // Before the public port opens, so that nobody meets a half-seeded service.
     if (settings.seed && state.fresh) await seed({ baseUrl: url, token: state.rootToken }, "seeds", signal);
     state.noteReady();
-    await listening(createGateway(Number(new URL(url).port)), settings.port);
+    gateway = createGateway(Number(new URL(url).port));
+    await listening(gateway, settings.port);
     signal.throwIfAborted();
     const service = { baseUrl: `http://${HOST}:${settings.port}`, token: state.rootToken };
     for (const agent of agents) agent.run(service);
@@ -80,6 +82,7 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   } finally {
     // Before the service goes, so that the nodes say goodbye.
     await Promise.all(agents.map((agent) => agent.stop()));
+    await gateway?.drain();
     await runtime.stop();
     await playground?.close();
   }

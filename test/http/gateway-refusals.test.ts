@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { connectionsFor } from "../../scripts/gateway.ts";
 import { throughHttp, throughRecorder } from "./wire.ts";
 
 describe("malformed requests are refused and never reach the service", () => {
@@ -38,6 +39,53 @@ describe("malformed requests are refused and never reach the service", () => {
     ["Transfer-Encoding in HTTP/1.0", "POST /a HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"],
   ])("%s", async (_name, request) => {
     await expectRefusal(request, "400 Bad Request");
+  });
+
+  it("a Host or a target's host that is none", async () => {
+    const hosts = [
+      "a b",
+      "[::1",
+      "a/b",
+      "a:b",
+      "a:99999",
+      "@",
+      "a@b",
+      "%zz",
+      "\xfc",
+      "a,b",
+      "<x>",
+      "a?b",
+      "a#b",
+      "a\\b",
+      "999.1.1.1",
+      "[v1.x]",
+    ];
+    for (const host of hosts) {
+      await expectRefusal(`GET /v1/x HTTP/1.1\r\nHost: ${host}\r\n\r\n`, "400 Bad Request");
+      if (!/[ /?#]/.test(host))
+        await expectRefusal(`GET http://${host}/x HTTP/1.1\r\nHost: a\r\n\r\n`, "400 Bad Request");
+    }
+  });
+
+  it("paths that the local runtime serves itself, however they are written", async () => {
+    const paths = [
+      ...[
+        "/cdn-cgi/local/scheduled",
+        "/cdn-cgi",
+        "/CDN-CGI/x",
+        "/cdn-cgi/local/explorer?x",
+        "/__scheduled",
+        "/__cf_local/stream/x",
+      ],
+      ...[
+        "/x/../cdn-cgi/local/scheduled",
+        "/%2e/cdn-cgi/x",
+        "/./cdn-cgi/x",
+        "/cdn-cgi\\local",
+        "http://127.0.0.1/cdn-cgi/x",
+      ],
+    ];
+    for (const path of paths) await expectRefusal(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`, "404 Not Found");
   });
 
   it("CONNECT, as a method that there is not", async () => {
@@ -102,7 +150,7 @@ describe("a client that was refused", () => {
 
 describe("a client that takes its time", () => {
   it("within a head is refused, however steadily it sends", async () => {
-    const { upstream, client } = await throughRecorder({ stallMs: 300 });
+    const { upstream, client } = await throughRecorder({ headMs: 300 });
     client.send("GET /a HTTP/1.1\r\n");
     const dribble = setInterval(() => client.send("X: y\r\n"), 50);
     await client.closed().finally(() => clearInterval(dribble));
@@ -123,8 +171,21 @@ describe("a client that takes its time", () => {
     expect(client.text()).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/);
   });
 
-  it("between requests, or while it waits for an answer, may take as long as it likes", async () => {
-    const { upstream, client } = await throughRecorder({ stallMs: 50 });
+  it("is closed without a word when it sends nothing at first, or nothing more", async () => {
+    const silent = await throughRecorder({ headMs: 100 });
+    await silent.client.closed();
+    expect(silent.client.text()).toBe("");
+    const { upstream, client } = await throughRecorder({ idleMs: 100 });
+    client.send("GET /a HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    const answer = "HTTP/1.1 204 No Content\r\n\r\n";
+    upstream.answer(answer);
+    await client.closed();
+    expect(client.text()).toBe(answer);
+  });
+
+  it("has time while it waits for an answer, and between requests as long as a connection may be idle", async () => {
+    const { upstream, client } = await throughRecorder({ headMs: 50, stallMs: 50, writeMs: 50, idleMs: 60_000 });
     client.send("GET /a HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
     await new Promise((resolve) => setTimeout(resolve, 200));
@@ -135,6 +196,17 @@ describe("a client that takes its time", () => {
     await upstream.received("/b");
     expect(client.text()).not.toContain("408");
   });
+
+  it("is cut when it takes nothing of an answer", async () => {
+    const { upstream, client } = await throughRecorder({ writeMs: 300 });
+    client.send("GET /a HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    client.socket.pause();
+    const cut = upstream.closed();
+    upstream.answer("HTTP/1.1 200 OK\r\n\r\n");
+    while (upstream.socket().write(Buffer.alloc(1024 * 1024)));
+    await cut;
+  });
 });
 
 async function expectRefusal(request: string, status: string): Promise<void> {
@@ -144,3 +216,45 @@ async function expectRefusal(request: string, status: string): Promise<void> {
   expect(client.text()).toMatch(new RegExp(`^HTTP/1.1 ${status}[\\s\\S]*Connection: close\r\n\r\n[ -~]+\n$`));
   expect(upstream.text()).toBe("");
 }
+
+describe("a cap of connections", () => {
+  it("closes the one that waits longest for a request, and refuses only when all are at work", async () => {
+    for (const options of [{ maxConnections: 2, maxPerAddress: 9 }, { maxPerAddress: 2 }]) {
+      const { upstream, client, connect } = await throughRecorder(options);
+      client.send("GET /a HTTP/1.1\r\n\r\n");
+      await upstream.received("/a");
+      const idle = await connect();
+      const second = await connect();
+      await idle.closed();
+      expect(idle.text()).toBe("");
+      second.send("GET /b HTTP/1.1\r\n\r\n");
+      await upstream.received("/b");
+      const refused = await connect();
+      await refused.closed();
+      expect(refused.text()).toMatch(/^HTTP\/1\.1 503 [\s\S]*Retry-After: 1[\s\S]*too many connections/);
+      second.socket.resetAndDestroy();
+      await expect
+        .poll(async () => {
+          const next = await connect();
+          next.send("GET /c HTTP/1.1\r\n\r\n");
+          return Promise.race([
+            next.closed().then(
+              () => false,
+              () => false,
+            ),
+            upstream.received("/c").then(() => true),
+          ]);
+        })
+        .toBe(true);
+    }
+  });
+
+  it("leaves descriptors for all else, however few there are", () => {
+    expect([
+      connectionsFor(1024),
+      connectionsFor(1e6),
+      connectionsFor(100),
+      connectionsFor(Number.POSITIVE_INFINITY),
+    ]).toEqual([384, 10_000, 16, 10_000]);
+  });
+});

@@ -22,8 +22,8 @@ describe("LIST", () => {
     "%s stays as it is",
     async (line) => {
       const { upstream, client } = await throughRecorder();
-      client.send(`${line}\r\nHost: LIST /x HTTP/1.1\r\n\r\n`);
-      expect(await upstream.received("\r\n\r\n")).toBe(`${line}\r\nHost: LIST /x HTTP/1.1\r\n\r\n`);
+      client.send(`${line}\r\nHost: a\r\nX: LIST /x HTTP/1.1\r\n\r\n`);
+      expect(await upstream.received("\r\n\r\n")).toBe(`${line}\r\nHost: a\r\nX: LIST /x HTTP/1.1\r\n\r\n`);
     },
   );
 
@@ -254,6 +254,33 @@ describe("connections", () => {
     await upstream.received("GET /b?list=true");
   });
 
+  it("whose client has first ended and is then gone are reset at the service, each of them", async () => {
+    const { upstream, client, connect } = await throughRecorder();
+    const all = [client, ...(await Promise.all(Array.from({ length: 20 }, () => connect())))];
+    for (const one of all) one.send("GET /slow HTTP/1.1\r\n\r\n");
+    await expect.poll(() => upstream.text().split("/slow").length - 1).toBe(all.length);
+    for (const socket of upstream.sockets()) socket.write("HTTP/1.1 200 OK\r\n\r\n");
+    await Promise.all(all.map((one) => one.received("200")));
+    // Lines go on: the first after the end meets a closed socket, as when a program has ended.
+    const lines = setInterval(() => {
+      for (const socket of upstream.sockets()) socket.write("line\n");
+    }, 5);
+    for (const one of all) one.socket.destroy();
+    await expect.poll(() => upstream.sockets().size, { timeout: 10_000 }).toBe(0);
+    clearInterval(lines);
+  });
+
+  it("that carry events are reset as soon as their client has ended", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send("GET /v1/event/stream?topic=* HTTP/1.1\r\n\r\n");
+    await upstream.received("/v1/event/stream");
+    upstream.answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n");
+    await client.received("{}");
+    const gone = upstream.closed();
+    client.socket.end();
+    await gone;
+  });
+
   it("that the client resets are reset at the service", async () => {
     const { upstream, client } = await throughRecorder();
     client.send("GET /stream HTTP/1.1\r\n\r\n");
@@ -282,9 +309,7 @@ describe("connections", () => {
     await upstream.received("/a");
     upstream.answer("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1");
     await upstream.received("GET /b?list=true");
-    await upstream.ended();
     upstream.answer("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n2");
-    upstream.socket().end();
     await client.closed();
     expect(client.text()).toMatch(/\r\n\r\n1HTTP[\s\S]*\r\n\r\n2$/);
   });
@@ -309,7 +334,7 @@ describe("connections", () => {
     expect(client.text()).toBe(answer);
   });
 
-  it("to a service that is down get 502 and one plain line", async () => {
+  it("to a service that is down get 503, a time to try again, and one plain line", async () => {
     const nobody = createServer();
     const port = await listen(nobody);
     nobody.close();
@@ -318,8 +343,25 @@ describe("connections", () => {
     client.send("GET /a HTTP/1.1\r\n\r\n");
     await client.closed();
     expect(client.text()).toMatch(
-      /^HTTP\/1\.1 502 Bad Gateway\r\n[\s\S]*Connection: close\r\n\r\nthe service is not reachable\n$/,
+      /^HTTP\/1\.1 503 Service Unavailable\r\n[\s\S]*Retry-After: 1\r\nConnection: close\r\n\r\nthe service is not reachable; try again\n$/,
     );
+  });
+
+  it("get 503 while there is no runtime, and go on when it is back", async () => {
+    const { upstream, gateway, connect } = await throughRecorder();
+    const { upstreamPort } = gateway;
+    gateway.upstreamPort = null;
+    const early = await connect();
+    early.send("GET /a HTTP/1.1\r\n\r\n");
+    await early.closed();
+    expect(early.text()).toMatch(
+      /^HTTP\/1\.1 503 [\s\S]*Retry-After: 1\r\n[\s\S]*the service is starting; try again\n$/,
+    );
+    gateway.upstreamPort = upstreamPort;
+    const later = await connect();
+    later.send("GET /b HTTP/1.1\r\n\r\n");
+    await upstream.received("/b");
+    expect(upstream.text()).not.toContain("/a");
   });
 
   it("get 502 when the service closes them without a word", async () => {
@@ -329,6 +371,59 @@ describe("connections", () => {
     upstream.socket().end();
     await client.closed();
     expect(client.text()).toContain("502 Bad Gateway");
+  });
+});
+
+describe("fields of the platform", () => {
+  it("are not a client's to send", async () => {
+    const { upstream, client } = await throughRecorder();
+    client.send(
+      "LIST /a HTTP/1.1\r\nHost: a\r\nMF-CF-Blob: {\r\nmf-original-url: http://b/\r\nCF-Connecting-IP: 1.2.3.4\r\nX-Mf: kept\r\n\r\n",
+    );
+    expect(await upstream.received("\r\n\r\n")).toBe("GET /a?list=true HTTP/1.1\r\nHost: a\r\nX-Mf: kept\r\n\r\n");
+  });
+});
+
+describe("a gateway that drains", () => {
+  const begin = async (path: string) => {
+    const through = await throughRecorder();
+    through.client.send(`GET ${path} HTTP/1.1\r\n\r\n`);
+    await through.upstream.received(path);
+    through.upstream.answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    return through;
+  };
+
+  it("ends a stream of events after a whole line, with a whole chunk", async () => {
+    for (const [before, after] of [
+      ["3\r\n{}\n\r\n", ""],
+      ["3\r\n{}\n\r\n2\r\n{", '"\r\n3\r\n"}\n\r\n'],
+    ] as const) {
+      const { upstream, client, gateway } = await begin("/v1/event/stream");
+      upstream.answer(before);
+      await client.received(before);
+      const drained = gateway.drain();
+      if (after !== "") upstream.answer(after);
+      await client.closed();
+      expect(client.text().endsWith(`\r\n\r\n${before}${after}0\r\n\r\n`)).toBe(true);
+      await drained;
+    }
+  });
+
+  it("completes other answers, cuts those that do not end, and closes what is idle", async () => {
+    const complete = await begin("/v1/jobs");
+    const idle = await complete.connect();
+    const drained = complete.gateway.drain();
+    await idle.closed();
+    complete.upstream.answer("3\r\n[]\n\r\n0\r\n\r\n");
+    await complete.client.closed();
+    expect(complete.client.text().endsWith("[]\n\r\n0\r\n\r\n")).toBe(true);
+    await drained;
+    const endless = await begin("/v1/jobs");
+    endless.upstream.answer("3\r\n[]\n\r\n");
+    await endless.client.received("[]");
+    const cut = expect(endless.client.closed()).rejects.toThrow("ECONNRESET");
+    await endless.gateway.drain();
+    await cut;
   });
 });
 

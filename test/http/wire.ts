@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer as createHttpServer, type IncomingMessage, type RequestListener } from "node:http";
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { type AddressInfo, createConnection, createServer, type Server, type Socket } from "node:net";
 import { afterEach } from "vitest";
 import { createGateway } from "../../scripts/gateway.ts";
 
@@ -60,8 +60,18 @@ export async function listen(server: Server): Promise<number> {
 type GatewayOptions = Parameters<typeof createGateway>[1];
 
 export async function clientOf(upstreamPort: number, options?: GatewayOptions) {
-  const port = await listen(createGateway(upstreamPort, options));
-  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  return (await gatewayOf(upstreamPort, options)).connect();
+}
+
+/** A gateway, and how to connect to it. */
+async function gatewayOf(upstreamPort: number, options?: GatewayOptions) {
+  const gateway = createGateway(upstreamPort, options);
+  const port = await listen(gateway);
+  return { gateway, connect: () => connected(port) };
+}
+
+async function connected(port: number) {
+  const socket = createConnection({ port, host: "127.0.0.1", allowHalfOpen: true });
   cleanups.push(() => socket.destroy());
   const { listen: follow, ...seen } = transcript();
   const closed = new Promise<void>((resolve, reject) => socket.on("end", resolve).on("error", reject));
@@ -79,12 +89,13 @@ export async function clientOf(upstreamPort: number, options?: GatewayOptions) {
 /** A service that keeps what it gets and says what it is told. */
 export async function throughRecorder(options?: GatewayOptions) {
   let socket: Socket | undefined;
-  let ended: Promise<unknown> | undefined;
+  const sockets = new Set<Socket>();
   const { listen: follow, ...seen } = transcript();
   const port = await listen(
     createServer({ allowHalfOpen: true }, (accepted) => {
       socket = accepted;
-      ended = new Promise((resolve) => accepted.on("end", resolve));
+      sockets.add(accepted);
+      accepted.on("close", () => sockets.delete(accepted));
       follow(accepted);
     }),
   );
@@ -95,11 +106,13 @@ export async function throughRecorder(options?: GatewayOptions) {
   const upstream = {
     ...seen,
     socket: live,
-    ended: async () => ended,
+    /** Those that are open. */
+    sockets: () => sockets,
     closed: () => new Promise((resolve) => live().on("close", resolve)),
     answer: (text: string) => live().write(Buffer.from(text, "latin1")),
   };
-  return { upstream, client: await clientOf(port, options) };
+  const { gateway, connect } = await gatewayOf(port, options);
+  return { upstream, gateway, connect, client: await connect() };
 }
 
 /** A real HTTP server; it answers `[METHOD /target body]` unless told otherwise. */

@@ -1,0 +1,33 @@
+/** Rules of the local gateway for a request head: which hosts, paths and fields pass to the runtime. */
+import { type Head, Malformed } from "./http-framing.ts";
+
+/** A registered name, an IPv4 address or an IPv6 address in brackets, and a port. */
+const AUTHORITY = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?$/;
+/** Paths that the local runtime serves itself. They are no paths of a deployed Worker either. */
+const RESERVED = /^\/(?:cdn-cgi|__cf_local|__scheduled|__explorer)(?:\/|$)/i;
+/** Fields by which the platform and its local runtime tell a Worker about the connection; a client's own are dropped. */
+const PLATFORM_FIELD = /^(?:mf|cf)-/i;
+const EVENT_STREAM = /\/v1\/event\/stream$/;
+
+/** The head without the platform's fields. Throws `Malformed` when host or path are not for a client to name. */
+export function checkedHead(head: Head, target: string): Head {
+  const [host] = head.fields.get("host") ?? [];
+  if (host !== undefined && !isAuthority(host.trim())) throw new Malformed(400, "malformed Host");
+  const path = pathOf(target);
+  if (RESERVED.test(path)) throw new Malformed(404, "there is no such path");
+  const lines = head.lines.filter((line) => !PLATFORM_FIELD.test(line));
+  return lines.length === head.lines.length ? head : { ...head, lines };
+}
+
+/** True when the answer is a stream of events, which ends only with its client or the service. */
+export const isEventStream = (target: string): boolean => EVENT_STREAM.test(pathOf(target));
+
+/** The path as URL parsers see it: dots resolved, backslashes turned. */
+function pathOf(target: string): string {
+  if (target.startsWith("/")) return new URL(`http://a${target}`).pathname;
+  const [, authority = ""] = /^https?:\/\/([^/?#]*)/.exec(target) ?? [];
+  if (!isAuthority(authority)) throw new Malformed(400, "malformed host in the request line");
+  return new URL(target).pathname;
+}
+
+const isAuthority = (text: string): boolean => AUTHORITY.test(text) && URL.canParse(`http://${text}`);
