@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { NewEvent } from "../events/event.ts";
+import { accessAccount } from "../events/shares.ts";
 import type { JobAcl, PolicyRow } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 
@@ -74,29 +75,32 @@ export const aclPolicy = (row: PolicyRow): AclPolicy => ({
   Rules: row.text,
 });
 
-const event = (Topic: string, Type: string, Key: string, object: object): NewEvent => ({
+const event = (Topic: string, Type: string, Key: string, namespace: string, object: object): NewEvent => ({
   Topic,
   Type,
   Key,
   Namespace: "",
   FilterKeys: null,
+  Account: accessAccount(namespace),
   Payload: { [Topic]: object },
 });
 
 export const tokenUpserted = (row: TokenRow): NewEvent =>
-  event("ACLToken", "ACLTokenUpserted", row.accessor, { ...aclToken(row), ModifyIndex: null });
+  event("ACLToken", "ACLTokenUpserted", row.accessor, row.namespace, { ...aclToken(row), ModifyIndex: null });
 export const tokenDeleted = (row: TokenRow): NewEvent =>
-  event("ACLToken", "ACLTokenDeleted", row.accessor, aclToken(row));
+  event("ACLToken", "ACLTokenDeleted", row.accessor, row.namespace, aclToken(row));
 
 const policyKey = (row: PolicyRow): string => row.namespace + row.name;
+/** A policy as events show it: without its text below the root namespace, whose readers are not the stream's. */
+const toldPolicy = (row: PolicyRow): AclPolicy => ({
+  ...aclPolicy(row),
+  ...(row.namespace !== "" && { Description: "", Rules: "" }),
+  Name: policyKey(row),
+});
 export const policyUpserted = (row: PolicyRow): NewEvent =>
-  event("ACLPolicy", "ACLPolicyUpserted", policyKey(row), {
-    ...aclPolicy(row),
-    Name: policyKey(row),
-    ModifyIndex: null,
-  });
+  event("ACLPolicy", "ACLPolicyUpserted", policyKey(row), row.namespace, { ...toldPolicy(row), ModifyIndex: null });
 export const policyDeleted = (row: PolicyRow): NewEvent =>
-  event("ACLPolicy", "ACLPolicyDeleted", policyKey(row), { ...aclPolicy(row), Name: policyKey(row) });
+  event("ACLPolicy", "ACLPolicyDeleted", policyKey(row), row.namespace, toldPolicy(row));
 
 /**
  * How long a token lives, in seconds from now; 0 = for ever, null = `time` is none to come. As upstream has it, a time given

@@ -7,6 +7,8 @@ export interface NewEvent {
   readonly Key: string;
   readonly Namespace: string;
   readonly FilterKeys: readonly string[] | null;
+  /** Whose share of the backlog its line counts against: see `Shares`. No reader sees it. */
+  readonly Account?: string;
   /**
    * One key, named after the object; never a secret. `CreateIndex: null` and `ModifyIndex: null` inside become the index.
    * Or its JSON text, cut where the index belongs: numbers beyond 2^53, such as times in nanoseconds, pass as they are.
@@ -21,7 +23,7 @@ export interface Append {
   readonly events: readonly NewEvent[];
 }
 
-export interface StreamEvent extends NewEvent {
+export interface StreamEvent extends Omit<NewEvent, "Account"> {
   readonly Index: number;
   readonly Payload: Readonly<Record<string, unknown>>;
 }

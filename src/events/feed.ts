@@ -159,11 +159,9 @@ export class Feed implements LogView {
   #take(lines: readonly Line[]): void {
     const [first] = lines;
     if (!first) return;
-    const lost = first.index !== this.#newest + 1;
-    if (lost) {
-      this.#ring = new Ring();
-      this.#learn(first.index - 1);
-    }
+    // What lies between may be there still, or have left: the next page tells.
+    if (first.index !== this.#newest + 1) this.#ring = new Ring();
+    const lost = lines.some(({ index }, at) => index !== (lines[at - 1]?.index ?? this.#newest) + 1);
     for (const line of lines) {
       this.#ring.push(line);
       this.#newest = line.index;

@@ -46,12 +46,11 @@ export class Journal<Stamp> {
     return this.#host.commit(change);
   }
 
-  /** Promises events, and indexes to the rows that they are about. Call inside `commit`. */
+  /** Promises events, lines by account, and indexes to the rows that they are about. Call inside `commit`. */
   emit(events: readonly NewEvent[], stamps: readonly Stamp[] = []): void {
-    // A revocation may take thousands of tokens along; no line of the stream grows with them.
-    for (let at = 0; at < events.length || (at === 0 && stamps.length > 0); at += EVENTS_PER_LINE) {
-      this.#host.enlist({ events: events.slice(at, at + EVENTS_PER_LINE), stamps: at === 0 ? stamps : [] });
-    }
+    const lines = [...Map.groupBy(events, ({ Account }) => Account).values()].flatMap(slices);
+    if (lines.length === 0 && stamps.length > 0) lines.push([]);
+    for (const [at, line] of lines.entries()) this.#host.enlist({ events: line, stamps: at === 0 ? stamps : [] });
   }
 
   /** Like `emit`, as one line however many events it has. @returns what `indexOf` takes */
@@ -118,6 +117,12 @@ export class Journal<Stamp> {
     if (batch.length > 0) await append(batch);
     return rows.map(({ seq }) => indexes.get(seq) ?? 0);
   }
+}
+
+/** A revocation may take thousands of tokens along; no line of the stream grows with them. */
+function slices(events: readonly NewEvent[]): (readonly NewEvent[])[] {
+  const count = Math.ceil(events.length / EVENTS_PER_LINE);
+  return Array.from({ length: count }, (_, at) => events.slice(at * EVENTS_PER_LINE, (at + 1) * EVENTS_PER_LINE));
 }
 
 function withOrigins(

@@ -4,6 +4,7 @@ import { type Append, numbered } from "./event.ts";
 import { factsText } from "./facts.ts";
 import type { Slice } from "./group.ts";
 import { Line } from "./line.ts";
+import { accountOf, type Held, mostBytesOf, Shares, withoutPayloads } from "./shares.ts";
 
 export const lineMigrations: Migration[] = [
   {
@@ -32,17 +33,31 @@ export const lineMigrations: Migration[] = [
     because: "when a line was appended, in ms: how far back the buffer reaches is measured; null = not known",
     sql: "ALTER TABLE lines ADD COLUMN at INTEGER",
   },
+  {
+    because: `a source has a share of the buffer: account = whose share a line counts against, NULL = none; fat = 0 once its
+      payloads are gone, thinned = the bytes that went; books = bytes and lines that left between the oldest and the newest`,
+    sql: `ALTER TABLE lines ADD COLUMN account TEXT;
+      ALTER TABLE lines ADD COLUMN fat INTEGER NOT NULL DEFAULT 1;
+      ALTER TABLE lines ADD COLUMN thinned INTEGER NOT NULL DEFAULT 0;
+      CREATE INDEX lines_by_account ON lines (account, fat, idx) WHERE account IS NOT NULL;
+      CREATE TABLE accounts (account TEXT PRIMARY KEY, bytes INTEGER NOT NULL, lines INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE books (id INTEGER PRIMARY KEY CHECK (id = 1), bytes INTEGER NOT NULL, lines INTEGER NOT NULL) STRICT`,
+  },
 ];
 
 type Last = { seq: number; idx: number };
-type Row = [idx: number, source: string, seq: number, upto: number, facts: string | null, events: string, at: number];
+type Row = [
+  ...[idx: number, source: string, seq: number, upto: number, facts: string | null, events: string, at: number],
+  account: string | null,
+];
 
 const PAGE_LINES = 1_000;
-/** A statement binds at most 100 values, and a row has seven. */
-const ROWS_WRITTEN_AT_ONCE = 14;
+/** A statement binds at most 100 values, and a row has eight. */
+const ROWS_WRITTEN_AT_ONCE = 12;
 /** Lines, and bytes of them but for the first, that are read at once. */
 const READ_LINES = 32;
 const READ_BYTES = 256 * 1024;
+const WALK_LINES = 200;
 /** Lines that are looked through in storage at once for a reader who wants few of them. */
 const SCAN_LINES = 5_000;
 /** Space is freed for this share of the limit at a time, so that not every append deletes a row. */
@@ -53,8 +68,9 @@ const MAX_FACTS = 60_000;
 const MAX_SOURCES = 1_000;
 
 /**
- * The buffered lines in storage, oldest to newest without a gap. The newest never leaves: it says which index is next. Every
- * question is answered by seeks. Writes belong into a transaction; when one fails, `reload`.
+ * The buffered lines in storage, oldest to newest. Lines of an account that exceeds its share may be missing in between. The
+ * newest never leaves: it says which index is next. Every question is answered by seeks. Writes belong into a transaction;
+ * when one fails, `reload`.
  */
 export class LineStore {
   readonly #sql: SqlStorage;
@@ -65,9 +81,13 @@ export class LineStore {
   /** Bytes of all lines there have ever been up to the newest, and of those that have left. */
   #upTo = 0;
   #left = 0;
+  /** Bytes and lines that have left between the oldest and the newest line. */
+  #gone: Held = { bytes: 0, lines: 0 };
+  readonly #shares: Shares;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.#shares = new Shares(sql);
     this.reload();
   }
 
@@ -82,11 +102,11 @@ export class LineStore {
   }
 
   get lines(): number {
-    return this.#newest === 0 ? 0 : this.#newest - this.#oldest + 1;
+    return this.#newest === 0 ? 0 : this.#newest - this.#oldest + 1 - this.#gone.lines;
   }
 
   get bytes(): number {
-    return this.#upTo - this.#left;
+    return this.#upTo - this.#left - this.#gone.bytes;
   }
 
   /** When the oldest line was appended, ms since 1970; null when that is not known, or there is none. */
@@ -103,7 +123,10 @@ export class LineStore {
     this.#newest = newest?.idx ?? 0;
     this.#oldest = oldest?.idx ?? 0;
     this.#upTo = newest?.upto ?? 0;
-    this.#left = oldest ? oldest.upto - Buffer.byteLength(oldest.events) : 0;
+    this.#left = oldest?.before ?? 0;
+    const [gone] = this.#sql.exec<Held & Record<string, SqlStorageValue>>("SELECT bytes, lines FROM books").toArray();
+    this.#gone = gone ?? { bytes: 0, lines: 0 };
+    this.#shares.reload();
   }
 
   /**
@@ -134,14 +157,17 @@ export class LineStore {
     return traces === null ? this.#page(cursor) : this.#sifted(cursor, traces);
   }
 
-  /** Drops the oldest lines beyond the bounds. The newest stays: who reads live has a right to it. */
+  /** Drops lines beyond the bounds: first what exceeds a share, then the oldest. The newest stays for live readers. */
   trim(maxLines: number, maxBytes: number): void {
     if (this.lines <= maxLines && this.bytes <= maxBytes) return;
-    const keepBytes = Math.floor(maxBytes * (1 - TRIM_SHARE));
-    const byLines = this.#newest - Math.floor(maxLines * (1 - TRIM_SHARE)) + 1;
-    const first = Math.min(this.#newest, Math.max(byLines, this.#firstWithin(keepBytes)));
+    const shrunk = this.#shares.shrink(maxLines, maxBytes, this.#oldest, this.#newest);
+    this.#note({ bytes: this.#gone.bytes + shrunk.bytes, lines: this.#gone.lines + shrunk.lines });
+    if (this.lines <= maxLines && this.bytes <= maxBytes) return;
+    const [keepLines, keepBytes] = [maxLines, maxBytes].map((most) => Math.floor(most * (1 - TRIM_SHARE)));
+    const first = this.#firstToStay(keepLines ?? 0, keepBytes ?? 0);
     if (first <= this.#oldest) return;
-    this.#left = this.#upToOf(first - 1);
+    this.#shares.leave(first);
+    this.#forgetGone(first);
     // Not by the index of sources, which would be read whole to have them in groups.
     this.#sql.exec(
       `INSERT INTO sources (source, seq, idx)
@@ -153,13 +179,64 @@ export class LineStore {
     this.#oldest = first;
   }
 
+  /** The oldest line that stays; the newest at the latest. */
+  #firstToStay(keepLines: number, keepBytes: number): number {
+    if (this.#gone.bytes > 0 || this.#gone.lines > 0) return this.#walkToStay(keepLines, keepBytes);
+    const byLines = this.#newest - keepLines + 1;
+    return Math.min(this.#newest, Math.max(byLines, this.#firstWithin(keepBytes)));
+  }
+
+  /** As `#firstToStay`, counting the lines that leave: their indexes and sums have gaps. */
+  #walkToStay(keepLines: number, keepBytes: number): number {
+    let [lines, bytes] = [this.lines, this.bytes];
+    for (let at = this.#oldest; ; ) {
+      const page = this.#sql
+        .exec<{ idx: number; bytes: number }>(
+          "SELECT idx, octet_length(events) AS bytes FROM lines WHERE idx >= ? ORDER BY idx LIMIT ?",
+          ...[at, WALK_LINES],
+        )
+        .toArray();
+      for (const row of page) {
+        if ((lines <= keepLines && bytes <= keepBytes) || row.idx >= this.#newest) return row.idx;
+        lines -= 1;
+        bytes -= row.bytes;
+      }
+      at = (page.at(-1)?.idx ?? this.#newest) + 1;
+    }
+  }
+
+  /** Moves the books on to the line that becomes the oldest. */
+  #forgetGone(first: number): void {
+    const [line] = this.#ends("ASC", first);
+    const left = line?.before ?? this.#left;
+    if (this.#gone.bytes > 0 || this.#gone.lines > 0) {
+      const { bytes, lines } = this.#sql
+        .exec<{ bytes: number; lines: number }>(
+          "SELECT ifnull(sum(octet_length(events)), 0) AS bytes, count(*) AS lines FROM lines WHERE idx < ?",
+          first,
+        )
+        .one();
+      this.#note({
+        bytes: this.#gone.bytes - (left - this.#left - bytes),
+        lines: this.#gone.lines - (first - this.#oldest - lines),
+      });
+    }
+    this.#left = left;
+  }
+
+  #note(gone: Held): void {
+    if (gone.bytes === this.#gone.bytes && gone.lines === this.#gone.lines) return;
+    this.#gone = gone;
+    this.#sql.exec("INSERT OR REPLACE INTO books VALUES (1, ?, ?)", gone.bytes, gone.lines);
+  }
+
   /** The line of an entry, as the newest, and its row among those that are to be written. */
   #number(source: string, entry: Append, rows: Row[]): Line {
     const line = lineOf(this.#newest + 1, entry);
     const facts = factsText(line.facts);
     const upTo = this.#upTo + Buffer.byteLength(line.text);
     const storedFacts = facts.length > MAX_FACTS ? null : facts;
-    rows.push([line.index, source, entry.seq, upTo, storedFacts, line.text, Date.now()]);
+    rows.push([line.index, source, entry.seq, upTo, storedFacts, line.text, Date.now(), accountOf(entry)]);
     this.#newest = line.index;
     this.#upTo = upTo;
     if (this.#oldest === 0) this.#oldest = line.index;
@@ -169,9 +246,11 @@ export class LineStore {
   #write(rows: readonly Row[]): void {
     for (let at = 0; at < rows.length; at += ROWS_WRITTEN_AT_ONCE) {
       const some = rows.slice(at, at + ROWS_WRITTEN_AT_ONCE);
-      const values = some.map(() => "(?, ?, ?, ?, ?, ?, ?)").join(", ");
-      this.#sql.exec(`INSERT INTO lines (idx, source, seq, upto, facts, events, at) VALUES ${values}`, ...some.flat());
+      const values = some.map(() => "(?, ?, ?, ?, ?, ?, ?, ?)").join(", ");
+      const columns = "idx, source, seq, upto, facts, events, at, account";
+      this.#sql.exec(`INSERT INTO lines (${columns}) VALUES ${values}`, ...some.flat());
     }
+    this.#shares.add(rows.map(([, , , , , events, , account]) => ({ account, events })));
   }
 
   #remember(source: string, last: Last): void {
@@ -225,21 +304,28 @@ export class LineStore {
   /** The lines from behind one up to another. */
   *#between(from: number, upTo: number): Generator<Line> {
     for (let [at, bytes] = [from, from < this.#oldest ? this.#left : this.#upToOf(from)]; at < upTo; ) {
+      const first = this.#after(at);
       const rows = this.#sql
         .exec<LineRow & { upto: number }>(
-          `SELECT idx, facts, events, upto FROM lines WHERE idx > ?1 AND idx <= ?2 AND (upto <= ?3 OR idx = ?1 + 1)
+          `SELECT idx, facts, events, upto FROM lines WHERE idx >= ?1 AND idx <= ?2 AND (upto <= ?3 OR idx = ?1)
            ORDER BY idx`,
-          at,
-          Math.min(upTo, at + READ_LINES),
+          first,
+          Math.min(upTo, first + READ_LINES - 1),
           bytes + READ_BYTES,
         )
         .toArray();
       yield* rows.map(lineIn);
       const last = rows.at(-1);
-      // They have left meanwhile.
       if (!last) return;
       [at, bytes] = [last.idx, last.upto];
     }
+  }
+
+  /** The index of the first line after another. */
+  #after(index: number): number {
+    if (this.#gone.lines === 0) return index + 1;
+    const next = this.#sql.exec<{ idx: number | null }>("SELECT min(idx) AS idx FROM lines WHERE idx > ?", index);
+    return next.one().idx ?? this.#newest + 1;
   }
 
   *#these(wanted: readonly { readonly idx: number; readonly bytes: number }[]): Generator<Line> {
@@ -275,13 +361,20 @@ export class LineStore {
 
   /** Bytes of all lines there have ever been up to this one. */
   #upToOf(index: number): number {
-    return this.#sql.exec<{ upto: number }>("SELECT upto FROM lines WHERE idx = ?", index).one().upto;
+    const rows = this.#sql.exec<{ upto: number }>(
+      "SELECT upto FROM lines WHERE idx <= ? ORDER BY idx DESC LIMIT 1",
+      index,
+    );
+    return rows.toArray()[0]?.upto ?? this.#left;
   }
 
-  #ends(order: "ASC" | "DESC") {
+  /** The oldest line from an index on, or the newest; `before` = bytes of all lines before it, as they were appended. */
+  #ends(order: "ASC" | "DESC", from = 0) {
     return this.#sql
-      .exec<{ idx: number; upto: number; events: string }>(
-        `SELECT idx, upto, events FROM lines ORDER BY idx ${order} LIMIT 1`,
+      .exec<{ idx: number; upto: number; before: number }>(
+        `SELECT idx, upto, upto - octet_length(events) - thinned AS before FROM lines
+         WHERE idx >= ? ORDER BY idx ${order} LIMIT 1`,
+        from,
       )
       .toArray();
   }
@@ -295,17 +388,12 @@ interface LineRow extends Record<string, SqlStorageValue> {
 
 const lineIn = ({ idx, events, facts }: LineRow): Line => Line.stored(idx, events, facts);
 
-function lineOf(index: number, { events }: Append): Line {
-  const line = Line.of(index, numbered(events, index));
+function lineOf(index: number, entry: Append): Line {
+  const events = numbered(entry.events, index);
+  const line = Line.of(index, events);
   const bytes = Buffer.byteLength(line.text);
-  if (bytes <= MAX_LINE_BYTES) return line;
-  // No row can hold it, and a line that cannot be taken would keep all later ones waiting: what changed is still told.
+  if (bytes <= Math.min(MAX_LINE_BYTES, mostBytesOf(accountOf(entry)))) return line;
+  // A line that cannot be taken would keep all later ones waiting: what changed is still told.
   warn("event-payload-dropped", { index, bytes });
-  return Line.of(
-    index,
-    numbered(
-      events.map((event) => ({ ...event, Payload: {} })),
-      index,
-    ),
-  );
+  return withoutPayloads(index, events);
 }

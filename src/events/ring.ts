@@ -18,7 +18,7 @@ export class Ring {
     return this.#lines[0]?.index ?? null;
   }
 
-  /** Lines come in order and without gaps. The newest always stays, however large. */
+  /** Lines come in order. The newest always stays, however large. */
   push(line: Line): void {
     this.#lines.push(line);
     this.#size += line.text.length;
@@ -27,10 +27,16 @@ export class Ring {
     }
   }
 
-  /** Every line after `cursor`, or null when not all of them are here. */
+  /** Every line after `cursor`, or null when not all of them are here. Lines in between may have left the log. */
   after(cursor: number): readonly Line[] | null {
     const [first] = this.#lines;
     if (first === undefined || first.index > cursor + 1) return null;
-    return this.#lines.slice(cursor + 1 - first.index);
+    let [low, high] = [0, this.#lines.length];
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      if ((this.#lines[middle]?.index ?? 0) > cursor) high = middle;
+      else low = middle + 1;
+    }
+    return this.#lines.slice(low);
   }
 }

@@ -1,6 +1,7 @@
 import { SharedRead } from "../cluster/shared-read.ts";
 import type { Stamp, Stamped } from "../cluster/stamp.ts";
 import type { NewEvent } from "../events/event.ts";
+import { volumeAccount } from "../events/shares.ts";
 import { hostVolumeJson, type State, type StoredVolume, type Wanted } from "./host-volume.ts";
 
 /** The table's name in stamps and indexes: its topic. */
@@ -200,6 +201,7 @@ export const hostVolumeEvent = (type: string, volume: StoredVolume): NewEvent =>
   Type: type,
   Key: volume.id,
   Namespace: volume.namespace,
+  Account: volumeAccount(volume.namespace),
   FilterKeys: [volume.id, volume.name, volume.pluginId],
   Payload: { Volume: { ...hostVolumeJson(volume), ModifyIndex: null } },
 });

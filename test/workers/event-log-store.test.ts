@@ -1,8 +1,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Append } from "../../src/events/event.ts";
+import type { Line } from "../../src/events/line.ts";
 import { LineStore, lineMigrations } from "../../src/events/line-store.ts";
+import { accessAccount, volumeAccount } from "../../src/events/shares.ts";
 import { migrate } from "../../src/objects/migrations.ts";
 import { eventLog } from "../../src/objects/stubs.ts";
 import { event } from "./streams.ts";
@@ -157,6 +159,145 @@ it.each([
   });
 });
 
+/** What the rows of a store's tables say, which its books must agree with. */
+const counted = (sql: SqlStorage) => ({
+  ...sql
+    .exec<{ lines: number; bytes: number; oldest: number; newest: number }>(
+      "SELECT count(*) AS lines, sum(octet_length(events)) AS bytes, min(idx) AS oldest, max(idx) AS newest FROM lines",
+    )
+    .one(),
+  accounts: sql
+    .exec(
+      `SELECT account, sum(octet_length(events)) AS bytes, count(*) AS lines FROM lines WHERE account IS NOT NULL
+       GROUP BY account ORDER BY account`,
+    )
+    .toArray(),
+});
+const booked = (store: LineStore, sql: SqlStorage) => ({
+  ...{ lines: store.lines, bytes: store.bytes, oldest: store.oldest, newest: store.newest },
+  accounts: sql.exec("SELECT account, bytes, lines FROM accounts ORDER BY account").toArray(),
+});
+
+/** An entry that counts against an account's share. */
+const of = (account: string, each: Append): Append => ({
+  ...each,
+  events: each.events.map((one) => ({ ...one, Account: account })),
+});
+
+/** All lines, page by page. */
+function everyLine(store: LineStore): Line[] {
+  const found: Line[] = [];
+  for (let cursor = 0; cursor < store.newest; ) {
+    const { lines, upTo } = store.after(cursor, null);
+    found.push(...lines);
+    cursor = upTo;
+  }
+  return found;
+}
+
+describe("shares of the buffer", () => {
+  it("keep the lines of all others while one namespace writes far more than the buffer holds", async () => {
+    await inStorage((storage) => {
+      const store = new LineStore(storage.sql);
+      const [LIMIT_LINES, LIMIT_BYTES] = [2_000, 1_000_000];
+      store.append("registry", entries(1, 500));
+      store.append(
+        "access",
+        entries(1, 100).map((each) => of(accessAccount("b/"), each)),
+      );
+      for (let seq = 1; seq <= 6_000; seq++) {
+        store.append("flood", [of(accessAccount("a/deep/"), entry(seq, seq % 3 === 0 ? 30_000 : 50))]);
+        store.trim(LIMIT_LINES, LIMIT_BYTES);
+      }
+      const left = storage.sql.exec<{ source: string; n: number }>(
+        "SELECT source, count(*) AS n FROM lines GROUP BY source ORDER BY source",
+      );
+      const n = Object.fromEntries(left.toArray().map((row) => [row.source, row.n]));
+      expect([n["registry"], n["access"]]).toEqual([500, 100]);
+      expect(n["flood"]).toBeGreaterThan(50);
+      expect(n["flood"]).toBeLessThanOrEqual(LIMIT_LINES - 600);
+      expect(store.bytes).toBeLessThanOrEqual(LIMIT_BYTES);
+      expect(booked(store, storage.sql)).toEqual(counted(storage.sql));
+      // What was told longest ago has lost its payload, or has left; the newest is whole, and all are found in order.
+      const found = everyLine(store);
+      expect(found.map(({ index }) => index)).toEqual(
+        storage.sql
+          .exec<{ idx: number }>("SELECT idx FROM lines ORDER BY idx")
+          .toArray()
+          .map(({ idx }) => idx),
+      );
+      expect(JSON.parse(found.at(-1)?.text ?? "")[0].Payload.Job.ID).toHaveLength(30_000);
+      // A repeated append is recognised after its line has left from the middle.
+      expect(store.append("flood", [entry(1)]).lines).toEqual([]);
+    });
+  });
+
+  it("never take lines about the root's policies or about volumes, only their payloads", async () => {
+    await inStorage((storage) => {
+      const store = new LineStore(storage.sql);
+      for (const [at, account] of [accessAccount(""), volumeAccount("prod")].entries()) {
+        store.append(
+          `s${at}`,
+          entries(1, 300).map((each) => of(account, each)),
+        );
+        for (let seq = 301; seq <= 400; seq++) {
+          store.append(`s${at}`, [of(account, entry(seq, 20_000))]);
+          store.trim(100_000, 1_000_000);
+        }
+      }
+      expect(store.lines).toBe(800);
+      expect(store.bytes).toBeLessThanOrEqual(1_000_000);
+      const [first] = [...store.after(0, null).lines];
+      expect(JSON.parse(first?.text ?? "")[0]).toMatchObject({ Index: 1, Key: "k1", Payload: {} });
+    });
+  });
+
+  it("leave lines of one account whole while the buffer has room for them", async () => {
+    await inStorage((storage) => {
+      const store = new LineStore(storage.sql);
+      store.append(
+        "s",
+        entries(1, 90).map((each) => of(accessAccount("a/"), { ...each, events: entry(each.seq, 9_000).events })),
+      );
+      store.trim(1_000, 1_000_000);
+      const whole = [...store.after(0, null).lines].every(({ text }) => text.length > 9_000);
+      expect([store.lines, whole]).toEqual([90, true]);
+    });
+  });
+
+  it("tell a line of a namespace that is larger than 64 KiB without its payload", async () => {
+    await inStorage((storage) => {
+      const store = new LineStore(storage.sql);
+      for (const [account, whole] of [
+        ["a/", false],
+        ["", true],
+      ] as const) {
+        const { lines } = store.append(`s${account}`, [of(accessAccount(account), entry(1, 66_000))]);
+        expect((lines[0]?.text.length ?? 0) > 66_000, account).toBe(whole);
+      }
+    });
+  });
+
+  it("keep books that agree with the rows, also after a restart, whatever comes", async () => {
+    await inStorage((storage) => {
+      let store = new LineStore(storage.sql);
+      const accounts = [null, accessAccount(""), accessAccount("a/"), accessAccount("b/c/"), volumeAccount("x")];
+      for (let seq = 1; seq <= 600; seq++) {
+        const account = accounts[(seq * 7 + Math.floor(seq / 40)) % accounts.length] ?? null;
+        const each = entry(seq, (seq * 977) % 5_000);
+        store.append(`s${seq % 4}`, [account === null ? each : of(account, each)]);
+        store.trim(150, 200_000);
+        expect(store.lines <= 150 && store.bytes <= 200_000, `after ${seq}`).toBe(true);
+        expect(booked(store, storage.sql), `after ${seq}`).toEqual(counted(storage.sql));
+        if (seq % 50 === 0) {
+          store = new LineStore(storage.sql);
+          expect(booked(store, storage.sql), `restarted after ${seq}`).toEqual(counted(storage.sql));
+        }
+      }
+    });
+  });
+});
+
 it("appends that come while others are being made durable share one wait for the disk", async () => {
   const log = eventLog(env);
   await log.append("warm", [entry(1)]);
@@ -173,7 +314,9 @@ it("appends that come while others are being made durable share one wait for the
 it("lines of before facts were kept are still here, and found by filters", async () => {
   await inStorage((storage) => {
     const { sql } = storage;
-    sql.exec("DROP TABLE lines; DROP TABLE sources; DELETE FROM migrations WHERE module = 'events'");
+    sql.exec(
+      "DROP TABLE lines; DROP TABLE sources; DROP TABLE accounts; DROP TABLE books; DELETE FROM migrations WHERE module = 'events'",
+    );
     migrate(storage, "events", lineMigrations.slice(0, 3));
     for (let idx = 5; idx <= 8; idx++) {
       const events = JSON.stringify([{ ...event({ Key: `é${idx}` }), Index: idx }]);

@@ -136,6 +136,24 @@ describe("namespaces", () => {
     ]);
   });
 
+  it("tell of policies on the event stream without their texts, which fill the backlog of everybody", async () => {
+    await make("a", "a/b");
+    const secret = `# ${"x".repeat(400_000)}`;
+    const document = `${path("kv/*", "read")}${secret}`;
+    for (const namespace of ["a", "a/b"]) {
+      await policies({ p: document }, at(namespace));
+      await del("/v1/sys/policies/acl/p", at(namespace));
+      const told = await eventsOf(`ACLPolicy:${namespace}/p`);
+      expect(told.map(({ Type }) => Type)).toEqual(["ACLPolicyUpserted", "ACLPolicyDeleted"]);
+      for (const { Payload } of told) {
+        expect(JSON.stringify(Payload)).not.toContain("xxx");
+        expect(Payload.ACLPolicy).toMatchObject({ Name: `${namespace}/p`, Rules: "", Description: "" });
+      }
+    }
+    await policies({ whole: path("kv/*", "read") });
+    expect((await eventsOf("ACLPolicy:whole"))[0].Payload.ACLPolicy.Rules).toBe(path("kv/*", "read"));
+  });
+
   it("take nothing in from a request that was let in just before they were deleted", async () => {
     const root = (await get("/v1/auth/token/lookup-self")).body.data.accessor;
     const access = accessObject();

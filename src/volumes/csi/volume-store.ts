@@ -1,5 +1,6 @@
 import type { Stamp, Stamped } from "../../cluster/stamp.ts";
 import type { NewEvent } from "../../events/event.ts";
+import { volumeAccount } from "../../events/shares.ts";
 import type { CsiClaimStore } from "./claim-store.ts";
 import type { CsiPlugin } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
@@ -171,6 +172,7 @@ export const csiVolumeEvent = (type: string, found: FoundCsiVolume): NewEvent =>
   Type: type,
   Key: found.volume.id,
   Namespace: found.volume.namespace,
+  Account: volumeAccount(found.volume.namespace),
   FilterKeys: [found.volume.id, found.volume.name, found.volume.pluginId],
   Payload: { Volume: { ...csiVolumeJson(found), ModifyIndex: null } },
 });

@@ -1,0 +1,212 @@
+import type { Append, StreamEvent } from "./event.ts";
+import { factsText } from "./facts.ts";
+import { Line } from "./line.ts";
+
+/*
+ * Who fills the backlog. Lines with an account count against its share once the buffer is full; lines without one (reports of
+ * schedulers, nodes) are the deployment's own, and only age evicts them. A share is enforced before any other line leaves.
+ */
+
+/** Accounts of lines about the root namespace's tokens and policies. */
+export const ACCESS_ACCOUNT = "access";
+const TENANT = "namespace ";
+
+/** The account of lines about a namespace of areas A and B: that of the whole tree below one child of the root. */
+export const accessAccount = (namespace: string): string =>
+  namespace === "" ? ACCESS_ACCOUNT : TENANT + namespace.slice(0, namespace.indexOf("/"));
+
+/** The account of lines about volumes of a flat namespace. */
+export const volumeAccount = (namespace: string): string => `volumes ${namespace}`;
+
+/** A line about a namespace below the root that is larger is told without its payloads. */
+const MAX_TENANT_LINE_BYTES = 64 * 1024;
+export const mostBytesOf = (account: string | null): number =>
+  account?.startsWith(TENANT) ? MAX_TENANT_LINE_BYTES : Number.POSITIVE_INFINITY;
+
+/** The account that all events of a line have; null when they have none, or several. */
+export function accountOf({ events }: Append): string | null {
+  const [account, ...others] = new Set(events.map(({ Account }) => Account));
+  return others.length > 0 ? null : (account ?? null);
+}
+
+interface Share {
+  /** Parts of the buffer's bytes and lines. */
+  readonly bytes: number;
+  readonly lines: number;
+}
+
+/** Namespaces below the root together hold a quarter at most, however many there are. */
+const TENANTS_SHARE = 1 / 4;
+const LEAST_TENANTS = 4;
+
+export interface Held {
+  readonly bytes: number;
+  readonly lines: number;
+}
+
+/** What shrinking takes from the buffer. */
+export interface Shrunk {
+  /** Bytes that lines lost, and those of lines that left. */
+  readonly bytes: number;
+  readonly lines: number;
+}
+
+const NOTHING: Shrunk = { bytes: 0, lines: 0 };
+/** Rows that are shrunk by one statement's answer. */
+const PAGE = 50;
+/** An account is brought this much below its share, so that not every append shrinks it. */
+const SLACK = 0.02;
+
+/** What each account holds in the buffer. Writes belong into a transaction; when one fails, `reload`. */
+export class Shares {
+  readonly #sql: SqlStorage;
+  readonly #held = new Map<string, Held>();
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  reload(): void {
+    this.#held.clear();
+    for (const { account, bytes, lines } of this.#sql.exec<AccountRow>("SELECT account, bytes, lines FROM accounts"))
+      this.#held.set(account, { bytes, lines });
+  }
+
+  /** Counts new lines. */
+  add(lines: readonly { readonly account: string | null; readonly events: string }[]): void {
+    const counted = lines.filter(({ account }) => account !== null);
+    for (const [account, some] of Map.groupBy(counted, (line) => line.account ?? "")) {
+      const bytes = some.reduce((sum, { events }) => sum + Buffer.byteLength(events), 0);
+      this.count(account, { bytes, lines: some.length });
+    }
+  }
+
+  /** Counts what an account got, or lost. */
+  count(account: string, { bytes, lines }: Held): void {
+    const before = this.#held.get(account) ?? NOTHING;
+    const held = { bytes: before.bytes + bytes, lines: before.lines + lines };
+    if (held.lines > 0) {
+      this.#held.set(account, held);
+      this.#sql.exec(
+        `INSERT INTO accounts VALUES (?1, ?2, ?3)
+         ON CONFLICT (account) DO UPDATE SET bytes = excluded.bytes, lines = excluded.lines`,
+        ...[account, held.bytes, held.lines],
+      );
+    } else {
+      this.#held.delete(account);
+      this.#sql.exec("DELETE FROM accounts WHERE account = ?", account);
+    }
+  }
+
+  /** Lines before `first` are about to leave. */
+  leave(first: number): void {
+    if (this.#held.size === 0) return;
+    const leaving = this.#sql
+      .exec<AccountRow>(
+        `SELECT account, sum(octet_length(events)) AS bytes, count(*) AS lines FROM lines
+         WHERE account IS NOT NULL AND idx < ? GROUP BY account`,
+        first,
+      )
+      .toArray();
+    for (const { account, bytes, lines } of leaving) this.count(account, { bytes: -bytes, lines: -lines });
+  }
+
+  /**
+   * Brings accounts below their shares, the oldest lines first: lines lose their payloads, and where the account may hold
+   * only so many lines, they leave. The ends of the buffer stay.
+   */
+  shrink(maxLines: number, maxBytes: number, oldest: number, newest: number): Shrunk {
+    const total = { bytes: 0, lines: 0 };
+    for (const [account, held] of [...this.#held]) {
+      const share = this.#shareOf(account);
+      const [most, mostLines] = [share.bytes * maxBytes, share.lines * maxLines];
+      if (held.bytes <= most && held.lines <= mostLines) continue;
+      const shrunk = this.#shrink(account, most * (1 - SLACK), mostLines * (1 - SLACK), oldest, newest);
+      total.bytes += shrunk.bytes;
+      total.lines += shrunk.lines;
+    }
+    return total;
+  }
+
+  #shareOf(account: string): Share {
+    if (account === ACCESS_ACCOUNT) return { bytes: 1 / 4, lines: Number.POSITIVE_INFINITY };
+    if (!account.startsWith(TENANT)) return { bytes: 1 / 2, lines: Number.POSITIVE_INFINITY };
+    const tenants = [...this.#held.keys()].filter((name) => name.startsWith(TENANT)).length;
+    const each = TENANTS_SHARE / Math.max(LEAST_TENANTS, tenants);
+    return { bytes: each, lines: each };
+  }
+
+  #shrink(account: string, bytes: number, lines: number, oldest: number, newest: number): Shrunk {
+    const held = () => this.#held.get(account) ?? NOTHING;
+    const total = { bytes: 0, lines: 0 };
+    const note = (shrunk: Shrunk) => {
+      this.count(account, { bytes: -shrunk.bytes, lines: -shrunk.lines });
+      total.bytes += shrunk.bytes;
+      total.lines += shrunk.lines;
+      return shrunk.bytes + shrunk.lines > 0;
+    };
+    while (held().bytes > bytes && note(this.#thin(account, newest)));
+    // Lines that nobody else would miss: what is bounded by bytes alone keeps its heads.
+    const leaves = () => held().lines > lines || (Number.isFinite(lines) && held().bytes > bytes);
+    while (leaves() && note(this.#drop(account, held().lines - lines, oldest, newest)));
+    return total;
+  }
+
+  /** Takes the payloads from the oldest lines of an account that have some. */
+  #thin(account: string, newest: number): Shrunk {
+    const rows = this.#sql
+      .exec<{ idx: number; events: string }>(
+        "SELECT idx, events FROM lines WHERE account = ? AND fat = 1 AND idx < ? ORDER BY idx LIMIT ?",
+        ...[account, newest, PAGE],
+      )
+      .toArray();
+    let bytes = 0;
+    for (const { idx, events } of rows) {
+      const thin = withoutPayloads(idx, JSON.parse(events) as StreamEvent[]);
+      const saved = Buffer.byteLength(events) - Buffer.byteLength(thin.text);
+      this.#sql.exec(
+        "UPDATE lines SET events = ?, facts = ?, fat = 0, thinned = ? WHERE idx = ?",
+        ...[thin.text, factsText(thin.facts), saved, idx],
+      );
+      bytes += saved;
+    }
+    return { bytes, lines: 0 };
+  }
+
+  /** Deletes the oldest lines of an account, a page at most. Those without payloads are the oldest. */
+  #drop(account: string, wanted: number, oldest: number, newest: number): Shrunk {
+    const limit = Math.max(1, Math.min(PAGE, Math.ceil(wanted)));
+    const oldestOf = (fat: number) =>
+      this.#sql
+        .exec<{ idx: number; source: string; seq: number; bytes: number }>(
+          `SELECT idx, source, seq, octet_length(events) AS bytes FROM lines
+           WHERE account = ? AND fat = ? AND idx > ? AND idx < ? ORDER BY idx LIMIT ?`,
+          ...[account, fat, oldest, newest, limit],
+        )
+        .toArray();
+    const thin = oldestOf(0);
+    const rows = thin.length > 0 ? thin : oldestOf(1);
+    for (const { idx, source, seq } of rows) {
+      this.#sql.exec(
+        `INSERT INTO sources (source, seq, idx) VALUES (?, ?, ?) ON CONFLICT (source) DO UPDATE
+         SET seq = max(seq, excluded.seq), idx = max(idx, excluded.idx)`,
+        ...[source, seq, idx],
+      );
+      this.#sql.exec("DELETE FROM lines WHERE idx = ?", idx);
+    }
+    return { bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0), lines: rows.length };
+  }
+}
+
+interface AccountRow extends Record<string, SqlStorageValue> {
+  account: string;
+  bytes: number;
+  lines: number;
+}
+
+/** A line that tells what changed, and not how it is. */
+export const withoutPayloads = (index: number, events: readonly StreamEvent[]): Line =>
+  Line.of(
+    index,
+    events.map((event) => ({ ...event, Payload: {} })),
+  );
