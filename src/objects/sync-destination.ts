@@ -22,7 +22,9 @@ import { Configuration, type Configured, type DestinationState } from "../sync/c
 import { Copies } from "../sync/copies.ts";
 import { announceAll, announceAssociation, announceDestination, Deliveries } from "../sync/deliveries.ts";
 import { Desk } from "../sync/desk.ts";
-import { type DestinationKey, DestinationRecord } from "../sync/destination-record.ts";
+import { type DestinationKey, DestinationRecord, type Found } from "../sync/destination-record.ts";
+import type { Granularity } from "../sync/destinations/destination-type.ts";
+import { wantedCopies } from "../sync/external-name.ts";
 import type { DestinationParts } from "../sync/parts.ts";
 import { Pause } from "../sync/pause.ts";
 import {
@@ -95,7 +97,7 @@ export class SyncDestination extends StoredObject {
     const { sql, env, outbox } = this;
     const commit = <T>(change: () => T): T => this.commit(change);
     const pause = new Pause(() => syncControl(env).mayRun());
-    const work = new WorkList(sql);
+    const work = new WorkList(sql, { failedLast: true });
     const copies = new Copies(sql);
     const associations = new Associations(sql, work, copies);
     const exchange = async (need: Need): Promise<Granted> => {
@@ -105,9 +107,9 @@ export class SyncDestination extends StoredObject {
       return answer;
     };
     const share = new Share({ self, sql, work, commit, exchange });
-    const want = (row: AssociationRow, wish: "present" | "absent", now: number): void => {
+    const want = (row: AssociationRow, wish: "present" | "absent", now: number, failed = false): void => {
       share.expectAsk(now);
-      associations.want(row.id, wish, now, share.hasRoom());
+      associations.want(row.id, wish, now, share.hasRoom(), failed);
     };
     const stores = {
       sql,
@@ -124,7 +126,7 @@ export class SyncDestination extends StoredObject {
       ...stores,
       everyMs: settings(env).SYNC_SCAN_MS,
       newest: (mount, names) => kvStore(env, mount).newestVersions(names),
-      want: (row, now) => want(row, row.wish, now),
+      want: (row, now, failed) => want(row, row.wish, now, failed),
     });
     const purge = new Purge({
       ...stores,
@@ -265,6 +267,13 @@ export class SyncDestination extends StoredObject {
     });
   }
 
+  /** An external name: that of an object which is there, else one that a secret of no importance would have. */
+  sampleName(): string | null {
+    const { record, copies, associations } = this.#parts;
+    const found = record.find();
+    return found && (copies.anyPushed() ?? sampleOf(found, record, associations.page("", 1)[0]));
+  }
+
   // ---- work ----
 
   turn(...given: Parameters<Turns["take"]>): Promise<Turn | Refusal> {
@@ -336,6 +345,14 @@ export class SyncDestination extends StoredObject {
     const ready = found && desk.due(found, Date.now());
     return found && bell.due(ready === null ? null : Math.max(ready, pause.until()));
   }
+}
+
+/** What names a secret would have beside those of `row`, or in a mount that is made up. */
+function sampleOf(found: Found, record: DestinationRecord, row: AssociationRow | undefined): string | null {
+  const naming = { granularity: found.row.granularity as Granularity, template: found.row.template };
+  const made = { mountUuid: "", mountAccessor: "kv_00000000", mountPath: "kv/" };
+  const secret = { ...(row ? secretOf(row) : made), secretName: "sallyport-check" };
+  return wantedCopies(record.scope(found.row, naming), found.type, secret, ["key"])[0]?.name || null;
 }
 
 const LISTED = ["listing", "relist", "associations"];

@@ -1,4 +1,4 @@
-import { type Failure, failure, retryAfterMs } from "./outcome.ts";
+import { clockDiffers, type Failure, failure, retryAfterMs } from "./outcome.ts";
 
 export type CloudAService = "secretsmanager" | "sts";
 
@@ -27,7 +27,7 @@ export function refusal(
   operation: string,
 ): CloudAFailure {
   const type = bareType(named);
-  const [outcome, code, text] = meaningOf(type, message, response.status);
+  const [outcome, code, text] = meaningOf(type, message, response);
   const requestId = response.headers.get("x-amzn-requestid") ?? "";
   const reference = /^[\w-]{1,64}$/.test(requestId) ? `, request ${requestId}` : "";
   const cause = `${type || "unnamed"}, HTTP ${response.status}${reference}`;
@@ -65,6 +65,12 @@ const denied: Meaning = ["client", "permission_denied", whatIsDenied];
 const unknownKey: Meaning = ["client", "auth_failed", "the access key or session is not known in this region"];
 const badSignature: Meaning = ["client", "auth_failed", "the secret access key does not belong to the access key"];
 const authFailed: Meaning = ["client", "auth_failed", "the credentials are not accepted"];
+const clockIsOff: Meaning = ["client", "auth_failed", "the provider's clock and ours differ too much"];
+const deniedBefore: Meaning = [
+  "client",
+  "permission_denied",
+  "the answer is none of the service's own; a proxy or firewall before it may deny the request",
+];
 const expired: Meaning = ["client", "auth_failed", "the session has ended"];
 const throttled: Meaning = ["external", "throttled", "too many requests"];
 const unavailable: Meaning = ["external", "provider_unavailable", "the provider failed"];
@@ -109,12 +115,24 @@ const meanings = new Map<string, Meaning>([
   ["MalformedPolicyDocument", ["client", "policy_invalid", "the policy is not valid"]],
 ]);
 
-function meaningOf(type: string, message: string, status: number): Meaning {
+/** What is said of the time that a request was signed at, by either service. */
+const aboutTime = /signature (expired|not yet current)|RequestTimeTooSkewed|too skewed/i;
+const signatureErrors: ReadonlySet<string> = new Set(["InvalidSignature", "SignatureDoesNotMatch", "RequestExpired"]);
+
+function meaningOf(type: string, message: string, response: Response): Meaning {
+  const { status } = response;
   // One name for two things: a rate passes by itself, a count of secrets or versions does not.
   if (type === "LimitExceeded" && /\brate\b|throttl/i.test(message)) return throttled;
+  // One name for a wrong key and for a wrong clock.
+  const isSignature = signatureErrors.has(type);
+  if (type === "RequestTimeTooSkewed" || (isSignature && (aboutTime.test(message) || clockDiffers(response)))) {
+    return clockIsOff;
+  }
   const known = meanings.get(type);
   if (known !== undefined) return known;
   if (status === 429) return throttled;
   if (status >= 500 || status === 408) return unavailable;
+  if (status === 401) return authFailed;
+  if (status === 403) return type === "" ? deniedBefore : denied;
   return ["client", "refused", "the provider does not accept the request"];
 }

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { type Cloud, cloudNamed, clouds, parseJson, sendAuthorized, word } from "./cloud-b.ts";
 import { isListed, isLoopback } from "./hosts.ts";
-import { type Failure, failure, retryAfterMs, type Send } from "./outcome.ts";
+import { type Failure, failure, isWebPage, retryAfterMs, type Send } from "./outcome.ts";
 
 /** How a destination reaches its vault. */
 export interface CloudBConnection {
@@ -20,9 +20,13 @@ export interface CloudBSettings {
   SYNC_ALLOWED_HOSTS?: string | undefined;
 }
 
-/** The words of an error, "" where there was none that can be read. `inner` is the one inside `innererror`. */
+/**
+ * The words of an error, "" where there was none that can be read. `inner` is the one inside `innererror`. `status` is null
+ * when the vault has not answered.
+ */
 export interface VaultFailure {
   ok: false;
+  status: number | null;
   code: string;
   inner: string;
   outcome: Failure;
@@ -64,13 +68,17 @@ export function keyVault(connection: CloudBConnection, settings: CloudBSettings,
       const answered = parseJson(call.text);
       if (!call.response.ok) return refusal(call.response, answered, operation, tenantId);
       if (typeof answered === "object" && answered !== null) return { ok: true, body: answered };
+      if (method === "DELETE" && !isWebPage(call.text)) return { ok: true, body: {} };
       // Something other than the service may have spoken.
       return unanswered(failure("unknown", "unreadable_answer", `${operation} was answered, but not with JSON.`));
     },
   };
 }
 
-const unanswered = (outcome: Failure): VaultFailure => ({ ok: false, code: "", inner: "", outcome });
+const unanswered = (outcome: Failure): VaultFailure => ({
+  ...{ ok: false, status: null, code: "", inner: "" },
+  outcome,
+});
 
 const cloudOf = ({ cloud }: CloudBConnection): Cloud => cloudNamed(cloud) ?? clouds[0];
 
@@ -132,7 +140,7 @@ function refusal(response: Response, body: unknown, operation: string, tenantId:
   const reference = /^[\w-]{1,64}$/.test(requestId) ? `, request ${requestId}` : "";
   const wait = outcome === "external" ? retryAfterMs(response) : null;
   const message = `${operation} was refused: ${text} (${cause}${reference}).`;
-  return { ok: false, code, inner, outcome: failure(outcome, meaning, message, wait) };
+  return { ok: false, status: response.status, code, inner, outcome: failure(outcome, meaning, message, wait) };
 }
 
 function byStatus(status: number, elsewhere: boolean): Meaning {

@@ -2,7 +2,7 @@ import { importPKCS8, SignJWT } from "jose";
 import * as z from "zod";
 import { type CloudCAnswer, parseObject, refusal, tokenRefusal, unanswered } from "./cloud-c-errors.ts";
 import type { ServiceAccountKey } from "./cloud-c-key.ts";
-import { type Failure, failure, type Send } from "./outcome.ts";
+import { type Failure, failure, isWebPage, type Send } from "./outcome.ts";
 import { type Issued, TokenCache } from "./token-cache.ts";
 
 /** How a destination reaches its project. */
@@ -96,7 +96,8 @@ export function secretManager(
         if (!call.ok) return unanswered(method === "GET" ? withoutEffect(call.outcome) : call.outcome);
         if (!call.response.ok) return refusal(call.response, call.text, operation);
         const answer = parseObject(call.text);
-        if (answer !== null) return { ok: true, body: answer };
+        const isDone = answer !== null || (method === "DELETE" && !isWebPage(call.text));
+        if (isDone) return { ok: true, body: answer ?? {} };
         return unanswered(unreadable(operation, method === "GET" ? "external" : "unknown"));
       };
       const answer = await attempt();

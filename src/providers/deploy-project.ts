@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { type Failure, failure, retryAfterMs, type Send } from "./outcome.ts";
+import { type Failure, failure, isWebPage, retryAfterMs, type Send } from "./outcome.ts";
 
 export const deploymentEnvironments = ["development", "preview", "production"] as const;
 export type DeploymentEnvironment = (typeof deploymentEnvironments)[number];
@@ -135,7 +135,7 @@ export function deployProjectApi(
     const sent = await context.send([url, { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) }]);
     if (!sent.ok) return unanswered(method === "GET" ? harmless(sent.outcome) : sent.outcome);
     const { response, text } = sent;
-    const answer = parseJson(text);
+    const answer = parseJson(text) ?? (response.ok && method === "DELETE" && !isWebPage(text) ? {} : null);
     return response.ok ? { ok: true, body: answer } : refusal(doing, response, answer);
   }
 

@@ -15,13 +15,15 @@ export const maxRetryAfterMs = 60 * 60 * 1000;
  * - `unknown`: the call left and no usable answer came back, so it may or may not have been applied (UNKNOWN).
  *
  * `code` is a stable snake_case word for programs, `message` one sentence for people. Neither ever holds a
- * value, a key or free text the provider sent. `retryAfterMs`: the wait the provider asked for, milliseconds.
+ * value, a key or free text the provider sent. `retryAfterMs`: the wait the provider asked for, milliseconds. `unsure`: the
+ * provider answered that it failed, and may have applied a write all the same.
  */
 export interface Failure {
   outcome: "client" | "external" | "unknown";
   code: string;
   message: string;
   retryAfterMs?: number;
+  unsure?: boolean;
 }
 
 /** An answer of any status (except a redirect), its body read whole as UTF-8 text. */
@@ -126,6 +128,20 @@ export function retryAfterMs(response: Response, now = Date.now()): number | nul
   const at = header.endsWith(" GMT") ? Date.parse(header) : Number.NaN;
   const wait = /^\d+$/.test(header) ? Number(header) * 1000 : at - now;
   return Number.isNaN(wait) ? null : Math.min(Math.max(wait, 0), maxRetryAfterMs);
+}
+
+/**
+ * Whether an answer is a web page: something other than the service has spoken. A deletion that is answered with any other
+ * success is done, whatever stands beside its status.
+ */
+export const isWebPage = (text: string): boolean => text.trimStart().startsWith("<");
+
+/** Providers accept signatures and assertions from clocks that differ less. */
+const maxClockMs = 4 * 60_000;
+
+/** Whether an answer's `Date` says that the provider's clock is another than ours. */
+export function clockDiffers(response: Response, now = Date.now(), mostMs = maxClockMs): boolean {
+  return Math.abs(Date.parse(response.headers.get("date") ?? "") - now) > mostMs;
 }
 
 /** Null when we may send credentials to `url`. */

@@ -3,7 +3,7 @@ import { SignJWT } from "jose";
 import * as z from "zod";
 import { VERSION } from "../version.ts";
 import { isListed } from "./hosts.ts";
-import { type Failure, failure, type Send } from "./outcome.ts";
+import { clockDiffers, type Failure, failure, isWebPage, type Send } from "./outcome.ts";
 import { meaningOf } from "./repo-host-errors.ts";
 import { TokenCache } from "./token-cache.ts";
 
@@ -39,6 +39,8 @@ export interface Refused {
   ok: false;
   status: number | null;
   outcome: Failure;
+  /** Whether the answer tells of another time than our clock. */
+  clockIsOff?: boolean;
 }
 
 /** `body`: the parsed JSON; null when there was none, or it was not JSON. */
@@ -114,8 +116,14 @@ export function repoHostClient(
       // Something other than the service may have spoken.
       return refused(failure("external", "unreadable_answer", `${method} ${path} was answered, but not with JSON.`));
     }
+    if (response.ok && method === "DELETE" && isWebPage(text)) {
+      return refused(
+        failure("unknown", "unreadable_answer", `${method} ${path} was answered, but not by the provider.`),
+      );
+    }
     if (response.ok) return { ok: true, status: response.status, headers: response.headers, body: parsed };
-    return refused(meaningOf(response, parsed, `${method} ${path}`), response.status);
+    const failed = refused(meaningOf(response, parsed, `${method} ${path}`), response.status);
+    return { ...failed, clockIsOff: clockDiffers(response, Date.now(), jwtBackdateSeconds * 1000) };
   }
 
   /** A request as the application itself, signed with its key. */
@@ -126,7 +134,7 @@ export function repoHostClient(
     }
     const answer = await request(method, path, bearer, body);
     if (answer.ok || answer.status !== 401) return answer;
-    return notAccepted(app);
+    return answer.clockIsOff ? wrongClock : notAccepted(app);
   }
 
   /** A token of the installation, limited to what this destination needs. */
@@ -258,6 +266,11 @@ const notAccepted = ({ appId }: Installation): Refused => {
   const message = `The id ${appId} and the private key of the custom application are not accepted.`;
   return refused(failure("client", "auth_failed", message), 401);
 };
+
+const wrongClock = refused(
+  failure("client", "auth_failed", "The application's token is not accepted: GitHub's clock and ours differ too much."),
+  401,
+);
 
 const noInstallation = ({ installationId: id }: Installation): Refused =>
   refused(failure("client", "installation_not_found", `The application has no installation ${id}.`));

@@ -60,6 +60,8 @@ export interface CopyTask {
   readonly reference: string | null;
   readonly previousTagKeys: readonly string[];
   readonly blocked: boolean;
+  /** When the first push of unknown outcome since the last known one began (ms since 1970), null when there was none. */
+  readonly unsureSince: number | null;
 }
 
 /** What a Worker gets to perform: make the association so. */
@@ -111,6 +113,8 @@ export interface CopyResult {
   readonly trouble?: Trouble;
   /** Of an untouched one: what its record says was certain. */
   readonly certain?: true;
+  /** Of an untouched or failed one: what its task said of pushes before it. */
+  readonly unsureSince?: number;
   /** For certain nothing of ours is outside under this name. */
   readonly notOurs?: true;
   readonly fingerprint?: string;
@@ -122,6 +126,10 @@ export interface CopyResult {
 /** Whether the provider was called for it. */
 export const isCall = ({ state }: CopyResult): boolean =>
   state !== "kept" && state !== "untouched" && state !== "retained";
+
+/** Whether a push may have been applied although it failed. */
+export const isUnsure = (trouble: Trouble): boolean =>
+  trouble.outcome === "unknown" || ("unsure" in trouble && trouble.unsure === true);
 
 /** What became of a task. */
 export interface SyncResult {

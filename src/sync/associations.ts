@@ -109,8 +109,9 @@ export class Associations {
   /**
    * A new wish, or the old one again: the work starts over.
    * @param queued false: no room in the queue; the work waits for it
+   * @param failed the last attempt failed, so others come first
    */
-  want(id: string, wish: "present" | "absent", now: number, queued: boolean): void {
+  want(id: string, wish: "present" | "absent", now: number, queued: boolean, failed = false): void {
     this.#sql.exec(
       `UPDATE associations SET wish = ?, intent = intent + 1, status = 'PENDING', error_code = NULL, error_message = NULL,
          updated = ? WHERE id = ?`,
@@ -118,7 +119,7 @@ export class Associations {
       now,
       id,
     );
-    this.#work.want(id, now, queued);
+    this.#work.want(id, now, queued, failed);
   }
 
   /**

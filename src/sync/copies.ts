@@ -1,5 +1,5 @@
 import type { CopyResult, CopyTask, Trouble } from "./association.ts";
-import { statusFor } from "./association.ts";
+import { isUnsure, statusFor } from "./association.ts";
 import type { WantedCopy } from "./external-name.ts";
 import type { CopyRow } from "./schema.ts";
 
@@ -92,6 +92,13 @@ export class Copies {
       .toArray();
   }
 
+  /** The name of some object that is there for certain. */
+  anyPushed(): string | null {
+    const query =
+      "SELECT external_name AS name FROM copies WHERE ours = ? AND version IS NOT NULL AND left_alone = 0 LIMIT 1";
+    return this.#sql.exec<{ name: string }>(query, OURS).toArray()[0]?.name ?? null;
+  }
+
   /** Which other association holds a name; one still to be removed for it is held, too. */
   holder(fold: string, association: string): string | null {
     const [held] = this.#sql
@@ -145,11 +152,13 @@ export class Copies {
   #inherit(row: Key, rows: readonly CopyRow[]): void {
     const own = this.#find(row)?.tag_keys ?? "[]";
     const tags = new Set([own, ...rows.map((one) => one.tag_keys)].flatMap(parseKeys));
+    const unsure = [this.#find(row), ...rows].map((one) => one?.unsure_since ?? null).filter((at) => at !== null);
     this.#update(
       row,
-      "ours = max(ours, ?), known = 0, fingerprint = NULL, tag_keys = ?",
+      "ours = max(ours, ?), known = 0, fingerprint = NULL, tag_keys = ?, unsure_since = ?",
       MAYBE,
       JSON.stringify([...tags]),
+      unsure.length === 0 ? null : Math.min(...unsure),
     );
   }
 
@@ -157,11 +166,17 @@ export class Copies {
    * A claim of the association goes out. From now until its result is in, nothing is known of its objects, and they may carry
    * the new tags as well as the old.
    */
-  claimed(rows: readonly CopyRow[], tagKeys: readonly string[]): void {
+  claimed(rows: readonly CopyRow[], tagKeys: readonly string[], now: number): void {
     for (const row of rows) {
       const pushed = row.obsolete === 0 && row.blocked === null;
       const tags = pushed ? JSON.stringify([...new Set([...parseKeys(row.tag_keys), ...tagKeys])]) : row.tag_keys;
-      this.#update(row, "known = 0, tag_keys = ?, ours = max(ours, ?)", tags, pushed ? MAYBE : UNTRIED);
+      this.#update(
+        row,
+        "known = 0, tag_keys = ?, ours = max(ours, ?), unsure_since = coalesce(unsure_since, ?)",
+        tags,
+        pushed ? MAYBE : UNTRIED,
+        pushed ? now : null,
+      );
     }
   }
 
@@ -180,6 +195,8 @@ export class Copies {
     const row = this.#find({ association, sub_key: result.subKey, external_name: result.name });
     if (!row) return;
     if (result.notOurs) this.#update(row, "ours = ?", UNTRIED);
+    // A push of unknown outcome keeps what its claim has recorded.
+    if (!result.trouble || !isUnsure(result.trouble)) this.#update(row, "unsure_since = ?", result.unsureSince ?? null);
     const isGone = result.state === "absent" || result.state === "retained";
     if (isGone && row.obsolete === 1) this.#delete(row);
     else if (isGone) this.#recordGone(row, now);
@@ -293,4 +310,5 @@ export const copyTask = (row: CopyRow): CopyTask => ({
   reference: row.reference,
   previousTagKeys: parseKeys(row.tag_keys),
   blocked: row.blocked !== null,
+  unsureSince: row.unsure_since,
 });

@@ -54,16 +54,17 @@ export class Desk {
   }
 
   claim(found: Found, places: number, now: number, only?: string): SyncTask[] {
-    const { work, associations, copies, record } = this.#parts;
+    const { work, associations, copies, record, breaker } = this.#parts;
     const tagKeys = Object.keys(record.tags(found.row));
-    return work.claim(Math.min(places, this.#free(found, now, only)), now, only).flatMap((claim) => {
+    const trial = breaker.view() !== null;
+    return work.claim(Math.min(places, this.#free(found, now, only)), now, only, trial).flatMap((claim) => {
       const row = associations.find(claim.id);
       if (!row) {
         work.forget(claim.id);
         return [];
       }
       const rows = copies.of(row.id);
-      copies.claimed(rows, tagKeys);
+      copies.claimed(rows, tagKeys, now);
       this.#pacing.spend(found.type.pace, 1, now);
       return [taskOf(claim, row, associations.namingOf(row).granularity, rows)];
     });
@@ -77,7 +78,7 @@ export class Desk {
     const scope = record.scope(found.row, associations.namingOf(row));
     copies.apply(row.id, copies.plan(row.id, wantedCopies(scope, found.type, secretOf(row), keys)), now);
     const planned = copies.of(row.id);
-    copies.claimed(planned, Object.keys(record.tags(found.row)));
+    copies.claimed(planned, Object.keys(record.tags(found.row)), now);
     return planned.map(copyTask);
   }
 

@@ -58,14 +58,16 @@ export interface Verdict {
 
 /** Tries the credentials and the target of a destination. */
 export async function verify(env: Env, key: DestinationKey): Promise<Result<Verdict>> {
-  const setup = await syncDestination(env, destinationName(key)).setup();
+  const destination = syncDestination(env, destinationName(key));
+  const setup = await destination.setup();
   if (!setup.ok) return setup;
   const looker = await lookerWith(env, setup.value);
   if ("trouble" in looker) return ok(verdictOf(looker.trouble));
   if (!looker.look)
     return ok({ ok: true, message: "The destination keeps its objects itself; there is nothing to try." });
   const { type, connection, context } = looker.look;
-  const probed = await type.probe(connection, context());
+  const sample = await destination.sampleName();
+  const probed = await type.probe(connection, context(), sample ?? undefined);
   return ok(
     probed.outcome === "ok"
       ? { ok: true, message: "The credentials are accepted and the target can be reached." }

@@ -1,6 +1,7 @@
 import { textOf, warn } from "../log.ts";
 import { Kept } from "../work/kept.ts";
 import type { WorkList } from "../work/work-list.ts";
+import type { SyncStatus } from "./association.ts";
 import type { Associations } from "./associations.ts";
 import type { AssociationRow } from "./schema.ts";
 
@@ -14,7 +15,7 @@ interface Host {
   commit<T>(change: () => T): T;
   /** The newest living version of each of these secrets of a mount, null where there is none. */
   newest(mountUuid: string, secretNames: readonly string[]): Promise<(number | null)[]>;
-  want(row: AssociationRow, now: number): void;
+  want(row: AssociationRow, now: number, failed: boolean): void;
 }
 
 /**
@@ -72,7 +73,8 @@ export class Scan {
     commit.call(this.#host, () => {
       for (const { id } of page) {
         const current = associations.find(id);
-        if (current && this.#isBehind(current, newest.get(id) ?? null)) this.#host.want(current, now);
+        if (current && this.#isBehind(current, newest.get(id) ?? null))
+          this.#host.want(current, now, hasFailed(current));
       }
       // Restarted meanwhile: then it begins anew.
       const after = this.#row.get();
@@ -114,3 +116,8 @@ export class Scan {
     this.#row.forget();
   }
 }
+
+const HEALTHY: readonly SyncStatus[] = ["SYNCED", "UNSYNCED", "PENDING"];
+
+/** Whether the last attempt failed: others come first. */
+const hasFailed = ({ status }: AssociationRow): boolean => !HEALTHY.includes(status);

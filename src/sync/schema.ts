@@ -107,6 +107,22 @@ export const destinationMigrations: Migration[] = [
     because: "a question about the share that has had no answer is asked again, also after a crash",
     sql: "ALTER TABLE share ADD COLUMN open INTEGER NOT NULL DEFAULT 0",
   },
+  {
+    because:
+      "the circuit breaker counts associations, not attempts: events numbers failures, succeeded is the number at the last success, trials counts failures since it opened; failing has each association whose last attempt failed",
+    sql: `ALTER TABLE breaker ADD COLUMN events INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE breaker ADD COLUMN succeeded INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE breaker ADD COLUMN trials INTEGER NOT NULL DEFAULT 0;
+      CREATE TABLE failing (
+        association TEXT PRIMARY KEY, since INTEGER NOT NULL, latest INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE INDEX failing_by_since ON failing (since);
+      CREATE INDEX failing_by_latest ON failing (latest)`,
+  },
+  {
+    because:
+      "a push whose outcome is unknown may have left something outside that only a later push can find: when the first of them began",
+    sql: "ALTER TABLE copies ADD COLUMN unsure_since INTEGER",
+  },
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -158,6 +174,8 @@ export interface CopyRow extends Record<string, SqlStorageValue> {
   /** Why it may not be pushed, although its secret has it. */
   blocked: string | null;
   left_alone: number;
+  /** When the first push of unknown outcome since the last known one began. */
+  unsure_since: number | null;
   status: SyncStatus;
   error_code: string | null;
   error_message: string | null;

@@ -113,7 +113,7 @@ async function copiesFor(means: Means, task: SyncTask, values: readonly Value[])
   const before = new Map(task.copies.map((copy) => [`${copy.subKey}\n${copy.name}`, copy]));
   return planned.map((copy) => {
     const was = before.get(`${copy.subKey}\n${copy.name}`);
-    return { ...copy, outside: was?.outside, ours: was?.ours ?? copy.ours };
+    return { ...copy, outside: was?.outside, ours: was?.ours ?? copy.ours, unsureSince: was?.unsureSince ?? null };
   });
 }
 
@@ -179,6 +179,7 @@ class Job {
         tags: { ...this.#setup.tags },
         previousTagKeys: [...copy.previousTagKeys],
         knownToExist: copy.knownToExist,
+        unsureSince: copy.unsureSince ?? undefined,
         idempotencyToken: digest([idempotencyToken, copy.name, value]),
         contentType: granularity === "secret-path" ? "application/json" : "text/plain",
         updatePolicy: this.#setup.updatePolicy,
@@ -239,7 +240,11 @@ class Job {
     const general =
       trouble.outcome !== "client" || trouble.code === "auth_failed" || trouble.code === "permission_denied";
     if (general || isPaused(trouble)) this.#stopped = trouble;
-    this.#note(copy, { state: "failed", trouble, ...(trouble.code === "not_owned" && { notOurs: true }) });
+    this.#note(copy, {
+      ...{ state: "failed", trouble },
+      ...(trouble.code === "not_owned" && { notOurs: true }),
+      ...unsureBefore(copy),
+    });
   }
 
   /** Tells whether an object is as it was pushed last: its content, its tags, and where it is pushed to. */
@@ -254,12 +259,16 @@ class Job {
   }
 }
 
-const untouched = ({ subKey, name, outside, ours }: CopyTask): CopyResult => ({
+const untouched = ({ subKey, name, outside, ours, unsureSince }: CopyTask): CopyResult => ({
   subKey,
   name,
   state: "untouched",
   ...(outside !== undefined && { certain: true }),
   ...(ours === "no" && { notOurs: true }),
+  ...unsureBefore({ unsureSince }),
 });
+
+/** What was uncertain before a task that has changed nothing. */
+const unsureBefore = ({ unsureSince }: Pick<CopyTask, "unsureSince">) => (unsureSince === null ? {} : { unsureSince });
 
 const digest = (parts: readonly string[]): string => createHash("sha256").update(JSON.stringify(parts)).digest("hex");

@@ -34,12 +34,20 @@ export const workMigrations: Migration[] = [
         BEGIN UPDATE work_counts SET n = n - 1 WHERE queued = OLD.queued;
               UPDATE work_counts SET n = n + 1 WHERE queued = NEW.queued; END`,
   },
+  {
+    because: "rows whose last attempt failed are claimed behind the others",
+    sql: `ALTER TABLE work ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
+      DROP INDEX work_by_ready;
+      CREATE INDEX work_by_ready ON work (queued, failed, ready_at)`,
+  },
 ];
 
 /** A claim is void after this long; every provider call must end well before. */
 export const LEASE_MS = 60_000;
 /** Claims that are out are counted so far: nobody hands out as many at a time. */
 const MOST_LEASED = 1_000;
+/** A row whose last attempt failed is claimed before others once it has waited this long, and at most once in this time. */
+const FAILED_EVERY_MS = 30_000;
 
 interface Row extends Record<string, SqlStorageValue> {
   id: string;
@@ -48,6 +56,7 @@ interface Row extends Record<string, SqlStorageValue> {
   ready_at: number;
   lease: string | null;
   queued: number;
+  failed: number;
 }
 
 /** A row as others see it. `readyAt`: when it may be claimed; for one that is claimed, when its lease ends. */
@@ -64,19 +73,30 @@ export interface WorkView {
 export class WorkList {
   readonly #sql: SqlStorage;
   readonly #counts: Kept<{ readonly queued: number; readonly waiting: number }>;
-  readonly #firstReady: Kept<number | null>;
+  /** The earliest `ready_at`: of rows whose last attempt did not fail, and of the others. */
+  readonly #firstReady: Kept<readonly (number | null)[]>;
   /** When the leases of claims that are out end, the last first. */
   readonly #leaseEnds: Kept<readonly number[]>;
   readonly #pausedUntil: Kept<number>;
+  readonly #failedLast: boolean;
+  /** When a failed row was last claimed before others. Lost with the object, which costs one early attempt. */
+  #failedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(sql: SqlStorage) {
+  /** @param failedLast rows whose last attempt failed are claimed behind the others */
+  constructor(sql: SqlStorage, { failedLast = false } = {}) {
     this.#sql = sql;
+    this.#failedLast = failedLast;
     this.#counts = new Kept(() => {
       const [waiting, queued] = sql.exec<{ n: number }>("SELECT n FROM work_counts ORDER BY queued").toArray();
       return { queued: queued?.n ?? 0, waiting: waiting?.n ?? 0 };
     });
-    this.#firstReady = new Kept(
-      () => sql.exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work WHERE queued = 1").one().at,
+    this.#firstReady = new Kept(() =>
+      [0, 1].map(
+        (failed) =>
+          sql
+            .exec<{ at: number | null }>("SELECT min(ready_at) AS at FROM work WHERE queued = 1 AND failed = ?", failed)
+            .one().at,
+      ),
     );
     this.#leaseEnds = new Kept(() =>
       sql
@@ -101,16 +121,18 @@ export class WorkList {
    * States that `id` should be made so (again). While a claim is out, the row waits for it: two workers never act on one
    * thing at a time, so an older effect cannot overtake a newer one.
    * @param queued false: a row that is new waits until `promote` finds room for it
+   * @param failed what was tried for it last has failed; of a row that exists this is known already
    */
-  want(id: string, now: number, queued = true): void {
+  want(id: string, now: number, queued = true, failed = false): void {
     this.#write(
       [this.#counts, this.#firstReady],
-      `INSERT INTO work (id, generation, ready_at, queued) VALUES (?, 1, ?, ?)
-       ON CONFLICT (id) DO UPDATE SET generation = generation + 1, attempts = 0,
+      `INSERT INTO work (id, generation, ready_at, queued, failed) VALUES (?, 1, ?, ?, ?)
+       ON CONFLICT (id) DO UPDATE SET generation = generation + 1, attempts = 0, failed = max(failed, excluded.failed),
          ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END`,
       id,
       now,
       queued ? 1 : 0,
+      failed && this.#failedLast ? 1 : 0,
     );
   }
 
@@ -130,21 +152,46 @@ export class WorkList {
     return before - this.waiting();
   }
 
-  /** Leases up to `limit` ready rows, longest ready first. */
-  claim(limit: number, now: number, only?: string): Claim[] {
+  /**
+   * Leases up to `limit` ready rows, longest ready first; with `failedLast`, rows whose last attempt failed behind the others.
+   * @param trial no failed row is preferred, however long it has waited
+   */
+  claim(limit: number, now: number, only?: string, trial = false): Claim[] {
     if (limit <= 0 || this.pausedUntil() > now) return [];
     const ready =
       only !== undefined
         ? this.#sql.exec<Row>("SELECT * FROM work WHERE id = ? AND queued = 1 AND ready_at <= ?", only, now).toArray()
-        : this.#sql
-            .exec<Row>("SELECT * FROM work WHERE queued = 1 AND ready_at <= ? ORDER BY ready_at LIMIT ?", now, limit)
-            .toArray();
+        : this.#inOrder(limit, now, trial);
     return ready.map((row) => {
       const lease = crypto.randomUUID();
       const leaseUntil = now + LEASE_MS;
       this.#move("lease = ?, ready_at = ? WHERE id = ?", lease, leaseUntil, row.id);
       return { id: row.id, generation: row.generation, lease, leaseUntil };
     });
+  }
+
+  #inOrder(limit: number, now: number, trial: boolean): Row[] {
+    const others = this.#ready(0, limit, now);
+    const failed = this.#ready(1, limit, now);
+    const [first] = failed;
+    if (!first) return others;
+    const overdue = first.ready_at + FAILED_EVERY_MS <= now && this.#failedAt + FAILED_EVERY_MS <= now;
+    if (trial || !overdue) return [...others, ...failed].slice(0, limit);
+    this.#failedAt = now;
+    return [first, ...others, ...failed.slice(1)].slice(0, limit);
+  }
+
+  #ready(failed: 0 | 1, limit: number, now: number): Row[] {
+    const first = this.#firstReady.get()[failed] ?? null;
+    if (first === null || first > now) return [];
+    return this.#sql
+      .exec<Row>(
+        "SELECT * FROM work WHERE queued = 1 AND failed = ? AND ready_at <= ? ORDER BY ready_at LIMIT ?",
+        failed,
+        now,
+        limit,
+      )
+      .toArray();
   }
 
   /** Whether a claim can still be settled, and its wish is the newest. */
@@ -164,6 +211,8 @@ export class WorkList {
   settle(claim: Claim, ending: Ending, now: number): Settled {
     const row = this.#find(claim.id);
     if (!row || row.lease !== claim.lease || row.ready_at <= now) return "stale";
+    // A pause that all rows are asked for tells nothing of this one.
+    if (ending.kind === "retry" && !ending.all && this.#failedLast) this.#markFailed(claim.id);
     if (row.generation !== claim.generation) {
       this.#release(claim.id, 0, now);
       return "superseded";
@@ -184,8 +233,8 @@ export class WorkList {
 
   /** When the next queued row may be claimed (ms since 1970), or null when there is none. */
   nextReady(): number | null {
-    const at = this.#firstReady.get();
-    return at === null ? null : Math.max(at, this.pausedUntil());
+    const times = this.#firstReady.get().filter((at) => at !== null);
+    return times.length === 0 ? null : Math.max(Math.min(...times), this.pausedUntil());
   }
 
   find(id: string): WorkView | null {
@@ -238,6 +287,10 @@ export class WorkList {
 
   #find(id: string): Row | null {
     return this.#sql.exec<Row>("SELECT * FROM work WHERE id = ?", id).toArray()[0] ?? null;
+  }
+
+  #markFailed(id: string): void {
+    this.#write([this.#firstReady], "UPDATE work SET failed = 1 WHERE id = ?", id);
   }
 
   #release(id: string, attempts: number, readyAt: number): void {

@@ -1,11 +1,13 @@
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { SyncResult } from "../../src/sync/association.ts";
 import type { Bell } from "../../src/work/doorbell.ts";
 import { del, get, mountKv, patch, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
 import { byItself as passing } from "../workers/passing-time.ts";
 import { cloudA } from "../workers/sync-cloud-a.ts";
-import { openRepoHost } from "../workers/sync-doubles.ts";
+import { openCloudC, openRepoHost } from "../workers/sync-doubles.ts";
 import {
   association,
   cloudABody,
@@ -87,6 +89,81 @@ describe("a secret that gets other keys", () => {
       expect(happened()).toBe(true);
     },
   );
+});
+
+describe("a push to a provider that keeps versions", () => {
+  const G = "cloud-c-sm/g";
+  /** The Worker of the next push dies before the destination hears of its result. */
+  function loseResult(): () => boolean {
+    let lease = "";
+    const turn = prototypeOf("SyncDestination")["turn"] as Method;
+    vi.spyOn(prototypeOf("SyncDestination"), "turn").mockImplementation(function (
+      this: ThisParameterType<Method>,
+      ...parameters
+    ) {
+      const [result] = parameters[0] as SyncResult[];
+      lease ||= result?.claim.lease ?? "";
+      if (result && result.claim.lease === lease) throw new Error("the Worker died");
+      return turn.apply(this, parameters);
+    });
+    return () => lease !== "";
+  }
+  const unsure = () =>
+    runInDurableObject(env.SYNC_DESTINATION.getByName(G), (_object, { storage }) =>
+      storage.sql.exec<{ at: number | null }>("SELECT unsure_since AS at FROM copies").one(),
+    );
+
+  it("leaves the newest value alone in force, whose answer or result is lost, and however often", async () => {
+    const account = await openCloudC();
+    await makeDestination("cloud-c-sm", "g", account.body);
+    names = [G];
+    const drop = (count: number) => () => {
+      account.fault({ fault: "apply-then-drop", operation: "AddSecretVersion", count });
+      return () => true;
+    };
+    for (const [what, lose] of [
+      ["the answer to the first push", drop(1)],
+      ["the result", loseResult],
+      ["the answer", drop(1)],
+      ["three answers", drop(3)],
+    ] as const) {
+      const happened = lose();
+      const value = { a: what };
+      if (what === "the answer to the first push") {
+        await write("app", value);
+        await setAssociation(G, "app");
+      } else await write("app", value);
+      await byItself(async () => expect(happened(), what).toBe(true));
+      await byItself(async () => expect((await account.enabled()).at(-1), what).toBe(JSON.stringify(value)));
+      await byItself(async () => expect((await association(G, "app"))?.sync_status, what).toBe("SYNCED"));
+      expect(await account.enabled(), what).toEqual([JSON.stringify(value)]);
+      expect(await unsure(), what).toEqual({ at: null });
+      vi.restoreAllMocks();
+    }
+  }, 120_000);
+
+  it("has on record that its outcome is unknown before the call leaves, and no more once it was refused", async () => {
+    const account = await openCloudC();
+    await makeDestination("cloud-c-sm", "g", account.body);
+    await write("app", { a: "1" });
+    await account.fault({ fault: "delay", ms: 1_000, operation: "AddSecretVersion" });
+    const set = setAssociation(G, "app");
+    await vi.waitFor(async () => {
+      expect((await account.requests()).map(({ operation }) => operation)).toContain("AddSecretVersion");
+    });
+    expect((await unsure()).at).toBeGreaterThan(0);
+    await set;
+    expect(await unsure()).toEqual({ at: null });
+    for (const [status, stays] of [
+      ["INVALID_ARGUMENT", false],
+      ["INTERNAL", true],
+      ["PERMISSION_DENIED", true],
+    ] as const) {
+      await account.fault({ fault: "error", status, operation: "AddSecretVersion" });
+      await setAssociation(G, "app");
+      expect((await unsure()).at !== null, status).toBe(stays);
+    }
+  });
 });
 
 describe("setting an association", () => {

@@ -31,7 +31,7 @@ export interface CloudAOptions {
  * - `drop`: the connection ends, nothing is performed
  * - `apply-then-drop`: performed, then the connection ends without an answer
  */
-export type Fault = { count?: number; service?: Service; operation?: string } & (
+export type Fault = { count?: number; service?: Service; operation?: string; subject?: string } & (
   | { fault: "error"; type: string; message?: string; status?: number; headers?: Record<string, string> }
   | { fault: "raw"; status: number; body: string; headers?: Record<string, string> }
   | { fault: "delay"; ms: number }
@@ -333,9 +333,12 @@ function parseJson(body: Buffer): unknown {
   }
 }
 
-function takeFault(faults: Fault[], { service, operation }: LoggedRequest): Fault | undefined {
+function takeFault(faults: Fault[], { service, operation, subject }: LoggedRequest): Fault | undefined {
   const index = faults.findIndex(
-    (fault) => (fault.service ?? service) === service && (fault.operation ?? operation) === operation,
+    (fault) =>
+      (fault.service ?? service) === service &&
+      (fault.operation ?? operation) === operation &&
+      (fault.subject ?? subject) === subject,
   );
   const fault = faults[index];
   if (fault === undefined) return undefined;

@@ -32,6 +32,8 @@ export interface AccountOptions {
   permissions?: readonly string[];
   /** How the vault calls itself in ids and links; its own URL by default. */
   vaultUri?: string;
+  /** Whether conflicts name no reason (`innererror`). */
+  bareConflicts?: boolean;
 }
 
 /**
@@ -101,6 +103,7 @@ export interface CloudBDouble {
   /** Forgets the first account's secrets, faults and log. */
   reset(): void;
   close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 type Service = "login" | "vault";
@@ -111,6 +114,7 @@ interface Account {
   vault: Vault;
   vaultUrl: string;
   permissions: readonly string[];
+  bareConflicts: boolean;
   log: LoggedRequest[];
   faults: Fault[];
 }
@@ -147,6 +151,7 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
       }),
       vaultUrl: "",
       permissions: given.permissions ?? Object.values(permissions),
+      bareConflicts: given.bareConflicts ?? false,
       log: [],
       faults: [],
     };
@@ -170,8 +175,11 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
       const body = account.vault.perform(operation);
       return body === undefined ? { status: 204 } : { status: 200, body };
     } catch (problem) {
-      if (problem instanceof VaultError) return vaultError(problem);
-      throw problem;
+      if (!(problem instanceof VaultError)) throw problem;
+      const { status, code, message } = problem;
+      return vaultError(
+        account.bareConflicts && status === 409 ? new VaultError(status, code, message, null) : problem,
+      );
     }
   }
 
@@ -246,6 +254,7 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
     rotateSecret: () => directory.rotateSecret(main.application),
     reset: () => reset(main),
     close: () => listeners.close(),
+    [Symbol.asyncDispose]: () => listeners.close(),
   };
 }
 

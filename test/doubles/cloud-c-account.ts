@@ -50,6 +50,8 @@ export interface AccountState {
   disabled: boolean;
   /** Whether the project exists. */
   projectExists: boolean;
+  /** Whether deletions are answered 204 without a body, as a proxy before the service may. */
+  emptyDeletes: boolean;
 }
 
 export interface AccountOptions {
@@ -59,7 +61,10 @@ export interface AccountOptions {
   writesPerMinute: number;
 }
 
-const initial: AccountState = { deny: [], apiEnabled: true, disabled: false, projectExists: true };
+const initial: AccountState = {
+  ...{ deny: [], apiEnabled: true, disabled: false, projectExists: true },
+  emptyDeletes: false,
+};
 
 /** One project with one service account. Nothing that happens in one is seen in another. */
 export class Account {

@@ -161,6 +161,7 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
     owner.countWrite(parsed);
     const { secretId, version, query, rpc } = parsed;
     const answer = owner.store.call({ operation: rpc.name, secretId, version, query, body });
+    if (rpc.method === "DELETE" && owner.state.emptyDeletes) return { status: 204, body: "" };
     return json(parsed.enumsAsNumbers ? withNumbers(answer) : answer);
   }
 
@@ -352,6 +353,7 @@ function statusAnswer({ status, message, details }: StatusError): Answer {
 }
 
 function send(outgoing: ServerResponse, { status, contentType, body, headers = {} }: Answer): void {
-  outgoing.writeHead(status, { "content-type": contentType ?? "application/json; charset=UTF-8", ...headers });
+  const type = { "content-type": contentType ?? "application/json; charset=UTF-8" };
+  outgoing.writeHead(status, { ...(status === 204 ? {} : type), ...headers });
   outgoing.end(body);
 }

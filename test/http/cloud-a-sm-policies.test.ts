@@ -239,9 +239,48 @@ describe("probe", () => {
     expect(double.secrets()).toEqual([]);
   });
 
-  it("may be denied to look: pushing does not need it", async () => {
+  it("may be denied to look: the right to change proves itself by a secret that cannot exist", async () => {
     denied("DescribeSecret");
-    expect(await probe()).toEqual({ outcome: "ok" });
+    expect(await cloudASm.probe(keys, contextAt(double.url), "vault/kv/app")).toEqual({ outcome: "ok" });
+    expect(double.requests().slice(1)).toMatchObject([
+      { operation: "DescribeSecret", subject: "vault/kv/app" },
+      { operation: "UpdateSecret", subject: expect.stringMatching(/^vault\/kv\/app-[0-9a-f-]{36}$/), status: 400 },
+    ]);
+    expect(double.secrets()).toEqual([]);
+  });
+
+  it("is not satisfied with keys that have no right at all", async () => {
+    for (const operation of ["DescribeSecret", "UpdateSecret"]) denied(operation);
+    expect(await probe()).toEqual({
+      ...{ outcome: "client", code: "rights_unproven" },
+      message: expect.stringContaining("have it only for secrets that carry the tag hashicorp:vault"),
+    });
+  });
+
+  it("tells a wrong clock from a wrong key, and a proxy's refusal from the service's", async () => {
+    now += 30 * 60_000;
+    expect(await probe()).toMatchObject({
+      code: "auth_failed",
+      message: expect.stringContaining("clock and ours differ"),
+    });
+    now = Date.now();
+    const message = "Signature not yet current: 20260101T000000Z is still later than 20251231T233000Z";
+    double.fault({ fault: "error", service: "sts", type: "SignatureDoesNotMatch", message, status: 403 });
+    expect(await probe()).toMatchObject({
+      code: "auth_failed",
+      message: expect.stringContaining("clock and ours differ"),
+    });
+    const dated = { date: new Date(Date.now() - 10 * 60_000).toUTCString() };
+    double.fault({ fault: "error", service: "sts", type: "SignatureDoesNotMatch", status: 403, headers: dated });
+    expect(await probe()).toMatchObject({ message: expect.stringContaining("clock and ours differ") });
+    double.fault({ fault: "error", service: "sts", type: "SignatureDoesNotMatch", status: 403 });
+    expect(await probe()).toMatchObject({ message: expect.stringContaining("does not belong to the access key") });
+    for (const service of ["sts", "secretsmanager"] as const) {
+      double.fault({ fault: "raw", service, status: 403, body: "<html>Forbidden</html>" });
+      const outcome = await probe();
+      expect(outcome).toMatchObject({ outcome: "client", code: "permission_denied" });
+      expect(outcome).toMatchObject({ message: expect.stringContaining("proxy or firewall") });
+    }
   });
 
   it("assumes the role anew, so that a session held here hides nothing", async () => {

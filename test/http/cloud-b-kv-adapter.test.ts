@@ -20,8 +20,8 @@ beforeEach(() => {
   double.reset();
   // What the adapter waits between its tries passes at once; everything else takes its time.
   const { setTimeout } = globalThis;
-  vi.stubGlobal("setTimeout", (run: () => void, ms: number) =>
-    setTimeout(run, [200, 300, 500, 1000, 2000].includes(ms) ? 0 : ms),
+  vi.stubGlobal("setTimeout", (run: () => void, ms: number, ...given: []) =>
+    setTimeout(run, [200, 300, 500, 1000, 2000].includes(ms) ? 0 : ms, ...given),
   );
 });
 afterEach(() => vi.unstubAllGlobals());
@@ -131,6 +131,54 @@ describe("a name that was deleted", () => {
     expect(operations()).toEqual(["SetSecret", "SetSecret"]);
   });
 
+  it("is recovered and written also when the conflict names no reason", async () => {
+    const noGet = ["set", "list", "delete", "recover"];
+    const rows: [string, readonly string[] | undefined, Partial<ExternalObject>, Record<string, string>, unknown][] = [
+      ["all permissions", undefined, {}, {}, ok],
+      ["without get", noGet, {}, {}, ok],
+      ["owned-only, ours", undefined, { updatePolicy: "owned-only" }, marker, ok],
+      [
+        "owned-only, foreign",
+        undefined,
+        { updatePolicy: "owned-only" },
+        {},
+        expect.objectContaining({ code: "not_owned" }),
+      ],
+      [
+        "owned-only, without get",
+        noGet,
+        { updatePolicy: "owned-only" },
+        marker,
+        expect.objectContaining({ code: "permission_denied" }),
+      ],
+    ];
+    for (const [what, permissions, changed, tags, expected] of rows) {
+      await using own = await startCloudB({
+        now: () => now,
+        account: { bareConflicts: true, ...(permissions && { permissions }) },
+      });
+      own.call("SetSecret", { name, body: { value: "old", tags } });
+      own.call("DeleteSecret", { name });
+      for (let poll = 0; poll < 2; poll++) own.call("GetSecretVersions", { name });
+      const there = {
+        ...context(),
+        settings: { CLOUD_B_LOGIN_URL: own.url, SYNC_ALLOWED_HOSTS: "127.0.0.1" } as CallContext["settings"],
+      };
+      expect(await put(changed, { ...own.account, cloud: "AzurePublicCloud" }, there), what).toEqual(expected);
+      expect(own.secrets()[0]?.state, what).toBe(expected === ok ? "active" : "deleted");
+    }
+  });
+
+  it("is left to the next attempt when a conflict without a reason is somebody else's write", async () => {
+    somebodyElse("SetSecret", { value: "theirs" });
+    double.fault({ fault: "error", status: 409, type: "Conflict", operation: "SetSecret", count: 2 });
+    expect(await put()).toEqual(ok);
+    expect(operations()).toEqual(["SetSecret", "GetDeletedSecret", "SetSecret", "GetDeletedSecret", "SetSecret"]);
+    const conflict = { fault: "error", status: 409, type: "Conflict", operation: "SetSecret" } as const;
+    double.fault({ ...conflict, count: 99, headers: { "retry-after": "7" } });
+    expect(await put()).toMatchObject({ outcome: "external", code: "contended", retryAfterMs: 7_000 });
+  });
+
   it("is written when it was purged before it could be recovered", async () => {
     deletedByOthers({});
     double.fault({ fault: "error", status: 404, type: "SecretNotFound", operation: "RecoverDeletedSecret" });
@@ -164,6 +212,19 @@ describe("a name that was deleted", () => {
     deletedByOthers(marker);
     expect(await put({ updatePolicy: policy })).toEqual(ok);
     expect(secret()).toMatchObject({ value, state: "active" });
+  });
+});
+
+describe("a deletion", () => {
+  it("is done with any success but a web page, which the service does not send", async () => {
+    for (const [status, body, outcome] of [
+      [204, "", "ok"],
+      [202, "Accepted", "ok"],
+      [200, "<html>captive portal</html>", "unknown"],
+    ] as const) {
+      double.fault({ fault: "raw", status, body, operation: "DeleteSecret" });
+      expect((await remove()).outcome, String(status)).toBe(outcome);
+    }
   });
 });
 

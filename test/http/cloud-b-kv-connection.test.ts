@@ -318,7 +318,6 @@ describe("errors", () => {
     [vault(403, "Forbidden"), "client", "permission_denied"],
     [vault(400, "BadParameter"), "client", "invalid_parameter"],
     [vault(404, "ResourceNotFound"), "client", "not_found"],
-    [vault(409, "Conflict"), "external", "contended"],
     [vault(413, "RequestEntityTooLarge"), "client", "value_too_large"],
     [vault(418, "Teapot"), "client", "refused"],
     [vault(429, "Throttled"), "external", "throttled"],

@@ -183,17 +183,68 @@ describe("repeating an intent whose answer was lost", () => {
   it("at the first version ends with that value as the newest", async () => {
     double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
     expect(await put(wanted())).toMatchObject({ outcome: "unknown" });
-    await pushed(wanted());
-    expect(secret()).toMatchObject({ value: "hunter2-hunter2", versions: { length: 2 } });
+    await pushed(wanted({ unsureSince: Date.now() }));
+    expect(secret()?.value).toBe("hunter2-hunter2");
+    expect(states()).toEqual(["1 DESTROYED", "2 ENABLED"]);
   });
 
   it("at a later version still destroys the version of the last push that succeeded", async () => {
     const first = await pushed(wanted());
     double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
     expect(await put(again(first))).toMatchObject({ outcome: "unknown" });
-    await pushed(again(first));
+    await pushed(again(first, { unsureSince: Date.now() }));
     expect(secret()?.value).toBe("two");
-    expect(states()).toEqual(["1 DESTROYED", "2 ENABLED", "3 ENABLED"]);
+    expect(states()).toEqual(["1 DESTROYED", "2 DESTROYED", "3 ENABLED"]);
+  });
+
+  it("takes a failure of the provider at the version for one that may have been applied", async () => {
+    for (const status of ["INTERNAL", "UNAVAILABLE", "DEADLINE_EXCEEDED"] as const) {
+      double.fault({ fault: "error", status, operation: "AddSecretVersion" });
+      expect(await put(wanted()), status).toMatchObject({ outcome: "external", unsure: true });
+    }
+    double.fault({ fault: "error", status: "RESOURCE_EXHAUSTED", operation: "AddSecretVersion" });
+    expect(await put(wanted())).not.toHaveProperty("unsure");
+  });
+
+  it("destroys no version from before the lost push, whoever added it, in one page or many", async () => {
+    const start = Date.now() - 60 * 60_000;
+    let now = start;
+    await using own = await startCloudC({ now: () => now });
+    const at = [connectionOf(own), contextOf(own)] as const;
+    const add = () =>
+      own.call({
+        ...{ operation: "AddSecretVersion", secretId: "app-db" },
+        body: { payload: { data: "b25l", dataCrc32c: "714388201" } },
+      });
+    own.call(creation());
+    for (let version = 0; version < 3; version++) add();
+    now = start + 30 * 60_000;
+    for (let version = 0; version < 110; version++) {
+      // A secret takes so many versions a minute.
+      now += 1_000;
+      add();
+    }
+    now = Date.now();
+    expect(await cloudCSm.put(wanted({ unsureSince: start + 30 * 60_000 }), ...at)).toMatchObject({ outcome: "ok" });
+    const after = own.secrets()[0]?.versions ?? [];
+    expect(after.filter(({ state }) => state === "ENABLED").map(({ number }) => number)).toEqual([1, 2, 3, 114]);
+    expect(operations(own).filter((one) => one === "ListSecretVersions")).toHaveLength(2);
+  });
+
+  it("remembers what it may not list, and destroys it once it may", async () => {
+    const first = await pushed(wanted());
+    double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
+    await put(again(first));
+    double.change({ deny: ["secretmanager.versions.list"] });
+    const third = await pushed(again(first, { unsureSince: Date.now() }));
+    const fourth = await pushed(again(third));
+    expect(states()).toEqual(["1 DESTROYED", "2 ENABLED", "3 DESTROYED", "4 ENABLED"]);
+    expect(await inspect(fourth)).toMatchObject({ state: "unchanged" });
+    double.change({ deny: [] });
+    const fifth = await pushed(again(fourth));
+    expect(states()).toEqual(["1 DESTROYED", "2 DESTROYED", "3 DESTROYED", "4 DESTROYED", "5 ENABLED"]);
+    await pushed(again(fifth));
+    expect(operations(double).filter((one) => one === "ListSecretVersions")).toHaveLength(3);
   });
 
   it("at the labels adds no version before they are right", async () => {
@@ -276,6 +327,10 @@ describe("remove", () => {
     expect(double.secrets()).toEqual([]);
     expect(await remove()).toEqual({ outcome: "ok" });
     expect(await remove(true)).toEqual({ outcome: "ok" });
+    await pushed(wanted());
+    double.change({ emptyDeletes: true });
+    expect(await remove(), "answered 204").toEqual({ outcome: "ok" });
+    expect(double.secrets()).toEqual([]);
   });
 
   it("with ownedOnly deletes ours and leaves others' alone", async () => {

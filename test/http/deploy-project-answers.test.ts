@@ -223,6 +223,8 @@ describe("errors", () => {
     expect(await at.put({ reference })).toMatchObject({ outcome: "unknown", code: "unreadable_answer" });
     at.fault({ ...page, operation: "RemoveVariable" });
     expect(await at.remove(reference)).toMatchObject({ outcome: "unknown", code: "unreadable_answer" });
+    at.fault({ fault: "raw", status: 204, body: "", operation: "RemoveVariable" });
+    expect(await at.remove(reference), "answered 204").toEqual({ outcome: "ok" });
   });
 
   it("no answer is 'unknown' for a write and 'external' for a look, which has changed nothing", async () => {

@@ -397,6 +397,8 @@ describe("errors", () => {
     expect(await put()).toMatchObject({ outcome: "unknown", code: "unreadable_answer" });
     account.fault({ ...portal, operation: "deleteSecret" });
     expect(await remove()).toMatchObject({ outcome: "unknown", code: "unreadable_answer" });
+    account.fault({ fault: "raw", status: 200, body: "", operation: "deleteSecret" });
+    expect(await remove(), "a success of another number").toEqual({ outcome: "ok" });
     account.fault({ ...portal, operation: "getSecret" });
     expect(await inspect()).toMatchObject({ outcome: "external", code: "unreadable_answer" });
     account.fault({ ...portal, operation: "getSecret" });

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import type { CloudBAccount } from "../doubles/cloud-b-kv.ts";
 import type { OpenedAccount as CloudCAccount } from "../doubles/cloud-c-sm.ts";
+import type { SecretView } from "../doubles/cloud-c-store.ts";
 import type { OpenedAccount as DeployAccount } from "../doubles/deploy-project-api.ts";
 import type { Credentials as RepoHostAccount } from "../doubles/repo-host-state.ts";
 import { cloudA } from "./sync-cloud-a.ts";
@@ -76,9 +77,19 @@ export async function openCloudB(): Promise<ProviderAccount> {
   };
 }
 
-export async function openCloudC(): Promise<ProviderAccount> {
+interface CloudC extends ProviderAccount {
+  /** The values of all versions that can be read, oldest first. */
+  enabled(): Promise<(string | null)[]>;
+}
+
+export async function openCloudC(): Promise<CloudC> {
   const account = await open<CloudCAccount>(env.TEST_DOUBLES.cloudC);
   return {
+    enabled: async () => {
+      const url = `${env.TEST_DOUBLES.cloudC}/_double/secrets?account=${account.account}`;
+      const versions = ((await json(url)) as SecretView[]).flatMap((secret) => secret.versions);
+      return versions.filter(({ state }) => state === "ENABLED").map(({ value }) => value);
+    },
     type: "cloud-c-sm",
     body: { credentials: JSON.stringify(account.credentials) },
     wrong: {

@@ -132,16 +132,22 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   },
 
   /**
-   * Who the keys and the role are is asked of STS, which denies that to nobody. Then the service itself is asked about a
-   * secret that cannot exist. That this is denied is no failure: pushing does not need DescribeSecret, and a policy may
-   * be limited to other names or to our tag. So the rights to write remain untried, which only a write could try.
+   * Asks STS whose the keys and the role are, which no policy denies, then looks at `sample`. A role made for pushing may be
+   * denied that, so it is also asked to change a secret that cannot exist: "not found" proves the right. When both are
+   * denied there is no right, or one bound to the tag of our objects, of which an absent one has none.
    */
-  async probe(details, context) {
+  async probe(details, context, sample = `sallyport/probe/${crypto.randomUUID()}`) {
     const client = secretsManager(details, context);
     const identified = await client.identify();
     if (!identified.ok) return identified.outcome;
-    const seen = await look(client, `sallyport/probe/${crypto.randomUUID()}`);
-    return seen.ok || isDenied(seen) ? { outcome: "ok" } : seen.outcome;
+    const seen = await look(client, sample);
+    if (seen.ok || !isDenied(seen)) return seen.ok ? { outcome: "ok" } : seen.outcome;
+    const SecretId = `${sample.slice(0, 470)}-${crypto.randomUUID()}`;
+    const changed = await client.call("UpdateSecret", { SecretId, Description: "Sallyport tries its rights" });
+    if (changed.ok || changed.error?.type === "ResourceNotFound") return { outcome: "ok" };
+    if (!isDenied(changed)) return changed.outcome;
+    const message = `The credentials are valid, but may neither describe nor change a secret such as ${sample}: they have no such right, or have it only for secrets that carry the tag ${MARKER_TAG}, which shows once one is there.`;
+    return failure("client", "rights_unproven", message);
   },
 };
 
@@ -323,8 +329,8 @@ const freshToken = () => (crypto.randomUUID() + crypto.randomUUID()).replaceAll(
 
 const tagList = (tags: Record<string, string>) => Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
 
-/** The service denied this very operation; that a role is denied is another thing. */
-const isDenied = ({ error, outcome }: CloudAFailure) => error !== null && outcome.code === "permission_denied";
+/** The service denied this very operation; that a role, or something before the service, is denied is another thing. */
+const isDenied = ({ error, outcome }: CloudAFailure) => Boolean(error?.type) && outcome.code === "permission_denied";
 
 /** The same error type is used for other states too, so the text decides. */
 function isScheduledForDeletion({ error }: CloudAFailure): boolean {

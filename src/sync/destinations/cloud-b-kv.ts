@@ -72,7 +72,8 @@ const connection = z.object({
  * and the reference is that version's id.
  *
  * Needs the permissions set and delete, and recover to take back a name that was deleted (every deletion is soft, and a
- * removed secret is left recoverable). `inspect`, `probe` and the update policies other than `replace` need list: they
+ * removed secret is left recoverable); get tells whether a refused name is a deleted one where the refusal does not say so.
+ * `inspect`, `probe` and the update policies other than `replace` need list: they
  * read the list of versions, since reading a secret would answer its value. These policies also need get, for a name that
  * was deleted: there it answers no value.
  *
@@ -183,28 +184,42 @@ async function write(vault: KeyVault, object: ExternalObject): Promise<Put> {
       if (version !== undefined) return { outcome: "ok", reference: version };
       return failure("unknown", "unreadable_answer", "SetSecret was answered, but not with a secret.");
     }
-    if (!isHeld(set)) return set.outcome;
-    if (set.inner === "ObjectIsDeletedButRecoverable") {
-      const stopped = await recover(vault, object);
+    const isBare = isBareConflict(set);
+    if (!isHeld(set) && !isBare) return set.outcome;
+    if (isBare || set.inner === "ObjectIsDeletedButRecoverable") {
+      const stopped = await recover(vault, object, isBare);
       if (stopped !== null) return stopped;
     }
     const waitMs = waitsMs[tries];
-    if (waitMs === undefined) return nameHeld(name);
+    if (waitMs === undefined) return isBare ? set.outcome : nameHeld(name);
     await new Promise((resolve) => setTimeout(resolve, waitMs));
   }
 }
 
-/** Null when the write may be tried again. */
-async function recover(vault: KeyVault, { name, updatePolicy }: ExternalObject): Promise<Failure | null> {
+/**
+ * Takes back a deleted secret. Null when the write may be tried again.
+ * @param mayBeThere nothing says that the secret is a deleted one, so that is asked first
+ */
+async function recover(
+  vault: KeyVault,
+  { name, updatePolicy }: ExternalObject,
+  mayBeThere: boolean,
+): Promise<Failure | null> {
   const path = `/deletedsecrets/${name}`;
-  if (updatePolicy !== "replace") {
+  const isFree = updatePolicy === "replace";
+  if (!isFree || mayBeThere) {
     const deleted = await vault.call("GetDeletedSecret", "GET", path);
-    if (!deleted.ok) return deleted.code === "SecretNotFound" ? null : deleted.outcome;
-    if (!Object.hasOwn(Tagged.safeParse(deleted.body).data?.tags ?? {}, MARKER_TAG)) return notOwned(name);
+    if (!deleted.ok && deleted.code === "SecretNotFound") return null;
+    // Without the right to look, recovering tells: it finds nothing when nothing is deleted.
+    const mayTry = isFree && !deleted.ok && deleted.outcome.code === "permission_denied";
+    if (!deleted.ok && !mayTry) return deleted.outcome;
+    const tags = deleted.ok ? Tagged.safeParse(deleted.body).data?.tags : null;
+    if (!isFree && !Object.hasOwn(tags ?? {}, MARKER_TAG)) return notOwned(name);
   }
   const recovered = await vault.call("RecoverDeletedSecret", "POST", `${path}/recover`);
   // Not found: it was purged, or somebody else has recovered it.
-  return recovered.ok || recovered.code === "SecretNotFound" || isHeld(recovered) ? null : recovered.outcome;
+  const passes = recovered.ok || recovered.code === "SecretNotFound" || isHeld(recovered) || isBareConflict(recovered);
+  return passes ? null : recovered.outcome;
 }
 
 const Tagged = z.object({ tags: z.record(z.string(), z.string()).nullish() });
@@ -260,6 +275,9 @@ async function newestVersions(
 const isOurs = (newest: readonly Version[]): boolean => newest.every(({ tags }) => Object.hasOwn(tags, MARKER_TAG));
 
 const isHeld = ({ outcome }: VaultFailure): boolean => outcome.code === "name_held";
+
+/** A conflict without a reason: a deleted secret holds the name, or somebody else changes it. */
+const isBareConflict = ({ status, inner }: VaultFailure): boolean => status === 409 && inner === "";
 
 const nameHeld = (name: string): Failure =>
   failure("external", "name_held", `The name ${name} is not free yet after a deletion or a recovery.`, nameHeldRetryMs);

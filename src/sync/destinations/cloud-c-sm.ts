@@ -1,18 +1,12 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
-import {
-  type CloudCConnection,
-  projectOf,
-  refuseTokenUri,
-  secretManager,
-  unreadable,
-} from "../../providers/cloud-c.ts";
+import { type CloudCConnection, projectOf, refuseTokenUri, secretManager } from "../../providers/cloud-c.ts";
 import type { CloudCFailure } from "../../providers/cloud-c-errors.ts";
 import { projectPattern, projectRule, serviceAccountKey } from "../../providers/cloud-c-key.ts";
-import { crc32c } from "../../providers/crc32c.ts";
 import { type Failure, failure } from "../../providers/outcome.ts";
 import { labelsOf, labelText, maxLabels } from "./cloud-c-labels.ts";
-import { type CallContext, type ExternalObject, MARKER_TAG, type RemoteDestinationType } from "./destination-type.ts";
+import { conflicts, intentAnnotation, owedBy, readReference, referenceTo, remoteSecret } from "./cloud-c-secret.ts";
+import { type ExternalObject, MARKER_TAG, type RemoteDestinationType } from "./destination-type.ts";
 
 /** Secret Manager API v1: CreateSecretRequest.secret_id, and "Quotas and limits" for the payload. */
 const namePattern = /^[A-Za-z0-9_-]{1,255}$/;
@@ -23,12 +17,6 @@ const maxSteps = 8;
 
 /** How the built-in marker is spelled as a label. */
 const markerLabel = labelText(MARKER_TAG);
-
-/** The annotation on secrets that we created: which intent did it. */
-const intentAnnotation = "sallyport-intent";
-
-/** What a write with an etag is answered when the object has changed: AIP-154, and what it said before 2021. */
-const conflicts: readonly (string | null)[] = ["ABORTED", "FAILED_PRECONDITION"];
 
 const connection = z
   .object({
@@ -53,11 +41,13 @@ const connection = z
  * value is the newest version, and the version that our last push wrote before is destroyed.
  *
  * Needs the permissions secrets.create, secrets.delete, versions.add and versions.destroy; secrets.get and secrets.update for
- * custom tags and for secrets that were there before; versions.get for `inspect` and `if-not-exists`.
+ * custom tags and for secrets that were there before; versions.list after a push whose outcome is unknown; versions.get for
+ * `inspect` and `if-not-exists`.
  *
- * A push whose answer is lost after its version was added adds another one of equal content when it is repeated. Nothing tells
- * the first from a version of somebody else, so it stays until the secret is removed; the one before it is destroyed all the
- * same. A version that could not be destroyed is remembered in the reference and tried again at the next push.
+ * A push whose answer is lost after its version was added adds another one when it is repeated. That push lists the versions
+ * and destroys those between the last known one of ours and its own that were created since the lost push began. Nothing tells
+ * them from a version that somebody else adds in that time, which is destroyed with them. A version that could not be listed
+ * or destroyed is remembered in the reference and tried again at the next push.
  */
 export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   kind: "remote",
@@ -147,10 +137,15 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
       } else {
         const added = await secret.add(object.value);
         if (added.ok) {
-          const old = created
-            ? []
-            : versionsIn(object.reference).filter(({ number }) => number !== added.version.number);
-          return { outcome: "ok", reference: referenceTo([added.version, ...(await secret.destroy(old))]) };
+          const { version } = added;
+          // Whatever the reference names was in a secret that is gone.
+          if (created) return { outcome: "ok", reference: referenceTo([version]) };
+          const known = readReference(object.reference);
+          const owed = owedBy(known, object.unsureSince ?? null, version);
+          const lost = owed === null ? [] : await secret.lost(owed, version);
+          const old = [...known.versions, ...(lost ?? [])].filter(({ number }) => number !== version.number);
+          const left = await secret.destroy(old);
+          return { outcome: "ok", reference: referenceTo([version, ...left], lost === null ? owed : null) };
         }
         if (added.status !== "NOT_FOUND") return added.outcome;
         [created, step] = [false, "create"];
@@ -184,7 +179,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
     const owned = isOurs(seen);
     const newest = await secret.newest();
     if (!newest.ok && newest.status !== "NOT_FOUND") return newest.outcome;
-    const [ours] = versionsIn(reference);
+    const [ours] = readReference(reference).versions;
     if (ours === undefined) return { outcome: "ok", state: "present", owned };
     // The etag tells a version of the same number in a secret that was deleted and created again, and one that was disabled.
     const unchanged = newest.ok && newest.version.number === ours.number && newest.version.etag === ours.etag;
@@ -272,101 +267,3 @@ function labelsWith(
 const same = (one: Record<string, string>, other: Record<string, string>) =>
   Object.keys(one).length === Object.keys(other).length &&
   Object.entries(one).every(([key, value]) => other[key] === value);
-
-/** A version of a secret. The etag makes sure that it is the very one: a secret that is created again counts from 1. */
-interface Version {
-  /** Decimal, from 1. */
-  number: string;
-  etag: string;
-}
-
-const Versions = z.array(z.tuple([z.string().regex(/^\d{1,18}$/), z.string()]));
-
-/** What a reference holds: the version that the last push wrote, then older ones of ours that are still to be destroyed. */
-function versionsIn(reference: string | null): Version[] {
-  try {
-    const parsed = Versions.safeParse(JSON.parse(reference ?? "[]"));
-    return parsed.success ? parsed.data.map(([number, etag]) => ({ number, etag })) : [];
-  } catch {
-    return [];
-  }
-}
-
-/** A reference has room for 512 characters, which is about fifteen versions; the oldest are given up. */
-function referenceTo(versions: readonly Version[]): string {
-  const kept = versions.map(({ number, etag }) => [number, etag]);
-  while (kept.length > 1 && JSON.stringify(kept).length > 512) kept.pop();
-  return JSON.stringify(kept);
-}
-
-const Secret = z.object({
-  labels: z.record(z.string(), z.string()).default({}),
-  annotations: z.record(z.string(), z.string()).default({}),
-  etag: z.string().max(64).default(""),
-});
-
-const SecretVersion = z.object({ name: z.string(), etag: z.string().max(64).default("") });
-
-/** The requests about one secret. Each is sent once. */
-function remoteSecret(name: string, details: CloudCConnection, context: CallContext) {
-  const { call } = secretManager(details, context);
-  const path = `secrets/${name}`;
-  // Answers name the project by its number, whatever we called it.
-  const versionName = new RegExp(`^projects/[^/]+/secrets/${name}/versions/(\\d{1,18})$`);
-  const versionOf = (body: Record<string, unknown>): Version | null => {
-    const { data } = SecretVersion.safeParse(body);
-    const number = versionName.exec(data?.name ?? "")?.[1];
-    return data === undefined || number === undefined ? null : { number, etag: data.etag };
-  };
-  const notUnderstood = (outcome: Failure): CloudCFailure => ({ ok: false, status: null, outcome });
-
-  return {
-    create: (labels: Record<string, string>, intent: string) =>
-      call("CreateSecret", "POST", `secrets?secretId=${name}`, {
-        replication: { automatic: {} },
-        labels,
-        annotations: { [intentAnnotation]: intent },
-      }),
-
-    async look() {
-      const answer = await call("GetSecret", "GET", path);
-      if (!answer.ok) return answer;
-      const { data } = Secret.safeParse(answer.body);
-      return data === undefined ? notUnderstood(unreadable("GetSecret", "external")) : { ok: true as const, ...data };
-    },
-
-    relabel: (labels: Record<string, string>, etag: string) =>
-      call("UpdateSecret", "PATCH", `${path}?updateMask=labels`, { labels, ...(etag === "" ? {} : { etag }) }),
-
-    async add(value: string) {
-      const data = Buffer.from(value);
-      const payload = { data: data.toString("base64"), dataCrc32c: String(crc32c(data)) };
-      const answer = await call("AddSecretVersion", "POST", `${path}:addVersion`, { payload });
-      if (!answer.ok) return answer;
-      const version = versionOf(answer.body);
-      return version ? { ok: true as const, version } : notUnderstood(unreadable("AddSecretVersion", "unknown"));
-    },
-
-    async newest() {
-      const answer = await call("GetSecretVersion", "GET", `${path}/versions/latest`);
-      if (!answer.ok) return answer;
-      const version = versionOf(answer.body);
-      return version ? { ok: true as const, version } : notUnderstood(unreadable("GetSecretVersion", "external"));
-    },
-
-    /** Destroys versions and answers those that are still to be destroyed. */
-    async destroy(versions: readonly Version[]): Promise<readonly Version[]> {
-      for (const [at, { number, etag }] of versions.entries()) {
-        const condition = etag === "" ? {} : { etag };
-        const answer = await call("DestroySecretVersion", "POST", `${path}/versions/${number}:destroy`, condition);
-        // Gone, destroyed already, or not the version that we wrote any more: in each case there is nothing left to do.
-        if (answer.ok || answer.status === "NOT_FOUND" || conflicts.includes(answer.status)) continue;
-        return versions.slice(at);
-      }
-      return [];
-    },
-
-    delete: (etag: string | null) =>
-      call("DeleteSecret", "DELETE", etag ? `${path}?etag=${encodeURIComponent(etag)}` : path),
-  };
-}

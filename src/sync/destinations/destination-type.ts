@@ -30,6 +30,8 @@ export interface ExternalObject extends KnownObject {
   idempotencyToken: string;
   /** Whether an earlier push of this object succeeded. Only a hint which call to try first. */
   knownToExist: boolean;
+  /** When the first push of unknown outcome since the last known one began (ms since 1970); absent when there was none. */
+  unsureSince?: number | undefined;
   /** Tag keys that we wrote before: those no longer in `tags` are removed, all other foreign tags stay. */
   previousTagKeys: string[];
   /** What the value is. */
@@ -138,8 +140,9 @@ export interface RemoteDestinationType<Connection> extends DestinationTypeCommon
   /**
    * Tries the connection without changing anything. The failure's message says in one sentence what is wrong with the
    * credentials, the permissions or the target.
+   * @param sample a name as pushes here have; that of an object of ours if there is one
    */
-  probe(connection: Connection, context: CallContext): Promise<Done>;
+  probe(connection: Connection, context: CallContext, sample?: string): Promise<Done>;
 }
 
 /** A destination that is the `SyncDestination` object's own storage: there is nothing to call. */

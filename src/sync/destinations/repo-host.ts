@@ -140,7 +140,7 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
     if (!client.ok) return client.outcome;
     const place = placeOf(connection);
     const answer = await client.host.call("DELETE", `${place.path}/${name}`);
-    if (answer.ok) return answer.status === 204 ? { outcome: "ok" } : unreadable(`The deletion of ${name}`);
+    if (answer.ok) return { outcome: "ok" };
     return answer.status === 404 ? proveAbsent(client.host, place, connection) : answer.outcome;
   },
 

@@ -1,0 +1,180 @@
+import * as z from "zod";
+import { type CloudCConnection, secretManager, unreadable } from "../../providers/cloud-c.ts";
+import type { CloudCFailure } from "../../providers/cloud-c-errors.ts";
+import { crc32c } from "../../providers/crc32c.ts";
+import type { Failure } from "../../providers/outcome.ts";
+import type { CallContext } from "./destination-type.ts";
+
+/** What a write with an etag is answered when the object has changed: AIP-154, and what it said before 2021. */
+export const conflicts: readonly (string | null)[] = ["ABORTED", "FAILED_PRECONDITION"];
+
+/** The annotation on secrets that we created: which intent did it. */
+export const intentAnnotation = "sallyport-intent";
+
+/** A version of a secret. The etag makes sure that it is the very one: a secret that is created again counts from 1. */
+export interface Version {
+  /** Decimal, from 1. */
+  number: string;
+  etag: string;
+}
+
+/** Versions that a push of unknown outcome may have left: numbers above `after`, created since it began (ms since 1970). */
+export interface Owed {
+  readonly after: string;
+  readonly since: number;
+}
+
+/** The content of a reference: the version that the last push wrote, then older ones of ours that are still to be destroyed. */
+export interface Reference {
+  readonly versions: readonly Version[];
+  readonly owed: Owed | null;
+}
+
+const number = z.string().regex(/^\d{1,18}$/);
+const Versions = z
+  .array(z.tuple([number, z.string()]))
+  .transform((given) => given.map(([number, etag]): Version => ({ number, etag })));
+/** The list alone unless something is owed. */
+const StoredReference = z.union([
+  Versions.transform((versions): Reference => ({ versions, owed: null })),
+  z.object({ versions: Versions, owed: z.object({ after: number, since: z.number() }) }),
+]);
+
+export function readReference(reference: string | null): Reference {
+  try {
+    return StoredReference.safeParse(JSON.parse(reference ?? "[]")).data ?? { versions: [], owed: null };
+  } catch {
+    return { versions: [], owed: null };
+  }
+}
+
+/** A reference has room for 512 characters, which is about fifteen versions; the oldest are given up. */
+export function referenceTo(versions: readonly Version[], owed: Owed | null = null): string {
+  const kept = versions.map(({ number, etag }) => [number, etag]);
+  const text = () => JSON.stringify(owed === null ? kept : { versions: kept, owed });
+  while (kept.length > 1 && text().length > 512) kept.pop();
+  return text();
+}
+
+/**
+ * The versions to look for before `newest`, null for none.
+ * @param unsureSince when the first push of unknown outcome began, null when none did since the reference
+ */
+export function owedBy({ versions, owed }: Reference, unsureSince: number | null, newest: Version): Owed | null {
+  if (owed === null && unsureSince === null) return null;
+  const after = owed?.after ?? versions[0]?.number ?? "0";
+  const since = Math.min(owed?.since ?? Number.POSITIVE_INFINITY, unsureSince ?? Number.POSITIVE_INFINITY);
+  // Numbers that began again are those of another secret of the name.
+  return { after: Number(newest.number) <= Number(after) ? "0" : after, since };
+}
+
+/** How far the provider's clock may be behind ours; assertions are refused long before. */
+const CLOCK_MS = 5 * 60_000;
+/** Versions of one page, and pages, that are searched for lost ones: the newest come first. */
+const pageSize = 100;
+const maxPages = 20;
+
+const Secret = z.object({
+  labels: z.record(z.string(), z.string()).default({}),
+  annotations: z.record(z.string(), z.string()).default({}),
+  etag: z.string().max(64).default(""),
+});
+
+const SecretVersion = z.object({ name: z.string(), etag: z.string().max(64).default("") });
+
+const ListedVersions = z.object({
+  versions: z
+    .array(SecretVersion.extend({ state: z.string().default(""), createTime: z.iso.datetime({ offset: true }) }))
+    .default([]),
+  nextPageToken: z.string().default(""),
+});
+
+/** The requests about one secret. Each is sent once. */
+export function remoteSecret(name: string, details: CloudCConnection, context: CallContext) {
+  const { call } = secretManager(details, context);
+  const path = `secrets/${name}`;
+  // Answers name the project by its number, whatever we called it.
+  const versionName = new RegExp(`^projects/[^/]+/secrets/${name}/versions/(\\d{1,18})$`);
+  const versionOf = (body: Record<string, unknown>): Version | null => {
+    const { data } = SecretVersion.safeParse(body);
+    const number = versionName.exec(data?.name ?? "")?.[1];
+    return data === undefined || number === undefined ? null : { number, etag: data.etag };
+  };
+  const notUnderstood = (outcome: Failure): CloudCFailure => ({ ok: false, status: null, outcome });
+
+  return {
+    create: (labels: Record<string, string>, intent: string) =>
+      call("CreateSecret", "POST", `secrets?secretId=${name}`, {
+        replication: { automatic: {} },
+        labels,
+        annotations: { [intentAnnotation]: intent },
+      }),
+
+    async look() {
+      const answer = await call("GetSecret", "GET", path);
+      if (!answer.ok) return answer;
+      const { data } = Secret.safeParse(answer.body);
+      return data === undefined ? notUnderstood(unreadable("GetSecret", "external")) : { ok: true as const, ...data };
+    },
+
+    relabel: (labels: Record<string, string>, etag: string) =>
+      call("UpdateSecret", "PATCH", `${path}?updateMask=labels`, { labels, ...(etag === "" ? {} : { etag }) }),
+
+    async add(value: string) {
+      const data = Buffer.from(value);
+      const payload = { data: data.toString("base64"), dataCrc32c: String(crc32c(data)) };
+      const answer = await call("AddSecretVersion", "POST", `${path}:addVersion`, { payload });
+      if (!answer.ok) {
+        // A provider that fails may have added the version all the same.
+        const { outcome } = answer;
+        return outcome.code === "provider_unavailable" ? { ...answer, outcome: { ...outcome, unsure: true } } : answer;
+      }
+      const version = versionOf(answer.body);
+      return version ? { ok: true as const, version } : notUnderstood(unreadable("AddSecretVersion", "unknown"));
+    },
+
+    async newest() {
+      const answer = await call("GetSecretVersion", "GET", `${path}/versions/latest`);
+      if (!answer.ok) return answer;
+      const version = versionOf(answer.body);
+      return version ? { ok: true as const, version } : notUnderstood(unreadable("GetSecretVersion", "external"));
+    },
+
+    /** Enabled versions before `newest` that a lost push may have added. Null: they cannot be listed now. */
+    async lost({ after, since }: Owed, newest: Version): Promise<readonly Version[] | null> {
+      const found: Version[] = [];
+      let token = "";
+      for (let page = 0; page < maxPages; page++) {
+        const query = `pageSize=${pageSize}${token === "" ? "" : `&pageToken=${encodeURIComponent(token)}`}`;
+        const answer = await call("ListSecretVersions", "GET", `${path}/versions?${query}`);
+        const listed = answer.ok ? ListedVersions.safeParse(answer.body).data : undefined;
+        if (listed === undefined) return null;
+        for (const one of listed.versions) {
+          const version = versionOf(one);
+          if (version === null) return null;
+          const isOlder = Number(version.number) < Number(newest.number);
+          if (Number(version.number) <= Number(after) || Date.parse(one.createTime) < since - CLOCK_MS) return found;
+          if (isOlder && one.state === "ENABLED") found.push(version);
+        }
+        token = listed.nextPageToken;
+        if (token === "") break;
+      }
+      return found;
+    },
+
+    /** Destroys versions and answers those that are still to be destroyed. */
+    async destroy(versions: readonly Version[]): Promise<readonly Version[]> {
+      for (const [at, { number, etag }] of versions.entries()) {
+        const condition = etag === "" ? {} : { etag };
+        const answer = await call("DestroySecretVersion", "POST", `${path}/versions/${number}:destroy`, condition);
+        // Gone, destroyed already, or not the version that we wrote any more: in each case there is nothing left to do.
+        if (answer.ok || answer.status === "NOT_FOUND" || conflicts.includes(answer.status)) continue;
+        return versions.slice(at);
+      }
+      return [];
+    },
+
+    delete: (etag: string | null) =>
+      call("DeleteSecret", "DELETE", etag ? `${path}?etag=${encodeURIComponent(etag)}` : path),
+  };
+}
