@@ -45,8 +45,8 @@ export class Drains implements Timed {
   }
 
   /**
-   * Begins a drain, or gives the one under way other terms. One that has nothing to wait for is done before this answers; the
-   * index is then that of its end.
+   * Begins a drain, or gives the one under way other terms. A drain with nothing to wait for is complete before this answers.
+   * The index is always that of the beginning: clients wait for a change beyond it to see the end.
    */
   async start(id: string, spec: DrainSpec, note: DrainNote): Promise<Result<Written>> {
     const known = this.#store.find(id);
@@ -72,7 +72,8 @@ export class Drains implements Timed {
         drainDue,
       }),
     );
-    return isDone ? ((await this.#end(id, now)) ?? begun) : begun;
+    if (isDone) await this.#end(id, now);
+    return begun;
   }
 
   /** Ends a drain before it is done. The node stays ineligible unless told otherwise. */
@@ -114,10 +115,9 @@ export class Drains implements Timed {
     await this.#journal.published();
   }
 
-  /** Ends a drain that is due. @returns null when it is not done after all */
-  async #end(id: string, now: number): Promise<Result<Written> | null> {
-    const line = this.#look(id, now);
-    return line === null ? null : ok({ index: await this.#journal.indexOf(line) });
+  /** Completes a drain that is due, unless an allocation has started meanwhile. */
+  async #end(id: string, now: number): Promise<void> {
+    if (this.#look(id, now) !== null) await this.#journal.published();
   }
 
   /** @returns the line that tells of the drain's end, or null when it goes on */

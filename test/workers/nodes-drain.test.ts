@@ -89,8 +89,11 @@ describe("a drain", () => {
       { Message: "Node drain strategy set", CreateIndex: set.Index },
       { Message: "Node drain complete", Details: null, CreateIndex: done.Index },
     ]);
-    expect(answer.body.NodeModifyIndex).toBe(done.Index);
     expect(await read()).toEqual(done.Payload.Node);
+    // A client waits for a change of the node beyond the index of its write, so that index is the beginning's.
+    expect([answer.body.NodeModifyIndex, answer.headers.get("X-Orch-Index")]).toEqual([set.Index, String(set.Index)]);
+    const waited = await get(`/v1/node/${ID}?index=${answer.body.NodeModifyIndex}&wait=300s`);
+    expect(waited.body).toMatchObject({ DrainStrategy: null, ModifyIndex: done.Index });
   });
 
   it("is done with the line that tells of its last allocation's end", async () => {
@@ -152,9 +155,10 @@ describe("a drain", () => {
 
   it.each([-1, -1_000_000_000])("by force (%i) is done at once, whatever runs", async (Deadline) => {
     await allocations({ a1: "running" });
-    await drain({ Deadline });
+    const answer = await drain({ Deadline });
     const lines = await allLines();
     expect(lines.at(-2)?.[0]?.Payload.Node.DrainStrategy).toMatchObject({ Deadline, ForceDeadline: null });
+    expect(answer.body.NodeModifyIndex).toBe(lines.at(-2)?.[0]?.Index);
     const node = await read();
     expect(node).toMatchObject({
       Drain: false,
