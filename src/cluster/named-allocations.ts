@@ -1,5 +1,7 @@
 import { parseLossless } from "../http/json.ts";
 import { clusterRegistry } from "../objects/stubs.ts";
+import { jobKey } from "./job-joins.ts";
+import { jobIn, withJobType } from "./job-shapes.ts";
 import { allocationStub } from "./stubs.ts";
 import type { Fields } from "./topics/topic.ts";
 
@@ -18,11 +20,12 @@ export async function namedAllocations(
 ): Promise<Fields[]> {
   const stubs: Fields[] = [];
   for (let at = 0; at < ids.length; ) {
-    const { objects, looked } = await clusterRegistry(env).allocations(ids.slice(at, at + IDS_AT_ONCE), namespace);
-    at += looked;
-    for (const { namespace: held, body } of objects) {
+    const page = await clusterRegistry(env).allocations(ids.slice(at, at + IDS_AT_ONCE), namespace);
+    at += page.looked;
+    for (const { namespace: held, jobId, body } of page.objects) {
       if (!visible(held)) continue;
-      stubs.push(allocationStub(parseLossless(body) as Fields, { resources: false, taskStates: true }));
+      const typed = withJobType(parseLossless(body) as Fields, jobIn(page.jobs[jobKey(held, jobId ?? "")]));
+      stubs.push(allocationStub(typed, { resources: false, taskStates: true }));
     }
   }
   return stubs;

@@ -13,7 +13,10 @@ import { clusterJson } from "../http/respond.ts";
 import type { AuthorisedCall } from "../http/route.ts";
 import { clusterRegistry } from "../objects/stubs.ts";
 import { HEX_PREFIX_RULE, hexRange } from "./hex-prefix.ts";
+import { type JobCounts, type JobTexts, jobKey } from "./job-joins.ts";
+import { completeJob, JOB_SUMMARY_TABLES, jobIn, withJob, withJobType } from "./job-shapes.ts";
 import type { ReportedTopic } from "./report.ts";
+import type { ReportedObject } from "./reported.ts";
 import { isToken, type ReportedQuery } from "./reported-order.ts";
 import { type Fields, textOf } from "./topics/topic.ts";
 
@@ -32,7 +35,8 @@ export const mayList =
 export interface ReportedList extends Pick<ReportedQuery, "topic" | "job" | "node"> {
   /** What a caller needs in an object's namespace to be shown it. */
   readonly right: NamespaceRight;
-  readonly stub?: (object: Fields) => Fields;
+  /** What the list shows of each; without, all of it, allocations with their job. */
+  readonly stub?: (object: Fields, counts: JobCounts) => Fields;
   /** What the query string asks for beside the filter. */
   readonly wanted?: (object: Fields) => boolean;
   /** Ids begin with hexadecimal digits, of which a prefix gives whole bytes. */
@@ -46,32 +50,58 @@ export function listReported(call: AuthorisedCall, list: ReportedList): Promise<
   const prefix = list.hexPrefix ? hexPrefix(given) : given;
   const everywhere = node !== undefined || namespaceOf(call) === ALL;
   const tokens = new WeakMap<Fields, string>();
+  const counts = new WeakMap<Fields, JobCounts>();
   const registry = clusterRegistry(call.env);
   const read = () =>
     readList<Fields>(call, {
       fetch: async (from, limit, reverse) => {
         if (!isToken({ topic, prefix }, from)) throw badRequest("next_token: is not one of this list");
-        const page = await registry.reported({
+        const query: ReportedQuery = {
           ...{ topic, prefix, from, limit, reverse },
           namespace: everywhere ? null : namespaceOf(call),
           ...(job !== undefined && { job }),
           ...(node !== undefined && { node }),
-        });
-        const rows = page.rows.map(({ body, token }) => {
-          const object = parseLossless(body) as Fields;
-          tokens.set(object, token);
+        };
+        const page = await registry.reported(query, stub === undefined);
+        const jobs = parsedOnce(page.jobs);
+        const rows = page.rows.map((row, at) => {
+          const object = joined(topic, parseLossless(row.body) as Fields, jobs(row), stub === undefined);
+          tokens.set(object, row.token);
+          const counted = page.counts?.[at];
+          if (counted) counts.set(object, counted);
           return object;
         });
         return { rows, next: page.next, index: page.index };
       },
       token: (object) => tokens.get(object) ?? "",
-      stub: (object) => stub?.(object) ?? object,
+      stub: (object) => stub?.(object, counts.get(object) ?? NO_COUNTS) ?? object,
       fields: kind.any,
       visible: (object) =>
         (wanted?.(object) ?? true) &&
         (!everywhere || allowsNamespace(call.grant.cluster, textOf(object, "Namespace"), right)),
     });
-  return blocking(call, read, (since, waitMs) => registry.changed([topic], since, waitMs));
+  const tables = topic === "Job" ? JOB_SUMMARY_TABLES : [topic];
+  return blocking(call, read, (since, waitMs) => registry.changed(tables, since, waitMs));
+}
+
+const NO_COUNTS: JobCounts = { groups: [], children: [], queued: null };
+
+/** An object as reads show it. */
+function joined(topic: ReportedTopic, object: Fields, job: Fields | null, whole: boolean): Fields {
+  if (topic === "Job" && whole) return completeJob(object);
+  if (topic !== "Allocation") return object;
+  return whole ? withJob(object, job) : withJobType(object, job);
+}
+
+/** The jobs of a page of allocations, each parsed once. */
+function parsedOnce(texts: JobTexts): (row: Pick<ReportedObject, "namespace" | "jobId">) => Fields | null {
+  const known = new Map<string, Fields | null>();
+  return ({ namespace, jobId }) => {
+    const key = jobKey(namespace, jobId ?? "");
+    const job = known.get(key) ?? jobIn(texts[key]);
+    known.set(key, job);
+    return job;
+  };
 }
 
 /** @throws RequestError 400 */
@@ -96,11 +126,12 @@ export interface ReportedOne {
 export function readOne(call: AuthorisedCall, { topic, id, right, named, missing }: ReportedOne): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
-    const { object, index } = await registry.readReported(topic, id, namespaceOf(call), named === true);
+    const { object, index, jobs } = await registry.readReported(topic, id, namespaceOf(call), named === true);
     if (!object) return nothing(missing, index);
     if (!allowsNamespace(call.grant.cluster, object.namespace, right)) throw denied();
     const { body, modifyIndex } = object;
-    return { index: modifyIndex, respond: () => clusterJson(call, parseLossless(body), { index: modifyIndex }) };
+    const shown = () => joined(topic, parseLossless(body) as Fields, parsedOnce(jobs)(object), true);
+    return { index: modifyIndex, respond: () => clusterJson(call, shown(), { index: modifyIndex }) };
   };
   return blocking(call, read, (since, waitMs) => registry.changed([topic], since, waitMs));
 }

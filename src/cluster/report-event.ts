@@ -77,6 +77,7 @@ export class EventReader {
     const payload = item["Payload"] as Fields;
     const given = payload[name] as Fields;
     const namespace = this.#namespaceOf(topic, name, textOf(item, "Namespace"), textOf(given, "Namespace"));
+    const tally = topic.tally?.(given);
     const sticky = topic.sticky?.(given);
     const csiVolumes = topic.csiVolumes?.(given);
     const { CreateIndex: _create, ModifyIndex: _modify, ...object } = topic.kept?.(given) ?? given;
@@ -86,9 +87,10 @@ export class EventReader {
       namespace,
       id: textOf(given, topic.key),
       filterKeys: topic.filterKeys(given),
-      jobId: textOf(given, "JobID") || null,
+      jobId: textOf(given, name === "Job" ? "ParentID" : "JobID") || null,
       nodeId: topic.nodeOf?.(given) ?? null,
       terminal: topic.terminal?.(given) ?? false,
+      ...(tally !== undefined && { tally }),
       deleted: payload["Deleted"] === true || Type === topic.goneBy,
       ...(sticky && { sticky }),
       ...(csiVolumes && { csiVolumes }),

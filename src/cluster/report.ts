@@ -15,10 +15,13 @@ export interface ObjectReport {
   readonly namespace: string;
   readonly id: string;
   readonly filterKeys: readonly string[] | null;
+  /** The job that it belongs to; of a job the one that it was made from. */
   readonly jobId: string | null;
   readonly nodeId: string | null;
   /** An allocation that will not run any more. */
   readonly terminal: boolean;
+  /** What it counts as in its job's summary; absent when it does not count. */
+  readonly tally?: string;
   /** The object is gone; `body` is how it was last, as far as the reporter says. */
   readonly deleted: boolean;
   /** The object as JSON text: never empty, without `CreateIndex` and `ModifyIndex`, which are this service's own. */

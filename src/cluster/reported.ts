@@ -9,6 +9,7 @@ import type { Stamp, Stamped } from "./stamp.ts";
 export interface ReportedObject {
   readonly namespace: string;
   readonly id: string;
+  readonly jobId: string | null;
   readonly body: string;
   /** Where it stands in the order of its list. */
   readonly token: string;
@@ -54,6 +55,7 @@ interface Row extends Record<string, SqlStorageValue> {
   job_id: string | null;
   node_id: string | null;
   terminal: number;
+  tally: string | null;
   body: string;
   create_line: number | null;
   create_index: number | null;
@@ -176,22 +178,24 @@ export class Reported implements Stamped {
     return rows.toArray()[0] ?? null;
   }
 
-  #insert({ topic, namespace, id, jobId, nodeId, terminal, body }: ObjectReport, line: number | null): void {
+  #insert(report: ObjectReport, line: number | null): void {
+    const { topic, namespace, id, jobId, nodeId, terminal, tally, body } = report;
     this.#sql.exec(
-      `INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, body, create_line)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...[topic, namespace, id, jobId, nodeId, terminal ? 1 : 0, body, line],
+      `INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, tally, body, create_line)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      ...[topic, namespace, id, jobId, nodeId, terminal ? 1 : 0, tally ?? null, body, line],
     );
   }
 
-  #update(known: Row, { jobId, nodeId, terminal, body }: ObjectReport): void {
-    const still = known.job_id === jobId && known.node_id === nodeId && known.terminal === (terminal ? 1 : 0);
+  #update(known: Row, { jobId, nodeId, terminal, tally, body }: ObjectReport): void {
+    const moved = known.job_id !== jobId || known.node_id !== nodeId || known.terminal !== (terminal ? 1 : 0);
+    const still = !moved && known.tally === (tally ?? null);
     // What does not move in any index costs one row, not one for each index.
     if (still) this.#sql.exec("UPDATE reported SET body = ? WHERE row = ?", body, known.row);
     else {
       this.#sql.exec(
-        "UPDATE reported SET job_id = ?, node_id = ?, terminal = ?, body = ? WHERE row = ?",
-        ...[jobId, nodeId, terminal ? 1 : 0, body, known.row],
+        "UPDATE reported SET job_id = ?, node_id = ?, terminal = ?, tally = ?, body = ? WHERE row = ?",
+        ...[jobId, nodeId, terminal ? 1 : 0, tally ?? null, body, known.row],
       );
     }
   }
@@ -209,9 +213,10 @@ const keptAs = ({ namespace, id, jobId, nodeId, terminal, body }: ObjectReport):
   ...{ namespace, id, jobId, nodeId, terminal, body },
 });
 
-const shown = ({ namespace, id, body, create_index, modify_index }: Row, token: string): ReportedObject => ({
+const shown = ({ namespace, id, job_id, body, create_index, modify_index }: Row, token: string): ReportedObject => ({
   namespace,
   id,
+  jobId: job_id,
   token,
   body: `${body.slice(0, -1)},"CreateIndex":${create_index ?? 0},"ModifyIndex":${modify_index ?? create_index ?? 0}}`,
   modifyIndex: modify_index ?? 0,

@@ -46,4 +46,17 @@ export const clusterMigrations: Migration[] = [
     because: "identities of namespaces that were deleted: a request that was let in before creates nothing in them",
     sql: "CREATE TABLE ended_namespaces (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
   },
+  {
+    because:
+      "summaries of jobs: tally is an allocation's task group and client status with a line feed between, or the status of a job that was made from another, which is then its job_id",
+    sql: `ALTER TABLE reported ADD COLUMN tally TEXT;
+      UPDATE reported SET tally = ifnull(json_extract(body, '$.TaskGroup'), '') || char(10) ||
+        ifnull(json_extract(body, '$.ClientStatus'), '') WHERE topic = 'Allocation';
+      UPDATE reported SET job_id = json_extract(body, '$.ParentID'), tally = ifnull(json_extract(body, '$.Status'), '')
+        WHERE topic = 'Job' AND ifnull(json_extract(body, '$.ParentID'), '') <> ''`,
+  },
+  {
+    because: "count what belongs to a job by walking one index, without reading the objects",
+    sql: "CREATE INDEX reported_tallies ON reported (topic, namespace, job_id, tally) WHERE tally IS NOT NULL",
+  },
 ];

@@ -10,8 +10,11 @@ const numbers = (object: Fields, ...fields: string[]) =>
 const nullable = (object: Fields, ...fields: string[]) =>
   Object.fromEntries(fields.map((field) => [field, or(object, field, null)]));
 
-/** @param meta whether the job's own map of texts was asked for */
-export const jobStub = (job: Fields, meta: boolean): Fields => ({
+/**
+ * @param summary what its allocations are doing
+ * @param meta whether the job's own map of texts was asked for
+ */
+export const jobStub = (job: Fields, summary: Fields, meta: boolean): Fields => ({
   ...texts(job, "ID", "ParentID", "Namespace", "NodePool", "Type", "Status", "StatusDescription"),
   Name: job["Name"] || job["ID"],
   ...nullable(job, "Datacenters", "Multiregion"),
@@ -19,7 +22,7 @@ export const jobStub = (job: Fields, meta: boolean): Fields => ({
   Periodic: isSet(job, "Periodic"),
   ParameterizedJob: isSet(job, "ParameterizedJob"),
   Stop: or(job, "Stop", false),
-  JobSummary: null,
+  JobSummary: summary,
   ...(meta && nullable(job, "Meta")),
 });
 

@@ -46,6 +46,9 @@ export function dialectOf(headers: Headers): Dialect {
   return "neutral";
 }
 
+/** Whether a request is one of upstream's clients of areas C and D. */
+export const speaksOrchestrator = (headers: Headers): boolean => headers.has("X-Nomad-Token");
+
 /** The first of these headers that says something: an empty one counts as absent. */
 export function firstHeader(headers: Headers, names: readonly string[]): string | undefined {
   for (const name of names) {

@@ -1,5 +1,15 @@
-/** The attribute that holds the version of what runs on a node, by whoever tells of it. */
-export const VERSION_ATTRIBUTES = ["agent.version", "nomad.version"] as const;
+import type { Dialect } from "./dialect.ts";
+import { ORCHESTRATOR_VERSION } from "./orchestrator.ts";
+
+/**
+ * The version that lists show of a node. Upstream's clients hold it against versions of the orchestrator and warn of ancient
+ * nodes, so they do not get that of our own agent.
+ */
+export function nodeVersion(attributes: Readonly<Record<string, string>>, dialect: Dialect): string {
+  const reported = attributes["nomad.version"];
+  if (dialect === "upstream") return reported || ORCHESTRATOR_VERSION;
+  return attributes["agent.version"] || reported || "";
+}
 
 /** What the Node object of the interface document has and the upstream one no longer has. */
 export const LEGACY_NODE_FIELDS = ["Resources", "Reserved"] as const;

@@ -1,3 +1,5 @@
+import { speaksOrchestrator } from "../compat/dialect.ts";
+
 /** Which of the two conventions of design 2.2 a request and its answer follow: areas A and B, or areas C and D. */
 export type Area = "secrets" | "cluster";
 
@@ -16,10 +18,19 @@ export const SERVICE_ROOTS: ReadonlySet<string> = new Set(
 );
 
 /**
+ * Upstream's other roots of areas C and D. Nothing is there, and mounts may have these names; a client of those areas reads the
+ * refusal in its own form.
+ */
+const UPSTREAM_ROOTS: ReadonlySet<string> = new Set(
+  "license licenses quota quota-usages quotas recommendation recommendations scaling sentinel var vars".split(" "),
+);
+
+/**
  * The area of a path as it came in. Areas C and D need the `/v1` prefix, A and B answer with and without. Known before
  * anything is checked, so that even a malformed request is refused in the convention of its area.
  */
-export function areaOf(pathname: string): Area {
+export function areaOf(pathname: string, headers?: Headers): Area {
   const [, root = ""] = /^\/+v1\/+([^/]*)/.exec(pathname) ?? [];
-  return CLUSTER_ROOTS.has(root) ? "cluster" : "secrets";
+  if (CLUSTER_ROOTS.has(root)) return "cluster";
+  return UPSTREAM_ROOTS.has(root) && headers !== undefined && speaksOrchestrator(headers) ? "cluster" : "secrets";
 }

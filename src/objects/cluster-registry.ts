@@ -4,6 +4,8 @@ import type { KnownPage } from "../backup/kinds.ts";
 import { knownPage, type Source } from "../backup/known.ts";
 import { EndedNamespaces } from "../cluster/ended-namespaces.ts";
 import { Ingestion, nodesOf } from "../cluster/ingestion.ts";
+import { type JobCounts, JobJoins, type JobTexts } from "../cluster/job-joins.ts";
+import { JOB_SUMMARY_TABLES } from "../cluster/job-shapes.ts";
 import { together } from "../cluster/node/told.ts";
 import { NodeParts } from "../cluster/node-parts.ts";
 import { nodeMigrations } from "../cluster/nodes-schema.ts";
@@ -11,6 +13,7 @@ import { REPORTED_TOPICS, type ReportedTopic } from "../cluster/report.ts";
 import { type NamedObjects, Reported, type ReportedObject, type ReportedPage } from "../cluster/reported.ts";
 import type { ReportedQuery } from "../cluster/reported-order.ts";
 import { clusterMigrations } from "../cluster/schema.ts";
+import { SharedRead } from "../cluster/shared-read.ts";
 import type { Stamp, Stamped } from "../cluster/stamp.ts";
 import { TableIndexes } from "../cluster/table-indexes.ts";
 import type { Timed } from "../cluster/timed.ts";
@@ -41,6 +44,8 @@ export class ClusterRegistry extends NodeSurface {
   readonly #waiters: Waiters;
   readonly #journal: Journal<Stamp>;
   readonly #reported: Reported;
+  readonly #joins: JobJoins;
+  readonly #joined: SharedRead<JoinedPage>;
   readonly #ingestion: Ingestion;
   protected override readonly members: NodeParts;
   protected override readonly host: HostVolumeParts;
@@ -91,6 +96,8 @@ export class ClusterRegistry extends NodeSurface {
     });
     this.#reported = new Reported(this.sql);
     this.ended = new EndedNamespaces(this.sql);
+    this.#joins = new JobJoins(this.sql);
+    this.#joined = new SharedRead(this.sql);
     this.csi = new Csi({
       ...{ sql: this.sql, journal: this.#journal },
       keys: () => this.#dataKeys(),
@@ -146,9 +153,10 @@ export class ClusterRegistry extends NodeSurface {
     return this.#waiters.changed(tables, since, waitMs);
   }
 
-  /** One page of reported objects, and the index of their table. */
-  reported(query: ReportedQuery): ReportedPage & { readonly index: number } {
-    return { ...this.#reported.page(query), index: this.#indexes.of(query.topic) };
+  /** One page of reported objects with what reads join to them, and the index of what it shows. */
+  reported(query: ReportedQuery, whole = false): JoinedPage & { readonly index: number } {
+    const page = this.#joined.of({ query, whole }, () => this.#join(this.#reported.page(query), query.topic, whole));
+    return { ...page, index: this.#newestOf(query.topic) };
   }
 
   /** One reported object, see `Reported.find`, and the index of its table. */
@@ -157,13 +165,23 @@ export class ClusterRegistry extends NodeSurface {
     id: string,
     namespace: string,
     only: boolean,
-  ): { readonly object: ReportedObject | null; readonly index: number } {
-    return { object: this.#reported.find(topic, id, namespace, only), index: this.#indexes.of(topic) };
+  ): { readonly object: ReportedObject | null; readonly index: number; readonly jobs: JobTexts } {
+    const object = this.#reported.find(topic, id, namespace, only);
+    const { jobs } = this.#join({ rows: object ? [object] : [], next: null }, topic, true);
+    return { object, index: this.#indexes.of(topic), jobs };
   }
 
-  /** Allocations by their ids: see `Reported.named`. */
-  allocations(ids: readonly string[], namespace: string | null): NamedObjects {
-    return this.#reported.named("Allocation", ids, namespace);
+  /** A job and what its allocations are doing, and the index of both; null when there is none. */
+  jobSummary(namespace: string, id: string): { readonly found: CountedJob | null; readonly index: number } {
+    const job = this.#reported.find("Job", id, namespace, true);
+    const found = job && { job, counts: this.#joins.counts(job) };
+    return { found, index: this.#newestOf("Job") };
+  }
+
+  /** Allocations by their ids, see `Reported.named`, and the types of their jobs. */
+  allocations(ids: readonly string[], namespace: string | null): NamedObjects & { readonly jobs: JobTexts } {
+    const named = this.#reported.named("Allocation", ids, namespace);
+    return { ...named, jobs: this.#joins.types(named.objects) };
   }
 
   // ---- writes ----
@@ -194,6 +212,20 @@ export class ClusterRegistry extends NodeSurface {
   }
 
   // ---- inside ----
+
+  #join(page: ReportedPage, topic: ReportedTopic, whole: boolean): JoinedPage {
+    if (topic === "Allocation") {
+      return whole ? this.#joins.withJobs(page) : { ...page, jobs: this.#joins.types(page.rows) };
+    }
+    if (topic === "Job") return { ...page, jobs: {}, counts: page.rows.map((job) => this.#joins.counts(job)) };
+    return { ...page, jobs: {} };
+  }
+
+  /** A list of jobs shows what their allocations are doing, so it changes with them. */
+  #newestOf(topic: ReportedTopic): number {
+    const tables = topic === "Job" ? JOB_SUMMARY_TABLES : [topic];
+    return Math.max(...tables.map((table) => this.#indexes.of(table)));
+  }
 
   protected override indexOf(table: string): number {
     return this.#indexes.of(table);
@@ -251,6 +283,17 @@ export class ClusterRegistry extends NodeSurface {
   #wakeLater(): void {
     queueMicrotask(() => this.#waiters.wake(this.#indexes.takeMoved()));
   }
+}
+
+/** A page of reported objects, the jobs of allocations, and what allocations of jobs are doing, in the order of the rows. */
+interface JoinedPage extends ReportedPage {
+  readonly jobs: JobTexts;
+  readonly counts?: readonly JobCounts[];
+}
+
+interface CountedJob {
+  readonly job: ReportedObject;
+  readonly counts: JobCounts;
 }
 
 /** Tables of which nobody asks when they last changed. */

@@ -8,10 +8,12 @@ import { POOL_NAME } from "../cluster/node/fields.ts";
 import { badRequest, notFound, RequestError, unwrap } from "../http/errors.ts";
 import { asDuration, caseless, duration } from "../http/fields.ts";
 import { type Listing, list } from "../http/listing.ts";
+import { unmatched } from "../http/methods.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, type Call, cluster, open } from "../http/route.ts";
 import type { ConnectRequest } from "../objects/node-session.ts";
 import { accessControl, clusterRegistry, nodeSession } from "../objects/stubs.ts";
+import { RESERVED_AGENTS } from "./agent-self.ts";
 
 /** Node agents: how they join and connect, and who may (contract: node-agent 4). */
 
@@ -48,8 +50,15 @@ const listing = <Row>(page: (cut: Cut) => Promise<EnrolmentPage<Row>>, token: (r
   stub: (row) => row,
 });
 
+/** The node that a path names. @throws RequestError 405 for a word that means something else there */
+function nodeOf(call: AuthorisedCall): string {
+  const node = call.params["node"] ?? "";
+  if (RESERVED_AGENTS.has(node)) throw unmatched("cluster", "", ["POST"]);
+  return node;
+}
+
 async function readAgent(call: AuthorisedCall): Promise<Response> {
-  const id = call.params["node"] ?? "";
+  const id = nodeOf(call);
   const agent = await clusterRegistry(call.env).agent(id);
   if (!agent) throw notFound("agent not found");
   const { seen, inFlight, queued } = await nodeSession(call.env, id).state();
@@ -160,7 +169,7 @@ export const agentRoutes = [
     rights: writes,
     fresh: true,
     handle: async (call) => {
-      const node = call.params["node"] ?? "";
+      const node = nodeOf(call);
       const { index } = unwrap(await clusterRegistry(call.env).removeAgent(node));
       note("agent-removed", { node, by: call.grant.identity.accessor });
       return clusterEmpty({ index });

@@ -1,7 +1,9 @@
-import { allowsNamespaceAny, allowsNode } from "../access/cluster-rights.ts";
-import { listReported, mayList, readOne, truth } from "../cluster/reads.ts";
+import { allowsNamespace, allowsNamespaceAny, allowsNode } from "../access/cluster-rights.ts";
+import { listReported, mayList, namespaceOf, readOne, truth } from "../cluster/reads.ts";
 import { type AllocationFields, allocationStub } from "../cluster/stubs.ts";
+import { textOf } from "../cluster/topics/topic.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
+import { clusterRegistry } from "../objects/stubs.ts";
 
 /** Allocations as schedulers report them. */
 
@@ -10,6 +12,21 @@ export const allocationFields = (call: Pick<AuthorisedCall, "query">): Allocatio
   resources: truth(call, "resources", false),
   taskStates: truth(call, "task_states", true),
 });
+
+/** The allocations of a job that name an evaluation or a deployment; none when that is not known. */
+async function madeBy(call: AuthorisedCall, topic: "Evaluation" | "Deployment"): Promise<Response> {
+  const [id, field] = [call.params["id"] ?? "", topic === "Evaluation" ? "EvalID" : "DeploymentID"];
+  const { object } = await clusterRegistry(call.env).readReported(topic, id, namespaceOf(call), true);
+  const fields = allocationFields(call);
+  return listReported(call, {
+    ...{ topic: "Allocation", job: object?.jobId ?? "", right: "read-job" },
+    wanted: (allocation) => textOf(allocation, field) === id,
+    stub: (allocation) => allocationStub(allocation, fields),
+  });
+}
+
+const mayReadJobs = (rights: AuthorisedCall["grant"]["cluster"], call: AuthorisedCall): boolean =>
+  allowsNamespace(rights, namespaceOf(call), "read-job");
 
 export const allocationRoutes = [
   cluster({
@@ -37,5 +54,17 @@ export const allocationRoutes = [
     path: "/node/:id/allocations",
     rights: (rights) => allowsNode(rights, "read"),
     handle: (call) => listReported(call, { topic: "Allocation", node: call.params["id"] ?? "", right: "read-job" }),
+  }),
+  cluster({
+    verb: "GET",
+    path: "/evaluation/:id/allocations",
+    rights: mayReadJobs,
+    handle: (call) => madeBy(call, "Evaluation"),
+  }),
+  cluster({
+    verb: "GET",
+    path: "/deployment/allocations/:id",
+    rights: mayReadJobs,
+    handle: (call) => madeBy(call, "Deployment"),
   }),
 ];

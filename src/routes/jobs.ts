@@ -1,7 +1,13 @@
 import { allowsNamespace } from "../access/cluster-rights.ts";
+import { completeJob, JOB_SUMMARY_TABLES, jobSummary } from "../cluster/job-shapes.ts";
 import { listReported, mayList, namespaceOf, type ReportedList, readOne, truth } from "../cluster/reads.ts";
 import { allocationStub, jobStub } from "../cluster/stubs.ts";
+import type { Fields } from "../cluster/topics/topic.ts";
+import { blocking, nothing, type Reading } from "../http/blocking.ts";
+import { parseLossless } from "../http/json.ts";
+import { clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
+import { clusterRegistry } from "../objects/stubs.ts";
 import { allocationFields } from "./allocations.ts";
 
 /** Jobs as schedulers report them, and what belongs to one. */
@@ -14,6 +20,32 @@ const idOf = (call: AuthorisedCall): string => call.params["id"] ?? "";
 const ofJob = (call: AuthorisedCall, list: Pick<ReportedList, "topic" | "stub">): Promise<Response> =>
   listReported(call, { ...list, job: idOf(call), right: "read-job" });
 
+/** What a job is doing, as `show` draws it from the job and its allocations; waits for either to change if asked to. */
+function readSummed(call: AuthorisedCall, show: (job: Fields, summary: Fields) => unknown): Promise<Response> {
+  const registry = clusterRegistry(call.env);
+  const read = async (): Promise<Reading> => {
+    const { found, index } = await registry.jobSummary(namespaceOf(call), idOf(call));
+    if (!found) return nothing("job not found", index);
+    const job = parseLossless(found.job.body) as Fields;
+    return { index, respond: () => clusterJson(call, show(job, jobSummary(job, found.counts)), { index }) };
+  };
+  return blocking(call, read, (since, waitMs) => registry.changed(JOB_SUMMARY_TABLES, since, waitMs));
+}
+
+/** The job's newest deployment; null when it has none, as upstream. */
+function readNewestDeployment(call: AuthorisedCall): Promise<Response> {
+  const registry = clusterRegistry(call.env);
+  const read = async (): Promise<Reading> => {
+    const { rows, index } = await registry.reported({
+      ...{ topic: "Deployment", namespace: namespaceOf(call), job: idOf(call) },
+      ...{ from: "", limit: 1, reverse: true },
+    });
+    const newest = rows[0] ? parseLossless(rows[0].body) : null;
+    return { index, respond: () => clusterJson(call, newest, { index }) };
+  };
+  return blocking(call, read, (since, waitMs) => registry.changed(["Deployment"], since, waitMs));
+}
+
 export const jobRoutes = [
   cluster({
     verb: "GET",
@@ -21,7 +53,11 @@ export const jobRoutes = [
     rights: mayList("list-jobs"),
     handle: async (call) => {
       const meta = truth(call, "meta", false);
-      return listReported(call, { topic: "Job", right: "list-jobs", stub: (job) => jobStub(job, meta) });
+      return listReported(call, {
+        topic: "Job",
+        right: "list-jobs",
+        stub: (job, counts) => jobStub(job, jobSummary(job, counts), meta),
+      });
     },
   }),
   cluster({
@@ -52,4 +88,18 @@ export const jobRoutes = [
     rights: mayReadJob,
     handle: (call) => ofJob(call, { topic: "Deployment" }),
   }),
+  cluster({
+    verb: "GET",
+    path: "/job/:id/summary",
+    rights: mayReadJob,
+    handle: (call) => readSummed(call, (_job, summary) => summary),
+  }),
+  // Of a job only the newest version is kept.
+  cluster({
+    verb: "GET",
+    path: "/job/:id/versions",
+    rights: mayReadJob,
+    handle: (call) => readSummed(call, (job) => ({ Versions: [completeJob(job)], Diffs: null })),
+  }),
+  cluster({ verb: "GET", path: "/job/:id/deployment", rights: mayReadJob, handle: readNewestDeployment }),
 ];

@@ -6,7 +6,7 @@ import { nodeFields } from "../cluster/node/filter-fields.ts";
 import type { Node } from "../cluster/node/record.ts";
 import type { Written } from "../cluster/nodes.ts";
 import type { NodeQuery } from "../cluster/nodes-store.ts";
-import { LEGACY_NODE_FIELDS, VERSION_ATTRIBUTES } from "../compat/node-names.ts";
+import { LEGACY_NODE_FIELDS, nodeVersion } from "../compat/node-names.ts";
 import { blocking, nothing, type Reading } from "../http/blocking.ts";
 import { badRequest, notFound, unwrap } from "../http/errors.ts";
 import { caseless } from "../http/fields.ts";
@@ -49,13 +49,13 @@ export function readNodes(call: AuthorisedCall, only: Pick<NodeQuery, "pool"> = 
       return { ...page, rows: page.rows.map(({ body }) => parseLossless(body) as ShownNode) };
     },
     token: ({ ID }) => ID,
-    stub: (node) => stubOf(node, os, resources),
+    stub: (node) => stubOf(node, call.dialect, os, resources),
     fields: nodeFields,
   };
   return readList(call, listing);
 }
 
-const stubOf = (node: ShownNode, os: boolean, resources: boolean) => ({
+const stubOf = (node: ShownNode, dialect: AuthorisedCall["dialect"], os: boolean, resources: boolean) => ({
   Address: hostOf(node.HTTPAddr),
   ...(os && { Attributes: { "os.name": node.Attributes["os.name"] ?? "" } }),
   CreateIndex: node.CreateIndex,
@@ -73,7 +73,7 @@ const stubOf = (node: ShownNode, os: boolean, resources: boolean) => ({
   SchedulingEligibility: node.SchedulingEligibility,
   Status: node.Status,
   StatusDescription: node.StatusDescription,
-  Version: VERSION_ATTRIBUTES.map((name) => node.Attributes[name]).find(Boolean) ?? "",
+  Version: nodeVersion(node.Attributes, dialect),
 });
 
 /** The host of `host:port`; IPv6 addresses stand in brackets there. */

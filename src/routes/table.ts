@@ -2,6 +2,7 @@ import type { MountType } from "../access/mounts.ts";
 import { type ClusterRoute, type OpenRoute, RouteTable, type SecretsRoute } from "../http/route.ts";
 import { aclRoutes } from "./acl.ts";
 import { activationRoutes } from "./activation.ts";
+import { agentSelfRoutes } from "./agent-self.ts";
 import { agentRoutes } from "./agents.ts";
 import { allocationRoutes } from "./allocations.ts";
 import { tokenRoutes } from "./auth-token.ts";
@@ -10,7 +11,6 @@ import { claimRoutes } from "./claims.ts";
 import { cloudBRoutes } from "./cloud-b.ts";
 import { clusterNamespaceRoutes } from "./cluster-namespaces.ts";
 import { clusterObjectRoutes } from "./cluster-objects.ts";
-import { clusterStatusRoutes } from "./cluster-status.ts";
 import { csiSnapshotRoutes } from "./csi-snapshots.ts";
 import { csiVolumeRoutes } from "./csi-volumes.ts";
 import { deploymentRoutes } from "./deployments.ts";
@@ -73,8 +73,9 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...evaluationRoutes,
   ...deploymentRoutes,
   ...eventStreamRoutes,
-  // Before those of agents, of which none is called "health".
+  // Before those of agents, of which none is called by one of these words.
   ...agentHealthRoutes,
+  ...agentSelfRoutes,
   ...agentRoutes,
   ...volumeRoutes,
   ...pluginRoutes,
@@ -83,5 +84,4 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...hostVolumeRoutes,
   ...claimRoutes,
   ...metricsClusterRoutes,
-  ...clusterStatusRoutes,
 ]);

@@ -89,7 +89,56 @@ it("a host volume is made by what the Go client writes, and drained from by what
 
 it("who asks for a leader, for peers or for regions before it begins gets them, without a token", async () => {
   const ask = async (path: string) => (await get(path, { token: null })).body;
-  expect(await ask("/v1/status/leader")).toBe("x");
-  expect(await ask("/v1/status/peers")).toEqual(["x"]);
+  expect(await ask("/v1/status/leader")).toBe("x:443");
+  expect(await ask("/v1/status/peers")).toEqual(["x:443"]);
   expect(await ask("/v1/regions")).toEqual(["global"]);
+});
+
+it("answers what the Go client reads of the agent that it reaches", async () => {
+  const self = (await get("/v1/agent/self", UPSTREAM)).body;
+  expect(self.config).toMatchObject({ Region: "global", Datacenter: "dc1", Version: { Version: "1.11.2" } });
+  for (const group of Object.values<object>(self.stats))
+    for (const value of Object.values(group)) expect(value).toBeTypeOf("string");
+  const { Members } = (await get("/v1/agent/members", UPSTREAM)).body;
+  expect(Members).toEqual([self.member]);
+  expect(Members[0]).toMatchObject({ Status: "alive", Tags: { build: "1.11.2", region: "global" } });
+  // That is how the command line tells which member leads.
+  expect(`${Members[0].Addr}:${Members[0].Tags.port}`).toBe((await get("/v1/status/leader", UPSTREAM)).body);
+  expect((await get("/v1/agent/servers", UPSTREAM)).body).toEqual(["x:443"]);
+  expect((await get("/v1/agent/schedulers/config", UPSTREAM)).body.num_schedulers).toBe(0);
+});
+
+it("returns an error for a word of upstream's agents, and never looks for an agent of that name", async () => {
+  for (const [answer, status, text] of [
+    [await get("/v1/agent/monitor", UPSTREAM), 501, "monitor: "],
+    [await put("/v1/agent/force-leave?node=a", "", UPSTREAM), 501, "force-leave: "],
+    [await get("/v1/agent/join", UPSTREAM), 405, "Invalid method"],
+    [await del("/v1/agent/self", UPSTREAM), 405, "Invalid method"],
+    [await get("/v1/agent/absent", UPSTREAM), 404, "agent not found"],
+  ] as const) {
+    expect([answer.status, answer.text.slice(0, text.length)]).toEqual([status, text]);
+  }
+});
+
+it("returns errors in upstream's form for its paths that are not served", async () => {
+  for (const path of [
+    "/v1/vars",
+    "/v1/quotas",
+    "/v1/scaling/policies",
+    "/v1/operator/raft/configuration",
+    "/v1/search",
+  ]) {
+    const theirs = await get(path, { headers: { "X-Nomad-Token": "root" }, token: null });
+    expect([path, theirs.status, theirs.text]).toEqual([path, 404, "not found: no such path"]);
+    expect(theirs.headers.get("Content-Type")).toContain("text/plain");
+  }
+  // A mount may be called so.
+  expect((await get("/v1/vars")).body).toHaveProperty("errors");
+});
+
+it("shows a node's version as one that clients take for no ancient orchestrator", async () => {
+  await addNode(1);
+  const version = async (options = {}) => (await get("/v1/nodes", options)).body[0].Version;
+  expect(await version(UPSTREAM)).toBe("1.11.2");
+  expect(await version()).not.toBe("1.11.2");
 });

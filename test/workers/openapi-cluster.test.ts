@@ -67,6 +67,9 @@ it("what schedulers report", async () => {
     ...[job({ Name: "web", Meta: { a: "b" } }), allocation(), evaluation(), deployment(), nodePool()],
   ]);
   await any("PUT", "/v1/cluster/objects?source=eu&source_index=7", [job()]);
+  for (const read of ["summary", "versions", "deployment"]) await ok("GET", `/v1/job/web/${read}`);
+  for (const maker of [`evaluation/${uuid(2)}/allocations`, `deployment/allocations/${uuid(3)}`])
+    await ok("GET", `/v1/${maker}`);
   for (const list of ["jobs?meta=true", "job/web/allocations", "job/web/evaluations", "job/web/deployments"])
     await ok("GET", `/v1/${list}`);
   for (const list of ["allocations?resources=true", "evaluations?job=web", "deployments?per_page=1"])

@@ -128,6 +128,8 @@ it("the deployment, its mounts, namespaces and keys", async () => {
     await ok("GET", `/v1/metrics?format=${format}`);
   }
   await ok("GET", "/v1/agent/health");
+  for (const path of ["self", "members", "servers", "schedulers", "schedulers/config"])
+    await ok("GET", `/v1/agent/${path}`);
   for (const path of ["/v1/status/leader", "/v1/status/peers", "/v1/regions"]) await ok("GET", path);
   await ok("GET", "/v1/sys/audit");
   await ok("POST", "/v1/sys/audit-hash", { input: "a value" });

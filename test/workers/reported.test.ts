@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/worker.ts";
+import { eventsOf } from "./access.ts";
 import { type Answer, get } from "./client.ts";
 import {
   allocation,
@@ -50,9 +51,52 @@ describe("a job's stub", () => {
         ...{ ID: "web", Name: "web", Namespace: "default", ParentID: "", NodePool: "", Type: "" },
         ...{ Status: "", StatusDescription: "", Datacenters: null, Multiregion: null, Priority: 0, Version: 0 },
         ...{ SubmitTime: 0, JobModifyIndex: 0, Periodic: false, ParameterizedJob: false, Stop: false },
-        ...{ JobSummary: null, CreateIndex: Index, ModifyIndex: Index },
+        ...{ CreateIndex: Index, ModifyIndex: Index },
+        JobSummary: {
+          ...{ JobID: "web", Namespace: "default", Summary: {}, Children: null },
+          ...{ CreateIndex: Index, ModifyIndex: Index },
+        },
       },
     ]);
+  });
+
+  it("sums up what its allocations are doing, and waits for them to change", async () => {
+    const none = { Queued: 0, Starting: 0, Running: 0, Complete: 0, Failed: 0, Lost: 0, Unknown: 0 };
+    const summary = async (query = "") => {
+      const { JobSummary } = (await get(`/v1/jobs?${query}`)).body[0];
+      expect((await get("/v1/job/web/summary")).body).toEqual(JobSummary);
+      return JobSummary.Summary;
+    };
+    await report(
+      job({ TaskGroups: [{ Name: "cache" }, { Name: "db" }] }),
+      allocation({ ID: uuid(50) }, { Namespace: "a" }),
+    );
+    expect(await summary()).toEqual({ cache: none, db: none });
+    const states = ["pending", "running", "running", "complete", "failed", "lost", "unknown"];
+    await report(...states.map((ClientStatus, at) => allocation({ ID: uuid(at), ClientStatus })));
+    await report(evaluation({ QueuedAllocations: { db: 3 } }), evaluation({ ID: uuid(60) }));
+    const cache = { Queued: 0, Starting: 1, Running: 2, Complete: 1, Failed: 1, Lost: 1, Unknown: 1 };
+    expect(await summary()).toEqual({ cache, db: { ...none, Queued: 3 } });
+    const index = Number((await get("/v1/jobs")).headers.get("x-orch-index"));
+    const waiting = summary(`index=${index}&wait=30s`);
+    await report(allocation({ ID: uuid(1), ClientStatus: "complete" }), allocation({ ID: uuid(0), TaskGroup: "late" }));
+    const late = { ...none, Running: 1 };
+    expect(await waiting).toEqual({
+      cache: { ...cache, Starting: 0, Running: 1, Complete: 2 },
+      db: { ...none, Queued: 3 },
+      late,
+    });
+    await report(...states.map((_state, at) => gone(allocation({ ID: uuid(at) }))));
+    expect(await summary()).toEqual({ cache: none, db: { ...none, Queued: 3 } });
+  });
+
+  it("counts the jobs that were made from it", async () => {
+    const child = (ID: string, Status: string) => job({ ID: `web/${ID}`, ParentID: "web", Status });
+    await report(job({ Periodic: { Enabled: true } }), child("1", "running"), child("2", "dead"), child("3", "dead"));
+    expect((await get("/v1/job/web/summary")).body.Children).toEqual({ Pending: 0, Running: 1, Dead: 2 });
+    await report(child("1", "dead"), gone(child("2", "dead")));
+    expect((await get("/v1/job/web/summary")).body.Children).toEqual({ Pending: 0, Running: 0, Dead: 2 });
+    expect((await get("/v1/job/none/summary")).status).toBe(404);
   });
 
   it("says what was reported, and its own texts only if asked for", async () => {
@@ -102,6 +146,14 @@ describe("an allocation's stub", () => {
       const refused = await get(`/v1/allocations?${parameter}=${value}`);
       expect([refused.status, refused.text]).toEqual([400, `${parameter}: must be true or false`]);
     }
+  });
+
+  it("has the type of its job, unless it tells another", async () => {
+    const types = async (path: string) => (await get(path)).body.map(({ JobType }: { JobType: string }) => JobType);
+    await report(job({ Type: "system" }), allocation(), allocation({ ID: uuid(2), JobType: "batch" }));
+    await report(allocation({ ID: uuid(3), JobID: "ghost" }));
+    expect(await types("/v1/allocations")).toEqual(["system", "batch", "service"]);
+    expect(await types(`/v1/node/${uuid(9)}/allocations`)).toEqual(["system", "batch", "service"]);
   });
 
   it("is the whole allocation where a node's are listed", async () => {
@@ -335,6 +387,68 @@ describe("a prefix", () => {
     expect(await found("0a0b00010000")).toEqual(["0a0b0001"]);
     expect(await found("0a0b0001-0000-40")).toEqual(["0a0b0001"]);
     expect(await found("ff")).toEqual([]);
+  });
+});
+
+describe("an allocation that is read", () => {
+  const whole = async () => {
+    const one = (await get(`/v1/allocation/${uuid(1)}`)).body;
+    expect((await get(`/v1/node/${uuid(9)}/allocations`)).body).toEqual([one]);
+    return one;
+  };
+
+  it("has its job, under the version that it runs, and its event has none", async () => {
+    const TaskGroups = [{ Name: "cache", Tasks: [{ Name: "redis", Driver: "docker" }] }];
+    await report(job({ Type: "system", Version: 7, TaskGroups }), allocation({ JobVersion: 6 }));
+    expect((await whole()).Job).toMatchObject({
+      ...{ ID: "web", Name: "web", Type: "system", Version: 6, Priority: 50, Status: "", Datacenters: null },
+      TaskGroups: [{ ...TaskGroups[0], Count: 1 }],
+    });
+    for (const { Payload } of await eventsOf("Allocation"))
+      expect(Object.keys(Payload.Allocation)).not.toContain("Job");
+  });
+
+  it("has what it tells of a job that nobody has reported, or that no longer has its group", async () => {
+    const TaskStates = { redis: { State: "running" } };
+    await report(allocation({ TaskStates, JobType: "batch" }));
+    const group = { Name: "cache", Count: 1, Tasks: [{ Name: "redis" }] };
+    expect((await whole()).Job).toMatchObject({
+      ID: "web",
+      Namespace: "default",
+      Type: "batch",
+      Version: 0,
+      TaskGroups: [group],
+    });
+    await report(job({ TaskGroups: [{ Name: "web" }] }));
+    expect((await whole()).Job.TaskGroups).toMatchObject([{ Name: "web" }, group]);
+  });
+
+  it("is not joined with a job of the same name in another namespace", async () => {
+    await report(job({ Type: "system" }, { Namespace: "a" }), allocation());
+    expect(await whole()).toMatchObject({ JobType: "service", Job: { Type: "service", Namespace: "default" } });
+  });
+});
+
+describe("what belongs to a job", () => {
+  it("is found by the evaluation that made it, and by its deployment", async () => {
+    const of = async (path: string) => ids(await get(path));
+    await report(evaluation(), deployment({ ID: uuid(3) }), deployment({ ID: uuid(4) }));
+    await report(
+      allocation({ ID: uuid(1), EvalID: uuid(2), DeploymentID: uuid(3) }),
+      allocation({ ID: uuid(5), EvalID: uuid(8), DeploymentID: uuid(4) }),
+    );
+    expect(await of(`/v1/evaluation/${uuid(2)}/allocations`)).toEqual([uuid(1)]);
+    expect(await of(`/v1/evaluation/${uuid(8)}/allocations`)).toEqual([]);
+    expect(await of(`/v1/deployment/allocations/${uuid(4)}`)).toEqual([uuid(5)]);
+    expect((await get("/v1/job/web/deployment")).body.ID).toBe(uuid(4));
+    const none = await get("/v1/job/none/deployment");
+    expect([none.status, none.body]).toEqual([200, null]);
+    expect((await get("/v1/job/web/versions")).status).toBe(404);
+    await report(job({ Version: 3 }));
+    expect((await get("/v1/job/web/versions")).body).toMatchObject({
+      Versions: [{ ID: "web", Version: 3 }],
+      Diffs: null,
+    });
   });
 });
 

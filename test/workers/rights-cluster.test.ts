@@ -156,7 +156,13 @@ async function fill(Namespace: string): Promise<string[]> {
   const more = { Namespace };
   await report(
     { ...stickyJob([Namespace], ids), ...more },
-    { ...placed(allocation ?? "", { ...ids, ID: allocation, JobID: Namespace, NodeID: node }), ...more },
+    {
+      ...placed(allocation ?? "", {
+        ...{ ...ids, ID: allocation, JobID: Namespace, NodeID: node },
+        ...{ EvalID: evaluation, DeploymentID: deployment },
+      }),
+      ...more,
+    },
     reportedEvaluation({ ID: evaluation, JobID: Namespace }, more),
     reportedDeployment({ ID: deployment, JobID: Namespace }, more),
     nodePool({ Name: Namespace }),
@@ -210,6 +216,8 @@ const shows: Readonly<Record<string, string>> = {
 /** Reads that tell of what is in namespaces. */
 const NAMESPACED = [
   ...["job/:id", "job/:id/allocations", "job/:id/evaluations", "job/:id/deployments", "jobs"],
+  ...["job/:id/summary", "job/:id/versions", "job/:id/deployment", "evaluation/:id/allocations"],
+  ...["deployment/allocations/:id"],
   ...["allocation/:id", "allocations", "evaluation/:id", "evaluations", "deployment/:id", "deployments"],
   ...["node/:id/allocations", "plugin/csi/:id", "volumes", "volumes, csi", "volumes/claims", "volume/host/:id"],
   ...["volume/csi/:id", "volume/csi/:id/claims", "volume/csi/:id/operations"],
@@ -221,14 +229,14 @@ const OTHERS = [
 ].map((path) => `GET /v1/${path}`);
 
 describe("the namespaces of others", () => {
-  it("are not told of by any list or read", { timeout: 60_000 }, async () => {
+  it("are not told of by any list or read", { timeout: 180_000 }, async () => {
     const ids = await fill("secretly");
     expect(await tell("secretly", ids, presented.neutral("root"))).toEqual([...NAMESPACED, ...OTHERS].sort());
     const mine = 'namespace "default" { policy = "write" }\nnode { policy = "write" }\nplugin { policy = "read" }\n';
     expect(await tell("secretly", ids, presented.neutral(await tokenOf(mine)))).toEqual([]);
   });
 
-  it("are told of only to the holder of the right there, whatever else it holds", { timeout: 60_000 }, async () => {
+  it("are told of only to the holder of the right there, whatever else it holds", { timeout: 180_000 }, async () => {
     const ids = await fill("secretly");
     const told: string[] = [];
     for (const right of new Set(NAMESPACED.map((name) => shows[name] ?? ""))) {

@@ -1,5 +1,6 @@
 import { type TaskGroup as StickyGroup, stickyVolumes } from "../../volumes/claims-sticky.ts";
 import { type AskingGroup, csiAsksOf } from "../../volumes/csi/asks-of-groups.ts";
+import { tallyOf } from "../job-joins.ts";
 import { flag, indexes, integer, keyed, list, mapOf, name, names, oneOf, open, text, time, times } from "./fields.ts";
 import { TaskGroup } from "./job.ts";
 import { type Fields, objectOf, type Topic, textOf } from "./topic.ts";
@@ -65,6 +66,7 @@ export const Allocation: Topic = {
   kept: withoutJob,
   nodeOf: (object) => textOf(object, "NodeID") || null,
   terminal: (object) => ENDED.has(textOf(object, "ClientStatus")),
+  tally: (object) => tallyOf(textOf(object, "TaskGroup"), textOf(object, "ClientStatus")),
   sticky: (object) => {
     const groups = groupsOf(object);
     return groups ? stickyVolumes(groups, textOf(object, "TaskGroup")) : undefined;

@@ -1,5 +1,5 @@
 import { flag, indexes, integer, keyed, list, mapOf, name, oneOf, open, text, textMap, texts } from "./fields.ts";
-import type { Topic } from "./topic.ts";
+import { type Topic, textOf } from "./topic.ts";
 
 /** What a task group asks of a volume: claims go by it. */
 const VolumeRequest = open({
@@ -50,4 +50,5 @@ export const Job: Topic = {
   key: "ID",
   namespaced: true,
   filterKeys: () => null,
+  tally: (object) => (textOf(object, "ParentID") === "" ? undefined : textOf(object, "Status")),
 };

@@ -21,6 +21,8 @@ export interface Topic {
   nodeOf?(object: Fields): string | null;
   /** It will never run again. */
   terminal?(object: Fields): boolean;
+  /** What it counts as in the summary of its job. */
+  tally?(object: Fields): string | undefined;
   /** The sticky volumes that it asks for, when it says so itself. */
   sticky?(object: Fields): readonly string[] | undefined;
   /** The CSI volumes that it asks for, as `sticky`. */

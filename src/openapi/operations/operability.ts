@@ -52,6 +52,21 @@ const page = (type: string, description: string): Readonly<Record<number, Answer
   304: { kind: "empty", description: "It is still what `If-None-Match` names." },
 });
 
+const agentMember = z
+  .object({
+    ...{ Name: z.string(), Addr: z.string(), Port: z.int(), Status: z.string() },
+    Tags: z.record(z.string(), z.string()).describe("`build` is the version that clients compare."),
+    ...{ ProtocolMin: z.int(), ProtocolMax: z.int(), ProtocolCur: z.int() },
+    ...{ DelegateMin: z.int(), DelegateMax: z.int(), DelegateCur: z.int() },
+  })
+  .meta({ id: "AgentMember", description: "A server, as upstream's clients read it." });
+
+const agentSelf = z.object({
+  config: z.record(z.string(), z.unknown()),
+  member: agentMember,
+  stats: z.record(z.string(), z.record(z.string(), z.string())),
+});
+
 export const operability = group(
   "System",
   { output: "One of the outputs that `GET /v1/sys/audit` names." },
@@ -62,6 +77,47 @@ export const operability = group(
       id: "readAgentHealth",
       summary: "Says whether the service works, as areas C and D are asked",
       answers: { ...plain("All is well.", agentHealth), ...plain("It does not work; why.", agentHealth, 503) },
+    },
+    "GET /agent/self": {
+      id: "readAgentSelf",
+      summary: "Says what the service is, as upstream's clients read it of an agent",
+      right: "agent:read",
+      query: pretty,
+      answers: plain("The service as a server of its own cluster.", agentSelf),
+    },
+    "GET /agent/members": {
+      id: "listMembers",
+      summary: "Lists the servers with their versions: the one that is asked",
+      right: "node:read",
+      query: pretty,
+      answers: plain(
+        "The one.",
+        z.object({
+          ...{ ServerName: z.string(), ServerRegion: z.string(), ServerDC: z.string() },
+          Members: z.array(agentMember),
+        }),
+      ),
+    },
+    "GET /agent/servers": {
+      id: "listServers",
+      summary: "Lists the addresses of servers",
+      right: "agent:read",
+      query: pretty,
+      answers: plain("Its address.", z.array(z.string())),
+    },
+    "GET /agent/schedulers": {
+      id: "listSchedulers",
+      summary: "Lists schedulers: none runs here",
+      right: "agent:read",
+      query: pretty,
+      answers: plain("None.", z.object({ server_id: z.string(), schedulers: z.array(z.unknown()).max(0) })),
+    },
+    "GET /agent/schedulers/config": {
+      id: "readSchedulersConfig",
+      summary: "Says how many schedulers run: none",
+      right: "agent:read",
+      query: pretty,
+      answers: plain("None.", z.object({ num_schedulers: z.int(), enabled_schedulers: z.array(z.string()).max(0) })),
     },
     "GET /status/leader": {
       id: "readClusterLeader",

@@ -8,6 +8,26 @@ const Allocation = reportedObject("Allocation", { ID: z.string(), Namespace: z.s
 const Evaluation = reportedObject("Evaluation", { ID: z.string(), Namespace: z.string() });
 const Deployment = reportedObject("Deployment", { ID: z.string(), Namespace: z.string() });
 
+const count = z.int().min(0);
+const JobSummary = z
+  .object({
+    ...{ JobID: z.string(), Namespace: z.string(), ...createdAndModified },
+    Summary: z
+      .record(
+        z.string(),
+        z.object({
+          ...{ Queued: count, Starting: count, Running: count, Complete: count, Failed: count, Lost: count },
+          Unknown: count,
+        }),
+      )
+      .describe("By task group: what its reported allocations are doing."),
+    Children: z
+      .object({ Pending: count, Running: count, Dead: count })
+      .nullable()
+      .describe("Jobs made from this one, when it is periodic or takes parameters."),
+  })
+  .meta({ id: "JobSummary", description: "What a job's allocations are doing, as they are reported." });
+
 const JobStub = z
   .object({
     ...{ ID: z.string(), ParentID: z.string(), Namespace: z.string(), NodePool: z.string(), Type: z.string() },
@@ -15,7 +35,7 @@ const JobStub = z
     ...{ Datacenters: z.array(z.string()).nullable(), Multiregion: z.unknown() },
     ...{ Priority: z.number(), Version: z.number(), SubmitTime: z.number(), ...createdAndModified },
     ...{ JobModifyIndex: z.number(), Periodic: z.boolean(), ParameterizedJob: z.boolean(), Stop: z.boolean() },
-    JobSummary: z.null(),
+    JobSummary,
     Meta: z.record(z.string(), z.string()).nullable().optional().describe("With `meta=true` only."),
   })
   .meta({ id: "JobStub", description: "A job as lists show it." });
@@ -63,6 +83,29 @@ export const reported = group(
     }),
     "GET /job/:id/evaluations": listed("listEvaluationsOfJob", "Lists the evaluations of a job", Evaluation, prefix),
     "GET /job/:id/deployments": listed("listDeploymentsOfJob", "Lists the deployments of a job", Deployment, prefix),
+    "GET /job/:id/summary": one("readJobSummary", "Reads what a job's allocations are doing", JobSummary),
+    "GET /job/:id/versions": one(
+      "listVersionsOfJob",
+      "Lists the versions of a job: the newest, as no other is kept",
+      z.object({ Versions: z.array(Job), Diffs: z.null() }),
+    ),
+    "GET /job/:id/deployment": one(
+      "readNewestDeploymentOfJob",
+      "Reads the newest deployment of a job, null when it has none",
+      Deployment.nullable(),
+    ),
+    "GET /evaluation/:id/allocations": listed(
+      "listAllocationsOfEvaluation",
+      "Lists the allocations that an evaluation made",
+      AllocationStub,
+      { ...prefix, ...stubFields },
+    ),
+    "GET /deployment/allocations/:id": listed(
+      "listAllocationsOfDeployment",
+      "Lists the allocations of a deployment",
+      AllocationStub,
+      { ...prefix, ...stubFields },
+    ),
     "GET /allocations": listed("listAllocations", "Lists allocations", AllocationStub, { ...hexPrefix, ...stubFields }),
     "GET /allocation/:id": one("readAllocation", "Reads an allocation", Allocation),
     "GET /node/:id/allocations": {

@@ -1,0 +1,96 @@
+import type { ReportedObject, ReportedPage } from "./reported.ts";
+
+/** How many allocations of each group are in each state, how many children, and what waits for room: of one job. */
+export interface JobCounts {
+  readonly groups: readonly (readonly [group: string, status: string, count: number])[];
+  readonly children: readonly (readonly [status: string, count: number])[];
+  /** By task group, as the newest evaluations say it; JSON text. */
+  readonly queued: string | null;
+}
+
+/** JSON texts of jobs by `jobKey`. */
+export type JobTexts = Readonly<Record<string, string>>;
+
+export const jobKey = (namespace: string, jobId: string): string => `${namespace}\n${jobId}`;
+
+/** A task group and a state as one text: what the index of counts is grouped by. Names hold no line feeds. */
+export const tallyOf = (group: string, status: string): string => `${group}\n${status}`;
+
+const MAX_JOB_BYTES = 4 * 1024 * 1024;
+/** A new evaluation says nothing of its queue yet, so those before it are looked at. */
+const EVALUATIONS_ASKED = 3;
+
+/** What reads of jobs and allocations show of each other. Every question is a walk along one index. */
+export class JobJoins {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  counts({ namespace, id }: Pick<ReportedObject, "namespace" | "id">): JobCounts {
+    return {
+      groups: this.#tallies("Allocation", namespace, id).map(({ tally, count }) => {
+        const [group = "", status = ""] = tally.split("\n");
+        return [group, status, count] as const;
+      }),
+      children: this.#tallies("Job", namespace, id).map(({ tally, count }) => [tally, count] as const),
+      queued: this.#queued(namespace, id),
+    };
+  }
+
+  /** The types of these allocations' jobs. */
+  types(allocations: readonly ReportedObject[]): JobTexts {
+    return this.#texts(allocations, "json_object('Type', json_extract(body, '$.Type'))").jobs;
+  }
+
+  /** A page with the whole jobs of its allocations; shorter when jobs are large. */
+  withJobs(page: ReportedPage): ReportedPage & { readonly jobs: JobTexts } {
+    const { jobs, fit } = this.#texts(page.rows, "body");
+    if (fit === page.rows.length) return { ...page, jobs };
+    return { rows: page.rows.slice(0, fit), next: page.rows[fit]?.token ?? null, jobs };
+  }
+
+  /** @returns also for how many of the allocations there was room, at least one */
+  #texts(allocations: readonly ReportedObject[], column: string): { readonly jobs: JobTexts; readonly fit: number } {
+    const jobs = new Map<string, string>();
+    const seen = new Set<string>();
+    let bytes = 0;
+    for (const [at, { namespace, jobId }] of allocations.entries()) {
+      const key = jobKey(namespace, jobId ?? "");
+      if (jobId === null || seen.has(key)) continue;
+      seen.add(key);
+      const [row] = this.#sql
+        .exec<{ text: string }>(
+          `SELECT ${column} AS text FROM reported WHERE topic = 'Job' AND namespace = ? AND id = ?`,
+          namespace,
+          jobId,
+        )
+        .toArray();
+      if (!row) continue;
+      bytes += row.text.length;
+      if (at > 0 && bytes > MAX_JOB_BYTES) return { jobs: Object.fromEntries(jobs), fit: at };
+      jobs.set(key, row.text);
+    }
+    return { jobs: Object.fromEntries(jobs), fit: allocations.length };
+  }
+
+  #tallies(topic: "Allocation" | "Job", namespace: string, job: string) {
+    return this.#sql
+      .exec<{ tally: string; count: number }>(
+        `SELECT tally, count(*) AS count FROM reported
+         WHERE topic = ? AND namespace = ? AND job_id = ? AND tally IS NOT NULL GROUP BY tally`,
+        ...[topic, namespace, job],
+      )
+      .toArray();
+  }
+
+  #queued(namespace: string, job: string): string | null {
+    const rows = this.#sql.exec<{ queued: string | null }>(
+      `SELECT json_extract(body, '$.QueuedAllocations') AS queued FROM reported
+       WHERE topic = 'Evaluation' AND namespace = ? AND job_id = ? ORDER BY row DESC LIMIT ?`,
+      ...[namespace, job, EVALUATIONS_ASKED],
+    );
+    return rows.toArray().find(({ queued }) => queued !== null)?.queued ?? null;
+  }
+}

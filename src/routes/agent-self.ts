@@ -1,0 +1,63 @@
+import { allowsAgent, allowsNode, type ClusterRights } from "../access/cluster-rights.ts";
+import { leaderOf, members, type Reached, self } from "../compat/orchestrator.ts";
+import { RequestError } from "../http/errors.ts";
+import { clusterJson } from "../http/respond.ts";
+import { type AuthorisedCall, type Call, type ClusterRoute, cluster, open } from "../http/route.ts";
+import { eventLog } from "../objects/stubs.ts";
+import { VERSION } from "../version.ts";
+
+/** What upstream's clients ask of the agent that they reach: here the service itself. Also regions and the leader. */
+
+const REGION = "global";
+const DEFAULT_PORTS: Readonly<Record<string, number>> = { "http:": 80, "https:": 443 };
+
+/** There is one server: the one that was reached. */
+function reached({ request }: Pick<Call, "request">): Reached {
+  const { hostname, port, protocol } = new URL(request.url);
+  return {
+    host: hostname.replace(/^\[(.*)\]$/, "$1"),
+    port: port === "" ? (DEFAULT_PORTS[protocol] ?? 443) : Number(port),
+  };
+}
+
+const reads = (rights: ClusterRights): boolean => allowsAgent(rights, "read");
+
+const read = (path: string, rights: ClusterRoute["rights"], answer: (call: AuthorisedCall) => unknown): ClusterRoute =>
+  cluster({ verb: "GET", path, rights, handle: async (call) => clusterJson(call, await answer(call)) });
+
+/** What upstream's agents do that a service without servers of its own has nothing to do for. */
+const refused = (verb: "GET" | "POST", path: string, because: string): ClusterRoute =>
+  cluster({
+    ...{ verb, path, refuses: true },
+    rights: (rights) => allowsAgent(rights, verb === "GET" ? "read" : "write"),
+    handle: async () => {
+      throw new RequestError(501, because);
+    },
+  });
+
+/** Words that stand where a node's id stands in the paths of agents; only the verbs that are listed here mean anything. */
+export const RESERVED_AGENTS: ReadonlySet<string> = new Set(
+  "self members servers schedulers monitor join force-leave health connect keyring pprof tokens token host".split(" "),
+);
+
+export const agentSelfRoutes = [
+  read("/agent/self", reads, async (call) => self(reached(call), VERSION, await eventLog(call.env).newest())),
+  read(
+    "/agent/members",
+    (rights) => allowsNode(rights, "read"),
+    (call) => members(reached(call)),
+  ),
+  read("/agent/servers", reads, (call) => [leaderOf(reached(call))]),
+  read("/agent/schedulers", reads, () => ({ server_id: "sallyport.global", schedulers: [] })),
+  read("/agent/schedulers/config", reads, () => ({ num_schedulers: 0, enabled_schedulers: [] })),
+  refused(
+    "GET",
+    "/agent/monitor",
+    "monitor: the service's log is its operator's; see the event stream at /v1/event/stream",
+  ),
+  refused("POST", "/agent/force-leave", "force-leave: there are no servers that could leave"),
+  refused("POST", "/agent/servers", "servers: the list of servers cannot be changed"),
+  open({ verb: "GET", path: "/status/leader", handle: async (call) => clusterJson(call, leaderOf(reached(call))) }),
+  open({ verb: "GET", path: "/status/peers", handle: async (call) => clusterJson(call, [leaderOf(reached(call))]) }),
+  open({ verb: "GET", path: "/regions", handle: async (call) => clusterJson(call, [REGION]) }),
+];
