@@ -263,6 +263,41 @@ it("access that contradicts what is published is refused", async () => {
   expect(readFileSync(target, "utf8")).toBe("something else");
 });
 
+it("publishes a volume of a single writer at one target of its node at a time", async () => {
+  const { client, driver, create } = await served();
+  const { volumeId } = await create("v");
+  const mode = (accessMode: number) => ({ ...MOUNT, accessMode: { mode: accessMode } });
+  const on = (accessMode: number, name: string) => ({
+    ...{ volumeId, stagingTargetPath: driver.place(`staging-${accessMode}`), targetPath: driver.place(name) },
+    volumeCapability: mode(accessMode),
+  });
+  const single = ACCESS_MODE.singleNodeSingleWriter;
+  await client.call("NodeStageVolume", on(single, "a"));
+  expect(await client.code("NodePublishVolume", on(single, "a"))).toBe("OK");
+  expect(await client.code("NodePublishVolume", on(single, "a"))).toBe("OK");
+  expect(await client.code("NodePublishVolume", on(single, "b"))).toBe("FAILED_PRECONDITION");
+  expect(lstatSync(driver.place("b"), { throwIfNoEntry: false })).toBeUndefined();
+  await client.call("NodeUnpublishVolume", on(single, "a"));
+  expect(await client.code("NodePublishVolume", on(single, "b"))).toBe("OK");
+  await client.call("NodeUnpublishVolume", on(single, "b"));
+  const many = ACCESS_MODE.singleNodeMultiWriter;
+  await client.call("NodeStageVolume", on(many, "a"));
+  for (const name of ["a", "b"]) expect(await client.code("NodePublishVolume", on(many, name))).toBe("OK");
+});
+
+it("answers NOT_FOUND for statistics and growth of an unknown volume or path, whatever the path looks like", async () => {
+  const { client, create } = await served();
+  const { volumeId } = await create("v");
+  for (const rpc of ["NodeGetVolumeStats", "NodeExpandVolume"] as const) {
+    for (const volumePath of ["some/path", "/some/path", "../x"]) {
+      expect(await client.code(rpc, { volumeId, volumePath }), `${rpc} ${volumePath}`).toBe("NOT_FOUND");
+      expect(await client.code(rpc, { volumeId: "vol-none", volumePath })).toBe("NOT_FOUND");
+    }
+    expect(await client.code(rpc, { volumeId, volumePath: "" })).toBe("INVALID_ARGUMENT");
+    expect(await client.code(rpc, { volumeId: "", volumePath: "/x" })).toBe("INVALID_ARGUMENT");
+  }
+});
+
 it("validation confirms what can be had, and says why for what cannot", async () => {
   const { client, create } = await served();
   const { volumeId, volumeContext } = await create("v", { parameters: { a: "1" } });

@@ -1,6 +1,6 @@
 import { lstat, mkdir, readdir, readlink, rm, rmdir, symlink } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
-import { type Draft, NODE_RPC, type Request, USAGE_UNIT } from "@sallyport/csi-wire";
+import { ACCESS_MODE, type Draft, NODE_RPC, type Request, USAGE_UNIT } from "@sallyport/csi-wire";
 import type { Calls } from "./calls.ts";
 import * as checks from "./checks.ts";
 import type { Driver, VolumeRecord } from "./driver.ts";
@@ -84,7 +84,7 @@ export const nodeCalls = (driver: Driver): Calls<"Node"> => {
 
     NodeGetVolumeStats: async (request) => {
       const id = checks.required("volume_id", request.volumeId);
-      const path = pathOf("volume_path", request.volumePath);
+      const path = checks.required("volume_path", request.volumePath);
       const volume = await existingVolume(driver, id);
       if (!(await mounts.find(id, nodeId, path))) throw notFound(`volume ${id} is not at volume_path`);
       return statsOf(volume, driver.volumes.data(id));
@@ -92,7 +92,7 @@ export const nodeCalls = (driver: Driver): Calls<"Node"> => {
 
     NodeExpandVolume: async (request) => {
       const id = checks.required("volume_id", request.volumeId);
-      const path = pathOf("volume_path", request.volumePath);
+      const path = checks.required("volume_path", request.volumePath);
       checks.rangeOf(request.capacityRange);
       return locks.with([lockOfVolume(id)], async () => {
         const volume = await existingVolume(driver, id);
@@ -118,10 +118,18 @@ async function publish(driver: Driver, request: Request<"NodePublishVolume">): P
     const known = await mounts.find(id, nodeId, path);
     if (known && (known.kind !== "published" || known.readonly !== readonly || known.mode !== mode))
       throw exists(`volume ${id} is at target_path with another access`);
+    if (mode === ACCESS_MODE.singleNodeSingleWriter) await checkSingleTarget(driver, id, path);
     const mount: Mount = { kind: "published", volumeId: id, nodeId, path, readonly, mode };
     if (!known) await mounts.put(mount);
     await link(path, volumes.data(id));
   });
+}
+
+/** A volume for a single writer has one target on its node at a time. */
+async function checkSingleTarget({ mounts, settings }: Driver, id: string, path: string): Promise<void> {
+  const here = (await mounts.of(id)).filter(({ kind, nodeId }) => kind === "published" && nodeId === settings.nodeId);
+  const other = here.find((mount) => mount.path !== path);
+  if (other) throw failedPrecondition(`volume ${id} has a single writer and is published at ${other.path}`);
 }
 
 function pathOf(field: string, path: string): string {

@@ -22,12 +22,23 @@ export async function pageOf<T extends { id: string; name: string }>(
   if (startingToken !== "" && !shelf.isId(startingToken)) throw aborted("starting_token is not one of ours");
   const most = (maxEntries || LARGEST_PAGE) + surplus;
   const entries: T[] = [];
-  const ids = (await shelf.ids()).filter((id) => id > startingToken);
-  for (const id of ids) {
-    const thing = await shelf.find(id);
+  const ids = await shelf.ids();
+  for (let at = firstAfter(ids, startingToken); at < ids.length; at++) {
+    const thing = await shelf.find(ids[at] ?? "");
     if (thing === undefined || !keep(thing)) continue;
     if (entries.length === most) return { entries, nextToken: entries.at(-1)?.id ?? "" };
     entries.push(thing);
   }
   return { entries, nextToken: "" };
+}
+
+/** The place of the first id behind `token` in a sorted list. */
+function firstAfter(ids: readonly string[], token: string): number {
+  let [from, to] = [0, ids.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if ((ids[middle] ?? "") > token) to = middle;
+    else from = middle + 1;
+  }
+  return from;
 }

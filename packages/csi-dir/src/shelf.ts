@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { chmod, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { chmod, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type * as z from "zod";
 import { readIfThere, replaceFile, type Step, syncDirectory, writeSynced } from "./files.ts";
@@ -10,6 +10,9 @@ interface Named {
   readonly id: string;
   readonly name: string;
 }
+
+/** Two changes of a directory within one tick of the file system's clock leave the same time on it. */
+const CLOCK_TICK_MS = 1_000;
 
 interface ShelfOptions<T> {
   readonly root: string;
@@ -23,13 +26,15 @@ interface ShelfOptions<T> {
 /**
  * Things that are a directory each: `<kind>/<id>` with `record.json` and `data`. They come and go by one rename, so there is
  * never half of one. `<kind>-by-name` knows the id of a name before the thing itself is there, so whoever repeats a
- * creation that was cut off makes the same thing. Nothing is held in memory: several processes may share a root.
+ * creation that was cut off makes the same thing. Several processes may share a root: memory holds only the list of ids, which is
+ * read again when the directory has changed.
  */
 export class Shelf<T extends Named> {
   readonly #options: ShelfOptions<T>;
   readonly #things: string;
   readonly #names: string;
   readonly #id: RegExp;
+  #listed: { readonly changed: bigint; readonly ids: readonly string[] } | undefined;
 
   constructor(options: ShelfOptions<T>) {
     this.#options = options;
@@ -64,9 +69,14 @@ export class Shelf<T extends Named> {
     return id === undefined ? undefined : this.find(id);
   }
 
-  /** In the order in which they were made. */
-  async ids(): Promise<string[]> {
-    return (await readdir(this.#things)).filter((id) => this.isId(id)).sort();
+  /** In the order of creation. Costs one `stat` while the directory is unchanged. */
+  async ids(): Promise<readonly string[]> {
+    const { mtimeNs: changed, mtimeMs } = await stat(this.#things, { bigint: true });
+    if (this.#listed?.changed === changed) return this.#listed.ids;
+    const isSettled = BigInt(Date.now()) > mtimeMs + BigInt(CLOCK_TICK_MS);
+    const ids = (await readdir(this.#things)).filter((id) => this.isId(id)).sort();
+    this.#listed = isSettled ? { changed, ids } : undefined;
+    return ids;
   }
 
   /** The id that the thing of this name has, or will have. */
