@@ -1,10 +1,10 @@
-import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client, connectivityState, credentials, type ServiceError, status } from "@grpc/grpc-js";
 import { methodOf, type RequestDraft, type Response, type Rpc } from "@sallyport/csi-wire";
 import { textOf } from "../log.ts";
 import { CallFailure } from "./failure.ts";
 import { pauseAfter, retriesOf } from "./retry.ts";
+import { obstacleAt } from "./socket.ts";
 
 const OPTIONS = {
   // Drivers in other languages refuse the path of a socket as an authority.
@@ -64,8 +64,8 @@ export class PluginClient {
   async #try<R extends Rpc>(rpc: R, request: RequestDraft<R>, until: number): Promise<Response<R>> {
     const fail = (code: number, details: string, reached: boolean) =>
       new CallFailure(this.#id, rpc, code, details, reached);
-    if (!(await this.#connect(Math.min(until, Date.now() + CONNECT_MS))))
-      throw fail(status.UNAVAILABLE, "nobody answers on its socket", false);
+    const obstacle = await this.#connect(Math.min(until, Date.now() + CONNECT_MS));
+    if (obstacle !== null) throw fail(status.UNAVAILABLE, obstacle, false);
     const { path, requestSerialize, responseDeserialize } = methodOf(rpc);
     const bytes = await new Promise<Buffer>((resolve, reject) => {
       const options = { deadline: until };
@@ -89,24 +89,16 @@ export class PluginClient {
     }
   }
 
-  /** Whether there is a connection. Nothing has been asked before there is one. */
-  async #connect(until: number): Promise<boolean> {
-    if (this.#client.getChannel().getConnectivityState(true) === connectivityState.READY) return true;
-    // The channel waits on after a failure; a look at the socket tells at once that nobody is there.
-    if (!(await isServed(this.#socket))) return false;
-    return new Promise((resolve) => this.#client.waitForReady(until, (failure) => resolve(failure === undefined)));
+  /** Returns null once there is a connection, else the reason why there is none. No request is sent before. */
+  async #connect(until: number): Promise<string | null> {
+    if (this.#client.getChannel().getConnectivityState(true) === connectivityState.READY) return null;
+    // The channel waits on after a failure; an attempt at the socket fails at once, and with a reason.
+    const obstacle = await obstacleAt(this.#socket);
+    if (obstacle !== null) return obstacle;
+    return new Promise((resolve) =>
+      this.#client.waitForReady(until, (failure) => resolve(failure ? "its socket takes no connection in time" : null)),
+    );
   }
-}
-
-function isServed(socket: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const attempt = connect(socket);
-    attempt.once("connect", () => {
-      attempt.destroy();
-      resolve(true);
-    });
-    attempt.once("error", () => resolve(false));
-  });
 }
 
 /** An answer of our own library, that the plugin has answered too much, is not the plugin's refusal. */
