@@ -19,7 +19,7 @@ import {
   type VolumeOperation,
   type VolumeOperations,
 } from "./operations.ts";
-import { feasible, hasRoom, nodeNamed, type Search, search, unreachable } from "./placement.ts";
+import { hasRoom, nodeNamed, obstacleOf, type Search, search, unreachable } from "./placement.ts";
 import { namesOf, updateRefusal } from "./update-rules.ts";
 import { VolumeUsage } from "./usage.ts";
 import { stateOn } from "./volume-states.ts";
@@ -248,10 +248,11 @@ export class HostVolumes implements Timed {
     if (!node.ok) return node;
     const taken = this.#nameRefusal(node.value.id, request.name);
     if (taken) return taken;
-    if (node.value.eligible && feasible(request)(node.value)) return this.#roomRefusal(node.value) ?? node;
+    const obstacle = node.value.eligible ? obstacleOf(request)(node.value) : "not eligible";
+    if (obstacle === null) return this.#roomRefusal(node.value) ?? node;
     return refuse(
       "conflict",
-      `could not place volume ${quoted(request.name)}: node ${node.value.id} is not feasible for volume`,
+      `could not place volume ${quoted(request.name)}: node ${node.value.id} is not feasible for volume: it is ${obstacle}`,
     );
   }
 

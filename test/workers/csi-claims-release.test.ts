@@ -45,6 +45,17 @@ async function goDown(node: string): Promise<void> {
   expect((await get(`/v1/node/${node}`)).body.Status).toBe("down");
 }
 
+describe("DELETE /v1/volume/csi/:id/detach", () => {
+  it("returns 404 for a node that does not exist and holds no claim, and 200 for one that does exist", async () => {
+    await published();
+    const unknown = await del("/v1/volume/csi/v1/detach?node=11111111-2222-3333-4444-555555555555");
+    expect([unknown.status, unknown.text]).toEqual([404, 'no such node "11111111-2222-3333-4444-555555555555"']);
+    expect(await statesOf()).toEqual(["published"]);
+    await addCsiNode(7);
+    expect((await del(`/v1/volume/csi/v1/detach?node=${nodeId(7)}`)).status).toBe(200);
+  });
+});
+
 describe("releasing a claim", () => {
   it("waits for a node that is away, says so, and goes on when the node is back", async () => {
     await published();

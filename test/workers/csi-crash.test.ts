@@ -138,6 +138,18 @@ describe("an operation whose node goes away", () => {
     await settled(["v1"])();
   });
 
+  it("goes to another controller when its plugin hangs and is reported unhealthy", async () => {
+    await addCsiNode(2);
+    csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
+    const making = create();
+    await expect.poll(() => csi.holding).toBe(1);
+    await clusterRegistry(env).registerNode(nodeId(1), controllers({}, { Healthy: false }));
+    expect((await making).status).toBe(200);
+    expect(csi.sent.map(({ node }) => node)).toEqual([nodeId(1), nodeId(2)]);
+    await csi.release();
+    await settled(["v1"])();
+  });
+
   it("is asked for again at once when the plugin that nobody heard of is well again", async () => {
     csi.behave = () => "hold";
     const making = create();

@@ -104,7 +104,7 @@ describe("creating a host volume", () => {
     expect([(await make()).NodeID, (await make()).NodeID]).toEqual([nodeId(1), nodeId(2)]);
     expect(refusal(await ask())).toEqual([
       409,
-      'could not place volume "db": no node meets constraints: 2 nodes had existing volume, 0 nodes filtered by node pool governance, 1 nodes were infeasible',
+      'could not place volume "db": no node meets constraints: 2 nodes had existing volume, 0 nodes filtered by node pool governance, 1 nodes were infeasible (1 of them without the plugin "mkdir")',
     ]);
     expect((await make({ Name: "other" })).NodeID).toBe(nodeId(1));
   });
@@ -124,16 +124,23 @@ describe("creating a host volume", () => {
     expect((await make()).NodeID).toBe(nodeId(2));
   });
 
-  it.each<[string, object, Record<string, unknown>, boolean]>([
-    ["is not ready", {}, {}, false],
-    ["is in another pool", { NodePool: "gpu" }, { NodePool: "default" }, true],
-    ["lacks the plugin", {}, { PluginID: "zfs" }, true],
-    ["does not meet a constraint", {}, { Constraints: [{ LTarget: KERNEL, Operand: "=", RTarget: "plan9" }] }, true],
-  ])("leaves out a node that %s", async (_what, node, wanted, ready) => {
+  it.each<[string, object, Record<string, unknown>, boolean, string]>([
+    ["is not ready", {}, {}, false, " (1 of them not ready or not eligible)"],
+    ["is in another pool", { NodePool: "gpu" }, { NodePool: "default" }, true, "0 nodes were infeasible"],
+    ["lacks the plugin", {}, { PluginID: "zfs" }, true, ' (1 of them without the plugin "zfs")'],
+    [
+      "does not meet a constraint",
+      {},
+      { Constraints: [{ LTarget: KERNEL, Operand: "=", RTarget: "plan9" }] },
+      true,
+      ` (1 of them outside the constraint ${KERNEL} = plan9)`,
+    ],
+  ])("leaves out a node that %s, and says so", async (_what, node, wanted, ready, because) => {
     await addNode(2, { ...node }, ready);
     await make({ Name: "x", NodeID: nodeId(1) });
     const placed = await ask({ Name: "x", ...wanted });
     expect(placed.text).toContain("no node meets constraints");
+    expect(placed.text.endsWith(because)).toBe(true);
     expect(placed.status).toBe(409);
   });
 
@@ -148,7 +155,7 @@ describe("creating a host volume", () => {
     expect((await ask()).text).toMatch(/1 nodes were infeasible \(1 of them not ready or not eligible\)$/);
     expect(refusal(await ask({ NodeID: nodeId(1) }))).toEqual([
       409,
-      `could not place volume "db": node ${nodeId(1)} is not feasible for volume`,
+      `could not place volume "db": node ${nodeId(1)} is not feasible for volume: it is not eligible`,
     ]);
   });
 

@@ -45,7 +45,8 @@ export const externalVolumeOf = ({ volume, status }: Message<"VolumeEntry">): Cs
   context: { ...volume?.volumeContext },
   snapshotId: volume?.contentSource?.snapshot?.snapshotId ?? "",
   cloneId: volume?.contentSource?.volume?.volumeId ?? "",
-  publishedNodeIds: [...(status?.publishedNodeIds ?? [])],
+  // Drivers without LIST_VOLUMES_PUBLISHED_NODES may answer an empty name.
+  publishedNodeIds: (status?.publishedNodeIds ?? []).filter((id) => id !== ""),
   isAbnormal: status?.volumeCondition?.abnormal ?? false,
   status: (status?.volumeCondition?.message ?? "").slice(0, 1024),
 });

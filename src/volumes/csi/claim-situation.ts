@@ -82,6 +82,10 @@ export class ClaimSituations {
     return node ?? null;
   }
 
+  knowsNode(nodeId: string): boolean {
+    return this.#parts.sql.exec("SELECT 1 FROM nodes WHERE id = ?", nodeId).toArray().length > 0;
+  }
+
   /** Its allocation has not ended. One that is not known any more has. */
   isLive({ namespace, allocId }: Pick<CsiClaim, "namespace" | "allocId">): boolean {
     const sql = "SELECT 1 FROM reported WHERE topic = 'Allocation' AND namespace = ? AND id = ? AND terminal = 0";

@@ -70,6 +70,10 @@ export class CsiClaims implements Effects, NodeFollower {
     const { claims, store, journal } = this.#parts;
     if (!store.find(name)) return refuse("missing", "no such volume");
     const here = claims.on(name, nodeId);
+    // A node that is gone may still hold claims; one that was never here holds none.
+    if (here.length === 0 && !this.#parts.situations.knowsNode(nodeId)) {
+      return refuse("missing", `no such node ${JSON.stringify(nodeId)}`);
+    }
     const used = inUse(
       name.id,
       here.filter((claim) => this.#parts.situations.isLive(claim)),

@@ -142,7 +142,8 @@ export class CsiWork implements Timed, NodeFollower {
 
   /**
    * A node that is removed answers for nothing any more; for claims, which ask again, one that is down does not either. One that
-   * is away may stay so: the next controller is asked. One whose plugin is well again is asked for what nobody knows.
+   * is away may stay so, and so may one whose plugin no longer answers: the next controller is asked. One whose plugin is well
+   * again is asked again for operations of unknown outcome.
    */
   nodeChanged(before: Node | null, after: Node | null): Told {
     if (!before) return NOTHING;
@@ -150,6 +151,7 @@ export class CsiWork implements Timed, NodeFollower {
     for (const operation of operations.runningOn(before.ID)) {
       if (!after || (isForClaim(operation.method) && after.Status === "down")) this.#lose(operation, after);
       else if (after.Status !== "ready" && before.Status === "ready") this.#askElsewhere(operation);
+      else if (isWell(before, operation) && !isWell(after, operation)) this.#askElsewhere(operation);
       else if (operation.uncertain && isWell(after, operation) && !isWell(before, operation))
         operations.again(operation);
     }
