@@ -7,10 +7,12 @@ import { Ending, EXIT } from "../agent/src/exit.ts";
 import { error, textOf } from "../agent/src/log.ts";
 import { start } from "../agent/src/start.ts";
 import type { ToAgent } from "./agents.ts";
+import { answerPings, instructions } from "./heartbeat.ts";
 
 const stop = new AbortController();
 
-process.once("message", (message: ToAgent) => void run(message));
+answerPings();
+void instructions<ToAgent>().then(run);
 process.once("disconnect", () => stop.abort());
 
 async function run({ config, joinToken }: ToAgent): Promise<void> {

@@ -1,18 +1,24 @@
-/** A process that `npm start` runs beside the service: started again whenever it dies, ended when `npm start` ends. */
+/**
+ * A process that `npm start` runs beside the runtime: started again whenever it dies or does not respond, ended when
+ * `npm start` ends.
+ */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { pinged, silence } from "./heartbeat.ts";
 
 export interface Program {
   /** How warnings name it. */
   readonly what: string;
-  /** The file that it runs, which has to end when its parent does, however the parent has ended. */
+  /** The file that it runs: it answers pings (`heartbeat.ts`) and ends when its parent does, however the parent ended. */
   readonly module: URL;
   readonly env?: Readonly<Record<string, string>>;
-  /** Takes what it prints. */
-  readonly log: string;
+  /** The file that takes what it prints; absent: it prints beside `npm start`. */
+  readonly log?: string;
+  /** Pause before its first new start. */
+  readonly pauseMs?: number;
 }
 
 /** What each of its lives begins and ends with. */
@@ -56,29 +62,29 @@ export class LocalChild {
     const { pid } = this.#child;
     if (this.#child.connected) this.#child.disconnect();
     await Promise.race([this.#living, sleep(STOP_MS)]);
-    try {
-      process.kill(-Number(pid), "SIGKILL");
-    } catch {
-      // Nobody is left in the group, as it should be.
-    }
+    killGroup({ pid });
   }
 
   async #live({ begin, forGood }: Care): Promise<void> {
     const { signal } = this.#stopping;
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    const { log, pauseMs = FIRST_PAUSE_MS } = this.#program;
+    for (let pause = pauseMs; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       const began = performance.now();
       const child = this.#child;
       const exited = hasExited(child) ? Promise.resolve([child.exitCode, child.signalCode]) : once(child, "exit");
+      const over = new AbortController();
+      void silence((ms) => pinged(child, ms), AbortSignal.any([signal, over.signal])).then(() => killGroup(child));
       await begin(child).catch((failure) => {
         if (!signal.aborted) this.#say(`cannot be started: ${failure instanceof Error ? failure.message : failure}.`);
         child.kill();
       });
       const [code, killedBy] = (await exited) as [number | null, string | null];
+      over.abort();
       if (signal.aborted) return;
       const why = forGood(code);
       if (why) return this.#say(`has ended: ${why}.`);
-      this.#say(`has ended (${killedBy ?? code}) and is started again; ${this.#program.log} may say why.`);
-      if (performance.now() - began > STEADY_MS) pause = FIRST_PAUSE_MS;
+      this.#say(`has ended (${killedBy ?? code}) and is started again${log ? `; ${log} may say why` : ""}.`);
+      if (performance.now() - began > STEADY_MS) pause = pauseMs;
       await sleep(pause, undefined, { signal }).catch(() => {});
       if (signal.aborted) return;
       this.#child = this.#spawn("a");
@@ -88,7 +94,7 @@ export class LocalChild {
   /** @param flag `w` empties the log first */
   #spawn(flag: "w" | "a"): ChildProcess {
     const { module, env, log } = this.#program;
-    const output = openSync(log, flag, 0o600);
+    const output = log === undefined ? "inherit" : openSync(log, flag, 0o600);
     try {
       return fork(fileURLToPath(module), [], {
         // A group of its own: Ctrl-C reaches only the process that stops the others in order.
@@ -97,12 +103,20 @@ export class LocalChild {
         env: { ...process.env, ...env },
       });
     } finally {
-      closeSync(output);
+      if (typeof output === "number") closeSync(output);
     }
   }
 
   #say(what: string): void {
     console.warn(`The ${this.#program.what} ${what}`);
+  }
+}
+
+function killGroup({ pid }: { readonly pid?: number | undefined }): void {
+  try {
+    process.kill(-Number(pid), "SIGKILL");
+  } catch {
+    // Nobody is left in the group, as it should be.
   }
 }
 

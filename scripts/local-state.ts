@@ -7,18 +7,31 @@
  *   csi/         CSI volumes and snapshots
  *   files/       what the bucket FILES holds; made by hand, or not at all
  *   lock         the process that is using the state
+ *   runtime/     the Worker of the running service, and its temporary files; made at each start
  *   shared/      directories that may be registered as volumes; made by hand, or not at all
  *   state/       the data, as wrangler keeps it
  *   volumes/     the host volumes of each local node agent
  */
 import { randomBytes, randomInt } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { type Keyring, parseKeyring } from "../src/sealing/keyring.ts";
 import { lock, unlock } from "./lock.ts";
 import { type Environment, Refusal } from "./settings.ts";
 
+/** Of a mode: the group's and everybody's right to write. */
+const OTHERS_WRITE = 0o022;
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 interface About {
@@ -51,6 +64,11 @@ export class LocalState {
     this.#dir = dir;
     try {
       mkdirSync(dir, { recursive: true, mode: 0o700 });
+      if ((statSync(dir).mode & OTHERS_WRITE) !== 0) {
+        throw new Refusal(
+          `STATE_DIR ${dir} can be written by others: run \`chmod go-w\` on it, or set STATE_DIR to another one.`,
+        );
+      }
       lock(this.#path("lock"), dir);
     } catch (failure) {
       throw asRefusal(dir, failure);
@@ -63,6 +81,7 @@ export class LocalState {
       // No service knows these agents any more. What lies in volumes may still be wanted.
       if (this.fresh) this.#remove(this.agentsDir);
       if (afresh) for (const dir of [this.volumesDir, this.csiDir]) this.#remove(dir);
+      this.#shut();
       this.#about = this.fresh ? {} : about;
       this.#credentials = this.#findCredentials(env);
       this.#keyring = keyringOf(this.#credentials.masterKey);
@@ -104,6 +123,16 @@ export class LocalState {
     return this.#path("files");
   }
 
+  /** The Worker as it was built for this start, and the runtime's temporary files. */
+  get runtimeDir(): string {
+    return this.#path("runtime");
+  }
+
+  emptyRuntimeDir(): void {
+    this.#remove(this.runtimeDir);
+    mkdirSync(this.runtimeDir, { mode: 0o700 });
+  }
+
   get masterKey(): string {
     return this.#credentials.masterKey;
   }
@@ -139,6 +168,16 @@ export class LocalState {
 
   #path(name: string): string {
     return join(this.#dir, name);
+  }
+
+  /** Directories of the service alone are the owner's, also in a STATE_DIR that existed before, with rights of its own. */
+  #shut(): void {
+    for (const own of [this.dataDir, this.agentsDir, this.runtimeDir]) {
+      mkdirSync(own, { recursive: true, mode: 0o700 });
+      chmodSync(own, 0o700);
+    }
+    const secrets = this.#path(".dev.vars");
+    if (existsSync(secrets)) chmodSync(secrets, 0o600);
   }
 
   #remove(dir: string): void {

@@ -1,43 +1,64 @@
 /**
- * Runs the Worker on wrangler's own dev server, in a process group of its own. Settings arrive as a message, because
+ * Runs the Worker on the local runtime, in a process group of its own. Settings arrive as a message, because
  * a command line shows in `ps` and an env file has quoting rules that some secrets do not survive.
  * It ends when its parent does, however the parent ended, and takes its whole group along.
  */
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { unstable_startWorker } from "wrangler";
-import { fillBucket } from "./bucket.ts";
+import { fileURLToPath } from "node:url";
+import type { Miniflare as MiniflareClass } from "miniflare";
+import { isFull } from "./disk.ts";
+import { answerPings, instructions } from "./heartbeat.ts";
 import type { FromRuntime, ToRuntime } from "./runtime.ts";
 
-const DISPOSE_MS = 2000;
-let worker: Awaited<ReturnType<typeof unstable_startWorker>> | undefined;
+/** The runtime that wrangler brings: a copy of another version would keep data in another way. */
+const { Miniflare, convertV4MiniflareOptions, Log, LogLevel, Response } = createRequire(
+  fileURLToPath(import.meta.resolve("wrangler")),
+)("miniflare") as typeof import("miniflare");
 
-process.once("message", (message: ToRuntime) => void start(message));
+const DISPOSE_MS = 2000;
+let worker: MiniflareClass | undefined;
+
+// The data is the owner's alone.
+process.umask(0o077);
+answerPings();
+void instructions<ToRuntime>().then(start);
 process.once("disconnect", () => void leave());
 
-async function start({ bindings, dataDir, files, log }: ToRuntime): Promise<void> {
+async function start({ bindings, dataDir, builtDir, log }: ToRuntime): Promise<void> {
   try {
-    if (files) await fillBucket(dataDir, files);
-    worker = await unstable_startWorker({
-      config: "wrangler.toml",
-      // What is deployed is small, what runs here can be read.
-      build: { minify: false, keepNames: true },
-      bindings: Object.fromEntries(
-        Object.entries(bindings).map(([name, value]) => [name, { type: "secret_text", value }]),
-      ),
-      dev: {
-        server: { hostname: "127.0.0.1", port: 0 },
-        inspector: false,
-        persist: dataDir,
-        watch: true,
-        logLevel: log ? "log" : "warn",
+    const path = join(builtDir, "worker.js");
+    const { bindings: fixed, ...options } = JSON.parse(readFileSync(join(builtDir, "worker.json"), "utf8"));
+    worker = new Miniflare(
+      convertV4MiniflareOptions({
+        host: "127.0.0.1",
+        port: 0,
+        log: new Log(LogLevel.WARN),
+        logRequests: false,
+        resourcePersistencePath: join(dataDir, "v3"),
+        resourceTmpPath: join(builtDir, "tmp"),
+        unsafeLocalExplorer: false,
+        unsafeObservability: false,
+        unsafeTriggerHandlers: false,
         // Asked for by itself: each request has its lines in the audit log, and what the starter says would drown in them.
-        structuredLogsHandler: ({ level, message: line }: { level: string; message: string }) => {
+        handleStructuredLogs: ({ level, message: line }) => {
           const isTrouble = level === "error" || level === "warn";
           if (isTrouble || log) (isTrouble ? process.stderr : process.stdout).write(`${line}\n`);
         },
-      },
-    });
-    tell({ url: (await worker.url).origin });
+        workers: [
+          {
+            ...options,
+            bindings: { ...fixed, ...bindings },
+            serviceBindings: { LOCAL_DISK: () => new Response(isFull(join(builtDir, "tmp")) ? "full" : "room") },
+            modulesRoot: builtDir,
+            modules: [{ type: "ESModule", path, contents: readFileSync(path, "utf8") }],
+          },
+        ],
+      }),
+    );
+    tell({ url: (await worker.ready).origin });
   } catch (failure) {
     const cause = failure instanceof Error && failure.cause instanceof Error ? failure.cause : failure;
     tell({ failure: cause instanceof Error ? cause.message : String(cause) });

@@ -1,25 +1,42 @@
-/** The Worker's runtime as `npm start` sees it: a child process that can be started, waited for and stopped. */
+/** The Worker's runtime as `npm start` sees it: built, started, asked whether it still serves, and stopped. */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { join, resolve } from "node:path";
+import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { LocalFile } from "./files.ts";
+import { pinged, type Response, type Rhythm, silence } from "./heartbeat.ts";
+import { isAlive, startTime } from "./processes.ts";
 import { Refusal } from "./settings.ts";
+
+export interface ToBuild {
+  dir: string;
+  dataDir: string;
+  /** Content for the bucket FILES; left out when it holds that already. */
+  files?: LocalFile[];
+}
+
+export type FromBuild = { built: true } | { failure: string };
 
 export interface ToRuntime {
   bindings: Record<string, string>;
   dataDir: string;
-  /** What the bucket FILES is to hold; left out when it holds that already. */
-  files?: LocalFile[];
+  /** Where `buildWorker` has put the Worker. */
+  builtDir: string;
   log: boolean;
 }
 
 export type FromRuntime = { url: string } | { failure: string };
 
 const STOP_MS = 5000;
+/** Time for a killed group to leave: its files are locked until then. */
+const GONE_MS = 5000;
+/** A route that touches no object. */
+const PROBE_PATH = "/v1/regions";
 
 /** wrangler as a part, not as a tool: no network, no files elsewhere, no words of its own. */
 export const QUIET_WRANGLER = {
@@ -34,19 +51,47 @@ export const QUIET_WRANGLER = {
   X_LOCAL_OBSERVABILITY: "false",
 };
 
+/** Bundles the Worker into `dir`; only while nothing serves the data in `dataDir`. */
+export async function buildWorker(message: ToBuild, signal: AbortSignal): Promise<void> {
+  const child = fork(fileURLToPath(import.meta.resolve("./build-child.ts")), [], {
+    stdio: ["ignore", "inherit", "inherit", "ipc"],
+    execArgv: [],
+    env: { ...process.env, ...QUIET_WRANGLER },
+    signal,
+  });
+  const exited = once(child, "exit").then(() => ({ failure: "its process ended" }));
+  child.send(message, () => {});
+  const answer: FromBuild = await Promise.race([once(child, "message").then(([received]) => received), exited]);
+  if ("failure" in answer) throw new Refusal(`The Worker could not be built: ${answer.failure}`);
+  await exited;
+}
+
+/** One life of the runtime: a group of processes that serve the Worker, until it is stopped or does not respond any more. */
 export class Runtime {
   readonly #child: ChildProcess;
   readonly #exited: Promise<void>;
+  #url = "";
 
-  /** The process starts at once: it has a second's worth of code to load before it is given anything to do. */
-  constructor() {
+  /**
+   * The process starts at once: it has code to load before it is given anything to do.
+   * @param builtDir has the Worker, and gets the runtime's temporary files: no other program tidies up there
+   */
+  constructor(builtDir: string, stdio: "inherit" | "pipe" | "ignore" = "inherit") {
+    const tmp = join(builtDir, "tmp");
+    mkdirSync(tmp, { recursive: true, mode: 0o700 });
     this.#child = fork(fileURLToPath(import.meta.resolve("./runtime-child.ts")), [], {
       // A group of its own: Ctrl-C reaches only the process that stops the others in order.
       detached: true,
-      stdio: ["ignore", "inherit", "inherit", "ipc"],
-      env: { ...process.env, ...QUIET_WRANGLER },
+      stdio: ["ignore", stdio, stdio, "ipc"],
+      execArgv: [],
+      env: { ...process.env, ...QUIET_WRANGLER, TMPDIR: resolve(tmp) },
     });
     this.#exited = once(this.#child, "exit").then(() => undefined);
+    try {
+      writeFileSync(join(builtDir, "pid"), `${this.pid} ${startTime(this.pid)}\n`, { mode: 0o600 });
+    } catch {
+      // A full disk: only a starter that is killed while its runtime is frozen leaves one behind.
+    }
   }
 
   /** Serves the Worker and answers with its address. */
@@ -54,11 +99,22 @@ export class Runtime {
     // An error here means that the process is gone, and that is awaited below.
     this.#child.send(message, () => {});
     const answer: FromRuntime = await Promise.race([
-      once(this.#child, "message", { signal }).then(([received]) => received),
+      this.#told(signal),
       this.#exited.then(() => ({ failure: "its process ended" })),
     ]);
     if ("failure" in answer) throw new Refusal(`The Worker did not start: ${answer.failure}`);
+    this.#url = answer.url;
     return answer.url;
+  }
+
+  /** What it prints, when it is piped. */
+  get outputs(): Readable[] {
+    return [this.#child.stdout, this.#child.stderr].filter((stream) => stream !== null);
+  }
+
+  /** Of the whole group. */
+  get pid(): number {
+    return this.#child.pid ?? 0;
   }
 
   get ended(): boolean {
@@ -69,15 +125,73 @@ export class Runtime {
     return this.#exited;
   }
 
+  /** Resolves with the reason as soon as it is clear that it does not serve any more. */
+  async failed(signal: AbortSignal, rhythm?: Rhythm): Promise<string> {
+    const over = new AbortController();
+    const both = AbortSignal.any([signal, over.signal]);
+    try {
+      return await Promise.race([
+        this.#exited.then(() => "its process ended"),
+        silence((ms) => pinged(this.#child, ms), both, rhythm).then(() => "its process does not respond"),
+        silence((ms) => probe(this.#url, ms), both, rhythm).then(() => "it does not answer requests"),
+      ]);
+    } finally {
+      over.abort();
+    }
+  }
+
   async stop(): Promise<void> {
     if (this.#child.connected) this.#child.disconnect();
     await Promise.race([this.#exited, sleep(STOP_MS)]);
-    try {
-      process.kill(-Number(this.#child.pid), "SIGKILL");
-    } catch {
-      // Nobody is left in the group, as it should be.
+    await this.kill();
+  }
+
+  /** SIGKILL to every process of the group, frozen ones too. */
+  async kill(): Promise<void> {
+    await killGroup(this.pid);
+    await this.#exited;
+  }
+
+  async #told(signal: AbortSignal): Promise<FromRuntime> {
+    for (;;) {
+      const [message] = await once(this.#child, "message", { signal });
+      if (typeof message === "object") return message;
     }
   }
+}
+
+/** Ends a runtime whose starter was killed while the runtime was frozen: two of them on one state would destroy it. */
+export async function endLeftover(builtDir: string): Promise<void> {
+  const file = join(builtDir, "pid");
+  if (!existsSync(file)) return;
+  const [pid = 0, started] = readFileSync(file, "utf8").trim().split(" ").map(Number);
+  if (pid > 0 && isAlive(pid) && startTime(pid) === started) await killGroup(pid);
+}
+
+async function killGroup(pid: number): Promise<void> {
+  const deadline = performance.now() + GONE_MS;
+  for (let left = true; left && performance.now() < deadline; ) {
+    try {
+      process.kill(-pid, "SIGKILL");
+      await sleep(20);
+    } catch {
+      left = false;
+    }
+  }
+}
+
+/** On a connection of its own: those that are open may go on while no new one is taken. */
+function probe(url: string, ms: number): Promise<Response> {
+  return new Promise((resolve) => {
+    const asked = request(`${url}${PROBE_PATH}`, { agent: false, timeout: ms }, (answer) => {
+      answer.resume();
+      resolve("well");
+    });
+    // A refused connection shows that nothing listens any more; any other failure may pass.
+    asked.on("error", (failure) => resolve("code" in failure && failure.code === "ECONNREFUSED" ? "gone" : "late"));
+    asked.on("timeout", () => asked.destroy());
+    asked.end();
+  });
 }
 
 /** Names the migrations as they are now: any change to a file is another version. */

@@ -4,18 +4,21 @@ import { createServer, type Server } from "node:net";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { LocalAgent } from "./agents.ts";
+import { freeBytes } from "./disk.ts";
 import { filesVersion, localFiles } from "./files.ts";
-import { createGateway, type Gateway } from "./gateway.ts";
+import { GatewayProcess } from "./gateway-process.ts";
 import { LocalState } from "./local-state.ts";
 import { type Playground, startPlayground } from "./playground.ts";
 import { watchStarter } from "./processes.ts";
-import { migrate, migrationsVersion, Runtime } from "./runtime.ts";
+import { buildWorker, endLeftover, migrate, migrationsVersion, type Runtime } from "./runtime.ts";
 import { type Service, seed } from "./seed.ts";
 import { type LocalSettings, localSettings, Refusal, workerSettings } from "./settings.ts";
+import { Supervisor } from "./supervisor.ts";
 import { readTour } from "./tour.ts";
 
 const HOST = "127.0.0.1";
 const HEALTH_MS = 30_000;
+const ROOM_TO_START_BYTES = 16 * 1024 * 1024;
 
 const began = performance.now();
 const stopping = new AbortController();
@@ -48,44 +51,59 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
   const { signal } = stopping;
   const files = localFiles(state.filesDir);
   const isFilled = filesVersion(files) === state.files;
-  const runtime = new Runtime();
   const agents = Array.from({ length: settings.agents }, (_, at) => new LocalAgent(at + 1, state));
+  const gateway = new GatewayProcess(HOST, settings.port);
+  let supervisor: Supervisor | undefined;
   let playground: Playground | undefined;
-  let gateway: Gateway | undefined;
   try {
     if (settings.playground) playground = await startPlayground(join(settings.stateDir, "providers"));
-    const version = migrationsVersion();
-    if (state.migrations !== version) {
-      await migrate(state.dataDir, signal);
-      state.noteMigrations(version);
-    }
+    await endLeftover(state.runtimeDir);
+    state.emptyRuntimeDir();
+    refuseFullDisk(settings.stateDir);
+    const { dataDir, runtimeDir: builtDir, masterKey: MASTER_KEY, rootToken: DEV_ROOT_TOKEN } = state;
     const given = { ...playground?.settings, ...workerSettings(process.env) };
-    const bindings = { ...given, MASTER_KEY: state.masterKey, DEV_ROOT_TOKEN: state.rootToken };
-    const url = await runtime.serve(
-      { bindings, dataDir: state.dataDir, log: settings.log, ...(isFilled ? {} : { files }) },
-      signal,
-    );
+    const bindings = { ...given, MASTER_KEY, DEV_ROOT_TOKEN };
+    supervisor = new Supervisor({ bindings, dataDir, builtDir, log: settings.log });
+    const version = migrationsVersion();
+    await Promise.all([
+      buildWorker({ dir: builtDir, dataDir, ...(isFilled ? {} : { files }) }, signal),
+      state.migrations !== version && migrate(dataDir, signal).then(() => state.noteMigrations(version)),
+    ]);
+    const url = await supervisor.begin(signal);
     state.noteFiles(filesVersion(files));
-    await healthy(url, runtime, signal);
+    await healthy(url, supervisor.runtime, signal);
     // Before the public port opens, so that nobody meets a half-seeded service.
     if (settings.seed && state.fresh) await seed({ baseUrl: url, token: state.rootToken }, "seeds", signal);
     state.noteReady();
-    gateway = createGateway(Number(new URL(url).port));
-    await listening(gateway, settings.port);
+    const kept = supervisor.keep(signal, (port) => {
+      gateway.upstreamPort = port;
+    });
+    await gateway.listen().catch((failure) => {
+      throw portRefusal(settings.port, failure.message) ?? failure;
+    });
     signal.throwIfAborted();
     const service = { baseUrl: `http://${HOST}:${settings.port}`, token: state.rootToken };
     for (const agent of agents) agent.run(service);
     const nodes = await Promise.all(agents.map((agent) => agent.node(service, signal)));
     console.log(banner(service, settings, nodes, resolve(state.volumesDir)));
-    await Promise.race([once(signal, "abort"), runtime.exited]);
-    if (!signal.aborted) throw new Refusal("The Worker's process ended.");
+    await kept;
   } finally {
     // Before the service goes, so that the nodes say goodbye.
     await Promise.all(agents.map((agent) => agent.stop()));
-    await gateway?.drain();
-    await runtime.stop();
+    await gateway.stop();
+    await supervisor?.stop();
     await playground?.close();
   }
+}
+
+/** The Worker is built into the state, and objects open their files for writing: neither works without room. */
+function refuseFullDisk(dir: string): void {
+  const free = freeBytes(dir);
+  if (free >= ROOM_TO_START_BYTES) return;
+  const [left, needed] = [free, ROOM_TO_START_BYTES].map((bytes) => Math.floor(bytes / 1024));
+  throw new Refusal(
+    `The disk of ${dir} is full (${left} KiB left, ${needed} needed): make room and start again; no data is lost.`,
+  );
 }
 
 function stopWhenAsked(): void {
@@ -104,12 +122,16 @@ async function listening(server: Server, port: number): Promise<Server> {
     return server;
   } catch (failure) {
     const code = failure instanceof Error && "code" in failure ? failure.code : undefined;
-    if (code === "EADDRINUSE") {
-      throw new Refusal(`Port ${port} is in use: stop what listens there, or set PORT to another one.`);
-    }
-    if (code === "EACCES") throw new Refusal(`Port ${port} is not allowed to this user: set PORT to one above 1023.`);
-    throw failure;
+    throw portRefusal(port, code) ?? failure;
   }
+}
+
+function portRefusal(port: number, code: unknown): Refusal | undefined {
+  if (code === "EADDRINUSE") {
+    return new Refusal(`Port ${port} is in use: stop what listens there, or set PORT to another one.`);
+  }
+  if (code === "EACCES") return new Refusal(`Port ${port} is not allowed to this user: set PORT to one above 1023.`);
+  return undefined;
 }
 
 async function closed(server: Server): Promise<void> {

@@ -20,6 +20,8 @@ declare namespace Cloudflare {
     SYNC_WORK: Queue<import("./work/doorbell.ts").Bell>;
     /** The files that `@path` names. A deployment may leave it out. */
     FILES?: R2Bucket;
+    /** Says whether the disk is full; bound by `npm start` only. */
+    LOCAL_DISK?: Fetcher;
     /** How often one may ask (docs/limits.md). What is not bound does not limit. */
     LIMIT_TOKEN?: RateLimit;
     LIMIT_OPEN?: RateLimit;

@@ -14,6 +14,7 @@ import { clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
 import { SERVICE_ROOTS } from "./areas.ts";
 import { readBody } from "./body.ts";
 import { namespaceOf, tokenOf } from "./caller.ts";
+import { diskRefusal } from "./disk.ts";
 import { asRequestError, badRequest, denied, RequestError, refusalError } from "./errors.ts";
 import { type Answered, beginExchange, type Exchange, endExchange, namespaceNamed, recognise } from "./exchange.ts";
 import { parseDuration } from "./fields.ts";
@@ -49,7 +50,7 @@ async function respond(request: Request, env: Env, exec: ExecutionContext): Prom
     await admit(exchange, env);
     response = await answer({ request, env, exec, requestId, token }, url, exchange);
   } catch (failure) {
-    response = errorResponse(area, asRequestError(failure, requestId));
+    response = errorResponse(area, (await diskRefusal(failure, env)) ?? asRequestError(failure, requestId));
   }
   // No browser may take an answer for anything but what it says it is.
   if (response.webSocket === null) response.headers.set("X-Content-Type-Options", "nosniff");

@@ -1,3 +1,4 @@
+import { isDiskFull } from "../http/disk.ts";
 import { textOf, warn } from "../log.ts";
 import type { AccessControl } from "../objects/access-control.ts";
 import { accessControl, clusterRegistry, eventLog, type Remote, syncControl } from "../objects/stubs.ts";
@@ -11,7 +12,9 @@ export interface Health {
   readonly parts: Readonly<Record<Part, Condition>>;
   /** Effects that are promised and not delivered yet, in the parts that were reached. */
   readonly outbox: { readonly rows: number; readonly oldestMs: number };
-  /** Null when nobody can say. */
+  /** Writes fail; reads go on. */
+  readonly isDiskFull: boolean;
+  /** Null when it cannot be read. */
   readonly agents: { readonly connected: number; readonly known: number } | null;
 }
 
@@ -67,7 +70,8 @@ async function look(env: Env): Promise<Health> {
     cluster_registry: () => clusterRegistry(env).vitals(),
     sync_control: () => syncControl(env).vitals(),
   };
-  const [access, listings, ...vitals] = await Promise.all([
+  const [isFull, access, listings, ...vitals] = await Promise.all([
+    isDiskFull(env),
     accessStatus(env),
     reached("listings", () => env.LISTINGS.prepare("SELECT 1 FROM destinations LIMIT 1").all()),
     ...Object.entries(asked).map(([part, ask]) => reached(part, ask)),
@@ -86,6 +90,7 @@ async function look(env: Env): Promise<Health> {
       outbox: outbox.oldestMs > BEHIND_MS ? "behind" : "ok",
     },
     outbox,
+    isDiskFull: isFull,
     agents: registry ? agentsIn(registry) : null,
   };
 }

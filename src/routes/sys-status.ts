@@ -66,11 +66,15 @@ export const agentHealthRoutes = [
     verb: "GET",
     path: "/agent/health",
     handle: async ({ env }) => {
-      const { access, parts } = await health(env);
+      const { access, parts, isDiskFull } = await health(env);
       const down = PARTS.filter(
         (part) => parts[part] === "unreachable" && part !== "listings" && part !== "sync_control",
       );
-      const message = access?.sealedBecause ?? (down.length > 0 ? `unreachable: ${down.join(", ")}` : "ok");
+      const trouble = [
+        ...(down.length > 0 ? [`unreachable: ${down.join(", ")}`] : []),
+        ...(isDiskFull ? ["the disk is full"] : []),
+      ];
+      const message = access?.sealedBecause ?? (trouble.join("; ") || "ok");
       return raw({ server: { ok: message === "ok", message } }, message === "ok" ? 200 : 503);
     },
   }),
@@ -102,7 +106,10 @@ export const statusRoutes = [
         clock_skew_ms: 0,
         parts,
         failing: access === null ? ["access_control"] : [],
-        degraded: PARTS.filter((part) => parts[part] !== "ok" && !(part === "access_control" && access === null)),
+        degraded: [
+          ...PARTS.filter((part) => parts[part] !== "ok" && !(part === "access_control" && access === null)),
+          ...(seen.isDiskFull ? ["disk"] : []),
+        ],
         ...((await mayCount(call)) && countsOf(seen)),
       };
       // No code of the caller's: none of them stands for a service that does not work.

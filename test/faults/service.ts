@@ -1,19 +1,18 @@
-import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import type { AddressInfo, Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createGateway } from "../../scripts/gateway.ts";
-import { type FromRuntime, migrate, QUIET_WRANGLER, type ToRuntime } from "../../scripts/runtime.ts";
+import { buildWorker, migrate, Runtime } from "../../scripts/runtime.ts";
 
 /** The service as `npm start` runs it: the runtime as a tree of processes, and the gateway before it, on state that outlives both. */
 export class Service {
   readonly dataDir = mkdtempSync(join(tmpdir(), "sallyport-faults-"));
   readonly #bindings: Record<string, string>;
-  #child: ChildProcess | undefined;
+  #runtime: Runtime | undefined;
   /** Has its code loaded, and waits to be told what to serve: so a restart takes half the time. */
-  #spare: ChildProcess | undefined;
+  #spare: Runtime | undefined;
   #gateway: Server | undefined;
   /** Of the gateway; null while there is no runtime. */
   port: number | null = null;
@@ -29,17 +28,17 @@ export class Service {
   }
 
   async create(): Promise<void> {
-    await migrate(this.dataDir, AbortSignal.timeout(120_000));
+    const { dataDir } = this;
+    const signal = AbortSignal.timeout(120_000);
+    await Promise.all([buildWorker({ dir: this.#builtDir, dataDir }, signal), migrate(dataDir, signal)]);
     await this.start();
   }
 
   async start(): Promise<void> {
-    const child = this.#spare ?? this.#fork();
-    this.#child = child;
-    child.send({ dataDir: this.dataDir, log: false, bindings: this.#bindings } satisfies ToRuntime);
-    const answer: FromRuntime = (await once(child, "message", { signal: AbortSignal.timeout(120_000) }))[0];
-    if ("failure" in answer) throw new Error(`the runtime did not start: ${answer.failure}`);
-    const gateway = createGateway(Number(new URL(answer.url).port));
+    const runtime = this.#spare ?? this.#fork();
+    this.#runtime = runtime;
+    const message = { dataDir: this.dataDir, builtDir: this.#builtDir, log: false, bindings: this.#bindings };
+    const gateway = createGateway(Number(new URL(await runtime.serve(message, AbortSignal.timeout(120_000))).port));
     gateway.listen(0, "127.0.0.1");
     await once(gateway, "listening");
     this.#gateway = gateway;
@@ -51,12 +50,12 @@ export class Service {
 
   /** SIGKILL to every process of the runtime at once: nobody gets to say goodbye. */
   async kill(): Promise<void> {
-    await this.#end((child) => process.kill(-Number(child.pid), "SIGKILL"));
+    await this.#end((runtime) => runtime.kill());
   }
 
   /** Asks the runtime to end, as `npm start` does. */
   async stop(): Promise<void> {
-    await this.#end((child) => child.disconnect());
+    await this.#end((runtime) => runtime.stop());
   }
 
   /** @param keep leaves the state on disk */
@@ -64,35 +63,30 @@ export class Service {
     await this.kill();
     const spare = this.#spare;
     this.#spare = undefined;
-    if (spare) {
-      const exited = once(spare, "exit");
-      process.kill(-Number(spare.pid), "SIGKILL");
-      await exited;
-    }
+    await spare?.kill();
     if (!keep) rmSync(this.dataDir, { recursive: true, force: true });
   }
 
-  async #end(how: (child: ChildProcess) => void): Promise<void> {
-    const child = this.#child;
-    if (!child) return;
-    this.#child = undefined;
-    this.port = null;
-    this.#gateway?.close();
-    const exited = once(child, "exit");
-    how(child);
-    await exited;
+  get #builtDir(): string {
+    return join(this.dataDir, "runtime");
   }
 
-  #fork(): ChildProcess {
-    const child = fork(new URL("../../scripts/runtime-child.ts", import.meta.url), [], {
-      detached: true,
-      stdio: ["ignore", "ignore", "pipe", "ipc"],
-      execArgv: [],
-      env: { ...process.env, ...QUIET_WRANGLER },
-    });
-    child.stderr?.on("data", (bytes) => {
+  async #end(how: (runtime: Runtime) => Promise<void>): Promise<void> {
+    const runtime = this.#runtime;
+    if (!runtime) return;
+    this.#runtime = undefined;
+    this.port = null;
+    this.#gateway?.close();
+    await how(runtime);
+  }
+
+  #fork(): Runtime {
+    const runtime = new Runtime(this.#builtDir, "pipe");
+    const [output, errors] = runtime.outputs;
+    output?.resume();
+    errors?.on("data", (bytes) => {
       this.said = (this.said + bytes).slice(-200_000);
     });
-    return child;
+    return runtime;
   }
 }

@@ -1,11 +1,9 @@
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type FromRuntime, migrate, QUIET_WRANGLER, type ToRuntime } from "../../scripts/runtime.ts";
+import { buildWorker, migrate, Runtime } from "../../scripts/runtime.ts";
 import { randomFrom } from "../crash/random.ts";
 import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
 import { type DeployProjectDouble, startDeployProject } from "../doubles/deploy-project-api.ts";
@@ -19,20 +17,17 @@ const seed = Number(process.env["CRASH_SEED"] ?? Date.now() % 1_000_000);
 const random = randomFrom(seed);
 
 const dataDir = mkdtempSync(join(tmpdir(), "sallyport-sigkill-"));
+const builtDir = join(dataDir, "runtime");
 let double: CloudADouble;
 let project: DeployProjectDouble;
-let child: ChildProcess | undefined;
+let child: Runtime | undefined;
 let base = "";
 
 async function start(): Promise<void> {
-  child = fork(new URL("../../scripts/runtime-child.ts", import.meta.url), [], {
-    detached: true,
-    stdio: ["ignore", "ignore", "ignore", "ipc"],
-    execArgv: [],
-    env: { ...process.env, ...QUIET_WRANGLER },
-  });
-  const message: ToRuntime = {
+  child = new Runtime(builtDir, "ignore");
+  const message = {
     dataDir,
+    builtDir,
     log: false,
     bindings: {
       MASTER_KEY: Buffer.from("sigkill-tests-use-this-master-k!").toString("base64"),
@@ -42,19 +37,14 @@ async function start(): Promise<void> {
       DEPLOY_PROJECT_URL: project.url,
     },
   };
-  child.send(message);
-  const answer: FromRuntime = (await once(child, "message"))[0];
-  if ("failure" in answer) throw new Error(answer.failure);
-  base = answer.url;
+  base = await child.serve(message, AbortSignal.timeout(120_000));
 }
 
 /** SIGKILL to every process of the runtime at once: nobody gets to say goodbye. */
 async function kill(): Promise<void> {
-  if (!child?.pid) return;
-  const exited = once(child, "exit");
-  process.kill(-child.pid, "SIGKILL");
-  await exited;
+  const runtime = child;
   child = undefined;
+  await runtime?.kill();
 }
 
 /** Null when there was no answer, or one that promises nothing. */
@@ -266,7 +256,8 @@ interface Association {
 beforeAll(async () => {
   double = await startCloudA({ regions: ["eu-west-1"], maxVersions: 100_000 });
   project = await startDeployProject();
-  await migrate(dataDir, AbortSignal.timeout(60_000));
+  const signal = AbortSignal.timeout(120_000);
+  await Promise.all([buildWorker({ dir: builtDir, dataDir }, signal), migrate(dataDir, signal)]);
   await start();
   await must("POST", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
   await must("POST", "/v1/kv/config", { max_versions: 10_000 });
@@ -279,7 +270,7 @@ beforeAll(async () => {
   });
   await must("POST", "/sys/sync/destinations/in-mem/m", {});
   await associate("shared", () => false);
-}, 120_000);
+}, 300_000);
 
 afterAll(async () => {
   await kill();
@@ -320,4 +311,4 @@ it("loses nothing that was promised and repeats nothing, however often all its p
   );
   expect(count(promised)).toBeGreaterThan(0);
   expect(policies.promised.size).toBeGreaterThan(0);
-}, 240_000);
+}, 600_000);

@@ -1,10 +1,8 @@
-import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type FromRuntime, migrate, QUIET_WRANGLER, type ToRuntime } from "../../scripts/runtime.ts";
+import { buildWorker, migrate, Runtime } from "../../scripts/runtime.ts";
 
 export interface Answer {
   readonly status: number;
@@ -21,7 +19,7 @@ export class Service {
   readonly dataDir = mkdtempSync(join(tmpdir(), "sallyport-events-"));
   readonly #settings: Record<string, string>;
   readonly #logs: boolean;
-  #child: ChildProcess | undefined;
+  #runtime: Runtime | undefined;
   /** Empty while there is no process. */
   base = "";
   /** Requests that got no answer although nobody killed the process that owed it. */
@@ -35,20 +33,17 @@ export class Service {
   }
 
   async create(): Promise<void> {
-    await migrate(this.dataDir, AbortSignal.timeout(60_000));
+    const { dataDir } = this;
+    const signal = AbortSignal.timeout(120_000);
+    await Promise.all([buildWorker({ dir: this.#builtDir, dataDir }, signal), migrate(dataDir, signal)]);
     await this.start();
   }
 
   async start(): Promise<void> {
-    const output = this.#logs ? "pipe" : "ignore";
-    this.#child = fork(new URL("../../scripts/runtime-child.ts", import.meta.url), [], {
-      detached: true,
-      stdio: ["ignore", output, output, "ipc"],
-      execArgv: [],
-      env: { ...process.env, ...QUIET_WRANGLER },
-    });
-    for (const stream of [this.#child.stdout, this.#child.stderr])
-      stream?.on("data", (text) => {
+    const runtime = new Runtime(this.#builtDir, this.#logs ? "pipe" : "ignore");
+    this.#runtime = runtime;
+    for (const stream of runtime.outputs)
+      stream.on("data", (text) => {
         this.log += text;
       });
     const bindings = {
@@ -56,20 +51,18 @@ export class Service {
       DEV_ROOT_TOKEN: "root",
       ...this.#settings,
     };
-    this.#child.send({ dataDir: this.dataDir, log: this.#logs, bindings } satisfies ToRuntime);
-    const answer: FromRuntime = (await once(this.#child, "message"))[0];
-    if ("failure" in answer) throw new Error(answer.failure);
-    this.base = answer.url;
+    const message = { dataDir: this.dataDir, builtDir: this.#builtDir, log: this.#logs, bindings };
+    this.base = await runtime.serve(message, AbortSignal.timeout(120_000));
   }
 
   /** SIGKILL to every process of the runtime at once: nobody gets to say goodbye. */
   async kill(): Promise<void> {
-    await this.#end((child) => process.kill(-Number(child.pid), "SIGKILL"));
+    await this.#end((runtime) => runtime.kill());
   }
 
   /** Asks the runtime to end, as `npm start` does. */
   async stop(): Promise<void> {
-    await this.#end((child) => child.disconnect());
+    await this.#end((runtime) => runtime.stop());
   }
 
   async destroy(): Promise<void> {
@@ -77,14 +70,16 @@ export class Service {
     rmSync(this.dataDir, { recursive: true, force: true });
   }
 
-  async #end(how: (child: ChildProcess) => void): Promise<void> {
-    const child = this.#child;
-    if (!child) return;
-    this.#child = undefined;
+  get #builtDir(): string {
+    return join(this.dataDir, "runtime");
+  }
+
+  async #end(how: (runtime: Runtime) => Promise<void>): Promise<void> {
+    const runtime = this.#runtime;
+    if (!runtime) return;
+    this.#runtime = undefined;
     this.base = "";
-    const exited = once(child, "exit");
-    how(child);
-    await exited;
+    await how(runtime);
   }
 
   /** Null when there was no answer. */

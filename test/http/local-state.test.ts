@@ -49,6 +49,27 @@ describe("a fresh state", () => {
   });
 });
 
+describe("a STATE_DIR that existed before", () => {
+  it("keeps its own mode and shuts what is the service's", () => {
+    mkdirSync(join(dir, "state", "v3"), { recursive: true, mode: 0o755 });
+    writeFileSync(join(dir, ".dev.vars"), `MASTER_KEY=${OLD}\nDEV_ROOT_TOKEN=t\n`, { mode: 0o644 });
+    chmodSync(dir, 0o755);
+    const mode = (name: string) => statSync(join(dir, name)).mode & 0o777;
+    use();
+    expect([mode("."), mode("state"), mode("agent"), mode(".dev.vars")]).toEqual([0o755, 0o700, 0o700, 0o600]);
+  });
+
+  it("is refused in one sentence while others can write in it", () => {
+    mkdirSync(dir);
+    for (const mode of [0o775, 0o757, 0o777]) {
+      chmodSync(dir, mode);
+      expect(() => use()).toThrow(`STATE_DIR ${dir} can be written by others: run \`chmod go-w\` on it`);
+    }
+    chmodSync(dir, 0o755);
+    use();
+  });
+});
+
 describe("agents and their volumes", () => {
   const left = () => [existsSync(join(dir, "agent/local-1")), existsSync(join(dir, "volumes/local-1"))];
   const useThem = (state: LocalState) => {

@@ -18,8 +18,8 @@ import { basename, delimiter, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readTour } from "../../scripts/tour.ts";
 
-const READY_MS = 60_000;
-const GONE_MS = 15_000;
+const READY_MS = 300_000;
+const GONE_MS = 60_000;
 
 /** The working tree without what git ignores, and with the packages that are installed already. Needs no git. */
 export function cloneOfWorkingTree(): string {
@@ -156,8 +156,17 @@ export class LocalService {
   }
 
   /** Kills those of its processes whose command line has this in it, as the system does when memory is short. */
-  kill(part = ""): void {
-    for (const { pid, commandLine } of this.#processes()) if (commandLine.includes(part)) killNow(pid);
+  kill(part = "", signal: "SIGKILL" | "SIGSTOP" = "SIGKILL"): number[] {
+    const found = this.pids(part);
+    for (const pid of found) send(pid, signal);
+    return found;
+  }
+
+  /** Of its processes whose command line has this in it. */
+  pids(part: string): number[] {
+    return this.#processes()
+      .filter(({ commandLine }) => commandLine.includes(part))
+      .map(({ pid }) => pid);
   }
 
   #processes(): Array<{ pid: number; commandLine: string }> {
@@ -184,9 +193,9 @@ function cleanEnvironment(): Record<string, string | undefined> {
   };
 }
 
-function killNow(pid: number): void {
+function send(pid: number, signal: "SIGKILL" | "SIGSTOP"): void {
   try {
-    process.kill(pid, "SIGKILL");
+    process.kill(pid, signal);
   } catch {
     // It has ended meanwhile.
   }

@@ -201,6 +201,35 @@ describe("npm start, in a fresh clone", () => {
     expect(await service.remains()).toEqual([]);
   });
 
+  it("serves on, with its data, when any one of its processes is killed or frozen", { timeout: 600_000 }, async () => {
+    const service = await npmStart({ AGENT: "1" }).ready();
+    const ask = async (method: string, path: string, body?: object) => {
+      const init = { method, headers: { "X-Orch-Token": service.token }, signal: AbortSignal.timeout(5_000) };
+      const answer = await fetch(`${service.baseUrl}${path}`, { ...init, ...(body && { body: JSON.stringify(body) }) });
+      if (answer.status === 503) expect(answer.headers.get("retry-after")).toBe("1");
+      return { status: answer.status, body: answer.status === 200 ? JSON.parse(await answer.text()) : null };
+    };
+    let versions = (await ask("GET", "/v1/secret/metadata/app/database")).body.data.current_version;
+    for (const signal of ["SIGKILL", "SIGSTOP"] as const) {
+      for (const part of ["workerd serve", "runtime-child", "gateway-child", "agent-child", "csi-child"]) {
+        const [dead] = service.kill(part, signal);
+        expect(dead, part).toBeDefined();
+        // Frozen ones are given half a minute to come back by themselves.
+        await expect.poll(() => service.pids(part).some((pid) => pid !== dead), { timeout: 120_000 }).toBe(true);
+        await expect.poll(() => service.pids(part), { timeout: 120_000 }).not.toContain(dead);
+        const written = () => ask("POST", "/v1/secret/data/app/database", { data: { signal, part } }).catch(() => null);
+        await expect.poll(async () => (await written())?.status, { timeout: 120_000 }).toBe(200);
+        const { data } = (await ask("GET", "/v1/secret/data/app/database")).body;
+        expect([part, data.data]).toEqual([part, { signal, part }]);
+        expect(data.metadata.version).toBeGreaterThan(versions);
+        versions = data.metadata.version;
+      }
+    }
+    await expect.poll(() => csi(service), { timeout: 60_000 }).toEqual({ ID: "dir", controllers: 1, nodes: 1 });
+    service.signal("SIGINT");
+    expect(await service.remains()).toEqual([]);
+  });
+
   it("starts again after it was killed, and ends when npm is killed", async () => {
     const service = await npmStart().ready();
     service.signal("SIGKILL", "npm");

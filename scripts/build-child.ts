@@ -1,0 +1,51 @@
+/**
+ * Bundles the Worker for one `npm start`, and fills its bucket. The runtime starts from what is written here, so that a later
+ * restart runs the same code, whatever has become of the checkout. A process of its own: wrangler is large, and not needed after.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { unstable_getMiniflareWorkerOptions, unstable_readConfig } from "wrangler";
+import { fillBucket } from "./bucket.ts";
+import type { FromBuild, ToBuild } from "./runtime.ts";
+
+/** The bundler that wrangler brings. */
+const esbuild = createRequire(fileURLToPath(import.meta.resolve("wrangler")))("esbuild") as typeof import("esbuild");
+
+process.once("message", (message: ToBuild) => void build(message));
+process.once("disconnect", () => process.exit());
+
+async function build({ dir, dataDir, files }: ToBuild): Promise<void> {
+  try {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    // Not the secrets, which wrangler would look for in the environment: bindings arrive when the runtime starts.
+    const { secrets: _, ...config } = unstable_readConfig({ config: "wrangler.toml" });
+    const { workerOptions, main } = unstable_getMiniflareWorkerOptions(config);
+    await esbuild.build({
+      entryPoints: [main ?? ""],
+      outfile: join(dir, "worker.js"),
+      bundle: true,
+      format: "esm",
+      platform: "browser",
+      target: "es2024",
+      conditions: ["workerd", "worker", "browser"],
+      external: ["cloudflare:*", "node:*"],
+      keepNames: true,
+      sourcemap: "linked",
+      logLevel: "silent",
+    });
+    writeFileSync(
+      join(dir, "worker.json"),
+      JSON.stringify({ ...workerOptions, name: config.name, rootPath: resolve(".") }),
+    );
+    if (files) await fillBucket(dataDir, files);
+    tell({ built: true });
+  } catch (failure) {
+    tell({ failure: failure instanceof Error ? failure.message : String(failure) });
+  }
+}
+
+function tell(message: FromBuild): void {
+  process.send?.(message, undefined, {}, () => process.exit());
+}

@@ -1,0 +1,66 @@
+/** The gateway as `npm start` sees it: a process that is kept, and is told where the runtime is. */
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import type { FromGateway, ToGateway } from "./gateway-child.ts";
+import { LocalChild } from "./local-child.ts";
+
+const PAUSE_MS = 50;
+
+export class GatewayProcess {
+  readonly #host: string;
+  readonly #port: number;
+  readonly #local: LocalChild;
+  #child: ChildProcess | undefined;
+  #upstreamPort: number | null = null;
+
+  /** The process starts at once, and listens when `listen` says so. */
+  constructor(host: string, port: number) {
+    this.#host = host;
+    this.#port = port;
+    this.#local = new LocalChild({
+      what: "gateway",
+      module: new URL(import.meta.resolve("./gateway-child.ts")),
+      pauseMs: PAUSE_MS,
+    });
+  }
+
+  /** Resolves when it listens for the first time; rejects with the system's code when it cannot. */
+  listen(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#local.keep({
+        begin: async (child) => {
+          this.#child = child;
+          const answer = await this.#told(child);
+          if ("listening" in answer) return resolve();
+          reject(new Error(answer.failure));
+          throw new Error(answer.failure);
+        },
+        forGood: () => undefined,
+      });
+    });
+  }
+
+  /** Null: requests are answered with 503 until there is a runtime again. */
+  set upstreamPort(port: number | null) {
+    this.#upstreamPort = port;
+    // An error here means that the process is gone: its successor is told anyway.
+    this.#child?.send(this.#message, () => {});
+  }
+
+  async stop(): Promise<void> {
+    await this.#local.stop();
+  }
+
+  get #message(): ToGateway {
+    return { host: this.#host, port: this.#port, upstreamPort: this.#upstreamPort };
+  }
+
+  async #told(child: ChildProcess): Promise<FromGateway> {
+    const ended = once(child, "exit").then((): FromGateway => ({ failure: "its process ended" }));
+    child.send(this.#message, () => {});
+    for (;;) {
+      const answer: unknown = await Promise.race([once(child, "message").then(([received]) => received), ended]);
+      if (typeof answer === "object") return answer as FromGateway;
+    }
+  }
+}

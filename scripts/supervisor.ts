@@ -1,0 +1,75 @@
+/**
+ * Keeps the runtime serving: asks it and its process whether they respond, and replaces a runtime that does not. State is on
+ * disk, so a new life goes on where the last one was cut; what was answered is there.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Rhythm } from "./heartbeat.ts";
+import { Runtime, type ToRuntime } from "./runtime.ts";
+
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 30_000;
+/** A runtime that has served this long had a good start. */
+const STEADY_MS = 60_000;
+/** Time to come up. */
+const START_MS = 120_000;
+
+export class Supervisor {
+  readonly #message: ToRuntime;
+  readonly #rhythm: Rhythm | undefined;
+  #runtime: Runtime;
+  #url = "";
+
+  /** The first process starts at once, and loads its code meanwhile. */
+  constructor(message: ToRuntime, rhythm?: Rhythm) {
+    this.#message = message;
+    this.#rhythm = rhythm;
+    this.#runtime = new Runtime(message.builtDir);
+  }
+
+  get runtime(): Runtime {
+    return this.#runtime;
+  }
+
+  /** Answers the address of the first runtime, or throws a Refusal. */
+  async begin(signal: AbortSignal): Promise<string> {
+    this.#url = await this.#runtime.serve(this.#message, signal);
+    return this.#url;
+  }
+
+  /** Replaces it whenever it fails, until `signal` aborts. @param moved is told where it serves; null: nowhere for now */
+  async keep(signal: AbortSignal, moved: (port: number | null) => void): Promise<void> {
+    moved(portOf(this.#url));
+    for (let pause = FIRST_PAUSE_MS; !signal.aborted; ) {
+      const began = performance.now();
+      const aborted = new Promise<undefined>((resolve) => signal.addEventListener("abort", () => resolve(undefined)));
+      const because = await Promise.race([this.#runtime.failed(signal, this.#rhythm), aborted]);
+      if (because === undefined) return;
+      moved(null);
+      console.warn(`The service is started again: ${because}.`);
+      if (performance.now() - began > STEADY_MS) pause = FIRST_PAUSE_MS;
+      while (!(await this.#replaced(signal, pause))) pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+      if (!signal.aborted) moved(portOf(this.#url));
+      pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+    }
+  }
+
+  async stop(): Promise<void> {
+    await this.#runtime.stop();
+  }
+
+  async #replaced(signal: AbortSignal, pause: number): Promise<boolean> {
+    await this.#runtime.kill();
+    await sleep(pause, undefined, { signal }).catch(() => {});
+    if (signal.aborted) return true;
+    try {
+      this.#runtime = new Runtime(this.#message.builtDir);
+      this.#url = await this.#runtime.serve(this.#message, AbortSignal.any([signal, AbortSignal.timeout(START_MS)]));
+      return true;
+    } catch (failure) {
+      if (!signal.aborted) console.warn(failure instanceof Error ? failure.message : failure);
+      return signal.aborted;
+    }
+  }
+}
+
+const portOf = (url: string): number => Number(new URL(url).port);
