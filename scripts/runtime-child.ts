@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import type { Miniflare as MiniflareClass } from "miniflare";
 import { isFull } from "./disk.ts";
 import { answerPings, instructions } from "./heartbeat.ts";
-import type { FromRuntime, ToRuntime } from "./runtime.ts";
+import { type FromRuntime, PROBE_PATH, type ToRuntime } from "./runtime.ts";
 
 /** The runtime that wrangler brings: a copy of another version would keep data in another way. */
 const { Miniflare, convertV4MiniflareOptions, Log, LogLevel, Response } = createRequire(
@@ -19,6 +19,14 @@ const { Miniflare, convertV4MiniflareOptions, Log, LogLevel, Response } = create
 )("miniflare") as typeof import("miniflare");
 
 const DISPOSE_MS = 2000;
+
+/** One line for each request, but not for the supervisor's. */
+class RequestLog extends Log {
+  override log(message: string): void {
+    if (!message.includes(PROBE_PATH)) super.log(message);
+  }
+}
+
 let worker: MiniflareClass | undefined;
 
 // The data is the owner's alone.
@@ -35,8 +43,8 @@ async function start({ bindings, dataDir, builtDir, log }: ToRuntime): Promise<v
       convertV4MiniflareOptions({
         host: "127.0.0.1",
         port: 0,
-        log: new Log(LogLevel.WARN),
-        logRequests: false,
+        log: new RequestLog(log ? LogLevel.INFO : LogLevel.WARN, { prefix: "service" }),
+        logRequests: log,
         resourcePersistencePath: join(dataDir, "v3"),
         resourceTmpPath: join(builtDir, "tmp"),
         unsafeLocalExplorer: false,

@@ -36,7 +36,7 @@ const STOP_MS = 5000;
 /** Time for a killed group to leave: its files are locked until then. */
 const GONE_MS = 5000;
 /** A route that touches no object. */
-const PROBE_PATH = "/v1/regions";
+export const PROBE_PATH = "/v1/regions?supervisor";
 
 /** wrangler as a part, not as a tool: no network, no files elsewhere, no words of its own. */
 export const QUIET_WRANGLER = {
