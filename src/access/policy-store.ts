@@ -93,6 +93,7 @@ export class PolicyStore {
     }
     const parsed = parsePolicy(text);
     if (!parsed.ok) return refuse("invalid", parsed.message);
+    if (isEmpty(parsed.policy)) return refuse("invalid", NO_RULES);
     // Events and volumes know no tree of namespaces: such a rule would apply to nothing, or to what is not the writer's.
     if (namespace !== "" && hasClusterRules(parsed.policy)) {
       return refuse("invalid", "Invalid policy: only policies of the root namespace may hold rules other than path");
@@ -196,6 +197,11 @@ export class PolicyStore {
     return builtIn.ok ? builtIn.policy : null;
   }
 }
+
+/** A variable that expands to nothing, or a file of comments only, would otherwise take all rights away without a word. */
+const NO_RULES = "Invalid policy: the document holds no rule; delete the policy to take its rights away";
+
+const isEmpty = (policy: Policy): boolean => policy.paths.length === 0 && !hasClusterRules(policy);
 
 const hasClusterRules = ({ cluster, volumeRules }: Policy): boolean =>
   volumeRules !== undefined ||

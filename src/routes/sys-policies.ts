@@ -6,11 +6,12 @@ import { accessControl } from "../objects/stubs.ts";
 
 /** Policies of areas A and B: `sys/policies/acl`, and its older form `sys/policy`. */
 
-const required = "policy: required, the policy document";
+/** In upstream's words. */
+const required = "'policy' parameter not supplied or empty";
 /** `rules` is what the older form called it. */
 const PolicyBody = z.preprocess(
   (body) => (typeof body === "object" && body !== null && "rules" in body ? { policy: body.rules, ...body } : body),
-  z.object({ policy: z.string(required) }),
+  z.object({ policy: z.string(required).refine((text) => text.trim() !== "", required) }),
 );
 
 const name = (call: AuthorisedCall): string => (call.params["name"] ?? "").toLowerCase();

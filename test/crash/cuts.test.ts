@@ -167,7 +167,7 @@ it("does everything once although every receiver is called twice", async () => {
       return original.apply(this, parameters);
     });
   });
-  for (const name of ["one", "two"]) await put(`/v1/sys/policies/acl/${name}`, { policy: "" });
+  for (const name of ["one", "two"]) await put(`/v1/sys/policies/acl/${name}`, { policy: 'path "a" {}' });
   await makeDestination("in-mem", "fresh");
   for (const destination of ["cloud-a-sm/d", "in-mem/m"]) {
     expect((await setAssociation(destination, "app")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });

@@ -60,7 +60,7 @@ describe("with everything failing at random", () => {
         () => setAssociation("cloud-a-sm/d", "app"),
         () => setAssociation("in-mem/m", "app"),
         () => put("/v1/kv/data/app", { data: { v: step } }),
-        () => put(`/v1/sys/policies/acl/p${step}`, { policy: "" }),
+        () => put(`/v1/sys/policies/acl/p${step}`, { policy: 'path "a" {}' }),
         () => put("/sys/sync/destinations/in-mem/m", {}),
       ][Math.floor(random() * 5)];
       await act?.().catch(() => undefined);

@@ -32,7 +32,7 @@ async function smallWorld(): Promise<void> {
   for (const name of ["a", "b"]) await write(name, { v: name });
   await makeDestination("in-mem", "m");
   await setAssociation("in-mem/m", "a");
-  await policies({ p: "" });
+  await policies({ p: 'path "a" {}' });
 }
 
 beforeEach(async () => {
@@ -150,7 +150,7 @@ describe("a deployment takes no snapshot in", () => {
     ]);
     expect((await get("/v1/kv/data/a")).body.data.data).toEqual({ v: "a" });
     for (const use of [
-      () => put("/v1/sys/policies/acl/p", { policy: "" }),
+      () => put("/v1/sys/policies/acl/p", { policy: 'path "a" {}' }),
       () => put("/v1/sys/namespaces/team", {}),
       () => send("PATCH", "/v1/sys/sync/config", { disabled: true }),
       () =>
@@ -161,7 +161,7 @@ describe("a deployment takes no snapshot in", () => {
       await loseEverything();
       expect((await use()).status).toBeLessThan(300);
       expect((await restore(whole())).status).toBe(409);
-      expect((await put("/v1/sys/policies/acl/later", { policy: "" })).status).toBe(204);
+      expect((await put("/v1/sys/policies/acl/later", { policy: 'path "a" {}' })).status).toBe(204);
     }
   });
 

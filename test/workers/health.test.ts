@@ -68,7 +68,7 @@ describe("a part that does not stop the service", () => {
   it("is an outbox that cannot be emptied for a minute", async () => {
     await health();
     const down = vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("down"));
-    const written = put("/v1/acl/policy/p", { Name: "p", Rules: "" });
+    const written = put("/v1/acl/policy/p", { Name: "p", Rules: 'path "a" {}' });
     await eventually(async () => expect((await health("?counts=true", {})).body.outbox.rows).toBe(1));
     expect((await health()).body.degraded).toEqual([]);
     const real = Date.now.bind(Date);

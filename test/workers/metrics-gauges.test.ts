@@ -280,7 +280,7 @@ describe("every object", () => {
   it("tells how much waits in its outbox, and since when", async () => {
     await get("/v1/metrics");
     const down = vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("down"));
-    const line = put("/v1/acl/policy/p", { Name: "p", Rules: "" });
+    const line = put("/v1/acl/policy/p", { Name: "p", Rules: 'path "a" {}' });
     await eventually(async () => expect((await values("sallyport_outbox_rows"))["AccessControl main"]).toBe(1));
     const samples = await later(40, scrape);
     const of = (name: string) => valueIn(samples, name, { class: "AccessControl", object: "main" });

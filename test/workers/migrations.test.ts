@@ -140,7 +140,7 @@ describe("objects of an older version", () => {
 
 describe("objects of a newer version", () => {
   const touched = async (change: (sql: SqlStorage) => void) => {
-    await put("/v1/sys/policies/acl/p", { policy: "" });
+    await put("/v1/sys/policies/acl/p", { policy: 'path "a" {}' });
     const access = () => env.ACCESS_CONTROL.getByName("main");
     await runInDurableObject(access(), (_object, { storage }) => change(storage.sql));
     await runInDurableObject(access(), (_object, state) => state.abort("rolled back")).catch(() => undefined);

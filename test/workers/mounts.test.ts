@@ -243,7 +243,7 @@ describe("sys/internal/ui/mounts", () => {
         { secret: { "open/": { type: "kv", description: "d", options: { version: "2" } } }, auth: {} },
       ]);
     }
-    const { client_token } = await holderOf("");
+    const { client_token } = await holderOf(path("none", "deny"));
     const seen = await get("/v1/sys/internal/ui/mounts", { token: client_token });
     expect(Object.keys(seen.body.data.secret)).toEqual(["open/"]);
   });

@@ -9,7 +9,7 @@ describe("policies", () => {
     const text = path("kv/data/x", "read");
     expect([
       (await put(policy("app"), { policy: text })).status,
-      (await put(policy("b"), { policy: "" })).status,
+      (await put(policy("b"), { policy: 'path "a" {}' })).status,
     ]).toEqual([204, 204]);
     const read = await get(policy("app"));
     expect(read.body.data).toEqual({ name: "app", policy: text });
@@ -54,8 +54,18 @@ describe("policies", () => {
   });
 
   it.each([
-    [{}, "policy: required"],
-    [{ policy: 5 }, "policy: required"],
+    [{}, "'policy' parameter not supplied or empty"],
+    ["null", "'policy' parameter not supplied or empty"],
+    [{ policy: null }, "'policy' parameter not supplied or empty"],
+    [{ policy: 5 }, "'policy' parameter not supplied or empty"],
+    [{ policy: "" }, "'policy' parameter not supplied or empty"],
+    [{ policy: " \r\n\t" }, "'policy' parameter not supplied or empty"],
+    [{ rules: "" }, "'policy' parameter not supplied or empty"],
+    [{ policy: "{}" }, "the document holds no rule"],
+    [{ policy: '{"path": {}}' }, "the document holds no rule"],
+    [{ policy: '# path "a" { }\n// x\n/* y */' }, "the document holds no rule"],
+    [{ policy: 'name = "a"' }, "the document holds no rule"],
+    [{ policy: btoa("# nothing") }, "the document holds no rule"],
     [{ policy: 'path "a" {' }, "Failed to parse ACL Policy"],
     [{ policy: 'path "a" { capabilities = ["fly"] }' }, "fly"],
     [{ policy: 'path "a/+*" { capabilities = ["read"] }' }, "+*"],
@@ -68,7 +78,7 @@ describe("policies", () => {
   });
 
   it.each(["root", "a%2Fb", "a%00b", "x".repeat(129)])("cannot be called %s", async (name) => {
-    expect((await put(policy(name), { policy: "" })).status).toBe(400);
+    expect((await put(policy(name), { policy: 'path "a" {}' })).status).toBe(400);
   });
 
   it("named root and default stay", async () => {
@@ -118,9 +128,9 @@ describe("policies", () => {
 
   it("need update to be written; create is for objects whose existence a route looks up", async () => {
     const maker = await holderOf(path("sys/policies/acl/*", "create"));
-    expect((await put(policy("x"), { policy: "" }, { token: maker.client_token })).status).toBe(403);
+    expect((await put(policy("x"), { policy: 'path "a" {}' }, { token: maker.client_token })).status).toBe(403);
     const writer = await holderOf(path("sys/policies/acl/*", "update"));
-    expect((await put(policy("x"), { policy: "" }, { token: writer.client_token })).status).toBe(204);
+    expect((await put(policy("x"), { policy: 'path "a" {}' }, { token: writer.client_token })).status).toBe(204);
   });
 
   it("appear on the stream with the indexes that reads show", async () => {
@@ -219,7 +229,7 @@ describe("a slash at the end of a path", () => {
 describe("a name that is one in either case", () => {
   it("is judged as one, of a role and of a policy, however a rule or a request spells it", async () => {
     await put("/v1/sys/mounts/Azure", { type: "cloud-b" });
-    await policies({ admin: "" });
+    await policies({ admin: path("a", "read") });
     const rules = [
       path("Azure/*", "read") + path("Azure/roles/Prod", "deny") + path("Azure/creds/prod-*", "deny"),
       path("sys/policies/acl/*", "update", "read") + path("sys/policies/acl/Admin", "deny"),
@@ -231,11 +241,11 @@ describe("a name that is one in either case", () => {
       expect((await get(`/v1/Azure/creds/${name.replace("/", "")}-x`, { token })).status, name).toBe(403);
     }
     for (const name of ["admin", "Admin", "ADMIN"]) {
-      expect((await put(`/v1/sys/policies/acl/${name}`, { policy: "" }, { token })).status, name).toBe(403);
+      expect((await put(`/v1/sys/policies/acl/${name}`, { policy: 'path "a" {}' }, { token })).status, name).toBe(403);
       expect((await get(`/v1/sys/policy/${name}`, { token })).status, name).toBe(403);
     }
     expect((await get("/v1/Azure/roles/Other", { token })).status).toBe(404);
-    expect((await put("/v1/sys/policies/acl/Other", { policy: "" }, { token })).status).toBe(204);
+    expect((await put("/v1/sys/policies/acl/Other", { policy: 'path "a" {}' }, { token })).status).toBe(204);
   });
 
   it("of a secret is another in another case", async () => {

@@ -44,7 +44,7 @@ describe("a revoked token", () => {
     await revokeElsewhere(token);
     for (const route of fresh) expect((await get(route, { token })).status, route).toBe(403);
     expect((await put("/v1/auth/token/create", {}, { token })).status).toBe(403);
-    expect((await put("/v1/sys/policies/acl/x", { policy: "" }, { token })).status).toBe(403);
+    expect((await put("/v1/sys/policies/acl/x", { policy: 'path "a" {}' }, { token })).status).toBe(403);
   });
 
   it.each(eventual)("is refused by %s within two seconds", async (route) => {
@@ -90,7 +90,7 @@ describe("a revoked token", () => {
   it("cannot write a policy once more behind a namespace that leads the path", async () => {
     await put("/v1/sys/namespaces/ns1", {});
     const { client_token: token } = await holderOf(`${ALL} path "ns1/*" { capabilities = ["update"] }`);
-    const write = () => put("/v1/ns1/sys/policies/acl/p", { policy: "" }, { token });
+    const write = () => put("/v1/ns1/sys/policies/acl/p", { policy: 'path "a" {}' }, { token });
     expect((await write()).status).toBe(204);
     await revokeElsewhere(token);
     expect((await write()).status).toBe(403);

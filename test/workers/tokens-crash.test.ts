@@ -41,7 +41,7 @@ describe.each(["before", "after"] as const)("a power cut %s the event log has ta
     await put("/v1/acl/policy/first", { Rules: path("sys/mounts", "read") }).catch(() => undefined);
     wasCut();
     const token = await issue({ policies: ["first"] });
-    await put("/v1/acl/policy/second", { Rules: "" });
+    await put("/v1/acl/policy/second", { Rules: 'path "a" {}' });
     await del("/v1/acl/policy/first");
     await settled();
     const events = [...(await eventsOf("ACLPolicy")), ...(await eventsOf("ACLToken"))].sort(
@@ -86,7 +86,7 @@ it("answers although the event log is down, and tells the stream when it is back
   const down = vi.spyOn(EventLog.prototype, "append").mockImplementation(async () => {
     throw new Error("down");
   });
-  expect((await put("/v1/acl/policy/p", { Rules: "" })).status).toBe(200);
+  expect((await put("/v1/acl/policy/p", { Rules: 'path "a" {}' })).status).toBe(200);
   expect((await get("/v1/acl/policy/p")).body).toMatchObject({ Name: "p", ModifyIndex: null });
   expect(down).toHaveBeenCalled();
   down.mockRestore();

@@ -35,7 +35,7 @@ describe("presenting a token", () => {
   });
 
   it("grants nothing to a token without policies", async () => {
-    const { client_token } = await holderOf("");
+    const { client_token } = await holderOf(path("none", "deny"));
     for (const wanted of ["/v1/sys/mounts", "/v1/sys/policies/acl/default", self, "/v1/acl/tokens"]) {
       expect((await get(wanted, { token: client_token })).status, wanted).toBe(403);
     }
