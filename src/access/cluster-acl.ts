@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { NewEvent } from "../events/event.ts";
 import { accessAccount } from "../events/shares.ts";
+import type { Policy } from "./policy.ts";
 import type { JobAcl, PolicyRow } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 
@@ -28,7 +29,8 @@ export interface AclToken {
   ModifyIndex: number | null;
   Name: string;
   Policies: string[] | null;
-  Roles: null;
+  /** There are none; clients count them. */
+  Roles: [];
   /** In the answer that creates the token, and in reads that may see it (docs/dialects.md); else empty. */
   SecretID: string;
   Type: "client" | "management";
@@ -48,7 +50,7 @@ export function aclToken(row: TokenRow, secret = ""): AclToken {
     ModifyIndex: row.modify_index,
     Name: row.name,
     Policies: management ? null : policies,
-    Roles: null,
+    Roles: [],
     SecretID: secret,
     Type: management ? "management" : "client",
   };
@@ -63,6 +65,63 @@ export interface AclPolicy {
   ModifyIndex: number | null;
   Name: string;
   Rules: string;
+  /** The rules as they were read; null on the event stream. */
+  RulesJSON: AclRules | null;
+}
+
+interface NamedRules {
+  readonly Name: string;
+  readonly Policy: "";
+  readonly Capabilities: readonly string[];
+}
+
+/** A policy's rules about areas C and D, with `policy` words as the capabilities that they stand for. */
+export interface AclRules {
+  readonly Namespaces: readonly (NamedRules & { readonly Variables: object | null })[] | null;
+  readonly NodePools: readonly NamedRules[] | null;
+  readonly HostVolumes: readonly NamedRules[] | null;
+  readonly Agent: { readonly Policy: string } | null;
+  readonly Node: { readonly Policy: string } | null;
+  readonly Operator: { readonly Policy: string; readonly Capabilities: readonly string[] } | null;
+  readonly Quota: { readonly Policy: string } | null;
+  readonly Plugin: { readonly Policy: string } | null;
+  readonly Raw: string;
+}
+
+/** Null where there is none, as upstream writes an empty list. */
+const some = <T>(list: readonly T[]): readonly T[] | null => (list.length > 0 ? list : null);
+
+function aclRules({ parsed, text }: PolicyRow): AclRules | null {
+  if (parsed === "") return null;
+  const {
+    namespaces,
+    hostVolumes,
+    nodePools = [],
+    operatorCapabilities = [],
+    levels,
+  } = (JSON.parse(parsed) as Policy).cluster;
+  const named = ({ name, capabilities }: { name: string; capabilities: readonly string[] }): NamedRules => ({
+    Name: name,
+    Policy: "",
+    Capabilities: capabilities,
+  });
+  const family = (level: string | undefined) => (level === undefined ? null : { Policy: level });
+  const variables = (rules: readonly { name: string; capabilities: readonly string[] }[]) =>
+    rules.length === 0
+      ? null
+      : { Paths: rules.map(({ name, capabilities }) => ({ PathSpec: name, Capabilities: capabilities })) };
+  const operates = levels.operator !== undefined || operatorCapabilities.length > 0;
+  return {
+    Namespaces: some(namespaces.map((rule) => ({ ...named(rule), Variables: variables(rule.variables) }))),
+    NodePools: some(nodePools.map(named)),
+    HostVolumes: some(hostVolumes.map(named)),
+    Agent: family(levels.agent),
+    Node: family(levels.node),
+    Operator: operates ? { Policy: levels.operator ?? "", Capabilities: operatorCapabilities } : null,
+    Quota: family(levels.quota),
+    Plugin: family(levels.plugin),
+    Raw: text,
+  };
 }
 
 export const aclPolicy = (row: PolicyRow): AclPolicy => ({
@@ -73,6 +132,7 @@ export const aclPolicy = (row: PolicyRow): AclPolicy => ({
   ModifyIndex: row.modify_index,
   Name: row.name,
   Rules: row.text,
+  RulesJSON: aclRules(row),
 });
 
 const event = (Topic: string, Type: string, Key: string, namespace: string, object: object): NewEvent => ({
@@ -95,6 +155,7 @@ const policyKey = (row: PolicyRow): string => row.namespace + row.name;
 const toldPolicy = (row: PolicyRow): AclPolicy => ({
   ...aclPolicy(row),
   ...(row.namespace !== "" && { Description: "", Rules: "" }),
+  RulesJSON: null,
   Name: policyKey(row),
 });
 export const policyUpserted = (row: PolicyRow): NewEvent =>

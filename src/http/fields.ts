@@ -14,11 +14,11 @@ export const flag = () =>
     return /^(0|f|false)$/i.test(value) ? false : value;
   }, z.boolean());
 
-/** An integer, or its decimal text. */
-export function integer() {
+/** An integer, or its decimal text. @param rule what is said of anything else, instead of zod's words */
+export function integer(rule?: string) {
   return {
     min(least: number) {
-      return z.preprocess(asNumber, z.number().int().min(least).max(Number.MAX_SAFE_INTEGER));
+      return z.preprocess(asNumber, z.number(rule).int(rule).min(least).max(Number.MAX_SAFE_INTEGER));
     },
   };
 }

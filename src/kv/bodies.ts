@@ -10,7 +10,9 @@ const MAX_VERSIONS = 10_000;
 
 export const DataBody = z.object({
   data: z.unknown().optional(),
-  options: z.object({ cas: integer().min(0).nullish() }).nullish(),
+  options: z
+    .object({ cas: integer("error parsing check-and-set parameter").min(Number.MIN_SAFE_INTEGER).nullish() })
+    .nullish(),
 });
 
 /** The secret's data as JSON text, numbers as written. @throws RequestError 400 */

@@ -47,7 +47,7 @@ const PolicyBody = caseless(
 /** The index of an answer about many: it never falls, also when the newest of them goes. */
 const listIndex = (call: AuthorisedCall): Promise<number> => eventLog(call.env).newest();
 
-const policyStub = ({ Rules: _rules, ...stub }: AclPolicy) => stub;
+const policyStub = ({ Rules: _rules, RulesJSON: _parsed, ...stub }: AclPolicy) => stub;
 const tokenStub = ({ SecretID: _secret, ExpirationTTL: _ttl, ...stub }: AclToken) => stub;
 
 const name = (call: AuthorisedCall): string => (call.params["name"] ?? "").toLowerCase();

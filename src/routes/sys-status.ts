@@ -155,9 +155,11 @@ export const statusRoutes = [
     path: "/sys/init",
     refuses: true,
     handle: async () => {
-      throw badRequest(
-        "already initialized: a deployment makes its keys itself; see /v1/acl/bootstrap for its first token",
-      );
+      throw new RequestError(400, [
+        // In upstream's words, which clients compare.
+        "Vault is already initialized",
+        "a deployment makes its keys itself; see /v1/acl/bootstrap for its first token",
+      ]);
     },
   }),
   open({

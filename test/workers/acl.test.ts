@@ -32,7 +32,7 @@ describe("tokens of areas C and D", () => {
       Name: "n",
       Type: "client",
       Policies: ["p"],
-      Roles: null,
+      Roles: [],
       Global: true,
       Hash: expect.stringMatching(/^[A-Za-z0-9+/]{43}=$/),
       CreateTime: expect.stringMatching(RFC3339),
@@ -236,13 +236,18 @@ describe("policies of areas C and D", () => {
       Name: "p",
       Description: "d",
       Rules: 'node { policy = "read" }',
+      RulesJSON: {
+        ...{ Namespaces: null, NodePools: null, HostVolumes: null },
+        ...{ Agent: null, Node: { Policy: "read" }, Operator: null, Quota: null, Plugin: null },
+        Raw: 'node { policy = "read" }',
+      },
       JobACL: null,
       Hash: expect.any(String),
       CreateIndex: expect.any(Number),
       ModifyIndex: body.CreateIndex,
     });
     expect(Number(written.headers.get("x-orch-index"))).toBe(body.ModifyIndex);
-    const { Rules: _rules, ...stub } = body;
+    const { Rules: _rules, RulesJSON: _parsed, ...stub } = body;
     const listed = await get("/v1/acl/policies?prefix=p");
     expectCluster(listed);
     expect(listed.body).toEqual([stub]);
@@ -258,12 +263,15 @@ describe("policies of areas C and D", () => {
     [{ Rules: "nod {" }, "policy 0 invalid: Failed to parse ACL Policy"],
     [{ Rules: 'nod { policy = "read" }' }, "policy 0 invalid: Invalid or duplicate policy keys"],
     [{ Rules: 'namespace "default" { policy = "fly" }' }, "policy 0 invalid: Invalid policy"],
+    [{}, "policy 0 invalid: Invalid policy: the document holds no rule"],
+    [{ Rules: "" }, "the document holds no rule"],
+    [{ Rules: "# later\n", Description: "d" }, "the document holds no rule"],
     [{ Description: "x".repeat(257) }, "Description"],
-    [{ Rules: "", JobACL: { Namespace: "default" } }, "JobACL"],
-    [{ Rules: "", JobACL: { JobID: "j" } }, "namespace must be set to set job ID"],
-    [{ Rules: "", JobACL: { Namespace: "default", Group: "g" } }, "job ID must be set"],
-    [{ Rules: "", JobACL: { Namespace: "default", JobID: "j", Task: "t" } }, "group must be set to set task"],
-    [{ Rules: "", JobACL: "j" }, "JobACL"],
+    [{ Rules: 'path "a" {}', JobACL: { Namespace: "default" } }, "JobACL"],
+    [{ Rules: 'path "a" {}', JobACL: { JobID: "j" } }, "namespace must be set to set job ID"],
+    [{ Rules: 'path "a" {}', JobACL: { Namespace: "default", Group: "g" } }, "job ID must be set"],
+    [{ Rules: 'path "a" {}', JobACL: { Namespace: "default", JobID: "j", Task: "t" } }, "group must be set to set task"],
+    [{ Rules: 'path "a" {}', JobACL: "j" }, "JobACL"],
   ])("refuse %j", async (body, because) => {
     const refused = await put("/v1/acl/policy/p", body);
     expect(refused.status).toBe(400);
@@ -295,7 +303,7 @@ describe("policies of areas C and D", () => {
   });
 
   it("show a client its own, and management all", async () => {
-    await put("/v1/acl/policy/other", { Rules: "" });
+    await put("/v1/acl/policy/other", { Rules: 'path "a" {}' });
     const token = await clientOf('node { policy = "read" }');
     const names = (body: { Name: string }[]) => body.map(({ Name }) => Name);
     const own = names((await get("/v1/acl/policy/self", { token })).body);
@@ -304,7 +312,7 @@ describe("policies of areas C and D", () => {
     expect((await get(`/v1/acl/policy/${own[0]}`, { token })).status).toBe(200);
     expect((await get("/v1/acl/policy/other", { token })).status).toBe(403);
     expect(names((await get("/v1/acl/policies")).body)).toEqual(["default", "other", ...own].sort());
-    expect((await put("/v1/acl/policy/other", { Rules: "" }, { token })).status).toBe(403);
+    expect((await put("/v1/acl/policy/other", { Rules: 'path "a" {}' }, { token })).status).toBe(403);
     expect((await del("/v1/acl/policy/other", { token })).status).toBe(403);
   });
 

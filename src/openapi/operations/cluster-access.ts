@@ -13,7 +13,8 @@ const policy = {
   ...indexes,
   ...{ Description: z.string(), Hash: z.string(), JobACL: JobAcl.nullable(), Name: z.string() },
 };
-const Policy = z.object({ ...policy, Rules: z.string() }).meta({ id: "AclPolicy" });
+const parsed = z.looseObject({}).nullable().describe("The rules as they were read, as upstream shows them.");
+const Policy = z.object({ ...policy, Rules: z.string(), RulesJSON: parsed }).meta({ id: "AclPolicy" });
 
 const token = {
   AccessorID: z.string(),
@@ -22,7 +23,7 @@ const token = {
   ExpirationTime: timeOrNull,
   ...{ Global: z.boolean(), Hash: z.string(), Name: z.string() },
   Policies: z.array(z.string()).nullable().describe("Null for a management token."),
-  Roles: z.null(),
+  Roles: z.array(z.never()).describe("There are none."),
   Type: z.enum(["client", "management"]),
 };
 const Token = z
@@ -99,7 +100,7 @@ export const clusterAccess = group(
       body: {
         fields: {
           Name: "As in the path.",
-          Rules: "The policy document, in HCL or JSON.",
+          Rules: "The policy document, in HCL or JSON; it holds at least one rule.",
           JobACL: { type: "null", description: "Not supported." },
         },
       },
