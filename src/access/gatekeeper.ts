@@ -1,14 +1,13 @@
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import type { Ask, Grant, Identity } from "./authorize.ts";
 import { type ClusterRights, NO_CLUSTER_RULES } from "./cluster-rights.ts";
-import type { Mount, MountTable } from "./mounts.ts";
+import { type Judge, refuseWrappedOnly } from "./judgement.ts";
+import type { MountTable } from "./mounts.ts";
 import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "./namespaces.ts";
-import { granted, type PathAcl, ruleFor } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
 import type { Tokens } from "./tokens.ts";
-import { inOneSpelling } from "./two-names.ts";
 
 /** Who a token stands for, and what its policies come to. */
 interface Caller {
@@ -23,7 +22,10 @@ interface Caller {
 const MOST_KNOWN = 1_000;
 const NO_CLUSTER_RIGHTS: ClusterRights = { ...NO_CLUSTER_RULES, management: false };
 
-const WRAPPED_ONLY = "permission denied: a policy allows only wrapped answers here, and wrapping is not offered";
+/** Paths about the caller's own token: they mean nothing outside its namespace, so they always go there. */
+const OWN_TOKEN = /^auth\/token\/(?:lookup|renew|revoke)-self\/?$/;
+/** Paths about a token that the request names, which decides about the namespace: see `Tokens`. */
+const NAMED_TOKEN = /^auth\/token\/(?:lookup|renew|revoke|revoke-orphan)\/?$/;
 
 /** Answers every request's first question: who calls, what they may do there, and which mount it is about. */
 export class Gatekeeper {
@@ -31,6 +33,7 @@ export class Gatekeeper {
   readonly #tokens: Tokens;
   readonly #namespaces: NamespaceTree;
   readonly #mounts: MountTable;
+  readonly #judge: Judge;
   readonly #grantsOf: (row: TokenRow) => Grants;
   /** Callers by the hash of their tokens, as of the last change of anything in this object. */
   readonly #known = new Map<string, Caller>();
@@ -40,12 +43,14 @@ export class Gatekeeper {
     tokens: Tokens,
     namespaces: NamespaceTree,
     mounts: MountTable,
+    judge: Judge,
     grantsOf: (row: TokenRow) => Grants,
   ) {
     this.#store = store;
     this.#tokens = tokens;
     this.#namespaces = namespaces;
     this.#mounts = mounts;
+    this.#judge = judge;
     this.#grantsOf = grantsOf;
   }
 
@@ -71,28 +76,23 @@ export class Gatekeeper {
     const { identity, grants } = caller;
     const asked = namespacePath(ask.namespace);
     if (!asked.ok) return asked;
-    const at = this.#namespaces.split(asked.value, ask.path ?? "");
+    const meant = this.#namespaces.split(asked.value, ask.path ?? "");
+    const isWithin = meant.namespace.startsWith(identity.namespace);
+    const goesHome = OWN_TOKEN.test(meant.path) || (!isWithin && NAMED_TOKEN.test(meant.path));
     // First, so that a token learns nothing about namespaces outside its own.
-    if (!at.namespace.startsWith(identity.namespace)) return refuse("denied", "permission denied");
-    if (!this.#namespaces.has(asked.value)) return namespaceMissing(asked.value);
+    if (!isWithin && !goesHome) return refuse("denied", "permission denied");
+    if (isWithin && !this.#namespaces.has(asked.value)) return namespaceMissing(asked.value);
+    const at = goesHome ? { namespace: identity.namespace, path: meant.path } : meant;
     if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
-    const { acl, path: written } = inOneSpelling(
-      grants.paths,
-      at.namespace,
-      at.path,
-      caselessIn(at.path, () => this.#mounts.resolve(at.namespace, at.path)),
-    );
-    const path = ask.list === true ? written : unslashed(acl, written);
-    const rule = grants.root ? undefined : ruleFor(acl, path, { list: ask.list === true });
-    if (rule?.minWrappingTtl || rule?.maxWrappingTtl) return refuse("denied", WRAPPED_ONLY);
-    const { allowedParameters, deniedParameters, requiredParameters } = rule ?? {};
+    const { capabilities, constraints, wrappedOnly } = this.#judge.judge(grants, at, ask.list === true);
+    if (wrappedOnly) return refuseWrappedOnly();
     return {
       ok: true,
       identity,
       namespace: at.namespace,
       path: at.path,
-      capabilities: grants.root ? ["root"] : granted(rule),
-      constraints: allowedParameters || deniedParameters || requiredParameters ? { ...rule } : null,
+      capabilities,
+      constraints,
       ...(ask.path === null
         ? { mount: null, cluster: grants.cluster }
         : { mount: this.#mounts.resolve(at.namespace, at.path), cluster: NO_CLUSTER_RIGHTS }),
@@ -120,24 +120,4 @@ export class Gatekeeper {
     if (this.#known.size >= MOST_KNOWN) this.#known.clear();
     this.#known.set(hash, caller);
   }
-}
-
-/** The path that is judged. Routes pass over a slash at its end, so a rule about the path without it holds here, too. */
-function unslashed(acl: PathAcl, path: string): string {
-  const bare = path.slice(0, -1);
-  return path.endsWith("/") && ruleFor(acl, bare) ? bare : path;
-}
-
-const POLICY = /^sys\/(policies\/acl|policy)\/[^/]+\/?$/;
-const ROLE = /\/(creds|roles)\/[^/]+\/?$/;
-
-/** Which segment of a path is a name that is the same in either case; null: none. @param mountOf the mount that it is in */
-function caselessIn(path: string, mountOf: () => Mount | null): number | null {
-  if (!POLICY.test(path)) {
-    if (!ROLE.test(path)) return null;
-    const mount = mountOf();
-    const inside = path.slice(mount?.path.length ?? 0).replace(/\/$/, "");
-    if (mount?.type !== "cloud-b" || inside.split("/").length !== 2) return null;
-  }
-  return path.replace(/\/$/, "").split("/").length - 1;
 }

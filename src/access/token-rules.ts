@@ -1,6 +1,6 @@
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
 import { expirationSeconds } from "./cluster-acl.ts";
-import { capabilitiesFor } from "./path-rules.ts";
+import type { Judge } from "./judgement.ts";
 import type { PolicyStore } from "./policy-store.ts";
 import {
   type ClusterTokenRequest,
@@ -34,10 +34,12 @@ export interface AuthBlock {
 export class TokenRules {
   readonly #store: TokenStore;
   readonly #policies: PolicyStore;
+  readonly #judge: Judge;
 
-  constructor(store: TokenStore, policies: PolicyStore) {
+  constructor(store: TokenStore, policies: PolicyStore, judge: Judge) {
     this.#store = store;
     this.#policies = policies;
+    this.#judge = judge;
   }
 
   /**
@@ -54,9 +56,12 @@ export class TokenRules {
   ): Result<{ secret: string; token: NewToken; warnings: string[] }> {
     const root = isRoot(parent);
     const grants = this.#policies.grants(parent.namespace, policiesOf(parent));
-    const sudo = root || capabilitiesFor(grants.paths, namespace + path).includes("sudo");
+    const sudo = root || this.#judge.judge(grants, { namespace, path }, false).capabilities.includes("sudo");
     if (parent.uses !== 0) return refuse("invalid", "restricted use token cannot generate child tokens");
     if (request.id !== undefined && request.id !== "") {
+      // Ids are one space for all: elsewhere, "duplicate" would tell that a token of another namespace exists.
+      if (namespace !== "")
+        return refuse("invalid", "id: tokens get ids of their callers' choice in the root namespace only");
       if (!sudo) return refuse("denied", "root or sudo privileges required to specify token id");
       if (/[.\s\p{Cc}]/u.test(request.id)) {
         return refuse("invalid", "id: must not hold a dot, spaces or control characters");
@@ -137,7 +142,9 @@ export class TokenRules {
   }
 
   clusterPolicies(request: ClusterTokenRequest): Result<string[]> {
-    const named = request.Policies ?? [];
+    const names = policyNames(request.Policies ?? []);
+    if (!names.ok) return refuse("invalid", `token 0 invalid: ${names.message}`);
+    const named = names.value;
     if (request.Type !== "client" && request.Type !== "management") {
       return refuse("invalid", "token 0 invalid: token type must be client or management");
     }
@@ -148,7 +155,7 @@ export class TokenRules {
     }
     if (named.length === 0) return refuse("invalid", "token 0 invalid: client token missing policies or roles");
     if (named.includes("root")) return refuse("invalid", "token 0 invalid: policy root belongs to management tokens");
-    return ok(dedupe(named.map((name) => name.toLowerCase())));
+    return ok(named);
   }
 
   /** Moves a token's expiry; `increment` in seconds, 0 = its own TTL. */
@@ -218,15 +225,15 @@ export class TokenRules {
 
   #draftPolicies(parent: TokenRow, namespace: string, request: TokenRequest, sudo: boolean): Result<string[]> {
     const own = policiesOf(parent);
-    const asked = (request.policies ?? []).map((name) => name.trim().toLowerCase()).filter((name) => name !== "");
-    const wrong = asked.find((name) => name.length > 128 || /[\p{Cc}]/u.test(name));
-    if (wrong !== undefined)
-      return refuse("invalid", "policies: names must be at most 128 characters without control characters");
+    const names = policyNames(request.policies ?? []);
+    if (!names.ok) return names;
+    const asked = names.value;
     if (asked.includes("root") && (!own.includes("root") || namespace !== "")) {
       return refuse("invalid", "root tokens may not be created without parent token being root");
     }
-    // Without a list the child gets what the parent has; root stays in the root namespace.
-    const policies = asked.length > 0 ? asked : own.filter((name) => name !== "root" || namespace === "");
+    // Without a list the child gets what the parent has; root stays in the root namespace. A list of blanks names nothing.
+    const inherits = (request.policies ?? []).length === 0;
+    const policies = inherits ? own.filter((name) => name !== "root" || namespace === "") : asked;
     if (!sudo) {
       const foreign = policies.find((name) => !own.includes(name));
       if (foreign !== undefined || parent.namespace !== namespace) return childMustBeSubset();
@@ -235,6 +242,14 @@ export class TokenRules {
     const withDefault = !policies.includes("root") && (sudo || own.includes("default"));
     return ok(dedupe(withDefault ? [...policies, "default"] : policies).sort());
   }
+}
+
+/** Names of policies as they are compared and stored: trimmed, in lower case, each once. */
+function policyNames(given: readonly string[]): Result<string[]> {
+  const names = given.map((name) => name.trim().toLowerCase()).filter((name) => name !== "");
+  return names.some((name) => name.length > 128 || /\p{Cc}/u.test(name))
+    ? refuse("invalid", "policies: names must be at most 128 characters without control characters")
+    : ok(dedupe(names));
 }
 
 const childMustBeSubset = (): Refusal => refuse("invalid", "child policies must be subset of parent");

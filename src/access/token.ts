@@ -52,10 +52,14 @@ const MAX_META = 16 * 1024;
 const TOO_LARGE = `at most ${MAX_META} characters in all`;
 const notTooLarge = (meta: Readonly<Record<string, string>>): boolean => JSON.stringify(meta).length <= MAX_META;
 
+/** A list of names. One blank text is a list that names nothing, which is not the same as no list. */
+const policyList = () =>
+  z.preprocess((given) => (typeof given === "string" && given.trim() === "" ? [given] : given), stringList());
+
 /** Body of `auth/token/create`; zero values mean "not set", because clients send every field. */
 export const TokenRequest = z.object({
   id: z.string().max(256).optional(),
-  policies: stringList().refine(notTooMany, TOO_MANY).nullish(),
+  policies: policyList().refine(notTooMany, TOO_MANY).nullish(),
   meta: stringMap().refine(notTooLarge, TOO_LARGE).nullish(),
   no_parent: flag().optional(),
   no_default_policy: flag().optional(),

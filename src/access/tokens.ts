@@ -2,23 +2,34 @@ import { note } from "../audit/actions.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
 import type { Journal } from "./journal.ts";
+import { allows, type Judge, type Place } from "./judgement.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
-import { type Capability, capabilitiesFor } from "./path-rules.ts";
+import type { Capability } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
 import type { TokenRequest, TokenRow } from "./token.ts";
 import type { AuthBlock, TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
-import { inOneSpelling } from "./two-names.ts";
+
+/** A caller whose request was let in, and what it asks of one path more. */
+export interface Wish extends Place {
+  /** The caller, as `authorize` answered it. */
+  readonly accessor: string;
+  /** The capabilities that it takes, all of them. */
+  readonly needs: readonly Capability[];
+  /** The request's parameters. */
+  readonly given: Readonly<Record<string, unknown>>;
+}
 
 /**
- * How a request names a token: the caller's own, by its text or by the accessor that `authorize` answered, or another, which
- * must live in the namespace `within` or below.
+ * How a request names a token: the caller's own, by its text or by the accessor that `authorize` answered; by an accessor or a
+ * text, which must live in the namespace `within` or below; or by its text, for a caller who may do so where the token lives.
  */
 export type TokenName =
   | { own: string }
   | { accessor: string; within?: undefined }
   | { token: string; within: string }
-  | { accessor: string; within: string };
+  | { accessor: string; within: string }
+  | { token: string; by: Wish };
 
 export type Authed = { auth: AuthBlock; warnings: readonly string[] };
 
@@ -31,6 +42,7 @@ export class Tokens {
   readonly #rules: TokenRules;
   readonly #namespaces: NamespaceTree;
   readonly #journal: Journal;
+  readonly #judge: Judge;
   readonly #grantsOf: (row: TokenRow) => Grants;
 
   constructor(
@@ -38,12 +50,14 @@ export class Tokens {
     rules: TokenRules,
     namespaces: NamespaceTree,
     journal: Journal,
+    judge: Judge,
     grantsOf: (row: TokenRow) => Grants,
   ) {
     this.#store = store;
     this.#rules = rules;
     this.#namespaces = namespaces;
     this.#journal = journal;
+    this.#judge = judge;
     this.#grantsOf = grantsOf;
   }
 
@@ -71,7 +85,7 @@ export class Tokens {
 
   /** @throws Sealed */
   lookup(name: TokenName): Result<Record<string, unknown>> {
-    const row = this.#named(name);
+    const row = known(this.#named(name));
     return row.ok ? ok(this.#rules.view(row.value, textIn(name), Date.now())) : row;
   }
 
@@ -79,7 +93,8 @@ export class Tokens {
   renew(name: TokenName, increment: number): Result<Authed> {
     const now = Date.now();
     const row = this.#named(name);
-    if (!row.ok) return "accessor" in name ? row : refuse("invalid", "token not found");
+    if (!row.ok) return row;
+    if (row.value === null) return refuse("invalid", "token not found");
     const renewed = this.#rules.renew(row.value, increment, now);
     if (!renewed.ok) return renewed;
     const { row: next, warnings } = renewed.value;
@@ -92,11 +107,12 @@ export class Tokens {
 
   /** Ends a token at once, with all its descendants, or alone. An unknown token counts as revoked. @throws Sealed */
   revoke(name: TokenName, keepChildren: boolean): Result<null> {
-    const row = this.#named(name);
-    if (!row.ok) return "accessor" in name ? row : ok(null);
+    const named = this.#named(name);
+    if (!named.ok || named.value === null) return named.ok ? ok(null) : named;
+    const row = named.value;
     this.#journal.commit(() => {
-      if (keepChildren) this.#store.orphanChildren(row.value.hash);
-      this.#end(row.value);
+      if (keepChildren) this.#store.orphanChildren(row.hash);
+      this.#end(row);
     });
     return ok(null);
   }
@@ -124,17 +140,26 @@ export class Tokens {
     namespace: string,
     paths: readonly string[],
   ): Result<Record<string, (Capability | "root")[]>> {
-    const row = this.#named(name);
+    const row = known(this.#named(name));
     if (!row.ok) return row;
-    const { root, paths: rules } = this.#grantsOf(row.value);
-    const of = (path: string): (Capability | "root")[] => {
-      if (!(namespace + path).startsWith(row.value.namespace)) return ["deny"];
-      if (root) return ["root"];
-      const at = this.#namespaces.split(namespace, path);
-      const asked = inOneSpelling(rules, at.namespace, at.path);
-      return capabilitiesFor(asked.acl, asked.path, { list: path.endsWith("/") });
-    };
-    return ok(Object.fromEntries(paths.map((path) => [path, of(path)])));
+    const grants = this.#grantsOf(row.value);
+    const of = (path: string): readonly (Capability | "root")[] =>
+      (namespace + path).startsWith(row.value.namespace) ? this.#judge.capabilities(grants, namespace, path) : ["deny"];
+    return ok(Object.fromEntries(paths.map((path) => [path, [...of(path)]])));
+  }
+
+  /** Whether a caller may do more than it was let in for. Counts no use: the request has paid for it. */
+  mayAlso(wish: Wish): Result<null> {
+    const caller = this.#store.byAccessor(wish.accessor, Date.now(), true);
+    return caller ? this.#allowed(caller, wish).result : refuse("denied", "permission denied");
+  }
+
+  #allowed(caller: TokenRow, wish: Wish): { readonly result: Result<null>; readonly ruled: boolean } {
+    if (!wish.namespace.startsWith(caller.namespace)) {
+      return { result: refuse("denied", "permission denied"), ruled: true };
+    }
+    const judgement = this.#judge.judge(this.#grantsOf(caller), wish, false);
+    return { result: allows(judgement, wish.needs, wish.given), ruled: judgement.ruled };
   }
 
   /** Inside a transaction. */
@@ -144,20 +169,41 @@ export class Tokens {
     this.#journal.emit(gone.map(tokenDeleted));
   }
 
-  #named(name: TokenName): Result<TokenRow> {
+  /** The token that is named; null where no token has that text. */
+  #named(name: TokenName): Result<TokenRow | null> {
     const now = Date.now();
-    if ("own" in name) {
-      const row = this.#store.find(name.own, now, true);
-      return row ? ok(row) : refuse("denied", "bad token");
+    if ("own" in name) return ok(this.#store.find(name.own, now, true));
+    if ("by" in name) return this.#followed(name.token, name.by, now);
+    const { within = "" } = name;
+    if ("token" in name) {
+      const row = this.#store.find(name.token, now);
+      return ok(row?.namespace.startsWith(within) ? row : null);
     }
-    const { within } = name;
-    const row =
-      "token" in name
-        ? this.#store.find(name.token, now)
-        : this.#store.byAccessor(name.accessor, now, within === undefined);
-    if (row?.namespace.startsWith(within ?? "")) return ok(row);
-    return "token" in name ? refuse("denied", "bad token") : refuse("invalid", "invalid accessor");
+    const row = this.#store.byAccessor(name.accessor, now, name.within === undefined);
+    return row?.namespace.startsWith(within) ? ok(row) : refuse("invalid", "invalid accessor");
+  }
+
+  /**
+   * The token of a text, for a caller who may do so in that token's namespace. A right in the namespace of the request reaches
+   * tokens below it, too, unless a rule about theirs says otherwise. Without a right, a token looks like none.
+   */
+  #followed(text: string, by: Wish, now: number): Result<TokenRow | null> {
+    const caller = this.#store.byAccessor(by.accessor, now, true);
+    if (!caller) return refuse("denied", "permission denied");
+    const here = this.#allowed(caller, by);
+    const row = this.#store.find(text, now, true);
+    // A token that has had its last use answers for the request that was this use, and for no other.
+    if (!row || (row.uses < 0 && row.hash !== caller.hash)) return here.result.ok ? ok(null) : here.result;
+    const there = this.#allowed(caller, { ...by, namespace: row.namespace });
+    if (there.result.ok) return ok(row);
+    if (!here.result.ok) return here.result;
+    if (!row.namespace.startsWith(by.namespace)) return ok(null);
+    return there.ruled ? there.result : ok(row);
   }
 }
+
+/** The token, where the request names none that there is: 403. */
+const known = (named: Result<TokenRow | null>): Result<TokenRow> =>
+  named.ok ? (named.value === null ? refuse("denied", "bad token") : ok(named.value)) : named;
 
 const textIn = (name: TokenName): string => ("own" in name ? name.own : "token" in name ? name.token : "");

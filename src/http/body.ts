@@ -115,7 +115,7 @@ export function parseObject(text: string, exact = false): Record<string, unknown
 }
 
 /** A field that is given several times is a list. */
-function formFields(form: URLSearchParams): Record<string, unknown> {
+export function formFields(form: URLSearchParams): Record<string, unknown> {
   const names = [...new Set(form.keys())];
   const given = (name: string) => (form.getAll(name).length > 1 ? form.getAll(name) : form.get(name));
   return Object.fromEntries(names.map((name) => [name, given(name)]));

@@ -6,6 +6,7 @@ import { EndedMounts } from "../access/ended-mounts.ts";
 import { Facts } from "../access/facts.ts";
 import { Gatekeeper } from "../access/gatekeeper.ts";
 import type { Stamp } from "../access/journal.ts";
+import { Judge } from "../access/judgement.ts";
 import { KeyTerms } from "../access/key-terms.ts";
 import { LeaseHolders } from "../access/lease-holders.ts";
 import { MountAdmin, type Viewer } from "../access/mount-admin.ts";
@@ -90,11 +91,19 @@ export class AccessParts {
       append,
       stamp: (stamp, index) => this.#stamp(stamp, index),
     });
-    const rules = new TokenRules(this.tokenStore, this.policyStore);
+    const judge = new Judge(this.namespaceTree, this.mountTable);
+    const rules = new TokenRules(this.tokenStore, this.policyStore, judge);
     const grantsOf = (row: TokenRow): Grants => this.grantsOf(row);
     this.bootstrap = new Bootstrap(this.facts, this.tokenStore, this.tokenSecrets);
-    this.tokens = new Tokens(this.tokenStore, rules, this.namespaceTree, this.journal, grantsOf);
-    this.gatekeeper = new Gatekeeper(this.tokenStore, this.tokens, this.namespaceTree, this.mountTable, grantsOf);
+    this.tokens = new Tokens(this.tokenStore, rules, this.namespaceTree, this.journal, judge, grantsOf);
+    this.gatekeeper = new Gatekeeper(
+      this.tokenStore,
+      this.tokens,
+      this.namespaceTree,
+      this.mountTable,
+      judge,
+      grantsOf,
+    );
     this.clusterTokens = new ClusterTokens(this.tokenStore, rules, this.tokenSecrets, this.journal);
     this.policies = new Policies(this.policyStore, this.namespaceTree, this.journal);
     const enlistTerm = (lane: string, body: { term: number }) => outbox.enlistLatest("rekey", lane, body);

@@ -2,7 +2,7 @@ import type { AclToken } from "../access/cluster-acl.ts";
 import type { AclTokenPage } from "../access/cluster-tokens.ts";
 import type { Capability } from "../access/path-rules.ts";
 import type { ClusterTokenRequest, TokenRequest } from "../access/token.ts";
-import type { Authed, TokenName } from "../access/tokens.ts";
+import type { Authed, TokenName, Wish } from "../access/tokens.ts";
 import { settings } from "../env.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { guarded } from "../sealing/guarded.ts";
@@ -47,6 +47,11 @@ export abstract class TokenSurface extends StoredObject {
     paths: readonly string[],
   ): Result<Record<string, (Capability | "root")[]>> {
     return guarded(() => this.parts.tokens.capabilities(name, namespace, paths));
+  }
+
+  /** Whether a caller may do more than its request was let in for. Counts no use. */
+  mayAlso(wish: Wish): Result<null> {
+    return this.parts.tokens.mayAlso(wish);
   }
 
   /**

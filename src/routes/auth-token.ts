@@ -1,6 +1,10 @@
 import * as z from "zod";
+import { may } from "../access/authorize.ts";
+import type { Capability } from "../access/path-rules.ts";
 import { TokenRequest } from "../access/token.ts";
-import { badRequest, unwrap } from "../http/errors.ts";
+import type { TokenName } from "../access/tokens.ts";
+import { formFields } from "../http/body.ts";
+import { badRequest, denied, unwrap } from "../http/errors.ts";
 import { duration } from "../http/fields.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
@@ -8,11 +12,10 @@ import { accessControl } from "../objects/stubs.ts";
 
 /** Tokens of areas A and B (contract: clients 4.2 and 4.3). */
 
-type Named = { own: string } | { token: string; within: string } | { accessor: string; within: string };
-
-const Token = z.object({ token: z.string("token: required").min(1, "token: required") });
+/** The token is not required by the schema, since its absence is told only to callers who hold the right. */
+const Token = z.object({ token: z.string().optional() });
 const Accessor = z.object({ accessor: z.string("accessor: required").min(1, "accessor: required") });
-const Increment = z.object({ increment: duration().default(0) });
+const Increment = z.object({ increment: duration().optional() });
 
 /** A misspelt field may mean a token with more rights than were wished, so those that are unknown are told. */
 const CreateBody = z.looseObject(TokenRequest.shape).transform((body) => ({
@@ -33,28 +36,44 @@ async function create(
   return envelope(call, { auth, warnings: [...warnings, ...ignored], mountType: "token" });
 }
 
-async function lookup(call: AuthorisedCall, target: Named): Promise<Response> {
+async function lookup(call: AuthorisedCall, target: TokenName): Promise<Response> {
   const found = await accessControl(call.env).lookupToken(target);
   return envelope(call, { data: unwrap(found), mountType: "token" });
 }
 
-async function renew(call: AuthorisedCall, target: Named, increment: number): Promise<Response> {
+async function renew(call: AuthorisedCall, target: TokenName, increment = 0): Promise<Response> {
   const renewed = await accessControl(call.env).renewToken(target, increment);
   const { auth, warnings } = unwrap(renewed);
   return envelope(call, { auth, warnings, mountType: "token" });
 }
 
-async function revoke(call: AuthorisedCall, target: Named, keepChildren = false): Promise<Response> {
+async function revoke(call: AuthorisedCall, target: TokenName, keepChildren = false): Promise<Response> {
   unwrap(await accessControl(call.env).revokeToken(target, keepChildren));
   return noContent();
 }
 
 /** The caller's own token; the header has been checked by then. */
-const own = (call: AuthorisedCall): Named => ({ own: call.token ?? "" });
+const own = (call: AuthorisedCall): TokenName => ({ own: call.token ?? "" });
+
+type Given = Readonly<Record<string, unknown>>;
+
+/** A token that the request names, judged where that token lives. @throws RequestError 400 without one, for who may ask */
+function byToken(call: AuthorisedCall, given: Given, ...needs: [Capability, ...Capability[]]): TokenName {
+  const { identity, namespace, path } = call.grant;
+  const { token } = given;
+  if (typeof token === "string" && token !== "") {
+    return { token, by: { accessor: identity.accessor, namespace, path, needs, given } };
+  }
+  if (!needs.every((need) => may(call.grant, need))) throw denied();
+  throw badRequest("token: required");
+}
+
+/** The same, where a request without a token is about the caller's own. */
+const byTokenOrOwn = (call: AuthorisedCall, given: Given, need: Capability): TokenName =>
+  byToken(call, { ...given, token: given["token"] || (call.token ?? "") }, need);
 
 /** Another token. A request reaches those of its own namespace and below. */
-const byToken = (call: AuthorisedCall, token: string): Named => ({ token, within: call.grant.namespace });
-const byAccessor = (call: AuthorisedCall, accessor: string): Named => ({ accessor, within: call.grant.namespace });
+const byAccessor = (call: AuthorisedCall, accessor: string): TokenName => ({ accessor, within: call.grant.namespace });
 
 const PAGE = 1_000;
 
@@ -78,18 +97,19 @@ export const tokenRoutes = [
   secrets({
     verb: "POST",
     path: "/auth/token/lookup",
+    access: "token",
     fresh: true,
     body: Token,
-    handle: (call, { token }) => lookup(call, byToken(call, token)),
+    handle: (call, given) => lookup(call, byTokenOrOwn(call, given, "update")),
   }),
   secrets({
     verb: "GET",
     path: "/auth/token/lookup",
+    access: "token",
     fresh: true,
     handle: (call) => {
-      const token = call.query.get("token");
-      if (!token) throw badRequest("token: required");
-      return lookup(call, byToken(call, token));
+      const given = { ...formFields(call.query), token: call.query.get("token") };
+      return lookup(call, byTokenOrOwn(call, given, "read"));
     },
   }),
   secrets({
@@ -109,9 +129,10 @@ export const tokenRoutes = [
   secrets({
     verb: "POST",
     path: "/auth/token/renew",
+    access: "token",
     fresh: true,
     body: Token.extend(Increment.shape),
-    handle: (call, { token, increment }) => renew(call, byToken(call, token), increment),
+    handle: (call, given) => renew(call, byToken(call, given, "update"), given.increment),
   }),
   secrets({
     verb: "POST",
@@ -124,9 +145,10 @@ export const tokenRoutes = [
   secrets({
     verb: "POST",
     path: "/auth/token/revoke",
+    access: "token",
     fresh: true,
     body: Token,
-    handle: (call, { token }) => revoke(call, byToken(call, token)),
+    handle: (call, given) => revoke(call, byToken(call, given, "update")),
   }),
   secrets({
     verb: "POST",
@@ -138,10 +160,10 @@ export const tokenRoutes = [
   secrets({
     verb: "POST",
     path: "/auth/token/revoke-orphan",
-    access: "sudo",
+    access: "token",
     fresh: true,
     body: Token,
-    handle: (call, { token }) => revoke(call, byToken(call, token), true),
+    handle: (call, given) => revoke(call, byToken(call, given, "update", "sudo"), true),
   }),
   secrets({
     verb: "LIST",

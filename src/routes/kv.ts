@@ -1,5 +1,6 @@
 import { may } from "../access/authorize.ts";
-import { badRequest, denied, notFound, RequestError, refusalError, unwrap } from "../http/errors.ts";
+import { formFields } from "../http/body.ts";
+import { badRequest, notFound, RequestError, refusalError, unwrap } from "../http/errors.ts";
 import { envelope, noContent, rawEnvelope } from "../http/respond.ts";
 import { type AuthorisedCall, type Call, secrets } from "../http/route.ts";
 import type { Verb } from "../http/target.ts";
@@ -135,11 +136,12 @@ async function withQueryOutOfPath(call: AuthorisedCall): Promise<AuthorisedCall>
   const { grant } = call;
   const real = text.slice(0, cut.index);
   const asked = `${grant.path.slice(0, -text.length)}${real}`;
-  const rights = unwrap(
-    await accessControl(call.env).capabilities({ accessor: grant.identity.accessor }, grant.namespace, [asked]),
-  );
-  if (!rights[asked]?.some((right) => right === "read" || right === "root")) throw denied();
-  return { ...call, params: { ...call.params, path: real }, query: new URLSearchParams(cut[1]) };
+  const query = new URLSearchParams(cut[1]);
+  const { identity, namespace } = grant;
+  const given = { ...formFields(call.query), ...formFields(query) };
+  const wish = { accessor: identity.accessor, namespace, path: asked, needs: ["read"], given } as const;
+  unwrap(await accessControl(call.env).mayAlso(wish));
+  return { ...call, params: { ...call.params, path: real }, query };
 }
 
 const engineRoutes = [

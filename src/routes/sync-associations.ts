@@ -54,11 +54,12 @@ async function source(call: AuthorisedCall, body: Association): Promise<{ secret
     );
   }
   const path = `${mount.path}data/${name}`;
-  // Asked without counting a use: a token that has only so many has paid for this request.
-  const { accessor } = call.grant.identity;
-  const rights = unwrap(await accessControl(call.env).capabilities({ accessor }, call.grant.namespace, [path]));
-  if (!rights[path]?.some((right) => right === "read" || right === "root")) {
-    throw denied(`permission denied to read the content of the secret ${name} in mount ${slashless(mount.path)}`);
+  const { identity, namespace } = call.grant;
+  const wish = { accessor: identity.accessor, namespace, path, needs: ["read"], given: {} } as const;
+  const mayRead = await accessControl(call.env).mayAlso(wish);
+  if (!mayRead.ok) {
+    const secret = `the content of the secret ${name} in mount ${slashless(mount.path)}`;
+    throw denied(mayRead.message.replace(/^permission denied/, `permission denied to read ${secret}`));
   }
   const read = await kvStore(call.env, mount.uuid).read(name, 0);
   if (!read.ok && read.reason !== "missing") throw refusalError(read);

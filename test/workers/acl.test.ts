@@ -270,7 +270,10 @@ describe("policies of areas C and D", () => {
     [{ Rules: 'path "a" {}', JobACL: { Namespace: "default" } }, "JobACL"],
     [{ Rules: 'path "a" {}', JobACL: { JobID: "j" } }, "namespace must be set to set job ID"],
     [{ Rules: 'path "a" {}', JobACL: { Namespace: "default", Group: "g" } }, "job ID must be set"],
-    [{ Rules: 'path "a" {}', JobACL: { Namespace: "default", JobID: "j", Task: "t" } }, "group must be set to set task"],
+    [
+      { Rules: 'path "a" {}', JobACL: { Namespace: "default", JobID: "j", Task: "t" } },
+      "group must be set to set task",
+    ],
     [{ Rules: 'path "a" {}', JobACL: "j" }, "JobACL"],
   ])("refuse %j", async (body, because) => {
     const refused = await put("/v1/acl/policy/p", body);
@@ -283,7 +286,7 @@ describe("policies of areas C and D", () => {
     const job = { Namespace: "default", JobID: "web", Group: "api", Task: "" };
     await put("/v1/acl/policy/j", {
       Description: "d",
-      Rules: "",
+      Rules: 'path "a" {}',
       JobACL: { namespace: "default", JobID: "web", Group: "api" },
     });
     const { body } = await get("/v1/acl/policy/j");
@@ -293,7 +296,7 @@ describe("policies of areas C and D", () => {
     expect(written.Payload.ACLPolicy.JobACL).toEqual(job);
     await policies({ j: path("kv/*", "read") });
     expect((await get("/v1/acl/policy/j")).body).toMatchObject({ JobACL: job, Description: "d" });
-    await put("/v1/acl/policy/j", { Rules: "" });
+    await put("/v1/acl/policy/j", { Rules: 'path "a" {}' });
     expect((await get("/v1/acl/policy/j")).body).toMatchObject({ JobACL: null, Description: "" });
   });
 

@@ -117,7 +117,7 @@ describe("the credentials engine", () => {
 
 describe("the event stream", () => {
   it("tells of its buffer, its streams and what they were given", async () => {
-    await put("/v1/sys/policies/acl/p", { policy: "" });
+    await put("/v1/sys/policies/acl/p", { policy: 'path "a" {}' });
     const first = await openStream("?topic=*");
     await first.nextLine();
     const samples = await scrape();
@@ -128,7 +128,7 @@ describe("the event stream", () => {
     expect(delivered).toBe(valueIn(samples, "sallyport_event_buffer_lines"));
     const second = await openStream("?topic=Node");
     await second.next();
-    await put("/v1/sys/policies/acl/q", { policy: "" });
+    await put("/v1/sys/policies/acl/q", { policy: 'path "a" {}' });
     await first.nextLine();
     // The second has asked for nothing of this.
     expect(await values("sallyport_event_lines_delivered_total")).toEqual({ log: delivered + 1 });
@@ -151,7 +151,7 @@ describe("the event stream", () => {
 
   it("tells of streams that relays serve, each once, and of no relay as if it were a client", async () => {
     throughRelays(2);
-    await put("/v1/sys/policies/acl/p", { policy: "" });
+    await put("/v1/sys/policies/acl/p", { policy: 'path "a" {}' });
     const streams = [await openAt(0), await openAt(0), await openAt(1)];
     for (const stream of streams) await stream.nextLine();
     const [first, second] = ["anywhere-0", "anywhere-1"];

@@ -73,7 +73,7 @@ describe("looking a token up", () => {
     ["renew", { token: "nobody" }, 400, "token not found"],
     ["renew-accessor", { accessor: "nobody" }, 400, "invalid accessor"],
     ["revoke-accessor", { accessor: "nobody" }, 400, "invalid accessor"],
-    ["lookup", {}, 400, "token: required"],
+    ["renew", {}, 400, "token: required"],
     ["lookup-accessor", { accessor: "" }, 400, "accessor: required"],
   ])("answers %s %j with %i %s", async (route, body, status, text) => {
     const answer = await post(route, body);

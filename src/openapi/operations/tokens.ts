@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { data, group, noContent, type Operation, required, text } from "../operation.ts";
+import { data, group, noContent, type Operation, text } from "../operation.ts";
 import { keys, seconds, texts, time, timeOrNull } from "../shapes.ts";
 
 const Auth = z
@@ -50,7 +50,7 @@ const shown = data("The token.", Token);
 const creation: Pick<Operation, "body" | "answers"> = {
   body: {
     fields: {
-      id: "Its value, instead of one that is made up. Needs `sudo`.",
+      id: "Its value, instead of one that is made up. Needs `sudo`; in the root namespace only.",
       policies: "What it may; without them what its parent may.",
       no_parent: "It outlives the token that makes it. Needs `sudo`.",
       ttl: "Its life; 768 hours at most, and by default.",
@@ -62,6 +62,8 @@ const creation: Pick<Operation, "body" | "answers"> = {
   },
   answers: made("The token: this answer alone says it."),
 };
+const named =
+  "The rule of the path in the token's namespace decides, whatever namespace the request names; a right in the request's own reaches what is below it.";
 const increment = "How long it shall last from now; 0 is its own time.";
 
 export const tokens = group(
@@ -72,11 +74,16 @@ export const tokens = group(
     "POST /auth/token/create-orphan": { id: "createOrphanToken", summary: "Makes a token of its own", ...creation },
     "GET /auth/token/lookup-self": { id: "lookupOwnToken", summary: "Reads the caller's token", answers: shown },
     "POST /auth/token/lookup-self": { id: "lookupOwnTokenByPost", summary: "Reads the caller's token", answers: shown },
-    "POST /auth/token/lookup": { id: "lookupToken", summary: "Reads a token", answers: shown },
+    "POST /auth/token/lookup": {
+      id: "lookupToken",
+      summary: "Reads a token; without one in the body, the caller's",
+      description: named,
+      answers: shown,
+    },
     "GET /auth/token/lookup": {
       id: "lookupTokenByQuery",
       summary: "Reads a token; prefer the body, as addresses are logged",
-      query: { token: required(text("The token.")) },
+      query: { token: text("The token; without it, the caller's.") },
       answers: shown,
     },
     "POST /auth/token/lookup-accessor": {
