@@ -153,6 +153,7 @@ describe("policies", () => {
           Name: "p",
           Description: "one",
           Rules: path("a", "read"),
+          RulesJSON: null,
           JobACL: null,
           Hash: expect.any(String),
           CreateIndex: made.Index,
@@ -160,7 +161,12 @@ describe("policies", () => {
         },
       },
     });
-    expect(changed.Payload.ACLPolicy).toEqual({ ...shown, CreateIndex: made.Index, ModifyIndex: changed.Index });
+    expect(changed.Payload.ACLPolicy).toEqual({
+      ...shown,
+      RulesJSON: null,
+      CreateIndex: made.Index,
+      ModifyIndex: changed.Index,
+    });
     expect([shown.CreateIndex, shown.ModifyIndex]).toEqual([made.Index, changed.Index]);
     expect(headers.get("x-orch-index")).toBe(String(changed.Index));
     expect(deleted.Payload.ACLPolicy).toEqual(shown);
