@@ -48,6 +48,7 @@ export const durable: Mutation[] = [
     find: "return position > 0 && bytes > BYTES_PER_DELIVERY;",
     replace: "return bytes > BYTES_PER_DELIVERY;",
     promise: "A row larger than one delivery is delivered alone",
+    equivalent: "a row holds at most 2 MB, so the first row of a delivery is always below its bound",
   },
   {
     ...OUTBOX,
