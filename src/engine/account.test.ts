@@ -14,7 +14,7 @@ const home: Home = {
 const audience = "api://AzureADTokenExchange";
 
 function written(body: ConfigBody, before: EngineConfig | null = null, from: Home | null = home): EngineConfig {
-  const ids = { subscription_id: "s", tenant_id: "t", client_id: "c" };
+  const ids = { subscription_id: crypto.randomUUID(), tenant_id: crypto.randomUUID(), client_id: "c" };
   const changed = changeConfig(before, { ...ids, ...body }, {}, true, from);
   if (!changed.ok) throw new Error(changed.message);
   return changed.value;

@@ -3,6 +3,7 @@ import { duration, flag } from "../http/fields.ts";
 import { withoutUndefined } from "../http/json.ts";
 import type { Home } from "../identity/token.ts";
 import { cloudNamed } from "../providers/cloud-b.ts";
+import { isUuid } from "../providers/cloud-b-service.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import type { CloudAccount } from "./cloud.ts";
 import { parseCron } from "./cron.ts";
@@ -100,6 +101,11 @@ export function changeConfig(
       `environment: no cloud configuration matching the name ${JSON.stringify(merged.environment.slice(0, 64))}`,
     );
   }
+  if (body.subscription_id && !isUuid(body.subscription_id))
+    return refuse("invalid", "subscription_id: must be a UUID");
+  if (body.tenant_id && !isUuid(body.tenant_id) && !TENANT_DOMAIN.test(body.tenant_id)) {
+    return refuse("invalid", "tenant_id: must be a UUID, or a domain name of the tenant");
+  }
   if (merged.client_secret !== "" && merged.identity_token_audience !== "") {
     return refuse("invalid", "only one of 'client_secret' or 'identity_token_audience' can be set");
   }
@@ -127,6 +133,9 @@ export function changeConfig(
   const ownKey = before?.client_secret === merged.client_secret && before?.client_id === merged.client_id;
   return ok(ownKey ? merged : { ...merged, key_id: null, key_ends: null });
 }
+
+/** Such as contoso.onmicrosoft.com: the identity platform takes it in place of the tenant's id. */
+const TENANT_DOMAIN = /^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$/;
 
 const REQUIRED = [
   ["subscription_id", "CLOUD_B_SUBSCRIPTION_ID"],

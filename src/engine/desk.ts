@@ -8,7 +8,7 @@ import type { Endings } from "./endings.ts";
 import { type Work, working } from "./job.ts";
 import type { Job, Jobs, NewJob } from "./jobs.ts";
 import { runOf, type Step } from "./step.ts";
-import { ended, type Report, type Started, type Turn, type Wanted } from "./turn.ts";
+import { goesOn, type Report, type Started, type Turn, type Wanted } from "./turn.ts";
 
 /** The calls of a turn may take this long; far less than a claim lasts, so that no call outlives the claim it was made under. */
 export const CALL_MS = 20_000;
@@ -51,8 +51,11 @@ export class Desk {
     return { wanted, turn: claim && this.turn(wanted, { claim, done: null }, now) };
   }
 
-  /** @param wanted the job that the Worker waits for; null: any that is ready */
-  turn(wanted: Wanted | null, report: Report | null, now: number): Turn {
+  /**
+   * @param wanted the job that the Worker waits for; null: any that is ready
+   * @param hasLeft the caller that the job was begun for has hung up
+   */
+  turn(wanted: Wanted | null, report: Report | null, now: number, hasLeft = false): Turn {
     const { jobs, work } = this.#parts;
     const claim = report?.claim ?? jobs.claim(now, wanted?.job);
     if (!claim) return this.#elsewhere(wanted, now);
@@ -63,13 +66,14 @@ export class Desk {
     }
     const job = this.#find(claim, now);
     if (!job) return this.#elsewhere(wanted, now);
-    if (report?.done?.seq === job.seq) return this.#take(job, claim, report.done, now);
-    // Nobody waits for these credentials any more: finished, they would be a secret that nobody knows.
+    const unwanted = hasLeft && job.work.kind === "issue" && job.work.terms.repeat === null;
+    if (report?.done?.seq === job.seq) return this.#take(job, claim, report.done, now, unwanted);
+    // No caller waits for these credentials any more: finished, they would be a secret without an owner.
     if (!report && !wanted && job.work.kind === "issue") {
       this.#parts.endings.failed(job, job.work, claim, refuse("unavailable", "the request was interrupted"), null, now);
       return this.turn(null, null, now);
     }
-    return this.#advance(job, claim, now);
+    return unwanted ? this.#abandon(job, claim, now) : this.#advance(job, claim, now);
   }
 
   /** The job of a claim. One that cannot be read is set aside, so that it does not hold up those behind it. */
@@ -87,7 +91,7 @@ export class Desk {
     }
   }
 
-  #take(before: Job, claim: Claim, { results }: NonNullable<Report["done"]>, now: number): Turn {
+  #take(before: Job, claim: Claim, { results }: NonNullable<Report["done"]>, now: number, unwanted: boolean): Turn {
     let job = before;
     let last: unknown;
     for (const { step, result } of results) {
@@ -95,7 +99,13 @@ export class Desk {
       job = { ...job, work: working.took(job.work, step, result.value, now), tries: 0 };
       last = result.value;
     }
-    return this.#advance(job, claim, now, last);
+    return unwanted ? this.#abandon(job, claim, now) : this.#advance(job, claim, now, last);
+  }
+
+  /** Removes the unfinished credentials of a caller that has left. No call of theirs is out: this claim made the last. */
+  #abandon(job: Job, claim: Claim, now: number): Turn {
+    const because = refuse("unavailable", "the caller left before the answer");
+    return { kind: "end", end: this.#parts.endings.failed(job, job.work, claim, because, null, now) };
   }
 
   #refused(job: Job, claim: Claim, step: Step, failure: CloudFailure, now: number): Turn {
@@ -131,9 +141,9 @@ export class Desk {
       jobs.keep(job, {});
       if (next.wait <= LONGEST_PAUSE_MS) return { kind: "wait", ms: next.wait, claim: work.keep(claim, now) };
       work.settle(claim, { kind: "retry", afterMs: next.wait }, now);
-      return { kind: "end", end: ended() };
+      return { kind: "end", end: goesOn(work.find(job.id)?.readyAt ?? now + next.wait) };
     }
-    if (!jobs.lock(job)) return { kind: "wait", ms: LOOK_AGAIN_MS, claim: work.keep(claim, now) };
+    if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, claim: work.keep(claim, now), inLine: true };
     const account = this.#accountOf(job.work);
     if (!account.ok) return { kind: "end", end: endings.failed(job, job.work, claim, account, null, now) };
     const { steps, state } = runOf(working, job.work, next, now);

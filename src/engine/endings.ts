@@ -7,14 +7,14 @@ import type { WorkList } from "../work/work-list.ts";
 import type { CloudAccount, CloudFailure, NewPassword } from "./cloud.ts";
 import type { ConfigStore } from "./config-store.ts";
 import { CALL_MS } from "./desk.ts";
-import { holdingOf, undoOfIssue } from "./issue.ts";
-import type { Work, WorkOf } from "./job.ts";
+import { holdingOf, straysOfIssue, undoOfIssue } from "./issue.ts";
+import { HAND_OVER_MS, type Work, type WorkOf } from "./job.ts";
 import type { Job, Jobs } from "./jobs.ts";
 import { type Leases, secondsLeft } from "./leases.ts";
 import { passwordRemoval, type Removal, retried, straysOf, undoOf } from "./removal.ts";
 import type { Roles } from "./roles.ts";
-import { undoOfRotation } from "./rotation.ts";
-import { ended, type JobEnd, type Wanted } from "./turn.ts";
+import { straysOfRotation, undoOfRotation } from "./rotation.ts";
+import { ended, goesOn, type JobEnd, type Wanted } from "./turn.ts";
 
 interface Parts {
   readonly jobs: Jobs;
@@ -96,12 +96,15 @@ export class Endings {
     return because;
   }
 
-  /** How a job ended that is no more what it was. */
+  /** How a job ended that is over, or was replaced, or waits for its next round. */
   past(wanted: Wanted, now: number): JobEnd {
-    const { jobs, leases, keys } = this.#parts;
+    const { jobs, leases, keys, work } = this.#parts;
     if (wanted.kind === "removal") {
-      const failure = jobs.find(wanted.job)?.failure ?? null;
-      return failure === null ? ended() : refuse("invalid", failure);
+      const job = jobs.find(wanted.job);
+      if (!job) return ended();
+      // A job that only waits for its next look has failed in nothing.
+      if (job.failures > 0 && job.failure !== null) return refuse("invalid", job.failure);
+      return goesOn(work.find(wanted.job)?.readyAt ?? now);
     }
     const lease = wanted.kind === "issue" ? leases.find(wanted.job) : null;
     if (lease?.state === "live" && lease.sealed) {
@@ -110,6 +113,8 @@ export class Endings {
       const ttl = Math.max(1, secondsLeft(lease.expires, now));
       return ended([], { leaseId: lease.id, ttl, renewable: lease.renewable === 1, clientId, clientSecret });
     }
+    // The answer with the secret was lost on its way to the Worker, and no other copy exists.
+    if (lease?.state === "live") leases.expectHandOver(lease.id, now);
     const failure = jobs.find(wanted.job)?.failure;
     return refuse("unavailable", failure ?? "the request was interrupted; try again");
   }
@@ -152,14 +157,13 @@ export class Endings {
       issued: now,
       expires,
       keyEnds: endsAt,
+      handOverBy: terms.repeat === null ? now + (terms.handOverMs ?? HAND_OVER_MS) : null,
       repeat: terms.repeat,
       sealed: kept === null ? null : keys.seal(kept, this.#leaseContext(id)),
     });
     jobs.delete(id);
-    if (issue.kind === "principal" && issue.provision.strays) {
-      const { application, made } = issue.provision;
-      this.remove(`strays ${id}`, straysOf(application.displayName, made?.objectId ?? "", now), "strays", null, now);
-    }
+    const strays = straysOfIssue(issue, now);
+    if (strays) this.remove(`strays ${id}`, strays, "strays", null, now);
     note("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: terms.ttl });
     const ttl = secondsLeft(expires, now);
     return ended(terms.warnings, { leaseId: id, ttl, renewable: true, clientId, clientSecret });
@@ -201,6 +205,8 @@ export class Endings {
       return refuse("invalid", problem ?? "no secret was made");
     }
     config.promote(secret, add.key.keyId, add.key.endsAt, now);
+    const strays = straysOfRotation(rotation, now);
+    if (strays) this.remove(`strays ${id}`, strays, "strays", null, now);
     if (replaces !== null)
       this.remove(id, passwordRemoval(add.application, replaces, 0), "replaced root secret", null, now);
     note("root-rotated", { engine: scope, key: add.key.keyId, replaced: replaces });

@@ -1,6 +1,6 @@
 import { addingKey, type KeyAdd } from "./key-add.ts";
 import { assignmentPath, isNew, type Provision, provisioning } from "./provision.ts";
-import { passwordRemoval, passwordSearch, type Removal, removalOf, undoOf } from "./removal.ts";
+import { passwordRemoval, passwordSearch, type Removal, removalOf, straysOf, undoOf, undoOfKey } from "./removal.ts";
 import { again, answerOf, lifted, type Program, passes, step } from "./step.ts";
 
 /** The ids by which a lease's credentials are taken away; on disk for as long as the lease is. */
@@ -99,9 +99,17 @@ export const endOf = (holding: Holding, issued: number): Removal =>
 
 /** Takes away what unfinished credentials have left, or may have left. */
 export function undoOfIssue(issue: Issue, now: number): Removal {
-  if (issue.kind === "principal") return undoOf(issue.provision, now);
-  const { application, name, key } = issue.add;
-  return key ? passwordRemoval(application, key.keyId, now) : passwordSearch(application, name, now);
+  return issue.kind === "principal" ? undoOf(issue.provision, now) : undoOfKey(issue.add, now);
+}
+
+/** Takes away what unanswered calls have left beside finished credentials; null when every call was answered. */
+export function straysOfIssue(issue: Issue, now: number): Removal | null {
+  if (issue.kind === "password") {
+    const { application, name, key, strays } = issue.add;
+    return strays ? passwordSearch(application, name, key?.keyId ?? null, now) : null;
+  }
+  const { application, made, strays } = issue.provision;
+  return strays ? straysOf(application.displayName, made?.objectId ?? "", now) : null;
 }
 
 /** The object id of the application whose passwords one job at a time may change. */

@@ -3,6 +3,7 @@ import { randomText } from "../access/token-store.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { REQUEST_MS } from "./desk.ts";
 import { type Issue, lockOf, undoOfIssue } from "./issue.ts";
+import { HAND_OVER_MS } from "./job.ts";
 import type { Job } from "./jobs.ts";
 import { newKeyAdd } from "./key-add.ts";
 import type { EngineParts } from "./parts.ts";
@@ -20,6 +21,8 @@ export interface IssueAsk {
   /** What the caller calls this request, so that repeating it gives the same lease; null: nothing. */
   readonly key: string | null;
   readonly mount: MountTtls;
+  /** The credentials are tried out before they are answered, for the rest of the request's time. */
+  readonly verified: boolean;
 }
 
 /** Credentials that are being made for requests. */
@@ -45,7 +48,8 @@ export class Issues {
     if (role.application_id.toLowerCase() === engine.value.clientId.toLowerCase()) {
       return refuse("invalid", "the role is for the application that the engine itself acts as");
     }
-    const terms = { role: ask.role, token: ask.token, repeat, ...termsOf(role, ask.mount) };
+    const handOverMs = HAND_OVER_MS + (ask.verified ? REQUEST_MS : 0);
+    const terms = { role: ask.role, token: ask.token, repeat, handOverMs, ...termsOf(role, ask.mount) };
     const issue = issueOf(role, passwordLife(role, ask.mount) * 1000);
     const id = `creds/${ask.role}/${randomText(24)}`;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock: lockOf(issue), deadline: now + REQUEST_MS };
@@ -55,6 +59,15 @@ export class Issues {
   /** Nothing of it has been made: no call has left. */
   takeBack(job: string): void {
     this.#parts.commit(() => this.#parts.jobs.delete(job));
+  }
+
+  /** The answer is about to leave. @returns false when the lease has ended, and the credentials must not be answered */
+  handOver(lease: string): boolean {
+    const { leases, commit } = this.#parts;
+    const row = leases.find(lease);
+    if (row?.state !== "live") return false;
+    if (row.hand_over_by !== null) commit(() => leases.handOver(lease));
+    return true;
   }
 
   /** Gives up what a token's requests have begun. Inside a transaction. */

@@ -16,7 +16,12 @@ export interface IssueTerms {
   readonly ttl: number;
   readonly maxTtl: number;
   readonly warnings: readonly string[];
+  /** How long the answer may take to leave once the lease is stored; missing in rows of before this field: `HAND_OVER_MS`. */
+  readonly handOverMs?: number;
 }
+
+/** A moment suffices for an answer to leave, but a busy service may stop for a while. */
+export const HAND_OVER_MS = 30_000;
 
 /** What can be under way. `account`: whom to act as, where it is not the configured one. */
 export type Work =

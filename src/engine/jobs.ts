@@ -1,8 +1,9 @@
 import type { DataKeys } from "../sealing/data-keys.ts";
 import { Sealed } from "../sealing/keyring.ts";
 import type { Claim } from "../work/task.ts";
-import type { WorkList } from "../work/work-list.ts";
+import { LEASE_MS, type WorkList } from "../work/work-list.ts";
 import type { Work } from "./job.ts";
+import { Line } from "./line.ts";
 
 interface Row extends Record<string, SqlStorageValue> {
   id: string;
@@ -22,6 +23,10 @@ interface Row extends Record<string, SqlStorageValue> {
 
 /** As many requests as an engine usually serves at a time. */
 const MOST_RECENT = 64;
+/** A caller asks for its lock again after this; far less than a job may keep others behind it without asking. */
+const ASK_AGAIN_MS = 2_000;
+/** A waiting job that has not asked for so long has lost its Worker, and is passed over. */
+const PASSED_OVER_MS = 5_000;
 
 /** A piece of work under way. */
 export interface Job {
@@ -51,8 +56,9 @@ export class Jobs {
   readonly #keys: DataKeys;
   readonly #work: WorkList;
   readonly #scope: string;
-  /** Jobs as they were stored last, the latest at the end: whoever takes the next step need not open the row. */
+  /** Jobs as stored last, the latest at the end: the next step need not open the row. */
   readonly #recent = new Map<string, Job>();
+  readonly #line = new Line();
 
   constructor(sql: SqlStorage, keys: DataKeys, work: WorkList, scope: string) {
     this.#sql = sql;
@@ -69,7 +75,7 @@ export class Jobs {
   /** Begins a job, or replaces what the one of this id does. */
   put({ id, work, lock, deadline }: NewJob, now: number, readyAt = now): void {
     const terms = work.kind === "issue" ? work.terms : null;
-    this.#sql.exec("DELETE FROM jobs WHERE id = ?", id);
+    this.#drop(id);
     this.#sql.exec(
       "INSERT INTO jobs (id, kind, sealed, token, repeat, lock, deadline, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
       id,
@@ -85,7 +91,7 @@ export class Jobs {
       ...{ id, work, lock: lock ?? null, deadline: deadline ?? null },
       ...{ seq: 0, tries: 0, failures: 0, failure: null },
     });
-    // Whoever had a claim on the job that it was has none on this one.
+    // A claim on the job before is void for this one.
     this.#work.forget(id);
     this.#work.want(id, readyAt);
   }
@@ -125,7 +131,7 @@ export class Jobs {
   }
 
   delete(id: string): void {
-    this.#sql.exec("DELETE FROM jobs WHERE id = ?", id);
+    this.#drop(id);
     this.#recent.delete(id);
     this.#work.forget(id);
   }
@@ -136,6 +142,16 @@ export class Jobs {
     if (recent) return recent;
     const [row] = this.#sql.exec<Row>("SELECT * FROM jobs WHERE id = ?", id).toArray();
     return row ? this.#job(row) : null;
+  }
+
+  /** Null also for a row that cannot be read. */
+  findReadable(id: string): Job | null {
+    try {
+      return this.find(id);
+    } catch (failure) {
+      if (failure instanceof Sealed) return null;
+      throw failure;
+    }
   }
 
   /** Whether `failure` says that one row is of no use, rather than that the keys are not there. */
@@ -170,13 +186,19 @@ export class Jobs {
     return this.#sql.exec<{ id: string }>("SELECT id FROM jobs WHERE lock = ? LIMIT 1", lock).toArray()[0]?.id ?? null;
   }
 
-  /** Takes the job's lock unless another holds it. @returns whether it holds it now */
-  lock({ id, lock }: Job): boolean {
+  /** Takes the job's lock, first come, first served. @returns whether the job holds it now */
+  lock({ id, lock }: Job, now: number): boolean {
     if (lock === null) return true;
-    const taken = "SELECT 1 FROM jobs WHERE lock = ? AND locked = 1 AND id != ?";
-    if (this.#sql.exec(taken, lock, id).toArray().length > 0) return false;
+    if (this.#isBehind(id, lock, now)) return false;
     this.#sql.exec("UPDATE jobs SET locked = 1 WHERE id = ?", id);
     return true;
+  }
+
+  /** Resolves once the job may have its lock, and after a while in any case. */
+  async waitInLine(id: string, now: number): Promise<void> {
+    const [row] = this.#sql.exec<{ lock: string | null }>("SELECT lock FROM jobs WHERE id = ?", id).toArray();
+    if (!row || row.lock === null || !this.#isBehind(id, row.lock, now)) return;
+    await this.#line.wait(row.lock, id, ASK_AGAIN_MS);
   }
 
   count(kind: Work["kind"]): number {
@@ -198,6 +220,32 @@ export class Jobs {
       failures: row.failures,
       failure: row.failure,
     };
+  }
+
+  /** Whether another job holds the lock, or came before this one and still has a Worker that asks for it. */
+  #isBehind(id: string, lock: string, now: number): boolean {
+    const others = this.#sql.exec(
+      `SELECT 1 FROM jobs AS other LEFT JOIN work ON work.id = other.id
+       WHERE other.lock = ? AND other.id != ? AND (other.locked = 1 OR (work.lease IS NOT NULL AND work.ready_at > ?
+         AND other.rowid < (SELECT rowid FROM jobs WHERE id = ?))) LIMIT 1`,
+      lock,
+      id,
+      now + LEASE_MS - PASSED_OVER_MS,
+      id,
+    );
+    return others.toArray().length > 0;
+  }
+
+  /** Deletes the row; the line behind a lock that it held moves up. */
+  #drop(id: string): void {
+    const [row] = this.#sql.exec<{ lock: string | null }>("DELETE FROM jobs WHERE id = ? RETURNING lock", id).toArray();
+    if (row && row.lock !== null) this.#line.wake(row.lock, this.#inOrder(row.lock));
+  }
+
+  /** The jobs of a lock, the oldest first. */
+  *#inOrder(lock: string): Generator<string> {
+    const rows = this.#sql.exec<{ id: string }>("SELECT id FROM jobs WHERE lock = ? ORDER BY rowid", lock);
+    for (const { id } of rows) yield id;
   }
 
   #remember(job: Job): void {

@@ -1,5 +1,5 @@
 import { isNew } from "./provision.ts";
-import { again, answerOf, type Program, passes, step } from "./step.ts";
+import { again, answerOf, isWorthRepeating, type Program, passes, step } from "./step.ts";
 
 /** A password to be added to an application that exists. */
 export interface KeyAdd {
@@ -12,8 +12,10 @@ export interface KeyAdd {
   readonly lifeMs: number;
   /** The addition has left, and no answer has come. */
   readonly adding: boolean;
-  /** Keys that an unanswered addition has left, to be removed: nobody knows their text. */
+  /** Keys that an unanswered addition has left, to be removed: their text is lost. */
   readonly lost: readonly string[];
+  /** An unanswered addition has left a key that the provider does not show yet, or none. */
+  readonly strays: boolean;
   readonly key: { readonly keyId: string; readonly endsAt: number } | null;
 }
 
@@ -24,6 +26,7 @@ export const newKeyAdd = (application: string, name: string, lifeMs: number, mad
   lifeMs,
   adding: false,
   lost: [],
+  strays: false,
   key: null,
 });
 
@@ -48,7 +51,8 @@ export const addingKey: Program<KeyAdd> = {
       }
       case "getApplication": {
         const ours = answerOf(call, value).passwords.filter(({ displayName }) => displayName === state.name);
-        return { ...state, adding: false, lost: ours.map(({ keyId }) => keyId) };
+        const strays = state.strays || ours.length === 0;
+        return { ...state, adding: false, strays, lost: ours.map(({ keyId }) => keyId) };
       }
       case "removeApplicationPassword":
         return { ...state, lost: state.lost.filter((keyId) => keyId !== args[1]) };
@@ -57,14 +61,16 @@ export const addingKey: Program<KeyAdd> = {
     }
   },
 
-  refused(state, step, failure, now) {
+  refused(state, step, failure, now, tries) {
+    if (passes(failure) && !isWorthRepeating(failure, tries)) return { kind: "failed" };
     if (step.call === "addApplicationPassword" && failure.outcome !== "unknown") {
       const free = { ...state, adding: false };
       const isWorthIt = passes(failure) || isNew(state.madeAt, step, failure, now);
       return isWorthIt ? again(failure, free) : { kind: "failed" };
     }
     if (step.call === "removeApplicationPassword" && failure.code === "not_found") {
-      return { kind: "took", state: addingKey.took(state, step, null, now) };
+      // It was shown a moment ago, so this may be too early to believe.
+      return { kind: "took", state: addingKey.took({ ...state, strays: true }, step, null, now) };
     }
     return passes(failure) ? again(failure) : { kind: "failed" };
   },

@@ -70,22 +70,29 @@ export class LeaseEnds {
     });
   }
 
-  /** Forgets leases, whatever is left of them at the cloud. */
+  /** Forgets leases, and what of them could not be removed; a removal that has not failed goes on without its lease. */
   forget(ids: readonly string[]): void {
     const { scope, leases, jobs, commit } = this.#parts;
     commit(() => {
       for (const id of ids) {
         if (!leases.find(id)) continue;
-        jobs.delete(id);
+        const job = jobs.findReadable(id);
+        if (job?.work.kind !== "removal" || job.failures > 0) jobs.delete(id);
+        else jobs.keep(job, { work: { ...job.work, lease: false } });
         leases.delete(id);
         warn("lease-forgotten", { engine: scope, lease: id });
       }
     });
   }
 
-  /** Ends some of those whose time is over; inside a transaction. */
+  /** Ends some of those whose time is over, or whose answer has not left; inside a transaction. */
   endExpired(now: number): void {
-    for (const lease of this.#parts.leases.expired(now, AT_A_TIME)) this.end(lease, now);
+    const { leases, scope } = this.#parts;
+    for (const lease of leases.expired(now, AT_A_TIME)) this.end(lease, now);
+    for (const lease of leases.notHandedOver(now, AT_A_TIME)) {
+      note("lease-not-handed-over", { engine: scope, lease: lease.id, token: lease.token });
+      this.end(lease, now);
+    }
   }
 
   /** Ends some of those that live, whatever time they have; inside a transaction. */

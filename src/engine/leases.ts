@@ -21,6 +21,7 @@ export interface LeaseRow extends Record<string, SqlStorageValue> {
   failure: string | null;
   repeat: string | null;
   sealed: ArrayBuffer | null;
+  hand_over_by: number | null;
 }
 
 export interface NewLease {
@@ -32,6 +33,8 @@ export interface NewLease {
   readonly issued: number;
   readonly expires: number;
   readonly keyEnds: number;
+  /** Revoked at this time unless its answer has left by then; null: the caller will ask again. */
+  readonly handOverBy: number | null;
   readonly repeat: string | null;
   readonly sealed: Uint8Array | null;
 }
@@ -52,23 +55,32 @@ export interface LeaseView {
 export class Leases {
   readonly #sql: SqlStorage;
   readonly #nextExpiry: Kept<number | null>;
+  readonly #nextHandOver: Kept<number | null>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
     this.#nextExpiry = new Kept(
       () => sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM leases WHERE state = 'live'").one().at,
     );
+    this.#nextHandOver = new Kept(
+      () =>
+        sql
+          .exec<{ at: number | null }>("SELECT min(hand_over_by) AS at FROM leases WHERE hand_over_by IS NOT NULL")
+          .one().at,
+    );
   }
 
   /** What is kept of the rows in memory may not be true any more. */
   forgetKept(): void {
     this.#nextExpiry.forget();
+    this.#nextHandOver.forget();
   }
 
   insert(lease: NewLease): void {
     this.#write(
-      `INSERT INTO leases (id, role, token, holding, issued, expires, key_ends, renewable, state, repeat, sealed)
-       VALUES (?, ?, ?, ?, ?, ?, ?, 1, 'live', ?, ?)`,
+      `INSERT INTO leases
+       (id, role, token, holding, issued, expires, key_ends, renewable, state, hand_over_by, repeat, sealed)
+       VALUES (?, ?, ?, ?, ?, ?, ?, 1, 'live', ?, ?, ?)`,
       lease.id,
       lease.role,
       lease.token,
@@ -76,6 +88,7 @@ export class Leases {
       lease.issued,
       lease.expires,
       lease.keyEnds,
+      lease.handOverBy,
       lease.repeat,
       lease.sealed,
     );
@@ -99,12 +112,34 @@ export class Leases {
     );
   }
 
-  /** From now on it only waits for its end: nobody gets its credentials again. */
+  /** From now on the lease only waits for its end, and its credentials are not handed out again. */
   end(id: string): void {
     this.#write(
-      "UPDATE leases SET state = 'ending', renewable = 0, failure = NULL, repeat = NULL, sealed = NULL WHERE id = ?",
+      `UPDATE leases SET state = 'ending', renewable = 0, failure = NULL, hand_over_by = NULL, repeat = NULL, sealed = NULL
+       WHERE id = ?`,
       id,
     );
+  }
+
+  /** The answer is about to leave: from now on the lease lives for its time. */
+  handOver(id: string): void {
+    this.#write("UPDATE leases SET hand_over_by = NULL WHERE id = ?", id);
+  }
+
+  /** Brings the time forward by which the answer must have left; not for one that has left. */
+  expectHandOver(id: string, by: number): void {
+    this.#write("UPDATE leases SET hand_over_by = min(hand_over_by, ?) WHERE id = ?", by, id);
+  }
+
+  /** Those whose answer has not left in time, up to `limit`. */
+  notHandedOver(now: number, limit: number): LeaseRow[] {
+    return this.#sql
+      .exec<LeaseRow>("SELECT * FROM leases WHERE hand_over_by <= ? ORDER BY hand_over_by LIMIT ?", now, limit)
+      .toArray();
+  }
+
+  nextHandOver(): number | null {
+    return this.#nextHandOver.get();
   }
 
   failed(id: string, failure: string, state: LeaseState): void {
@@ -181,7 +216,7 @@ export class Leases {
 
   #write(statement: string, ...values: (SqlStorageValue | Uint8Array)[]): void {
     this.#sql.exec(statement, ...values);
-    this.#nextExpiry.forget();
+    this.forgetKept();
   }
 }
 

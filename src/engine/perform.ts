@@ -15,6 +15,8 @@ import type { Done, JobEnd, Report, Started, Turn, Wanted } from "./turn.ts";
 /** How many jobs one Worker performs at a time for one engine when a bell has called it. */
 const AT_ONCE = 4;
 const REPEAT_AFTER_MS = 200;
+/** Between two looks at what the provider does not show yet, at least. */
+const LOOK_AGAIN_MS = 100;
 /** A step that would begin later than this in its turn is left for the next, which gives it its full time. */
 const TURN_MS = 5_000;
 /** Tokens accepted one after the other before new credentials count as usable: the provider learns of them bit by bit. */
@@ -31,16 +33,35 @@ async function cloudAs(env: Env, account: CloudAccount, deadlineMs: number): Pro
 }
 
 /**
- * Performs the job that a request has begun, step by step, to its end. Null when it has not come to one within the budget:
- * then whoever the bell calls goes on with it, except with credentials, which are then given up.
+ * Performs the job that a request has begun, step by step, to its end. Null when it has not ended within the budget: then a
+ * Worker that the bell calls goes on with it, except with credentials, which are then given up.
+ * @param caller aborts when the request's caller hangs up: unfinished credentials are then removed at once
  */
 export async function performJob(
   env: Env,
   engine: string,
   { wanted, turn }: Started,
   budgetMs: number,
+  caller: AbortSignal | null = null,
 ): Promise<JobEnd | null> {
-  return performTurns(env, () => credentialEngine(env, engine), wanted, turn, Date.now() + budgetMs);
+  return performTurns(env, () => credentialEngine(env, engine), wanted, turn, Date.now() + budgetMs, caller);
+}
+
+/**
+ * Performs a removal, and waits for what the provider does not show yet until `lookUntil`.
+ * @returns as `performJob`; `goesOnAt` when something may still be there
+ */
+export async function performRemoval(
+  env: Env,
+  engine: string,
+  { wanted, turn }: Started,
+  { end, lookUntil }: { readonly end: number; readonly lookUntil: number },
+): Promise<JobEnd | null> {
+  for (let first = turn; ; first = null) {
+    const over = await performJob(env, engine, { wanted, turn: first }, end - Date.now());
+    if (!over?.ok || over.goesOnAt === null || over.goesOnAt > lookUntil) return over;
+    await scheduler.wait(Math.max(over.goesOnAt - Date.now(), LOOK_AGAIN_MS));
+  }
 }
 
 /** Does what an engine wants done, until nothing is ready or the budget for taking up more is spent. */
@@ -60,8 +81,9 @@ async function performTurns(
   wanted: Wanted | null,
   first: Turn | null,
   end: number,
+  caller: AbortSignal | null = null,
 ): Promise<JobEnd | null> {
-  const ask = (report: Report | null) => takeTurn(object, wanted, report);
+  const ask = (report: Report | null) => takeTurn(object, wanted, report, caller?.aborted ?? false);
   for (let turn: Turn | Refusal = first ?? (await ask(null)); ; ) {
     // Sealed: a request is told so; without one, the alarm asks again.
     if ("ok" in turn) return wanted && turn;
@@ -72,7 +94,8 @@ async function performTurns(
         return turn.end;
       case "wait":
         if (Date.now() + turn.ms >= end) return null;
-        await scheduler.wait(turn.ms);
+        if (turn.inLine && wanted) await inLine(object, wanted.job);
+        else await pause(turn.ms, caller);
         turn = await ask(turn.claim && { claim: turn.claim, done: null });
         break;
       case "steps": {
@@ -97,17 +120,38 @@ async function performSteps(cloud: Cloud, steps: readonly Step[]): Promise<Done[
   return results;
 }
 
-/** A result that was lost to the object's restart is handed in once more; the object takes each only once. */
-async function takeTurn(object: Engine, wanted: Wanted | null, report: Report | null): Promise<Turn | Refusal> {
+/** Waits until the job may have its lock. An object that restarts has forgotten the line, and is asked again. */
+async function inLine(object: Engine, job: string): Promise<void> {
   try {
-    return await object().turn(wanted, report);
+    await object().waitInLine(job);
+  } catch (failure) {
+    warn("line-lost", { job, because: textOf(failure) });
+    await scheduler.wait(REPEAT_AFTER_MS);
+  }
+}
+
+/** Waits, but not for a caller that has left. */
+async function pause(ms: number, caller: AbortSignal | null): Promise<void> {
+  if (caller?.aborted) return;
+  await scheduler.wait(ms, caller ? { signal: caller } : {}).catch(() => undefined);
+}
+
+/** A result that was lost to the object's restart is handed in once more; the object takes each only once. */
+async function takeTurn(
+  object: Engine,
+  wanted: Wanted | null,
+  report: Report | null,
+  hasLeft: boolean,
+): Promise<Turn | Refusal> {
+  try {
+    return await object().turn(wanted, report, hasLeft);
   } catch (failure) {
     if (!report) throw failure;
     // What was made at the cloud is worth waiting until it can be written down.
-    if (isFrozen(failure)) return patiently(() => object().turn(wanted, report));
+    if (isFrozen(failure)) return patiently(() => object().turn(wanted, report, hasLeft));
     warn("turn-repeated", { job: report.claim.id, because: textOf(failure) });
     await scheduler.wait(REPEAT_AFTER_MS);
-    return object().turn(wanted, report);
+    return object().turn(wanted, report, hasLeft);
   }
 }
 
@@ -117,16 +161,17 @@ export async function probe(
   account: CloudAccount,
   { clientId, clientSecret }: { clientId: string; clientSecret: string },
   budgetMs: number,
+  caller: AbortSignal | null = null,
 ): Promise<string[]> {
   const end = Date.now() + budgetMs;
-  for (let logins = 0; logins < LOGINS; ) {
+  for (let logins = 0; logins < LOGINS && !caller?.aborted; ) {
     const login = await (await cloudAs(env, account, end - Date.now())).login(clientId, clientSecret);
     if (login.ok) logins++;
     else {
       logins = 0;
       if (Date.now() + LOGIN_EVERY_MS >= end) return [`the credentials cannot be used yet: ${login.failure.message}`];
     }
-    if (logins < LOGINS) await scheduler.wait(LOGIN_EVERY_MS);
+    if (logins < LOGINS) await pause(LOGIN_EVERY_MS, caller);
   }
   return [];
 }

@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { randomFrom } from "../../test/crash/random.ts";
 import type { CloudFailure, Directory, Resources } from "./cloud.ts";
-import { endOf, holdingOf, type Issue, issuing, undoOfIssue } from "./issue.ts";
-import { newKeyAdd } from "./key-add.ts";
+import { endOf, holdingOf, type Issue, issuing, straysOfIssue, undoOfIssue } from "./issue.ts";
+import { addingKey, type KeyAdd, newKeyAdd } from "./key-add.ts";
 import { newProvision } from "./provision.ts";
-import { type Removal, removing, retried, straysOf } from "./removal.ts";
-import { type Program, performStep, runOf, type Step, type StepResult } from "./step.ts";
+import { passwordRemoval, passwordSearch, type Removal, removing, retried, straysOf } from "./removal.ts";
+import { newRotation, type Rotation, straysOfRotation, undoOfRotation } from "./rotation.ts";
+import { type Program, performStep, runOf, type Step, type StepResult, step } from "./step.ts";
 
 type World = Directory & Resources;
 
@@ -175,10 +176,8 @@ const passwordIssue = (): Issue => ({ kind: "password", clientId: "c", add: newK
 
 /** What ends finished credentials: that of their lease, and what an unanswered creation has left besides. */
 function endsOf(issue: Issue, now: number): Removal[] {
-  const { holding } = holdingOf(issue);
-  const lease = endOf(holding, now);
-  if (issue.kind !== "principal" || !issue.provision.strays) return [lease];
-  return [lease, straysOf(issue.provision.application.displayName, issue.provision.made?.objectId ?? "", now)];
+  const strays = straysOfIssue(issue, now);
+  return [endOf(holdingOf(issue).holding, now), ...(strays ? [strays] : [])];
 }
 
 const seeds = Array.from({ length: 300 }, (_, seed) => seed + 1);
@@ -229,4 +228,130 @@ it("rights and the password leave together once the principal is known, and what
     ["createServicePrincipal"],
     ["createRoleAssignment", "createRoleAssignment", "addGroupMember", "addPrincipalPassword"],
   ]);
+});
+
+/** Takes a removal to its end. @returns what it called, each with the second in which that was */
+function removed(removal: Removal, answers: (step: Step, second: number) => StepResult): string[] {
+  const calls: string[] = [];
+  let state = removal;
+  for (let now = 0; calls.length < 100; ) {
+    const next = removing.next(state, now);
+    if (next === null) return calls;
+    if ("wait" in next) {
+      now += next.wait;
+      continue;
+    }
+    calls.push(`${now / 1000} ${next.call} ${next.args.join(" ")}`);
+    const result = answers(next, now / 1000);
+    if (result.ok) state = removing.took(state, next, result.value, now);
+    else {
+      const verdict = removing.refused(state, next, result.failure, now, 0);
+      state = verdict.kind === "failed" ? state : (verdict.state ?? state);
+    }
+  }
+  throw new Error(`no end: ${calls.join(", ")}`);
+}
+
+const named = (id: string) => ({ objectId: id, clientId: "", displayName: "n", passwords: [] });
+const password = (keyId: string, displayName = "n") => ({ keyId, displayName, hint: "" });
+
+describe("the search for what went unanswered", () => {
+  const LOOKS = [0, 30, 60, 90, 120, 150, 180];
+
+  it("goes on for three minutes after the first look, and removes what shows late", () => {
+    const calls = removed(straysOf("n", "ours", 0), ({ call }, second) =>
+      call === "findApplicationsByName"
+        ? { ok: true, value: [named("ours"), ...(second === 90 ? [named("late")] : [])] }
+        : { ok: true, value: null },
+    );
+    const looks = LOOKS.map((second) => `${second} findApplicationsByName n`);
+    expect(calls).toEqual([
+      ...looks.slice(0, 4),
+      ...["90 deleteApplication late", "90 purgeDeleted late"],
+      ...looks.slice(4),
+    ]);
+  });
+
+  it("of a password leaves the one that is known, and those of others", () => {
+    const calls = removed(passwordSearch("app", "n", "ours", 0), ({ call }, second) =>
+      call === "getApplication"
+        ? {
+            ok: true,
+            value: {
+              ...named("app"),
+              passwords: [password("ours"), password("theirs", "x"), ...(second === 60 ? [password("late")] : [])],
+            },
+          }
+        : { ok: true, value: null },
+    );
+    expect(calls.filter((call) => !call.includes("getApplication"))).toEqual(["60 removeApplicationPassword app late"]);
+    expect(calls.filter((call) => call.includes("getApplication"))).toHaveLength(LOOKS.length);
+  });
+
+  it("ends when the application itself is gone", () => {
+    const calls = removed(passwordSearch("app", "n", null, 0), () => failure("client", "not_found", 404));
+    expect(calls).toHaveLength(LOOKS.length);
+  });
+});
+
+describe("what is not found", () => {
+  it("is looked for again until it is 90 seconds old, each time after twice as long", () => {
+    const calls = removed(passwordRemoval("app", "k", 0), () => failure("client", "not_found", 404));
+    expect(calls.map((call) => Number(call.split(" ", 1)[0]))).toEqual([0, 2, 4, 8, 16, 32, 64, 128]);
+  });
+
+  it("is believed at once when it is old", () => {
+    const calls = removed(passwordRemoval("app", "k", -90_000), () => failure("client", "not_found", 404));
+    expect(calls).toHaveLength(1);
+  });
+});
+
+describe("an addition of a password", () => {
+  const begun = newKeyAdd("app", "n", 1_000);
+  const adding =
+    addingKey.leaving?.(begun, step("addApplicationPassword", "app", { displayName: "n", endsAt: 1 })) ?? begun;
+  const looked = (passwords: ReturnType<typeof password>[]) =>
+    addingKey.took(adding, step("getApplication", "app"), { ...named("app"), passwords }, 0);
+  const done = (add: KeyAdd) => ({ ...add, adding: false, lost: [], key: { keyId: "ours", endsAt: 1 } });
+  const rotation = (add: KeyAdd | null): Rotation => ({
+    ...newRotation({ tenantId: "t", subscriptionId: "s", clientId: "c", clientSecret: "s", environment: "" }, null, 1),
+    add,
+  });
+  const undone = (add: KeyAdd | null) => {
+    const undo = undoOfRotation(rotation(add), 0);
+    return (
+      undo && { keys: undo.items.map((item) => ("keyId" in item ? item.keyId : "")), searches: undo.search !== null }
+    );
+  };
+
+  it("that was given up is undone by what it may have left", () => {
+    expect(undone(null)).toBeNull();
+    expect(undone(begun), "nothing has left").toBeNull();
+    expect(undone(adding), "no answer").toEqual({ keys: [], searches: true });
+    expect(undone(looked([password("a"), password("theirs", "x")])), "lost").toEqual({ keys: ["a"], searches: false });
+    expect(undone(looked([])), "not shown").toEqual({ keys: [], searches: true });
+    expect(undone(done(looked([])))).toEqual({ keys: ["ours"], searches: true });
+    expect(undone(done(begun))).toEqual({ keys: ["ours"], searches: false });
+  });
+
+  it("that ends is followed by a search when an earlier one may show late", () => {
+    const issue = (add: KeyAdd): Issue => ({ kind: "password", clientId: "c", add });
+    for (const strays of [straysOfIssue(issue(done(looked([]))), 0), straysOfRotation(rotation(done(looked([]))), 0)]) {
+      expect(strays?.search).toMatchObject({ name: "n", application: "app", except: "ours" });
+    }
+    for (const none of [straysOfIssue(issue(done(begun)), 0), straysOfRotation(rotation(done(begun)), 0)]) {
+      expect(none).toBeNull();
+    }
+    const early = addingKey.refused(
+      looked([password("a")]),
+      step("removeApplicationPassword", "app", "a"),
+      { outcome: "client", code: "not_found", message: "", status: 404, providerCode: "" },
+      0,
+      0,
+    );
+    expect(early, "shown, and denied a moment later").toMatchObject({
+      kind: "took",
+      state: { lost: [], strays: true },
+    });
+  });
 });

@@ -1,6 +1,6 @@
 import { isNotYetThere } from "../providers/cloud-b-lag.ts";
 import type { CloudFailure, NewApplication } from "./cloud.ts";
-import { again, answerOf, type Program, passes, type Step, step, type Verdict } from "./step.ts";
+import { again, answerOf, isWorthRepeating, type Program, passes, type Step, step, type Verdict } from "./step.ts";
 
 /**
  * Where a right stands. `tried`: asked for, so it may be there. `unwanted`: to be taken away, whether or not it is there.
@@ -133,9 +133,10 @@ export const provisioning: Program<Provision> = {
     }
   },
 
-  refused(state, step, failure, now) {
+  refused(state, step, failure, now, tries) {
     const { call } = step;
     const { code } = failure;
+    if (!state.made && passes(failure) && !isWorthRepeating(failure, tries)) return { kind: "failed" };
     const took = (): Verdict<Provision> => ({ kind: "took", state: provisioning.took(state, step, undefined, now) });
     if (call === "createApplication") {
       // Only what went unanswered may have come to pass; what was answered did not.

@@ -1,4 +1,5 @@
 import { isNotYetThere } from "../providers/cloud-b-lag.ts";
+import type { KeyAdd } from "./key-add.ts";
 import { assignmentPath, type Provision } from "./provision.ts";
 import { again, answerOf, type Program, passes, type Step, step } from "./step.ts";
 
@@ -22,7 +23,7 @@ interface Search {
   /** The display name of an application, or of a password of `application`. */
   readonly name: string;
   readonly application: string | null;
-  /** An application of that name which is to stay. */
+  /** The application of that name, or the key of the password, that is to stay. */
   readonly except: string | null;
   /** The provider may show late what it has made: looking goes on until then (ms since 1970). */
   readonly until: number;
@@ -111,11 +112,19 @@ export const passwordRemoval = (application: string, keyId: string, madeAt: numb
   items: [{ kind: "password", application, keyId }],
 });
 
-/** Takes away a password whose creation went unanswered. */
-export const passwordSearch = (application: string, name: string, now: number): Removal => ({
+/** Takes away passwords of a name but one: those that unanswered additions may have left. */
+export const passwordSearch = (application: string, name: string, except: string | null, now: number): Removal => ({
   ...nothing,
-  search: searchFor(name, application, null, now),
+  search: searchFor(name, application, except, now),
   madeAt: now,
+});
+
+/** Takes away what an addition has left, or may have left. */
+export const undoOfKey = ({ application, name, key, adding, lost, strays }: KeyAdd, now: number): Removal => ({
+  ...nothing,
+  madeAt: now,
+  items: [...(key ? [key.keyId] : []), ...lost].map((keyId) => ({ kind: "password", application, keyId }) as const),
+  search: adding || strays ? searchFor(name, application, null, now) : null,
 });
 
 const searchFor = (name: string, application: string | null, except: string | null, now: number): Search => ({
@@ -158,7 +167,8 @@ export const removing: Program<Removal> = {
     }
     if (step.call === "getApplication") {
       const { objectId, passwords } = answerOf(step.call, value);
-      const found = passwords.filter(({ displayName }) => displayName === state.search?.name);
+      const { name, except } = state.search ?? { name: "", except: null };
+      const found = passwords.filter(({ displayName, keyId }) => displayName === name && keyId !== except);
       return searched(
         state,
         found.map(({ keyId }) => ({ kind: "password", application: objectId, keyId })),

@@ -2,7 +2,7 @@ import { providerAudience } from "../compat/cloud-b-names.ts";
 import type { NewApplication } from "./cloud.ts";
 import { type Grant, type Membership, newProvision, type Provision, provisioning } from "./provision.ts";
 import type { GroupRef, Role, RoleRef } from "./role.ts";
-import { again, answerOf, lifted, type Program, passes, step } from "./step.ts";
+import { again, answerOf, isWorthRepeating, lifted, type Program, step } from "./step.ts";
 
 /** A role on its way into the table: what of it is still to be looked up, and the application that it keeps, if any. */
 export interface RoleWrite {
@@ -110,7 +110,9 @@ export const writingRole: Program<RoleWrite> = {
       const verdict = provisioning.refused(state.provision, step, failure, now, tries);
       return lifted(verdict, (provision) => ({ ...state, provision }));
     }
-    if (failure.code !== "not_found") return passes(failure) ? again(failure) : { kind: "failed" };
+    if (failure.code !== "not_found") {
+      return isWorthRepeating(failure, tries) ? again(failure) : { kind: "failed" };
+    }
     const [role] = state.roles;
     const [group] = state.groups;
     const problem =

@@ -1,7 +1,7 @@
 import { isNotYetThere } from "../providers/cloud-b-lag.ts";
 import type { CloudAccount, PasswordKey } from "./cloud.ts";
 import { addingKey, type KeyAdd, newKeyAdd } from "./key-add.ts";
-import { passwordRemoval, passwordSearch, type Removal } from "./removal.ts";
+import { passwordSearch, type Removal, undoOfKey } from "./removal.ts";
 import { again, answerOf, lifted, type Program, passes, step } from "./step.ts";
 
 /** The root secret on its way to be replaced. */
@@ -96,6 +96,10 @@ function inUse(passwords: readonly PasswordKey[], { keyId, account }: Rotation):
 /** Takes away the new secret of a rotation that is given up; null when there is none. */
 export function undoOfRotation({ add }: Rotation, now: number): Removal | null {
   if (!add) return null;
-  if (add.key) return passwordRemoval(add.application, add.key.keyId, now);
-  return add.adding || add.lost.length > 0 ? passwordSearch(add.application, add.name, now) : null;
+  const undo = undoOfKey(add, now);
+  return undo.items.length > 0 || undo.search ? undo : null;
 }
+
+/** Takes away what unanswered additions have left beside the new secret; null when every addition was answered. */
+export const straysOfRotation = ({ add }: Rotation, now: number): Removal | null =>
+  add?.strays ? passwordSearch(add.application, add.name, add.key?.keyId ?? null, now) : null;

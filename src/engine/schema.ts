@@ -41,4 +41,13 @@ export const engineMigrations: Migration[] = [
     because: "whether work of a kind is under way is asked at every change",
     sql: "CREATE INDEX jobs_by_kind ON jobs (kind)",
   },
+  {
+    because:
+      "a lease is revoked at hand_over_by (ms) unless its answer has left by then; null: it has, or its caller asks again",
+    sql: "ALTER TABLE leases ADD COLUMN hand_over_by INTEGER",
+  },
+  {
+    because: "find the leases whose answer has not left",
+    sql: "CREATE INDEX leases_by_hand_over ON leases (hand_over_by) WHERE hand_over_by IS NOT NULL",
+  },
 ];

@@ -1,4 +1,4 @@
-import type { Cloud, CloudFailure, CloudResult } from "./cloud.ts";
+import type { Cloud, CloudCode, CloudFailure, CloudResult } from "./cloud.ts";
 
 /** One call of the cloud as a value: what an object hands out, and a Worker makes. */
 export type Step = { [K in keyof Cloud]: { readonly call: K; readonly args: Parameters<Cloud[K]> } }[keyof Cloud];
@@ -67,6 +67,17 @@ export interface Program<S> {
 
 /** Whether the same call may succeed in a moment, whatever it is about. */
 export const passes = ({ outcome, code }: CloudFailure): boolean => outcome !== "client" || code === "contended";
+
+/** How often a call is repeated from which no usable answer came: its address is probably wrong. */
+const UNREACHED_TRIES: Partial<Record<CloudCode, number>> = {
+  network_error: 3,
+  unreadable_answer: 3,
+  deadline_exceeded: 1,
+};
+
+/** Like `passes`, for calls before anything was made: a caller is told soon that no provider answers. */
+export const isWorthRepeating = (failure: CloudFailure, tries: number): boolean =>
+  passes(failure) && tries < (UNREACHED_TRIES[failure.code] ?? Number.POSITIVE_INFINITY);
 
 /** `again`, no sooner than the provider asked for. */
 export const again = <S>(failure: CloudFailure, state?: S): Verdict<S> => ({

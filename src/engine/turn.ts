@@ -20,12 +20,21 @@ export interface Started {
   readonly turn: Turn | null;
 }
 
-/** How a job ended, for whoever waits for it. */
+/** How a job ended, for its caller. */
 export type JobEnd =
-  | { readonly ok: true; readonly issued: Issued | null; readonly warnings: readonly string[] }
+  | {
+      readonly ok: true;
+      readonly issued: Issued | null;
+      readonly warnings: readonly string[];
+      /** The job goes on by itself then (ms since 1970): the provider may not show yet what is to be removed. Null: all done. */
+      readonly goesOnAt: number | null;
+    }
   | Refusal;
 
-/** What a Worker is to do next. `wait`: come back after `ms`, with the claim when there is one. */
+/**
+ * What a Worker is to do next. `wait`: come back after `ms`, with the claim when there is one; `inLine`: as soon as the lock
+ * that the job needs may be free.
+ */
 export type Turn =
   | {
       readonly kind: "steps";
@@ -38,7 +47,7 @@ export type Turn =
       /** For all of them together. */
       readonly deadlineMs: number;
     }
-  | { readonly kind: "wait"; readonly ms: number; readonly claim: Claim | null }
+  | { readonly kind: "wait"; readonly ms: number; readonly claim: Claim | null; readonly inLine?: true }
   | { readonly kind: "end"; readonly end: JobEnd }
   | { readonly kind: "idle" };
 
@@ -63,7 +72,8 @@ export interface Wanted {
 }
 
 export const ended = (warnings: readonly string[] = [], issued: Issued | null = null): JobEnd => ({
-  ok: true,
-  issued,
-  warnings,
+  ...{ ok: true, issued, warnings, goesOnAt: null },
 });
+
+/** Not over: the job goes on by itself at a time, ms since 1970. */
+export const goesOn = (at: number): JobEnd => ({ ok: true, issued: null, warnings: [], goesOnAt: at });

@@ -156,10 +156,21 @@ export class CredentialEngine extends StoredObject {
   /**
    * One turn of a Worker: takes the result of a step, and hands out the next.
    * @param wanted the job that a request waits for; null: any that is ready
+   * @param hasLeft the request's caller has hung up, and its credentials are not to be finished
    */
-  turn(wanted: Wanted | null, report: Report | null): Turn | Refusal {
+  turn(wanted: Wanted | null, report: Report | null, hasLeft = false): Turn | Refusal {
     if (!wanted) this.#bell.answered();
-    return guarded(() => this.commit(() => this.#parts.desk.turn(wanted, report, Date.now())));
+    return guarded(() => this.commit(() => this.#parts.desk.turn(wanted, report, Date.now(), hasLeft)));
+  }
+
+  /** Resolves once a job may have the lock that it waits for, and after a while in any case. */
+  waitInLine(job: string): Promise<void> {
+    return this.#parts.jobs.waitInLine(job, Date.now());
+  }
+
+  /** The answer with a lease's credentials is about to leave. @returns false when they must not be answered any more */
+  handOver(lease: string): boolean {
+    return this.#issues.handOver(lease);
   }
 
   // ---- leases ----
@@ -248,7 +259,12 @@ export class CredentialEngine extends StoredObject {
 
   protected override ownDeadline(): number | null {
     const { leases, work } = this.#parts;
-    const due = [leases.nextExpiry(), this.#bell.due(work.nextReady()), this.#root.rotationDue()];
+    const due = [
+      leases.nextExpiry(),
+      leases.nextHandOver(),
+      this.#bell.due(work.nextReady()),
+      this.#root.rotationDue(),
+    ];
     const times = due.filter((at) => at !== null);
     return times.length === 0 ? null : Math.min(...times);
   }

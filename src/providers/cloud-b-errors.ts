@@ -206,6 +206,8 @@ function byStatus(status: number, reads: boolean): Meaning {
   return ["client", "refused", "the provider does not accept the request"];
 }
 
+const elsewhere: Meaning = ["client", "misconfigured", "what answers there is not the service; check its address"];
+
 const ErrorBody = z.object({ error: z.object({ code: z.unknown(), message: z.string().catch("") }) });
 
 function meaningOf(status: number, code: string, message: string, reads: boolean): Meaning {
@@ -222,7 +224,9 @@ export function refusal(operation: Operation, response: Response, body: unknown)
   const { status } = response;
   const error = ErrorBody.safeParse(body).data?.error;
   const providerCode = word(error?.code);
-  const [outcome, code, text] = meaningOf(status, providerCode, error?.message ?? "", operation.reads);
+  const meant = meaningOf(status, providerCode, error?.message ?? "", operation.reads);
+  // The services explain every 404: from another server it says nothing about the object.
+  const [outcome, code, text] = status === 404 && !error ? elsewhere : meant;
   const requestId = response.headers.get("request-id") ?? response.headers.get("x-ms-request-id") ?? "";
   const reference = /^[\w-]{1,64}$/.test(requestId) ? [`request ${requestId}`] : [];
   const cause = [providerCode || "unnamed", `HTTP ${status}`, ...reference].join(", ");

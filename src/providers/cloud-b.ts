@@ -197,7 +197,7 @@ export async function requestToken(
     return { ok: false, outcome: passing, status: null, providerCode: "" };
   }
   const body = parseJson(call.text);
-  if (!call.response.ok) return tokenRefused(call.response, body);
+  if (!call.response.ok) return tokenRefused(call.response, body, "assertion" in request);
   const parsed = Issuance.safeParse(body);
   if (!parsed.success) {
     const message = "The token request was answered, but not with a token.";
@@ -227,11 +227,6 @@ const TokenError = z.object({ error: z.string(), error_codes: z.array(z.number()
  * more exact: every one of them is refused credentials anyway.
  */
 const tokenProblems = new Map<number, string>([
-  [
-    7000215,
-    "client_secret is not a secret of this application (its value is needed, not its id), or one that was made a moment ago and is not known everywhere yet",
-  ],
-  [7000222, "client_secret has expired; make a new one"],
   [7000112, "the application is disabled in this tenant"],
   [7000229, "the application has no service principal in this tenant; create it there"],
   [
@@ -253,13 +248,34 @@ const tokenProblems = new Map<number, string>([
   ],
 ]);
 
-const tokenErrors = new Map<string, string>([
-  ["invalid_client", "client_id or client_secret is not accepted"],
-  ["unauthorized_client", "the tenant does not let this client_id obtain tokens"],
-  ["invalid_request", "tenant_id, client_id or client_secret is not accepted"],
+/** Of an application that proves itself with a secret. */
+const secretProblems = new Map<number, string>([
+  [
+    7000215,
+    "client_secret is not a secret of this application (its value is needed, not its id), or one that was made a moment ago and is not known everywhere yet",
+  ],
+  [7000222, "client_secret has expired; make a new one"],
 ]);
 
-function tokenRefused(response: Response, body: unknown): TokenFailure {
+const tokenErrors = new Map<string, (proof: string) => string>([
+  ["invalid_client", (proof) => `client_id or ${proof} is not accepted`],
+  ["unauthorized_client", () => "the tenant does not let this client_id obtain tokens"],
+  ["invalid_request", (proof) => `tenant_id, client_id or ${proof} is not accepted`],
+]);
+
+/** Why no token was given, in words that name only what the application has. */
+function tokenProblem(number: number, error: string, federated: boolean): string {
+  const known = tokenProblems.get(number);
+  if (known !== undefined) return known;
+  if (!federated) return secretProblems.get(number) ?? tokenErrors.get(error)?.("client_secret") ?? NOT_ACCEPTED;
+  if (secretProblems.has(number))
+    return "the identity token is not accepted for this client_id; check its federated credential";
+  return tokenErrors.get(error)?.("the identity token") ?? NOT_ACCEPTED;
+}
+
+const NOT_ACCEPTED = "the credentials are not accepted";
+
+function tokenRefused(response: Response, body: unknown, federated: boolean): TokenFailure {
   const { status } = response;
   const parsed = TokenError.safeParse(body);
   const error = word(parsed.data?.error);
@@ -282,8 +298,9 @@ function tokenRefused(response: Response, body: unknown): TokenFailure {
   if (passing || status >= 500 || status === 408) {
     return refused("external", "provider_unavailable", "the provider failed");
   }
-  const text = tokenProblems.get(number ?? 0) ?? tokenErrors.get(error) ?? "the credentials are not accepted";
-  return refused("client", "auth_failed", text);
+  const isElsewhere = status === 404 && !parsed.success;
+  const text = isElsewhere ? "what answers there is not the login service; check its address" : undefined;
+  return refused("client", "auth_failed", text ?? tokenProblem(number ?? 0, error, federated));
 }
 
 /** A code word of the provider's, or "" when it is none that may be shown. */

@@ -1,7 +1,8 @@
 import type * as z from "zod";
+import { patiently } from "../backup/frozen.ts";
 import { wordMountType, wordRole } from "../compat/cloud-b-names.ts";
 import { ConfigBody } from "../engine/config.ts";
-import { performJob, performJobs, probe, unfinished } from "../engine/perform.ts";
+import { performJob, performJobs, performRemoval, probe, unfinished } from "../engine/perform.ts";
 import { ROLE_NAME, RoleBody } from "../engine/role.ts";
 import type { JobEnd, Started } from "../engine/turn.ts";
 import { badRequest, notFound, RequestError, refusalError, unwrap } from "../http/errors.ts";
@@ -9,6 +10,7 @@ import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { homeOf } from "../identity/assertion.ts";
 import { credentialEngine } from "../objects/stubs.ts";
+import { refuse } from "../result.ts";
 
 /** Routes of a cloud-b mount, relative to it (contract: credentials-engine 2). */
 
@@ -36,13 +38,33 @@ async function ended(
   call: AuthorisedCall,
   started: Started,
   budgetMs: number,
+  caller: AbortSignal | null = null,
 ): Promise<Extract<JobEnd, { ok: true }> | null> {
-  const end = await performJob(call.env, uuidOf(call), started, budgetMs);
-  // A failure loses nothing: the doorbell and the alarm come back to it.
-  const behind = () => performJobs(call.env, uuidOf(call), { budgetMs: BEHIND_MS }).catch(() => undefined);
-  if (end === null || !end.ok || started.wanted.kind === "rotation") call.exec.waitUntil(behind());
+  const end = await performJob(call.env, uuidOf(call), started, budgetMs, caller);
+  if (end === null || !end.ok || started.wanted.kind === "rotation") cleanUpBehind(call);
   if (end && !end.ok) throw refusalError(end);
-  return end;
+  // A job that goes on by itself has not ended.
+  return end?.goesOnAt === null ? end : null;
+}
+
+/** Does behind the answer what is left to do. A failure loses nothing: the doorbell and the alarm come back to it. */
+const cleanUpBehind = (call: AuthorisedCall): void =>
+  call.exec.waitUntil(performJobs(call.env, uuidOf(call), { budgetMs: BEHIND_MS }).catch(() => undefined));
+
+/**
+ * The last thing before credentials are answered. A caller that has hung up will never see them, and a lease that has ended
+ * meanwhile opens nothing.
+ */
+async function handOver(call: AuthorisedCall, lease: string): Promise<void> {
+  if (call.request.signal.aborted) {
+    unwrap(await patiently(() => engine(call).revokeSoon([lease])));
+    cleanUpBehind(call);
+    throw refusalError(refuse("unavailable", "the caller left before the answer"));
+  }
+  const leaves = () => patiently(() => engine(call).handOver(lease));
+  // Repeating it is harmless, and a lease whose answer was refused here must not live on.
+  if (await leaves().catch(leaves)) return;
+  throw refusalError(refuse("unavailable", "the lease ended before the answer; ask again"));
 }
 
 /** What the caller calls this request, so that repeating it gives the same lease; null when nothing. */
@@ -61,14 +83,18 @@ async function credentials(call: AuthorisedCall): Promise<Response> {
   const began = Date.now();
   const { mount, identity } = call.grant;
   const ttls = mount?.config ?? { default_lease_ttl: 0, max_lease_ttl: 0 };
-  const ask = { role: roleName(call), token: identity.accessor, key: repeatKey(call), mount: ttls };
-  const end = await ended(call, unwrap(await engine(call).issue(ask)), REQUEST_MS);
+  const verified = /^(1|t|true)$/i.test(call.query.get("verify") ?? "");
+  const key = repeatKey(call);
+  // With a key the caller will be back for the same lease.
+  const caller = key === null ? call.request.signal : null;
+  const ask = { role: roleName(call), token: identity.accessor, key, mount: ttls, verified };
+  const end = await ended(call, unwrap(await engine(call).issue(ask)), REQUEST_MS, caller);
   if (!end?.issued) throw refusalError(unfinished("the request"));
   const { issued, warnings } = end;
-  const verify = /^(1|t|true)$/i.test(call.query.get("verify") ?? "");
-  const probed = verify
-    ? await probe(call.env, unwrap(await engine(call).account()), issued, REQUEST_MS - (Date.now() - began))
+  const probed = verified
+    ? await probe(call.env, unwrap(await engine(call).account()), issued, REQUEST_MS - (Date.now() - began), caller)
     : [];
+  if (caller) await handOver(call, issued.leaseId);
   return envelope(call, {
     data: { client_id: issued.clientId, client_secret: issued.clientSecret },
     lease: { id: `${mount?.path ?? ""}${issued.leaseId}`, ttl: issued.ttl, renewable: issued.renewable },
@@ -154,9 +180,10 @@ export const cloudBRoutes = [
     handle: async (call) => {
       const removal = unwrap(await engine(call).deleteRole(roleName(call)));
       if (!removal) return noContent();
-      const end = await performJob(call.env, uuidOf(call), removal, REMOVAL_MS);
-      if (end?.ok) return noContent();
-      const because = end === null ? "" : `: ${end.message}`;
+      const until = Date.now() + REMOVAL_MS;
+      const end = await performRemoval(call.env, uuidOf(call), removal, { end: until, lookUntil: until });
+      if (end?.ok && end.goesOnAt === null) return noContent();
+      const because = end === null || end.ok ? "" : `: ${end.message}`;
       const warnings = [`the role is deleted; removing its application is tried again until it succeeds${because}`];
       return envelope(call, { warnings, mountType: mountType(call) });
     },

@@ -1,7 +1,6 @@
 import * as z from "zod";
 import type { Mount } from "../access/mounts.ts";
-import { performJob, unfinished } from "../engine/perform.ts";
-import type { JobEnd, Started } from "../engine/turn.ts";
+import { performJob, performRemoval, unfinished } from "../engine/perform.ts";
 import { badRequest, refusalError, unwrap } from "../http/errors.ts";
 import { duration, flag } from "../http/fields.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
@@ -11,6 +10,10 @@ import { accessControl, credentialEngine } from "../objects/stubs.ts";
 /** Leases of all mounts (contract: credentials-engine 7). A lease's id begins with its mount's path. */
 
 const REVOKE_MS = 60_000;
+/** What the provider does not show yet is looked for again for so long before the answer; then behind it. */
+const LOOK_MS = 20_000;
+/** Between two looks, at least. */
+const LOOK_AGAIN_MS = 100;
 const AT_ONCE = 6;
 
 const LeaseBody = z.object({ lease_id: z.string().max(1024).optional() });
@@ -55,9 +58,16 @@ async function renew(call: AuthorisedCall, body: z.infer<typeof RenewBody>): Pro
 /** Work that goes on behind the answer. */
 const accepted = (call: AuthorisedCall): Response => envelope(call, { status: 202 });
 
-/** Performs a revocation; null when it is not over in time. */
-const performed = (call: AuthorisedCall, mount: Mount, started: Started, end: number): Promise<JobEnd | null> =>
-  performJob(call.env, mount.uuid, started, end - Date.now());
+/** Success, or the warning that something may still be there. @param left leases that are not gone yet */
+const revoked = (call: AuthorisedCall, left: number, goesOnAt: number): Response =>
+  left === 0
+    ? noContent()
+    : envelope(call, {
+        warnings: [
+          `${left === 1 ? "the lease ends" : `${left} leases end`} behind this answer: the provider does not show yet all ` +
+            `that was made a moment ago; the next look is at ${new Date(goesOnAt).toISOString()}`,
+        ],
+      });
 
 async function revoke(call: AuthorisedCall, body: z.infer<typeof RevokeBody>): Promise<Response> {
   const place = await placeOf(call, body);
@@ -68,12 +78,14 @@ async function revoke(call: AuthorisedCall, body: z.infer<typeof RevokeBody>): P
     unwrap(await engineOf(call, mount).revokeSoon([id]));
     return accepted(call);
   }
+  const now = Date.now();
   const started = unwrap(await engineOf(call, mount).revoke(id));
   if (!started) return noContent();
-  const end = await performed(call, mount, started, Date.now() + REVOKE_MS);
+  const times = { end: now + REVOKE_MS, lookUntil: now + LOOK_MS };
+  const end = await performRemoval(call.env, mount.uuid, started, times);
   if (!end) throw refusalError(unfinished("the revocation"));
   if (!end.ok) throw badRequest(`failed to revoke entry: ${end.message}`);
-  return noContent();
+  return revoked(call, end.goesOnAt === null ? 0 : 1, end.goesOnAt ?? 0);
 }
 
 /** The mounts that a prefix is about, each with what of the prefix lies inside it. */
@@ -100,60 +112,97 @@ async function* leasesUnder(call: AuthorisedCall, { mount, id }: Place): AsyncGe
   }
 }
 
+/** A lease whose revocation has begun, or is to begin. */
+interface Revocation {
+  readonly mount: Mount;
+  readonly id: string;
+  /** Not before this, ms since 1970: the provider does not show yet what is to be removed. */
+  readonly at: number;
+}
+
 interface Tally {
-  revoked: number;
   left: number;
   failure: string | null;
+  readonly later: Revocation[];
 }
+
+const newTally = (): Tally => ({ left: 0, failure: null, later: [] });
 
 /** Revokes leases, several at a time; those for which the time does not suffice are left to go on by themselves. */
 async function revokeAll(
   call: AuthorisedCall,
-  mount: Mount,
-  ids: readonly string[],
+  leases: readonly Revocation[],
   end: number,
   tally: Tally,
 ): Promise<void> {
-  const engine = engineOf(call, mount);
-  unwrap(await engine.revokeSoon(ids));
-  const waiting = [...ids];
+  const waiting = [...leases];
   const worker = async (): Promise<void> => {
-    for (let id = waiting.shift(); id !== undefined && Date.now() < end; id = waiting.shift()) {
-      const started = unwrap(await engine.revoke(id));
-      const ended = started && (await performed(call, mount, started, end));
-      if (!started || ended?.ok) tally.revoked++;
-      else if (ended) tally.failure ??= `failed to revoke ${JSON.stringify(mount.path + id)}: ${ended.message}`;
-      else tally.left++;
+    while (Date.now() < end) {
+      const next = waiting.shift();
+      if (!next) return;
+      const { mount, id, at } = next;
+      const wanted = { job: id, kind: "removal" } as const;
+      // A second look must not begin the revocation again.
+      const started = at > 0 ? { wanted, turn: null } : unwrap(await engineOf(call, mount).revoke(id));
+      const over = started && (await performJob(call.env, mount.uuid, started, end - Date.now()));
+      if (started && !over) tally.left++;
+      else if (over && !over.ok) {
+        tally.failure ??= `failed to revoke ${JSON.stringify(mount.path + id)}: ${over.message}`;
+      } else if (over?.ok && over.goesOnAt !== null) tally.later.push({ mount, id, at: over.goesOnAt });
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
   tally.left += waiting.length;
 }
 
-async function revokePrefix(call: AuthorisedCall, { sync }: z.infer<typeof PrefixBody>): Promise<Response> {
-  const tally: Tally = { revoked: 0, left: 0, failure: null };
-  const end = Date.now() + REVOKE_MS;
+/** Begins to revoke all leases that a prefix names, and performs what it can until `end`. */
+async function revokeUnder(call: AuthorisedCall, end: number, seen: (place: Place, ids: string[]) => Promise<void>) {
+  const tally = newTally();
   for (const place of await mountsUnder(call, prefixOf(call))) {
     for await (const ids of leasesUnder(call, place)) {
-      if (sync) await revokeAll(call, place.mount, ids, end, tally);
-      else unwrap(await engineOf(call, place.mount).revokeSoon(ids));
+      const { mount } = place;
+      unwrap(await engineOf(call, mount).revokeSoon(ids));
+      const leases = ids.map((id) => ({ mount, id, at: 0 }));
+      await revokeAll(call, leases, end, tally);
+      await seen(place, ids);
     }
   }
-  if (!sync) return accepted(call);
+  return tally;
+}
+
+/** Looks again at what the provider did not show, until `lookUntil`. Leaves in the tally what it still does not show. */
+async function lookAgain(call: AuthorisedCall, tally: Tally, end: number, lookUntil: number): Promise<void> {
+  while (tally.later.length > 0) {
+    const soonest = Math.min(...tally.later.map(({ at }) => at));
+    if (soonest > lookUntil) return;
+    await scheduler.wait(Math.max(soonest - Date.now(), LOOK_AGAIN_MS));
+    const due = tally.later.filter(({ at }) => at <= Date.now());
+    const rest = tally.later.filter(({ at }) => at > Date.now());
+    tally.later.splice(0, Number.POSITIVE_INFINITY, ...rest);
+    await revokeAll(call, due, end, tally);
+  }
+}
+
+async function revokePrefix(call: AuthorisedCall, { sync }: z.infer<typeof PrefixBody>): Promise<Response> {
+  if (!sync) {
+    for (const place of await mountsUnder(call, prefixOf(call))) {
+      for await (const ids of leasesUnder(call, place)) unwrap(await engineOf(call, place.mount).revokeSoon(ids));
+    }
+    return accepted(call);
+  }
+  const now = Date.now();
+  const end = now + REVOKE_MS;
+  const tally = await revokeUnder(call, end, async () => undefined);
+  await lookAgain(call, tally, end, now + LOOK_MS);
   if (tally.failure !== null) throw badRequest(tally.failure);
   if (tally.left > 0) throw refusalError(unfinished(`the revocation of ${tally.left} leases`));
-  return noContent();
+  return revoked(call, tally.later.length, Math.min(...tally.later.map(({ at }) => at)));
 }
 
 /** Revokes what can be revoked, and forgets the rest. */
 async function revokeForce(call: AuthorisedCall): Promise<Response> {
   const end = Date.now() + REVOKE_MS;
-  for (const place of await mountsUnder(call, prefixOf(call))) {
-    for await (const ids of leasesUnder(call, place)) {
-      await revokeAll(call, place.mount, ids, end, { revoked: 0, left: 0, failure: null });
-      await engineOf(call, place.mount).forget(ids);
-    }
-  }
+  await revokeUnder(call, end, ({ mount }, ids) => engineOf(call, mount).forget(ids));
   return noContent();
 }
 

@@ -89,6 +89,10 @@ describe("the configuration", () => {
     [{ subscription_id: "" }, /subscription_id is required/],
     [{ tenant_id: "" }, /tenant_id is required/],
     [{ client_id: ["a"] }, /client_id/],
+    [{ subscription_id: "production" }, /^subscription_id: must be a UUID$/],
+    [{ subscription_id: `${crypto.randomUUID()}/..` }, /^subscription_id: must be a UUID$/],
+    [{ tenant_id: "common" }, /^tenant_id: must be a UUID, or a domain name of the tenant$/],
+    [{ tenant_id: "a/b.example" }, /^tenant_id: must be a UUID/],
   ])("refuses %j and stays as it was", async (change, because) => {
     succeeded(await write(tenant.config));
     const before = await config();
@@ -96,6 +100,12 @@ describe("the configuration", () => {
     expect(refused.status).toBe(400);
     expect(refused.body.errors.join()).toMatch(because);
     expect(await config()).toEqual(before);
+  });
+
+  it("takes a tenant's domain name, and lets a write name neither of the ids", async () => {
+    succeeded(await write({ ...tenant.config, tenant_id: "contoso.onmicrosoft.com" }));
+    succeeded(await write({ identity_token_ttl: "2h" }));
+    expect(await config()).toMatchObject({ tenant_id: "contoso.onmicrosoft.com", identity_token_ttl: 7200 });
   });
 
   it("moves from schedule to period when the write says so", async () => {

@@ -26,6 +26,7 @@ import {
   openTenant,
   revoke,
   rows,
+  skippingWaits,
   succeeded,
   type Tenant,
   writeRole,
@@ -99,12 +100,12 @@ describe("an issue whose Worker dies", () => {
       expect(answer.status).toBeGreaterThanOrEqual(500);
       expect(died()).toBe(true);
       const leases = await rows(uuid, "leases");
-      // The last answer alone may be lost behind the lease: then the lease is the record.
-      if (leases.length > 0) {
-        expect([nth, when]).toEqual([TURNS_OF_AN_ISSUE[calls], "after"]);
-        for (const { id } of leases) expect((await revoke(`cloud-b/${id}`)).status).toBe(204);
-      }
-      await byItself(uuid, nothingIsLeft);
+      // The last answer alone may be lost behind the lease: it never leaves, and the lease ends by itself.
+      if (leases.length > 0) expect([nth, when]).toEqual([TURNS_OF_AN_ISSUE[calls], "after"]);
+      await byItself(uuid, async () => {
+        expect(await rows(uuid, "leases")).toEqual([]);
+        await nothingIsLeft();
+      });
     },
   );
 
@@ -113,7 +114,6 @@ describe("an issue whose Worker dies", () => {
     const died = dieAt(nth, when, calls);
     await creds("app");
     expect(died()).toBe(true);
-    for (const { id } of await rows(uuid, "leases")) await revoke(`cloud-b/${id}`);
     await byItself(uuid, nothingIsLeft);
   });
 });
@@ -216,7 +216,10 @@ describe("an answer of the cloud that is lost", () => {
     await writeRole("web", dynamicRole(tenant));
     const issued = await creds("web");
     await tenant.fault({ operation, fault: "apply-then-drop" });
-    expect((await revoke(issued.body.lease_id)).status).toBe(204);
+    // What is gone and what is not known everywhere yet look alike for a while.
+    const answer = await skippingWaits(() => revoke(issued.body.lease_id));
+    if (answer.status === 200) expect(answer.body.warnings).toEqual([expect.stringContaining("behind this answer")]);
+    else expect(answer.status, answer.text).toBe(204);
     await byItself(uuid, nothingIsLeft);
     expect((await lookup(issued.body.lease_id)).status).toBe(400);
   });

@@ -132,3 +132,22 @@ describe("a federated engine", () => {
     expect(await rows(uuid, "jobs")).toEqual([]);
   });
 });
+
+it("is told of its identity token, and never of a client_secret that it does not have", async () => {
+  await mountEngine(null);
+  succeeded(await put("/v1/cloud-b/config", federated()));
+  await trust();
+  for (const [code, number] of [
+    ["invalid_client", 7_000_215],
+    ["invalid_client", 7_000_222],
+    ["invalid_client", 1],
+    ["invalid_request", 1],
+  ] as const) {
+    const what = `${code} ${number}`;
+    await tenant.fault({ service: "login", operation: "Token", fault: "error", status: 401, code, number });
+    const refused = await put("/v1/cloud-b/roles/app", dynamicRole(tenant));
+    expect(refused.status, what).toBe(400);
+    expect(refused.body.errors.join(), what).toContain("identity token is not accepted");
+    expect(refused.body.errors.join(), what).not.toContain("client_secret");
+  }
+});

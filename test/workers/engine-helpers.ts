@@ -92,6 +92,26 @@ export const rows = (uuid: string, table: "jobs" | "leases" | "roles" | "config"
     sql.exec(`SELECT * FROM ${table}`).toArray(),
   );
 
+/** Runs while a wait of a second or more only moves the clock, so that what takes minutes is over at once. */
+export async function skippingWaits<T>(run: () => Promise<T>): Promise<T> {
+  let offset = 0;
+  const now = Date.now.bind(Date);
+  const wait = scheduler.wait.bind(scheduler);
+  const spies = [
+    vi.spyOn(Date, "now").mockImplementation(() => now() + offset),
+    vi.spyOn(scheduler, "wait").mockImplementation((ms, options) => {
+      if (ms < 1_000) return wait(ms, options);
+      offset += ms;
+      return wait(0, options);
+    }),
+  ];
+  try {
+    return await run();
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
 /**
  * Lets time pass for an engine until `check` holds: alarms ring, Workers come, and nobody asks for anything meanwhile.
  * @param step how much of it at a time, @param ahead and how much at first, in ms

@@ -253,6 +253,55 @@ describe("data keys", () => {
     });
   });
 
+  it("are all wrapped under the newest master key by each rotation, so that the keys before it can be dropped", async () => {
+    await inStore(kv.uuid, (_store, state) => {
+      const { sql } = state.storage;
+      let ring = FIRST_KEY;
+      const keys = () => new DataKeys(sql, kv.uuid, () => ring);
+      const rolledBack = new Error("rolled back");
+      const rotations = () => {
+        const sealed = [keys().seal("1", "here")];
+        for (const [term, name] of [
+          [2, "second"],
+          [3, "third"],
+          [3, "fourth"],
+        ] as const) {
+          const [before = ""] = ring.split(",");
+          ring = `${key(name)},${before}`;
+          keys().rotate(term, Date.now());
+          ring = key(name);
+          expect(sealed.map((value) => keys().openText(value, "here"))).toEqual(sealed.map((_, at) => String(at + 1)));
+          sealed.push(keys().seal(String(sealed.length + 1), "here"));
+        }
+        const terms = sql.exec<{ term: number; master: string }>("SELECT term, master FROM data_keys ORDER BY term");
+        const rows = terms.toArray();
+        expect(rows.map(({ term }) => term)).toEqual([1, 2, 3]);
+        expect(new Set(rows.map(({ master }) => master)).size).toBe(1);
+        // The newest term seals, and an older one that comes late changes nothing.
+        expect(sealed.map((value) => Buffer.from(value).readUInt32BE(0))).toEqual([1, 2, 3, 3]);
+        keys().rotate(1, Date.now());
+        expect(Buffer.from(keys().seal("x", "here")).readUInt32BE(0)).toBe(3);
+        throw rolledBack;
+      };
+      expect(() => state.storage.transactionSync(rotations)).toThrow(rolledBack);
+    });
+  });
+
+  it("cannot be moved to another object or another term", async () => {
+    await inStore(kv.uuid, (_store, state) => {
+      const { sql } = state.storage;
+      const rolledBack = new Error("rolled back");
+      const moves = () => {
+        const moved = /does not open under master key/;
+        expect(new DataKeys(sql, "another object", () => FIRST_KEY).sealedBecause()).toMatch(moved);
+        sql.exec("UPDATE data_keys SET term = term + 1");
+        expect(new DataKeys(sql, kv.uuid, () => FIRST_KEY).sealedBecause()).toMatch(moved);
+        throw rolledBack;
+      };
+      expect(() => state.storage.transactionSync(moves)).toThrow(rolledBack);
+    });
+  });
+
   it("open a value only for the context it was sealed for", async () => {
     await inStore(kv.uuid, (_store, state) => {
       const keys = new DataKeys(state.storage.sql, kv.uuid, () => env.MASTER_KEY);

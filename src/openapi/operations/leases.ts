@@ -37,6 +37,10 @@ const SYNC = "Answers when it is done; otherwise at once, with 202.";
 
 const accepted = warned("It goes on behind the answer.", 202);
 
+const behind = warned(
+  "Something may still be there: the provider does not show yet what was made a moment ago. It is looked for again.",
+);
+
 export const leases = group(
   "Leases",
   {
@@ -76,21 +80,21 @@ export const leases = group(
     ...under(both("revoke"), "revokeLease", {
       summary: "Revokes a lease, and what was given under it",
       body: { fields: { lease_id: ID, sync: SYNC } },
-      answers: { ...noContent, ...accepted },
+      answers: { ...noContent, ...accepted, ...behind },
       errors: [502, 504],
     }),
     "POST /sys/leases/revoke-prefix/:prefix+": {
       id: "revokeLeases",
       summary: "Revokes every lease below a prefix",
       body: { fields: { sync: SYNC } },
-      answers: { ...noContent, ...accepted },
+      answers: { ...noContent, ...accepted, ...behind },
       errors: [504],
     },
     "POST /sys/revoke-prefix/:prefix+": {
       id: "revokeLeasesOld",
       summary: "Revokes every lease below a prefix",
       body: { fields: { sync: SYNC } },
-      answers: { ...noContent, ...accepted },
+      answers: { ...noContent, ...accepted, ...behind },
       errors: [504],
     },
     "POST /sys/leases/revoke-force/:prefix+": {

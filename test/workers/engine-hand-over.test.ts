@@ -1,0 +1,187 @@
+import { exports } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { CredentialEngine } from "../../src/objects/credential-engine.ts";
+import type { Everything, OperationName } from "../doubles/cloud-b-azure-types.ts";
+import { clock } from "./clock.ts";
+import {
+  byItself,
+  creds,
+  dynamicRole,
+  lookup,
+  mountEngine,
+  openTenant,
+  revoke,
+  rows,
+  succeeded,
+  type Tenant,
+  writeRole,
+} from "./engine-helpers.ts";
+
+/** Credentials whose answer never reached their caller are revoked soon; all others live for their time. */
+
+clock.moves = true;
+
+const HOUR_MS = 3_600_000;
+
+let tenant: Tenant;
+let fresh: Everything;
+let uuid: string;
+beforeEach(async () => {
+  tenant = await openTenant();
+  fresh = await tenant.everything();
+  uuid = await mountEngine(tenant);
+  await writeRole("web", dynamicRole(tenant));
+  await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+});
+
+const nothingIsLeft = async () => {
+  expect(await rows(uuid, "leases")).toEqual([]);
+  expect(await rows(uuid, "jobs")).toEqual([]);
+  expect(await tenant.everything()).toEqual(fresh);
+};
+/** A minute at most, in small steps: long before any lease ends. */
+const soon = (check: () => Promise<void>) => byItself(uuid, check, 1_000);
+
+/** Lets an hour pass in which alarms ring. */
+const anHourLater = () => {
+  const end = Date.now() + HOUR_MS;
+  return byItself(uuid, () => expect(Date.now()).toBeGreaterThan(end), HOUR_MS / 4);
+};
+
+/** Asks for credentials, and hangs up once `when` holds. */
+async function hangUp(path: string, when: () => Promise<void>, headers: Record<string, string> = {}): Promise<void> {
+  const caller = new AbortController();
+  const asked = exports.default
+    .fetch(`https://x/v1/cloud-b/creds/${path}`, {
+      headers: { "X-Orch-Token": "root", ...headers },
+      signal: caller.signal,
+    })
+    .catch((failure: unknown) => failure);
+  await vi.waitFor(when, { timeout: 10_000 });
+  caller.abort();
+  expect(await asked).toBeInstanceOf(Error);
+}
+
+const isCalled = (operation: OperationName) => async () =>
+  expect((await tenant.requests()).map((request) => request.operation)).toContain(operation);
+
+/** Which turn of an issue makes the call. */
+const TURN = {
+  ...{ CreateApplication: 1, CreateServicePrincipal: 2, CreateRoleAssignment: 3, AddServicePrincipalPassword: 3 },
+  AddApplicationPassword: 1,
+};
+
+describe("a caller that hangs up", () => {
+  it.each([
+    ["web", "CreateApplication"],
+    ["web", "CreateServicePrincipal"],
+    ["web", "CreateRoleAssignment"],
+    ["web", "AddServicePrincipalPassword"],
+    ["app", "AddApplicationPassword"],
+  ] as const)("leaves no lease and nothing at the cloud (%s, during %s)", async (role, operation) => {
+    await tenant.fault({ operation, fault: "delay", ms: 700 });
+    await hangUp(role, async () =>
+      expect(await rows(uuid, "jobs")).toMatchObject([{ kind: "issue", seq: TURN[operation] }]),
+    );
+    await soon(nothingIsLeft);
+  });
+
+  it("while its credentials are tried out leaves no lease", async () => {
+    await tenant.call({ change: "SetLags", lags: { password: { ms: HOUR_MS } } });
+    await hangUp("web?verify=true", async () => expect(await rows(uuid, "leases")).toHaveLength(1));
+    await soon(nothingIsLeft);
+  });
+
+  it("and waits in line for its application leaves the others theirs", async () => {
+    await tenant.fault({ operation: "AddApplicationPassword", fault: "delay", ms: 1_500 });
+    const first = creds("app");
+    await vi.waitFor(async () => expect(await rows(uuid, "jobs")).toHaveLength(1));
+    await hangUp("app", async () => expect(await rows(uuid, "jobs")).toHaveLength(2));
+    const third = creds("app");
+    for (const answer of [await first, await third]) succeeded(answer);
+    await soon(async () => {
+      expect(await rows(uuid, "leases")).toHaveLength(2);
+      expect(await rows(uuid, "jobs")).toEqual([]);
+    });
+  });
+
+  it("with an idempotency key gets the same lease when it comes back", async () => {
+    const headers = { "Idempotency-Key": "deploy-8" };
+    await tenant.fault({ operation: "CreateServicePrincipal", fault: "delay", ms: 700 });
+    await hangUp("web", isCalled("CreateApplication"), headers);
+    await vi.waitFor(async () => expect(await rows(uuid, "leases")).toHaveLength(1), { timeout: 10_000 });
+    await anHourLater();
+    const [lease] = await rows(uuid, "leases");
+    expect(succeeded(await creds("web", { headers })).body.lease_id).toBe(`cloud-b/${lease?.["id"]}`);
+  });
+});
+
+describe("an answer that is lost", () => {
+  type Method = (this: CredentialEngine, ...parameters: unknown[]) => unknown;
+  const around = (name: "handOver", act: (engine: CredentialEngine, original: () => unknown) => unknown) => {
+    const original = CredentialEngine.prototype[name] as unknown as Method;
+    return vi.spyOn(CredentialEngine.prototype, name).mockImplementation(function (
+      this: CredentialEngine,
+      ...parameters: unknown[]
+    ) {
+      return act(this, () => original.apply(this, parameters)) as never;
+    });
+  };
+  const killed = () => {
+    throw new Error("killed");
+  };
+
+  it.each(["web", "app"])("before it may leave is that of a lease revoked soon (%s)", async (role) => {
+    around("handOver", killed);
+    expect((await creds(role)).status).toBe(500);
+    expect(await rows(uuid, "leases")).toHaveLength(1);
+    vi.restoreAllMocks();
+    await soon(nothingIsLeft);
+  });
+
+  it("and comes at the second try is that of a lease like any other", async () => {
+    let calls = 0;
+    around("handOver", (_engine, original) => {
+      const answer = original();
+      return ++calls === 1 ? killed() : answer;
+    });
+    const { lease_id: lease } = succeeded(await creds("web")).body;
+    await anHourLater();
+    expect((await lookup(lease)).status).toBe(200);
+  });
+
+  it("since its lease has ended meanwhile is a 503 without credentials", async () => {
+    around("handOver", (engine, original) => {
+      const [id = ""] = engine.leasesUnder("", "");
+      engine.revokeSoon([id]);
+      return original();
+    });
+    const refused = await creds("web");
+    expect([refused.status, refused.body.errors.join()]).toEqual([503, expect.stringContaining("lease ended")]);
+    await soon(nothingIsLeft);
+  });
+});
+
+describe("an answer that has left", () => {
+  it.each(["web", "web?verify=true", "app"])("is that of a lease that lives for its time (%s)", async (path) => {
+    const { lease_id: lease } = succeeded(await creds(path)).body;
+    await anHourLater();
+    expect((await lookup(lease)).body.data).toMatchObject({ renewable: true });
+    expect(await rows(uuid, "leases")).toMatchObject([{ state: "live", hand_over_by: null }]);
+  });
+
+  it("has half a minute for its way, and the whole request's time when it is tried out first", async () => {
+    const seen: number[] = [];
+    const original = CredentialEngine.prototype.handOver;
+    vi.spyOn(CredentialEngine.prototype, "handOver").mockImplementation(function (this: CredentialEngine, id) {
+      const [row] = this["sql"].exec<{ at: number }>("SELECT hand_over_by - issued AS at FROM leases").toArray();
+      seen.push(row?.at ?? 0);
+      return original.call(this, id);
+    });
+    for (const path of ["app", "app?verify=true"]) {
+      const { lease_id: lease } = succeeded(await creds(path)).body;
+      succeeded(await revoke(lease));
+    }
+    expect(seen).toEqual([30_000, 115_000]);
+  });
+});

@@ -1,0 +1,94 @@
+import { runInDurableObject } from "cloudflare:test";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { Started, Turn } from "../../src/engine/turn.ts";
+import type { CredentialEngine } from "../../src/objects/credential-engine.ts";
+import type { Claim } from "../../src/work/task.ts";
+import { get } from "./client.ts";
+import { clock } from "./clock.ts";
+import {
+  creds,
+  engineObject,
+  mountEngine,
+  openTenant,
+  rows,
+  succeeded,
+  type Tenant,
+  writeRole,
+} from "./engine-helpers.ts";
+
+clock.moves = true;
+
+let tenant: Tenant;
+let uuid: string;
+beforeEach(async () => {
+  tenant = await openTenant();
+  uuid = await mountEngine(tenant);
+  await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+});
+
+const inEngine = <T>(act: (engine: CredentialEngine) => T | Promise<T>): Promise<T> =>
+  runInDurableObject(engineObject(uuid), act);
+
+describe("callers of one application", () => {
+  it("are served in the order in which they came", async () => {
+    const served: number[] = [];
+    await tenant.fault({ operation: "AddApplicationPassword", fault: "delay", ms: 150, count: 100 });
+    const asked: Promise<unknown>[] = [];
+    for (let caller = 0; caller < 8; caller++) {
+      asked.push(creds("app").then((answer) => served.push(succeeded(answer).status && caller)));
+      await vi.waitFor(async () => {
+        const begun = (await rows(uuid, "jobs")).length + served.length;
+        expect(begun).toBe(caller + 1);
+      });
+    }
+    await Promise.all(asked);
+    expect(served).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  });
+
+  /** Begins an issue whose Worker is the test. */
+  const begin = async () => {
+    const token = (await get("/v1/auth/token/lookup-self")).body.data.accessor;
+    const mount = { default_lease_ttl: 0, max_lease_ttl: 0 };
+    const started = await inEngine((engine) => engine.issue({ role: "app", token, key: null, mount, verified: false }));
+    if (!started.ok) throw new Error(started.message);
+    return started.value;
+  };
+  const ask = ({ wanted, turn }: Started): Promise<Turn> =>
+    inEngine((engine) => {
+      const { claim } = turn as { claim: Claim };
+      return engine.turn(wanted, { claim, done: null }) as Turn;
+    });
+  const leaves = ({ wanted, turn }: Started) =>
+    inEngine((engine) => engine.turn(wanted, { claim: (turn as { claim: Claim }).claim, done: null }, true));
+  const kinds = async (...started: Started[]) => {
+    const turns = [];
+    for (const each of started) turns.push((await ask(each)).kind);
+    return turns;
+  };
+
+  it("get the lock as soon as the one before them has ended, and one that came later does not", async () => {
+    const [first, second, third] = [await begin(), await begin(), await begin()];
+    expect([first, second, third].map(({ turn }) => turn?.kind)).toEqual(["steps", "wait", "wait"]);
+    const woken = inEngine((engine) => engine.waitInLine(second.wanted.job));
+    await leaves(first);
+    await woken;
+    // The lock is free, and the third asks first.
+    expect(await kinds(third, second, third)).toEqual(["wait", "steps", "wait"]);
+    await leaves(second);
+    expect(await kinds(third)).toEqual(["steps"]);
+    await leaves(third);
+  });
+
+  it("pass over one whose Worker has died", async () => {
+    const [first, second, third] = [await begin(), await begin(), await begin()];
+    await leaves(first);
+    expect(await kinds(third)).toEqual(["wait"]);
+    const real = Date.now.bind(Date);
+    vi.spyOn(Date, "now").mockImplementation(() => real() + 6_000);
+    expect(await kinds(third)).toEqual(["steps"]);
+    expect(await kinds(second)).toEqual(["wait"]);
+    await leaves(third);
+    expect(await kinds(second)).toEqual(["steps"]);
+    await leaves(second);
+  });
+});

@@ -1,0 +1,176 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Everything, OperationName } from "../doubles/cloud-b-azure-types.ts";
+import { del, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import {
+  byItself,
+  creds,
+  dynamicRole,
+  lookup,
+  mountEngine,
+  openTenant,
+  revoke,
+  rows,
+  skippingWaits,
+  succeeded,
+  type Tenant,
+  writeRole,
+} from "./engine-helpers.ts";
+
+/** What was made a moment ago may not be shown yet: an answer that says that it is gone is checked before it is believed. */
+
+clock.moves = true;
+
+let tenant: Tenant;
+let fresh: Everything;
+let uuid: string;
+beforeEach(async () => {
+  tenant = await openTenant();
+  fresh = await tenant.everything();
+  uuid = await mountEngine(tenant);
+  await writeRole("web", dynamicRole(tenant));
+});
+
+const prefix = (of: "prefix" | "force") => put(`/v1/sys/leases/revoke-${of}/cloud-b/creds/web`, {});
+const ends = async () => {
+  expect(await tenant.everything()).toEqual(fresh);
+  expect(await rows(uuid, "leases")).toEqual([]);
+  expect(await rows(uuid, "jobs")).toEqual([]);
+};
+const notFound = { fault: "error", status: 404, code: "Request_ResourceNotFound" } as const;
+const issued = async (): Promise<string> => succeeded(await creds("web")).body.lease_id;
+/** For the next so many requests the provider denies that there is such an application. */
+const hide = (requests: number) => tenant.fault({ operation: "DeleteApplication", ...notFound, count: requests });
+
+describe("a revocation of credentials whose application the provider does not show yet", () => {
+  it.each(["lease", "prefix"] as const)("answers 204 once the application is gone (%s)", async (of) => {
+    const lease = await issued();
+    await hide(2);
+    expect((await skippingWaits(() => (of === "lease" ? revoke(lease) : prefix("prefix")))).status).toBe(204);
+    await ends();
+  });
+
+  it.each(["lease", "prefix"] as const)("answers 200 and a warning while it may still be there (%s)", async (of) => {
+    const lease = await issued();
+    await hide(100);
+    const answer = await skippingWaits(() => (of === "lease" ? revoke(lease) : prefix("prefix")));
+    expect(answer.status, answer.text).toBe(200);
+    expect(answer.body.warnings).toEqual([
+      expect.stringMatching(/^the lease ends behind this answer: .*next look is at 20/),
+    ]);
+    expect((await lookup(lease)).body.data).toMatchObject({ id: lease, renewable: false });
+    expect((await lookup(lease)).body.data).not.toHaveProperty("revoke_error");
+  });
+
+  it("counts the leases of a prefix that end behind the answer, and waits for each of them together", async () => {
+    await Promise.all([issued(), issued()]);
+    await hide(100);
+    const answer = await skippingWaits(() => prefix("prefix"));
+    expect([answer.status, answer.body.warnings]).toEqual([200, [expect.stringContaining("2 leases end behind")]]);
+  });
+
+  it("goes on without its lease after a revocation by force", async () => {
+    await issued();
+    await hide(3);
+    expect((await skippingWaits(() => prefix("force"))).status).toBe(204);
+    expect(await rows(uuid, "leases")).toEqual([]);
+    await byItself(uuid, ends);
+  });
+});
+
+it("says of a deleted role that its application may still be there", async () => {
+  await writeRole("kept", dynamicRole(tenant, { persist_app: true }));
+  await hide(5);
+  const answer = await skippingWaits(() => del("/v1/cloud-b/roles/kept"));
+  expect([answer.status, answer.body.warnings?.join()]).toEqual([200, expect.stringContaining("tried again until")]);
+  await byItself(uuid, ends);
+});
+
+describe("an address at which no provider answers", () => {
+  const asked = async (operation: OperationName) =>
+    (await tenant.requests()).filter((request) => request.operation === operation).length;
+  const dropped = (operation: OperationName, count: number) => tenant.fault({ operation, fault: "drop", count });
+  const page = { fault: "raw", status: 404, body: "<html>not here</html>" } as const;
+
+  it("ends the write of a role with 503 after a few tries", async () => {
+    await dropped("ListRoleDefinitions", 100);
+    const refused = await skippingWaits(() => put("/v1/cloud-b/roles/other", dynamicRole(tenant)));
+    expect([refused.status, refused.body.errors.join()]).toEqual([503, expect.stringContaining("connection to")]);
+    // The runtime itself may repeat a read whose connection was closed.
+    expect(await asked("ListRoleDefinitions")).toBeLessThan(10);
+  });
+
+  it("ends a request for credentials in the same way, and what may have been made is looked for", async () => {
+    await dropped("CreateApplication", 100);
+    await dropped("ListApplications", 3);
+    const refused = await skippingWaits(() => creds("web"));
+    expect(refused.status, refused.text).toBe(503);
+    await byItself(uuid, ends);
+  });
+
+  it("is told from a provider that knows no such object", async () => {
+    await tenant.fault({ operation: "ListRoleDefinitions", ...page });
+    const refused = await put("/v1/cloud-b/roles/other", dynamicRole(tenant));
+    expect([refused.status, refused.body.errors.join()]).toEqual([400, expect.stringContaining("check its address")]);
+    const lease = await issued();
+    await tenant.fault({ operation: "DeleteApplication", ...page });
+    expect((await revoke(lease)).body.errors.join()).toContain("check its address");
+    expect((await revoke(lease)).status).toBe(204);
+    await ends();
+  });
+});
+
+describe("an unanswered creation that shows late", () => {
+  const lost = (operation: OperationName) => tenant.fault({ operation, fault: "apply-then-drop" });
+  const hidden = (operation: OperationName, body: unknown) =>
+    tenant.fault({ operation, fault: "raw", status: 200, body: JSON.stringify(body) });
+  const bare = ({ object_id, client_id }: { object_id: string; client_id: string }) => ({
+    ...{ id: object_id, appId: client_id, displayName: "x", passwordCredentials: [] },
+  });
+  const passwordsOf = async (objectId: string) =>
+    (await tenant.everything()).applications.find(({ id }) => id === objectId)?.passwords ?? [];
+
+  it("of an application is removed by itself, beside the credentials that were answered", async () => {
+    await lost("CreateApplication");
+    await hidden("ListApplications", { value: [] });
+    const lease = await issued();
+    expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 2);
+    await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
+    expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1);
+    succeeded(await skippingWaits(() => revoke(lease)));
+    await byItself(uuid, ends);
+  });
+
+  it("of a role's application is removed by itself, and the role keeps its own", async () => {
+    await lost("CreateApplication");
+    await hidden("ListApplications", { value: [] });
+    await writeRole("kept", dynamicRole(tenant, { persist_app: true }));
+    await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
+    expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1);
+    succeeded(await creds("kept"));
+  });
+
+  it("of a password is removed by itself, beside the one that was answered", async () => {
+    const { existing_application: app } = tenant;
+    await writeRole("app", { application_object_id: app.object_id });
+    await lost("AddApplicationPassword");
+    await hidden("GetApplication", bare(app));
+    const { lease_id: lease } = succeeded(await creds("app")).body;
+    expect(await passwordsOf(app.object_id)).toHaveLength(2);
+    await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
+    expect(await passwordsOf(app.object_id)).toHaveLength(1);
+    succeeded(await skippingWaits(() => revoke(lease)));
+    await byItself(uuid, ends);
+  });
+
+  it("of the root's secret is removed by itself, beside the one in use", async () => {
+    const { root, client_id } = tenant;
+    await lost("AddApplicationPassword");
+    await hidden("GetApplication", bare({ ...root, client_id }));
+    expect((await put("/v1/cloud-b/rotate-root", {})).status).toBe(204);
+    await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
+    expect(await passwordsOf(root.object_id)).toHaveLength(1);
+    await tenant.call({ change: "RevokeTokens" });
+    await issued();
+  });
+});
