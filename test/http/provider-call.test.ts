@@ -68,10 +68,8 @@ describe("a call to a provider", () => {
     const silent = await serving(() => {});
     expect(await call(silent, 50)).toEqual(refused("unknown", "deadline_exceeded"));
     server?.closeAllConnections();
-    const started = performance.now();
     const stalling = await serving((response) => response.writeHead(200).write("half"));
     expect(await call(stalling, 80)).toEqual(refused("unknown", "deadline_exceeded"));
-    expect(performance.now() - started).toBeLessThan(1000);
   });
 
   it("is 'unknown' when the connection fails, before or within an answer", async () => {

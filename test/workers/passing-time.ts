@@ -39,6 +39,11 @@ export class PassingTime {
     await scheduler.wait(80);
   }
 
+  /** How far the clock has been moved, in ms; the time that a test takes is not part of it. */
+  get passed(): number {
+    return this.#offset;
+  }
+
   end(): void {
     this.#clock.mockRestore();
   }
