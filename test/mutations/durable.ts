@@ -178,8 +178,8 @@ export const durable: Mutation[] = [
   },
   {
     ...WORK,
-    find: "return at === null ? null : Math.max(at, this.pausedUntil());",
-    replace: "return at;",
+    find: "return times.length === 0 ? null : Math.max(Math.min(...times), this.pausedUntil());",
+    replace: "return times.length === 0 ? null : Math.min(...times);",
     promise: "The alarm does not ring for rows before a pause ends",
   },
   {
