@@ -58,10 +58,29 @@ export const otherName = (value: string): string => neutralAudiences.get(value) 
 export const wordField = (message: string): string =>
   FIELD_NAMES.reduce((text, [neutral, upstream]) => text.replace(new RegExp(`^${neutral}\\b`), upstream), message);
 
-/** A role in the caller's words. */
-export function wordRole(dialect: Dialect, role: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  if (dialect === "neutral") return { ...role };
+/** Durations of a role. */
+export const DURATIONS = ["ttl", "max_ttl", "explicit_max_ttl"] as const;
+
+/**
+ * A role in the caller's words. The upstream dialect has durations as they were written, and none that was not: clients
+ * compare them with theirs. `written` is no field of either.
+ */
+export function wordRole(
+  dialect: Dialect,
+  { written, ...role }: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  if (dialect === "neutral") return role;
   const upstream = new Map<string, string>(FIELD_NAMES);
   const worded = Object.entries(role).map(([field, value]) => [upstream.get(field) ?? field, value] as const);
-  return { ...Object.fromEntries(worded), sign_in_audience: providerAudience(String(role["sign_in_audience"] ?? "")) };
+  const shown: Record<string, unknown> = {
+    ...Object.fromEntries(worded),
+    sign_in_audience: providerAudience(String(role["sign_in_audience"] ?? "")),
+  };
+  for (const field of DURATIONS) {
+    const text = (written as Readonly<Record<string, unknown>> | undefined)?.[field];
+    if (text === undefined && role[field] === 0) delete shown[field];
+    // Seconds are a number, however they were written.
+    if (typeof text === "string" && !/^\+?\d*$/.test(text.trim())) shown[field] = text;
+  }
+  return shown;
 }

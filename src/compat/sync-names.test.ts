@@ -47,8 +47,13 @@ describe("a word", () => {
 const destination = {
   name: "repo-host",
   type: "repo-host",
+  granularity_given: true,
   connection_details: { repository_name: "cloud-a-sm", repository_owner: "deploy-project" },
-  options: { secret_name_template: "cloud-a-sm/{{ .SecretPath }}", custom_tags: { "repo-host": "cloud-c-sm" } },
+  options: {
+    granularity_level: "secret-key",
+    secret_name_template: "cloud-a-sm/{{ .SecretPath }}",
+    custom_tags: { "repo-host": "cloud-c-sm" },
+  },
 };
 const list = {
   keys: ["cloud-a-sm/", "deploy-project/", "in-mem/", "repo-host/"],
@@ -80,14 +85,23 @@ const ofSecret = {
 
 describe("an answer", () => {
   it("is untouched for those who speak neutral", () => {
-    expect(wordDestination("neutral", destination)).toEqual(destination);
+    const { granularity_given: _, ...shown } = destination;
+    expect(wordDestination("neutral", destination)).toEqual(shown);
+    expect(wordDestination("neutral", { ...destination, granularity_given: false })).toEqual(shown);
     expect(wordDestinationList("neutral", list)).toEqual(list);
     expect(wordAssociations("neutral", associations)).toEqual(associations);
     expect(wordSecretDestinations("neutral", ofSecret)).toEqual(ofSecret);
   });
 
   it("about a destination changes its type and nothing that people named", () => {
-    expect(wordDestination("upstream", destination)).toEqual({ ...destination, type: "gh" });
+    const { granularity_given: _, ...shown } = destination;
+    expect(wordDestination("upstream", destination)).toEqual({ ...shown, type: "gh" });
+  });
+
+  it("about a destination leaves out a level of granularity that was not given", () => {
+    const { options } = wordDestination("upstream", { ...destination, granularity_given: false });
+    const { granularity_level: _, ...rest } = destination.options;
+    expect(options).toEqual(rest);
   });
 
   it("that lists destinations changes their types and is sorted by what it shows", () => {

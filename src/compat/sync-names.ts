@@ -31,11 +31,24 @@ const mapEntries = <T, U>(
   change: (key: string, value: T) => readonly [string, U],
 ): Record<string, U> => Object.fromEntries(Object.entries(record).map(([key, value]) => change(key, value)));
 
-/** One destination. */
-export const wordDestination = <T extends { readonly type: string }>(dialect: Dialect, data: T): T => ({
+/** Anything that names a destination's type. */
+export const wordTyped = <T extends { readonly type: string }>(dialect: Dialect, data: T): T => ({
   ...data,
   type: wordType(dialect, data.type),
 });
+
+/** One destination. The upstream dialect has a level of granularity only where one was given: clients compare it with theirs. */
+export function wordDestination<
+  T extends {
+    readonly type: string;
+    readonly granularity_given: boolean;
+    readonly options: { readonly granularity_level: string };
+  },
+>(dialect: Dialect, { granularity_given: isGiven, ...data }: T) {
+  const { granularity_level, ...options } = data.options;
+  const isShown = dialect === "neutral" || isGiven;
+  return wordTyped(dialect, { ...data, options: { ...(isShown && { granularity_level }), ...options } });
+}
 
 /** Destinations by type; the keys are sorted by the words that are shown. */
 export function wordDestinationList<
@@ -77,7 +90,7 @@ export function wordSecretDestinations<
 >(dialect: Dialect, data: T): T {
   const associated_destinations = mapEntries(data.associated_destinations, (key, entry) => [
     wordKey(dialect, key),
-    wordDestination(dialect, wordAssociation(dialect, entry)),
+    wordTyped(dialect, wordAssociation(dialect, entry)),
   ]);
   return { ...data, associated_destinations };
 }

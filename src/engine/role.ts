@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { AUDIENCES, audiencesOf, neutralRole } from "../compat/cloud-b-names.ts";
+import { AUDIENCES, audiencesOf, DURATIONS, neutralRole } from "../compat/cloud-b-names.ts";
 import type { Dialect } from "../compat/dialect.ts";
 import { duration, flag, stringList } from "../http/fields.ts";
 import { isPlainObject } from "../http/json.ts";
@@ -18,6 +18,8 @@ export interface GroupRef {
   readonly object_id: string;
 }
 
+type Written = Readonly<Partial<Record<(typeof DURATIONS)[number], string | number>>>;
+
 /** A stored role. Durations in seconds, 0 = not set. Lists are null when they were never written. */
 export interface Role {
   readonly cloud_roles: readonly RoleRef[] | null;
@@ -33,6 +35,8 @@ export interface Role {
   /** By its neutral name. */
   readonly sign_in_audience: string;
   readonly tags: readonly string[] | null;
+  /** The durations as they were written, which the upstream dialect answers; absent in roles that are older than this. */
+  readonly written?: Written;
   /** The application that lives as long as the role, of a role with `persist_app`. */
   readonly managed: Provision | null;
 }
@@ -52,7 +56,7 @@ const NEW_ROLE: Role = {
   managed: null,
 };
 
-/** What `GET roles/:name` shows. */
+/** What `GET roles/:name` shows, once it is in the caller's words. */
 export const roleView = ({ managed: _, application_id: __, ...shown }: Role): Record<string, unknown> => ({ ...shown });
 
 /** First and last a letter, digit or underscore; dots and hyphens inside. Stored in lower case. */
@@ -93,10 +97,16 @@ const roleRef = (item: z.infer<typeof RoleItem>): RoleRef => ({
 const NAMELESS_ROLE = "each element needs role_name or role_id";
 const NAMELESS_GROUP = "each element needs group_name or object_id";
 
+/** A role's body, and the durations in it as they were written. */
+const withWritten = (body: Readonly<Record<string, unknown>>) => ({
+  ...body,
+  written: Object.fromEntries(DURATIONS.flatMap((field) => (body[field] === undefined ? [] : [[field, body[field]]]))),
+});
+
 /** Body of `POST roles/:name` (contract: credentials-engine 2.5), with upstream names, too. */
 export const RoleBody = z
   .unknown()
-  .transform((body) => (isPlainObject(body) ? neutralRole(body) : body))
+  .transform((body) => (isPlainObject(body) ? withWritten(neutralRole(body)) : body))
   .pipe(
     z.object({
       cloud_roles: refs()
@@ -116,6 +126,7 @@ export const RoleBody = z
       permanently_delete: flag().optional(),
       sign_in_audience: z.string().max(64).optional(),
       tags: stringList().optional(),
+      written: z.custom<Written>().optional(),
     }),
   );
 export type RoleBody = z.infer<typeof RoleBody>;
@@ -131,7 +142,8 @@ export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect)
   ) as Partial<RoleBody>;
   const tags = body.tags === undefined ? ok(old.tags) : cleanTags(body.tags);
   if (!tags.ok) return tags;
-  const role: Role = { ...old, ...given, tags: tags.value } as Role;
+  const written = { ...old.written, ...body.written };
+  const role: Role = { ...old, ...given, tags: tags.value, written } as Role;
   const { ttl, max_ttl: max, explicit_max_ttl: explicit } = role;
   if (max > 0 && ttl > max) return refuse("invalid", "ttl cannot be greater than max_ttl");
   if (explicit > 0 && ttl > explicit) return refuse("invalid", "ttl cannot be greater than explicit_max_ttl");
@@ -172,7 +184,7 @@ function withOwnApplication(old: Role, role: Role): Result<Role> {
 }
 
 function cleanTags(given: readonly string[]): Result<string[]> {
-  const tags = [...new Set(given.map((tag) => tag.trim()).filter((tag) => tag !== ""))].sort();
+  const tags = [...new Set(given.map((tag) => tag.trim()).filter((tag) => tag !== ""))];
   if (tags.some((tag) => Buffer.byteLength(tag) > 256)) {
     return refuse("invalid", "tags: individual tag size must be between 1 and 256 characters (inclusive)");
   }

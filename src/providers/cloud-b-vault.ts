@@ -5,13 +5,13 @@ import { type Failure, failure, isWebPage, retryAfterMs, type Send } from "./out
 
 /** How a destination reaches its vault. */
 export interface CloudBConnection {
-  /** The vault's origin, without a trailing slash. */
+  /** The vault's address; no more than an origin. */
   key_vault_uri: string;
   tenant_id: string;
   client_id: string;
   client_secret: string;
-  /** A cloud's stored name. */
-  cloud: string;
+  /** A cloud's name in any spelling; absent is the public one. */
+  cloud?: string | undefined;
 }
 
 /** The settings read here. `SYNC_ALLOWED_HOSTS`: see `refuseVaultHost`. */
@@ -49,7 +49,7 @@ const apiVersion = "7.5";
 /** A client of one Key Vault's data plane. `settings` must allow the vault's host. */
 export function keyVault(connection: CloudBConnection, settings: CloudBSettings, send: Send): KeyVault {
   const { key_vault_uri: base, tenant_id: tenantId, client_id: clientId, client_secret: clientSecret } = connection;
-  const { loginUrl, vaultResource: resource } = cloudOf(connection);
+  const { loginUrl, vaultResource: resource } = cloudOf(connection) ?? clouds[0];
   const account = {
     ...{ tenantId, clientId, clientSecret, resource },
     loginUrl: settings.CLOUD_B_LOGIN_URL?.replace(/\/+$/, "") || loginUrl,
@@ -80,7 +80,9 @@ const unanswered = (outcome: Failure): VaultFailure => ({
   outcome,
 });
 
-const cloudOf = ({ cloud }: CloudBConnection): Cloud => cloudNamed(cloud) ?? clouds[0];
+/** The cloud of a connection, or null when there is none of that name. `cloud` is the interface's own word for the default. */
+export const cloudOf = ({ cloud }: Pick<CloudBConnection, "cloud">): Cloud | null =>
+  cloud === undefined || cloud === "cloud" ? clouds[0] : cloudNamed(cloud);
 
 /** 3 to 24 letters, digits and single hyphens, from a letter to a letter or digit (resource naming rules of Microsoft.KeyVault). */
 const vaultName = /^(?!.*--)[a-z][a-z0-9-]{1,22}[a-z0-9]$/;
@@ -90,7 +92,7 @@ const vaultName = /^(?!.*--)[a-z][a-z0-9-]{1,22}[a-z0-9]$/;
  * connection's cloud are allowed, and those that `SYNC_ALLOWED_HOSTS` lists. http is for listed loopback hosts only.
  */
 export function refuseVaultHost(connection: CloudBConnection, settings: CloudBSettings): string | null {
-  const { name, vaultSuffix } = cloudOf(connection);
+  const { name, vaultSuffix } = cloudOf(connection) ?? clouds[0];
   const url = new URL(connection.key_vault_uri);
   const listed = isListed(url, settings.SYNC_ALLOWED_HOSTS);
   if (url.protocol !== "https:" && !(listed && isLoopback(url.hostname)))

@@ -12,7 +12,8 @@ export interface RepoHostConnection {
   access_token?: string;
   app_name?: string;
   installation_id?: number;
-  secrets_location: "repository" | "organization";
+  /** Absent is the repository. */
+  secrets_location?: "repository" | "organization";
   repository_owner?: string;
   repository_name?: string;
   environment_name?: string;

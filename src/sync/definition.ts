@@ -24,6 +24,8 @@ export const CommonFields = z.object({
 /** A destination's settings, checked: what is stored. */
 export interface Definition {
   readonly granularity: Granularity;
+  /** Whether the caller named it; else it is the type's default. */
+  readonly granularityGiven: boolean;
   /** As written; empty = the type's default. */
   readonly template: string;
   readonly customTags: Readonly<Record<string, string>>;
@@ -70,12 +72,14 @@ export function define(
   const connection = parsed.data as Record<string, unknown>;
   const refused =
     (before ? refusedChange(type, before.connection, connection) : null) ??
-    type.checkSettings?.(connection, settings) ??
+    type.checkSettings?.(resolved(type, connection), settings) ??
     null;
   if (refused !== null) return refuse("invalid", refused);
   const { data } = common;
+  const granularity = orBefore(data.granularity, before?.granularityGiven ? before.granularity : undefined);
   const definition: Definition = {
-    granularity: orBefore(data.granularity, before?.granularity) ?? type.defaults.granularity,
+    granularity: granularity ?? type.defaults.granularity,
+    granularityGiven: granularity != null,
     template: orBefore(data.secret_name_template, before?.template) ?? "",
     customTags: orBefore(data.custom_tags, before?.customTags) ?? {},
     updatePolicy: orBefore(data.update_policy, before?.updatePolicy) ?? "replace",
@@ -135,9 +139,10 @@ function refusedChange(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
 ): string | null {
-  const fixed = type.immutable.find((field) => JSON.stringify(after[field]) !== JSON.stringify(before[field]));
+  const [was, is] = [resolved(type, before), resolved(type, after)];
+  const fixed = type.immutable.find((field) => JSON.stringify(is[field]) !== JSON.stringify(was[field]));
   if (fixed !== undefined) return `field ${JSON.stringify(fixed)} cannot be updated`;
-  return type.checkChange?.(before, after) ?? null;
+  return type.checkChange?.(was, is) ?? null;
 }
 
 /** Fields that some caller may send although they mean nothing here: paths, and parameters of other methods. */
@@ -145,6 +150,13 @@ const KNOWN_ELSEWHERE = ["name", "type", "tags_to_remove", "purge", "force_delet
 
 const knownFields = (type: DestinationType<unknown>): ReadonlySet<string> =>
   new Set([...fieldsOf(type.connection), ...Object.keys(CommonFields.shape), ...KNOWN_ELSEWHERE]);
+
+/** What calls to the provider use of a stored connection. */
+export const resolved = (
+  type: DestinationType<unknown>,
+  connection: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> =>
+  (type.resolve?.(connection) as Readonly<Record<string, unknown>> | undefined) ?? connection;
 
 /** All tags an object carries: the caller's and the marker, which cannot be replaced. */
 export const tagsOf = (definition: Pick<Definition, "customTags">): Record<string, string> => ({

@@ -10,6 +10,7 @@ import {
   effectiveTemplate,
   masked,
   patched,
+  resolved,
   tagsOf,
   typeOf,
 } from "./definition.ts";
@@ -28,6 +29,8 @@ export interface DestinationKey {
 export interface DestinationView {
   readonly name: string;
   readonly type: string;
+  /** Whether the level of granularity was named by the caller. Answers leave this out. */
+  readonly granularity_given: boolean;
   readonly connection_details: Record<string, unknown>;
   readonly options: {
     readonly granularity_level: string;
@@ -82,6 +85,7 @@ export class DestinationRecord {
   definition(row: DestinationRow): Definition {
     return {
       granularity: row.granularity as Definition["granularity"],
+      granularityGiven: row.granularity_given === 1,
       template: row.template,
       customTags: JSON.parse(row.custom_tags) as Record<string, string>,
       updatePolicy: row.update_policy as UpdatePolicy,
@@ -120,11 +124,12 @@ export class DestinationRecord {
   store({ namespace, type, name }: DestinationKey, word: string, definition: Definition, now: number): void {
     this.#sql.exec(
       `INSERT INTO destination (id, namespace, type, name, granularity, template, custom_tags, connection, created, updated,
-         update_policy, deletion_policy, word, fingerprint_key)
-       VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         update_policy, deletion_policy, word, fingerprint_key, granularity_given)
+       VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET granularity = excluded.granularity, template = excluded.template,
          custom_tags = excluded.custom_tags, connection = excluded.connection, updated = excluded.updated,
          update_policy = excluded.update_policy, deletion_policy = excluded.deletion_policy,
+         granularity_given = excluded.granularity_given,
          fingerprint_key = coalesce(fingerprint_key, excluded.fingerprint_key)`,
       namespace,
       type,
@@ -139,6 +144,7 @@ export class DestinationRecord {
       definition.deletionPolicy,
       word,
       this.#keys.seal(randomBytes(32), this.#context("fingerprint key")),
+      definition.granularityGiven ? 1 : 0,
     );
     this.forget();
   }
@@ -154,6 +160,7 @@ export class DestinationRecord {
     return {
       name: row.name,
       type: row.type,
+      granularity_given: definition.granularityGiven,
       connection_details: { ...type.shown?.(definition.connection), ...masked(type, definition.connection) },
       options: {
         granularity_level: definition.granularity,
@@ -176,7 +183,7 @@ export class DestinationRecord {
     return {
       namespace: row.namespace,
       type: type.type,
-      connection: definition.connection,
+      connection: resolved(type, definition.connection),
       tags: tagsOf(definition),
       updatePolicy: definition.updatePolicy,
       retain: definition.deletionPolicy === "retain",

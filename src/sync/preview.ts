@@ -1,7 +1,7 @@
 import type { Setup } from "./association.ts";
 import { type Associations, secretOf } from "./associations.ts";
 import { type Copies, mayBeOurs, planCopies, type Step } from "./copies.ts";
-import type { Defined } from "./definition.ts";
+import { type Defined, resolved } from "./definition.ts";
 import type { DestinationKey, DestinationRecord } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import { wantedCopies } from "./external-name.ts";
@@ -97,7 +97,7 @@ export function previewed(
   const setup = {
     namespace: key.namespace,
     type: key.type,
-    connection: definition.connection,
+    connection: resolved(type, definition.connection),
     updatePolicy: definition.updatePolicy,
   };
   return { planned, keyless, warnings, setup, next: page.length < PAGE ? null : (page.at(-1)?.id ?? null) };

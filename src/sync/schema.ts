@@ -123,6 +123,13 @@ export const destinationMigrations: Migration[] = [
       "a push whose outcome is unknown may have left something outside that only a later push can find: when the first of them began",
     sql: "ALTER TABLE copies ADD COLUMN unsure_since INTEGER",
   },
+  {
+    because:
+      "answers leave out a granularity that was not given; of older destinations one that differs from the default was",
+    sql: `ALTER TABLE destination ADD COLUMN granularity_given INTEGER NOT NULL DEFAULT 0;
+      UPDATE destination SET granularity_given = 1 WHERE granularity <>
+        CASE WHEN type IN ('repo-host', 'deploy-project') THEN 'secret-key' ELSE 'secret-path' END`,
+  },
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -130,6 +137,7 @@ export interface DestinationRow extends Record<string, SqlStorageValue> {
   type: string;
   name: string;
   granularity: string;
+  granularity_given: 0 | 1;
   template: string;
   custom_tags: string;
   connection: ArrayBuffer;

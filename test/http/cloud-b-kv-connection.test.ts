@@ -51,16 +51,23 @@ describe("connection fields", () => {
       : parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("; ");
   };
 
-  it("are stored in one spelling, the cloud with its default", () => {
+  const resolved = (changed: Record<string, unknown>) => {
+    const parsed = cloudBKv.connection.parse({ ...given, ...changed });
+    return cloudBKv.resolve?.(parsed);
+  };
+
+  it("are stored as they were given, and resolved to one spelling where they are used", () => {
     const parsed = cloudBKv.connection.parse({ ...given, colour: "red", cloud: "" });
-    expect(parsed).toEqual({ ...given, key_vault_uri: "https://acme-eu.vault.azure.net", cloud: "AzurePublicCloud" });
+    expect(parsed).toEqual(given);
     expect(cloudBKv.connection.parse(parsed)).toEqual(parsed);
+    const used = { ...given, key_vault_uri: "https://acme-eu.vault.azure.net", cloud: "AzurePublicCloud" };
+    expect(resolved({})).toEqual(used);
+    expect(cloudBKv.resolve?.(used)).toEqual(used);
   });
 
   it("the word cloud, like none at all, is the public cloud", () => {
-    for (const cloud of [undefined, "", "cloud"]) {
-      expect(cloudBKv.connection.parse({ ...given, cloud })).toMatchObject({ cloud: "AzurePublicCloud" });
-    }
+    for (const cloud of [undefined, "", "cloud"])
+      expect(resolved({ cloud })).toMatchObject({ cloud: "AzurePublicCloud" });
   });
 
   it.each([
@@ -73,8 +80,9 @@ describe("connection fields", () => {
     ["AzureChinaCloud", "AzureChinaCloud"],
     ["china", "AzureChinaCloud"],
     ["azuregermancloud", "AzureGermanCloud"],
-  ])("cloud %s is %s", (cloud, stored) => {
-    expect(cloudBKv.connection.parse({ ...given, cloud })).toMatchObject({ cloud: stored });
+  ])("cloud %s is %s", (cloud, meant) => {
+    expect(cloudBKv.connection.parse({ ...given, cloud })).toMatchObject({ cloud });
+    expect(resolved({ cloud })).toMatchObject({ cloud: meant });
   });
 
   it.each(["Azure", "clouds", "AzureMoonCloud", "constructor"])(

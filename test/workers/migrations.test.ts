@@ -129,8 +129,7 @@ describe("objects of an older version", () => {
   it("the oldest of all, from before the first step, is a new one", async () => {
     await runInDurableObject(scratch("event-log"), (_object, { storage }) => {
       const { sql } = storage;
-      sql.exec("DROP TABLE lines");
-      sql.exec("DROP TABLE sources");
+      for (const table of ["lines", "sources", "accounts", "books"]) sql.exec(`DROP TABLE ${table}`);
       sql.exec("DELETE FROM migrations WHERE module = 'events'");
     });
     await kill("event-log");

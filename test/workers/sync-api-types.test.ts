@@ -70,7 +70,6 @@ const cases: Record<string, Case> = {
     least: { key_vault_uri: "https://acme-eu.vault.azure.net", client_id: "c", client_secret: "s", tenant_id: "t" },
     leastShown: {
       ...{ key_vault_uri: "https://acme-eu.vault.azure.net", client_id: "c", client_secret: "*****", tenant_id: "t" },
-      cloud: "AzurePublicCloud",
     },
     all: {
       ...{ key_vault_uri: "https://acme-eu.vault.usgovcloudapi.net/", client_id: "c", client_secret: "s" },
@@ -78,8 +77,8 @@ const cases: Record<string, Case> = {
       ...common,
     },
     allShown: {
-      ...{ key_vault_uri: "https://acme-eu.vault.usgovcloudapi.net", client_id: "c", client_secret: "*****" },
-      ...{ tenant_id: "t", cloud: "AzureUSGovernmentCloud" },
+      ...{ key_vault_uri: "https://acme-eu.vault.usgovcloudapi.net/", client_id: "c", client_secret: "*****" },
+      ...{ tenant_id: "t", cloud: "azureusgovernment" },
     },
     granularity: "secret-path",
     template: 'vault-{{ .MountAccessor | replace "_" "-" }}-{{ .SecretPath }}',
@@ -108,7 +107,6 @@ const cases: Record<string, Case> = {
     least: { access_token: "ghp_1", repository_owner: "acme", repository_name: "web" },
     leastShown: {
       ...{ access_token: "*****", repository_owner: "acme", repository_name: "web" },
-      secrets_location: "repository",
     },
     all: {
       ...{ access_token: "ghp_1", app_name: "bot", installation_id: "4711", environment_name: "production" },
@@ -142,7 +140,7 @@ const cases: Record<string, Case> = {
     },
     allShown: {
       ...{ access_token: "*****", project_id: "prj_1", team_id: "team_1" },
-      deployment_environments: ["development", "preview", "production"],
+      deployment_environments: ["production", "development", "preview"],
     },
     granularity: "secret-key",
     template: slashes,
@@ -399,13 +397,10 @@ describe("cloud-b-kv", () => {
     }
   });
 
-  it("takes another spelling of what is fixed for the same", async () => {
+  it("takes another spelling of what is fixed for the same, and answers the newest", async () => {
     await makeDestination("cloud-b-kv", "d", least);
     const same = { key_vault_uri: "https://ACME-eu.vault.azure.net/", cloud: "azurecloud" };
-    expect((await makeDestination("cloud-b-kv", "d", same)).body.data.connection_details).toMatchObject({
-      key_vault_uri: least["key_vault_uri"],
-      cloud: "AzurePublicCloud",
-    });
+    expect((await makeDestination("cloud-b-kv", "d", same)).body.data.connection_details).toMatchObject(same);
     const refused = await put(`${AT}/cloud-b-kv/e`, { ...least, cloud: "moon" });
     expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining("cloud: must be one of")]);
   });

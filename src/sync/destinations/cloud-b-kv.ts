@@ -1,7 +1,8 @@
 import * as z from "zod";
-import { cloudNamed, clouds } from "../../providers/cloud-b.ts";
+import { clouds } from "../../providers/cloud-b.ts";
 import {
   type CloudBConnection,
+  cloudOf,
   type KeyVault,
   keyVault,
   refuseVaultHost,
@@ -45,7 +46,7 @@ const connection = z.object({
               ? "must be the address of the vault alone, without a path, query or fragment"
               : null;
     if (problem !== null) context.addIssue({ code: "custom", message: problem });
-    return url?.origin ?? "";
+    return given;
   }),
   // Both become part of a token request; the tenant a segment of its path.
   tenant_id: required(
@@ -57,14 +58,8 @@ const connection = z.object({
   cloud: z
     .string("must be a text")
     .optional()
-    .transform((given, context) => {
-      const word = given?.trim() ?? "";
-      // The interface document's own word for the default.
-      const named = word === "" || word === "cloud" ? clouds[0] : cloudNamed(word);
-      if (named !== null) return named.name;
-      context.addIssue({ code: "custom", message: `must be one of ${clouds.map(({ name }) => name).join(", ")}` });
-      return z.NEVER;
-    }),
+    .transform((given) => given?.trim() || undefined)
+    .refine((cloud) => cloudOf({ cloud }) !== null, `must be one of ${clouds.map(({ name }) => name).join(", ")}`),
 });
 
 /**
@@ -88,6 +83,10 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
   connection,
   sensitive: ["client_secret"],
   immutable: ["key_vault_uri", "tenant_id", "cloud"],
+  resolve: ({ key_vault_uri: uri, cloud, ...rest }) => ({
+    ...{ ...rest, key_vault_uri: new URL(uri).origin },
+    cloud: (cloudOf({ cloud }) ?? clouds[0]).name,
+  }),
   defaults: {
     granularity: "secret-path",
     template: {

@@ -11,20 +11,19 @@ const messages = (changed: Record<string, unknown>) =>
 describe("the connection", () => {
   it.each<[unknown, string[]]>([
     ["production", ["production"]],
-    ["production, development,", ["development", "production"]],
+    ["production, development,", ["production", "development"]],
     [
       ["production", "preview", "production"],
-      ["preview", "production"],
+      ["production", "preview"],
     ],
     [
       ["production", " development", "preview"],
-      ["development", "preview", "production"],
+      ["production", "development", "preview"],
     ],
-  ])("takes %j as environments, without duplicates and in one order", (given, environments) => {
-    expect(parse({ deployment_environments: given }).data).toEqual({
-      ...base,
-      deployment_environments: environments,
-    });
+  ])("takes %j as environments without duplicates, and uses them in one order", (given, environments) => {
+    const { data } = parse({ deployment_environments: given });
+    expect(data).toEqual({ ...base, deployment_environments: environments });
+    expect(data && deployProject.resolve?.(data).deployment_environments).toEqual([...environments].sort());
   });
 
   it("takes numbers as text, drops unknown fields, and an empty team clears it", () => {

@@ -51,7 +51,7 @@ const environments = z
     (given) => given.length > 0 && given.every((one) => deploymentEnvironments.some((known) => known === one)),
     environmentsRule,
   )
-  .transform((given): DeploymentEnvironment[] => deploymentEnvironments.filter((known) => given.includes(known)));
+  .transform((given) => [...new Set(given)] as DeploymentEnvironment[]);
 
 const connection = z
   .object({
@@ -82,6 +82,10 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
   connection,
   sensitive: ["access_token"],
   immutable: ["project_id"],
+  resolve: ({ deployment_environments: given, ...rest }) => ({
+    ...rest,
+    deployment_environments: deploymentEnvironments.filter((known) => given.includes(known)),
+  }),
   defaults: {
     granularity: "secret-key",
     template: {

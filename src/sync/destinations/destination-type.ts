@@ -105,11 +105,13 @@ export interface Pace {
 interface DestinationTypeCommon<Connection> {
   /** The word in paths and answers, such as "cloud-a-sm". */
   readonly type: string;
-  /** The create body's own fields. Unknown fields are dropped, unset ones absent from the result. */
+  /** The create body's own fields. Values stay as they were given, unset fields are absent: reads answer them like that. */
   readonly connection: z.ZodType<Connection>;
+  /** What the given values mean: one spelling of each, defaults filled in. All uses of a connection see this. */
+  resolve?(connection: Connection): Connection;
   /** Fields that a read answers as "*****". */
   readonly sensitive: readonly string[];
-  /** Fields that cannot change after the destination was created. */
+  /** Fields that cannot change their meaning after the destination was created. */
   readonly immutable: readonly string[];
   readonly defaults: { granularity: Granularity; template: Record<Granularity, string> };
   readonly naming: Naming;

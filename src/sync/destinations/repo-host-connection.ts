@@ -51,8 +51,11 @@ const fields = z.object({
   selected_repository_names: names,
   enterprise_url: z
     .string("must be a text")
-    .transform((given) => (given.trim() === "" ? "" : enterpriseOrigin(given.trim())))
-    .refine((given) => given !== null, "must be a URL such as https://github.example.com, https and nothing but a host")
+    .transform((given) => given.trim())
+    .refine(
+      (given) => given === "" || enterpriseOrigin(given) !== null,
+      "must be a URL such as https://github.example.com, https and nothing but a host",
+    )
     .optional(),
 });
 type Fields = z.infer<typeof fields>;
@@ -63,10 +66,16 @@ export const repoHostConnection: z.ZodType<RepoHostConnection> = fields
     for (const [path, message] of problems(given)) context.addIssue({ code: "custom", path: [path], message });
   })
   .transform((given): RepoHostConnection => {
-    const { secrets_location = "repository", installation_id: id, ...rest } = given;
-    const set = Object.entries(rest).filter(([, value]) => value !== undefined && value !== "" && value?.length !== 0);
-    return { ...Object.fromEntries(set), ...(id && { installation_id: Number(id) }), secrets_location };
+    const { installation_id: id, ...rest } = given;
+    const set = Object.entries(rest).filter(([, value]) => value !== undefined && value?.length !== 0);
+    return { ...Object.fromEntries(set), ...(id && { installation_id: Number(id) }) };
   });
+
+/** The connection with its defaults, and the enterprise address as an origin. */
+export function resolveRepoHost({ enterprise_url: url, ...rest }: RepoHostConnection): RepoHostConnection {
+  const origin = url === undefined ? null : enterpriseOrigin(url);
+  return { secrets_location: "repository", ...rest, ...(origin !== null && { enterprise_url: origin }) };
+}
 
 /** Fields that need each other, or exclude each other. */
 function* problems(given: Fields): Generator<[path: keyof Fields, message: string]> {

@@ -11,12 +11,12 @@ const organization = {
 
 describe("connection fields", () => {
   it.each([
-    ["the default location", minimal, { ...minimal, secrets_location: "repository" }],
+    ["the least", minimal, minimal],
     [
       "an id as text, and cleared fields",
       { ...minimal, access_token: "", app_name: "sync-bot", installation_id: "4711", environment_name: "", extra: 1 },
       {
-        ...{ app_name: "sync-bot", installation_id: 4711, secrets_location: "repository" },
+        ...{ app_name: "sync-bot", installation_id: 4711 },
         ...{ repository_owner: "acme", repository_name: "web" },
       },
     ],
@@ -31,7 +31,7 @@ describe("connection fields", () => {
     [
       "a server of one's own",
       { ...minimal, enterprise_url: "https://git.example.com/api/v3/" },
-      { enterprise_url: "https://git.example.com" },
+      { enterprise_url: "https://git.example.com/api/v3/" },
     ],
     [
       "a server on loopback",
@@ -70,6 +70,14 @@ describe("connection fields", () => {
   ])("refuse %s", (_what, given, message) => {
     const { error } = repoHost.connection.safeParse(given);
     expect(error?.issues.map((issue) => issue.message).join("; ")).toContain(message);
+  });
+
+  it("stand for the repository where no location is given, and for an origin", () => {
+    const parsed = repoHost.connection.parse({ ...minimal, enterprise_url: "https://git.example.com/api/v3/" });
+    expect(parsed).not.toHaveProperty("secrets_location");
+    const used = { ...minimal, secrets_location: "repository", enterprise_url: "https://git.example.com" };
+    expect(repoHost.resolve?.(parsed)).toEqual(used);
+    expect(repoHost.resolve?.(repoHost.connection.parse(organization))).toEqual(organization);
   });
 
   it("name the application, and show it nested too", () => {

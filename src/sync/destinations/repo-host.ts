@@ -11,7 +11,7 @@ import {
 import { sealBox } from "../../providers/sealed-box.ts";
 import { TokenCache } from "../../providers/token-cache.ts";
 import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "./destination-type.ts";
-import { repoHostConnection } from "./repo-host-connection.ts";
+import { repoHostConnection, resolveRepoHost } from "./repo-host-connection.ts";
 
 /** "Secrets are limited to 48 KB in size" (GitHub's documentation, "Using secrets", limits); no limit of a name is told. */
 const maxValueBytes = 48 * 1024;
@@ -77,6 +77,7 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
     "organization_visibility",
     "selected_repository_names",
   ],
+  resolve: resolveRepoHost,
   defaults: {
     granularity: "secret-key",
     template: {
