@@ -1,5 +1,5 @@
 import { isNew } from "./provision.ts";
-import { again, answerOf, isWorthRepeating, type Program, passes, step } from "./step.ts";
+import { again, againUnanswered, answerOf, isWorthRepeating, type Program, passes, step } from "./step.ts";
 
 /** A password to be added to an application that exists. */
 export interface KeyAdd {
@@ -16,6 +16,8 @@ export interface KeyAdd {
   readonly lost: readonly string[];
   /** An unanswered addition has left a key that the provider does not show yet, or none. */
   readonly strays: boolean;
+  /** How many additions went unanswered; missing in work stored by older versions. */
+  readonly unanswered?: number;
   readonly key: { readonly keyId: string; readonly endsAt: number } | null;
 }
 
@@ -63,7 +65,8 @@ export const addingKey: Program<KeyAdd> = {
 
   refused(state, step, failure, now, tries) {
     if (passes(failure) && !isWorthRepeating(failure, tries)) return { kind: "failed" };
-    if (step.call === "addApplicationPassword" && failure.outcome !== "unknown") {
+    if (step.call === "addApplicationPassword" && failure.outcome === "unknown") return againUnanswered(state, failure);
+    if (step.call === "addApplicationPassword") {
       const free = { ...state, adding: false };
       const isWorthIt = passes(failure) || isNew(state.madeAt, step, failure, now);
       return isWorthIt ? again(failure, free) : { kind: "failed" };

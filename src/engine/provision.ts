@@ -1,6 +1,16 @@
 import { isNotYetThere } from "../providers/cloud-b-lag.ts";
 import type { CloudFailure, NewApplication } from "./cloud.ts";
-import { again, answerOf, isWorthRepeating, type Program, passes, type Step, step, type Verdict } from "./step.ts";
+import {
+  again,
+  againUnanswered,
+  answerOf,
+  isWorthRepeating,
+  type Program,
+  passes,
+  type Step,
+  step,
+  type Verdict,
+} from "./step.ts";
 
 /**
  * Where a right stands. `tried`: asked for, so it may be there. `unwanted`: to be taken away, whether or not it is there.
@@ -29,6 +39,8 @@ export interface Provision {
   readonly creating: boolean;
   /** A creation went unanswered once: another application of this name may turn up. */
   readonly strays: boolean;
+  /** How many creations went unanswered; missing in work stored by older versions. */
+  readonly unanswered?: number;
   /** The application's tags or audience are others than it has. */
   readonly outdated: boolean;
   readonly principal: string | null;
@@ -140,7 +152,7 @@ export const provisioning: Program<Provision> = {
     const took = (): Verdict<Provision> => ({ kind: "took", state: provisioning.took(state, step, undefined, now) });
     if (call === "createApplication") {
       // Only what went unanswered may have come to pass; what was answered did not.
-      if (failure.outcome === "unknown") return again(failure);
+      if (failure.outcome === "unknown") return againUnanswered(state, failure);
       const free = { ...state, creating: false };
       return passes(failure) ? again(failure, free) : { kind: "failed" };
     }

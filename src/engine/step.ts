@@ -86,6 +86,18 @@ export const again = <S>(failure: CloudFailure, state?: S): Verdict<S> => ({
   ...(failure.retryAfterMs !== undefined && { afterMs: failure.retryAfterMs }),
 });
 
+/** How many unanswered creations of one thing end the work, although the searches between them are answered. */
+const UNANSWERED_TRIES = 3;
+
+/** `again` after a creation that went unanswered, or `failed` when it is one too many. */
+export function againUnanswered<S extends { readonly unanswered?: number }>(
+  state: S,
+  failure: CloudFailure,
+): Verdict<S> {
+  const unanswered = (state.unanswered ?? 0) + 1;
+  return unanswered > UNANSWERED_TRIES ? { kind: "failed" } : again(failure, { ...state, unanswered });
+}
+
 /** The verdict of a part as one of the whole. */
 export function lifted<A, B>(verdict: Verdict<A>, whole: (part: A) => B): Verdict<B> {
   if (verdict.kind === "failed") return verdict;

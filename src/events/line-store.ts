@@ -227,7 +227,11 @@ export class LineStore {
   #note(gone: Held): void {
     if (gone.bytes === this.#gone.bytes && gone.lines === this.#gone.lines) return;
     this.#gone = gone;
-    this.#sql.exec("INSERT OR REPLACE INTO books VALUES (1, ?, ?)", gone.bytes, gone.lines);
+    this.#sql.exec(
+      "INSERT INTO books VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET bytes = excluded.bytes, lines = excluded.lines",
+      gone.bytes,
+      gone.lines,
+    );
   }
 
   /** The line of an entry, as the newest, and its row among those that are to be written. */

@@ -31,7 +31,7 @@ const refused = (verb: "GET" | "POST", path: string, because: string): ClusterRo
     ...{ verb, path, refuses: true },
     rights: (rights) => allowsAgent(rights, verb === "GET" ? "read" : "write"),
     handle: async () => {
-      throw new RequestError(501, because);
+      throw new RequestError(400, because);
     },
   });
 

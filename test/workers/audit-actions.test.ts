@@ -1,12 +1,13 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { loseEverything, restore, snapshot } from "./backup-world.ts";
 import { del, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { addCsiNode, create, ScriptedCsi } from "./csi-world.ts";
-import { creds, dynamicRole, mountEngine, openTenant, revoke, writeRole } from "./engine-helpers.ts";
+import { byItself, creds, dynamicRole, mountEngine, openTenant, revoke, writeRole } from "./engine-helpers.ts";
 import { addNode, finish, lose, run } from "./host-volumes.ts";
 import { ScriptedAgent } from "./scripted-agent.ts";
 import { eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
@@ -99,7 +100,8 @@ describe("time writes down what it ends", () => {
 describe("what the service does behind a request is written down", () => {
   it("credentials: roles, leases and the root secret", async () => {
     const tenant = await openTenant();
-    const engine = `credential-engine ${await mountEngine(tenant)}`;
+    const uuid = await mountEngine(tenant);
+    const engine = `credential-engine ${uuid}`;
     await writeRole("app", dynamicRole(tenant));
     await written("role-written", { engine, role: "app" });
     const { lease_id } = (await creds("app")).body;
@@ -110,6 +112,13 @@ describe("what the service does behind a request is written down", () => {
     await revoke(lease_id);
     await written("lease-ends", { engine, lease, token: expect.any(String) });
     await written("lease-revoked", { engine, job: expect.any(String), what: expect.any(String) });
+    const handOver = vi.spyOn(CredentialEngine.prototype, "handOver").mockImplementation(() => {
+      throw new Error("killed");
+    });
+    expect((await creds("app")).status).toBe(500);
+    handOver.mockRestore();
+    await byItself(uuid, () => expect(lines.map(({ event }) => event)).toContain("lease-not-handed-over"));
+    await written("lease-not-handed-over", { engine, lease: expect.any(String), token: expect.any(String) });
     await put("/v1/cloud-b/rotate-root", {});
     await written("root-rotated", { engine, key: expect.any(String), replaced: expect.anything() });
     await written("removed", { engine, job: expect.any(String), what: "replaced root secret" });

@@ -46,6 +46,8 @@ describe("a snapshot that is restored into a new deployment", () => {
       expect(found.sort(), kind).toEqual(used.sort());
     }
     const atTheCut = lookBefore("thaw", all);
+    // Deletions of earlier tests may still be on their way to the list.
+    await eventually(async () => expect((await listed())[0]).toHaveLength(2));
     const listedBefore = await listed();
     const file = await snapshot();
     const before = atTheCut();

@@ -110,8 +110,8 @@ it("answers what the Go client reads of the agent that it reaches", async () => 
 
 it("returns an error for a word of upstream's agents, and never looks for an agent of that name", async () => {
   for (const [answer, status, text] of [
-    [await get("/v1/agent/monitor", UPSTREAM), 501, "monitor: "],
-    [await put("/v1/agent/force-leave?node=a", "", UPSTREAM), 501, "force-leave: "],
+    [await get("/v1/agent/monitor", UPSTREAM), 400, "monitor: "],
+    [await put("/v1/agent/force-leave?node=a", "", UPSTREAM), 400, "force-leave: "],
     [await get("/v1/agent/join", UPSTREAM), 405, "Invalid method"],
     [await del("/v1/agent/self", UPSTREAM), 405, "Invalid method"],
     [await get("/v1/agent/absent", UPSTREAM), 404, "agent not found"],

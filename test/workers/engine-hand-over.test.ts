@@ -39,8 +39,8 @@ const nothingIsLeft = async () => {
   expect(await rows(uuid, "jobs")).toEqual([]);
   expect(await tenant.everything()).toEqual(fresh);
 };
-/** A minute at most, in small steps: long before any lease ends. */
-const soon = (check: () => Promise<void>) => byItself(uuid, check, 1_000);
+/** Three minutes at most, in small steps: long before any lease ends. */
+const soon = (check: () => Promise<void>) => byItself(uuid, check, 3_000);
 
 /** Lets an hour pass in which alarms ring. */
 const anHourLater = () => {
