@@ -210,6 +210,28 @@ export class SyncControl extends StoredObject {
     return this.commit(() => this.#apps.use(namespace, destination, app));
   }
 
+  // ---- destinations that write to the same place ----
+
+  /**
+   * A destination states its targets, none once it has ended. Idempotent.
+   * @returns the other destinations that have one of them
+   */
+  useTargets(destination: string, targets: readonly string[]): string[] {
+    const others = new Set<string>();
+    this.commit(() => {
+      this.sql.exec("DELETE FROM targets WHERE destination = ?", destination);
+      for (const target of targets) {
+        const shared = this.sql.exec<{ destination: string }>(
+          "SELECT destination FROM targets WHERE target = ?",
+          target,
+        );
+        for (const other of shared) others.add(other.destination);
+        this.sql.exec("INSERT INTO targets VALUES (?, ?)", target, destination);
+      }
+    });
+    return [...others];
+  }
+
   /** Destinations that have work. */
   override known(after: string): KnownPage {
     return knownPage(this.sql, [{ kind: "sync-destination", from: "SELECT destination AS name FROM shares" }], after);

@@ -25,6 +25,7 @@ import { Desk } from "../sync/desk.ts";
 import { type DestinationKey, DestinationRecord, type Found } from "../sync/destination-record.ts";
 import type { Granularity } from "../sync/destinations/destination-type.ts";
 import { wantedCopies } from "../sync/external-name.ts";
+import { type Contest, Neighbours } from "../sync/neighbours.ts";
 import type { DestinationParts } from "../sync/parts.ts";
 import { Pause } from "../sync/pause.ts";
 import {
@@ -79,6 +80,7 @@ export class SyncDestination extends StoredObject {
         relist: (_lane, rows) => this.#deliveries.relist(rows),
         "key-holder": () => this.#deliveries.keyHolder(),
         app: () => this.#deliveries.app(),
+        targets: () => this.#deliveries.targets(),
       },
     );
     const self = ctx.id.name ?? ctx.id.toString();
@@ -140,10 +142,12 @@ export class SyncDestination extends StoredObject {
         outbox.enlistLatest("key-holder", "", null);
       },
     });
-    const desk = new Desk({ ...stores, purge });
+    const neighbours = new Neighbours({ ...stores, env, self });
+    const place = (found: Found): string => neighbours.place(found);
+    const desk = new Desk({ ...stores, purge, place });
     const bell = new Doorbell(env.SYNC_WORK, self);
     const behind = (work: Promise<unknown>): void => this.ctx.waitUntil(work);
-    return { ...stores, env, self, outbox, share, pause, purge, scan, desk, bell, behind };
+    return { ...stores, env, self, outbox, share, pause, purge, scan, desk, bell, neighbours, place, behind };
   }
 
   // ---- the destination ----
@@ -179,7 +183,7 @@ export class SyncDestination extends StoredObject {
     this.commit(() => purge.begin({ removes: some && removes, force }, Date.now()));
     if (share.isWorthAsking()) this.ctx.waitUntil(share.tryAsk());
     // Whoever deletes next what the destination stood in the way of (its namespace, its application) finds it gone.
-    await Promise.all(["listing", "app", "key-holder"].map((topic) => this.outbox.drain(topic)));
+    await Promise.all(["listing", "app", "targets", "key-holder"].map((topic) => this.outbox.drain(topic)));
     return ok(null);
   }
 
@@ -228,9 +232,12 @@ export class SyncDestination extends StoredObject {
   // ---- looking ahead, and looking again ----
 
   /** What setting a secret would do. */
-  previewSet(secret: SecretRef, keys: readonly string[]): Result<PlannedCopy[]> {
+  async previewSet(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedCopy[]>> {
+    const before = guarded(() => this.#wishes.admit(secret, keys));
+    if (!before.ok) return before;
+    const taken = await this.#parts.neighbours.look(before.unclaimed);
     return guarded(() => {
-      const admitted = this.#wishes.admit(secret, keys);
+      const admitted = this.#wishes.admit(secret, keys, taken);
       if (!admitted.ok) return admitted;
       const { steps, found } = admitted;
       const id = associationId(secret);
@@ -280,8 +287,13 @@ export class SyncDestination extends StoredObject {
     return this.#turns.take(...given);
   }
 
-  plan(claim: Claim, keys: readonly string[]): CopyTask[] | null {
+  plan(claim: Claim, keys: readonly string[] | null): Promise<CopyTask[] | null> {
     return this.#turns.plan(claim, keys);
+  }
+
+  /** Another destination, which writes to the same place, asks for names. */
+  contest(...given: Parameters<Neighbours["contest"]>): Contest {
+    return this.#parts.neighbours.contest(...given);
   }
 
   // ---- listings ----
@@ -329,6 +341,8 @@ export class SyncDestination extends StoredObject {
   protected override async onAlarm(now: number): Promise<void> {
     const { share, work, bell, scan } = this.#parts;
     await this.#turns.endSome();
+    // One that is older than the register of targets makes itself known.
+    await this.#parts.neighbours.tryRegister();
     const asks = share.due();
     if (asks !== null && asks <= now) await share.tryAsk();
     const ready = this.#workDue();

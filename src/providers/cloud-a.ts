@@ -81,6 +81,20 @@ export function resolveAccount(
   return { ok: true, account: { region, keys: { accessKeyId, secretAccessKey } } };
 }
 
+const base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/**
+ * The account that an access key belongs to: its id holds the account's number behind the prefix, since March 2019
+ * (https://medium.com/@TalBeerySec/a-short-note-on-aws-key-id-f88cc4317489). Of older keys, the id itself stands for it.
+ */
+export function accountOfKey(accessKeyId: string): string {
+  const isNew = /^A[A-Z]{3}[Q-Z2-7][A-Z2-7]{11,}$/.test(accessKeyId);
+  if (!isNew) return accessKeyId;
+  // Ten characters hold 50 bits: the account's number is in the 40 behind the first.
+  const bits = [...accessKeyId.slice(4, 14)].reduce((sum, one) => sum * 32n + BigInt(base32.indexOf(one)), 0n);
+  return String((bits >> 9n) & 0xff_ffff_ffffn).padStart(12, "0");
+}
+
 /**
  * A client of AWS Secrets Manager (JSON protocol 1.1, API version 2017-10-17) for one operation of ours.
  *

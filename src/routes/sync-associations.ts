@@ -32,8 +32,12 @@ const unknownIn = (body: Association): string[] =>
 
 type Entries = readonly (readonly [string, AssociationView])[];
 
+const ONE_EACH =
+  "secret_name: an association is one secret; list the folder (LIST <mount>/metadata/<folder>) and set each of its secrets";
+
 function checkSecretName(name: string): string {
-  if (name.endsWith("/")) throw badRequest("Secret not found. Please provide full path to existing secret");
+  if (name.endsWith("/"))
+    throw badRequest(`Secret not found. Please provide full path to existing secret. ${ONE_EACH}`);
   if (
     /[\p{Cc}]/u.test(name) ||
     name.split("/").some((segment) => segment === "." || segment === ".." || segment === "")
@@ -65,7 +69,10 @@ async function source(call: AuthorisedCall, body: Association): Promise<{ secret
   if (!read.ok && read.reason !== "missing") throw refusalError(read);
   // A newest version that is deleted may leave an older one that lives.
   const newest = read.ok && read.state === "lives" ? read.data : await newestData(call, mount.uuid, name);
-  if (newest === null) throw badRequest(`secret not found: ${mount.path}${name}`);
+  if (newest === null) {
+    const advice = name.includes("*") ? `. ${ONE_EACH}; * stands for nothing but itself` : "";
+    throw badRequest(`secret not found: ${mount.path}${name}${advice}`);
+  }
   const parts = secretKeyValues(newest);
   const secret = { mountUuid: mount.uuid, mountAccessor: mount.accessor, mountPath: mount.path, secretName: name };
   return { secret, keys: parts.ok ? parts.values.map(({ key }) => key) : [] };

@@ -1,7 +1,7 @@
 import { type Refusal, refuse } from "../result.ts";
 import { associationId, type SecretRef } from "./association.ts";
 import type { SetNaming } from "./associations.ts";
-import type { Copies, Step } from "./copies.ts";
+import { type Copies, NOT_TAKEN, type Step, unclaimed } from "./copies.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import type { Granularity } from "./destinations/index.ts";
 import { refusedKeys, wantedCopies } from "./external-name.ts";
@@ -11,6 +11,7 @@ interface Host {
   readonly record: DestinationRecord;
   readonly copies: Copies;
   readonly purge: Purge;
+  place(found: Found): string;
 }
 
 /** What setting a secret comes to. */
@@ -19,6 +20,8 @@ export interface Admitted {
   readonly found: Found;
   readonly naming: SetNaming;
   readonly steps: readonly Step[];
+  /** Names that another destination may have. */
+  readonly unclaimed: readonly string[];
 }
 
 export const PURGING =
@@ -26,9 +29,10 @@ export const PURGING =
 
 /** What setting a secret would do to its objects, or why it may not be set. */
 export function admitSet(
-  { record, copies, purge }: Host,
+  { record, copies, purge, place }: Host,
   secret: SecretRef,
   keys: readonly string[],
+  taken = NOT_TAKEN,
 ): Admitted | Refusal {
   const found = record.find();
   if (!found) return refuse("missing");
@@ -37,10 +41,11 @@ export function admitSet(
   const tooMany = naming.granularity === "secret-key" ? refusedKeys(keys.length) : null;
   if (tooMany !== null) return refuse("invalid", tooMany);
   const wanted = wantedCopies(record.scope(found.row, naming), found.type, secret, keys);
-  const steps = copies.plan(associationId(secret), wanted);
+  const steps = copies.plan(associationId(secret), wanted, taken);
   // One object that cannot be is a mistake to tell at once; of many, the others still can.
+  const asked = unclaimed(copies.of(associationId(secret)), wanted, place(found));
   const [blocked] = naming.granularity === "secret-path" ? steps.flatMap(blockedOf) : [];
-  return blocked === undefined ? { ok: true, found, naming, steps } : refuse("invalid", blocked);
+  return blocked === undefined ? { ok: true, found, naming, steps, unclaimed: asked } : refuse("invalid", blocked);
 }
 
 const blockedOf = (step: Step): string[] => ("blocked" in step && step.blocked !== null ? [step.blocked] : []);

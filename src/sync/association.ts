@@ -62,6 +62,8 @@ export interface CopyTask {
   readonly blocked: boolean;
   /** When the first push of unknown outcome since the last known one began (ms since 1970), null when there was none. */
   readonly unsureSince: number | null;
+  /** Another destination may have the name: `plan` asks before anything is done under it. */
+  readonly unclaimed: boolean;
 }
 
 /** What a Worker gets to perform: make the association so. */

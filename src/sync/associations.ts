@@ -21,6 +21,14 @@ export interface SetNaming {
   readonly template: string;
 }
 
+/** What is to be for an association that is set. */
+interface Planned {
+  readonly naming: SetNaming;
+  readonly steps: readonly Step[];
+  /** The targets at which its names were found to be free. */
+  readonly place: string;
+}
+
 /**
  * The associations of one destination: what should be there, and what is known to be there. A changed wish leaves work in
  * `work` under the association's id. Methods that write are called inside the object's transaction.
@@ -82,11 +90,11 @@ export class Associations {
   }
 
   /** The wish that a secret be here, or be pushed here again whatever is there. */
-  set(secret: SecretRef, naming: SetNaming, steps: readonly Step[], now: number, queued: boolean): void {
+  set(secret: SecretRef, { naming, steps, place }: Planned, now: number, queued: boolean): void {
     const id = associationId(secret);
     if (!this.find(id)) this.#insert(id, secret, now);
     this.#sql.exec("UPDATE associations SET asked = 1, naming = ? WHERE id = ?", this.#namingId(naming), id);
-    this.#copies.apply(id, steps, now);
+    this.#copies.apply(id, steps, now, place);
     this.#copies.askAgain(id);
     this.want(id, "present", now, queued);
   }

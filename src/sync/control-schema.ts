@@ -54,4 +54,10 @@ export const controlMigrations: Migration[] = [
     because: "until when calls to providers may at most have been permitted (ms): what a pause has to wait out",
     sql: "CREATE TABLE permissions (id INTEGER PRIMARY KEY CHECK (id = 1), until INTEGER NOT NULL) STRICT",
   },
+  {
+    because: "destinations that write to the same place find each other; targets are digests",
+    sql: `CREATE TABLE targets (
+      target TEXT NOT NULL, destination TEXT NOT NULL, PRIMARY KEY (target, destination)) STRICT, WITHOUT ROWID;
+      CREATE INDEX targets_by_destination ON targets (destination)`,
+  },
 ];

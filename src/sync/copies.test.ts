@@ -15,7 +15,7 @@ const wanted = (subKey: string, name: string, refused: string | null = null): Wa
 const row = (sub_key: string, external_name: string, changes: Partial<CopyRow> = {}): CopyRow => ({
   ...{ association: "a", sub_key, external_name, fold: external_name.toLowerCase(), obsolete: 0, ours: 2, known: 1 },
   ...{ version: 1, fingerprint: "f", reference: null, tag_keys: "[]", blocked: null, left_alone: 0 },
-  ...{ unsure_since: null, status: "SYNCED", error_code: null, error_message: null, updated: 0 },
+  ...{ unsure_since: null, claimed: null, status: "SYNCED", error_code: null, error_message: null, updated: 0 },
   ...changes,
 });
 
@@ -142,7 +142,7 @@ class World {
     // A blocked name may have become free.
     this.copies.apply(association, this.copies.plan(association, this.wishes.get(association) ?? []), this.#clock++);
     const rows = this.copies.of(association);
-    const tasks = rows.map(copyTask);
+    const tasks = rows.map((one) => copyTask(one, ""));
     this.copies.claimed(rows, ["tag"], this.#clock++);
     const results: CopyResult[] = [];
     const ordered = [...tasks.filter((task) => !task.obsolete), ...tasks.filter((task) => task.obsolete)];

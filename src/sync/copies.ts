@@ -7,6 +7,8 @@ import type { CopyRow } from "./schema.ts";
 interface Wanted {
   readonly copy: WantedCopy;
   readonly blocked: string | null;
+  /** Another destination has the name: whatever is outside under it is not ours. */
+  readonly elsewhere: boolean;
   /** Other rows of the same name, whose object goes on living as this one. */
   readonly heirTo: readonly CopyRow[];
 }
@@ -22,6 +24,11 @@ export type Step =
 const keyOf = (subKey: string, name: string): string => `${subKey}\n${name}`;
 const keyOfRow = (row: CopyRow): string => keyOf(row.sub_key, row.external_name);
 
+/** Which other destination has a name, by its fold. */
+export type Taken = ReadonlyMap<string, string>;
+
+export const NOT_TAKEN: Taken = new Map();
+
 /**
  * How to get from the recorded objects of one association to the wanted ones. Pure.
  * @param holder which other association holds a name (by its fold), null for none
@@ -30,6 +37,7 @@ export function planCopies(
   rows: readonly CopyRow[],
   wanted: readonly WantedCopy[],
   holder: (fold: string) => string | null,
+  taken: Taken = NOT_TAKEN,
 ): Step[] {
   const recorded = new Set(rows.map(keyOfRow));
   const namesakes = Map.groupBy(rows, (row) => row.fold);
@@ -37,9 +45,11 @@ export function planCopies(
   const kept = new Set(wanted.map((copy) => keyOf(copy.subKey, copy.name)));
   const steps = wanted.map((copy): Step => {
     const key = keyOf(copy.subKey, copy.name);
-    const blocked = refusal(copy, (claimants.get(copy.fold)?.length ?? 0) > 1, holder(copy.fold));
+    const ambiguous = (claimants.get(copy.fold)?.length ?? 0) > 1;
+    const elsewhere = taken.get(copy.fold) ?? null;
+    const blocked = refusal(copy, ambiguous, holder(copy.fold), elsewhere);
     const heirTo = (namesakes.get(copy.fold) ?? []).filter((row) => keyOfRow(row) !== key && mayBeOurs(row));
-    return { kind: recorded.has(key) ? "keep" : "add", copy, blocked, heirTo };
+    return { kind: recorded.has(key) ? "keep" : "add", copy, blocked, elsewhere: elsewhere !== null, heirTo };
   });
   const leftover = rows.filter((row) => !kept.has(keyOfRow(row)));
   return [
@@ -48,10 +58,12 @@ export function planCopies(
   ];
 }
 
-function refusal(copy: WantedCopy, ambiguous: boolean, holder: string | null): string | null {
+function refusal(copy: WantedCopy, ambiguous: boolean, holder: string | null, elsewhere: string | null): string | null {
+  const name = JSON.stringify(copy.name);
   if (copy.refused !== null) return copy.refused;
-  if (ambiguous) return `several keys of the secret would be called ${JSON.stringify(copy.name)}`;
-  return holder === null ? null : `external name ${JSON.stringify(copy.name)} is taken by the association of ${holder}`;
+  if (ambiguous) return `several keys of the secret would be called ${name}`;
+  if (holder !== null) return `external name ${name} is taken by the association of ${holder}`;
+  return elsewhere === null ? null : `external name ${name} is taken by ${elsewhere}, which writes to the same place`;
 }
 
 /** Values of `ours`: never tried; a push went out, and who knows; a push succeeded. */
@@ -61,6 +73,21 @@ const OURS = 2;
 
 /** Whether something of ours is or may be outside under this name. */
 export const mayBeOurs = (row: CopyRow): boolean => row.ours !== UNTRIED;
+
+/** Whether no other destination that writes to the same place has the name. */
+const isClaimed = ({ claimed }: CopyRow, place: string): boolean => (claimed ?? "") === place;
+
+/** Whether the destination has the name of a row, as opposed to one that only says why it may not be pushed. */
+const isHeld = (row: CopyRow): boolean => row.blocked === null || mayBeOurs(row);
+
+/** The names, of the recorded and the wanted objects of an association, that another destination may have. Pure. */
+export function unclaimed(rows: readonly CopyRow[], wanted: readonly WantedCopy[], place: string): string[] {
+  if (place === "") return [];
+  const held = rows.filter(isHeld);
+  const claimed = new Set(held.filter((row) => isClaimed(row, place)).map(({ fold }) => fold));
+  const all = new Set([...held, ...wanted].map(({ fold }) => fold));
+  return [...all.difference(claimed)];
+}
 
 /** The external objects of a destination's associations. Methods that write are called inside the object's transaction. */
 export class Copies {
@@ -112,19 +139,52 @@ export class Copies {
   }
 
   /** What `planCopies` says for an association. */
-  plan(association: string, wanted: readonly WantedCopy[]): Step[] {
-    return planCopies(this.of(association), wanted, (fold) => this.holder(fold, association));
+  plan(association: string, wanted: readonly WantedCopy[], taken = NOT_TAKEN): Step[] {
+    return planCopies(this.of(association), wanted, (fold) => this.holder(fold, association), taken);
   }
 
-  apply(association: string, steps: readonly Step[], now: number): void {
+  /** @param place the targets at which the names were found to be free */
+  apply(association: string, steps: readonly Step[], now: number, place = ""): void {
     for (const step of steps) {
       if (step.kind === "drop") this.#delete(step.row);
       else if (step.kind === "retire") this.#update(step.row, "obsolete = 1");
-      else this.#want(association, step, now);
+      else this.#want(association, step, now, place);
     }
   }
 
-  #want(association: string, { copy, blocked, heirTo }: Wanted, now: number): void {
+  /** Other destinations were asked for what is or may be outside; `taken` is what they have. */
+  claim(association: string, taken: Taken, place: string): void {
+    for (const row of this.of(association).filter((one) => mayBeOurs(one) && !isClaimed(one, place))) {
+      if (taken.has(row.fold)) this.#disown(row);
+      else this.#update(row, "claimed = ?", place);
+    }
+  }
+
+  /** The associations that have a name. `surely`: at least one has pushed it, or may have, where no other destination has it. */
+  having(fold: string, place: string): { readonly associations: readonly string[]; readonly surely: boolean } {
+    const rows = this.#sql.exec<CopyRow>("SELECT * FROM copies WHERE fold = ?", fold).toArray().filter(isHeld);
+    return {
+      associations: [...new Set(rows.map(({ association }) => association))],
+      surely: rows.some((row) => mayBeOurs(row) && isClaimed(row, place)),
+    };
+  }
+
+  /** Other destinations are asked for the name again before anything is done under it. */
+  yield(fold: string): void {
+    this.#sql.exec("UPDATE copies SET claimed = NULL WHERE fold = ?", fold);
+  }
+
+  /** What is outside under the name is another destination's. */
+  #disown(row: Key): void {
+    this.#update(
+      row,
+      `claimed = NULL, ours = ?, known = 0, version = NULL, fingerprint = NULL, reference = NULL, tag_keys = '[]',
+       left_alone = 0, unsure_since = NULL`,
+      UNTRIED,
+    );
+  }
+
+  #want(association: string, { copy, blocked, elsewhere, heirTo }: Wanted, now: number, place: string): void {
     this.#sql.exec(
       `INSERT INTO copies (association, sub_key, external_name, fold, status, updated) VALUES (?1, ?2, ?3, ?4, 'PENDING', ?5)
        ON CONFLICT (association, sub_key, external_name) DO UPDATE SET obsolete = 0`,
@@ -136,6 +196,7 @@ export class Copies {
     );
     const row = { association, sub_key: copy.subKey, external_name: copy.name };
     if (heirTo.length > 0) this.#inherit(row, heirTo);
+    if (elsewhere) this.#disown(row);
     if (blocked !== null) {
       this.#update(
         row,
@@ -145,7 +206,7 @@ export class Copies {
         blocked,
         now,
       );
-    } else this.#update(row, "blocked = NULL");
+    } else this.#update(row, "blocked = NULL, claimed = ?", place);
   }
 
   /** What is outside under this name was pushed for another row: with what, this one cannot tell. */
@@ -164,11 +225,11 @@ export class Copies {
 
   /**
    * A claim of the association goes out. From now until its result is in, nothing is known of its objects, and they may carry
-   * the new tags as well as the old.
+   * the new tags as well as the old. What must first be asked for elsewhere is pushed by no such claim.
    */
-  claimed(rows: readonly CopyRow[], tagKeys: readonly string[], now: number): void {
+  claimed(rows: readonly CopyRow[], tagKeys: readonly string[], now: number, place = ""): void {
     for (const row of rows) {
-      const pushed = row.obsolete === 0 && row.blocked === null;
+      const pushed = row.obsolete === 0 && row.blocked === null && isClaimed(row, place);
       const tags = pushed ? JSON.stringify([...new Set([...parseKeys(row.tag_keys), ...tagKeys])]) : row.tag_keys;
       this.#update(
         row,
@@ -299,7 +360,7 @@ const parseKeys = (keys: string): string[] => JSON.parse(keys) as string[];
 const OURS_IN_WORDS = ["no", "maybe", "certainly"] as const;
 
 /** An object as a Worker gets it. */
-export const copyTask = (row: CopyRow): CopyTask => ({
+export const copyTask = (row: CopyRow, place: string): CopyTask => ({
   subKey: row.sub_key,
   name: row.external_name,
   obsolete: row.obsolete === 1,
@@ -311,4 +372,5 @@ export const copyTask = (row: CopyRow): CopyTask => ({
   previousTagKeys: parseKeys(row.tag_keys),
   blocked: row.blocked !== null,
   unsureSince: row.unsure_since,
+  unclaimed: !isClaimed(row, place),
 });

@@ -16,7 +16,7 @@ const watchLane = (mountUuid: string, secretName: string): string => `${mountUui
 
 /** Whoever must know of the destination is told what it has become. Inside a transaction. */
 export function announceDestination(outbox: Outbox, isNew: boolean): void {
-  for (const topic of isNew ? ["key-holder", "listing", "app"] : ["listing", "app"]) {
+  for (const topic of isNew ? ["key-holder", "listing", "app", "targets"] : ["listing", "app", "targets"]) {
     outbox.enlistLatest(topic, "", null);
   }
 }
@@ -113,6 +113,11 @@ export class Deliveries {
     const { env, self } = this.#parts;
     const used = await syncControl(env).useApp(destinationKeyOf(self).namespace, self, this.#host.usedApp());
     if (!used.ok) warn("app-missing", { destination: self });
+  }
+
+  targets(): Promise<void> {
+    const { record, neighbours } = this.#parts;
+    return record.row() ? neighbours.register() : neighbours.leave();
   }
 
   async keyHolder(): Promise<void> {

@@ -4,9 +4,9 @@ import type { WorkList } from "../work/work-list.ts";
 import { type CopyResult, type CopyTask, isCall, type SyncResult, type SyncTask } from "./association.ts";
 import { type Associations, secretOf } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
-import { type Copies, copyTask } from "./copies.ts";
+import { type Copies, copyTask, type Taken, unclaimed } from "./copies.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
-import { wantedCopies } from "./external-name.ts";
+import { type WantedCopy, wantedCopies } from "./external-name.ts";
 import { Pacing } from "./pacing.ts";
 import { PURGE_ATTEMPTS, type Purge } from "./purge.ts";
 import type { AssociationRow, CopyRow } from "./schema.ts";
@@ -20,6 +20,8 @@ interface Parts {
   readonly objects: StoredObjects;
   readonly purge: Purge;
   readonly breaker: Breaker;
+  /** The targets in force, as one text. */
+  place(found: Found): string;
 }
 
 /** Hands out the tasks of one destination and takes their results. Methods that write are called inside the object's transaction. */
@@ -55,6 +57,7 @@ export class Desk {
 
   claim(found: Found, places: number, now: number, only?: string): SyncTask[] {
     const { work, associations, copies, record, breaker } = this.#parts;
+    const place = this.#parts.place(found);
     const tagKeys = Object.keys(record.tags(found.row));
     const trial = breaker.view() !== null;
     return work.claim(Math.min(places, this.#free(found, now, only)), now, only, trial).flatMap((claim) => {
@@ -64,22 +67,47 @@ export class Desk {
         return [];
       }
       const rows = copies.of(row.id);
-      copies.claimed(rows, tagKeys, now);
+      copies.claimed(rows, tagKeys, now, place);
       this.#pacing.spend(found.type.pace, 1, now);
-      return [taskOf(claim, row, associations.namingOf(row).granularity, rows)];
+      return [taskOf(claim, row, associations.namingOf(row).granularity, rows, place)];
     });
   }
 
-  /** The keys of a secret are others than its recorded objects: records what there is to be, before anything is called. */
-  plan(found: Found, claim: Claim, keys: readonly string[], now: number): CopyTask[] | null {
+  /**
+   * Names that other destinations may have, of the objects that a claimed association has and should have.
+   * @param keys the secret's top-level keys; null: nothing is to be pushed
+   */
+  unclaimed(found: Found, { id }: Claim, keys: readonly string[] | null): string[] {
+    const { associations, copies } = this.#parts;
+    const row = associations.find(id);
+    const wanted = row && keys ? this.#wanted(found, row, keys) : [];
+    const place = this.#parts.place(found);
+    return unclaimed(copies.of(id), wanted, place);
+  }
+
+  /**
+   * Records what there is to be, before anything is called: the keys of a secret are others than its recorded objects, or
+   * another destination may have a name.
+   * @param keys as in `unclaimed`; @param taken the names that other destinations have
+   */
+  plan(found: Found, claim: Claim, keys: readonly string[] | null, taken: Taken, now: number): CopyTask[] | null {
     const { associations, copies, record, work } = this.#parts;
     const row = associations.find(claim.id);
     if (!row || !work.holds(claim, now)) return null;
-    const scope = record.scope(found.row, associations.namingOf(row));
-    copies.apply(row.id, copies.plan(row.id, wantedCopies(scope, found.type, secretOf(row), keys)), now);
+    const place = this.#parts.place(found);
+    copies.claim(row.id, taken, place);
+    if (keys) {
+      const steps = copies.plan(row.id, this.#wanted(found, row, keys), taken);
+      copies.apply(row.id, steps, now, place);
+    }
     const planned = copies.of(row.id);
-    copies.claimed(planned, Object.keys(record.tags(found.row)), now);
-    return planned.map(copyTask);
+    if (keys) copies.claimed(planned, Object.keys(record.tags(found.row)), now, place);
+    return planned.map((copy) => copyTask(copy, place));
+  }
+
+  #wanted(found: Found, row: AssociationRow, keys: readonly string[]): WantedCopy[] {
+    const { associations, record } = this.#parts;
+    return wantedCopies(record.scope(found.row, associations.namingOf(row)), found.type, secretOf(row), keys);
   }
 
   /** Takes results. @returns the associations that have come to their end */
@@ -128,12 +156,13 @@ const taskOf = (
   row: AssociationRow,
   granularity: SyncTask["granularity"],
   rows: readonly CopyRow[],
+  place: string,
 ): SyncTask => ({
   claim,
   wish: row.wish,
   mountUuid: row.mount_uuid,
   secretName: row.secret_name,
   granularity,
-  copies: rows.map(copyTask),
+  copies: rows.map((row) => copyTask(row, place)),
   idempotencyToken: createHash("sha256").update(`${row.seed} ${row.intent}`).digest("hex"),
 });

@@ -5,7 +5,8 @@ import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { Copies } from "./copies.ts";
 import type { Desk } from "./desk.ts";
-import type { DestinationRecord } from "./destination-record.ts";
+import type { DestinationRecord, Found } from "./destination-record.ts";
+import type { Neighbours } from "./neighbours.ts";
 import type { Pause } from "./pause.ts";
 import type { Purge } from "./purge.ts";
 import type { Scan } from "./scan.ts";
@@ -32,6 +33,9 @@ export interface DestinationParts {
   readonly scan: Scan;
   readonly desk: Desk;
   readonly bell: Doorbell;
+  readonly neighbours: Neighbours;
+  /** The targets in force, as one text. @throws Sealed */
+  readonly place: (found: Found) => string;
   readonly commit: <T>(change: () => T) => T;
   /** States a wish, inside a transaction; room that is missing is asked for after it. */
   readonly want: (row: AssociationRow, wish: "present" | "absent", now: number) => void;

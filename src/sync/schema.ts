@@ -130,6 +130,13 @@ export const destinationMigrations: Migration[] = [
       UPDATE destination SET granularity_given = 1 WHERE granularity <>
         CASE WHEN type IN ('repo-host', 'deploy-project') THEN 'secret-key' ELSE 'secret-path' END`,
   },
+  {
+    because:
+      "destinations that write to the same place agree on names: targets = those that SyncControl knows of, claimed = the targets at which no other destination has the name",
+    sql: `ALTER TABLE destination ADD COLUMN targets TEXT;
+      ALTER TABLE copies ADD COLUMN claimed TEXT;
+      CREATE TABLE neighbours (destination TEXT PRIMARY KEY) STRICT, WITHOUT ROWID`,
+  },
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -147,6 +154,8 @@ export interface DestinationRow extends Record<string, SqlStorageValue> {
   deletion_policy: string;
   word: string;
   fingerprint_key: ArrayBuffer | null;
+  /** The targets that `SyncControl` knows of, as one text; null: it has been told of none. */
+  targets: string | null;
 }
 
 export interface AssociationRow extends Record<string, SqlStorageValue> {
@@ -184,6 +193,8 @@ export interface CopyRow extends Record<string, SqlStorageValue> {
   left_alone: number;
   /** When the first push of unknown outcome since the last known one began. */
   unsure_since: number | null;
+  /** The targets at which no other destination had the name, as one text; null: none was asked. */
+  claimed: string | null;
   status: SyncStatus;
   error_code: string | null;
   error_message: string | null;

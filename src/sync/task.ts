@@ -62,7 +62,7 @@ export async function performTask(means: Means, setup: Setup, task: SyncTask): P
     const source = newest?.value ?? null;
     const values = source === null ? [] : valuesOf(task.granularity, source.data);
     if (!Array.isArray(values)) return failed(values, task.copies);
-    const copies = source === null ? task.copies : await copiesFor(means, task, values);
+    const copies = await copiesFor(means, task, source && values);
     // The claim is void: nothing was done, and nobody waits for the result.
     if (copies === null) return { ...base, version: null, copies: [], unfinished: true };
     const context = await contextOf(means, setup, type);
@@ -96,25 +96,35 @@ function valuesOf(granularity: SyncTask["granularity"], data: string): Value[] |
 }
 
 /**
- * The objects of the task; recorded anew when the secret has other keys than those that are recorded, or when one may not be
- * pushed, because its name may have become free.
+ * The objects of the task; recorded anew when the secret has other keys than those that are recorded, when one may not be
+ * pushed, because its name may have become free, or when another destination may have a name.
+ * @param values null: nothing is to be pushed
  */
-async function copiesFor(means: Means, task: SyncTask, values: readonly Value[]): Promise<readonly CopyTask[] | null> {
-  const live = task.copies.filter((copy) => !copy.obsolete);
-  const keys = new Set(live.map((copy) => copy.subKey));
-  const same = keys.size === values.length && values.every(({ key }) => keys.has(key));
-  if (same && !live.some((copy) => copy.blocked)) return task.copies;
-  const planned = await means.object.plan(
-    task.claim,
-    values.map(({ key }) => key),
-  );
+async function copiesFor(
+  means: Means,
+  task: SyncTask,
+  values: readonly Value[] | null,
+): Promise<readonly CopyTask[] | null> {
+  if (!isToBePlanned(task.copies, values)) return task.copies;
+  const planned = await means.object.plan(task.claim, values?.map(({ key }) => key) ?? null);
   if (planned === null) return null;
   // What was known when the claim went out is known still.
   const before = new Map(task.copies.map((copy) => [`${copy.subKey}\n${copy.name}`, copy]));
   return planned.map((copy) => {
     const was = before.get(`${copy.subKey}\n${copy.name}`);
+    // What was known when the claim went out, of what another destination has: nothing.
+    if (copy.ours === "no" && copy.unclaimed) return copy;
     return { ...copy, outside: was?.outside, ours: was?.ours ?? copy.ours, unsureSince: was?.unsureSince ?? null };
   });
+}
+
+function isToBePlanned(copies: readonly CopyTask[], values: readonly Value[] | null): boolean {
+  if (copies.some((copy) => copy.unclaimed && (copy.ours !== "no" || values !== null))) return true;
+  if (values === null) return false;
+  const live = copies.filter((copy) => !copy.obsolete);
+  const keys = new Set(live.map((copy) => copy.subKey));
+  const same = keys.size === values.length && values.every(({ key }) => keys.has(key));
+  return !same || live.some((copy) => copy.blocked);
 }
 
 type MakeContext = (deadlineMs: number) => CallContext;

@@ -32,11 +32,19 @@ export class Turns {
     return guarded(() => this.#handOut(places, only));
   }
 
-  /** The keys of a secret are others than its recorded objects: records what there is to be. Null: the claim is void. */
-  plan(claim: Claim, keys: readonly string[]): CopyTask[] | null {
-    const { record, desk, commit } = this.#parts;
-    const found = record.find();
-    return found ? commit(() => desk.plan(found, claim, keys, Date.now())) : null;
+  /**
+   * Records what there is to be: the keys of a secret are others than its recorded objects, or another destination may have a
+   * name.
+   * @param keys null: nothing is to be pushed @returns null when the claim is void
+   */
+  async plan(claim: Claim, keys: readonly string[] | null): Promise<CopyTask[] | null> {
+    const { record, desk, neighbours, commit } = this.#parts;
+    const before = record.find();
+    if (!before) return null;
+    return neighbours.claim(desk.unclaimed(before, claim, keys), (taken) => {
+      const found = record.find();
+      return found && commit(() => desk.plan(found, claim, keys, taken, Date.now()));
+    });
   }
 
   /** One step of an ending that is on its way. */

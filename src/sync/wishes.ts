@@ -3,6 +3,7 @@ import { guarded } from "../sealing/guarded.ts";
 import { type Admitted, admitSet, PURGING } from "./admission.ts";
 import { associationId, type SecretRef } from "./association.ts";
 import { type AssociationsPage, associationsPage } from "./associations-page.ts";
+import { NOT_TAKEN, type Taken } from "./copies.ts";
 import { announceAssociation, announceWatch, drainAssociation } from "./deliveries.ts";
 import type { DestinationParts } from "./parts.ts";
 
@@ -18,8 +19,8 @@ export class Wishes {
   }
 
   /** What setting a secret would do to its objects, or why it may not be set. @throws Sealed */
-  admit(secret: SecretRef, keys: readonly string[]): Admitted | Refusal {
-    return admitSet(this.#parts, secret, keys);
+  admit(secret: SecretRef, keys: readonly string[], taken = NOT_TAKEN): Admitted | Refusal {
+    return admitSet(this.#parts, secret, keys, taken);
   }
 
   /**
@@ -27,17 +28,19 @@ export class Wishes {
    * @param keys the secret's top-level keys, for destinations with one object a key
    */
   async set(secret: SecretRef, keys: readonly string[]): Promise<Result<AssociationsPage>> {
-    const { work, share, outbox } = this.#parts;
+    const { work, share, outbox, neighbours } = this.#parts;
     const id = associationId(secret);
-    const refused = this.admit(secret, keys);
-    if (!refused.ok) return refused;
+    const admitted = guarded(() => this.admit(secret, keys));
+    if (!admitted.ok) return admitted;
     const reserved = !work.find(id);
     if (reserved && !(await share.reserve())) {
       return refuse("unavailable", "the sync queue is at capacity; nothing was recorded");
     }
     try {
       // Once more: something may have changed while there was a question for room.
-      const written = guarded(() => this.#recordSet(secret, keys));
+      const written = await neighbours.claim(admitted.unclaimed, (taken) =>
+        guarded(() => this.#recordSet(secret, keys, admitted.unclaimed, taken)),
+      );
       if (!written.ok) return written;
     } finally {
       if (reserved) share.release();
@@ -81,10 +84,15 @@ export class Wishes {
     if (rings) behind(bell.ring());
   }
 
-  #recordSet(secret: SecretRef, keys: readonly string[]): Result<null> {
-    const { associations, scan, bell, outbox, commit } = this.#parts;
-    const admitted = this.admit(secret, keys);
+  /** @param asked the names that other destinations were asked for; @param taken those of them that they have */
+  #recordSet(secret: SecretRef, keys: readonly string[], asked: readonly string[], taken: Taken): Result<null> {
+    const { associations, scan, bell, outbox, commit, place } = this.#parts;
+    const admitted = this.admit(secret, keys, taken);
     if (!admitted.ok) return admitted;
+    if (!admitted.unclaimed.every((name) => asked.includes(name))) {
+      return refuse("conflict", "a write of the destination came in between; try again");
+    }
+    const { naming, steps, found } = admitted;
     const now = Date.now();
     commit(() => {
       if (associations.find(associationId(secret))) announceWatch(outbox, secret);
@@ -92,7 +100,7 @@ export class Wishes {
         scan.begin(now);
         announceAssociation(outbox, secret);
       }
-      associations.set(secret, admitted.naming, admitted.steps, now, true);
+      associations.set(secret, { naming, steps, place: place(found) }, now, true);
       bell.expectClaimWithin(INLINE_MS, now);
     });
     return ok(null);

@@ -167,12 +167,27 @@ describe("setting and removing", () => {
     expect(Object.keys(await objects("m"))).toEqual([`vault/${accessor}/other`]);
   });
 
+  it("refuses a pattern with what to do instead, unless a secret has that name", async () => {
+    const refused = await setAssociation("in-mem/m", "app/*");
+    expect([refused.status, refused.body.errors]).toEqual([
+      400,
+      [
+        "secret not found: kv/app/*. secret_name: an association is one secret; list the folder (LIST <mount>/metadata/<folder>) and set each of its secrets; * stands for nothing but itself",
+      ],
+    ]);
+    await write("app/*", { a: 1 });
+    expect((await setAssociation("in-mem/m", "app/*")).status).toBe(200);
+  });
+
   it.each([
     [{ secret_name: "app" }, "mount: required"],
     [{ mount: "kv" }, "secret_name: required"],
     [{ mount: "", secret_name: "app" }, "mount: required"],
     [{ mount: "kv", secret_name: "" }, "secret_name: required"],
-    [{ mount: "kv", secret_name: "app/" }, "Secret not found. Please provide full path to existing secret"],
+    [
+      { mount: "kv", secret_name: "app/" },
+      "Secret not found. Please provide full path to existing secret. secret_name: an association is one secret; list the folder (LIST <mount>/metadata/<folder>) and set each of its secrets",
+    ],
     [{ mount: "kv", secret_name: "/app" }, "secret_name: must not hold control characters nor empty, . or .. segments"],
     [{ mount: "kv", secret_name: "a//b" }, "secret_name: must not hold control characters nor empty, . or .. segments"],
     [{ mount: "kv", secret_name: "a\nb" }, "secret_name: must not hold control characters nor empty, . or .. segments"],

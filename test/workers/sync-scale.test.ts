@@ -38,7 +38,8 @@ async function fill(count: number): Promise<void> {
           const secretName = `s${String(index).padStart(6, "0")}`;
           const secret = { mountUuid: mount.uuid, mountAccessor: mount.accessor, mountPath: "kv/", secretName };
           const copy = { subKey: "", name: `x/${secretName}`, fold: `x/${secretName}`, refused: null };
-          associations.set(secret, naming, [{ kind: "add", copy, blocked: null, heirTo: [] }], now, true);
+          const step = { kind: "add", copy, blocked: null, elsewhere: false, heirTo: [] } as const;
+          associations.set(secret, { naming, steps: [step], place: "" }, now, true);
         }
       });
     }

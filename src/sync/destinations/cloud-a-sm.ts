@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
 import {
+  accountOfKey,
   type CloudAConnection,
+  type CloudASettings,
   regionPattern,
   resolveAccount,
   type SecretsManager,
@@ -71,6 +73,7 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   type: "cloud-a-sm",
   connection,
   sensitive: ["access_key_id", "secret_access_key"],
+  targets,
   immutable: ["region"],
   defaults: {
     granularity: "secret-path",
@@ -150,6 +153,14 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
     return failure("client", "rights_unproven", message);
   },
 };
+
+/** The account and the region. */
+function targets(details: CloudAConnection, settings: CloudASettings): string[] {
+  const resolved = resolveAccount(details, settings);
+  if (!resolved.ok) return [];
+  const { region, keys } = resolved.account;
+  return [`${accountOf(details.role_arn) ?? accountOfKey(keys.accessKeyId)} ${region}`];
+}
 
 /**
  * `if-not-exists`. Created with the intent's own token, so that a repeat after a lost answer is recognised: by the

@@ -82,6 +82,7 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
   type: "cloud-b-kv",
   connection,
   sensitive: ["client_secret"],
+  targets: ({ key_vault_uri: vault }) => [vault.toLowerCase()],
   immutable: ["key_vault_uri", "tenant_id", "cloud"],
   resolve: ({ key_vault_uri: uri, cloud, ...rest }) => ({
     ...{ ...rest, key_vault_uri: new URL(uri).origin },

@@ -54,6 +54,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   type: "cloud-c-sm",
   connection,
   sensitive: ["credentials"],
+  targets: (details) => [projectOf(details)],
   // The project is fixed as well, but not the field: a new key may make it necessary to name the project that was implied.
   immutable: [],
   defaults: {

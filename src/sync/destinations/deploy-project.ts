@@ -73,14 +73,17 @@ const connection = z
  * from such a record only the environments that are ours; what it says for the others stays. A record whose environments
  * are all ours becomes ours. Records for one branch, which stand beside ours, are never touched.
  *
- * A record is ours when its id is the one we remember or its comment begins with our marker. Two destinations with the
- * same names in one project therefore must not share an environment.
+ * A record is ours when its id is the one we remember or its comment begins with our marker. Two destinations of one
+ * project that share an environment therefore never push the same name.
  */
 export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
   kind: "remote",
   type: "deploy-project",
   connection,
   sensitive: ["access_token"],
+  // Ids are the platform's, names are a team's.
+  targets: ({ project_id: project, team_id: team = "", deployment_environments: environments }) =>
+    environments.map((one) => JSON.stringify([project.startsWith("prj_") ? "" : team, project, one])),
   immutable: ["project_id"],
   resolve: ({ deployment_environments: given, ...rest }) => ({
     ...rest,

@@ -111,6 +111,11 @@ interface DestinationTypeCommon<Connection> {
   resolve?(connection: Connection): Connection;
   /** Fields that a read answers as "*****". */
   readonly sensitive: readonly string[];
+  /**
+   * The places that names live in, as far as the connection tells: destinations of the type with one in common write to the
+   * same objects. Empty for a destination that keeps its objects itself.
+   */
+  targets(connection: Connection, settings: ProviderSettings): readonly string[];
   /** Fields that cannot change their meaning after the destination was created. */
   readonly immutable: readonly string[];
   readonly defaults: { granularity: Granularity; template: Record<Granularity, string> };

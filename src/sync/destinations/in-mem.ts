@@ -8,6 +8,7 @@ export const inMem: StoredDestinationType<Record<string, never>> = {
   type: "in-mem",
   connection: z.object({}),
   sensitive: [],
+  targets: () => [],
   immutable: [],
   // The rules of the commonest real type, so that a trial shows what production would do.
   defaults: cloudASm.defaults,

@@ -68,6 +68,8 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
   type: "repo-host",
   connection: repoHostConnection,
   sensitive: ["access_token"],
+  // Names of accounts, repositories and environments are told apart without regard to case.
+  targets: (connection) => [`${connection.enterprise_url ?? ""}${placeOf(connection).path}`.toLowerCase()],
   immutable: [
     "repository_owner",
     "repository_name",
