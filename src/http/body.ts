@@ -93,7 +93,8 @@ async function inTime<T>(arrival: Promise<T>, withinMs: number): Promise<T> {
 async function counted(body: ReadableStream<Uint8Array>): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for await (const chunk of body) {
+  // The rest of a body that is too large stays readable.
+  for await (const chunk of body.values({ preventCancel: true })) {
     size += chunk.length;
     if (size > MAX_BODY_BYTES) throw tooLarge();
     chunks.push(chunk);

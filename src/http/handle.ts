@@ -22,6 +22,7 @@ import { options, unmatched } from "./methods.ts";
 import { errorResponse } from "./respond.ts";
 import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsRoute } from "./route.ts";
 import { encodePath, parseTarget, type Target, type Verb } from "./target.ts";
+import { readUnreadBody } from "./unread-body.ts";
 
 type Base = Omit<Call, "params" | "grant"> & { readonly exchange: Exchange };
 
@@ -55,6 +56,7 @@ async function respond(request: Request, env: Env, exec: ExecutionContext): Prom
   // No browser may take an answer for anything but what it says it is.
   if (response.webSocket === null) response.headers.set("X-Content-Type-Options", "nosniff");
   tell(endExchange(exchange, response), env, exec);
+  if (response.status >= 400) await readUnreadBody(request);
   return request.method === "HEAD" ? headOf(response) : response;
 }
 

@@ -230,8 +230,20 @@ describe("npm start, in a fresh clone", () => {
     expect(await service.remains()).toEqual([]);
   });
 
-  it("starts again after it was killed, and ends when npm is killed", async () => {
+  it("answers every refusal of a large body, starts again after it was killed, and ends when npm is killed", async () => {
     const service = await npmStart().ready();
+    for (const [token, status] of [
+      [service.token, 413],
+      ["none", 403],
+    ] as const) {
+      for (const size of [1_200_000, 5_000_000]) {
+        const body = JSON.stringify({ data: "x".repeat(size) });
+        const put = () =>
+          fetch(`${service.baseUrl}/v1/secret/destroy/n`, { method: "PUT", headers: { "X-Orch-Token": token }, body });
+        const answers = await Promise.all(Array.from({ length: 20 }, put));
+        expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([status]));
+      }
+    }
     service.signal("SIGKILL", "npm");
     expect(await service.remains()).toEqual([]);
   });
