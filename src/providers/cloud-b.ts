@@ -298,7 +298,7 @@ function tokenRefused(response: Response, body: unknown, federated: boolean): To
   if (passing || status >= 500 || status === 408) {
     return refused("external", "provider_unavailable", "the provider failed");
   }
-  const isElsewhere = status === 404 && !parsed.success;
+  const isElsewhere = (status === 404 || status === 403) && !parsed.success;
   const text = isElsewhere ? "what answers there is not the login service; check its address" : undefined;
   return refused("client", "auth_failed", text ?? tokenProblem(number ?? 0, error, federated));
 }

@@ -13,7 +13,7 @@ import type {
   UpdatePolicy,
 } from "./destinations/destination-type.ts";
 import { secretKeyValues } from "./payload.ts";
-import { appAccess, Permission } from "./perform.ts";
+import { appAccess, permissionIn } from "./perform.ts";
 import type { CopyRecord, Keyless, KeysOf, LookSetup, PlannedCopy } from "./preview.ts";
 import { contextOf } from "./task.ts";
 
@@ -38,7 +38,7 @@ interface Looker {
 async function lookerWith(env: Env, setup: LookSetup): Promise<{ look: Looker | null } | { trouble: Trouble }> {
   const type = typeOf(setup.type);
   if (!type || type.kind === "stored") return { look: null };
-  const means = { settings: settings(env), permit: new Permission(env).holds, apps: appAccess(env) };
+  const means = { settings: settings(env), permit: permissionIn(env).holds, apps: appAccess(env) };
   const context = await contextOf(means, setup, type);
   if ("trouble" in context) return context;
   return { look: { type, connection: setup.connection, context: () => context.make(LOOK_MS) } };

@@ -4,8 +4,8 @@ import { textOf, warn } from "../log.ts";
 import { measureTask } from "../metrics/tasks.ts";
 import { type Remote, syncControl, syncDestination } from "../objects/stubs.ts";
 import type { SyncDestination } from "../objects/sync-destination.ts";
-import type { Permit } from "../providers/outcome.ts";
 import { type CopyResult, isCall, type Setup, type SyncResult, type SyncTask, type Turn } from "./association.ts";
+import { Permission } from "./permission.ts";
 import { type AppAccess, performTask } from "./task.ts";
 
 /**
@@ -15,10 +15,6 @@ import { type AppAccess, performTask } from "./task.ts";
 const MOST_AT_ONCE = 6;
 /** An object that restarts is back soon; results are worth more patience than a question for work. */
 const REPEAT_AFTER_MS = [200, 1_000, 3_000];
-/** A permission that ran out on its way, or could not be asked for, is asked for anew, so many times. */
-const MOST_QUESTIONS = 5;
-const ASK_AGAIN_MS = 100;
-
 interface Options {
   /** How long new tasks are taken, in ms; those that are taken are finished. */
   readonly budgetMs: number;
@@ -34,7 +30,7 @@ interface Options {
 export async function performAll(env: Env, destinations: readonly string[], budgetMs: number): Promise<void> {
   const some = destinations.slice(0, MOST_AT_ONCE);
   const atOnce = Math.floor(MOST_AT_ONCE / some.length);
-  const permission = new Permission(env);
+  const permission = permissionIn(env);
   await Promise.all(some.map((destination) => performWork(env, destination, { budgetMs, atOnce, permission })));
 }
 
@@ -57,7 +53,7 @@ const asking = new Map<string, Asking>();
 export async function performWork(
   env: Env,
   destination: string,
-  { budgetMs, only, atOnce = MOST_AT_ONCE, permission = new Permission(env) }: Options,
+  { budgetMs, only, atOnce = MOST_AT_ONCE, permission = permissionIn(env) }: Options,
 ): Promise<void> {
   const other = only === undefined ? asking.get(destination) : undefined;
   if (other && Date.now() - other.since < GONE_MS) {
@@ -146,65 +142,8 @@ async function takeTurn(
   }
 }
 
-/**
- * Until when calls may start (ms since 1970): the longest permission that anybody in this isolate has got. A permission is
- * the deployment's, not a destination's.
- */
-let permittedUntil = 0;
-
-/** No permission is longer; what looks longer is a clock that was set back. */
-const LONGEST_MS = 2_000;
-
-/** What was permitted is not known any more: the deployment is another one. */
-export const forgetPermissions = (): void => {
-  permittedUntil = 0;
-};
-
-function isPermitted(): boolean {
-  const left = permittedUntil - Date.now();
-  return left > 0 && left <= LONGEST_MS;
-}
-
-/** Whether calls may start: as long as the last answer holds, counted from when the question was sent. */
-export class Permission {
-  readonly #env: Env;
-  #asking: Promise<boolean> | null = null;
-
-  constructor(env: Env) {
-    this.#env = env;
-  }
-
-  granted(turn: Pick<Turn, "running" | "permitMs">, sent: number): void {
-    if (turn.running && turn.permitMs > 0) permittedUntil = sent + turn.permitMs;
-  }
-
-  readonly holds: Permit = async () => {
-    if (isPermitted()) return true;
-    this.#asking ??= this.#ask().finally(() => {
-      this.#asking = null;
-    });
-    return this.#asking;
-  };
-
-  async #ask(): Promise<boolean> {
-    // An answer that ran out on its way was asked for too short a time.
-    for (let question = 1, longer = 0; question <= MOST_QUESTIONS; question++, longer = 100 * 2 ** question) {
-      const sent = Date.now();
-      const answer = await syncControl(this.#env)
-        .mayRun(longer)
-        .catch(() => null);
-      if (answer === null) {
-        await scheduler.wait(ASK_AGAIN_MS);
-        continue;
-      }
-      this.granted(answer, sent);
-      if (!answer.running) return false;
-      // One that ran out on its way is void: a pause may have taken effect meanwhile.
-      if (isPermitted()) return true;
-    }
-    return false;
-  }
-}
+/** A permission for what one invocation does. */
+export const permissionIn = (env: Env): Permission => new Permission((forMs) => syncControl(env).mayRun(forMs));
 
 /** Custom applications. Asked for anew each time: a key that was replaced must not be used by what begins after that. */
 export function appAccess(env: Env): AppAccess {

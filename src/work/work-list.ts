@@ -213,6 +213,8 @@ export class WorkList {
     if (!row || row.lease !== claim.lease || row.ready_at <= now) return "stale";
     // A pause that all rows are asked for tells nothing of this one.
     if (ending.kind === "retry" && !ending.all && this.#failedLast) this.#markFailed(claim.id);
+    // What is asked for all rows holds also when this one is to be done anew.
+    if (ending.kind === "retry" && ending.all) this.pause(now + (ending.afterMs ?? 0));
     if (row.generation !== claim.generation) {
       this.#release(claim.id, 0, now);
       return "superseded";
@@ -224,7 +226,6 @@ export class WorkList {
     if (ending.kind === "retry" && row.attempts + 1 < (ending.attempts ?? Number.POSITIVE_INFINITY)) {
       const again = now + Math.max(ending.afterMs ?? 0, backoff(row.attempts));
       this.#release(claim.id, row.attempts + 1, again);
-      if (ending.all) this.pause(now + (ending.afterMs ?? 0));
       return "retrying";
     }
     this.forget(claim.id);

@@ -292,9 +292,11 @@ describe("probe", () => {
   });
 
   it("says that reading the key of a public repository is not enough", async () => {
-    const token = addToken({ kind: "classic", scopes: ["gist"] });
-    const outcome = await probe(repository({ access_token: token, repository_name: "site" }));
-    expect(outcome).toMatchObject({ code: "permission_denied", message: expect.stringContaining("scope repo") });
+    for (const scopes of [["gist"], []]) {
+      const token = addToken({ kind: "classic", scopes });
+      const outcome = await probe(repository({ access_token: token, repository_name: "site" }));
+      expect(outcome).toMatchObject({ code: "permission_denied", message: expect.stringContaining("scope repo") });
+    }
   });
 
   it("says that an organization needs another scope, and that an archived repository is read-only", async () => {

@@ -160,7 +160,7 @@ export const durable: Mutation[] = [
   },
   {
     ...WORK,
-    find: "if (ending.all) this.pause(now + (ending.afterMs ?? 0));",
+    find: 'if (ending.kind === "retry" && ending.all) this.pause(now + (ending.afterMs ?? 0));',
     replace: "",
     promise: "A provider that asks for a pause is not called for other rows meanwhile",
   },

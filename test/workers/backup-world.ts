@@ -6,7 +6,7 @@ import { forgetAnswers } from "../../src/access/authorizer.ts";
 import { everyObject } from "../../src/backup/directory.ts";
 import { type ObjectName, SINGLETONS, storedObject } from "../../src/backup/kinds.ts";
 import { nodeSession } from "../../src/objects/stubs.ts";
-import { forgetPermissions } from "../../src/sync/perform.ts";
+import { forgetPermissions } from "../../src/sync/permission.ts";
 import { AccessControl } from "../../src/worker.ts";
 import { issue, path, policies } from "./access.ts";
 import { type Answer, del, get, mountKv, put, send } from "./client.ts";

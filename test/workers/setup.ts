@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, vi } from "vitest";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
 import { forgetHealth } from "../../src/metrics/health.ts";
 import type { StoredObject } from "../../src/objects/stored-object.ts";
-import { forgetPermissions } from "../../src/sync/perform.ts";
+import { forgetPermissions } from "../../src/sync/permission.ts";
 import { clock } from "./clock.ts";
 import { made, noteWhatIsMade } from "./made.ts";
 

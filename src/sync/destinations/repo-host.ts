@@ -173,10 +173,11 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
     if (wrongApp !== null) return wrongApp.outcome;
     const key = await host.call("GET", `${place.path}/public-key`);
     if (!key.ok) return key.status === 404 ? whyMissing(host, place, connection) : key.outcome;
-    // Only classic tokens tell their scopes. That a fine-grained one may write shows at the first push.
-    const scopes = (key.headers.get("x-oauth-scopes") ?? "").split(/[\s,]+/).filter((scope) => scope !== "");
+    // Only classic tokens tell their scopes, also that they have none, which suffices to read the key of a public repository.
+    // That a fine-grained one may write shows at the first push.
+    const scopes = key.headers.get("x-oauth-scopes")?.split(/[\s,]+/);
     const needed = place.kind === "organization" ? ["admin:org"] : ["repo", "public_repo"];
-    if (scopes.length > 0 && !needed.some((scope) => scopes.includes(scope))) {
+    if (scopes && !needed.some((scope) => scopes.includes(scope))) {
       return failure("client", "permission_denied", `The access token lacks the scope ${needed[0]}.`);
     }
     if (place.kind !== "organization") return probeRepository(host, connection);
