@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { textSteps } from "../../test/text-steps.ts";
-import { checkParameters, matchesGlob, type ParameterConstraints } from "./path-rules.ts";
+import { checkParameters, compilePaths, matchesGlob, type ParameterConstraints, ruleFor } from "./path-rules.ts";
 
 describe("parameters", () => {
   const check = (constraints: ParameterConstraints, data: Record<string, unknown>) => {
@@ -147,6 +147,21 @@ describe("parameters", () => {
   it("a refusal names the parameter as the caller wrote it", () => {
     expect(checkParameters(deny({ ttl: [] }), { TTL: 1 })).toMatchObject({ ok: false, parameter: "TTL" });
   });
+});
+
+it("any value in one policy is any value in all, in whichever order they come", () => {
+  const [any, listed] = [
+    { deniedParameters: [{ name: "ttl", values: [] }] },
+    { deniedParameters: [{ name: "ttl", values: ["1h"] }] },
+  ];
+  for (const constraints of [
+    [any, listed],
+    [listed, any],
+  ]) {
+    const paths = constraints.map((each) => ({ path: "a", capabilities: ["update"] as const, ...each }));
+    const rule = ruleFor(compilePaths([{ namespace: "", paths }]), "a");
+    expect(checkParameters(rule ?? {}, { ttl: "2h" })).toMatchObject({ ok: false, parameter: "ttl" });
+  }
 });
 
 describe("a glob", () => {

@@ -58,6 +58,11 @@ it("opens what it sealed, and nothing that differs in key, context or a single b
   }
 });
 
+it("seals each value with a nonce of its own", () => {
+  const nonces = Array.from({ length: 20 }, () => encrypt(key(1), Buffer.from("value"), "here").subarray(0, 12));
+  expect(new Set(nonces.map((nonce) => Buffer.from(nonce).toString("hex"))).size).toBe(20);
+});
+
 it("opens a value that lies somewhere inside a larger buffer", () => {
   const sealed = encrypt(key(1), Buffer.from("value"), "here");
   const larger = Buffer.concat([Buffer.alloc(7, 9), sealed, Buffer.alloc(5, 9)]);

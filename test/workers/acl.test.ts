@@ -157,7 +157,9 @@ describe("tokens of areas C and D", () => {
       });
     }
     const { body: global } = await create({ Type: "management", Global: true });
-    expect((await put(`/v1/acl/token/${global.AccessorID}`, { Type: "management" })).body.Global).toBe(true);
+    const globally = (change: object) => put(`/v1/acl/token/${global.AccessorID}`, { Type: "management", ...change });
+    expect((await globally({})).body.Global).toBe(true);
+    expect((await globally({ Global: false })).text).toBe("token 0 invalid: cannot toggle global mode");
   });
 
   it.each([

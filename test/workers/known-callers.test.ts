@@ -77,6 +77,7 @@ describe("the very next read of a caller who is known", () => {
     const [short, renewed] = [await reader({ ttl: "1h" }), await reader({ ttl: "1h" })];
     await put("/v1/auth/token/renew", { token: renewed.client_token, increment: "3h" });
     expect(await status(renewed.client_token)).toBe(200);
+    expect([await status(short.client_token), await status(renewed.client_token)]).toEqual([200, 200]);
     vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2 * 3_600_000 });
     expect([await status(short.client_token), await status(renewed.client_token)]).toEqual([403, 200]);
   });

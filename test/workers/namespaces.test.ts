@@ -114,6 +114,9 @@ describe("namespaces", () => {
     expect(one.uuid).not.toBe(two.uuid);
     await put("/v1/kv/data/x", { data: { in: "a" } }, at("a"));
     expect((await get("/v1/kv/data/x")).status).toBe(404);
+    // The answer to the write of a moment ago is about the other mount.
+    await put("/v1/kv/data/x", { data: { in: "the root" } });
+    expect((await get("/v1/kv/data/x", at("a"))).body.data.data).toEqual({ in: "a" });
   });
 
   it("are deleted with their policies and tokens, which the stream tells, but not over mounts", async () => {
@@ -249,6 +252,7 @@ describe("a token of a child namespace", () => {
     expect(shown.body.data).toMatchObject({ namespace_path: "a/", policies: ["admin", "default"] });
     expect((await send("POST", "/v1/auth/token/create", { policies: ["root"] }, here)).status).toBe(400);
     expect((await send("POST", "/v1/auth/token/create", { policies: ["root"] }, at("a"))).status).toBe(400);
+    expect((await issue({}, at("a"))).policies, "of a parent that is root").toEqual(["default"]);
   });
 
   it("is told what it may do as seen from the namespace of the request", async () => {
@@ -276,6 +280,10 @@ describe("a token of a child namespace", () => {
     await world();
     await policies({ other: path("sys/mounts", "read") });
     const { client_token } = await issue({ policies: ["other"] }, at("a"));
-    expect((await get("/v1/sys/mounts", at("a", client_token))).status).toBe(403);
+    const outside = await issue({ policies: ["other"] });
+    for (let n = 0; n < 2; n++) {
+      expect((await get("/v1/sys/mounts", { token: outside.client_token })).status).toBe(200);
+      expect((await get("/v1/sys/mounts", at("a", client_token))).status).toBe(403);
+    }
   });
 });

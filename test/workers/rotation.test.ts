@@ -1,10 +1,12 @@
 import { abortAllDurableObjects, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { AccessControl } from "../../src/objects/access-control.ts";
 import { KvStore } from "../../src/objects/kv-store.ts";
+import type { SyncDestination } from "../../src/objects/sync-destination.ts";
 import { del, get, mountKv, put } from "./client.ts";
-import { deployWithMasterKey, FIRST_KEY, inStore, key } from "./sealing-helpers.ts";
+import { deployWithMasterKey, FIRST_KEY, inEveryObject, inStore, key } from "./sealing-helpers.ts";
 
 /** Rotation of keys (invariant 7): fresh data keys at once, older ones wrapped anew, reads and writes go on. */
 
@@ -98,6 +100,50 @@ it("lets an operator replace the master key: add, rotate, drop the old one, and 
     503,
     [expect.stringContaining("which MASTER_KEY does not hold")],
   ]);
+});
+
+it("wraps the keys of every object anew, time after time, so that the master key before can be dropped", async () => {
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const pem = privateKey.export({ type: "pkcs1", format: "pem" });
+  await put("/v1/kv/data/a", { data: { n: 1 } });
+  await put("/v1/sys/sync/destinations/in-mem/m", {});
+  expect((await put("/v1/sys/sync/repo-host-apps/bot", { app_id: 1, private_key: pem })).status).toBe(200);
+  expect((await put("/v1/sys/mounts/azure", { type: "cloud-b" })).status).toBe(204);
+  const ids = { subscription_id: crypto.randomUUID(), tenant_id: crypto.randomUUID(), client_id: "c" };
+  expect((await put("/v1/azure/config", { ...ids, client_secret: "s" })).status).toBe(204);
+  const keySet = async () => (await get("/v1/identity/oidc/plugins/.well-known/keys", { token: null })).body;
+  const published = await keySet();
+  for (const [before, after] of [
+    [FIRST_KEY, key("second")],
+    [key("second"), key("third")],
+  ] as const) {
+    await deployWithMasterKey(`${after},${before}`);
+    expect((await rotate()).status).toBe(204);
+    const masters: Record<string, string[]> = {};
+    await inEveryObject((object, { storage: { sql } }) => {
+      if (sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'data_keys'").toArray().length === 0) return;
+      const rows = sql.exec<{ master: string }>("SELECT DISTINCT master FROM data_keys").toArray();
+      masters[object.constructor.name] = rows.map(({ master }) => master);
+    });
+    const newest = masters["AccessControl"];
+    expect(newest).toHaveLength(1);
+    const kinds = ["AccessControl", "KvStore", "SyncDestination", "SyncControl", "CredentialEngine", "IdentityIssuer"];
+    expect(masters).toEqual(Object.fromEntries(kinds.map((kind) => [kind, newest])));
+    await deployWithMasterKey(after);
+    expect((await get("/v1/kv/data/a")).status).toBe(200);
+    expect((await get("/v1/azure/config")).body.data.client_id).toBe("c");
+    expect(await keySet()).toEqual(published);
+  }
+});
+
+it("is taken up by objects made after it, which seal under its term", async () => {
+  await rotate();
+  await put("/v1/sys/sync/destinations/in-mem/late", {});
+  const terms = await runInDurableObject(
+    env.SYNC_DESTINATION.getByName("in-mem/late") as DurableObjectStub<SyncDestination>,
+    (_object, { storage: { sql } }) => sql.exec<{ term: number }>("SELECT max(term) AS term FROM data_keys").one().term,
+  );
+  expect(terms).toBe(2);
 });
 
 it("dropping a master key without a rotation closes the service, and bringing it back opens it", async () => {

@@ -15,6 +15,8 @@ export const everyNamespace = (): DurableObjectNamespace<StoredObject>[] =>
     env.ACCESS_CONTROL,
     env.KV_STORE,
     env.SYNC_DESTINATION,
+    env.SYNC_CONTROL,
+    env.CREDENTIAL_ENGINE,
     env.IDENTITY_ISSUER,
     env.EVENT_LOG,
   ] as DurableObjectNamespace<StoredObject>[];

@@ -41,7 +41,7 @@ describe("at rest", () => {
         }
       }
     });
-    expect(new Set(kinds)).toEqual(new Set(["AccessControl", "KvStore", "SyncDestination", "EventLog"]));
+    expect(new Set(kinds)).toEqual(new Set(["AccessControl", "KvStore", "SyncDestination", "SyncControl", "EventLog"]));
   });
 
   it("the search itself would find a value that lies open", async () => {
@@ -308,6 +308,9 @@ describe("data keys", () => {
       const sealed = keys.seal("value", "here");
       expect(keys.openText(sealed, "here")).toBe("value");
       expect(() => keys.openText(sealed, "there")).toThrow("altered or moved");
+      expect(keys.openText(keys.seal("", "here"), "here")).toBe("");
+      const larger = Buffer.concat([Buffer.alloc(7, 9), sealed, Buffer.alloc(5, 9)]);
+      expect(keys.openText(larger.subarray(7, 7 + sealed.length), "here")).toBe("value");
     });
   });
 });

@@ -83,6 +83,13 @@ describe("auth/token/lookup, renew and revoke", () => {
     expect((await put("/v1/auth/token/lookup", { token: root }, { token: there })).status).toBe(403);
   });
 
+  it("are judged in the namespace of the header where the caller's own holds it", async () => {
+    const { client_token: token } = await holderOf(path("ns1/auth/token/lookup", "update"));
+    const below = await tokenIn("ns1/sub", "tokens");
+    expect((await put("/v1/auth/token/lookup", { token: below }, at("ns1", token))).status).toBe(200);
+    expect((await put("/v1/auth/token/lookup", { token: below }, { token })).status).toBe(403);
+  });
+
   it("hold the request to the parameters that the rule there allows", async () => {
     const rule = 'path "auth/token/renew" { capabilities = ["update"] denied_parameters = { increment = [] } }';
     await policies({ plain: rule }, at("ns1"));

@@ -230,8 +230,14 @@ describe("a token with a limited number of uses", () => {
     }
   });
 
+  it("is not prolonged by its last use", async () => {
+    const { client_token } = await issue({ num_uses: 1, ttl: "1h" });
+    const refused = await post("renew-self", {}, client_token);
+    expect([refused.status, refused.body.errors]).toEqual([400, ["lease is not renewable"]]);
+  });
+
   it("is gone for everyone else after its last use, and its row soon", async () => {
-    const { client_token, accessor } = await issue({ num_uses: 1 });
+    const { client_token, accessor } = await issue({ num_uses: 1, ttl: "1h" });
     await get(self, { token: client_token });
     expect((await post("lookup", { token: client_token })).status).toBe(403);
     expect((await post("lookup-accessor", { accessor })).status).toBe(400);
@@ -259,6 +265,15 @@ describe("a token whose time is over", () => {
     expect(await Promise.all([parent, child].map(({ client_token }) => alive(client_token)))).toEqual([false, false]);
     const deleted = (await eventsOf("ACLToken")).filter(({ Type }) => Type === "ACLTokenDeleted");
     expect(deleted.map(({ Key }) => Key).sort()).toEqual([parent.accessor, child.accessor].sort());
+  });
+
+  it("is refused from the millisecond at which it ends", async () => {
+    const { client_token } = await issue({ ttl: "1h" });
+    const ends = Date.parse((await get(self, { token: client_token })).body.data.expire_time);
+    vi.useFakeTimers({ toFake: ["Date"], now: ends - 1 });
+    expect(await alive(client_token)).toBe(true);
+    vi.setSystemTime(ends);
+    expect(await alive(client_token)).toBe(false);
   });
 
   it("is unknown to every route although its row is still there", async () => {

@@ -176,6 +176,7 @@ describe("creating a token", () => {
     const forever = await issue({ policies: ["root"] });
     expect([forever.lease_duration, forever.renewable]).toEqual([0, false]);
     expect((await issue({ policies: ["root"], ttl: "1h" })).lease_duration).toBe(3600);
+    expect((await issue({ policies: ["root"], explicit_max_ttl: "1h" })).lease_duration).toBe(3600);
   });
 
   it.each([
