@@ -51,7 +51,7 @@ const BACKOFF_CAP_MS = 30_000;
 /** A delivery that takes longer counts as failed. It may still land, even after a later one of its lane. */
 const DELIVERY_DEADLINE_MS = 10_000;
 const ROWS_PER_DELIVERY = 100;
-/** One RPC takes 32 MiB; rows may be large. */
+/** One RPC takes 32 MiB; rows may be large, and no more of them are in memory at once. */
 const BYTES_PER_DELIVERY = 4 * 1024 * 1024;
 const LANES_AT_ONCE = 6;
 const MOST_COUNTED = 10_000;
@@ -214,20 +214,17 @@ export class Outbox {
   #deliverable(topic: string, lane: string): Row[] {
     const rows = this.#sql
       .exec<Row>(
-        "SELECT seq, body, attempts, due FROM outbox WHERE topic = ? AND lane = ? ORDER BY seq LIMIT ?",
-        topic,
-        lane,
-        ROWS_PER_DELIVERY,
+        `SELECT seq, body, attempts, due FROM outbox
+         JOIN (SELECT seq AS sized, octet_length(body) AS bytes, sum(octet_length(body)) OVER (ORDER BY seq) AS upto
+               FROM (SELECT seq, body FROM outbox WHERE topic = ? AND lane = ? ORDER BY seq LIMIT ?))
+           ON seq = sized
+         WHERE upto = bytes OR upto <= ? ORDER BY seq`,
+        ...[topic, lane, ROWS_PER_DELIVERY, BYTES_PER_DELIVERY],
       )
       .toArray();
     const [head] = rows;
     if (head && head.attempts > 0 && (head.due ?? 0) > Date.now()) return [];
-    let bytes = 0;
-    const tooMany = rows.findIndex((row, position) => {
-      bytes += row.body.length;
-      return position > 0 && bytes > BYTES_PER_DELIVERY;
-    });
-    return tooMany < 0 ? rows : rows.slice(0, tooMany);
+    return rows;
   }
 
   /** @returns whether it succeeded */

@@ -37,3 +37,4 @@ export const EVENT_TYPES = [
   "ACLBindingRuleDeleted",
   "VariableUpdated",
 ] as const;
+export type EventType = (typeof EVENT_TYPES)[number];

@@ -4,7 +4,7 @@ import { ok, type Result, refuse } from "../result.ts";
 import type { Told } from "./node/told.ts";
 import type { Nodes } from "./nodes.ts";
 import { Refused } from "./refused.ts";
-import type { ObjectReport, Report, ReportedTopic } from "./report.ts";
+import type { FullList, ObjectReport, Report, ReportedTopic } from "./report.ts";
 import type { Kept, Reported } from "./reported.ts";
 import type { Stamp, Stamped } from "./stamp.ts";
 
@@ -32,6 +32,8 @@ export type Takers = Readonly<Partial<Record<ReportedTopic, readonly Taker[]>>>;
 
 /** A row and an outbox row hold 2 MB at most, and so does a line of the stream, here already with quotes escaped. */
 const MAX_LINE_BYTES = 1_850_000;
+/** A line that holds this much is followed by another: the rest is room for what the last event causes. */
+const FULL_LINE_BYTES = 1_600_000;
 
 interface Source extends Record<string, SqlStorageValue> {
   source_index: number;
@@ -69,15 +71,21 @@ export class Ingestion implements Stamped {
   }
 
   /**
-   * Takes reports in, as one transaction and one line of the stream. Idempotent by source and index: what is not newer than
-   * the source's last is answered with that one's line and changes nothing.
+   * Takes reports in, as one transaction, told by one line of the stream, or several in a row when one would be too large.
+   * Idempotent by source and index: what is not newer than the source's last is answered with that one's line and changes
+   * nothing.
+   * @param full what the reports list completely
    */
-  async take(source: SourceLine | null, reports: readonly Report[]): Promise<Result<Ingested>> {
+  async take(
+    source: SourceLine | null,
+    reports: readonly Report[],
+    full: FullList | null = null,
+  ): Promise<Result<Ingested>> {
     let line: number | null;
     try {
       line = this.#journal.commit(() => {
         if (source && !this.#isNew(source)) return null;
-        return this.#journal.emitNoted((number) => this.#tell(source, reports, number));
+        return this.#tellAll(source, full ? this.#completed(reports, full) : reports.values());
       });
     } catch (failure) {
       if (failure instanceof Refused) return failure.refusal;
@@ -97,44 +105,54 @@ export class Ingestion implements Stamped {
     );
   }
 
-  #tell(source: SourceLine | null, reports: readonly Report[], line: number) {
-    const events: NewEvent[] = [];
-    const origins: Origin[] = [];
-    const stamps = new Map<string, Stamp>();
-    let bytes = 0;
-    const count = (what: NewEvent | Stamp): void => {
-      bytes += Buffer.byteLength(JSON.stringify(what));
-      if (bytes > MAX_LINE_BYTES) throw new Refused(refuse("too-large", TOO_LARGE));
-    };
-    const add = (told: Told) => {
-      for (const [event, cut, origin] of told.origins ?? []) origins.push([events.length + event, cut, origin]);
-      for (const event of told.events) {
-        count(event);
-        events.push(event);
-      }
-      for (const stamp of told.stamps) {
-        const key = JSON.stringify(stamp);
-        if (!stamps.has(key)) count(stamp);
-        stamps.set(key, stamp);
-      }
-    };
-    for (const [at, report] of reports.entries()) {
-      if (report.topic === "Node") {
-        const refusal = this.#nodes.refuseReport(report);
-        if (refusal) throw new Refused({ ...refusal, message: `event ${at + 1}: ${refusal.message}` });
-        add(this.#nodes.report(report, line));
-        continue;
-      }
-      const { event, origin, stamp, before, after } = this.#reported.takeAs(report, line);
-      if (origin !== null) origins.push([events.length, 0, origin]);
-      add({ events: [event], stamps: [stamp] });
-      for (const taker of this.#takers[report.topic] ?? []) add(taker(before, after, line, report));
+  /** The reports, and then that everything else of the topic and namespace is gone. */
+  *#completed(reports: readonly Report[], full: FullList): Generator<Report> {
+    yield* reports;
+    const listed = new Set(reports.map(({ id }) => id));
+    for (const id of this.#reported.ids(full)) {
+      const removal = listed.has(id) ? null : this.#reported.removal(full, id);
+      if (removal) yield removal;
     }
-    if (source) {
-      const row = [source.name, source.line, String(source.index)];
-      add({ events: [], stamps: [{ table: "report_sources", row }] });
+  }
+
+  /** Promises lines until all is told. @returns the last one's number */
+  #tellAll(source: SourceLine | null, reports: Iterator<Report>): number {
+    let next = reports.next();
+    let position = 0;
+    for (;;) {
+      const line = this.#journal.emitNoted((number) => {
+        const draft = new LineDraft();
+        for (; !next.done && draft.hasRoomFor(this.#mostBytesOf(next.value)); next = reports.next()) {
+          position += 1;
+          this.#tell(draft, next.value, number, position);
+        }
+        if (source && next.done) {
+          const row = [source.name, source.line, String(source.index)];
+          draft.add({ events: [], stamps: [{ table: "report_sources", row }] }, position);
+        }
+        return draft.entry();
+      });
+      if (next.done) return line;
     }
-    return { events, stamps: [...stamps.values()], origins };
+  }
+
+  /** What a report and what is stored of its object can take of a line. */
+  #mostBytesOf(report: Report): number {
+    const stored = report.topic !== "Node" && report.deleted ? this.#reported.bytesOf(report) : 0;
+    // Within the line's text each quote and each backslash is escaped.
+    return 2 * (Buffer.byteLength(report.body) + stored);
+  }
+
+  #tell(draft: LineDraft, report: Report, line: number, position: number): void {
+    if (report.topic === "Node") {
+      const refusal = this.#nodes.refuseReport(report);
+      if (refusal) throw new Refused({ ...refusal, message: `event ${position}: ${refusal.message}` });
+      draft.add(this.#nodes.report(report, line), position);
+      return;
+    }
+    const { event, origin, stamp, before, after } = this.#reported.takeAs(report, line);
+    draft.add({ events: [event], stamps: [stamp], origins: origin === null ? [] : [[0, 0, origin]] }, position);
+    for (const taker of this.#takers[report.topic] ?? []) draft.add(taker(before, after, line, report), position);
   }
 
   /** Whether a source has not told this yet; if so, notes that it has. */
@@ -165,4 +183,43 @@ export class Ingestion implements Stamped {
   }
 }
 
-const TOO_LARGE = `request body: what it tells takes more than ${MAX_LINE_BYTES} bytes as one line of the stream; send fewer events at a time`;
+/** What one line tells, as it grows. */
+class LineDraft {
+  readonly #events: NewEvent[] = [];
+  readonly #origins: Origin[] = [];
+  readonly #stamps = new Map<string, Stamp>();
+  #bytes = 0;
+
+  /** Whether something of this size may join; anything may be the first. */
+  hasRoomFor(bytes: number): boolean {
+    return this.#events.length === 0 || this.#bytes + bytes <= FULL_LINE_BYTES;
+  }
+
+  /**
+   * @param position of the report within its request, from 1
+   * @throws Refused when the line cannot hold it
+   */
+  add({ events, stamps, origins = [] }: Told, position: number): void {
+    for (const [event, cut, origin] of origins) this.#origins.push([this.#events.length + event, cut, origin]);
+    for (const event of events) {
+      this.#count(event, position);
+      this.#events.push(event);
+    }
+    for (const stamp of stamps) {
+      const key = JSON.stringify(stamp);
+      if (!this.#stamps.has(key)) this.#count(stamp, position);
+      this.#stamps.set(key, stamp);
+    }
+  }
+
+  entry() {
+    return { events: this.#events, stamps: [...this.#stamps.values()], origins: this.#origins };
+  }
+
+  #count(what: NewEvent | Stamp, position: number): void {
+    this.#bytes += Buffer.byteLength(JSON.stringify(what));
+    if (this.#bytes <= MAX_LINE_BYTES) return;
+    const rule = `what it tells takes more than ${MAX_LINE_BYTES} bytes as one line of the stream`;
+    throw new Refused(refuse("too-large", `event ${position}: ${rule}`));
+  }
+}

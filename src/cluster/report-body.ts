@@ -1,8 +1,9 @@
 import * as z from "zod";
-import { badRequest, invalid } from "../http/errors.ts";
+import { badRequest, invalid, RequestError } from "../http/errors.ts";
 import { isPlainObject, parseLossless } from "../http/json.ts";
 import type { Report } from "./report.ts";
 import { EventReader } from "./report-event.ts";
+import { cutArray } from "./report-items.ts";
 import type { Fields } from "./topics/topic.ts";
 
 /** What a body of `PUT /v1/cluster/objects` holds. */
@@ -10,40 +11,45 @@ export interface ReportBody {
   readonly reports: readonly Report[];
   /** The index of a line that was passed on as it came from another stream; null when it says none. */
   readonly lineIndex: number | null;
+  /** It is one line of an upstream stream. */
+  readonly isLine: boolean;
 }
 
-const MAX_EVENTS = 1_000;
+/** Largest body of reports, in bytes: an upstream line about a job of 15 000 allocations has some 28 MB. */
+export const MAX_REPORT_BYTES = 32 * 1024 * 1024;
+export const MAX_EVENTS = 20_000;
 
 /**
  * Reads a JSON array of events, one event a line, or one line of an upstream stream.
  * @param namespace of events that name none, nor does their object
- * @throws RequestError 400 naming the number of the event, the field and the rule
+ * @throws RequestError 400 naming the number of the event, the field and the rule; 413 for too many events
  */
 export function readReports(text: string, namespace: string): ReportBody {
-  const { items, lineIndex } = itemsOf(text);
-  if (items.length > MAX_EVENTS) throw badRequest(`request body: at most ${MAX_EVENTS} events`);
-  return { reports: items.map((item, at) => new EventReader(at + 1, namespace).read(item)), lineIndex };
+  const { items, ...line } = itemsOf(text);
+  if (items.length > MAX_EVENTS) throw new RequestError(413, `request body: at most ${MAX_EVENTS} events`);
+  const reports = items.map((item, at) => new EventReader(at + 1, namespace).read(jsonOf(item, `event ${at + 1}`)));
+  return { reports, ...line };
 }
 
-interface Items {
-  readonly items: readonly unknown[];
-  readonly lineIndex: number | null;
+interface Items extends Pick<ReportBody, "lineIndex" | "isLine"> {
+  /** The text of each event: parsed one by one, so that only one tree is in memory. */
+  readonly items: readonly string[];
 }
+
+const NO_LINE = { lineIndex: null, isLine: false } as const;
 
 function itemsOf(text: string): Items {
   const start = text.trimStart()[0];
   if (start === undefined) throw badRequest("Request body is empty");
   if (start !== "[" && start !== "{") throw badRequest("request body: must be events in JSON");
-  const lines = text.split("\n").filter((line) => line.trim() !== "");
+  const lines = start === "[" ? [] : text.split("\n").filter((line) => line.trim() !== "");
   // An object may be written over several lines; then its first line is no JSON.
-  const whole = start === "[" || lines.length === 1 || parsed(lines[0] ?? "").failure !== null;
-  if (!whole) return { items: lines.map((line, at) => jsonOf(line, `event ${at + 1}`)), lineIndex: null };
-  const value = jsonOf(text, "request body");
-  if (Array.isArray(value)) {
-    if (value.length === 0) throw badRequest("request body: has no events");
-    return { items: value, lineIndex: null };
-  }
-  return isPlainObject(value) && isStreamLine(value) ? lineItems(value) : { items: [value], lineIndex: null };
+  if (lines.length > 1 && parsed(lines[0] ?? "").failure === null) return { items: lines, ...NO_LINE };
+  const cut = cutArray(text, "Events");
+  const shell = jsonOf(cut?.shell ?? text, "request body");
+  if (Array.isArray(shell)) return { items: cut?.elements ?? [], ...NO_LINE };
+  if (!isPlainObject(shell) || !isStreamLine(shell)) return { items: [text], ...NO_LINE };
+  return { items: cut?.elements ?? [], lineIndex: lineIndexOf(shell), isLine: true };
 }
 
 function parsed(text: string): { readonly value: unknown; readonly failure: string | null } {
@@ -67,11 +73,12 @@ const isStreamLine = (value: Fields): boolean => Object.hasOwn(value, "Events") 
 
 const StreamLine = z.strictObject({
   Index: z.number("must be an integer").int("must be an integer").min(0).optional(),
-  Events: z.array(z.unknown()).nullish(),
+  /** Cut out before. */
+  Events: z.tuple([]).nullish(),
 });
 
-function lineItems(value: Fields): Items {
-  const line = StreamLine.safeParse(value);
+function lineIndexOf(shell: Fields): number | null {
+  const line = StreamLine.safeParse(shell);
   if (!line.success) throw invalid(line.error);
-  return { items: line.data.Events ?? [], lineIndex: line.data.Index ?? null };
+  return line.data.Index ?? null;
 }

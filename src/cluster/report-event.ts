@@ -5,6 +5,7 @@ import { badRequest, invalid } from "../http/errors.ts";
 import { isPlainObject } from "../http/json.ts";
 import { EVENT_TYPES } from "./event-types.ts";
 import { nodeReport, REPORTED_NODE_TYPES, reportedNode } from "./node/report.ts";
+import { objectReport } from "./object-report.ts";
 import { REPORTED_TOPICS, type Report, type ReportedTopic } from "./report.ts";
 import { TOPICS } from "./topics/index.ts";
 import { type Fields, type Topic, textOf } from "./topics/topic.ts";
@@ -77,26 +78,13 @@ export class EventReader {
     const payload = item["Payload"] as Fields;
     const given = payload[name] as Fields;
     const namespace = this.#namespaceOf(topic, name, textOf(item, "Namespace"), textOf(given, "Namespace"));
-    const tally = topic.tally?.(given);
-    const sticky = topic.sticky?.(given);
-    const csiVolumes = topic.csiVolumes?.(given);
-    const { CreateIndex: _create, ModifyIndex: _modify, ...object } = topic.kept?.(given) ?? given;
-    return {
-      topic: name,
+    return objectReport(name, {
       type: Type,
       namespace,
-      id: textOf(given, topic.key),
-      filterKeys: topic.filterKeys(given),
-      jobId: textOf(given, name === "Job" ? "ParentID" : "JobID") || null,
-      nodeId: topic.nodeOf?.(given) ?? null,
-      terminal: topic.terminal?.(given) ?? false,
-      ...(tally !== undefined && { tally }),
+      object: given,
       deleted: payload["Deleted"] === true || Type === topic.goneBy,
-      ...(sticky && { sticky }),
-      ...(csiVolumes && { csiVolumes }),
-      body: JSON.stringify(topic.namespaced ? { ...object, Namespace: namespace } : object),
       extra: extraOf(payload, ["Deleted", ...Object.keys(topic.beside ?? {})]),
-    };
+    });
   }
 
   #namespaceOf({ namespaced }: Topic, name: string, told: string, own: string): string {

@@ -5,6 +5,12 @@ import type { NodeReport } from "./node/report.ts";
 export const REPORTED_TOPICS = ["Job", "Allocation", "Evaluation", "Deployment", "Service", "NodePool"] as const;
 export type ReportedTopic = (typeof REPORTED_TOPICS)[number];
 
+/** What a report lists completely: objects of a topic in a namespace that it leaves out are gone. */
+export interface FullList {
+  readonly topic: ReportedTopic;
+  readonly namespace: string;
+}
+
 /** One reported change, read and checked by the Worker. Nodes have a life of their own here, see `Nodes.report`. */
 export type Report = ObjectReport | ({ readonly topic: "Node" } & NodeReport);
 

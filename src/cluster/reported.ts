@@ -1,6 +1,7 @@
 import type { NewEvent } from "../events/event.ts";
 import { isPlainObject, parseLossless } from "../http/json.ts";
-import type { ObjectReport, ReportedTopic } from "./report.ts";
+import { removalReport } from "./object-report.ts";
+import type { FullList, ObjectReport, ReportedTopic } from "./report.ts";
 import { type ReportedQuery, selection, tokenOf } from "./reported-order.ts";
 import { SharedRead } from "./shared-read.ts";
 import type { Stamp, Stamped } from "./stamp.ts";
@@ -132,6 +133,29 @@ export class Reported implements Stamped {
       objects.push(object);
     }
     return { objects, looked };
+  }
+
+  /** The ids of a topic in a namespace, oldest first. */
+  ids({ topic, namespace }: FullList): string[] {
+    return this.#sql
+      .exec<{ id: string }>("SELECT id FROM reported WHERE topic = ? AND namespace = ? ORDER BY row", topic, namespace)
+      .toArray()
+      .map(({ id }) => id);
+  }
+
+  /** The report that an object is gone; null when it is gone already. */
+  removal({ topic, namespace }: FullList, id: string): ObjectReport | null {
+    const known = this.#row(topic, namespace, id);
+    return known && removalReport(topic, namespace, known.body);
+  }
+
+  /** Bytes of what is stored of an object. */
+  bytesOf({ topic, namespace, id }: Pick<ObjectReport, "topic" | "namespace" | "id">): number {
+    const rows = this.#sql.exec<{ bytes: number }>(
+      "SELECT octet_length(body) AS bytes FROM reported WHERE topic = ? AND namespace = ? AND id = ?",
+      ...[topic, namespace, id],
+    );
+    return rows.toArray()[0]?.bytes ?? 0;
   }
 
   /** One page in the order of its list; shorter than `limit` when its rows are large. */

@@ -4,10 +4,10 @@ import { badRequest, denied, invalid, RequestError } from "./errors.ts";
 import { isPlainObject, parseJson, parseLossless } from "./json.ts";
 import type { AnyRoute, Call } from "./route.ts";
 
-/** Largest request body, in bytes. */
+/** Largest request body, in bytes, unless its route says otherwise. */
 export const MAX_BODY_BYTES = 1024 * 1024;
 
-const tooLarge = () => new RequestError(413, `request body: larger than ${MAX_BODY_BYTES} bytes`);
+const tooLarge = (most: number) => new RequestError(413, `request body: larger than ${most} bytes`);
 
 /**
  * The body as its route's schema gives it, or as it came for a `raw` one; undefined for a route that takes none.
@@ -19,7 +19,9 @@ export async function readBody(
   constraints: ParameterConstraints | null,
 ): Promise<unknown> {
   if (route.streams) return undefined;
-  const text = route.body || route.verb !== "GET" ? await readText(request, settings(env).REQUEST_BODY_MS) : "";
+  const { maxBodyBytes = MAX_BODY_BYTES } = route;
+  const hasBody = route.body || route.verb !== "GET";
+  const text = hasBody ? await readText(request, settings(env).REQUEST_BODY_MS, maxBodyBytes) : "";
   if (!route.body && constraints && route.verb !== "LIST") {
     checkGiven({ ...constraints, requiredParameters: [] }, formFields(query));
   }
@@ -59,12 +61,13 @@ const withoutNulls = (body: Readonly<Record<string, unknown>>): Record<string, u
  * @param withinMs how long it may take to arrive, however steadily it comes
  * @throws RequestError 413 beyond the limit, 408 when it takes too long, 400 when it is not UTF-8
  */
-async function readText(request: Request, withinMs: number): Promise<string> {
+async function readText(request: Request, withinMs: number, most: number): Promise<string> {
   if (request.body === null) return "";
   const declared = request.headers.get("content-length");
-  if (Number(declared ?? 0) > MAX_BODY_BYTES) throw tooLarge();
+  if (Number(declared ?? 0) > most) throw tooLarge(most);
   // The runtime holds a client to the length it declared, so only a body without one needs counting.
-  const arrival: Promise<ArrayBuffer | Uint8Array> = declared === null ? counted(request.body) : request.arrayBuffer();
+  const arrival: Promise<ArrayBuffer | Uint8Array> =
+    declared === null ? counted(request.body, most) : request.arrayBuffer();
   const bytes = await inTime(arrival, withinMs);
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
@@ -90,13 +93,13 @@ async function inTime<T>(arrival: Promise<T>, withinMs: number): Promise<T> {
   }
 }
 
-async function counted(body: ReadableStream<Uint8Array>): Promise<Uint8Array> {
+async function counted(body: ReadableStream<Uint8Array>, most: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   // The rest of a body that is too large stays readable.
   for await (const chunk of body.values({ preventCancel: true })) {
     size += chunk.length;
-    if (size > MAX_BODY_BYTES) throw tooLarge();
+    if (size > most) throw tooLarge(most);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

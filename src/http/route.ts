@@ -39,6 +39,8 @@ interface Common<Body> {
   readonly exact?: true;
   /** The handler gets the body as it came, as text: for bodies that are not one JSON object. */
   readonly raw?: true;
+  /** Largest body; `MAX_BODY_BYTES` when not given. */
+  readonly maxBodyBytes?: number;
   /** Only says what is wrong with its path: no operation of the API. */
   readonly refuses?: true;
   /** The handler reads the body itself, of any size, as it comes. */

@@ -3,13 +3,14 @@ import { enrolmentMigrations } from "../agents/schema.ts";
 import type { KnownPage } from "../backup/kinds.ts";
 import { knownPage, type Source } from "../backup/known.ts";
 import { EndedNamespaces } from "../cluster/ended-namespaces.ts";
-import { Ingestion, nodesOf } from "../cluster/ingestion.ts";
+import { Ingestion, nodesOf, type SourceLine } from "../cluster/ingestion.ts";
 import { type JobCounts, JobJoins, type JobTexts } from "../cluster/job-joins.ts";
 import { JOB_SUMMARY_TABLES } from "../cluster/job-shapes.ts";
 import { together } from "../cluster/node/told.ts";
 import { NodeParts } from "../cluster/node-parts.ts";
 import { nodeMigrations } from "../cluster/nodes-schema.ts";
-import { REPORTED_TOPICS, type ReportedTopic } from "../cluster/report.ts";
+import { type FullList, REPORTED_TOPICS, type ReportedTopic } from "../cluster/report.ts";
+import { fromStream } from "../cluster/report-stream.ts";
 import { type NamedObjects, Reported, type ReportedObject, type ReportedPage } from "../cluster/reported.ts";
 import type { ReportedQuery } from "../cluster/reported-order.ts";
 import { clusterMigrations } from "../cluster/schema.ts";
@@ -187,8 +188,17 @@ export class ClusterRegistry extends NodeSurface {
   // ---- writes ----
 
   /** Takes in what a scheduler reports: see `Ingestion`. */
-  ingest(...[source, reports]: Parameters<Ingestion["take"]>): ReturnType<Ingestion["take"]> {
-    return this.#ingestion.take(source, reports);
+  ingest(...parameters: Parameters<Ingestion["take"]>): ReturnType<Ingestion["take"]> {
+    return this.#ingestion.take(...parameters);
+  }
+
+  /** As `ingest`, for more reports than one call may hold. */
+  async ingestStream(
+    source: SourceLine | null,
+    reports: ReadableStream<Uint8Array>,
+    full: FullList | null,
+  ): ReturnType<Ingestion["take"]> {
+    return this.#ingestion.take(source, await fromStream(reports), full);
   }
 
   /** What came of an operation that a node was asked for. May be told twice. */

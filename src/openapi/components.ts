@@ -57,7 +57,7 @@ export const REFUSALS: Readonly<Record<number, string>> = {
   405: "The path does not know the method.",
   408: "The body took too long to arrive.",
   409: "It is in use, or in conflict with what is there.",
-  413: "The body is larger than 1 MiB.",
+  413: "The body is larger than the route takes: 1 MiB unless its description says otherwise.",
   415: "A patch must be JSON.",
   426: "The connection must be upgraded.",
   429: "Too many requests; `Retry-After` says when to try again.",

@@ -2,8 +2,10 @@ import { createHash } from "node:crypto";
 import { NAMESPACE_NAME } from "../access/cluster-namespaces.ts";
 import { allowsOperator } from "../access/cluster-rights.ts";
 import type { SourceLine } from "../cluster/ingestion.ts";
-import type { Report } from "../cluster/report.ts";
-import { readReports } from "../cluster/report-body.ts";
+import { type FullList, REPORTED_TOPICS, type Report } from "../cluster/report.ts";
+import { MAX_REPORT_BYTES, type ReportBody, readReports } from "../cluster/report-body.ts";
+import { asStream } from "../cluster/report-stream.ts";
+import { TOPICS } from "../cluster/topics/index.ts";
 import { badRequest, unwrap } from "../http/errors.ts";
 import { clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
@@ -12,6 +14,9 @@ import { clusterRegistry } from "../objects/stubs.ts";
 /** Where a scheduler outside reports what it does (docs/reports.md). */
 
 const SOURCE_NAME = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
+
+/** Characters of a body whose reports fit the arguments of one call, which hold 32 MiB. */
+const MOST_PER_CALL = 4 * 1024 * 1024;
 
 /** Who reports, and which of its reports this is; null when the caller does not say. */
 function sourceOf(query: URLSearchParams, lineIndex: number | null, reports: readonly Report[]): SourceLine | null {
@@ -43,14 +48,39 @@ const lineName = (reports: readonly Report[]): string =>
     )
     .digest("base64url");
 
+const LISTABLE = REPORTED_TOPICS.filter((topic) => TOPICS[topic].namespaced);
+
+/** What the body lists completely; null unless the caller says that it does. */
+function fullListOf(query: URLSearchParams, namespace: string, { reports, isLine }: ReportBody): FullList | null {
+  const full = query.get("full") ?? "false";
+  if (full !== "true" && full !== "false") throw badRequest("full: must be true or false");
+  if (full === "false") return null;
+  const topic = LISTABLE.find((name) => name === query.get("topic"));
+  if (!topic) throw badRequest(`topic: must be one of ${LISTABLE.join(", ")} with full=true`);
+  if (isLine) throw badRequest("full: must not be given with a line of a stream");
+  const other = reports.findIndex((each) => each.topic !== topic || each.namespace !== namespace);
+  if (other >= 0) throw badRequest(`event ${other + 1}: full: must be of topic ${topic} and namespace ${namespace}`);
+  return { topic, namespace };
+}
+
 async function report(call: AuthorisedCall, text: string): Promise<Response> {
   const namespace = call.query.get("namespace") || "default";
   if (!NAMESPACE_NAME.test(namespace)) throw badRequest(`namespace: must match ${NAMESPACE_NAME.source}`);
-  const { reports, lineIndex } = readReports(text, namespace);
-  // A heartbeat of a stream that is passed on, upstream's without an index.
-  if (reports.length === 0) return clusterJson(call, { Index: null, Applied: false });
+  const body = readReports(text, namespace);
+  const { reports, lineIndex, isLine } = body;
+  const full = fullListOf(call.query, namespace, body);
+  if (reports.length === 0 && !full) {
+    // A heartbeat of a stream that is passed on, upstream's without an index.
+    if (isLine) return clusterJson(call, { Index: null, Applied: false });
+    throw badRequest("request body: has no events");
+  }
   const source = sourceOf(call.query, lineIndex, reports);
-  const { index, applied } = unwrap(await clusterRegistry(call.env).ingest(source, reports));
+  const registry = clusterRegistry(call.env);
+  const large = text.length > MOST_PER_CALL;
+  const taken = large
+    ? await registry.ingestStream(source, asStream(reports), full)
+    : await registry.ingest(source, reports, full);
+  const { index, applied } = unwrap(taken);
   return clusterJson(call, { Index: index, Applied: applied }, { index });
 }
 
@@ -61,6 +91,7 @@ export const clusterObjectRoutes = [
     rights: (rights) => allowsOperator(rights, "write"),
     fresh: true,
     raw: true,
+    maxBodyBytes: MAX_REPORT_BYTES,
     handle: report,
   }),
 ];

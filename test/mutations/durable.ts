@@ -45,8 +45,8 @@ export const durable: Mutation[] = [
   },
   {
     ...OUTBOX,
-    find: "return position > 0 && bytes > BYTES_PER_DELIVERY;",
-    replace: "return bytes > BYTES_PER_DELIVERY;",
+    find: "WHERE upto = bytes OR upto <= ? ORDER BY seq`,",
+    replace: "WHERE upto <= ? ORDER BY seq`,",
     promise: "A row larger than one delivery is delivered alone",
     equivalent: "a row holds at most 2 MB, so the first row of a delivery is always below its bound",
   },

@@ -2,7 +2,6 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { issue, policies } from "./access.ts";
 import { type Answer, get, mountKv, put, send } from "./client.ts";
 import { addNode, ask, nodeId, ScriptedNodes } from "./host-volumes.ts";
-import { job, send as report } from "./reports.ts";
 
 /** docs/limits.md, "Requests" and "Things": what is just within a limit is taken, and one more is refused and changes nothing. */
 
@@ -103,11 +102,6 @@ describe("of things there may be", () => {
     for (let depth = 0; depth < 16; depth++) expect((await at(depth)).status).toBe(200);
     const refused = await at(16);
     expect([refused.status, reason(refused)]).toEqual([400, expect.stringMatching(/at most 16 deep/)]);
-  });
-
-  it("1000 events in one report, and no more", () => {
-    const many = (count: number) => report(numbered(count, (at) => job({ ID: `j${at}` })));
-    return expectEdge(many(1_000), many(1_001), 400, /^request body: at most 1000 events$/);
   });
 
   it("128 entries of a volume's map, and no more", async () => {

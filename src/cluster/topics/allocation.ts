@@ -61,6 +61,7 @@ export const Allocation: Topic = {
   }),
   key: "ID",
   namespaced: true,
+  removal: "AllocationUpdated",
   beside: { Timeout: flag, TimeoutReason: text },
   filterKeys: (object) => [textOf(object, "JobID"), textOf(object, "DeploymentID")],
   kept: withoutJob,

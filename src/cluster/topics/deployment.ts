@@ -43,5 +43,6 @@ export const Deployment: Topic = {
   }),
   key: "ID",
   namespaced: true,
+  removal: "DeploymentStatusUpdate",
   filterKeys: (object) => [textOf(object, "JobID")],
 };

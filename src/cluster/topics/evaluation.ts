@@ -31,5 +31,6 @@ export const Evaluation: Topic = {
   }),
   key: "ID",
   namespaced: true,
+  removal: "EvaluationUpdated",
   filterKeys: (object) => [textOf(object, "JobID"), textOf(object, "DeploymentID")],
 };

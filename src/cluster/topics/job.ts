@@ -49,6 +49,7 @@ export const Job: Topic = {
   }),
   key: "ID",
   namespaced: true,
+  removal: "JobDeregistered",
   filterKeys: () => null,
   tally: (object) => (textOf(object, "ParentID") === "" ? undefined : textOf(object, "Status")),
 };

@@ -15,6 +15,7 @@ export const NodePool: Topic = {
   }),
   key: "Name",
   namespaced: false,
+  removal: "NodePoolDeleted",
   filterKeys: () => null,
   goneBy: "NodePoolDeleted",
 };

@@ -16,6 +16,7 @@ export const Service: Topic = {
   }),
   key: "ID",
   namespaced: true,
+  removal: "ServiceDeregistration",
   filterKeys: (object) => [textOf(object, "JobID"), textOf(object, "ServiceName")],
   goneBy: "ServiceDeregistration",
 };

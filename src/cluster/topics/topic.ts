@@ -1,6 +1,7 @@
 import type * as z from "zod";
 import { isPlainObject } from "../../http/json.ts";
 import type { VolumeAsk } from "../../volumes/csi/asks-of-groups.ts";
+import type { EventType } from "../event-types.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
@@ -29,6 +30,8 @@ export interface Topic {
   csiVolumes?(object: Fields): readonly VolumeAsk[] | undefined;
   /** The type that says by itself that the object is gone. */
   readonly goneBy?: string;
+  /** The type of the event that tells that an object is missing from a full list. */
+  readonly removal: EventType;
 }
 
 /** A field's text; empty when there is none. */

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { MAX_EVENTS, MAX_REPORT_BYTES } from "../../cluster/report-body.ts";
 import { REPORT_SCHEMAS } from "../../cluster/report-event.ts";
 import { clusterHeader } from "../../compat/dialect.ts";
 import { bare, count, flag, group, text } from "../operation.ts";
@@ -38,7 +39,7 @@ const Report = z
   .meta({ id: "Report" });
 const Reports = z.union([
   Report,
-  z.array(Report).min(1).max(1_000),
+  z.array(Report).max(MAX_EVENTS),
   z.object({ Index: z.int().optional(), Events: z.array(Report) }).describe("A line of another stream."),
 ]);
 
@@ -80,13 +81,22 @@ export const events = group(
     "POST /cluster/objects": {
       id: "reportObjects",
       summary: "Takes in what a scheduler did, as one line of the stream",
-      description: "A JSON array of events, an event a line, or a line of another stream. All are taken, or none.",
+      description: [
+        "A JSON array of events, an event a line, or a line of another stream. All are taken, or none.",
+        `At most ${MAX_REPORT_BYTES} bytes and ${MAX_EVENTS} events; more than 1.6 MB are told by several lines in a row.`,
+        "An empty array is taken with `full=true` only.",
+      ].join(" "),
       right: "operator:write",
       method: "put",
       query: {
         source: text("Who reports; with an index, a report that comes again is not taken twice."),
         source_index: count("Which of the source's reports this is, growing."),
-        namespace: { description: "Of events that name none.", schema: { type: "string", default: "default" } },
+        namespace: {
+          description: "Of events that name none, and of a full list.",
+          schema: { type: "string", default: "default" },
+        },
+        full: flag("The events list every object of `topic` in `namespace`: the others are removed."),
+        topic: text("With `full=true`: Job, Allocation, Evaluation, Deployment or Service."),
         ...pretty,
       },
       body: {

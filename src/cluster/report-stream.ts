@@ -1,0 +1,37 @@
+import type { Report } from "./report.ts";
+
+/*
+ * How many reports travel from a Worker to an object: as a stream, one report a line, because the arguments of one call hold
+ * 32 MiB at most.
+ */
+
+const encoder = new TextEncoder();
+
+export function asStream(reports: readonly Report[]): ReadableStream<Uint8Array> {
+  let position = 0;
+  return new ReadableStream({
+    type: "bytes",
+    pull(controller) {
+      const report = reports[position];
+      position += 1;
+      if (report) controller.enqueue(encoder.encode(`${JSON.stringify(report)}\n`));
+      else controller.close();
+    },
+  });
+}
+
+/** Rejects when the stream breaks off. */
+export async function fromStream(stream: ReadableStream<Uint8Array>): Promise<Report[]> {
+  const decoder = new TextDecoder();
+  const reports: Report[] = [];
+  let rest: string[] = [];
+  for await (const bytes of stream) {
+    const [head = "", ...lines] = decoder.decode(bytes, { stream: true }).split("\n");
+    rest.push(head);
+    for (const line of lines) {
+      reports.push(JSON.parse(rest.join("")) as Report);
+      rest = [line];
+    }
+  }
+  return reports;
+}
