@@ -152,7 +152,7 @@ describe("an ending", () => {
 });
 
 /** No wish is ever lost, no two live claims of one id overlap, whatever the order of events. */
-it.each([12, 13, 14, 15, 16, 17, 18, 19])("keeps every wish and never lets claims overlap (seed %i)", (seed) =>
+it.each([12, 13, 14, 15, 16, 17, 18])("keeps every wish and never lets claims overlap (seed %i)", (seed) =>
   withWork((work) => {
     const random = randomFrom(seed);
     const ids = ["a", "b", "c", "d"];
