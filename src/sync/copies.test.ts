@@ -1,7 +1,7 @@
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
-import { describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import type { CopyResult, CopyTask } from "./association.ts";
-import { Copies, copyTask, planCopies, type Step } from "./copies.ts";
+import { Copies, copyTask, planCopies, type Step, unclaimed } from "./copies.ts";
 import type { WantedCopy } from "./external-name.ts";
 import { type CopyRow, destinationMigrations } from "./schema.ts";
 
@@ -234,4 +234,101 @@ it("pushes a name again that came back after a removal whose end nobody knows", 
   world.change("one", [wanted("k", "A")]);
   world.perform("one");
   expect([...world.outside.keys()]).toEqual(["a"]);
+});
+
+describe("names that other destinations may have", () => {
+  const HERE = "here";
+
+  it("are blocked with the owner, and what is outside under them is not ours any more", () => {
+    const copies = new Copies(storage());
+    copies.apply("a", copies.plan("a", [wanted("", "X")]), 1, "elsewhere");
+    copies.claimed(copies.of("a"), ["tag"], 2, "elsewhere");
+    copies.record(
+      "a",
+      { subKey: "", name: "X", state: "pushed", fingerprint: "f" },
+      { version: 3, tagKeys: ["tag"] },
+      3,
+    );
+    expect(copies.of("a")[0]).toMatchObject({ ours: 2, version: 3 });
+    const steps = copies.plan("a", [wanted("", "X")], new Map([["x", "the destination t/d"]]));
+    expect(steps).toMatchObject([{ kind: "keep", elsewhere: true }]);
+    copies.apply("a", steps, 4, HERE);
+    expect(copies.of("a")[0]).toMatchObject({
+      ...{ ours: 0, known: 0, version: null, fingerprint: null, tag_keys: "[]", claimed: null },
+      ...{ error_code: "name_collision", status: "CLIENT_SIDE_ERROR" },
+      blocked: 'external name "X" is taken by the destination t/d, which writes to the same place',
+    });
+    copies.apply("a", copies.plan("a", [wanted("", "X")]), 5, HERE);
+    expect(copies.of("a")[0]).toMatchObject({ blocked: null, claimed: HERE, ours: 0 });
+  });
+
+  it("are those that are recorded or wanted, and claimed for no other place than the one in force", () => {
+    const rows = [
+      row("k1", "Claimed", { claimed: HERE }),
+      row("k2", "Moved", { claimed: "elsewhere" }),
+      row("k3", "Old", { claimed: null, obsolete: 1 }),
+      row("k4", "Blocked", { claimed: HERE, blocked: "taken", ours: 0 }),
+      row("k5", "Blocked-but-ours", { claimed: null, blocked: "taken", ours: 1 }),
+    ];
+    const names = [wanted("k1", "Claimed"), wanted("k6", "New"), wanted("k7", "blocked")];
+    expect(unclaimed(rows, names, HERE)).toEqual(["moved", "old", "blocked-but-ours", "new", "blocked"]);
+    expect(unclaimed(rows, [], HERE)).toEqual(["moved", "old", "blocked-but-ours"]);
+    expect(unclaimed(rows, names, "")).toEqual([]);
+  });
+
+  it("are pushed by no claim before they were asked for, and removed by none that turned out to be foreign", () => {
+    const copies = new Copies(storage());
+    copies.apply("a", copies.plan("a", [wanted("k", "X"), wanted("l", "Y")]), 1, HERE);
+    copies.yield("x");
+    copies.claimed(copies.of("a"), ["tag"], 2, HERE);
+    const byKey = () => Object.fromEntries(copies.of("a").map((one) => [one.sub_key, one]));
+    expect(byKey()).toMatchObject({ k: { ours: 0, unsure_since: null }, l: { ours: 1, unsure_since: 2 } });
+    expect(copyTask(byKey()["k"] as CopyRow, HERE).unclaimed).toBe(true);
+    expect(copies.having("x", HERE)).toEqual({ associations: ["a"], surely: false });
+    expect(copies.having("y", HERE)).toEqual({ associations: ["a"], surely: true });
+    copies.yield("y");
+    expect(copies.having("y", HERE).surely).toBe(false);
+    copies.claim("a", new Map([["y", "the destination t/d"]]), HERE);
+    expect(byKey()["l"]).toMatchObject({ ours: 0, claimed: null });
+    copies.apply("a", copies.plan("a", [wanted("l", "Z")]), 3, HERE);
+    copies.claimed(copies.of("a"), [], 4, HERE);
+    copies.yield("z");
+    copies.claim("a", new Map(), HERE);
+    expect(byKey()["l"]).toMatchObject({ external_name: "Z", ours: 1, claimed: HERE });
+  });
+});
+
+describe("a push of unknown outcome", () => {
+  const LOST = { outcome: "unknown", code: "network_error", message: "m" } as const;
+  const outside = { version: 1, tagKeys: [] };
+  let copies: Copies;
+  const only = (association = "a") => copies.live(association)[0];
+  beforeEach(() => {
+    copies = new Copies(storage());
+    copies.apply("a", copies.plan("a", [wanted("k", "X")]), 1);
+    copies.claimed(copies.of("a"), [], 10);
+  });
+
+  it("is on record from its claim on, the first of several, until one is known", () => {
+    copies.record("a", { subKey: "k", name: "X", state: "failed", trouble: LOST }, outside, 11);
+    copies.claimed(copies.of("a"), [], 20);
+    expect(only()?.unsure_since).toBe(10);
+    const failed = { outcome: "client", code: "value_invalid", message: "m" } as const;
+    copies.record("a", { subKey: "k", name: "X", state: "failed", trouble: failed, unsureSince: 10 }, outside, 21);
+    expect(only()?.unsure_since).toBe(10);
+    copies.record("a", { subKey: "k", name: "X", state: "pushed", fingerprint: "f" }, outside, 22);
+    expect(only()?.unsure_since).toBeNull();
+  });
+
+  it("is on record for the key that takes over its name, also when it has one of its own", () => {
+    copies.apply("a", copies.plan("a", [wanted("l", "X")]), 12);
+    expect([only()?.sub_key, only()?.unsure_since]).toEqual(["l", 10]);
+    copies.claimed(copies.of("a"), [], 30);
+    expect(only()?.unsure_since).toBe(10);
+  });
+
+  it("is none when nothing was tried, and what is there stays somebody else's", () => {
+    copies.record("a", { subKey: "k", name: "X", state: "untouched", certain: true, notOurs: true }, outside, 11);
+    expect(only()).toMatchObject({ ours: 0, known: 1, unsure_since: null });
+  });
 });
