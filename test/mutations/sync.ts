@@ -277,7 +277,6 @@ export const sync: Mutation[] = [
     find: 'if (place === "") return [];',
     replace: "",
     promise: "A destination that keeps its objects itself has no neighbours",
-    equivalent: "rows of such a destination are all claimed at the empty place, and without neighbours nobody is asked",
   },
   {
     ...NEIGHBOURS,

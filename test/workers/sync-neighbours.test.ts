@@ -4,7 +4,9 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { syncControl } from "../../src/objects/stubs.ts";
 import { del, get, mountKv, patch, put } from "./client.ts";
 import { openCloudA, openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
+
 import { eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
+import { pause, resume } from "./sync-limits.ts";
 
 interface View {
   readonly secret_name: string;
@@ -148,6 +150,27 @@ describe("destinations of one organisation", () => {
   });
 });
 
+it("gives a name that both have asked for and neither has pushed to the older destination", async () => {
+  const account = await openCloudA();
+  await mountKv();
+  await write("app", { key: "first" });
+  for (const name of ["old", "young"]) await makeDestination("cloud-a-sm", name, { ...account.body, ...onePerSecret });
+  await alter("cloud-a-sm/old", "UPDATE destination SET created = created - 1000");
+  await runInDurableObject(env.SYNC_DESTINATION.getByName("cloud-a-sm/old"), (_, state) => state.abort()).catch(
+    () => undefined,
+  );
+  await pause();
+  expect((await setAssociation("cloud-a-sm/young", "app")).text).toContain("PENDING");
+  expect((await setAssociation("cloud-a-sm/old", "app")).text).toContain("PENDING");
+  await resume();
+  await eventually(async () => {
+    expect(await statusesAt("cloud-a-sm/old")).toEqual(["SYNCED"]);
+    expect((await viewsAt("cloud-a-sm/young"))[0]?.error_code).toBe("name_collision");
+  });
+  const pushes = (await account.requests()).filter(({ operation }) => /CreateSecret|UpdateSecret/.test(operation));
+  expect(pushes).toHaveLength(1);
+});
+
 describe("names that two destinations have from before they met", () => {
   let account: ProviderAccount;
   const body = () => ({ ...account.body, ...onePerSecret });
@@ -187,6 +210,20 @@ describe("names that two destinations have from before they met", () => {
     });
     await removeAssociation("cloud-a-sm/young", "app");
     expect((await account.values())["X_app"]).toContain("second");
+  });
+
+  it("are refused to the younger destination when it asks first", async () => {
+    await patch("/sys/sync/destinations/cloud-a-sm/old", { external_id: "known" });
+    await patch("/sys/sync/destinations/cloud-a-sm/young", { secret_name_template: "X_{{ .SecretPath }}" });
+    const refused = await setAssociation("cloud-a-sm/young", "app");
+    expect(refused.text).toContain("is taken by the destination cloud-a-sm/old, which");
+  });
+
+  it("show the younger destination's loss at once when the older one asks", async () => {
+    await patch("/sys/sync/destinations/cloud-a-sm/young", { external_id: "known" });
+    expect((await setAssociation("cloud-a-sm/old", "app")).text).toContain("SYNCED");
+    await eventually(async () => expect((await viewsAt("cloud-a-sm/young"))[0]?.error_code).toBe("name_collision"));
+    expect((await account.values())["X_app"]).toContain("first");
   });
 
   it("are not removed with the younger association", async () => {
