@@ -3,13 +3,22 @@ import type { Journal } from "./journal.ts";
 import type { NamespaceEndings } from "./namespace-endings.ts";
 import { upperBound } from "./token-store.ts";
 
+type Names = readonly string[] | null | undefined;
+type Choice = { readonly Default?: string | undefined; readonly Allowed?: Names; readonly Denied?: Names };
+
+/** Settings that govern jobs: kept and shown, without effect where no jobs are placed. */
+export interface JobSettings {
+  readonly Quota?: string | undefined;
+  readonly Capabilities?: Readonly<Record<string, Names>> | null | undefined;
+  readonly NodePoolConfiguration?: Choice | null | undefined;
+  readonly VaultConfiguration?: Choice | null | undefined;
+  readonly ConsulConfiguration?: Choice | null | undefined;
+}
+
 /** A namespace of areas C and D. */
-export interface ClusterNamespace {
+export interface ClusterNamespace extends JobSettings {
   Name: string;
   Description: string;
-  Quota: "";
-  Capabilities: null;
-  NodePoolConfiguration: null;
   Meta: Record<string, string> | null;
   CreateIndex: number | null;
   ModifyIndex: number | null;
@@ -20,6 +29,7 @@ interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
   id: string;
   description: string;
   meta: string | null;
+  job_settings: string | null;
   create_index: number | null;
   modify_index: number | null;
 }
@@ -61,7 +71,12 @@ export class ClusterNamespaces {
     return row ? ok(clusterNamespace(row)) : missing(name);
   }
 
-  async put(name: string, description: string, meta: Record<string, string> | null): Promise<Result<ClusterNamespace>> {
+  async put(
+    name: string,
+    description: string,
+    meta: Record<string, string> | null,
+    jobs: JobSettings,
+  ): Promise<Result<ClusterNamespace>> {
     if (!NAMESPACE_NAME.test(name)) {
       return refuse(
         "invalid",
@@ -72,12 +87,14 @@ export class ClusterNamespaces {
     if (this.#endings.has("cluster", name)) return refuse("conflict", `namespace ${quoted(name)} is being deleted`);
     this.#journal.commit(() => {
       this.#sql.exec(
-        `INSERT INTO cluster_namespaces (name, id, description, meta) VALUES (?, ?, ?, ?)
-         ON CONFLICT (name) DO UPDATE SET description = excluded.description, meta = excluded.meta, modify_index = NULL`,
+        `INSERT INTO cluster_namespaces (name, id, description, meta, job_settings) VALUES (?, ?, ?, ?, ?)
+         ON CONFLICT (name) DO UPDATE SET description = excluded.description, meta = excluded.meta,
+           job_settings = excluded.job_settings, modify_index = NULL`,
         name,
         crypto.randomUUID(),
         description,
         meta === null ? null : JSON.stringify(meta),
+        Object.keys(jobs).length === 0 ? null : JSON.stringify(jobs),
       );
       this.#journal.emit([], [{ clusterNamespace: name }]);
     });
@@ -126,6 +143,7 @@ const clusterNamespace = (row: ClusterNamespaceRow): ClusterNamespace => ({
   Quota: "",
   Capabilities: null,
   NodePoolConfiguration: null,
+  ...(row.job_settings !== null && (JSON.parse(row.job_settings) as JobSettings)),
   Meta: row.meta === null ? null : (JSON.parse(row.meta) as Record<string, string>),
   CreateIndex: row.create_index,
   ModifyIndex: row.modify_index,

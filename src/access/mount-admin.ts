@@ -1,7 +1,14 @@
 import { neutralMountType } from "../compat/cloud-b-names.ts";
-import { withoutUndefined } from "../http/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../result.ts";
-import { MOUNT_TYPES, type Mount, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
+import {
+  configWith,
+  MOUNT_TYPES,
+  type Mount,
+  type MountRequest,
+  type MountTable,
+  mountPath,
+  type TuneRequest,
+} from "./mounts.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
 import { mayBelow } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
@@ -84,7 +91,7 @@ export class MountAdmin {
       ...mount.value,
       description: description ?? mount.value.description,
       options: { ...mount.value.options, ...options },
-      config: { ...mount.value.config, ...withoutUndefined(config) },
+      config: configWith(mount.value.config, config),
     };
     const refused = refusedTtls(changed.config);
     if (refused) return refused;

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import * as z from "zod";
 import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../http/areas.ts";
-import { duration, flag, stringMap } from "../http/fields.ts";
+import { duration, flag, stringList, stringMap } from "../http/fields.ts";
+import { withoutUndefined } from "../http/json.ts";
 import { ok, type Result, refuse } from "../result.ts";
 
 /** Types of secrets engines that can be mounted. */
@@ -14,7 +15,18 @@ export interface MountConfig {
   readonly max_lease_ttl: number;
   readonly force_no_cache: boolean;
   readonly listing_visibility: string;
+  /** Absent unless given. No engine here reads headers or keys of others: kept for clients that read them back. */
+  readonly passthrough_request_headers?: readonly string[];
+  readonly allowed_response_headers?: readonly string[];
+  readonly audit_non_hmac_request_keys?: readonly string[];
+  readonly audit_non_hmac_response_keys?: readonly string[];
+  readonly allowed_managed_keys?: readonly string[];
+  readonly delegated_auth_accessors?: readonly string[];
+  readonly identity_token_key?: string;
 }
+
+/** The only key that signs identity tokens. */
+const SIGNING_KEY = "default";
 
 export interface Mount {
   readonly namespace: string;
@@ -26,17 +38,37 @@ export interface Mount {
   readonly uuid: string;
   readonly description: string;
   readonly options: Readonly<Record<string, string>>;
+  /** Everything is sealed, and nothing is replicated, whatever these say: they are kept for clients that read them back. */
+  readonly local: boolean;
+  readonly seal_wrap: boolean;
   readonly config: MountConfig;
 }
 
+/** A mount's config as it is stored, with what stands beside it in the record. */
+type StoredConfig = MountConfig & { readonly local?: boolean; readonly seal_wrap?: boolean };
+
 /** Seconds; `system` is what no value is, the system's. */
 const leaseTtl = () => z.preprocess((given) => (given === "system" ? 0 : given), duration()).optional();
+
+const MOST_NAMES = 128;
+const names = () =>
+  stringList()
+    .pipe(z.array(z.string().max(256)).max(MOST_NAMES))
+    .optional();
 
 const Config = z.object({
   default_lease_ttl: leaseTtl(),
   max_lease_ttl: leaseTtl(),
   force_no_cache: flag().optional(),
   listing_visibility: z.enum(["", "hidden", "unauth"]).optional(),
+  passthrough_request_headers: names(),
+  allowed_response_headers: names(),
+  audit_non_hmac_request_keys: names(),
+  audit_non_hmac_response_keys: names(),
+  allowed_managed_keys: names(),
+  delegated_auth_accessors: names(),
+  identity_token_key: z.enum(["", SIGNING_KEY], `there is no key but ${JSON.stringify(SIGNING_KEY)}`).optional(),
+  plugin_version: z.literal("", "engines have no versions here; leave it out").optional(),
 });
 
 /** Body of `POST sys/mounts/:path`. */
@@ -45,8 +77,11 @@ export const MountRequest = z.object({
   description: z.string().max(4096).default(""),
   config: Config.nullish(),
   options: stringMap().nullish(),
-  local: flag().optional(),
-  seal_wrap: flag().optional(),
+  local: flag().default(false),
+  seal_wrap: flag().default(false),
+  external_entropy_access: flag()
+    .refine((wanted) => !wanted, "there is no external source of entropy")
+    .optional(),
 });
 export type MountRequest = z.infer<typeof MountRequest>;
 
@@ -56,6 +91,24 @@ export const TuneRequest = Config.extend({
   options: stringMap().nullish(),
 });
 export type TuneRequest = z.infer<typeof TuneRequest>;
+
+const NEW_CONFIG: MountConfig = {
+  default_lease_ttl: 0,
+  max_lease_ttl: 0,
+  force_no_cache: false,
+  listing_visibility: "",
+};
+
+/** The config with what a request names. An empty list or text takes a setting away. */
+export function configWith(before: MountConfig, given: Omit<TuneRequest, "description" | "options">): MountConfig {
+  const { plugin_version: _, ...settings } = given;
+  const merged = { ...before, ...withoutUndefined(settings) };
+  const kept = Object.entries(merged).filter(([name, value]) => name in NEW_CONFIG || (value as string).length > 0);
+  return Object.fromEntries(kept) as unknown as MountConfig;
+}
+
+const storedConfig = ({ config, local, seal_wrap }: Mount): string =>
+  JSON.stringify({ ...config, ...(local && { local }), ...(seal_wrap && { seal_wrap }) } satisfies StoredConfig);
 
 interface MountRow extends Record<string, SqlStorageValue> {
   namespace: string;
@@ -147,12 +200,9 @@ export class MountTable {
       uuid: crypto.randomUUID(),
       description: request.description,
       options: request.options ?? {},
-      config: {
-        default_lease_ttl: request.config?.default_lease_ttl ?? 0,
-        max_lease_ttl: request.config?.max_lease_ttl ?? 0,
-        force_no_cache: request.config?.force_no_cache ?? false,
-        listing_visibility: request.config?.listing_visibility ?? "",
-      },
+      local: request.local,
+      seal_wrap: request.seal_wrap,
+      config: configWith(NEW_CONFIG, request.config ?? {}),
     };
     this.#sql.exec(
       `INSERT INTO mounts (namespace, path, type, accessor, uuid, description, options, config, created)
@@ -164,7 +214,7 @@ export class MountTable {
       mount.uuid,
       mount.description,
       JSON.stringify(mount.options),
-      JSON.stringify(mount.config),
+      storedConfig(mount),
       now,
     );
     this.#byNamespace = undefined;
@@ -176,7 +226,7 @@ export class MountTable {
       "UPDATE mounts SET description = ?, options = ?, config = ? WHERE uuid = ?",
       mount.description,
       JSON.stringify(mount.options),
-      JSON.stringify(mount.config),
+      storedConfig(mount),
       mount.uuid,
     );
     this.#byNamespace = undefined;
@@ -193,6 +243,7 @@ export class MountTable {
     for (const row of this.#sql.exec<MountRow>("SELECT * FROM mounts")) {
       const mounts = all.get(row.namespace) ?? new Map<string, Mount>();
       all.set(row.namespace, mounts);
+      const { local = false, seal_wrap = false, ...config } = JSON.parse(row.config) as StoredConfig;
       mounts.set(row.path, {
         namespace: row.namespace,
         path: row.path,
@@ -201,7 +252,7 @@ export class MountTable {
         uuid: row.uuid,
         description: row.description,
         options: JSON.parse(row.options) as Record<string, string>,
-        config: JSON.parse(row.config) as MountConfig,
+        ...{ local, seal_wrap, config },
       });
     }
     this.#byNamespace = all;

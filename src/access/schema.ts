@@ -87,4 +87,8 @@ export const accessMigrations: Migration[] = [
     because: "the job that an ACL policy is attached to, as JSON; kept for clients that read it back",
     sql: "ALTER TABLE policies ADD COLUMN job_acl TEXT",
   },
+  {
+    because: "settings of a flat namespace that govern jobs, as JSON; kept for clients that read them back",
+    sql: "ALTER TABLE cluster_namespaces ADD COLUMN job_settings TEXT",
+  },
 ];

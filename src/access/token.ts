@@ -2,6 +2,7 @@ import * as z from "zod";
 import {
   asDuration,
   duration,
+  echoed,
   flag,
   integer,
   LONGEST_DURATION,
@@ -100,6 +101,7 @@ export const ClusterTokenRequest = z.object({
   Global: z.boolean().nullish(),
   ExpirationTTL: expirationTtl().nullish(),
   ExpirationTime: z.string().nullish(),
+  ...echoed("SecretID", "Hash", "CreateTime", "CreateIndex", "ModifyIndex"),
 });
 export type ClusterTokenRequest = z.infer<typeof ClusterTokenRequest>;
 

@@ -13,6 +13,9 @@ const FIELD_NAMES = [
   ["cloud_groups", "azure_groups"],
 ] as const;
 
+/** Upstream's names of fields that are called differently here. */
+export const UPSTREAM_FIELDS: readonly string[] = FIELD_NAMES.map(([, upstream]) => upstream);
+
 /** Values of `sign_in_audience`; the upstream spelling is the provider's own. */
 const AUDIENCE_NAMES = [
   ["DirectoryMyOrg", "AzureADMyOrg"],

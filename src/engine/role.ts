@@ -1,8 +1,9 @@
 import * as z from "zod";
-import { AUDIENCES, audiencesOf, DURATIONS, neutralRole } from "../compat/cloud-b-names.ts";
+import { AUDIENCES, audiencesOf, DURATIONS, neutralRole, UPSTREAM_FIELDS } from "../compat/cloud-b-names.ts";
 import type { Dialect } from "../compat/dialect.ts";
 import { duration, flag, stringList } from "../http/fields.ts";
 import { isPlainObject } from "../http/json.ts";
+import { internal, withAliases } from "../http/unknown-fields.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import type { Provision } from "./provision.ts";
 
@@ -65,12 +66,12 @@ export const ROLE_NAME = /^\w(?:[\w.-]{0,254}\w)?$/;
 const MOST_REFS = 100;
 const text = () => z.string().max(1024);
 
-const RoleItem = z.object({
+const RoleItem = z.strictObject({
   role_name: text().nullish(),
   role_id: text().nullish(),
   scope: z.string("required").min(1, "required").max(1024),
 });
-const GroupItem = z.object({ group_name: text().nullish(), object_id: text().nullish() });
+const GroupItem = z.strictObject({ group_name: text().nullish(), object_id: text().nullish() });
 
 /** A JSON array, or its text, which is what clients of the original send. Empty text is an empty list. */
 function jsonList<Item extends z.ZodType>(item: Item) {
@@ -104,31 +105,34 @@ const withWritten = (body: Readonly<Record<string, unknown>>) => ({
 });
 
 /** Body of `POST roles/:name` (contract: credentials-engine 2.5), with upstream names, too. */
-export const RoleBody = z
-  .unknown()
-  .transform((body) => (isPlainObject(body) ? withWritten(neutralRole(body)) : body))
-  .pipe(
-    z.object({
-      cloud_roles: refs()
-        .refine((items) => items.every((item) => item.role_name !== "" || item.role_id !== ""), NAMELESS_ROLE)
-        .optional(),
-      cloud_groups: jsonList(GroupItem)
-        .transform((items): GroupRef[] =>
-          items.map((item) => ({ group_name: item.group_name ?? "", object_id: item.object_id ?? "" })),
-        )
-        .refine((items) => items.every((item) => item.group_name !== "" || item.object_id !== ""), NAMELESS_GROUP)
-        .optional(),
-      application_object_id: z.string().max(128).optional(),
-      persist_app: flag().optional(),
-      ttl: duration().optional(),
-      max_ttl: duration().optional(),
-      explicit_max_ttl: duration().optional(),
-      permanently_delete: flag().optional(),
-      sign_in_audience: z.string().max(64).optional(),
-      tags: stringList().optional(),
-      written: z.custom<Written>().optional(),
-    }),
-  );
+export const RoleBody = withAliases(
+  z
+    .unknown()
+    .transform((body) => (isPlainObject(body) ? withWritten(neutralRole(body)) : body))
+    .pipe(
+      z.object({
+        cloud_roles: refs()
+          .refine((items) => items.every((item) => item.role_name !== "" || item.role_id !== ""), NAMELESS_ROLE)
+          .optional(),
+        cloud_groups: jsonList(GroupItem)
+          .transform((items): GroupRef[] =>
+            items.map((item) => ({ group_name: item.group_name ?? "", object_id: item.object_id ?? "" })),
+          )
+          .refine((items) => items.every((item) => item.group_name !== "" || item.object_id !== ""), NAMELESS_GROUP)
+          .optional(),
+        application_object_id: z.string().max(128).optional(),
+        persist_app: flag().optional(),
+        ttl: duration().optional(),
+        max_ttl: duration().optional(),
+        explicit_max_ttl: duration().optional(),
+        permanently_delete: flag().optional(),
+        sign_in_audience: z.string().max(64).optional(),
+        tags: stringList().optional(),
+        written: internal(z.custom<Written>().optional()),
+      }),
+    ),
+  ...UPSTREAM_FIELDS,
+);
 export type RoleBody = z.infer<typeof RoleBody>;
 
 /**

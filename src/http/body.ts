@@ -1,32 +1,42 @@
 import { checkParameters, type ParameterConstraints } from "../access/path-rules.ts";
 import { settings } from "../env.ts";
+import type { Area } from "./areas.ts";
 import { badRequest, denied, invalid, RequestError } from "./errors.ts";
 import { isPlainObject, parseJson, parseLossless } from "./json.ts";
 import type { AnyRoute, Call } from "./route.ts";
+import { knownFields, type UnknownField, unknownFields, unknownFieldsText } from "./unknown-fields.ts";
 
 /** Largest request body, in bytes, unless its route says otherwise. */
 export const MAX_BODY_BYTES = 1024 * 1024;
 
 const tooLarge = (most: number) => new RequestError(413, `request body: larger than ${most} bytes`);
 
+export interface ReadBody {
+  /** As the route's schema gives it, or as it came for a `raw` one; undefined for a route that takes none. */
+  readonly body: unknown;
+  /** What was given and is not read. In areas C and D there is none: such a body is refused. */
+  readonly unknown: readonly UnknownField[];
+}
+
 /**
- * The body as its route's schema gives it, or as it came for a `raw` one; undefined for a route that takes none.
+ * Reads and checks the body of a request.
  * @param constraints what the caller's policies allow in it, and in the query, where clients may say the same
  */
 export async function readBody(
   route: AnyRoute,
-  { request, env, query }: Pick<Call, "request" | "env" | "query">,
+  { request, env, query, params }: Pick<Call, "request" | "env" | "query" | "params">,
+  area: Area,
   constraints: ParameterConstraints | null,
-): Promise<unknown> {
-  if (route.streams) return undefined;
+): Promise<ReadBody> {
+  if (route.streams) return { body: undefined, unknown: [] };
   const { maxBodyBytes = MAX_BODY_BYTES } = route;
   const hasBody = route.body || route.verb !== "GET";
   const text = hasBody ? await readText(request, settings(env).REQUEST_BODY_MS, maxBodyBytes) : "";
   if (!route.body && constraints && route.verb !== "LIST") {
     checkGiven({ ...constraints, requiredParameters: [] }, formFields(query));
   }
-  if (route.raw) return text;
-  if (!route.body) return undefined;
+  if (route.raw) return { body: text, unknown: [] };
+  if (!route.body) return { body: undefined, unknown: area === "secrets" ? allUnknown(text, params) : [] };
   if (route.verb === "PATCH") checkPatchType(request);
   const given = ("rights" in route ? parseJsonObject : parseObject)(text, route.exact);
   // Clients send null for what they leave out; only a patch means it.
@@ -34,7 +44,35 @@ export async function readBody(
   if (constraints) checkGiven(constraints, { ...formFields(query), ...body });
   const parsed = route.body.safeParse(body);
   if (!parsed.success) throw invalid(parsed.error);
-  return parsed.data;
+  const unknown = unknownFields(knownFields(route.body), body).filter(
+    ({ name }) => !(area === "cluster" ? ADDRESSING.has(name.toLowerCase()) : repeats(params, name, body[name])),
+  );
+  if (area === "cluster" && unknown.length > 0) throw badRequest(unknownFieldsText(unknown));
+  return { body: parsed.data, unknown };
+}
+
+/** Clients of areas C and D put these into every body, too; only those of headers and query count. */
+const ADDRESSING: ReadonlySet<string> = new Set(["region", "namespace", "authtoken", "secretid"]);
+
+/** Clients repeat in the body what the path says. */
+const repeats = (params: Call["params"], name: string, value: unknown): boolean =>
+  Object.hasOwn(params, name) && String(value) === params[name];
+
+/** The fields of a body that a route has no use for. What is no object is nothing at all. */
+function allUnknown(text: string, params: Call["params"]): UnknownField[] {
+  if (text === "") return [];
+  const given = isolated(() => parseObject(text)) ?? {};
+  const names = Object.keys(given).filter((name) => given[name] !== null && !repeats(params, name, given[name]));
+  return unknownFields({ names: new Map(), caseless: false }, Object.fromEntries(names.map((name) => [name, ""])));
+}
+
+function isolated<T>(parse: () => T): T | null {
+  try {
+    return parse();
+  } catch (failure) {
+    if (failure instanceof RequestError) return null;
+    throw failure;
+  }
 }
 
 /** @throws RequestError 403 unless the caller's policies allow it */

@@ -106,6 +106,21 @@ export const signedDuration = () =>
       .meta({ type: ["integer", "string"] }),
   );
 
+const echoedSchemas = new WeakSet<z.core.$ZodType>();
+
+/** Whether a field is only there to be sent back. */
+export const isEchoed = (schema: z.core.$ZodType): boolean => echoedSchemas.has(schema);
+
+/** Fields that answers show and clients send back: they are for the service to say, and have no effect in a body. */
+export function echoed<Name extends string>(...names: Name[]): Record<Name, z.ZodOptional<z.ZodUnknown>> {
+  const fields = names.map((name) => {
+    const schema = z.unknown().optional();
+    echoedSchemas.add(schema);
+    return [name, schema] as const;
+  });
+  return Object.fromEntries(fields) as Record<Name, z.ZodOptional<z.ZodUnknown>>;
+}
+
 /** A list of strings, or one string with commas. */
 export const stringList = () =>
   z.preprocess(
@@ -145,12 +160,6 @@ export function asMap(value: unknown): unknown {
     : value;
 }
 
-/** Warns of fields that a body has beyond those that its route knows: they are no mistake, but they have no effect. */
-export const ignored = (unknown: readonly string[]): string[] =>
-  unknown.length === 0
-    ? []
-    : [`Endpoint ignored these unrecognized parameters: [${[...unknown].sort().join(" ").slice(0, 512)}]`];
-
 /** The fields of an object schema, also of one that goes on to transform what it has read. */
 export function fieldsOf(schema: z.core.$ZodType): string[] {
   const { shape, in: input, out } = schema._zod.def as { shape?: object; in?: z.core.$ZodType; out?: z.core.$ZodType };
@@ -158,13 +167,20 @@ export function fieldsOf(schema: z.core.$ZodType): string[] {
   return [input, out].flatMap((part) => (part ? fieldsOf(part) : []));
 }
 
+const caselessSchemas = new WeakSet<z.core.$ZodType>();
+
+/** Whether a schema matches the names of its fields without regard to case. */
+export const isCaseless = (schema: z.core.$ZodType): boolean => caselessSchemas.has(schema);
+
 /** An object whose keys are matched without regard to case, as clients of areas C and D may spell them. */
 export function caseless<Schema extends z.ZodType>(schema: Schema) {
   const spelling = new Map(fieldsOf(schema).map((key) => [key.toLowerCase(), key]));
-  return z.preprocess((value) => {
+  const caseless = z.preprocess((value) => {
     if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
     return Object.fromEntries(
       Object.entries(value).map(([key, item]) => [spelling.get(key.toLowerCase()) ?? key, item]),
     );
   }, schema);
+  caselessSchemas.add(caseless);
+  return caseless;
 }

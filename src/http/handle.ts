@@ -19,9 +19,10 @@ import { asRequestError, badRequest, denied, RequestError, refusalError } from "
 import { type Answered, beginExchange, type Exchange, endExchange, namespaceNamed, recognise } from "./exchange.ts";
 import { parseDuration } from "./fields.ts";
 import { options, unmatched } from "./methods.ts";
-import { errorResponse } from "./respond.ts";
+import { errorResponse, withWarnings } from "./respond.ts";
 import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsRoute } from "./route.ts";
 import { encodePath, parseTarget, type Target, type Verb } from "./target.ts";
+import { ignored } from "./unknown-fields.ts";
 import { readUnreadBody } from "./unread-body.ts";
 
 type Base = Omit<Call, "params" | "grant"> & { readonly exchange: Exchange };
@@ -93,7 +94,9 @@ async function answer(
   if (route.access === "none") {
     await admitOpen(exchange, base.env);
     await auditRequest(exchange, base.env, base.exec);
-    return route.handle({ ...base, dialect, params, grant: null }, await readBody(route, base, null));
+    const call = { ...base, dialect, params, grant: null };
+    const { body, unknown } = await readBody(route, call, area, null);
+    return withWarnings(call, await route.handle(call, body), ignored(unknown));
   }
   if (area === "secrets") refuseWrapping(headers);
   const mayBeOld = route.fresh === true && place.remembered;
@@ -102,7 +105,8 @@ async function answer(
   checkRight(route, call);
   await auditRequest(exchange, base.env, base.exec);
   try {
-    return await route.handle(call, await readBody(route, base, call.grant.constraints));
+    const { body, unknown } = await readBody(route, call, area, call.grant.constraints);
+    return await withWarnings(call, await route.handle(call, body), ignored(unknown));
   } catch (failure) {
     throw worded(failure, dialect);
   } finally {

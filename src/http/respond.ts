@@ -1,6 +1,7 @@
 import { clusterHeader } from "../compat/dialect.ts";
 import type { Area } from "./areas.ts";
 import type { RequestError } from "./errors.ts";
+import { isPlainObject, parseLossless } from "./json.ts";
 import type { Call } from "./route.ts";
 
 const SECRETS_HEADERS = { "Content-Type": "application/json", "Cache-Control": "no-store" };
@@ -9,7 +10,7 @@ interface Envelope {
   readonly data?: unknown;
   readonly auth?: object | null;
   readonly warnings?: readonly string[];
-  readonly mountType?: string;
+  readonly mountType?: string | undefined;
   /** The lease under which `data` is given; `ttl` in seconds. */
   readonly lease?: { readonly id: string; readonly ttl: number; readonly renewable: boolean };
   /** Copies `data` to the top level, where some clients of older routes look. */
@@ -36,6 +37,23 @@ export function envelope(
     mount_type: mountType ?? "system",
   };
   return new Response(JSON.stringify(body), { status: status ?? 200, headers: SECRETS_HEADERS });
+}
+
+/** A success of areas A and B with further warnings. One that says nothing says these, as upstream. */
+export async function withWarnings(
+  call: Pick<Call, "requestId" | "grant">,
+  response: Response,
+  warnings: readonly string[],
+): Promise<Response> {
+  if (warnings.length === 0 || !response.ok) return response;
+  if (response.status === 204) return envelope(call, { warnings, mountType: call.grant?.mount?.type });
+  if (response.headers.get("Content-Type") !== SECRETS_HEADERS["Content-Type"]) return response;
+  const text = await response.text();
+  const body = parseLossless(text);
+  const said = isPlainObject(body) ? body["warnings"] : undefined;
+  if (!isPlainObject(body) || said === undefined) return new Response(text, response);
+  const all = [...(Array.isArray(said) ? said : []), ...warnings];
+  return new Response(JSON.stringify({ ...body, warnings: all }), response);
 }
 
 /** Like `envelope`, for data that is JSON text already and must pass unchanged. */

@@ -1,4 +1,4 @@
-import type { ClusterNamespace } from "../access/cluster-namespaces.ts";
+import type { ClusterNamespace, JobSettings } from "../access/cluster-namespaces.ts";
 import type { Namespace } from "../access/namespaces.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { PolicySurface } from "./policy-surface.ts";
@@ -41,8 +41,9 @@ export abstract class NamespaceSurface extends PolicySurface {
     name: string,
     description: string,
     meta: Record<string, string> | null,
+    jobs: JobSettings,
   ): Promise<Result<ClusterNamespace>> {
-    return this.parts.clusterNamespaces.put(name, description, meta);
+    return this.parts.clusterNamespaces.put(name, description, meta, jobs);
   }
 
   clusterNamespaceId(name: string): Result<string> {

@@ -3,7 +3,7 @@ import type { AclPolicy, AclToken } from "../access/cluster-acl.ts";
 import { ClusterTokenRequest } from "../access/token.ts";
 import { settings } from "../env.ts";
 import { badRequest, notFound, unwrap } from "../http/errors.ts";
-import { caseless } from "../http/fields.ts";
+import { caseless, echoed } from "../http/fields.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, cluster, open } from "../http/route.ts";
 import { accessControl, eventLog } from "../objects/stubs.ts";
@@ -41,6 +41,7 @@ const PolicyBody = caseless(
     Description: z.string().max(256).default(""),
     Rules: z.string().default(""),
     JobACL: JobAclBody.nullish(),
+    ...echoed("RulesJSON", "Hash", "CreateIndex", "ModifyIndex"),
   }),
 );
 
@@ -189,7 +190,8 @@ export const aclRoutes = [
     fresh: true,
     body: caseless(ClusterTokenRequest),
     handle: async (call, body) => {
-      if (body.AccessorID) throw badRequest("AccessorID: must not be set when a token is created");
+      for (const field of ["AccessorID", "SecretID"] as const)
+        if (body[field]) throw badRequest(`${field}: must not be set when a token is created`);
       return answerToken(call, await accessControl(call.env).createClusterToken(body));
     },
   }),

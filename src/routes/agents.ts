@@ -139,7 +139,8 @@ export const agentRoutes = [
   open({
     verb: "POST",
     path: "/agent/join",
-    body: joinRequest,
+    // Agents may be newer than the service.
+    body: joinRequest.loose(),
     handle: async (call, request) => {
       // Names the deployment, whatever address it is reached at.
       const { clusterId } = await accessControl(call.env).status();

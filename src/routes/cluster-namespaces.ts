@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { allowsNamespace, NAMESPACE_CAPABILITIES } from "../access/cluster-rights.ts";
 import { badRequest, unwrap } from "../http/errors.ts";
-import { caseless } from "../http/fields.ts";
+import { caseless, echoed } from "../http/fields.ts";
+import { withoutUndefined } from "../http/json.ts";
 import { clusterEmpty, clusterJson } from "../http/respond.ts";
 import { type AuthorisedCall, cluster } from "../http/route.ts";
 import { accessControl, eventLog } from "../objects/stubs.ts";
@@ -9,6 +10,10 @@ import { accessControl, eventLog } from "../objects/stubs.ts";
 /** Namespaces of areas C and D: flat, `default` always exists. */
 
 const MAX_META = 16 * 1024;
+
+const names = () => z.array(z.string().max(128)).max(128).nullish();
+const choice = () =>
+  caseless(z.object({ Default: z.string().max(128).optional(), Allowed: names(), Denied: names() })).nullish();
 
 const NamespaceBody = caseless(
   z.object({
@@ -18,13 +23,34 @@ const NamespaceBody = caseless(
       .record(z.string(), z.string())
       .refine((meta) => JSON.stringify(meta).length <= MAX_META, `at most ${MAX_META} characters in all`)
       .nullish(),
+    Quota: z.string().max(128).optional(),
+    Capabilities: caseless(
+      z.object({
+        EnabledTaskDrivers: names(),
+        DisabledTaskDrivers: names(),
+        EnabledNetworkModes: names(),
+        DisabledNetworkModes: names(),
+      }),
+    ).nullish(),
+    NodePoolConfiguration: choice(),
+    VaultConfiguration: choice(),
+    ConsulConfiguration: choice(),
+    ...echoed("CreateIndex", "ModifyIndex"),
   }),
 );
 
 async function put(call: AuthorisedCall, body: z.output<typeof NamespaceBody>): Promise<Response> {
   const name = call.params["name"] ?? body.Name ?? "";
   if (body.Name !== undefined && body.Name !== name) throw badRequest("namespace name does not match request path");
-  const written = await accessControl(call.env).putClusterNamespace(name, body.Description, body.Meta ?? null);
+  const { Quota, Capabilities, NodePoolConfiguration, VaultConfiguration, ConsulConfiguration } = body;
+  const jobs = { Quota, Capabilities, NodePoolConfiguration, VaultConfiguration, ConsulConfiguration };
+  const { Description, Meta } = body;
+  const written = await accessControl(call.env).putClusterNamespace(
+    name,
+    Description,
+    Meta ?? null,
+    withoutUndefined(jobs),
+  );
   return clusterEmpty({ index: unwrap(written).ModifyIndex });
 }
 

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { unwrap } from "../http/errors.ts";
-import { ignored, integer } from "../http/fields.ts";
+import { integer } from "../http/fields.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { syncControl } from "../objects/stubs.ts";
@@ -12,7 +12,7 @@ import { checkedName } from "./sync-paths.ts";
 
 const appId = integer().min(1);
 
-const App = z.looseObject({
+const App = z.object({
   app_id: z
     .unknown()
     .refine((given) => appId.safeParse(given).success, "is required, a whole number of at least 1")
@@ -25,8 +25,7 @@ const at = (call: AuthorisedCall): [namespace: string, name: string] => [
   checkedName(call.params["name"] ?? ""),
 ];
 
-const shown = (call: AuthorisedCall, app: AppView, warnings: string[] = []): Response =>
-  envelope(call, { data: { ...app, private_key: MASK }, warnings });
+const shown = (call: AuthorisedCall, app: AppView): Response => envelope(call, { data: { ...app, private_key: MASK } });
 
 export const repoHostAppRoutes = [
   secrets({
@@ -39,9 +38,9 @@ export const repoHostAppRoutes = [
     path: "/sys/sync/repo-host-apps/:name",
     creates: true,
     body: App,
-    handle: async (call, { app_id, private_key, name: _inPath, ...others }) => {
+    handle: async (call, { app_id, private_key }) => {
       const app = unwrap(await syncControl(call.env).putApp(...at(call), app_id, private_key));
-      return shown(call, app, ignored(Object.keys(others)));
+      return shown(call, app);
     },
   }),
   secrets({

@@ -7,7 +7,7 @@ import {
   wordType,
 } from "../compat/sync-names.ts";
 import { badRequest, denied, notFound, refusalError, unwrap } from "../http/errors.ts";
-import { flag, ignored } from "../http/fields.ts";
+import { flag } from "../http/fields.ts";
 import { envelope, keyList, rawStream } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { type AssociationListing, destinationsOf, listAssociatedSecrets } from "../listings/destinations.ts";
@@ -20,15 +20,12 @@ import { destinationAt, flagIn, keyOf, limitIn, mountAt, NO_DRY_REMOVAL, slashle
 
 /** Associations: which secret goes where. */
 
-const Association = z.looseObject({
+const Association = z.object({
   mount: z.string("mount: required").min(1, "mount: required").max(512),
   secret_name: z.string("secret_name: required").min(1, "secret_name: required").max(2_048),
   dry_run: flag().optional(),
 });
 type Association = z.infer<typeof Association>;
-
-const unknownIn = (body: Association): string[] =>
-  ignored(Object.keys(body).filter((field) => !Object.hasOwn(Association.shape, field)));
 
 type Entries = readonly (readonly [string, AssociationView])[];
 
@@ -112,7 +109,7 @@ async function set(call: AuthorisedCall, body: Association): Promise<Response> {
   const id = associationId(secret);
   await tryNow(call, key, id);
   const page = unwrap(await destinationAt(call, key).associations([id]));
-  return answer(call, page, page.associated_secrets, { warnings: unknownIn(body) });
+  return answer(call, page, page.associated_secrets);
 }
 
 async function remove(call: AuthorisedCall, body: Association): Promise<Response> {
@@ -130,9 +127,8 @@ async function remove(call: AuthorisedCall, body: Association): Promise<Response
   const id = associationId(target);
   await tryNow(call, key, id);
   const after = unwrap(await object.associations([id]));
-  const warnings = unknownIn(body);
   if (after.associated_secrets.length > 0 || before.associated_secrets.length === 0) {
-    return answer(call, after, after.associated_secrets, { warnings });
+    return answer(call, after, after.associated_secrets);
   }
   // Shown once more, as what it has become; later reads no longer list it.
   const now = new Date().toISOString();
@@ -140,7 +136,7 @@ async function remove(call: AuthorisedCall, body: Association): Promise<Response
     entry,
     { ...view, sync_status: "UNSYNCED", updated_at: now },
   ]);
-  return answer(call, after, gone, { warnings });
+  return answer(call, after, gone);
 }
 
 /** All associations of a destination. Written out page by page: there may be a million. */

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { settings } from "../env.ts";
 import { denied } from "../http/errors.ts";
-import { flag, ignored, integer } from "../http/fields.ts";
+import { flag, integer } from "../http/fields.ts";
 import { envelope } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
 import { syncControl } from "../objects/stubs.ts";
@@ -11,7 +11,7 @@ import { slashless } from "./sync-paths.ts";
 /** The global configuration of syncing: pause and capacity. */
 
 /** Null, as a merge patch may say it, is the default. */
-const Config = z.looseObject({
+const Config = z.object({
   disabled: flag().nullish(),
   queue_capacity: integer().min(1).nullish(),
 });
@@ -37,13 +37,13 @@ export const syncConfigRoutes = [
     path: "/sys/sync/config",
     fresh: true,
     body: Config,
-    handle: async (call, { disabled, queue_capacity, ...others }) => {
+    handle: async (call, { disabled, queue_capacity }) => {
       const changes = {
         ...(disabled !== undefined && { disabled: disabled ?? DEFAULTS.disabled }),
         ...(queue_capacity !== undefined && { queue_capacity: queue_capacity ?? DEFAULTS.queue_capacity }),
       };
       const data = await control(call).setConfig(changes);
-      return envelope(call, { data, warnings: ignored(Object.keys(others)) });
+      return envelope(call, { data });
     },
   }),
   secrets({

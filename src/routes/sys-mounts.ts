@@ -20,8 +20,8 @@ const record = ({ dialect }: Call, mount: Mount) => ({
   description: mount.description,
   accessor: mount.accessor,
   uuid: mount.uuid,
-  local: false,
-  seal_wrap: false,
+  local: mount.local,
+  seal_wrap: mount.seal_wrap,
   external_entropy_access: false,
   options: mount.options,
   plugin_version: "",
@@ -31,14 +31,16 @@ const record = ({ dialect }: Call, mount: Mount) => ({
   config: mount.config,
 });
 
-const tuned = (mount: Mount) => ({
-  description: mount.description,
-  default_lease_ttl: mount.config.default_lease_ttl || SYSTEM_MAX_TTL,
-  max_lease_ttl: mount.config.max_lease_ttl || SYSTEM_MAX_TTL,
-  force_no_cache: mount.config.force_no_cache,
-  options: mount.options,
-  ...(mount.config.listing_visibility !== "" && { listing_visibility: mount.config.listing_visibility }),
-});
+function tuned({ description, options, config: { listing_visibility, ...config } }: Mount) {
+  return {
+    ...config,
+    description,
+    default_lease_ttl: config.default_lease_ttl || SYSTEM_MAX_TTL,
+    max_lease_ttl: config.max_lease_ttl || SYSTEM_MAX_TTL,
+    options,
+    ...(listing_visibility !== "" && { listing_visibility }),
+  };
+}
 
 const byPath = (call: Call, mounts: readonly Mount[]) =>
   Object.fromEntries(mounts.map((mount) => [mount.path, record(call, mount)]));

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { badRequest, unwrap } from "../http/errors.ts";
 import { envelope, keyList, noContent } from "../http/respond.ts";
 import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { withAliases } from "../http/unknown-fields.ts";
 import { accessControl } from "../objects/stubs.ts";
 
 /** Policies of areas A and B: `sys/policies/acl`, and its older form `sys/policy`. */
@@ -9,9 +10,12 @@ import { accessControl } from "../objects/stubs.ts";
 /** In upstream's words. */
 const required = "'policy' parameter not supplied or empty";
 /** `rules` is what the older form called it. */
-const PolicyBody = z.preprocess(
-  (body) => (typeof body === "object" && body !== null && "rules" in body ? { policy: body.rules, ...body } : body),
-  z.object({ policy: z.string(required).refine((text) => text.trim() !== "", required) }),
+const PolicyBody = withAliases(
+  z.preprocess(
+    (body) => (typeof body === "object" && body !== null && "rules" in body ? { policy: body.rules, ...body } : body),
+    z.object({ policy: z.string(required).refine((text) => text.trim() !== "", required) }),
+  ),
+  "rules",
 );
 
 const name = (call: AuthorisedCall): string => (call.params["name"] ?? "").toLowerCase();

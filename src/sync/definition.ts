@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { asMap, fieldsOf, ignored, stringList, stringMap } from "../http/fields.ts";
+import { asMap, fieldsOf, stringList, stringMap } from "../http/fields.ts";
+import { ignored, unknownFields } from "../http/unknown-fields.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import { MARKER_TAG, type ProviderSettings, type UpdatePolicy } from "./destinations/destination-type.ts";
 import { type DestinationType, destinationTypes, type Granularity } from "./destinations/index.ts";
@@ -93,7 +94,7 @@ export function define(
   }
   const tags = type.checkTags?.(tagsOf(definition)) ?? null;
   if (tags !== null) return refuse("invalid", tags);
-  const unknown = Object.keys(body).filter((field) => !knownFields(type).has(field));
+  const unknown = unknownFields({ names: knownFields(type), caseless: false }, body);
   return ok({
     definition,
     warnings: [...(template.warning === null ? [] : [template.warning]), ...ignored(unknown)],
@@ -148,8 +149,10 @@ function refusedChange(
 /** Fields that some caller may send although they mean nothing here: paths, and parameters of other methods. */
 const KNOWN_ELSEWHERE = ["name", "type", "tags_to_remove", "purge", "force_delete", "dry_run"];
 
-const knownFields = (type: DestinationType<unknown>): ReadonlySet<string> =>
-  new Set([...fieldsOf(type.connection), ...Object.keys(CommonFields.shape), ...KNOWN_ELSEWHERE]);
+const knownFields = (type: DestinationType<unknown>): ReadonlyMap<string, null> =>
+  new Map(
+    [...fieldsOf(type.connection), ...Object.keys(CommonFields.shape), ...KNOWN_ELSEWHERE].map((name) => [name, null]),
+  );
 
 /** What calls to the provider use of a stored connection. */
 export const resolved = (

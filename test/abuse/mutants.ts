@@ -1,11 +1,14 @@
 import { gzipSync } from "node:zlib";
+import type * as z from "zod";
 import { parseJsonObject, parseObject } from "../../src/http/body.ts";
-import { edited, pathsIn, respelt, twice, withMany } from "./edits.ts";
+import { knownFields } from "../../src/http/unknown-fields.ts";
+import { holdsDuration, schemaFields } from "../schema-walk.ts";
+import { edited, type Path, pathsIn, respelt, twice, withMany } from "./edits.ts";
 import { framings } from "./framings.ts";
 import type { Random } from "./random.ts";
 import type { Place } from "./routes.ts";
 import { fieldsOf } from "./sample.ts";
-import { jsonValues, oddHeaders, queryNames, queryValues, segments } from "./values.ts";
+import { emptyDocuments, jsonValues, oddHeaders, partsOfSeconds, queryNames, queryValues, segments } from "./values.ts";
 import type { Wire } from "./wire.ts";
 import { CANARY, type World } from "./world.ts";
 
@@ -17,9 +20,24 @@ export interface Mutant {
   readonly wire: Wire;
   /** It can only be refused: with 4xx, or as a method that is none. */
   readonly refused: boolean;
+  /** What a success must hold. */
+  readonly told?: RegExp;
 }
 
-export type Kind = "plain" | "body" | "field" | "path" | "query" | "header" | "token" | "method" | "framing" | "slow";
+export type Kind =
+  | "plain"
+  | "body"
+  | "field"
+  | "duration"
+  | "empty"
+  | "unknown"
+  | "path"
+  | "query"
+  | "header"
+  | "token"
+  | "method"
+  | "framing"
+  | "slow";
 
 type Headers = (readonly [string, string])[];
 
@@ -36,7 +54,11 @@ export interface Draft {
   readonly slowly?: Wire["slowly"];
   readonly head?: string;
   readonly refused?: boolean;
+  readonly told?: RegExp;
 }
+
+/** Fields whose value is a text with a meaning of its own. */
+const DOCUMENTS: ReadonlySet<string> = new Set(["policy", "Rules", "private_key"]);
 
 const METHODS = { GET: "GET", LIST: "LIST", POST: "PUT", PATCH: "PATCH", DELETE: "DELETE" } as const;
 const MIB = 1024 * 1024;
@@ -60,12 +82,19 @@ export class Mutants {
   /** The kinds that make sense for the route. */
   get kinds(): readonly Kind[] {
     const always: Kind[] = ["plain", "path", "query", "header", "token", "method", "framing"];
-    return takesBody(this.#place) ? [...always, "body", "field", "field", "slow"] : always;
+    if (!takesBody(this.#place)) return always;
+    const more: Kind[] = [
+      ...(this.#fields(holdsDuration).length > 0 ? ["duration" as const] : []),
+      ...(this.#documents().length > 0 ? ["empty" as const] : []),
+      ...(this.#known === null ? [] : ["unknown" as const]),
+    ];
+    return [...always, "body", "field", "field", "slow", ...more];
   }
 
   make(kind: Kind): Mutant {
     const draft = this[kind]();
-    return { place: this.#place, kind, what: draft.what, wire: this.#wire(draft), refused: draft.refused === true };
+    const { what, refused = false, told } = draft;
+    return { place: this.#place, kind, what, wire: this.#wire(draft), refused, ...(told && { told }) };
   }
 
   /** What the route is for, so that what it changes is abused, too. */
@@ -94,6 +123,47 @@ export class Mutants {
     ] as const;
     const [change = "", text = ""] = random.of(ways)();
     return { what: change, body: Buffer.from(text), refused: this.#mustRefuse(text) };
+  }
+
+  /** A length of time that is no whole second: rounded up or refused, and never for ever. */
+  duration(): Draft {
+    const path = this.#random.of(this.#fields(holdsDuration));
+    const value = this.#random.of(partsOfSeconds);
+    const text = edited(this.#base, path, JSON.stringify(value));
+    // A token tells how long it lives; upstream's text for a negative KV setting means something.
+    const isToken =
+      /\/auth\/token\/create/.test(this.#place.name) && /^(ttl|period|explicit_max_ttl)$/.test(path.join());
+    const told = isToken ? { told: /"lease_duration":1,/ } : {};
+    return { what: `${path.join(".")}: ${value}`, body: Buffer.from(text), refused: this.#mustRefuse(text), ...told };
+  }
+
+  /** A document that is empty by accident, which would take away what the one before it said. */
+  empty(): Draft {
+    const path = this.#random.of(this.#documents());
+    const json = this.#random.of(emptyDocuments);
+    return { what: `${path.join(".")}: ${json}`, body: Buffer.from(edited(this.#base, path, json)), refused: true };
+  }
+
+  /** A field that the route does not read: refused in areas C and D, and told in a warning in A and B. */
+  unknown(): Draft {
+    const [, json] = this.#random.of(jsonValues);
+    const name = this.#random.of(["unknown_field", "Unknown", "polices", "tll"]);
+    const body = Buffer.from(edited(this.#base, [name], json === "null" ? "1" : json));
+    const inCluster = this.#place.area === "cluster";
+    return { what: `${name} beside the others`, body, refused: inCluster, told: new RegExp(`warnings":\\[.*${name}`) };
+  }
+
+  #fields(holds: (schema: z.core.$ZodType) => boolean): Path[] {
+    const { body } = this.#place.route;
+    const found = body ? schemaFields(body) : [];
+    return found.filter(({ schema }) => holds(schema)).map(({ name }) => name.split("."));
+  }
+
+  #documents = (): Path[] => this.#fields(() => true).filter((path) => DOCUMENTS.has(path.at(-1) ?? ""));
+
+  get #known() {
+    const { body, raw } = this.#place.route;
+    return body === undefined || raw ? null : knownFields(body);
   }
 
   body(): Draft {

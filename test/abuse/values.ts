@@ -70,6 +70,15 @@ export const jsonValues: readonly (readonly [what: string, json: string])[] = [
   ["a raw number's shape", '{"rawJSON":"1;"}'],
 ];
 
+/** Lengths of time under a second, as clients write them. */
+export const partsOfSeconds: readonly string[] = [
+  ...["500ms", "900ms", "0.9s", "0.1s", "1ns", "1us", "1ms", "0.0000001h", "000.5s"],
+  ...["-500ms", "-0.9s", "-0.1s", "-1ns", "-1us"],
+];
+
+/** Documents without content, as JSON. */
+export const emptyDocuments: readonly string[] = ['""', '" "', '"\\n\\t"', '"# nothing\\n"', "null", "[]", "{}", "0"];
+
 /** Names in paths, as they stand in the request line. */
 export const segments: readonly string[] = [
   ...["..", ".", "%2e%2e", "%2E%2e", "..%2f..%2fsys", "%2e%2e%2f%2e%2e%2fsys", "%252e%252e", "a%2fb", "a%252fb", "%2f"],

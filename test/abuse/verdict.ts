@@ -63,6 +63,8 @@ export function faultOf(mutant: Mutant, reply: Reply, world: World): string | nu
     return mutant.kind === "framing" || mutant.kind === "slow" ? null : "the connection was closed without a word";
   if (status >= 500 && !isPromised(mutant, reply)) return "an answer of 5xx that nobody has promised";
   if (mutant.refused && status < 400) return "was let through";
+  if (mutant.told && status < 300 && mutant.wire.method !== "HEAD" && !mutant.told.test(text))
+    return `does not tell ${mutant.told.source}`;
   const secret = secretsIn(mutant, status, world).find(([, value]) => value !== "" && text.includes(value));
   if (secret) return `tells ${secret[0]}`;
   for (const [name, value] of headers) if (value.includes(CANARY)) return `repeats what was sent in ${name}`;

@@ -3,8 +3,11 @@ import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import * as z from "zod";
 import type { Area } from "../../src/http/areas.ts";
+import { isEchoed } from "../../src/http/fields.ts";
 import type { AnyRoute, RouteTable } from "../../src/http/route.ts";
+import { isInternal } from "../../src/http/unknown-fields.ts";
 import { clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { schemaFields } from "../schema-walk.ts";
 import { mountKv, put } from "./client.ts";
 import { mountEngine } from "./engine-helpers.ts";
 
@@ -95,10 +98,12 @@ export function leastBody(schema: z.ZodType): Record<string, unknown> {
   return body;
 }
 
-/** The fields that a schema names. */
+/** The fields that a schema names and judges. */
 export function fieldsOf(schema: z.ZodType): string[] {
   const described = z.toJSONSchema(schema, { io: "output", unrepresentable: "any" });
-  return Object.keys(described.properties ?? {});
+  const unjudged = schemaFields(schema).filter((field) => isEchoed(field.schema) || isInternal(field.schema));
+  const names = new Set(unjudged.map(({ name }) => name));
+  return Object.keys(described.properties ?? {}).filter((name) => !names.has(name));
 }
 
 /** One request, sent as it is. */

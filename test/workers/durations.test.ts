@@ -1,52 +1,9 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
-import { isDuration } from "../../src/http/fields.ts";
 import { clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { holdsDuration, schemaFields } from "../schema-walk.ts";
 import { issue } from "./access.ts";
 import { type Answer, del, get, mountKv, put, send } from "./client.ts";
-
-/** The schemas that one is made of. */
-function inside(schema: z.core.$ZodType): z.core.$ZodType[] {
-  const { def } = (schema as z.core.$ZodTypes)._zod;
-  switch (def.type) {
-    case "pipe":
-      return [def.in, def.out];
-    case "union":
-      return [...def.options];
-    case "array":
-      return [def.element];
-    case "record":
-      return [def.valueType];
-    case "optional":
-    case "nullable":
-    case "default":
-    case "prefault":
-    case "nonoptional":
-    case "catch":
-    case "readonly":
-      return [def.innerType];
-    default:
-      return [];
-  }
-}
-
-const holdsDuration = (schema: z.core.$ZodType): boolean =>
-  isDuration(schema as z.ZodType) || inside(schema).some(holdsDuration);
-
-interface Field {
-  readonly name: string;
-  readonly schema: z.core.$ZodType;
-}
-
-/** Every field that a schema has, however deep: `config.max_lease_ttl`. */
-function fieldsOf(schema: z.core.$ZodType, within = ""): Field[] {
-  const { def } = (schema as z.core.$ZodTypes)._zod;
-  if (def.type !== "object") return inside(schema).flatMap((part) => fieldsOf(part, within));
-  return Object.entries(def.shape).flatMap(([key, field]) => {
-    const name = within === "" ? key : `${within}.${key}`;
-    return [{ name, schema: field }, ...fieldsOf(field, name)];
-  });
-}
 
 const routes = [
   ...secretsRoutes.routes,
@@ -56,7 +13,7 @@ const routes = [
   ),
 ];
 const fields = routes.flatMap(({ verb, path, body }) =>
-  body === undefined ? [] : fieldsOf(body).map((field) => ({ ...field, at: `${verb} ${path} ${field.name}` })),
+  body === undefined ? [] : schemaFields(body).map((field) => ({ ...field, at: `${verb} ${path} ${field.name}` })),
 );
 const durations = fields.filter(({ schema }) => holdsDuration(schema));
 

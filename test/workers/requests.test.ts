@@ -314,7 +314,12 @@ describe("bodies", () => {
       });
       const request = new Request("https://x/v1/sys/policies/acl/p", { method: "PUT", body, headers });
       await expect(
-        readBody(route, { request, env: { ...env, REQUEST_BODY_MS: "80" } as Env, query: new URLSearchParams() }, null),
+        readBody(
+          route,
+          { request, env: { ...env, REQUEST_BODY_MS: "80" } as Env, query: new URLSearchParams(), params: {} },
+          "secrets",
+          null,
+        ),
       ).rejects.toMatchObject({
         status: 408,
         messages: ["request body: did not arrive within 0.08 s"],

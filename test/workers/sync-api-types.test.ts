@@ -331,6 +331,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     expect(made.body.warnings).toEqual([
       "secret name template does not refer to .SecretPath: different secrets may get the same external name",
       "Endpoint ignored these unrecognized parameters: [Region zebra]",
+      ...(type === "cloud-a-sm" ? ["Region: did you mean region?"] : []),
     ]);
     expect((await get(at)).body.warnings).toBeNull();
   });

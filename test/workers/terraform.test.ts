@@ -23,6 +23,8 @@ interface Resource {
   readonly body?: (given: Fields) => unknown;
   /** The fields that the provider copies into its state. */
   readonly state: (answer: Answer) => Fields;
+  /** It is made by a write, and changed by others. */
+  readonly once?: true;
 }
 
 const vault = { token: null, headers: { "X-Vault-Token": "root", "X-Vault-Request": "true" } };
@@ -52,6 +54,11 @@ const azure = { key_vault_uri: "https://acme.vault.azure.net", client_id: "c", c
 const github = { access_token: "t", repository_owner: "acme", repository_name: "web" };
 const vercel = { access_token: "t", project_id: "prj_1", deployment_environments: ["production", "development"] };
 const aws = { access_key_id: "AKIA1", secret_access_key: "s", region: "eu-west-1" };
+
+const mountLists = {
+  ...{ passthrough_request_headers: ["X-B", "X-A"], allowed_response_headers: ["X-C"], allowed_managed_keys: ["k"] },
+  ...{ audit_non_hmac_request_keys: ["a"], audit_non_hmac_response_keys: ["b"], delegated_auth_accessors: ["acc"] },
+};
 
 const destination = (type: string, fields: readonly string[], configurations: readonly Fields[]): Resource => ({
   name: `destination of type ${type}`,
@@ -120,6 +127,48 @@ const resources: readonly Resource[] = [
     state: ({ body }) => body.data,
   },
   {
+    name: "vault_mount",
+    path: "/v1/sys/mounts/d",
+    fields: [
+      ...["description", "local", "seal_wrap", "passthrough_request_headers", "allowed_response_headers", "options"],
+      ...["allowed_managed_keys", "delegated_auth_accessors", "identity_token_key", "listing_visibility"],
+      ...["audit_non_hmac_request_keys", "audit_non_hmac_response_keys", "external_entropy_access"],
+    ],
+    configurations: [
+      { type: "azure" },
+      { type: "kv", options: { version: "2" }, description: "d", local: true, seal_wrap: true },
+      {
+        type: "kv",
+        options: { version: "2" },
+        ...mountLists,
+        identity_token_key: "default",
+        listing_visibility: "unauth",
+      },
+    ],
+    // The provider writes the settings of a configuration into `config`, and leaves out what was not given.
+    body: ({ type, description = "", options = {}, local = false, seal_wrap = false, ...config }) => ({
+      ...{ type, description, options, local, seal_wrap, external_entropy_access: false },
+      config: { options: null, default_lease_ttl: "0s", max_lease_ttl: "0s", force_no_cache: false, ...config },
+    }),
+    state: ({ body }) => ({ ...body.data, ...body.data.config }),
+    once: true,
+  },
+  {
+    name: "nomad_namespace",
+    path: "/v1/namespace/d",
+    fields: ["Description", "Quota", "Meta", "Capabilities", "NodePoolConfiguration", "VaultConfiguration"],
+    configurations: [
+      {},
+      { Description: "x", Meta: { a: "1" }, Quota: "small", Capabilities: { DisabledTaskDrivers: ["exec"] } },
+      {
+        Capabilities: { EnabledTaskDrivers: ["docker"], DisabledTaskDrivers: ["raw_exec", "exec"] },
+        NodePoolConfiguration: { Default: "gpu", Allowed: ["gpu", "cpu"] },
+        VaultConfiguration: { Default: "v", Denied: ["w"] },
+      },
+    ],
+    state: ({ body }) => body,
+  },
+  {
     name: "nomad_acl_policy",
     path: "/v1/acl/policy/p",
     fields: ["Name", "Description", "Rules", "JobACL"],
@@ -146,9 +195,31 @@ describe("a resource of Terraform, applied and planned", () => {
       const read = async () => resource.state(await get(resource.readPath ?? path, options));
       const state = await read();
       expect(differences(resource.fields, given, state), JSON.stringify(given)).toEqual([]);
-      succeeded(await put(path, body, options));
+      if (!resource.once) succeeded(await put(path, body, options));
       expect(differences(resource.fields, given, await read()), `again: ${JSON.stringify(given)}`).toEqual([]);
     }
+  });
+
+  it("has no difference: vault_mount, after a change of its settings and after taking them away", async () => {
+    const at = "/v1/sys/mounts/tuned";
+    succeeded(await put(at, { type: "kv", options: { version: "2" } }, vault));
+    succeeded(await put(`${at}/tune`, { ...mountLists, description: "d", options: { version: "2" } }, vault));
+    expect((await get(at, vault)).body.data).toMatchObject({ description: "d", config: mountLists });
+    expect((await get(`${at}/tune`, vault)).body.data).toMatchObject(mountLists);
+    const none = Object.fromEntries(Object.keys(mountLists).map((name) => [name, []]));
+    succeeded(await put(`${at}/tune`, none, vault));
+    const { config } = (await get(at, vault)).body.data;
+    for (const name of Object.keys(mountLists)) expect(config).not.toHaveProperty(name);
+  });
+
+  it.each([
+    [{ identity_token_key: "other" }, 'identity_token_key: there is no key but \\"default\\"'],
+    [{ plugin_version: "v1.0.0" }, "plugin_version: engines have no versions here"],
+  ])("is refused what has no effect: vault_mount with %j", async (config, text) => {
+    const refused = await put("/v1/sys/mounts/m", { type: "azure", config }, vault);
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining(text)]);
+    const entropy = await put("/v1/sys/mounts/m", { type: "azure", external_entropy_access: true }, vault);
+    expect([entropy.status, entropy.text]).toEqual([400, expect.stringContaining("external_entropy_access")]);
   });
 
   it("has no difference: vault_azure_secret_backend_role", async () => {

@@ -240,6 +240,9 @@ it.each([
 
 it("a misspelt field of a new token is told, because the token may hold more than was wished", async () => {
   const created = await put("/v1/auth/token/create", { polices: ["app"], ttl: "1h" });
-  expect(created.body.warnings).toEqual(["Endpoint ignored these unrecognized parameters: [polices]"]);
+  expect(created.body.warnings).toEqual([
+    "Endpoint ignored these unrecognized parameters: [polices]",
+    "polices: did you mean policies?",
+  ]);
   expect((await put("/v1/auth/token/create", { policies: ["default"] })).body.warnings).toBeNull();
 });

@@ -38,10 +38,19 @@ const Token = z
   })
   .meta({ id: "AclToken" });
 
+const choice = z.object({
+  Default: z.string().optional(),
+  Allowed: z.array(z.string()).nullish(),
+  Denied: z.array(z.string()).nullish(),
+});
 const Namespace = z
   .object({
-    ...{ Name: z.string(), Description: z.string(), Quota: z.literal(""), Capabilities: z.null() },
-    ...{ NodePoolConfiguration: z.null(), Meta: texts.nullable(), ...indexes },
+    ...{ Name: z.string(), Description: z.string(), Meta: texts.nullable(), ...indexes },
+    Quota: z.string().describe("As it was given; like the others below it governs nothing here."),
+    Capabilities: z.record(z.string(), z.array(z.string()).nullable()).nullable(),
+    NodePoolConfiguration: choice.nullable(),
+    VaultConfiguration: choice.nullable().optional(),
+    ConsulConfiguration: choice.nullable().optional(),
   })
   .meta({ id: "ClusterNamespace" });
 

@@ -31,6 +31,14 @@ const Leader = z.object({
   performance_standby_last_remote_wal: z.int(),
 });
 
+const names = z.array(z.string()).optional();
+/** Settings without effect on the engines here: answered as they were given. */
+const kept = {
+  ...{ passthrough_request_headers: names, allowed_response_headers: names, allowed_managed_keys: names },
+  ...{ audit_non_hmac_request_keys: names, audit_non_hmac_response_keys: names, delegated_auth_accessors: names },
+  identity_token_key: z.string().optional(),
+};
+
 const mount = {
   type: z.enum(["kv", "cloud-b"]),
   description: z.string(),
@@ -43,6 +51,7 @@ const mount = {
   config: z.object({
     ...{ default_lease_ttl: seconds, max_lease_ttl: seconds, force_no_cache: z.boolean() },
     listing_visibility: z.string(),
+    ...kept,
   }),
 };
 const Mount = z.object(mount).meta({ id: "Mount" });
@@ -53,6 +62,7 @@ const Tuned = z.object({
   description: z.string(),
   ...{ default_lease_ttl: seconds, max_lease_ttl: seconds, force_no_cache: z.boolean(), options: texts },
   listing_visibility: z.string().optional(),
+  ...kept,
 });
 
 const Namespace = z.object({ id: z.string(), path: z.string(), custom_metadata: texts }).meta({ id: "Namespace" });
