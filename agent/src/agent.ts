@@ -1,6 +1,18 @@
 import type { KeyObject } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Hello, METHODS, PROTOCOL, type Report, type ServiceFrame, type Welcome } from "@sallyport/agent-protocol";
+import {
+  type Fp,
+  frameBytes,
+  type Hello,
+  MAX_FRAME_BYTES,
+  METHODS,
+  PROTOCOL,
+  type Report,
+  type ServiceFrame,
+  VOLUME_CHANGES,
+  type Vols,
+  type Welcome,
+} from "@sallyport/agent-protocol";
 import { BOOT_ID } from "./boot.ts";
 import type { Config } from "./config.ts";
 import type { Csi } from "./csi/index.ts";
@@ -11,7 +23,8 @@ import { error, info, textOf, warn } from "./log.ts";
 import { handlersOf } from "./ops/handlers.ts";
 import type { Journal } from "./ops/journal.ts";
 import { Operations } from "./ops/operations.ts";
-import { changesOf, Reporter } from "./report/reporter.ts";
+import { changesOf, inFrames, type Told, wholeMapsOf, within } from "./report/changes.ts";
+import { Reporter } from "./report/reporter.ts";
 import { Connection } from "./session/connection.ts";
 import { type ConnectionEnd, type Pauses, Reconnect } from "./session/reconnect.ts";
 import { noteUnknown } from "./unknown-volumes.ts";
@@ -40,8 +53,10 @@ const NOTABLE_SKEW_MS = 5_000;
 interface Session {
   readonly connection: Connection;
   /** What the service knows of this node; undefined before `hello`. */
-  told?: Report;
+  told?: Told;
   welcomed: boolean;
+  /** The service takes changes of volumes instead of whole maps. */
+  takesChanges: boolean;
   /** Changes told so far. */
   seq: number;
   fingerprint?: NodeJS.Timeout;
@@ -96,7 +111,10 @@ export class Agent {
   /** Volumes first: what is reported of them has been looked after. */
   async #prepare(): Promise<void> {
     await this.#restore();
-    await this.#reporter.look().then((report) => this.#tell(report), reportFailed);
+    await this.#reporter
+      .look()
+      .then((report) => this.#tell(report))
+      .catch(reportFailed);
   }
 
   async #connect(): Promise<ConnectionEnd> {
@@ -110,7 +128,7 @@ export class Agent {
       onFrame: (frame) => this.#receive(frame),
       onServiceTime: (time) => this.#compareClocks(time),
     });
-    const session: Session = { connection, welcomed: false, seq: 0 };
+    const session: Session = { connection, welcomed: false, takesChanges: false, seq: 0 };
     this.#session = session;
     const close = () => connection.close();
     stop.addEventListener("abort", close);
@@ -126,23 +144,24 @@ export class Agent {
 
   async #hello(session: Session): Promise<Hello> {
     const report = await this.#reporter.lookAtVolumes();
-    session.told = report;
-    return {
+    const rest: Omit<Hello, keyof Told> = {
       t: "hello",
       proto: [...PROTOCOL],
       agent: VERSION,
       boot: BOOT_ID,
       epoch: this.#options.epoch,
-      ...report,
       journal: this.#options.journal
         .entries()
         .map(({ op, gen, ended }) => ({ op, gen, state: ended ? "finished" : "running" })),
       features: Object.keys(METHODS),
     };
+    session.told = within(MAX_FRAME_BYTES - frameBytes(JSON.stringify(rest)), report);
+    return { ...rest, ...session.told };
   }
 
   #welcome(session: Session, welcome: Welcome): void {
     session.welcomed = true;
+    session.takesChanges = welcome.features?.includes(VOLUME_CHANGES) ?? false;
     info("connected", { session: welcome.session, proto: welcome.proto });
     this.#compareClocks(welcome.serverTime);
     for (const volume of welcome.unknownVolumes) warn("volume_unknown_to_service", { volume });
@@ -187,17 +206,26 @@ export class Agent {
   }
 
   #tellVolumes(): void {
-    void this.#reporter.lookAtVolumes().then((report) => this.#tell(report), reportFailed);
+    void this.#reporter
+      .lookAtVolumes()
+      .then((report) => this.#tell(report))
+      .catch(reportFailed);
   }
 
   #tell(report: Report): void {
     const session = this.#session;
     if (!session?.welcomed || !session.told) return;
-    const changes = changesOf(session.told, report);
-    if (!changes) return;
+    const { told, connection } = session;
     session.told = report;
-    session.seq++;
-    session.connection.send({ t: "fp", seq: session.seq, ...changes });
+    const tell = (frame: Omit<Fp, "seq"> | Omit<Vols, "seq">) => connection.send({ ...frame, seq: ++session.seq });
+    if (session.takesChanges) {
+      const { node, volumes } = changesOf(told, report);
+      if (node) tell({ t: "fp", node });
+      for (const part of volumes ? inFrames(volumes) : []) tell({ t: "vols", ...part });
+    } else {
+      const change = wholeMapsOf(told, report);
+      if (change) tell({ t: "fp", ...change });
+    }
   }
 
   #compareClocks(serverTime: number): void {

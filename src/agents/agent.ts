@@ -1,4 +1,5 @@
-import type { Report } from "@sallyport/agent-protocol";
+import type { NodeReport } from "@sallyport/agent-protocol";
+import type { NodeVolumesChange } from "../cluster/node-volumes.ts";
 
 /** How its session sees an agent, at change number `seq`. */
 export interface AgentChange {
@@ -9,8 +10,13 @@ export interface AgentChange {
   /** When it was last heard of, ms since 1970; null before the first time. */
   readonly seen: number | null;
   readonly version: string;
-  /** What it reports of its node, whole; absent when the registry has that already. */
-  readonly report?: Report;
+  /**
+   * What it reports of its node; absent when the registry has that already. `HostVolumes` is there when the registry may know
+   * nothing of the node, and names all of them.
+   */
+  readonly report?: { readonly node: Omit<NodeReport, "HostVolumes"> & Partial<Pick<NodeReport, "HostVolumes">> };
+  /** What the registry has not heard of the volumes. */
+  readonly volumes?: NodeVolumesChange;
 }
 
 /** What a connection needs to know of the agent that asks for it. */

@@ -65,8 +65,11 @@ export class Agents {
     if (!commit(() => enrolment.note(nodeId, change))) return ok(null);
     // Two words about a node, each of which it hears once.
     const [first, second] = [change.seq * 2, change.seq * 2 + 1];
-    if (change.report) {
-      const registered = await nodes.register(nodeId, change.report.node, first);
+    const { report, volumes } = change;
+    const registered = report
+      ? await nodes.register(nodeId, report.node, first, volumes)
+      : volumes && (await nodes.volumesChanged(nodeId, volumes, first));
+    if (registered) {
       if (!registered.ok) return registered;
       // It may have been removed meanwhile, and then it is not to become ready.
       if (!enrolment.identity(nodeId)) return ok(null);

@@ -6,8 +6,10 @@ import {
   type Hello,
   MAX_FRAME_BYTES,
   MAX_IN_FLIGHT,
+  MAX_VOLUMES,
   type NodeReport,
-  type Report,
+  VOLUME_CHANGES,
+  type Vols,
 } from "@sallyport/agent-protocol";
 import { warn } from "../log.ts";
 import { attach, beyondJoin, close, type Link, linkOf, send } from "./link.ts";
@@ -79,28 +81,39 @@ export class Connections {
     const pingMs = this.#host.pingMs();
     const deadMs = AGENT_DEAD_PINGS * pingMs;
     const cfg = { pingMs, deadMs, fingerprintMs: FINGERPRINT_MS, maxInflight: MAX_IN_FLIGHT };
-    const known = { resume, forget, unknownVolumes: unknown };
+    const known = { resume, forget, unknownVolumes: unknown, features: [VOLUME_CHANGES] };
     send(socket, { t: "welcome", proto, session: link.id, serverTime: now, cfg, ...known });
     return true;
   }
 
   /** The agent's node has changed. */
-  changed(socket: WebSocket, link: Link, { node, unavailableVolumes }: Fp): void {
+  changed(socket: WebSocket, link: Link, { node }: Fp): void {
     const { record, commit, promiseNews } = this.#host;
     const known = record.report();
     if (!known) return;
-    const report: Report = {
-      node: { ...known.node, ...(node as Partial<NodeReport>) },
-      unavailableVolumes: unavailableVolumes ?? known.unavailableVolumes,
-    };
-    const tooLarge = frameBytes(JSON.stringify(report)) > MAX_FRAME_BYTES ? "the whole report is too large" : null;
-    const fault = beyondJoin(link, report.node) ?? tooLarge;
+    const { HostVolumes: _, ...fields } = node;
+    const whole = { ...known, ...(fields as Partial<NodeReport>) };
+    const tooLarge = frameBytes(JSON.stringify(whole)) > MAX_FRAME_BYTES ? "the whole report is too large" : null;
+    const fault = beyondJoin(link, whole) ?? tooLarge;
     if (fault) {
       this.drop(socket, CLOSE.protocol, `fp: ${fault}`);
       return;
     }
     commit(() => {
-      record.changed(report, Date.now());
+      record.changed(node, Date.now());
+      promiseNews();
+    });
+  }
+
+  /** Volumes of the agent's node have changed. */
+  volumesChanged(socket: WebSocket, change: Vols): void {
+    const { record, commit, promiseNews } = this.#host;
+    if (record.wouldExceed(change)) {
+      this.drop(socket, CLOSE.protocol, `vols: the node has more than ${MAX_VOLUMES} volumes`);
+      return;
+    }
+    commit(() => {
+      record.volumesChanged(change, Date.now());
       promiseNews();
     });
   }
@@ -176,7 +189,5 @@ export class Connections {
 /** RFC 6455, 7.4.1. */
 const GOING_AWAY = 1001;
 
-const volumesOf = ({ node, unavailableVolumes }: Hello): string[] => [
-  ...Object.values(node.HostVolumes).map(({ ID }) => ID),
-  ...unavailableVolumes.map(({ id }) => id),
-];
+const volumesOf = ({ node, unavailableVolumes, held }: Hello): string[] =>
+  held ?? [...Object.values(node.HostVolumes).map(({ ID }) => ID), ...unavailableVolumes.map(({ id }) => id)];

@@ -52,7 +52,7 @@ function withinBytes(text: string, most: number): string {
 }
 
 /** What of a report its agent's join does not cover, or null. */
-export function beyondJoin({ pool, boundName }: Link, node: NodeReport): string | null {
+export function beyondJoin({ pool, boundName }: Link, node: Pick<NodeReport, "NodePool" | "Name">): string | null {
   if (node.NodePool !== pool) return `node.NodePool: this node has joined the pool ${pool}`;
   if (boundName !== null && node.Name !== boundName) return `node.Name: this node has joined as ${boundName}`;
   return null;

@@ -61,4 +61,16 @@ export const sessionMigrations: Migration[] = [
     because: "what the agent last said of an unknown outcome: its owner is told what is new of that",
     sql: "ALTER TABLE operations ADD COLUMN said TEXT",
   },
+  {
+    because: `a host volume that the agent reports as usable, changed last by change seq; body NULL = gone, until the registry is
+      told. A change of one writes neither the report nor the others`,
+    sql: `CREATE TABLE report_volumes (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, body TEXT) STRICT, WITHOUT ROWID;
+      INSERT INTO report_volumes SELECT json_extract(volume.value, '$.ID'), report.seq, volume.value
+        FROM report, json_each(report.body, '$.node.HostVolumes') AS volume;
+      UPDATE report SET body = json_remove(body, '$.node.HostVolumes', '$.unavailableVolumes')`,
+  },
+  {
+    because: "find what the registry has not been told",
+    sql: "CREATE INDEX report_volumes_by_seq ON report_volumes (seq)",
+  },
 ];

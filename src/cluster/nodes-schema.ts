@@ -28,4 +28,15 @@ export const nodeMigrations: Migration[] = [
     because: "drains that end at a time",
     sql: "CREATE INDEX nodes_by_drain_due ON nodes (drain_due) WHERE drain_due IS NOT NULL",
   },
+  {
+    because: "a host volume that a node shows: a change of one does not write the node's record, which leaves them out",
+    sql: `CREATE TABLE node_volumes (
+      node_id TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL,
+      PRIMARY KEY (node_id, name)) STRICT, WITHOUT ROWID;
+      INSERT INTO node_volumes
+        SELECT nodes.id, volume.key, ifnull(json_extract(volume.value, '$.ID'), ''), volume.value
+        FROM nodes, json_each(nodes.body, '$.HostVolumes') AS volume WHERE volume.key IS NOT NULL;
+      UPDATE nodes SET body = json_remove(body, '$.HostVolumes') WHERE json_type(body, '$.HostVolumes') = 'object'`,
+  },
+  { because: "find a node's volume", sql: "CREATE INDEX node_volumes_by_id ON node_volumes (node_id, id)" },
 ];

@@ -1,19 +1,25 @@
 import { parseLossless } from "../http/json.ts";
 import { KEPT_EVENTS, type Node, type NodeEvent, type NodeEventType } from "./node/record.ts";
-import { type NodeFollower, type Told, together } from "./node/told.ts";
+import { NOTHING, type NodeFollower, type Told, together } from "./node/told.ts";
+import { NodeVolumes, type NodeVolumesChange, VOLUMES_TEXT } from "./node-volumes.ts";
 import { SharedRead } from "./shared-read.ts";
 import type { Stamp, Stamped } from "./stamp.ts";
 
 /** Who tells of a node: the agent that runs on it, or a scheduler that manages it. Only that one may. */
 export type Origin = "agent" | "report";
 
-/** A node as it is stored. */
-export interface StoredNode {
+/** Where a node is stored. */
+export interface NodePlace {
+  readonly id: string;
   readonly row: number;
-  readonly origin: Origin;
-  readonly node: Node;
   /** The number of the last message of its session that was heard. */
   readonly heard: number;
+}
+
+/** A node as it is stored. */
+export interface StoredNode extends NodePlace {
+  readonly origin: Origin;
+  readonly node: Node;
   /** When it counts as down unless it comes back (ms). */
   readonly downAt: number | null;
   /** Whether its drain is ended here; one that was reported ends when that is reported. */
@@ -72,6 +78,8 @@ interface Row extends Record<string, SqlStorageValue> {
   create_line: number;
   create_index: number | null;
   modify_index: number | null;
+  /** JSON text of the volumes it shows. */
+  volumes: string | null;
 }
 
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
@@ -85,12 +93,14 @@ export const dueNode = (deadline: Deadline): string =>
 /** The rows of the nodes, and the events that tell of their changes. */
 export class NodeStore implements Stamped {
   readonly #sql: SqlStorage;
+  readonly #volumes: NodeVolumes;
   readonly #pages: SharedRead<NodePage>;
   readonly #followers: () => readonly NodeFollower[];
 
   /** @param followers what changes together with nodes */
   constructor(sql: SqlStorage, followers: () => readonly NodeFollower[]) {
     this.#sql = sql;
+    this.#volumes = new NodeVolumes(sql);
     this.#pages = new SharedRead(sql);
     this.#followers = followers;
   }
@@ -99,9 +109,14 @@ export class NodeStore implements Stamped {
     const row = this.#row(id);
     if (!row) return null;
     return {
+      id: row.id,
       row: row.row,
       origin: row.origin as Origin,
-      node: { ...(parseLossless(row.body) as Omit<Node, "Events">), Events: JSON.parse(row.events) as NodeEvent[] },
+      node: {
+        ...(parseLossless(row.body) as Omit<Node, "Events" | "HostVolumes">),
+        HostVolumes: row.volumes === null ? null : (parseLossless(row.volumes) as Node["HostVolumes"]),
+        Events: JSON.parse(row.events) as NodeEvent[],
+      },
       heard: row.heard,
       downAt: row.down_at,
       drivesDrain: row.draining === 1,
@@ -110,6 +125,11 @@ export class NodeStore implements Stamped {
       createIndex: row.create_index,
       modifyIndex: row.modify_index,
     };
+  }
+
+  place(id: string): NodePlace | null {
+    const [row] = this.#sql.exec<Row>("SELECT row, id, heard FROM nodes WHERE id = ?", id).toArray();
+    return row ? { id: row.id, row: row.row, heard: row.heard } : null;
   }
 
   read(id: string): NodeText | null {
@@ -128,7 +148,7 @@ export class NodeStore implements Stamped {
     // One bound a side: of two on one side, the walk would begin at either.
     const [upTo, end] = reverse && from !== "" && from < high ? ["<=", from] : ["<", high];
     const cursor = this.#sql.exec<Row>(
-      `SELECT * FROM nodes WHERE id >= ? AND id ${upTo} ?
+      `SELECT *, ${VOLUMES_TEXT} FROM nodes WHERE id >= ? AND id ${upTo} ?
        ${pool === undefined ? "" : "AND pool = ?"}
        ORDER BY id ${reverse ? "DESC" : "ASC"} LIMIT ?`,
       ...[first, end, ...(pool === undefined ? [] : [pool]), limit + 1],
@@ -136,10 +156,11 @@ export class NodeStore implements Stamped {
     const rows: NodeText[] = [];
     let bytes = 0;
     for (const row of cursor) {
-      if (rows.length === limit || (rows.length > 0 && bytes + row.body.length > MAX_PAGE_BYTES)) {
+      const size = row.body.length + (row.volumes?.length ?? 0);
+      if (rows.length === limit || (rows.length > 0 && bytes + size > MAX_PAGE_BYTES)) {
         return { rows, next: row.id };
       }
-      bytes += row.body.length;
+      bytes += size;
       rows.push(textOf(row));
     }
     return { rows, next: null };
@@ -182,7 +203,8 @@ export class NodeStore implements Stamped {
   ): Told {
     const added = happened.map((each) => ({ ...each, CreateIndex: -line }));
     const events = [...node.Events, ...added].slice(-KEPT_EVENTS);
-    const { Events: _events, ...record } = node;
+    const { Events: _events, HostVolumes, ...rest } = node;
+    const record = HostVolumes === null ? { ...rest, HostVolumes } : rest;
     const downAt = node.Status === "disconnected" ? (given.downAt ?? known?.downAt ?? null) : null;
     const draining = node.DrainStrategy !== null && (given.drivesDrain ?? known?.drivesDrain ?? false);
     const { drainDue = known?.drainDue ?? null } = given;
@@ -198,15 +220,36 @@ export class NodeStore implements Stamped {
         ...[downAt, draining ? drainDue : null, JSON.stringify(record), JSON.stringify(events), line],
       )
       .one();
+    if (HostVolumes !== known?.node.HostVolumes) this.#volumes.write(node.ID, HostVolumes);
     return together([
       told(line, row, { ...node, Events: events }, known, type),
       ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? null, node, type)),
     ]);
   }
 
+  /**
+   * Applies a change of the volumes that a node shows, inside the caller's transaction. The node's index moves; what is told
+   * is the volumes alone, so that a line does not grow with the node.
+   * @param change as `volumesDiffering` answers it
+   */
+  changeVolumes(line: number, { id, row }: NodePlace, change: NodeVolumesChange): Told {
+    this.#volumes.change(id, change);
+    const ids = [...change.gone, ...change.put.map(({ ID }) => ID)];
+    return together([
+      { events: [], stamps: [{ table: "Node", row: [String(row), String(line)] }] },
+      ...this.#followers().map((follower) => follower.volumesChanged?.(id, ids, "NodeRegistration") ?? NOTHING),
+    ]);
+  }
+
+  /** What of a change differs from what the node shows; null when nothing does. */
+  volumesDiffering(id: string, change: NodeVolumesChange): NodeVolumesChange | null {
+    return this.#volumes.difference(id, change);
+  }
+
   /** Forgets a node, inside the caller's transaction. @param last how it was last */
   remove(line: number, known: StoredNode | null, last: Node, type: NodeEventType): Told {
     this.#sql.exec("DELETE FROM nodes WHERE id = ?", last.ID);
+    this.#volumes.remove(last.ID);
     return together([
       told(line, known?.row ?? 0, last, known, type),
       ...this.#followers().map((follower) => follower.nodeChanged(known?.node ?? last, null, type)),
@@ -227,20 +270,21 @@ export class NodeStore implements Stamped {
   }
 
   #row(id: string): Row | undefined {
-    return this.#sql.exec<Row>("SELECT * FROM nodes WHERE id = ?", id).toArray()[0];
+    return this.#sql.exec<Row>(`SELECT *, ${VOLUMES_TEXT} FROM nodes WHERE id = ?`, id).toArray()[0];
   }
 }
 
 /** Sorts behind every id. */
 const LAST = "g";
 
-function textOf({ id, body, events, create_index, modify_index }: Row): NodeText {
+function textOf({ id, body, volumes, events, create_index, modify_index }: Row): NodeText {
   const shown = (JSON.parse(events) as NodeEvent[]).map((event) =>
     event.CreateIndex < 0 ? { ...event, CreateIndex: 0 } : event,
   );
   const modifyIndex = modify_index ?? create_index ?? 0;
   const rest = `"Events":${JSON.stringify(shown)},"CreateIndex":${create_index ?? 0},"ModifyIndex":${modifyIndex}`;
-  return { id, body: `${body.slice(0, -1)},${rest}}`, modifyIndex };
+  const hostVolumes = volumes === null ? "" : `"HostVolumes":${volumes},`;
+  return { id, body: `${body.slice(0, -1)},${hostVolumes}${rest}}`, modifyIndex };
 }
 
 function told(line: number, row: number, node: Node, known: StoredNode | null, type: NodeEventType): Told {

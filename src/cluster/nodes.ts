@@ -9,9 +9,11 @@ import type { Eligibility, Node, NodeEvent, NodeStatus } from "./node/record.ts"
 import type { NodeReport } from "./node/report.ts";
 import { type Told, tell, together } from "./node/told.ts";
 import type { NodePools } from "./node-pools.ts";
+import { changedVolumes, type NodeVolumesChange } from "./node-volumes.ts";
 import {
   dueNode,
   type NodePage,
+  type NodePlace,
   type NodeQuery,
   type NodeStore,
   type NodeText,
@@ -81,10 +83,15 @@ export class Nodes implements Timed {
   /**
    * Takes what an agent found out about its node: everything, or the fields that changed. Unchanged, it makes no event.
    * @param heard the message's number in its session, growing; one that is not new is ignored. Without, every one counts.
+   * @param volumes what changed of its volumes, where `given` does not name all of them
+   * @returns `missing` when only a change of volumes is given, and the node is not known
    */
-  async register(id: string, given: GivenNode, heard?: number): Promise<Result<Written>> {
+  async register(id: string, fields: GivenNode, heard?: number, volumes?: NodeVolumesChange): Promise<Result<Written>> {
     const known = this.#store.find(id);
+    if (!known && volumes) return missing();
     if (known && isOld(known, heard)) return this.#unchanged(known);
+    const given =
+      known && volumes ? { ...fields, HostVolumes: changedVolumes(known.node.HostVolumes, volumes) } : fields;
     const refused = refuseRegistration(id, known, given);
     if (refused) return refused;
     const now = Date.now();
@@ -97,6 +104,19 @@ export class Nodes implements Timed {
         this.#pools.ensure(node.NodePool),
       ]),
     );
+  }
+
+  /** Takes what changed of the volumes that a node shows, and nothing else of it: at the cost of those. */
+  async volumesChanged(id: string, change: NodeVolumesChange, heard?: number): Promise<Result<Written>> {
+    const known = this.#store.place(id);
+    if (!known) return missing();
+    if (isOld(known, heard)) return this.#unchanged(known);
+    const news = this.#store.volumesDiffering(id, change);
+    if (!news) return this.#unchanged(known, heard);
+    return this.#change((line) => {
+      if (heard !== undefined) this.#store.hear(known.row, heard);
+      return this.#store.changeVolumes(line, known, news);
+    });
   }
 
   /** The node's agent is there. */
@@ -233,14 +253,14 @@ export class Nodes implements Timed {
   }
 
   /** What was changed before may have got its index by now. */
-  async #unchanged({ row, node: { ID } }: StoredNode, heard?: number): Promise<Result<Written>> {
+  async #unchanged({ id, row }: Omit<NodePlace, "heard">, heard?: number): Promise<Result<Written>> {
     if (heard !== undefined) this.#journal.commit(() => this.#store.hear(row, heard));
     await this.#journal.published();
-    return ok({ index: this.#store.find(ID)?.modifyIndex ?? null });
+    return ok({ index: this.#store.read(id)?.modifyIndex ?? null });
   }
 }
 
-const isOld = (known: StoredNode, heard: number | undefined): boolean => heard !== undefined && heard <= known.heard;
+const isOld = (known: NodePlace, heard: number | undefined): boolean => heard !== undefined && heard <= known.heard;
 
 export const happened = (
   at: number,

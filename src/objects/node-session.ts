@@ -245,6 +245,7 @@ export class NodeSession extends StoredObject {
     }
     if (link.id !== this.#record.row.live) return drop(CLOSE.protocol, `${frame.t} before welcome`);
     if (frame.t === "fp") return this.#connections.changed(socket, link, frame);
+    if (frame.t === "vols") return this.#connections.volumesChanged(socket, frame);
     // Nothing follows from an ack: what is not heard of any more is asked for again, whether it arrived or not.
     if (frame.t === "res") await this.#ended(socket, frame);
   }
@@ -326,10 +327,10 @@ export class NodeSession extends StoredObject {
   async #tellRegistry(): Promise<() => void> {
     const registry = clusterRegistry(this.env);
     const change = this.#record.change();
-    let told = await registry.agentChanged(this.#node, change);
+    let told = await registry.agentNews(this.#node, change);
     // The node was purged meanwhile, and is there all the same.
     if (!told.ok && told.reason === "missing" && change.connectedSince !== null)
-      told = await registry.agentChanged(this.#node, this.#record.change({ whole: true }));
+      told = await registry.agentNews(this.#node, this.#record.change({ whole: true }));
     if (!told.ok && change.connectedSince !== null) this.#connections.refused(told.message);
     return () => this.#record.told(change.seq);
   }

@@ -106,6 +106,11 @@ export abstract class NodeSurface extends HostVolumeSurface {
   }
 
   /** What the session of a node's agent tells: see `Agents.changed`. */
+  agentNews(nodeId: string, change: AgentChange): Promise<Result<null>> {
+    return this.members.agents.changed(nodeId, change);
+  }
+
+  /** As `agentNews`, for a session of the previous release: one of this release is not understood there, and tries again. */
   agentChanged(nodeId: string, change: AgentChange): Promise<Result<null>> {
     return this.members.agents.changed(nodeId, change);
   }

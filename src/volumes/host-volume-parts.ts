@@ -8,6 +8,7 @@ import { VolumeClaims } from "./claims.ts";
 import { ClaimStore, VOLUME_CLAIM } from "./claims-store.ts";
 import { HOST_VOLUME, HostVolumeStore } from "./host-volume-store.ts";
 import { HostVolumes } from "./host-volumes.ts";
+import { NodeView } from "./node-view.ts";
 import { VOLUME_OPERATION, VolumeOperations } from "./operations.ts";
 import { VolumeStates } from "./volume-states.ts";
 
@@ -35,7 +36,7 @@ export class HostVolumeParts {
     this.claimStore = new ClaimStore(sql);
     this.claims = new VolumeClaims({ sql, journal, store: this.claimStore, volumes: this.store });
     this.#operations = new VolumeOperations({ sql, enlist: promise, start });
-    this.states = new VolumeStates(this.store, this.#operations, this.claims);
+    this.states = new VolumeStates(new NodeView(sql), this.store, this.#operations, this.claims);
     this.volumes = new HostVolumes({
       ...{ sql, journal, store: this.store, operations: this.#operations, claims: this.claims, send },
     });

@@ -6,10 +6,10 @@ export interface VolumeNode extends NodeFacts {
   readonly eligible: boolean;
   /** An agent of this service runs on it; a scheduler's own nodes take no operations. */
   readonly hasAgent: boolean;
-  /** Ids of the host volumes that can be used on it, by its last fingerprint. */
-  readonly usable: ReadonlySet<string>;
-  /** Names that are taken on it, by whatever volumes. */
-  readonly names: ReadonlySet<string>;
+  /** Whether a host volume can be used on it, by what it last reported. */
+  isUsable(volumeId: string): boolean;
+  /** Whether a name is taken on it, by any volume. */
+  hasName(name: string): boolean;
 }
 
 interface Row extends Record<string, SqlStorageValue> {
@@ -27,11 +27,10 @@ type Facts = [
   nodeClass: string,
   attributes: Record<string, string> | null,
   meta: Record<string, string> | null,
-  hostVolumes: Record<string, { ID?: string }> | null,
 ];
 
 const COLUMNS = `id, origin, pool, status, eligibility,
-  json_extract(body, '$.Name', '$.Datacenter', '$.NodeClass', '$.Attributes', '$.Meta', '$.HostVolumes') AS facts`;
+  json_extract(body, '$.Name', '$.Datacenter', '$.NodeClass', '$.Attributes', '$.Meta') AS facts`;
 
 /** Nodes that have an agent, and can be given something new. */
 const PLACEABLE = "status = 'ready' AND eligibility = 'eligible'";
@@ -46,7 +45,7 @@ export class NodeView {
 
   find(id: string): VolumeNode | null {
     const [row] = this.#sql.exec<Row>(`SELECT ${COLUMNS} FROM nodes WHERE id = ?`, id).toArray();
-    return row ? nodeOf(row) : null;
+    return row ? this.#nodeOf(row) : null;
   }
 
   /** Nodes of a pool, or of all, by id, from an id on; read one by one, since the first may do. */
@@ -55,7 +54,7 @@ export class NodeView {
       `SELECT ${COLUMNS} FROM nodes WHERE ${PLACEABLE} AND id >= ? ${inPool(pool)} ORDER BY id LIMIT ?`,
       ...[from, ...(isAll(pool) ? [] : [pool]), limit],
     );
-    for (const row of rows) yield nodeOf(row);
+    for (const row of rows) yield this.#nodeOf(row);
   }
 
   /** How many nodes of a pool cannot be given anything now. Looks at each: for a refusal only. */
@@ -75,26 +74,25 @@ export class NodeView {
       this.#sql.exec("SELECT 1 FROM reported WHERE topic = 'NodePool' AND id = ? LIMIT 1", pool).toArray().length > 0
     );
   }
+
+  #nodeOf(row: Row): VolumeNode {
+    const [name, datacenter, nodeClass, attributes, meta] = JSON.parse(row.facts) as Facts;
+    const shows = (column: "id" | "name", value: string) =>
+      this.#sql.exec(`SELECT 1 FROM node_volumes WHERE node_id = ? AND ${column} = ? LIMIT 1`, row.id, value).toArray()
+        .length > 0;
+    return {
+      ...{ id: row.id, name, datacenter, nodeClass, pool: row.pool, status: row.status },
+      attributes: attributes ?? {},
+      meta: meta ?? {},
+      eligible: row.eligibility === "eligible",
+      hasAgent: row.origin === "agent",
+      isUsable: (volumeId) => shows("id", volumeId),
+      hasName: (taken) => shows("name", taken),
+    };
+  }
 }
 
 const isAll = (pool: string): boolean => pool === "" || pool === "all";
 const inPool = (pool: string): string => (isAll(pool) ? "" : "AND pool = ?");
 
 export const isInPool = (node: VolumeNode, pool: string): boolean => isAll(pool) || node.pool === pool;
-
-/** The ids in a node's `HostVolumes`. */
-export const usableIds = (volumes: Readonly<Record<string, { readonly ID?: string }>> | null): Set<string> =>
-  new Set(Object.values(volumes ?? {}).map(({ ID = "" }) => ID));
-
-function nodeOf(row: Row): VolumeNode {
-  const [name, datacenter, nodeClass, attributes, meta, hostVolumes] = JSON.parse(row.facts) as Facts;
-  return {
-    ...{ id: row.id, name, datacenter, nodeClass, pool: row.pool, status: row.status },
-    attributes: attributes ?? {},
-    meta: meta ?? {},
-    eligible: row.eligibility === "eligible",
-    hasAgent: row.origin === "agent",
-    usable: usableIds(hostVolumes),
-    names: new Set(Object.keys(hostVolumes ?? {})),
-  };
-}

@@ -84,7 +84,7 @@ export function search(
   for (const node of nodes.placeable(nodePool, from, NODES_A_TURN)) {
     looked += 1;
     last = node.id;
-    if (volumes.holder(node.id, name) !== null || node.names.has(name)) hadVolume += 1;
+    if (volumes.holder(node.id, name) !== null || node.hasName(name)) hadVolume += 1;
     else {
       const because = obstacleAt(node) ?? (hasRoom(volumes, node) ? null : NO_ROOM);
       if (because === null) return ok(node);

@@ -4,16 +4,21 @@ import { refuse } from "../result.ts";
 import type { VolumeClaims } from "./claims.ts";
 import type { State, StoredVolume } from "./host-volume.ts";
 import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp } from "./host-volume-store.ts";
-import { usableIds, type VolumeNode } from "./node-view.ts";
+import type { NodeView, VolumeNode } from "./node-view.ts";
 import type { VolumeOperations } from "./operations.ts";
+
+/** What of a node its volumes' states follow from. */
+type StatesNode = Pick<VolumeNode, "status" | "pool" | "isUsable">;
 
 /** How the states of volumes follow from what becomes of their nodes. */
 export class VolumeStates implements NodeFollower {
+  readonly #nodes: NodeView;
   readonly #store: HostVolumeStore;
   readonly #operations: VolumeOperations;
   readonly #claims: VolumeClaims;
 
-  constructor(store: HostVolumeStore, operations: VolumeOperations, claims: VolumeClaims) {
+  constructor(nodes: NodeView, store: HostVolumeStore, operations: VolumeOperations, claims: VolumeClaims) {
+    this.#nodes = nodes;
     this.#store = store;
     this.#operations = operations;
     this.#claims = claims;
@@ -26,11 +31,27 @@ export class VolumeStates implements NodeFollower {
   nodeChanged(before: Node | null, after: Node | null, type: string): Told {
     if (!after) return before ? this.#nodeGone(before.ID) : NOTHING;
     if (before && volumeFacts(before) === volumeFacts(after)) return NOTHING;
-    const node = { status: after.Status, usable: usableIds(after.HostVolumes) };
-    const changed = this.#store
-      .on(after.ID)
+    const usable = new Set(Object.values(after.HostVolumes ?? {}).map(({ ID }) => ID));
+    const node = { status: after.Status, pool: after.NodePool, isUsable: (id: string) => usable.has(id) };
+    return this.#follow(node, this.#store.on(after.ID), type);
+  }
+
+  volumesChanged(nodeId: string, ids: readonly string[], type: string): Told {
+    const node = this.#nodes.find(nodeId);
+    const volumes = ids.map((id) => this.#store.find(id)).filter((volume) => volume?.nodeId === nodeId);
+    return node
+      ? this.#follow(
+          node,
+          volumes.filter((volume) => volume !== null),
+          type,
+        )
+      : NOTHING;
+  }
+
+  #follow(node: StatesNode, volumes: readonly StoredVolume[], type: string): Told {
+    const changed = volumes
       .filter(({ made }) => made)
-      .map((volume) => ({ was: volume, is: { ...volume, nodePool: after.NodePool, state: stateOn(node, volume) } }))
+      .map((volume) => ({ was: volume, is: { ...volume, nodePool: node.pool, state: stateOn(node, volume) } }))
       .filter(({ was, is }) => was.state !== is.state || was.nodePool !== is.nodePool)
       .map(({ is }) => is);
     for (const volume of changed) this.#store.update(volume);
@@ -58,9 +79,9 @@ export class VolumeStates implements NodeFollower {
 }
 
 /** The state of a volume by what its node says now (contract: events-and-volumes 5.8; matched by id, not by name). */
-export function stateOn(node: Pick<VolumeNode, "status" | "usable">, volume: StoredVolume): State {
+export function stateOn(node: Pick<VolumeNode, "status" | "isUsable">, volume: StoredVolume): State {
   if (node.status === "ready" || node.status === "initializing") {
-    if (node.usable.has(volume.id)) return node.status === "ready" ? "ready" : volume.state;
+    if (node.isUsable(volume.id)) return node.status === "ready" ? "ready" : volume.state;
     return volume.state === "ready" ? "unavailable" : volume.state;
   }
   return "unavailable";

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { hostVolumeKey } from "@sallyport/agent-protocol";
+import { hostVolumeKey, VOLUME_CHANGES } from "@sallyport/agent-protocol";
 import { expect, it } from "vitest";
 import { type AgentSession, eventually, fakeService, nodeDirectory, startAgent, writePlugin } from "./agent-service.ts";
 
@@ -73,6 +73,30 @@ it("a volume is made and removed, and the node's new state is told before the re
   expect(await session.result(OTHER)).toMatchObject({ ok: true });
   expect(volumesIn(node)).toEqual([]);
   expect(session.frames.filter(({ t }) => t === "fp").at(-1)).toMatchObject({ seq: 2, node: { HostVolumes: {} } });
+});
+
+it("on a node with many volumes, a service that takes changes is told of the one that changed", async () => {
+  const service = await fakeService();
+  const node = nodeDirectory(service.url);
+  startAgent(node.path);
+  const session = await service.session();
+  await session.welcome({ features: [VOLUME_CHANGES] });
+  const create = async (number: number) => {
+    session.request({ op: opOf(number), ...creation(volumeOf(number)) });
+    await session.result(opOf(number));
+  };
+  for (let number = 1; number <= 20; number++) await create(number);
+  const frames = session.frames.filter(({ t }) => t === "vols");
+  const volume = { ID: ID, Name: `name-${ID}`, Path: join(node.at("volumes"), ID), ReadOnly: false };
+  expect(frames[0]).toEqual({ t: "vols", seq: 1, usable: [volume], unavailable: [], gone: [] });
+  const sizes = frames.map((frame) => JSON.stringify({ ...frame, seq: 0 }).length);
+  expect([sizes.length, new Set(sizes).size]).toEqual([20, 1]);
+  session.request({ op: opOf(30), gen: 2, ...deletion(ID) });
+  await session.result(opOf(30));
+  expect(session.frames.findLast(({ t }) => t === "vols")).toEqual({
+    ...{ t: "vols", seq: 21, usable: [], unavailable: [], gone: [ID] },
+  });
+  expect(session.frames.filter(({ t }) => t === "fp")).toEqual([]);
 });
 
 it("a directory under a configured root is registered; one anywhere else is not, and the log says that it was asked for", async () => {

@@ -56,7 +56,7 @@ async function settled(
 
 const CUTS: Cut[] = [
   ...both("NodeSession", "fetch", "webSocketMessage", "start"),
-  ...both("ClusterRegistry", "agentIdentity", "agentChanged", "operationDone"),
+  ...both("ClusterRegistry", "agentIdentity", "agentNews", "operationDone"),
   ...both("AccessControl", "holdsKeys"),
   ...both("EventLog", "append"),
 ];
@@ -74,7 +74,7 @@ describe("a node's way to ready and an operation's way to its end", () => {
 
   it.each([
     ...both("NodeSession", "start", "webSocketMessage", "webSocketClose"),
-    ...both("ClusterRegistry", "operationDone", "agentChanged"),
+    ...both("ClusterRegistry", "operationDone", "agentNews"),
   ])("cut at %s.%s (%s) once it is connected", { timeout: 60_000 }, async (...where) => {
     const owner = outcomes();
     const [agent, live] = await steady();

@@ -24,6 +24,7 @@ describe("hello", () => {
       resume: [],
       forget: [],
       unknownVolumes: [],
+      features: ["volume-changes"],
     });
     expect(welcome.serverTime).toBeGreaterThanOrEqual(before);
   });
@@ -107,7 +108,7 @@ describe("a change of the node", () => {
   });
 
   it("reaches the registry once it is back, with the connection's state, and not twice", async () => {
-    const down = vi.spyOn(ClusterRegistry.prototype, "agentChanged").mockRejectedValue(new Error("down"));
+    const down = vi.spyOn(ClusterRegistry.prototype, "agentNews").mockRejectedValue(new Error("down"));
     const [agent, socket] = await ScriptedAgent.connected();
     socket.send({ t: "fp", seq: 1, node: { Meta: { last: "word" } } });
     await socket.settled();
@@ -242,23 +243,19 @@ describe("a frame", () => {
   });
 
   it("cannot make a report larger than a frame by pieces", async () => {
-    const Meta = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`m${n}`, "x".repeat(1_000)]));
-    const volumes = Array.from({ length: 950 }, () => ({
-      id: crypto.randomUUID(),
-      name: "v",
-      reason: "r".repeat(900),
-    }));
-    const [agent, socket] = await ScriptedAgent.connected({ node: nodeReport({ Meta }) });
-    socket.send({ t: "fp", seq: 1, node: {}, unavailableVolumes: volumes });
+    const mapOf = (name: string, entries: number) =>
+      Object.fromEntries(Array.from({ length: entries }, (_, n) => [`${name}${n}`, "x".repeat(1_000)]));
+    const driver = { Detected: true, Healthy: true, HealthDescription: "", UpdateTime: "2026-01-01T00:00:00Z" };
+    const Drivers = Object.fromEntries(
+      ["a", "b", "c"].map((name) => [name, { ...driver, Attributes: mapOf(name, 128) }]),
+    );
+    const [agent, socket] = await ScriptedAgent.connected({ node: nodeReport({ Meta: mapOf("m", 100) }) });
+    socket.send({ t: "fp", seq: 1, node: { Attributes: mapOf("a", 500) } });
     await eventually(async () => {
       const [row] = await agent.rows("SELECT length(body) AS n FROM report");
-      expect(row?.["n"]).toBeGreaterThan(900_000);
+      expect(row?.["n"]).toBeGreaterThan(600_000);
     });
-    socket.send({
-      t: "fp",
-      seq: 2,
-      node: { Attributes: Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`a${n}`, "x".repeat(1_000)])) },
-    });
+    socket.send({ t: "fp", seq: 2, node: { Drivers: { ...Drivers, d: { ...driver, Attributes: mapOf("d", 100) } } } });
     expect(await socket.closed).toMatchObject({ code: CLOSE.protocol, reason: "fp: the whole report is too large" });
   });
 });

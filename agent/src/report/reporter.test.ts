@@ -1,12 +1,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Report, report } from "@sallyport/agent-protocol";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { type Report, report, VOLUME_FRAME_BYTES, volumesChange } from "@sallyport/agent-protocol";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseConfig } from "../config.ts";
 import type { HostVolume, PluginStatus } from "../dhv/index.ts";
+import { changesOf, inFrames, wholeMapsOf, within } from "./changes.ts";
 import { machineFacts } from "./machine.ts";
-import { changesOf, Reporter } from "./reporter.ts";
+import { Reporter } from "./reporter.ts";
 
 let directory: string;
 beforeEach(() => {
@@ -95,18 +96,18 @@ it("a plugin that hangs does not keep a new volume from being seen", async () =>
   expect((await asked.lookAtVolumes()).node.HostVolumes).toHaveProperty("db");
 });
 
-it("only what changed is told, each field as a whole, and nothing when nothing changed", async () => {
+it("tells a service of the first release what changed, each field as a whole, and nothing when nothing changed", async () => {
   const node = { plugins: [well], volumes: [volume] };
   const asked = reporter(node);
   const before = await asked.look();
-  expect(changesOf(before, await asked.look())).toBeUndefined();
+  expect(wholeMapsOf(before, await asked.look())).toBeUndefined();
   const second = { ...volume, id: ID.replace("0", "1"), name: "logs", path: "/v/logs" };
   node.volumes = [volume, second];
   const now = await asked.lookAtVolumes();
-  expect(changesOf(before, now)).toEqual({ node: { HostVolumes: now.node.HostVolumes } });
+  expect(wholeMapsOf(before, now)).toEqual({ node: { HostVolumes: now.node.HostVolumes } });
   node.volumes = [volume, { ...second, problem: "gone" }];
   const later = await asked.lookAtVolumes();
-  expect(changesOf(now, later)).toEqual({
+  expect(wholeMapsOf(now, later)).toEqual({
     node: { HostVolumes: later.node.HostVolumes },
     unavailableVolumes: later.unavailableVolumes,
   });
@@ -119,4 +120,80 @@ it("what is said of the machine does not waver from look to look", async () => {
 it("a volumes directory that is not there yet has the room of the file system it will be on", async () => {
   const { resources } = await machineFacts(join(directory, "not", "yet"));
   expect(resources.Disk).toEqual((await machineFacts(directory)).resources.Disk);
+});
+
+const idOf = (number: number) => ID.replace("0b6f1a52", String(number).padStart(8, "0"));
+
+/** A report of so many volumes, whose names have so many characters. */
+async function reportOf(count: number, characters = 1): Promise<Report> {
+  const volumes = Array.from({ length: count }, (_, at) => ({
+    ...volume,
+    id: idOf(at),
+    name: `${at}-`.padEnd(characters, "x"),
+  }));
+  return reporter({ plugins: [], volumes }).look();
+}
+
+describe("what changed of volumes", () => {
+  it("names the volumes that are new, that cannot be used any more and that are gone, and no other", async () => {
+    const [usable, broken, gone, same] = [0, 1, 2, 3].map((at) => ({ ...volume, id: idOf(at), name: `v${at}` })) as [
+      HostVolume,
+      HostVolume,
+      HostVolume,
+      HostVolume,
+    ];
+    const node = { plugins: [well], volumes: [broken, gone, same] };
+    const asked = reporter(node);
+    const before = await asked.look();
+    expect(changesOf(before, await asked.look())).toEqual({ node: undefined, volumes: undefined });
+    node.volumes = [usable, { ...broken, problem: "gone" }, same];
+    expect(changesOf(before, await asked.lookAtVolumes())).toEqual({
+      node: undefined,
+      volumes: {
+        usable: [{ ID: usable.id, Name: "v0", Path: "/v/db", ReadOnly: false }],
+        unavailable: [{ id: broken.id, name: "v1", reason: "gone" }],
+        gone: [gone.id],
+      },
+    });
+  });
+
+  it("is as many bytes on a node with 2 000 volumes as on a node with one", async () => {
+    const bytes = async (count: number) => {
+      const [before, now] = [await reportOf(count), await reportOf(count)];
+      now.node.HostVolumes["new"] = { ID: idOf(9_999), Name: "new", Path: "/v", ReadOnly: false };
+      const { volumes } = changesOf(before, now);
+      return JSON.stringify(volumes).length;
+    };
+    expect(await bytes(2_000)).toBe(await bytes(1));
+  });
+
+  it("is told in frames of bounded size that say it all", async () => {
+    const none = await reportOf(0);
+    const { volumes } = changesOf(none, await reportOf(2_000, 200));
+    const frames = volumes ? inFrames(volumes) : [];
+    expect(frames.flatMap(({ usable }) => usable)).toEqual(volumes?.usable);
+    expect(frames.length).toBeGreaterThan(4);
+    for (const frame of frames) {
+      expect(volumesChange.parse(frame)).toEqual(frame);
+      expect(JSON.stringify(frame).length).toBeLessThan(VOLUME_FRAME_BYTES + 100);
+    }
+    const { volumes: ended } = changesOf(await reportOf(2_000), none);
+    expect(ended ? inFrames(ended).map(({ gone }) => gone.length) : []).toEqual([500, 500, 500, 500]);
+  });
+
+  it("begins with what a greeting has no room for, of which it names the ids", async () => {
+    const report = await reportOf(2_000, 250);
+    const told = within(300_000, report);
+    expect(JSON.stringify(told).length).toBeLessThanOrEqual(300_000);
+    expect(JSON.stringify(told).length).toBeGreaterThan(298_000);
+    expect(told.held).toHaveLength(2_000);
+    const { volumes } = changesOf(told, report);
+    const inGreeting = Object.keys(told.node.HostVolumes).length;
+    expect(inGreeting).toBeGreaterThan(100);
+    expect(volumes?.usable).toHaveLength(2_000 - inGreeting);
+    // A volume that is gone before it is described.
+    const last = changesOf(told, await reportOf(1_999, 250));
+    expect(last.volumes?.gone).toEqual([idOf(1_999)]);
+    expect(within(2_000_000, report)).toEqual(report);
+  });
 });

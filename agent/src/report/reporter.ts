@@ -1,5 +1,4 @@
-import { isDeepStrictEqual } from "node:util";
-import { MAX_VOLUMES, type Report, type ReportChange } from "@sallyport/agent-protocol";
+import { MAX_VOLUMES, type Report } from "@sallyport/agent-protocol";
 import type { Config } from "../config.ts";
 import type { Csi } from "../csi/index.ts";
 import type { HostVolumes } from "../dhv/index.ts";
@@ -114,17 +113,4 @@ export class Reporter {
       ),
     };
   }
-}
-
-/** What has to be said to who knows `before`, so that they know `now`; undefined when that is nothing. */
-export function changesOf(before: Report, now: Report): ReportChange | undefined {
-  const fields = Object.entries(now.node).filter(
-    ([field, value]) => !isDeepStrictEqual(value, before.node[field as keyof Report["node"]]),
-  );
-  const sameVolumes = isDeepStrictEqual(now.unavailableVolumes, before.unavailableVolumes);
-  if (fields.length === 0 && sameVolumes) return undefined;
-  return {
-    node: Object.fromEntries(fields),
-    ...(sameVolumes ? {} : { unavailableVolumes: now.unavailableVolumes }),
-  };
 }

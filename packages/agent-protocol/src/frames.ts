@@ -10,7 +10,7 @@ import {
   uuid,
 } from "./bounds.ts";
 import { operationError } from "./methods.ts";
-import { report, reportChange } from "./report.ts";
+import { report, reportChange, volumesChange } from "./report.ts";
 
 /** The id of an operation, and its idempotency key: UUID version 7. */
 const op = uuid;
@@ -29,6 +29,8 @@ export const hello = z.object({
   boot: text(64, 1),
   epoch: z.int().positive(),
   ...report.shape,
+  /** The ids of all volumes, when the report has not room for each: the others follow in `vols`, and stay as they were until then. */
+  held: z.array(uuid).max(MAX_VOLUMES).optional(),
   /** Operations the agent still knows: those it has not finished, and those whose result it keeps. */
   journal: z
     .array(z.object({ op, gen: generation, state: z.enum(["running", "finished"]) }))
@@ -56,7 +58,14 @@ export type Res = z.infer<typeof res>;
 export const fp = z.object({ t: z.literal("fp"), seq: z.int().positive(), ...reportChange.shape });
 export type Fp = z.infer<typeof fp>;
 
+/** Takes the place of `fp` with whole maps of volumes, once the service has said that it takes it (`VOLUME_CHANGES`). */
+export const vols = z.object({ t: z.literal("vols"), seq: z.int().positive(), ...volumesChange.shape });
+export type Vols = z.infer<typeof vols>;
+
 // From the service.
+
+/** The feature of a service that takes `vols` and `held`. */
+export const VOLUME_CHANGES = "volume-changes";
 
 export const welcome = z.object({
   t: z.literal("welcome"),
@@ -77,6 +86,8 @@ export const welcome = z.object({
   forget: operations,
   /** Volumes of the report that the service does not know. The agent tells its operator; it removes nothing. */
   unknownVolumes: z.array(uuid).max(MAX_VOLUMES),
+  /** What the service takes beyond the first release of this protocol version. */
+  features: z.array(text(64, 1)).max(128).optional(),
 });
 export type Welcome = z.infer<typeof welcome>;
 
@@ -101,7 +112,7 @@ export const done = z.object({ t: z.literal("done"), op });
 /** The service stopped waiting. What has not begun is not begun; what runs goes on, and its result is sent. */
 export const cancel = z.object({ t: z.literal("cancel"), op });
 
-const fromAgent = { hello, ack, res, fp };
+const fromAgent = { hello, ack, res, fp, vols };
 const fromService = { welcome, req, done, cancel };
 
 export type AgentFrame = z.infer<(typeof fromAgent)[keyof typeof fromAgent]>;

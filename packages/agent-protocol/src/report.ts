@@ -114,3 +114,15 @@ export const reportChange = z.object({
   unavailableVolumes: report.shape.unavailableVolumes.optional(),
 });
 export type ReportChange = z.infer<typeof reportChange>;
+
+/** Changes of volumes in one frame, and the bytes that an agent fills it with: a node with any number of them says as much. */
+export const MAX_VOLUME_CHANGES = 500;
+export const VOLUME_FRAME_BYTES = 64 * 1024;
+
+/** What changed of the volumes since the last report, each volume named once. */
+export const volumesChange = z.object({
+  usable: z.array(hostVolume).max(MAX_VOLUME_CHANGES),
+  unavailable: z.array(unavailableVolume).max(MAX_VOLUME_CHANGES),
+  gone: z.array(uuid).max(MAX_VOLUME_CHANGES),
+});
+export type VolumesChange = z.infer<typeof volumesChange>;

@@ -67,4 +67,6 @@ export const NOTHING: Told = { events: [], stamps: [] };
 export interface NodeFollower {
   /** @param before null for a new node; @param after null for one that is gone */
   nodeChanged(before: Node | null, after: Node | null, type: NodeEventType): Told;
+  /** The volumes that a node shows have changed, and nothing else of it. @param ids of those that did */
+  volumesChanged?(nodeId: string, ids: readonly string[], type: NodeEventType): Told;
 }

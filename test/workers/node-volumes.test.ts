@@ -1,0 +1,211 @@
+import { env } from "cloudflare:workers";
+import { CLOSE, type ReportedHostVolume, type Vols } from "@sallyport/agent-protocol";
+import { describe, expect, it, vi } from "vitest";
+import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
+import { clusterRegistry } from "../../src/objects/stubs.ts";
+import { eventsOf } from "./access.ts";
+import { del, get, put } from "./client.ts";
+import { type AgentSocket, done, eventually, nodeReport, readNode, ScriptedAgent, statusOf } from "./scripted-agent.ts";
+
+/** A volume that only the agent knows. */
+const ghost = (number: number, more: Partial<ReportedHostVolume> = {}): ReportedHostVolume => ({
+  ID: `0199d1f0-0000-7000-8000-${String(number).padStart(12, "0")}`,
+  Name: `ghost-${number}`,
+  Path: `/volumes/${number}`,
+  ReadOnly: false,
+  ...more,
+});
+const ghosts = (count: number) => Array.from({ length: count }, (_, at) => ghost(at));
+const mapOf = (volumes: readonly ReportedHostVolume[]) => Object.fromEntries(volumes.map((one) => [one.Name, one]));
+const reportOf = (volumes: readonly ReportedHostVolume[]) => nodeReport({ HostVolumes: mapOf(volumes) });
+
+let seq = 0;
+const vols = (change: Partial<Vols>): Vols => ({
+  t: "vols",
+  seq: ++seq,
+  usable: [],
+  unavailable: [],
+  gone: [],
+  ...change,
+});
+
+/** An agent whose node is ready and shows these volumes. */
+async function nodeWith(volumes: readonly ReportedHostVolume[]): Promise<[ScriptedAgent, AgentSocket]> {
+  const [agent, socket] = await ScriptedAgent.connected({ node: reportOf(volumes) });
+  await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
+  return [agent, socket];
+}
+
+const shown = async (agent: ScriptedAgent): Promise<Record<string, ReportedHostVolume>> =>
+  (await readNode(agent.node)).HostVolumes;
+const shows = (agent: ScriptedAgent, volumes: readonly ReportedHostVolume[]) =>
+  eventually(async () => expect(await shown(agent)).toEqual(mapOf(volumes)));
+
+describe("a change of volumes", () => {
+  it("names those that are new, broken and gone, and leaves the others as they are", async () => {
+    const [agent, socket] = await nodeWith(ghosts(4));
+    const before = (await readNode(agent.node)).ModifyIndex;
+    socket.send(
+      vols({
+        usable: [ghost(1, { Name: "ghost-2" }), ghost(2, { Name: "ghost-1" }), ghost(9)],
+        unavailable: [{ id: ghost(3).ID, name: "ghost-3", reason: "its plugin is gone" }],
+        gone: [ghost(0).ID, ghost(77).ID],
+      }),
+    );
+    await shows(agent, [ghost(1, { Name: "ghost-2" }), ghost(2, { Name: "ghost-1" }), ghost(9)]);
+    expect((await readNode(agent.node)).ModifyIndex).toBeGreaterThan(before);
+    socket.send(vols({ usable: [ghost(3)] }));
+    await eventually(async () => expect(Object.keys(await shown(agent))).toHaveLength(4));
+  });
+
+  it("that says what is known already moves no index", async () => {
+    const [agent, socket] = await nodeWith(ghosts(2));
+    const index = (await readNode(agent.node)).ModifyIndex;
+    socket.send(vols({ usable: [ghost(1)], gone: [ghost(5).ID] }));
+    await socket.settled();
+    expect((await readNode(agent.node)).ModifyIndex).toBe(index);
+  });
+
+  it("reaches a blocking read of the node", async () => {
+    const [agent, socket] = await nodeWith([]);
+    const { ModifyIndex } = await readNode(agent.node);
+    const read = get(`/v1/node/${agent.node}?index=${ModifyIndex}&wait=20s`);
+    await scheduler.wait(50);
+    socket.send(vols({ usable: [ghost(1)] }));
+    expect(Object.keys((await read).body.HostVolumes)).toEqual(["ghost-1"]);
+  });
+
+  it("waits for a registry that is away, however many follow it, and a volume that came and went is not told", async () => {
+    const [agent, socket] = await nodeWith(ghosts(2));
+    const down = vi.spyOn(ClusterRegistry.prototype, "agentNews").mockRejectedValue(new Error("down"));
+    socket.send(vols({ usable: [ghost(5), ghost(6)] }));
+    socket.send(vols({ gone: [ghost(5).ID, ghost(0).ID] }));
+    await socket.settled();
+    expect(Object.keys(await shown(agent))).toEqual(["ghost-0", "ghost-1"]);
+    down.mockRestore();
+    await shows(agent, [ghost(1), ghost(6)]);
+    expect(await agent.rows("SELECT id FROM report_volumes WHERE body IS NULL")).toEqual([]);
+  });
+
+  it("beside a change of the node is taken with it", async () => {
+    const [agent, socket] = await nodeWith(ghosts(2));
+    const down = vi.spyOn(ClusterRegistry.prototype, "agentNews").mockRejectedValue(new Error("down"));
+    socket.send({ t: "fp", seq: 1, node: { Meta: { a: "1" } } });
+    socket.send(vols({ usable: [ghost(5)], gone: [ghost(0).ID] }));
+    await socket.settled();
+    down.mockRestore();
+    await shows(agent, [ghost(1), ghost(5)]);
+    expect((await readNode(agent.node)).Meta).toEqual({ a: "1" });
+  });
+
+  it("of a node that was purged meanwhile brings all of its volumes back", async () => {
+    const [agent, socket] = await nodeWith(ghosts(3));
+    await clusterRegistry(env).purgeNode(agent.node, true);
+    socket.send(vols({ gone: [ghost(0).ID] }));
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await shows(agent, [ghost(1), ghost(2)]);
+  });
+
+  it("that would make more volumes than a node has ends the connection, and nothing of it is kept", async () => {
+    const [agent, socket] = await nodeWith(ghosts(2_000));
+    socket.send(vols({ usable: [ghost(5_000)], gone: [ghost(0).ID] }));
+    await eventually(async () => expect(Object.keys(await shown(agent))).toContain("ghost-5000"));
+    socket.send(vols({ usable: [ghost(5_001)] }));
+    expect(await socket.closed).toMatchObject({
+      code: CLOSE.protocol,
+      reason: expect.stringContaining("2000 volumes"),
+    });
+    expect(Object.keys(await shown(agent))).not.toContain("ghost-5001");
+  });
+
+  it("before hello ends the connection", async () => {
+    const agent = await ScriptedAgent.joined();
+    const socket = await agent.connect();
+    socket.send(vols({ usable: [ghost(1)] }));
+    expect(await socket.closed).toMatchObject({ code: CLOSE.protocol, reason: "vols before welcome" });
+  });
+});
+
+describe("a report at connect", () => {
+  it("takes the place of what was known of the volumes", async () => {
+    const [agent, socket] = await nodeWith(ghosts(3));
+    socket.close();
+    await (await agent.connect()).welcome({ node: reportOf([ghost(1), ghost(7)]) });
+    await shows(agent, [ghost(1), ghost(7)]);
+  });
+
+  it("that has not room for all leaves those that it holds as they were, and asks for the names of all", async () => {
+    const [agent, socket] = await nodeWith(ghosts(4));
+    socket.close();
+    const next = await agent.connect();
+    const asked = vi.spyOn(ClusterRegistry.prototype, "unknownVolumes");
+    const held = [ghost(0).ID, ghost(1).ID, ghost(2).ID, ghost(9).ID];
+    const unavailable = { id: ghost(1).ID, name: "ghost-1", reason: "gone" };
+    const welcome = await next.welcome({ node: reportOf([ghost(0)]), unavailableVolumes: [unavailable], held });
+    expect(asked).toHaveBeenCalledWith(agent.node, held);
+    expect(welcome.unknownVolumes).toEqual(held);
+    await shows(agent, [ghost(0), ghost(2)]);
+    next.send(vols({ usable: [ghost(9)] }));
+    await shows(agent, [ghost(0), ghost(2), ghost(9)]);
+  });
+
+  it("of an agent of the first release is followed by whole maps, which say what is gone", async () => {
+    const [agent, socket] = await nodeWith(ghosts(3));
+    socket.send({ t: "fp", seq: 1, node: { HostVolumes: mapOf([ghost(1), ghost(8)]) }, unavailableVolumes: [] });
+    await shows(agent, [ghost(1), ghost(8)]);
+    const events = await eventsOf(`Node:${agent.node}`);
+    expect(events.filter(({ Type }) => Type === "NodeRegistration")).toHaveLength(1);
+  });
+});
+
+describe("a node with 2 000 volumes", () => {
+  /** Creates and deletes a volume by the API. @returns the bytes of each line that tells of it */
+  async function bytesOfLines(existing: number): Promise<number[]> {
+    const [agent, socket] = await nodeWith(ghosts(existing));
+    const seen = new Set((await eventsOf("*")).map(({ Index }) => Index));
+    const asked = put("/v1/volume/host/create", { Volume: { Name: "db", PluginID: "mkdir", NodeID: agent.node } });
+    const [create] = await socket.seen("req");
+    const [op, params] = [create?.op as string, create?.params as { id: string }];
+    socket.send(vols({ usable: [{ ID: params.id, Name: "db", Path: "/volumes/db", ReadOnly: false }] }));
+    socket.send(done(op, { path: "/volumes/db", bytes: 0 }));
+    const made = await asked;
+    expect([made.status, made.body.Volume.State]).toEqual([200, "ready"]);
+    socket.send(vols({ unavailable: [{ id: params.id, name: "db", reason: "its plugin is gone" }] }));
+    await eventually(async () => expect((await get(`/v1/volume/host/${params.id}`)).body.State).toBe("unavailable"));
+    const asking = del(`/v1/volume/host/${params.id}`);
+    const [, deletion] = await socket.seen("req", 2);
+    socket.send(vols({ gone: [params.id] }));
+    socket.send(done(deletion?.op as string));
+    expect((await asking).status).toBe(200);
+    const events = (await eventsOf("*")).filter(({ Index }) => !seen.has(Index));
+    expect(events.map(({ Topic, Type }) => [Topic, Type])).toEqual([
+      ["HostVolume", "HostVolumeRegistered"],
+      ["HostVolume", "NodeRegistration"],
+      ["HostVolume", "HostVolumeDeleted"],
+    ]);
+    return events.map((event) => JSON.stringify({ ...event, Index: 0 }).length);
+  }
+
+  it("tells of a volume in lines as small as those of a node with one", async () => {
+    const [few, many] = [await bytesOfLines(1), await bytesOfLines(1_999)];
+    for (const [at, bytes] of many.entries()) expect(Math.abs(bytes - (few[at] ?? 0))).toBeLessThan(16);
+    expect(Math.max(...many)).toBeLessThan(2_000);
+  });
+
+  it("costs its session and the registry one row for each volume that changes", async () => {
+    const [agent, socket] = await nodeWith(ghosts(2_000));
+    const told = vi.spyOn(ClusterRegistry.prototype, "agentNews");
+    socket.send(vols({ gone: [ghost(7).ID] }));
+    await eventually(() => expect(told).toHaveBeenCalled());
+    const [, change] = told.mock.calls.at(-1) ?? [];
+    expect(change).toEqual({ ...change, volumes: { put: [], gone: [ghost(7).ID] } });
+    expect(change).not.toHaveProperty("report");
+    expect(JSON.stringify(await agent.rows("SELECT body FROM report")).length).toBeLessThan(2_000);
+  });
+});
+
+it("keeps no volume of an agent that was removed", async () => {
+  const [agent] = await nodeWith(ghosts(3));
+  await del(`/v1/agent/${agent.node}`);
+  expect(await agent.rows("SELECT * FROM report_volumes")).toEqual([]);
+});
