@@ -3,9 +3,9 @@ import { randomFrom } from "../../test/crash/random.ts";
 import type { CloudFailure, Directory, Resources } from "./cloud.ts";
 import { endOf, holdingOf, type Issue, issuing, straysOfIssue, undoOfIssue } from "./issue.ts";
 import { addingKey, type KeyAdd, newKeyAdd } from "./key-add.ts";
-import { newProvision } from "./provision.ts";
+import { newProvision, provisioning } from "./provision.ts";
 import { passwordRemoval, passwordSearch, type Removal, removing, retried, straysOf } from "./removal.ts";
-import { newRotation, type Rotation, straysOfRotation, undoOfRotation } from "./rotation.ts";
+import { newRotation, type Rotation, rotating, straysOfRotation, undoOfRotation } from "./rotation.ts";
 import { type Program, performStep, runOf, type Step, type StepResult, step } from "./step.ts";
 
 type World = Directory & Resources;
@@ -251,6 +251,152 @@ function removed(removal: Removal, answers: (step: Step, second: number) => Step
   }
   throw new Error(`no end: ${calls.join(", ")}`);
 }
+
+/** Takes a program to its end with one answer for each call. @returns the calls, and the state at the end */
+function walked<S>(
+  program: Program<S>,
+  begin: S,
+  answers: readonly StepResult[],
+  now = 0,
+): { calls: string[]; state: S } {
+  const calls: string[] = [];
+  let state = begin;
+  for (const answer of answers) {
+    const next = program.next(state, now);
+    if (next === null || "wait" in next) throw new Error(`no call after ${calls.join(", ")}`);
+    calls.push(next.call);
+    state = program.leaving?.(state, next) ?? state;
+    if (answer.ok) {
+      state = program.took(state, next, answer.value, now);
+      continue;
+    }
+    const verdict = program.refused(state, next, answer.failure, now, 0);
+    if (verdict.kind === "failed") return { calls: [...calls, "failed"], state };
+    state = verdict.state ?? state;
+  }
+  return { calls, state };
+}
+const answered = (value: unknown = null): StepResult => ({ ok: true, value });
+const lostAnswer = failure("unknown", "network_error", null);
+
+describe("credentials whose creations go unanswered", () => {
+  const made = { objectId: "second", clientId: "client", displayName: "vault-planned", passwords: [] };
+
+  it("are made once, and what may show late is searched for beside them", () => {
+    const { calls, state } = walked(
+      issuing,
+      principalIssue(),
+      [
+        ...[lostAnswer, answered([]), answered(made)],
+        ...[lostAnswer, failure("client", "already_exists", 409), answered([{ objectId: "principal" }])],
+        ...[answered(), answered(), answered(), answered({ keyId: "k", secretText: "s", endsAt: 9 })],
+      ],
+      5_000,
+    );
+    expect(calls).toEqual([
+      ...["createApplication", "findApplicationsByName", "createApplication"],
+      ...["createServicePrincipal", "createServicePrincipal", "findServicePrincipals"],
+      ...["createRoleAssignment", "createRoleAssignment", "addGroupMember", "addPrincipalPassword"],
+    ]);
+    expect(issuing.next(state, 5_000)).toBeNull();
+    expect(holdingOf(state).holding).toMatchObject({ application: "second", principal: "principal" });
+    expect(straysOfIssue(state, 5_000)?.search).toMatchObject({ name: "vault-planned", except: "second" });
+    expect(undoOfIssue(state, 5_000)).toMatchObject({ madeAt: 5_000, search: { name: "vault-planned", except: null } });
+  });
+
+  it("are given up after the third, and searched for", () => {
+    const times = Array.from({ length: 3 }, () => [lostAnswer, answered([])]).flat();
+    const { calls, state } = walked(issuing, principalIssue(), [...times, lostAnswer]);
+    expect(calls.at(-1)).toBe("failed");
+    expect(calls.filter((call) => call === "createApplication")).toHaveLength(4);
+    expect(undoOfIssue(state, 0).search).toMatchObject({ name: "vault-planned" });
+  });
+
+  it("by a password keep in mind that the first may show late when the second has shown", () => {
+    const shown = answered({ ...made, passwords: [{ keyId: "lost", displayName: "vault-planned", hint: "" }] });
+    const none = answered({ ...made, passwords: [] });
+    const key = answered({ keyId: "ours", secretText: "s", endsAt: 9 });
+    const { calls, state } = walked(issuing, passwordIssue(), [lostAnswer, none, lostAnswer, shown, answered(), key]);
+    expect(calls).toEqual([
+      ...["addApplicationPassword", "getApplication", "addApplicationPassword", "getApplication"],
+      ...["removeApplicationPassword", "addApplicationPassword"],
+    ]);
+    expect(straysOfIssue(state, 0)?.search).toMatchObject({ name: "vault-planned", except: "ours" });
+  });
+});
+
+it("at most sixteen steps leave together", () => {
+  const grants = Array.from({ length: 20 }, (_, n) => ({
+    ...{ assignmentId: String(n), scope: "s", roleId: "r", standing: "wanted" as const },
+  }));
+  const begun = newProvision({ displayName: "n", tags: [], signInAudience: "" }, { grants, memberships: [] });
+  const provision = { ...begun, made: { objectId: "o", clientId: "c", at: 0 }, principal: "p" };
+  const first = provisioning.next(provision, 0);
+  if (first === null || "wait" in first) throw new Error("no step");
+  expect(runOf(provisioning, provision, first, 0).steps).toHaveLength(16);
+});
+
+describe("a rotation of the root secret", () => {
+  const account = { tenantId: "t", subscriptionId: "s", clientId: "c", clientSecret: "abcsecret", environment: "" };
+  const app = (...passwords: { keyId: string; hint: string }[]) =>
+    answered([
+      {
+        objectId: "app",
+        clientId: "c",
+        displayName: "",
+        passwords: passwords.map((each) => ({ displayName: "", ...each })),
+      },
+    ]);
+  const key = answered({ keyId: "new", secretText: "new-secret", endsAt: 9 });
+
+  it("ends after two logins one after the other", () => {
+    let { state } = walked(rotating, newRotation(account, null, 1_000), [app(), key, answered()]);
+    for (const answer of [failure("external", "throttled", 429), answered(), answered()]) {
+      const next = rotating.next(state, 60_000);
+      expect(next, "another login").toMatchObject({ call: "login" });
+      if (next === null || "wait" in next) break;
+      if (answer.ok) state = { ...rotating.took(state, next, answer.value, 0), nextLogin: 0 };
+      else {
+        const verdict = rotating.refused(state, next, answer.failure, 0, 0);
+        state = ("state" in verdict && verdict.state) || state;
+      }
+    }
+    expect(rotating.next(state, 60_000)).toBeNull();
+  });
+
+  it.each([
+    [
+      "the one whose id is known, whatever it begins with",
+      "known",
+      [
+        { keyId: "other", hint: "abc" },
+        { keyId: "known", hint: "xyz" },
+      ],
+      "known",
+    ],
+    [
+      "the only one that begins alike",
+      null,
+      [
+        { keyId: "other", hint: "xyz" },
+        { keyId: "ours", hint: "abc" },
+      ],
+      "ours",
+    ],
+    [
+      "none where two begin alike",
+      null,
+      [
+        { keyId: "a", hint: "abc" },
+        { keyId: "b", hint: "abc" },
+      ],
+      null,
+    ],
+    ["none where nothing is shown of them", null, [{ keyId: "a", hint: "" }], null],
+  ])("replaces %s", (_which, keyId, passwords, replaces) => {
+    expect(walked(rotating, newRotation(account, keyId, 1_000), [app(...passwords)]).state.replaces).toBe(replaces);
+  });
+});
 
 const named = (id: string) => ({ objectId: id, clientId: "", displayName: "n", passwords: [] });
 const password = (keyId: string, displayName = "n") => ({ keyId, displayName, hint: "" });

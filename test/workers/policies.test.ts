@@ -224,6 +224,13 @@ describe("a slash at the end of a path", () => {
     expect((await list("/v1/cloud-b/roles/", { token })).status).toBe(404);
   });
 
+  it("is judged by a list, whose answer is none to a write that follows", async () => {
+    await mountKv();
+    const { client_token: token } = await holderOf(path("kv/metadata/x/", "list", "update"));
+    expect((await list("/v1/kv/metadata/x", { token })).status).toBe(404);
+    expect((await put("/v1/kv/metadata/x", { max_versions: 3 }, { token })).status).toBe(403);
+  });
+
   it("counts where only a rule with it is about the path", async () => {
     const rules = path("sys/leases/revoke-prefix/cloud-b/*", "update", "sudo");
     const { client_token: token } = await holderOf(rules);
