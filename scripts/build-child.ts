@@ -16,11 +16,11 @@ const esbuild = createRequire(fileURLToPath(import.meta.resolve("wrangler")))("e
 process.once("message", (message: ToBuild) => void build(message));
 process.once("disconnect", () => process.exit());
 
-async function build({ dir, dataDir, files }: ToBuild): Promise<void> {
+async function build({ dir, dataDir, files, config: path = "wrangler.toml" }: ToBuild): Promise<void> {
   try {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     // Not the secrets, which wrangler would look for in the environment: bindings arrive when the runtime starts.
-    const { secrets: _, ...config } = unstable_readConfig({ config: "wrangler.toml" });
+    const { secrets: _, ...config } = unstable_readConfig({ config: path });
     const { workerOptions, main } = unstable_getMiniflareWorkerOptions(config);
     await esbuild.build({
       entryPoints: [main ?? ""],

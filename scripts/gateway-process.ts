@@ -2,6 +2,7 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import type { FromGateway, ToGateway } from "./gateway-child.ts";
+import type { Rhythm } from "./heartbeat.ts";
 import { LocalChild } from "./local-child.ts";
 
 const PAUSE_MS = 50;
@@ -14,13 +15,14 @@ export class GatewayProcess {
   #upstreamPort: number | null = null;
 
   /** The process starts at once, and listens when `listen` says so. */
-  constructor(host: string, port: number) {
+  constructor(host: string, port: number, rhythm?: Rhythm) {
     this.#host = host;
     this.#port = port;
     this.#local = new LocalChild({
       what: "gateway",
       module: new URL(import.meta.resolve("./gateway-child.ts")),
       pauseMs: PAUSE_MS,
+      ...(rhythm && { rhythm }),
     });
   }
 
@@ -45,6 +47,10 @@ export class GatewayProcess {
     this.#upstreamPort = port;
     // An error here means that the process is gone: its successor is told anyway.
     this.#child?.send(this.#message, () => {});
+  }
+
+  get pid(): number {
+    return this.#local.pid;
   }
 
   async stop(): Promise<void> {

@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { pinged, silence } from "./heartbeat.ts";
+import { pinged, type Rhythm, silence } from "./heartbeat.ts";
 
 export interface Program {
   /** How warnings name it. */
@@ -19,6 +19,8 @@ export interface Program {
   readonly log?: string;
   /** Pause before its first new start. */
   readonly pauseMs?: number;
+  /** How it is asked whether it responds. */
+  readonly rhythm?: Rhythm;
 }
 
 /** What each of its lives begins and ends with. */
@@ -52,6 +54,11 @@ export class LocalChild {
     return this.#stopping.signal;
   }
 
+  /** Of the process that runs now; 0 when it could not be started. */
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
   /** Starts it again whenever it dies. */
   keep(care: Care): void {
     this.#living = this.#live(care);
@@ -67,13 +74,15 @@ export class LocalChild {
 
   async #live({ begin, forGood }: Care): Promise<void> {
     const { signal } = this.#stopping;
-    const { log, pauseMs = FIRST_PAUSE_MS } = this.#program;
+    const { log, pauseMs = FIRST_PAUSE_MS, rhythm } = this.#program;
     for (let pause = pauseMs; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       const began = performance.now();
       const child = this.#child;
       const exited = hasExited(child) ? Promise.resolve([child.exitCode, child.signalCode]) : once(child, "exit");
       const over = new AbortController();
-      void silence((ms) => pinged(child, ms), AbortSignal.any([signal, over.signal])).then(() => killGroup(child));
+      void silence((ms) => pinged(child, ms), AbortSignal.any([signal, over.signal]), rhythm).then(() =>
+        killGroup(child),
+      );
       await begin(child).catch((failure) => {
         if (!signal.aborted) this.#say(`cannot be started: ${failure instanceof Error ? failure.message : failure}.`);
         child.kill();

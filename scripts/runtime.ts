@@ -16,6 +16,8 @@ import { Refusal } from "./settings.ts";
 export interface ToBuild {
   dir: string;
   dataDir: string;
+  /** What wrangler is to read; `wrangler.toml` when absent. */
+  config?: string;
   /** Content for the bucket FILES; left out when it holds that already. */
   files?: LocalFile[];
 }

@@ -4,12 +4,42 @@ import type { Ask, Grant } from "./authorize.ts";
 
 /** How long an isolate may use an answer again. A revocation is seen everywhere within 2 s, the request's own time included. */
 const REUSE_MS = 1_500;
+/** Bounds of the cache: anybody can ask with tokens and paths that are new each time. */
 const MAX_CACHED = 5_000;
+const MAX_CACHED_CHARACTERS = 2 * 1024 * 1024;
 
-const cache = new Map<string, { until: number; answer: Grant | Refusal }>();
+interface Cached {
+  readonly until: number;
+  readonly answer: Grant | Refusal;
+}
+
+/** The answers that may be used again, the oldest first, and the characters of their keys. */
+const cache = new Map<string, Cached>();
+let characters = 0;
 
 /** Forgets all answers: this isolate has just changed what they were made of. */
-export const forgetAnswers = (): void => cache.clear();
+export function forgetAnswers(): void {
+  cache.clear();
+  characters = 0;
+}
+
+/** What the cache holds. */
+export const cachedAnswers = () => ({ entries: cache.size, characters });
+
+function forget(key: string): void {
+  if (cache.delete(key)) characters -= key.length;
+}
+
+/** Keeps an answer, and lets go of those that are over or too many. */
+function keep(key: string, cached: Cached, now: number): void {
+  forget(key);
+  cache.set(key, cached);
+  characters += key.length;
+  for (const [oldest, { until }] of cache) {
+    if (until > now && cache.size <= MAX_CACHED && characters <= MAX_CACHED_CHARACTERS) break;
+    forget(oldest);
+  }
+}
 
 /**
  * Asks `AccessControl` who calls and what they may do. Answers are used again for a while within an isolate, refusals too, unless
@@ -23,10 +53,8 @@ export async function authorize(env: Env, ask: Ask, fresh: boolean): Promise<Gra
   const answer = await askedOrAgain(env, ask);
   // A path without a mount is not remembered: the mount may come a moment later.
   const reusable = answer.ok ? answer.cacheable && (answer.mount !== null || !ask.path) : answer.reason === "denied";
-  if (reusable) {
-    if (cache.size >= MAX_CACHED) cache.clear();
-    cache.set(key, { until: now + REUSE_MS, answer });
-  } else cache.delete(key);
+  if (reusable) keep(key, { until: now + REUSE_MS, answer }, now);
+  else forget(key);
   return answer;
 }
 

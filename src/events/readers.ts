@@ -5,6 +5,9 @@ import type { Line } from "./line.ts";
 import { type Ask, Permission, Permissions, type Standing } from "./permissions.ts";
 import type { Scope, Subscription } from "./subscription.ts";
 
+/** What a stream is given at once: a batch of ordinary lines, or a part of a large one. */
+const PIECE_BYTES = 64 * 1024;
+
 /** Why a stream is cut. */
 type Cut = "slow_consumer" | "permission_denied";
 
@@ -27,6 +30,8 @@ interface Reader {
   scope: Scope;
   /** The last index this reader has passed. */
   cursor: number;
+  /** What is left of a large batch: a stream is given no more than a piece at a time, as the runtime keeps what it is given. */
+  rest: Uint8Array | null;
   /** Lines on their way for it, from further away than memory or disk. */
   fetching: Promise<void> | undefined;
   /** The beat that this reader has had something in; null before its first bytes. */
@@ -147,6 +152,7 @@ export class Readers {
       group: this.#groups.join({ topics: subscription.topics, ...permission.scope }, framingOf(subscription)),
       scope: permission.scope,
       cursor: from < 0 ? this.#log.newest() : Math.max(from - 1, this.#log.evicted()),
+      rest: null,
       fetching: undefined,
       beat: null,
       asks: false,
@@ -162,6 +168,7 @@ export class Readers {
   #leave(reader: Reader): void {
     if (reader.state === "over") return;
     reader.state = "over";
+    reader.rest = null;
     this.#all.delete(reader);
     this.#groups.leave(reader.group);
     this.#permissions.release(reader.permission);
@@ -191,6 +198,8 @@ export class Readers {
 
   /** The reader's next bytes, as soon as there are some; null when its stream is over. */
   async #next(reader: Reader): Promise<Uint8Array | null> {
+    // To the end of its last line, whatever has become of its rights: no stream is cut within one.
+    if (reader.rest) return this.#piece(reader, reader.rest);
     while (reader.state === "open") {
       const standing = reader.permission.standing(Date.now());
       if (standing === "denied") this.#part(reader, "permission_denied");
@@ -199,7 +208,7 @@ export class Readers {
         const bytes = this.#offer(reader, standing);
         if (bytes) {
           reader.beat = this.#beats;
-          return bytes;
+          return this.#piece(reader, bytes);
         }
         const behind = standing === "open" && reader.cursor < this.#log.newest();
         await (behind ? this.#turn(reader) : this.#news.promise);
@@ -208,6 +217,11 @@ export class Readers {
     const last = reader.parting;
     reader.parting = undefined;
     return last ?? null;
+  }
+
+  #piece(reader: Reader, bytes: Uint8Array): Uint8Array {
+    reader.rest = bytes.length > PIECE_BYTES ? bytes.subarray(PIECE_BYTES) : null;
+    return reader.rest ? bytes.subarray(0, PIECE_BYTES) : bytes;
   }
 
   /** When to look again for a reader that has lines before it. */
@@ -301,7 +315,7 @@ export class Readers {
   }
 
   #stalled(reader: Reader): void {
-    const waits = reader.cursor < this.#log.newest() || reader.beat !== this.#beats;
+    const waits = reader.rest !== null || reader.cursor < this.#log.newest() || reader.beat !== this.#beats;
     if (reader.state === "open" && !waits) return;
     if (reader.state === "open" && reader.subscription.errors) this.#part(reader, "slow_consumer");
     else {

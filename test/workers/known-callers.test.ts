@@ -1,5 +1,6 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { cachedAnswers } from "../../src/access/authorizer.ts";
 import { TokenStore } from "../../src/access/token-store.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, mountKv, put, send } from "./client.ts";
@@ -111,4 +112,37 @@ it("a change that was taken back leaves everybody as they are on disk", async ()
   expect(await status(token)).toBe(200);
   await evictDurableObject(accessObject());
   expect(await status(token)).toBe(200);
+});
+
+describe("what an isolate remembers of strangers", () => {
+  const ask = (number: number, padding = "") =>
+    get(`/v1/kv/data/${number}/${padding}`, { token: `stranger-${number}` });
+
+  it("is of the last moments only, however many they are", async () => {
+    const start = Date.now();
+    let passed = 0;
+    vi.spyOn(Date, "now").mockImplementation(() => start + passed);
+    for (let number = 0; number < 100; number++) {
+      passed += 100;
+      expect((await ask(number)).status).toBe(403);
+      expect(cachedAnswers().entries).toBeLessThanOrEqual(16);
+    }
+    passed += 10_000;
+    await ask(100);
+    expect(cachedAnswers().entries).toBe(1);
+  });
+
+  it("is bounded within a moment, too, and counted right", async () => {
+    const now = Date.now();
+    vi.spyOn(Date, "now").mockReturnValue(now);
+    const padding = "x".repeat(3_500);
+    for (let number = 0; number < 700; number++) await ask(number, padding);
+    const { entries, characters } = cachedAnswers();
+    expect(characters).toBeLessThanOrEqual(2 * 1024 * 1024);
+    expect(characters).toBeGreaterThan(1_900_000);
+    expect(Math.round(characters / entries)).toBeGreaterThan(3_500);
+    // The same again is the same entry.
+    await ask(699, padding);
+    expect(cachedAnswers()).toEqual({ entries, characters });
+  });
 });

@@ -100,6 +100,36 @@ describe("readers who take nothing", () => {
     expect(readers.count).toBe(1_000);
   });
 
+  it("are given a large line piece by piece, all of them from the same bytes", async () => {
+    const { append, open } = withReaders({ heartbeatMs: 60_000, stallMs: 60_000 });
+    append(1_000_000);
+    append();
+    const all = await Promise.all(Array.from({ length: 20 }, () => open()));
+    const first = await Promise.all(all.map((reader) => reader.read()));
+    expect(new Set(first.map(({ value }) => value?.buffer)).size).toBe(1);
+    let text = textOf(first[0]?.value);
+    while (text.split("\n").length < 3) {
+      const { value } = (await all[0]?.read()) ?? {};
+      expect(value?.length).toBeLessThanOrEqual(64 * 1024);
+      text += textOf(value);
+    }
+    const lines = text.trim().split("\n");
+    expect(lines.map((line) => JSON.parse(line).Index)).toEqual([1, 2]);
+    expect(lines[0]?.length).toBeGreaterThan(1_000_000);
+  });
+
+  it("within a large line get the rest of it before they are told why they are cut", async () => {
+    const { readers, append, open } = withReaders({ heartbeatMs: 50, stallMs: 1_500 });
+    append(200_000);
+    const stalled = await open({ errors: true });
+    let text = textOf((await stalled.read()).value);
+    await vi.waitFor(() => expect(readers.served.cut.slow_consumer).toBe(1), { timeout: 10_000 });
+    for (let read = await stalled.read(); !read.done; read = await stalled.read()) text += textOf(read.value);
+    const lines = text.trim().split("\n");
+    expect([lines.length, JSON.parse(lines[0] ?? "").Index]).toEqual([2, 1]);
+    expect(lines[1]).toBe('{"Error":{"Code":"slow_consumer","LastIndex":1}}');
+  });
+
   it("of many kinds leave a bounded amount behind for others of their kind", async () => {
     const { append, open } = withReaders({ stallMs: 60_000 });
     for (let n = 0; n < 100; n++) append(1_000, { FilterKeys: Array.from({ length: 400 }, (_, k) => `k${k}`) });
@@ -139,12 +169,12 @@ describe("readers who take nothing", () => {
   });
 
   it("are told so if they asked and take it in time", async () => {
-    const { readers, append, open } = withReaders({ heartbeatMs: 50, stallMs: 400 });
+    const { readers, append, open } = withReaders({ heartbeatMs: 50, stallMs: 1_500 });
     append();
     append();
     const stalled = await open({ errors: true, from: 2 });
     await stalled.read();
-    await scheduler.wait(550);
+    await vi.waitFor(() => expect(readers.served.cut.slow_consumer).toBe(1), { timeout: 10_000 });
     append();
     expect(textOf((await stalled.read()).value)).toBe('{"Error":{"Code":"slow_consumer","LastIndex":2}}\n');
     expect(await stalled.read()).toEqual({ done: true, value: undefined });
