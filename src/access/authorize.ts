@@ -28,6 +28,8 @@ export interface Grant {
   readonly identity: Identity;
   /** The namespace the request is in: the header's, and what of the path led further. */
   readonly namespace: string;
+  /** Its identity, which a later namespace at its path does not have; `root` for the root. */
+  readonly namespaceId: string;
   /** The path inside that namespace. */
   readonly path: string;
   /** What the token may do there; `["root"]` or `["deny"]` or capabilities. */

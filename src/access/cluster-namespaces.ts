@@ -108,6 +108,11 @@ export class ClusterNamespaces {
     return row ? ok(row.id) : missing(name);
   }
 
+  /** The index at which a namespace began: earlier events in its name are about another one. 0 when there is none of this name. */
+  since(name: string): number {
+    return this.#row(name)?.create_index ?? 0;
+  }
+
   /** Deletes a namespace without volumes and without jobs that run. */
   async delete(name: string): Promise<Result<null>> {
     if (name === "default") return refuse("invalid", `namespace "default" can not be deleted`);

@@ -84,12 +84,14 @@ export class Gatekeeper {
     if (isWithin && !this.#namespaces.has(asked.value)) return namespaceMissing(asked.value);
     const at = goesHome ? { namespace: identity.namespace, path: meant.path } : meant;
     if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
+    const namespaceId = this.#namespaces.idOf(at.namespace) ?? "";
     const { capabilities, constraints, wrappedOnly } = this.#judge.judge(grants, at, ask.list === true);
     if (wrappedOnly) return refuseWrappedOnly();
     return {
       ok: true,
       identity,
       namespace: at.namespace,
+      namespaceId,
       path: at.path,
       capabilities,
       constraints,

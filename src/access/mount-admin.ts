@@ -9,7 +9,7 @@ import {
   mountPath,
   type TuneRequest,
 } from "./mounts.ts";
-import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
+import type { NamespaceTree } from "./namespaces.ts";
 import { mayBelow } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
 import { SYSTEM_MAX_TTL } from "./token.ts";
@@ -57,7 +57,8 @@ export class MountAdmin {
   }
 
   enable(namespace: string, path: string, request: MountRequest): Result<Mount> {
-    if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
+    const admitted = this.#namespaces.admit(namespace);
+    if (!admitted.ok) return admitted;
     const named = mountPath(path);
     if (!named.ok) return named;
     const type = neutralMountType(request.type === "kv-v2" ? "kv" : request.type);

@@ -4,85 +4,108 @@ import { policyDeleted, tokenDeleted } from "./cluster-acl.ts";
 import type { Journal } from "./journal.ts";
 import type { KeyTerms } from "./key-terms.ts";
 import type { MountTable } from "./mounts.ts";
-import { type Namespace, type NamespaceTree, namespaceMissing } from "./namespaces.ts";
+import type { NamespaceEndings } from "./namespace-endings.ts";
+import type { Namespace, NamespaceTree } from "./namespaces.ts";
 import type { PolicyStore } from "./policy-store.ts";
 import type { TokenStore } from "./token-store.ts";
 
+interface Parts {
+  readonly tree: NamespaceTree;
+  readonly mounts: MountTable;
+  readonly policies: PolicyStore;
+  readonly tokens: TokenStore;
+  readonly terms: KeyTerms;
+  readonly journal: Journal;
+  readonly endings: NamespaceEndings;
+  /** Has the owners of content clear what an earlier namespace may have left at a path. Idempotent. */
+  clear(path: string): Promise<void>;
+}
+
 /** Making, changing and removing the namespaces of areas A and B. */
 export class NamespaceAdmin {
-  readonly #tree: NamespaceTree;
-  readonly #mounts: MountTable;
-  readonly #policies: PolicyStore;
-  readonly #tokens: TokenStore;
-  readonly #terms: KeyTerms;
-  readonly #journal: Journal;
+  readonly #parts: Parts;
 
-  constructor(
-    tree: NamespaceTree,
-    mounts: MountTable,
-    policies: PolicyStore,
-    tokens: TokenStore,
-    terms: KeyTerms,
-    journal: Journal,
-  ) {
-    this.#tree = tree;
-    this.#terms = terms;
-    this.#mounts = mounts;
-    this.#policies = policies;
-    this.#tokens = tokens;
-    this.#journal = journal;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /** Makes `name` below `parent`, or replaces the metadata of the one that exists. */
-  put(parent: string, name: string, customMetadata: Readonly<Record<string, string>>): Result<Namespace> {
-    if (!this.#tree.has(parent)) return namespaceMissing(parent);
-    const path = this.#tree.check(parent, name);
+  async put(
+    parent: string,
+    name: string,
+    customMetadata: Readonly<Record<string, string>>,
+  ): Promise<Result<Namespace>> {
+    const { tree, clear } = this.#parts;
+    const path = this.#place(parent, name);
     if (!path.ok) return path;
-    if (!this.#tree.has(path.value)) {
-      const free = this.#mounts.conflict(parent, path.value.slice(parent.length), () => false);
-      if (!free.ok) return free;
-    }
-    return this.#write(path.value, changeCustomMetadata(null, customMetadata, false));
+    if (!tree.has(path.value)) await clear(path.value);
+    // Once more: the parent, or a mount in the way, may be another by now.
+    const still = this.#place(parent, name);
+    return still.ok ? this.#write(still.value, changeCustomMetadata(null, customMetadata, false)) : still;
+  }
+
+  /** The path of `name` below `parent`, where there is or may be a namespace. */
+  #place(parent: string, name: string): Result<string> {
+    const { tree, mounts } = this.#parts;
+    const within = tree.admit(parent);
+    if (!within.ok) return within;
+    const path = tree.check(parent, name);
+    if (!path.ok) return path;
+    const free = tree.has(path.value)
+      ? tree.admit(path.value)
+      : mounts.conflict(parent, path.value.slice(parent.length), () => false);
+    return free.ok ? path : free;
   }
 
   /** Changes single keys of the metadata; null removes one. */
   patch(path: string, changes: CustomMetadataChange): Result<Namespace> {
-    const known = this.#tree.get(path);
+    const known = this.#parts.tree.get(path);
     if (!known) return refuse("missing");
     return this.#write(path, changeCustomMetadata(JSON.stringify(known.custom_metadata), changes, true));
   }
 
   /** Deletes an empty namespace with its policies and tokens. One that is gone already counts as deleted. */
   async delete(path: string): Promise<Result<null>> {
-    if (!this.#tree.get(path)) return ok(null);
-    if (this.#tree.children(path).length > 0) {
+    const { tree, endings, journal } = this.#parts;
+    if (!tree.get(path)) return ok(null);
+    const empty = this.#isEmpty(path);
+    if (!empty.ok) return empty;
+    const ended = await endings.end("secrets", path);
+    await journal.published();
+    return ended;
+  }
+
+  /** Deletes the namespace's own rows, inside the caller's transaction. */
+  remove(path: string): void {
+    const { tree, policies, tokens, journal } = this.#parts;
+    const accessors = tokens.ofNamespace(path);
+    const stored = policies.stored(path);
+    tokens.delete(accessors);
+    for (const { name } of stored) policies.delete(path, name);
+    tree.delete(path);
+    journal.emit([...accessors.map(tokenDeleted), ...stored.map(policyDeleted)]);
+  }
+
+  #isEmpty(path: string): Result<null> {
+    const { tree, mounts, terms } = this.#parts;
+    if (tree.children(path).length > 0) {
       return refuse("invalid", `child namespaces exist under path ${JSON.stringify(path)}, cannot remove`);
     }
-    const mounts = this.#mounts.list(path).map((mount) => mount.path);
-    if (mounts.length > 0) {
-      const named = mounts.slice(0, 10).join(", ");
-      return refuse("in-use", `mounts exist in namespace ${JSON.stringify(path)}, cannot remove: ${named}`);
-    }
-    const destinations = this.#terms.destinationsIn(path);
-    if (destinations.length > 0) {
-      const named = destinations.slice(0, 10).join(", ");
-      return refuse("in-use", `sync destinations exist in namespace ${JSON.stringify(path)}, cannot remove: ${named}`);
-    }
-    this.#journal.commit(() => {
-      const tokens = this.#tokens.ofNamespace(path);
-      const policies = this.#policies.stored(path);
-      this.#tokens.delete(tokens);
-      for (const { name } of policies) this.#policies.delete(path, name);
-      this.#tree.delete(path);
-      this.#journal.emit([...tokens.map(tokenDeleted), ...policies.map(policyDeleted)]);
-    });
-    await this.#journal.published();
-    return ok(null);
+    const mounted = mounts.list(path).map((mount) => mount.path);
+    if (mounted.length > 0) return contains(path, "mounts", mounted);
+    const destinations = terms.destinationsIn(path);
+    return destinations.length > 0 ? contains(path, "sync destinations", destinations) : ok(null);
   }
 
   #write(path: string, customMetadata: Result<string | null>): Result<Namespace> {
     if (!customMetadata.ok) return customMetadata;
     const metadata = JSON.parse(customMetadata.value ?? "{}") as Record<string, string>;
-    return ok(this.#journal.commit(() => this.#tree.put(path, metadata, Date.now())));
+    return ok(this.#parts.journal.commit(() => this.#parts.tree.put(path, metadata, Date.now())));
   }
 }
+
+const contains = (path: string, what: string, names: readonly string[]): Result<null> =>
+  refuse(
+    "in-use",
+    `${what} exist in namespace ${JSON.stringify(path)}, cannot remove: ${names.slice(0, 10).join(", ")}`,
+  );

@@ -1,7 +1,7 @@
 import type { Result } from "../result.ts";
 
-/** `cluster`: the flat namespaces of areas C and D. */
-export type NamespaceKind = "cluster";
+/** `cluster`: the flat namespaces of areas C and D, by name. `secrets`: the tree of areas A and B, by path. */
+export type NamespaceKind = "cluster" | "secrets";
 
 interface Ending extends Record<string, SqlStorageValue> {
   kind: NamespaceKind;

@@ -52,6 +52,20 @@ export class NamespaceTree {
     return path === "" || this.#all().has(path);
   }
 
+  /** The identity of a namespace, which a later one at its path does not have; null when there is none. */
+  idOf(path: string): string | null {
+    return path === "" ? "root" : (this.get(path)?.id ?? null);
+  }
+
+  /** Refuses content for namespaces that there are not, or that are being deleted. */
+  admit(path: string): Result<null> {
+    if (!this.has(path)) return namespaceMissing(path);
+    const ending = this.#sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = 'secrets' AND name = ?", path);
+    return ending.toArray().length === 0
+      ? ok(null)
+      : refuse("conflict", `namespace ${JSON.stringify(path)} is being deleted`);
+  }
+
   get(path: string): Namespace | null {
     return this.#all().get(path) ?? null;
   }

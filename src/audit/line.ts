@@ -35,7 +35,7 @@ export function answerLine(answered: Answered, env: Env): string {
 export const actionLine = (event: string, fields: Fields): string => lineOf("action", Date.now(), { event, ...fields });
 
 function requestFields(exchange: Readonly<Exchange>, env: Env): object {
-  const { requestId, area, method, path, route, namespace, mount, caller, tokenHash, bytes } = exchange;
+  const { requestId, area, method, path, route, namespace, namespaceId, mount, caller, tokenHash, bytes } = exchange;
   return {
     requestId,
     area,
@@ -43,6 +43,7 @@ function requestFields(exchange: Readonly<Exchange>, env: Env): object {
     path,
     route,
     namespace,
+    namespaceId,
     mount,
     accessor: caller?.accessor ?? null,
     policies: caller?.policies.slice(0, MOST_POLICIES) ?? null,

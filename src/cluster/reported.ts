@@ -1,7 +1,7 @@
 import type { NewEvent } from "../events/event.ts";
 import { isPlainObject, parseLossless } from "../http/json.ts";
 import { removalReport } from "./object-report.ts";
-import type { FullList, ObjectReport, ReportedTopic } from "./report.ts";
+import { type FullList, type ObjectReport, REPORTED_TOPICS, type ReportedTopic } from "./report.ts";
 import { type ReportedQuery, selection, tokenOf } from "./reported-order.ts";
 import { SharedRead } from "./shared-read.ts";
 import type { Stamp, Stamped } from "./stamp.ts";
@@ -181,6 +181,13 @@ export class Reported implements Stamped {
       rows.push(shown(row, token));
     }
     return { rows, next: null };
+  }
+
+  /** Forgets all objects of a namespace that has ended, inside the caller's transaction. */
+  forget(namespace: string): void {
+    for (const topic of REPORTED_TOPICS) {
+      this.#sql.exec("DELETE FROM reported WHERE topic = ? AND namespace = ?", topic, namespace);
+    }
   }
 
   #row(topic: ReportedTopic, namespace: string, id: string): Row | null {

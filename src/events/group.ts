@@ -121,7 +121,7 @@ export class Groups {
   #keptBytes = 0;
 
   join(filter: Filter, framing: Framing): Group {
-    const key = JSON.stringify([framing.name, filter.topics, filter.namespaces, filter.rules]);
+    const key = JSON.stringify([framing.name, filter.topics, filter.namespaces, filter.rules, filter.since]);
     let group = this.#groups.get(key);
     if (!group) {
       group = new Group(key, filter, framing);

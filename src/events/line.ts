@@ -48,7 +48,7 @@ export class Line {
     let same = true;
     let at = 1;
     for (const fact of this.facts) {
-      const wanted = everything || wants(fact);
+      const wanted = everything || wants(fact, this.index);
       const json = wanted ? this.text.slice(at, at + fact.length) : "";
       at += fact.length + 1;
       const text = view && wanted ? view(fact, json) : json;

@@ -21,22 +21,21 @@ describe("a matcher", () => {
     [{ Job: ["*"] }, ["prod"], false],
     [{ "*": ["*"] }, [], false],
   ])("of %j in %j says %s", (topics, namespaces, wanted) => {
-    expect(matcher({ topics, namespaces, rules: null }).wants(event)).toBe(wanted);
+    expect(matcher({ topics, namespaces, rules: null }).wants(event, 1)).toBe(wanted);
   });
 
   it("lets events without a namespace through whatever the namespaces", () => {
     expect(
-      matcher({ topics: { Node: ["*"] }, namespaces: [], rules: null }).wants({
-        ...event,
-        Topic: "Node",
-        Namespace: "",
-      }),
+      matcher({ topics: { Node: ["*"] }, namespaces: [], rules: null }).wants(
+        { ...event, Topic: "Node", Namespace: "" },
+        1,
+      ),
     ).toBe(true);
   });
 
   it("counts drain events as node events, not the other way round", () => {
     const at = (topic: string, Topic: string) =>
-      matcher({ topics: { [topic]: ["*"] }, namespaces: null, rules: null }).wants({ ...event, Topic });
+      matcher({ topics: { [topic]: ["*"] }, namespaces: null, rules: null }).wants({ ...event, Topic }, 1);
     expect([at("Node", "NodeDrain"), at("NodeDrain", "NodeDrain"), at("NodeDrain", "Node")]).toEqual([
       true,
       true,
@@ -64,8 +63,14 @@ describe("a matcher", () => {
       { name: "ab", capabilities, variables: [] },
     ];
     const { wants } = matcher({ topics: { Job: ["*"] }, namespaces: null, rules });
-    const seen = ["b", "a", "ab", "abc", ""].filter((Namespace) => wants({ ...event, Namespace }));
+    const seen = ["b", "a", "ab", "abc", ""].filter((Namespace) => wants({ ...event, Namespace }, 1));
     expect(seen).toEqual(["b", "ab", ""]);
+  });
+
+  it("leaves out events of a namespace from before its beginning, and none without a namespace", () => {
+    const { wants } = matcher({ topics: { "*": ["*"] }, namespaces: ["default"], rules: null, since: 7 });
+    expect([6, 7, 8].map((index) => wants(event, index))).toEqual([false, true, true]);
+    expect(wants({ ...event, Namespace: "" }, 6)).toBe(true);
   });
 
   it("knows when nothing needs to be looked at", () => {

@@ -25,6 +25,8 @@ export interface Scope {
   readonly namespaces: readonly string[] | null;
   /** Rules by which each event is judged besides; null when none needs to be. */
   readonly rules: readonly NamespaceRule[] | null;
+  /** The index at which the one namespace began: earlier events in its name are another one's. Absent in answers of older releases. */
+  readonly since?: number;
 }
 
 export interface Filter extends Scope {
@@ -37,7 +39,7 @@ export interface Matcher {
   readonly everything: boolean;
   /** A line has at least one of these in its stored facts if any of its events is wanted; null = any line may. */
   readonly traces: readonly string[] | null;
-  readonly wants: (event: Omit<Labels, "Type">) => boolean;
+  readonly wants: (event: Omit<Labels, "Type">, index: number) => boolean;
 }
 
 const ANY = "*";
@@ -47,7 +49,7 @@ const ALSO: ReadonlyMap<string, string> = new Map([["NodeDrain", "Node"]]);
 const MAX_TRACES = 20;
 
 /** Which events belong into a reader's stream (contract: events-and-volumes 1.2, without its quirks). */
-export function matcher({ topics, namespaces, rules }: Filter): Matcher {
+export function matcher({ topics, namespaces, rules, since = 0 }: Filter): Matcher {
   const keysOf = new Map(Object.entries(topics).map(([topic, keys]) => [topic, new Set(keys)]));
   const allowed = namespaces && new Set(namespaces);
   const permitted = rules && judge(rules);
@@ -59,8 +61,8 @@ export function matcher({ topics, namespaces, rules }: Filter): Matcher {
   return {
     everything: allowed === null && permitted === null && (keysOf.get(ANY)?.has(ANY) ?? false),
     traces: tracesOf(keysOf),
-    wants: (event) =>
-      (allowed === null || event.Namespace === "" || allowed.has(event.Namespace)) &&
+    wants: (event, index) =>
+      (allowed === null || event.Namespace === "" || (allowed.has(event.Namespace) && index >= since)) &&
       (keyed(event.Topic, event) || keyed(ANY, event) || keyed(ALSO.get(event.Topic), event)) &&
       (permitted === null || permitted(event)),
   };

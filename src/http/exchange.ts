@@ -24,6 +24,8 @@ export interface Exchange {
   caller: Identity | null;
   /** Areas A and B: the namespace that it is in. C and D: the one that it names, if any. */
   namespace: string | null;
+  /** Areas A and B: the identity of that namespace, which a later one at its path does not have. */
+  namespaceId: string | null;
   /** The path of the mount that it is about. */
   mount: string | null;
 }
@@ -49,14 +51,15 @@ export function beginExchange(request: Request, url: URL, token: string | null, 
     route: null,
     caller: null,
     namespace: null,
+    namespaceId: null,
     mount: null,
   };
 }
 
 /** Notes who calls and what about. */
-export function recognise(exchange: Exchange, { identity, namespace, mount }: Grant): void {
+export function recognise(exchange: Exchange, { identity, namespace, namespaceId, mount }: Grant): void {
   exchange.caller = identity;
-  if (exchange.area === "secrets") exchange.namespace = namespace;
+  if (exchange.area === "secrets") Object.assign(exchange, { namespace, namespaceId });
   exchange.mount = mount?.path ?? null;
 }
 

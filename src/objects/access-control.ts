@@ -14,7 +14,7 @@ import { guarded } from "../sealing/guarded.ts";
 import { accessDeliveries } from "./access-deliveries.ts";
 import { AccessParts } from "./access-parts.ts";
 import { MountSurface } from "./mount-surface.ts";
-import { clusterRegistry, credentialEngine, eventLog, kvStore } from "./stubs.ts";
+import { clusterRegistry, credentialEngine, destinationKeyOf, eventLog, kvStore, syncControl } from "./stubs.ts";
 
 const EXPIRED_PER_ALARM = 500;
 
@@ -40,7 +40,11 @@ export class AccessControl extends MountSurface {
       masterKey: () => this.env.MASTER_KEY,
       keepsTokenSecrets: () => settings(this.env).ACL_TOKEN_SECRETS === "on",
       append: (entries) => eventLog(this.env).append("access-control", entries),
-      endCluster: (id, name) => clusterRegistry(this.env).endNamespace(id, name),
+      content: {
+        endCluster: (id, name) => clusterRegistry(this.env).endNamespace(id, name),
+        endSecrets: (id, path) => syncControl(this.env).endNamespace(id, path),
+        clearSecrets: (path) => syncControl(this.env).clearNamespace(path),
+      },
     });
     this.#restores = new Restores({
       env,
@@ -86,11 +90,13 @@ export class AccessControl extends MountSurface {
     return questions.map((question) => {
       const row = this.parts.tokenStore.byAccessor(question.accessor, now, true);
       const rights = row && this.parts.grantsOf(row).cluster;
+      const { clusterNamespaces } = this.parts;
       const existing = () => {
-        names ??= this.parts.clusterNamespaces.names();
+        names ??= clusterNamespaces.names();
         return names;
       };
-      const scope = rights && streamScope(rights, question, existing);
+      const since = clusterNamespaces.since(question.namespace);
+      const scope = rights && streamScope(rights, question, existing, since);
       return scope ? { allowed: true, scope, expires: row.expires } : { allowed: false };
     });
   }
@@ -148,6 +154,13 @@ export class AccessControl extends MountSurface {
   /** Registers an object beside the mounts that holds data keys, or that no longer does. @returns the current term */
   holdsKeys(kind: KeyHolder, name: string, holds: boolean): number {
     return this.parts.terms.register(kind, name, holds);
+  }
+
+  /** Registers a destination that is about to be created. Refused when its namespace admits none. Idempotent. */
+  admitDestination(name: string): Result<null> {
+    const admitted = this.parts.namespaceTree.admit(destinationKeyOf(name).namespace);
+    if (admitted.ok) this.parts.terms.register("sync-destination", name, true);
+    return admitted;
   }
 
   // ---- inside ----

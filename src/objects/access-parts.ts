@@ -28,6 +28,16 @@ import { ok, type Result } from "../result.ts";
 import { DataKeys } from "../sealing/data-keys.ts";
 import { Sealed } from "../sealing/keyring.ts";
 
+/** The owners of what is in namespaces and neither a row here nor an object that `key_holders` names. */
+interface ContentOwners {
+  /** Has the owner of volumes end a flat namespace: see `EndedNamespaces`. */
+  endCluster(id: string, name: string): Promise<Result<null>>;
+  /** Has the owner of applications end a namespace of areas A and B, likewise. */
+  endSecrets(id: string, path: string): Promise<Result<null>>;
+  /** Has the owner of applications clear what earlier releases left at a path. */
+  clearSecrets(path: string): Promise<void>;
+}
+
 interface Host {
   readonly sql: SqlStorage;
   readonly outbox: Outbox;
@@ -37,8 +47,7 @@ interface Host {
   keepsTokenSecrets(): boolean;
   /** Appends to the event log. */
   append(entries: readonly Append[]): Promise<number[]>;
-  /** Has the owner of volumes end a flat namespace: see `EndedNamespaces`. */
-  endCluster(id: string, name: string): Promise<Result<null>>;
+  readonly content: ContentOwners;
 }
 
 /** What `AccessControl` consists of, put together: who decides what, on the object's rows. */
@@ -66,7 +75,7 @@ export class AccessParts {
   readonly #sql: SqlStorage;
   #hashKey: KeyObject | undefined;
 
-  constructor({ sql, outbox, commit, masterKey, keepsTokenSecrets, append, endCluster }: Host) {
+  constructor({ sql, outbox, commit, masterKey, keepsTokenSecrets, append, content }: Host) {
     this.#sql = sql;
     this.keys = new DataKeys(sql, "access-control", masterKey);
     this.facts = new Facts(sql);
@@ -108,25 +117,29 @@ export class AccessParts {
     this.policies = new Policies(this.policyStore, this.namespaceTree, this.journal);
     const enlistTerm = (lane: string, body: { term: number }) => outbox.enlistLatest("rekey", lane, body);
     this.terms = new KeyTerms({ sql, commit, enlist: enlistTerm }, this.facts, this.keys, this.mountTable);
-    this.namespaces = new NamespaceAdmin(
-      this.namespaceTree,
-      this.mountTable,
-      this.policyStore,
-      this.tokenStore,
-      this.terms,
-      this.journal,
-    );
     this.endings = new NamespaceEndings({
       ...{ sql, commit },
       steps: {
         cluster: {
           close: async (name) => {
             const id = this.clusterNamespaces.identity(name);
-            return id.ok ? endCluster(id.value, name) : ok(null);
+            return id.ok ? content.endCluster(id.value, name) : ok(null);
           },
           complete: (name) => this.clusterNamespaces.remove(name),
         },
+        secrets: {
+          close: async (path) => {
+            const id = this.namespaceTree.idOf(path);
+            return id === null ? ok(null) : content.endSecrets(id, path);
+          },
+          complete: (path) => this.namespaces.remove(path),
+        },
       },
+    });
+    this.namespaces = new NamespaceAdmin({
+      ...{ tree: this.namespaceTree, mounts: this.mountTable, policies: this.policyStore, tokens: this.tokenStore },
+      ...{ terms: this.terms, journal: this.journal, endings: this.endings },
+      clear: (path) => content.clearSecrets(path),
     });
     this.clusterNamespaces = new ClusterNamespaces(sql, this.journal, this.endings);
     this.endedMounts = new EndedMounts(sql);

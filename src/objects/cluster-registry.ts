@@ -1,11 +1,12 @@
+import { EndedNamespaces } from "../access/ended-namespaces.ts";
 import type { OperationResult } from "../agents/operation.ts";
 import { enrolmentMigrations } from "../agents/schema.ts";
 import type { KnownPage } from "../backup/kinds.ts";
 import { knownPage, type Source } from "../backup/known.ts";
-import { EndedNamespaces } from "../cluster/ended-namespaces.ts";
 import { Ingestion, nodesOf, type SourceLine } from "../cluster/ingestion.ts";
 import { type JobCounts, JobJoins, type JobTexts } from "../cluster/job-joins.ts";
 import { JOB_SUMMARY_TABLES } from "../cluster/job-shapes.ts";
+import { CLUSTER_CONTENT } from "../cluster/namespace-content.ts";
 import { together } from "../cluster/node/told.ts";
 import { NodeParts } from "../cluster/node-parts.ts";
 import { nodeMigrations } from "../cluster/nodes-schema.ts";
@@ -24,7 +25,7 @@ import { Journal } from "../events/journal.ts";
 import { countedSeries } from "../metrics/counted.ts";
 import { clusterMeasures } from "../metrics/measures.ts";
 import type { Series } from "../metrics/series.ts";
-import type { Result } from "../result.ts";
+import { type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { claimMigrations } from "../volumes/claims-schema.ts";
 import { Csi } from "../volumes/csi/csi.ts";
@@ -96,7 +97,7 @@ export class ClusterRegistry extends NodeSurface {
       stamped: () => this.#wakeLater(),
     });
     this.#reported = new Reported(this.sql);
-    this.ended = new EndedNamespaces(this.sql);
+    this.ended = new EndedNamespaces(this.sql, CLUSTER_CONTENT, GONE);
     this.#joins = new JobJoins(this.sql);
     this.#joined = new SharedRead(this.sql);
     this.csi = new Csi({
@@ -216,9 +217,13 @@ export class ClusterRegistry extends NodeSurface {
     this.commit(() => this.#dataKeys().rotate(term, Date.now()));
   }
 
-  /** Ends a flat namespace that has no content: see `EndedNamespaces`. */
+  /** Ends a flat namespace that has no content, with the reports of what has ended in it: see `EndedNamespaces`. */
   endNamespace(id: string, name: string): Result<null> {
-    return this.commit(() => this.ended.end(id, name, Date.now()));
+    return this.commit(() => {
+      const ended = this.ended.end(id, name, Date.now());
+      if (ended.ok) this.#reported.forget(name);
+      return ended;
+    });
   }
 
   // ---- inside ----
@@ -305,6 +310,8 @@ interface CountedJob {
   readonly job: ReportedObject;
   readonly counts: JobCounts;
 }
+
+const GONE = refuse("invalid", "volume validation failed: the namespace was deleted meanwhile");
 
 /** Tables of which nobody asks when they last changed. */
 const UNREAD: ReadonlySet<string> = new Set(["report_sources", VOLUME_OPERATION, CSI_OPERATION]);

@@ -1,4 +1,4 @@
-import type { EndedNamespaces } from "../cluster/ended-namespaces.ts";
+import type { EndedNamespaces } from "../access/ended-namespaces.ts";
 import type { CsiAsks } from "../volumes/csi/asks.ts";
 import { type ShowableClaim, showable } from "../volumes/csi/claim.ts";
 import type { CsiClaims } from "../volumes/csi/claims.ts";

@@ -14,7 +14,7 @@ export abstract class NamespaceSurface extends PolicySurface {
     return namespace ? ok(namespace) : refuse("missing");
   }
 
-  putNamespace(parent: string, name: string, customMetadata: Record<string, string>): Result<Namespace> {
+  putNamespace(parent: string, name: string, customMetadata: Record<string, string>): Promise<Result<Namespace>> {
     return this.parts.namespaces.put(parent, name, customMetadata);
   }
 

@@ -1,11 +1,12 @@
+import { EndedNamespaces } from "../access/ended-namespaces.ts";
 import type { KnownPage } from "../backup/kinds.ts";
 import { knownPage } from "../backup/known.ts";
 import { textOf, warn } from "../log.ts";
 import { type Series, series } from "../metrics/series.ts";
-import type { Result } from "../result.ts";
+import { type Result, refuse } from "../result.ts";
 import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
-import { type AppCredentials, Apps, type AppView } from "../sync/apps.ts";
+import { APP_CONTENT, type AppCredentials, Apps, type AppView } from "../sync/apps.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
 import type { Granted, Need } from "../sync/share.ts";
 import { StoredObject } from "./stored-object.ts";
@@ -46,6 +47,7 @@ const AHEAD = 64;
 export class SyncControl extends StoredObject {
   readonly #keys: DataKeys;
   readonly #apps: Apps;
+  readonly #ended: EndedNamespaces;
   /** When the last permission runs out. */
   #permittedUntil: number;
   /** No permission lasts longer than this, says the stored row; so that an instance knows whether one before it gave any. */
@@ -63,6 +65,11 @@ export class SyncControl extends StoredObject {
     );
     this.#keys = new DataKeys(this.sql, "sync-control", () => this.env.MASTER_KEY);
     this.#apps = new Apps(this.sql, this.#keys);
+    this.#ended = new EndedNamespaces(
+      this.sql,
+      [APP_CONTENT],
+      refuse("missing", "the namespace was deleted meanwhile"),
+    );
     this.#recordedUntil = this.sql.exec<{ until: number }>("SELECT until FROM permissions").toArray()[0]?.until ?? 0;
     this.#permittedUntil = Math.min(this.#recordedUntil, Date.now() + LONGEST_PERMIT_MS);
   }
@@ -162,15 +169,26 @@ export class SyncControl extends StoredObject {
 
   // ---- custom applications of the repository host ----
 
-  /** Creates an application, or replaces its key: then the destinations that use it try again what failed. */
-  async putApp(namespace: string, name: string, appId: number, privateKey: string): Promise<Result<AppView>> {
+  /**
+   * Creates an application, or replaces its key: then the destinations that use it try again what failed.
+   * @param namespaceId the identity of the namespace, which must not have ended
+   */
+  async putApp(
+    namespaceId: string,
+    namespace: string,
+    name: string,
+    appId: number,
+    privateKey: string,
+  ): Promise<Result<AppView>> {
     const written = guarded(() =>
       this.commit(() => {
+        const admitted = this.#ended.admit([namespaceId]);
+        if (!admitted.ok) return admitted;
         if (!this.#apps.any()) this.outbox.enlistLatest("key-holder", "", null);
         for (const user of this.#apps.users(namespace, name)) {
           this.outbox.enlistLatest("repaired", `${namespace}${user}`, null);
         }
-        return this.#apps.put(namespace, name, appId, privateKey);
+        return this.#apps.put(namespaceId, namespace, name, appId, privateKey);
       }),
     );
     await this.outbox.drain();
@@ -230,6 +248,16 @@ export class SyncControl extends StoredObject {
       }
     });
     return [...others];
+  }
+
+  /** Ends a namespace that has no applications: see `EndedNamespaces`. */
+  endNamespace(id: string, path: string): Result<null> {
+    return this.commit(() => this.#ended.end(id, path, Date.now()));
+  }
+
+  /** Clears what earlier releases left at the path of a namespace that is about to be created. Idempotent. */
+  clearNamespace(path: string): void {
+    this.commit(() => this.#apps.clear(path));
   }
 
   /** Destinations that have work. */

@@ -39,7 +39,7 @@ export const repoHostAppRoutes = [
     creates: true,
     body: App,
     handle: async (call, { app_id, private_key }) => {
-      const app = unwrap(await syncControl(call.env).putApp(...at(call), app_id, private_key));
+      const app = unwrap(await syncControl(call.env).putApp(call.grant.namespaceId, ...at(call), app_id, private_key));
       return shown(call, app);
     },
   }),

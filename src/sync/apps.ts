@@ -1,3 +1,4 @@
+import type { NamespaceContent } from "../access/ended-namespaces.ts";
 import { parseAppKey } from "../providers/app-key.ts";
 import { ok, type Result, refuse } from "../result.ts";
 import type { DataKeys } from "../sealing/data-keys.ts";
@@ -39,17 +40,19 @@ export class Apps {
   }
 
   /** Creates or replaces. @throws Sealed */
-  put(namespace: string, name: string, appId: number, privateKey: string): Result<AppView> {
+  put(namespaceId: string, namespace: string, name: string, appId: number, privateKey: string): Result<AppView> {
     const key = parseAppKey(privateKey);
     if (!key.ok) return refuse("invalid", key.message);
     this.#sql.exec(
-      `INSERT INTO apps VALUES (?, ?, ?, ?, ?) ON CONFLICT (namespace, name) DO UPDATE
-       SET app_id = excluded.app_id, fingerprint = excluded.fingerprint, private_key = excluded.private_key`,
+      `INSERT INTO apps (namespace, name, app_id, fingerprint, private_key, namespace_id) VALUES (?, ?, ?, ?, ?, ?)
+       ON CONFLICT (namespace, name) DO UPDATE SET app_id = excluded.app_id, fingerprint = excluded.fingerprint,
+         private_key = excluded.private_key, namespace_id = excluded.namespace_id`,
       namespace,
       name,
       String(appId),
       key.fingerprint,
       this.#keys.seal(key.pem, context(namespace, name)),
+      namespaceId,
     );
     return this.view(namespace, name);
   }
@@ -84,6 +87,11 @@ export class Apps {
     const before = this.view(namespace, name);
     this.#sql.exec("DELETE FROM apps WHERE namespace = ? AND name = ?", namespace, name);
     return before.ok ? before : ok(null);
+  }
+
+  /** Deletes what a namespace that was deleted under an earlier release left to the next one at its path. */
+  clear(namespace: string): void {
+    this.#sql.exec("DELETE FROM apps WHERE namespace = ? AND namespace_id = ''", namespace);
   }
 
   /** The destinations that use an application, as `type/name`. */
@@ -127,6 +135,13 @@ export class Apps {
     );
   }
 }
+
+/** Applications as content of a namespace. */
+export const APP_CONTENT: NamespaceContent = {
+  one: "SELECT name FROM apps WHERE namespace = ? LIMIT 1",
+  because: (namespace, name) =>
+    `repo-host applications exist in namespace ${JSON.stringify(namespace)}, cannot remove: ${name}`,
+};
 
 /** Why a destination may not name an application. */
 export const noSuchApp = (name: string): string =>

@@ -108,8 +108,7 @@ export class Configuration {
     if (outbox.holds("key-holder", "")) return STILL_ENDING;
     // Tells later what has become of it, whatever keeps it from being stored: nothing else would, and its namespace would stay.
     commit(() => outbox.enlistLatest("key-holder", "new", null));
-    await accessControl(env).holdsKeys("sync-destination", self, true);
-    return ok(null);
+    return accessControl(env).admitDestination(self);
   }
 
   #store(key: DestinationKey, definition: Definition, word = key.type): Result<null> {

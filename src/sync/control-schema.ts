@@ -60,4 +60,12 @@ export const controlMigrations: Migration[] = [
       target TEXT NOT NULL, destination TEXT NOT NULL, PRIMARY KEY (target, destination)) STRICT, WITHOUT ROWID;
       CREATE INDEX targets_by_destination ON targets (destination)`,
   },
+  {
+    because: "the identity of an application's namespace; empty in rows that are older than this column",
+    sql: "ALTER TABLE apps ADD COLUMN namespace_id TEXT NOT NULL DEFAULT ''",
+  },
+  {
+    because: "identities of namespaces that were deleted: a request that was let in before creates nothing in them",
+    sql: "CREATE TABLE ended_namespaces (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+  },
 ];

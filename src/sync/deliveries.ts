@@ -124,9 +124,10 @@ export class Deliveries {
     const { env, self, record, purge, outbox } = this.#parts;
     const isThere = record.row() !== null || purge.find() !== null;
     if (!isThere) {
-      // Known until then, for the sake of snapshots: else its mounts would go on telling somebody who is not there.
-      await outbox.drain("watch");
+      // Known until then, for the sake of snapshots and of its namespace: a later one at its path must not find it listed.
+      for (const topic of ["watch", "listing", "associations"]) await outbox.drain(topic);
       if (outbox.holds("watch")) throw new Error("its mounts do not know yet that it has ended");
+      if (outbox.holds("listing") || outbox.holds("associations")) throw new Error("it is still listed");
     }
     this.#host.rekey(await accessControl(env).holdsKeys("sync-destination", self, isThere));
   }

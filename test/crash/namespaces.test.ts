@@ -34,3 +34,26 @@ describe("DELETE namespace/:name", () => {
     },
   );
 });
+
+describe("DELETE sys/namespaces/:name", () => {
+  it.each([...both("AccessControl", "deleteNamespace"), ...both("SyncControl", "endNamespace")])(
+    "is completed or undone by itself, cut at %s.%s (%s)",
+    async (...where) => {
+      const id = (await put("/v1/sys/namespaces/x", {})).body.data.id;
+      const happened = cut(where);
+      const answered = await attempt(del("/v1/sys/namespaces/x"));
+      expect(happened()).toBe(true);
+      const begun = answered !== null || where[0] === "SyncControl" || where[2] === "after";
+      await passing(async () => {
+        expect((await get("/v1/sys/namespaces/x")).status).toBe(begun ? 404 : 200);
+      });
+      await passing(async () => expect((await put("/v1/sys/namespaces/x", {})).status).toBe(200));
+      expect((await get("/v1/sys/namespaces/x")).body.data.id === id).toBe(!begun);
+      // It takes content, which keeps it.
+      const there = { headers: { "X-Orch-Namespace": "x" } };
+      expect((await put("/v1/sys/mounts/kv", { type: "kv-v2" }, there)).status).toBe(204);
+      expect((await put("/sys/sync/destinations/in-mem/d", {}, there)).status).toBe(200);
+      expect((await del("/v1/sys/namespaces/x")).status).toBe(400);
+    },
+  );
+});

@@ -66,6 +66,7 @@ describe("each request", () => {
         path: "/v1/kv/data/app/db",
         route: "POST /v1/{kv}/data/:path+",
         namespace: "",
+        namespaceId: "root",
         mount: "kv/",
         accessor,
         policies: ["default", "p"],

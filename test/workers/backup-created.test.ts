@@ -141,10 +141,10 @@ describe("while a snapshot is begun", () => {
 it("a destination that was not created after all does not keep its namespace from being deleted", async () => {
   await put("/v1/sys/namespaces/team", {});
   const there = { headers: { "X-Orch-Namespace": "team" } };
-  const prototype = AccessControl.prototype as unknown as Record<"holdsKeys", (...given: unknown[]) => unknown>;
-  const { holdsKeys } = prototype;
-  const spy = vi.spyOn(prototype, "holdsKeys").mockImplementationOnce(function (this: unknown, ...given) {
-    holdsKeys.apply(this, given);
+  const prototype = AccessControl.prototype as unknown as Record<"admitDestination", (...given: unknown[]) => unknown>;
+  const { admitDestination } = prototype;
+  const spy = vi.spyOn(prototype, "admitDestination").mockImplementationOnce(function (this: unknown, ...given) {
+    admitDestination.apply(this, given);
     throw new Error("the answer was lost");
   });
   expect((await put("/sys/sync/destinations/in-mem/d", {}, there)).status).toBe(500);

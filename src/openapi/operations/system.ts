@@ -211,7 +211,7 @@ export const system = group(
     },
     "DELETE /sys/namespaces/:name": {
       id: "deleteNamespace",
-      summary: "Deletes an empty namespace",
+      summary: "Deletes a namespace without children, mounts, destinations and repo-host applications",
       answers: noContent,
     },
     "GET /identity/oidc/plugins/.well-known/openid-configuration": {
