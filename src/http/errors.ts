@@ -1,6 +1,7 @@
 import type * as z from "zod";
 import { isFrozen } from "../backup/frozen.ts";
 import { textOf, warn } from "../log.ts";
+import { isStorageLost } from "../objects/birth.ts";
 import { isNewerSchema } from "../objects/migrations.ts";
 import type { Reason, Refusal, Result } from "../result.ts";
 
@@ -78,7 +79,8 @@ export function asRequestError(failure: unknown, requestId: string): RequestErro
     return new RequestError(503, "the service is busy or restarting; try again", { "Retry-After": "1" });
   }
   if (isFrozen(failure)) return new RequestError(503, failure.message, { "Retry-After": "1" });
-  if (isNewerSchema(failure)) return new RequestError(503, failure.message, { "Retry-After": "60" });
+  if (isStorageLost(failure) || isNewerSchema(failure))
+    return new RequestError(503, failure.message, { "Retry-After": "60" });
   // The engine's own syntax errors quote what they could not read, which may be a secret.
   const because = failure instanceof SyntaxError ? failure.name : textOf(failure);
   const stack =

@@ -1,6 +1,8 @@
+import { ACCESS_CONTROL, type ObjectName, storedObject, textOfObject } from "../backup/kinds.ts";
 import { isDiskFull } from "../http/disk.ts";
 import { textOf, warn } from "../log.ts";
 import type { AccessControl } from "../objects/access-control.ts";
+import { isStorageLost } from "../objects/birth.ts";
 import { accessControl, clusterRegistry, eventLog, type Remote, syncControl } from "../objects/stubs.ts";
 import { within } from "../within.ts";
 import type { Vitals } from "./vitals.ts";
@@ -12,6 +14,8 @@ export interface Health {
   readonly parts: Readonly<Record<Part, Condition>>;
   /** Effects that are promised and not delivered yet, in the parts that were reached. */
   readonly outbox: { readonly rows: number; readonly oldestMs: number };
+  /** Objects, as `kind name`, whose storage was found empty though it held data before. They answer nothing. */
+  readonly lost: readonly string[];
   /** Writes fail; reads go on. */
   readonly isDiskFull: boolean;
   /** Null when it cannot be read. */
@@ -21,8 +25,9 @@ export interface Health {
 export const PARTS = ["access_control", "event_log", "cluster_registry", "sync_control", "listings", "outbox"] as const;
 export type Part = (typeof PARTS)[number];
 
-/** `behind`: what was promised long ago has not been delivered. */
-export type Condition = "ok" | "unreachable" | "behind";
+/** `behind`: what was promised long ago has not been delivered. `lost`: its storage is empty, though it held data before. */
+export const CONDITIONS = ["ok", "unreachable", "behind", "lost"] as const;
+export type Condition = (typeof CONDITIONS)[number];
 
 /** Whoever asks more often gets the same again, so that asking cannot load the service: this is open to everybody. */
 const REUSE_MS = 1_000;
@@ -42,8 +47,8 @@ export const forgetHealth = (): void => {
 };
 
 /** What `AccessControl` says of the deployment; null when it does not, within its time. */
-export const accessStatus = (env: Env): Promise<Health["access"]> =>
-  reached("access_control", () => accessControl(env).status());
+export const accessStatus = (env: Env, failed?: Failed): Promise<Health["access"]> =>
+  reached("access_control", () => accessControl(env).status(), failed);
 
 /** How the service is, up to a second ago. One request of an isolate looks at a time, the others wait for what it sees. */
 export async function health(env: Env): Promise<Health> {
@@ -70,36 +75,61 @@ async function look(env: Env): Promise<Health> {
     cluster_registry: () => clusterRegistry(env).vitals(),
     sync_control: () => syncControl(env).vitals(),
   };
+  const lostParts = new Set<string>();
+  const noticed = (part: string) => (failure: unknown) => {
+    if (isStorageLost(failure)) lostParts.add(part);
+  };
   const [isFull, access, listings, ...vitals] = await Promise.all([
     isDiskFull(env),
-    accessStatus(env),
+    accessStatus(env, noticed("access_control")),
     reached("listings", () => env.LISTINGS.prepare("SELECT 1 FROM destinations LIMIT 1").all()),
-    ...Object.entries(asked).map(([part, ask]) => reached(part, ask)),
+    ...Object.entries(asked).map(([part, ask]) => reached(part, ask, noticed(part))),
   ]);
   const [accessVitals, log, registry, control] = vitals;
   const outbox = outboxOf(vitals);
-  const condition = (answer: unknown): Condition => (answer ? "ok" : "unreachable");
+  const condition = (part: Part, answer: unknown): Condition =>
+    answer ? "ok" : lostParts.has(part) ? "lost" : "unreachable";
   return {
     access,
     parts: {
-      access_control: condition(access && accessVitals),
-      event_log: condition(log),
-      cluster_registry: condition(registry),
-      sync_control: condition(control),
-      listings: condition(listings),
+      access_control: condition("access_control", access && accessVitals),
+      event_log: condition("event_log", log),
+      cluster_registry: condition("cluster_registry", registry),
+      sync_control: condition("sync_control", control),
+      listings: condition("listings", listings),
       outbox: outbox.oldestMs > BEHIND_MS ? "behind" : "ok",
     },
     outbox,
+    lost: access
+      ? await stillLost(env, access.lost)
+      : lostParts.has("access_control")
+        ? [textOfObject(ACCESS_CONTROL)]
+        : [],
     isDiskFull: isFull,
     agents: registry ? agentsIn(registry) : null,
   };
 }
 
+/** Of objects that were found empty, those that still are. */
+async function stillLost(env: Env, lost: readonly ObjectName[]): Promise<string[]> {
+  const looked = lost.map(async (object) => {
+    const name = textOfObject(object);
+    if (!(await reached(name, () => storedObject(env, object).vitals()))) return [name];
+    await reached("access_control", () => accessControl(env).isFound(object));
+    return [];
+  });
+  return (await Promise.all(looked)).flat();
+}
+
+/** Hears why a part could not be reached. */
+type Failed = (failure: unknown) => void;
+
 /** What a part answers; null when it does not, within its time. */
-export async function reached<T>(part: string, ask: () => Promise<T>): Promise<T | null> {
+export async function reached<T>(part: string, ask: () => Promise<T>, failed?: Failed): Promise<T | null> {
   try {
     return await within(DEADLINE_MS, ask());
   } catch (failure) {
+    failed?.(failure);
     warn("part-unreachable", { part, because: textOf(failure) });
     return null;
   }

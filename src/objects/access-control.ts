@@ -3,16 +3,19 @@ import { type EndedMount, REMAINS } from "../access/ended-mounts.ts";
 import type { KeyHolder } from "../access/key-terms.ts";
 import { accessMigrations } from "../access/schema.ts";
 import { type StreamAnswer, type StreamQuestion, streamScope } from "../access/stream-rights.ts";
-import { bornWith, type KnownPage, type ObjectName } from "../backup/kinds.ts";
+import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../backup/kinds.ts";
 import { knownPage, type Source } from "../backup/known.ts";
 import { Restores, refusedByRestore } from "../backup/restores.ts";
 import { settings } from "../env.ts";
+import { recordBirth } from "../listings/births.ts";
 import { type Series, series } from "../metrics/series.ts";
 import type { Refusal, Result } from "../result.ts";
 import { dataKeyMigrations } from "../sealing/data-keys.ts";
 import { guarded } from "../sealing/guarded.ts";
 import { accessDeliveries } from "./access-deliveries.ts";
 import { AccessParts } from "./access-parts.ts";
+import { isStorageLost } from "./birth.ts";
+import { Births } from "./births.ts";
 import { MountSurface } from "./mount-surface.ts";
 import { clusterRegistry, credentialEngine, destinationKeyOf, eventLog, kvStore, syncControl } from "./stubs.ts";
 
@@ -25,6 +28,11 @@ const EXPIRED_PER_ALARM = 500;
 export class AccessControl extends MountSurface {
   protected readonly parts: AccessParts;
   readonly #restores: Restores;
+  readonly #births: Births;
+
+  protected override get kind() {
+    return "access-control" as const;
+  }
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(
@@ -54,6 +62,7 @@ export class AccessControl extends MountSurface {
       release: (restore) => this.release(restore),
       restart: () => this.restart(),
     });
+    this.#births = new Births(this.sql);
     this.onceThawed(() => this.#setUp());
   }
 
@@ -75,8 +84,15 @@ export class AccessControl extends MountSurface {
   }
 
   /** Whether the service can work, and its identity. Never refuses. */
-  status(): { sealedBecause: string | null; clusterId: string; bootstrapped: boolean } {
+  status(): {
+    sealedBecause: string | null;
+    clusterId: string;
+    bootstrapped: boolean;
+    /** Objects whose storage was found empty, though it held data before. */
+    lost: ObjectName[];
+  } {
     return {
+      lost: this.#births.lost(),
       sealedBecause: this.parts.keys.sealedBecause(),
       clusterId: this.parts.facts.get("cluster_id") ?? "",
       bootstrapped: this.parts.bootstrap.done,
@@ -133,6 +149,23 @@ export class AccessControl extends MountSurface {
 
   stepRestore(): Promise<boolean> {
     return this.#restores.step();
+  }
+
+  // ---- births ----
+
+  /** Records the storage of an object that begins. @returns the id on record: see `Birth` */
+  begins(object: ObjectName, id: string, fresh: boolean): string {
+    return this.#births.register(object, id, fresh);
+  }
+
+  /** An object that was lost has its storage again. */
+  isFound(object: ObjectName): void {
+    this.#births.found(object);
+  }
+
+  /** Whether there has been an `AccessControl` before is on record in D1: nobody else is always there. */
+  protected override register(object: ObjectName, id: string, fresh: boolean): Promise<string> {
+    return recordBirth(this.env.LISTINGS, textOfObject(object), id, fresh);
   }
 
   // ---- keys ----
@@ -202,7 +235,13 @@ export class AccessControl extends MountSurface {
     const look = async ({ type, uuid }: EndedMount) => {
       if (this.outbox.holds("unmount", `${type} ${uuid}`)) return;
       const object = type === "cloud-b" ? credentialEngine(this.env, uuid) : kvStore(this.env, uuid);
-      if (await object.holdsOnly(REMAINS[type])) this.commit(() => endedMounts.forget(uuid));
+      const isOver = await object.holdsOnly(REMAINS[type]).catch((failure: unknown) => {
+        if (isStorageLost(failure)) return true;
+        throw failure;
+      });
+      if (!isOver) return;
+      this.commit(() => endedMounts.forget(uuid));
+      this.#births.forget({ kind: type === "cloud-b" ? "credential-engine" : "kv-store", name: uuid });
     };
     // One that cannot be asked now is looked at again.
     await Promise.allSettled(this.commit(() => endedMounts.takeDue(now)).map(look));

@@ -1,6 +1,7 @@
 import type { KeyHolder } from "../access/key-terms.ts";
 import type { MountType } from "../access/mounts.ts";
 import type { Deliver } from "../outbox.ts";
+import { isStorageLost } from "./birth.ts";
 import {
   clusterRegistry,
   credentialEngine,
@@ -17,7 +18,11 @@ export const accessDeliveries = (env: Env) =>
     /** Lane: the type and uuid of a mount that is gone. */
     unmount: async (lane) => {
       const [type, uuid = ""] = lane.split(" ");
-      await (type === "cloud-b" ? credentialEngine(env, uuid) : kvStore(env, uuid)).destroy();
+      const object = type === "cloud-b" ? credentialEngine(env, uuid) : kvStore(env, uuid);
+      await object.destroy().catch((failure: unknown) => {
+        // There is nothing left to destroy.
+        if (!isStorageLost(failure)) throw failure;
+      });
     },
     /** Lane: a mount. Rows: accessors of tokens that have ended. */
     leases: async (mount, rows) => {

@@ -63,6 +63,10 @@ export class ClusterRegistry extends NodeSurface {
   /** Asked with every commit: one statement, not one for each part. */
   readonly #due: string;
 
+  protected override get kind() {
+    return "cluster-registry" as const;
+  }
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(
       ctx,

@@ -49,6 +49,10 @@ export class CredentialEngine extends StoredObject {
   readonly #mountEnd: MountEnd;
   readonly #bell: Doorbell;
 
+  protected override get kind() {
+    return "credential-engine" as const;
+  }
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(
       ctx,

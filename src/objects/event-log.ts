@@ -26,6 +26,10 @@ export class EventLog extends StoredObject {
   #unseen: Line[] = [];
   #publishing: Promise<void> | undefined;
 
+  protected override get kind() {
+    return "event-log" as const;
+  }
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env, { events: lineMigrations }, {});
     this.#store = new LineStore(this.sql);

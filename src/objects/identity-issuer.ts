@@ -18,6 +18,10 @@ export class IdentityIssuer extends StoredObject {
   readonly #keys: DataKeys;
   readonly #signing: SigningKeys;
 
+  protected override get kind() {
+    return "identity-issuer" as const;
+  }
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(
       ctx,

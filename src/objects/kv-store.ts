@@ -67,6 +67,10 @@ export class KvStore extends StoredObject {
   /** What every write asks about the mount, read once; forgotten whenever it changes. */
   #mountState: { readonly config: KvConfig; readonly gone: boolean } | undefined;
 
+  protected override get kind() {
+    return "kv-store" as const;
+  }
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(
       ctx,

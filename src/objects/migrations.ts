@@ -26,6 +26,10 @@ export class NewerSchema extends Error {
 export const isNewerSchema = (failure: unknown): failure is Error =>
   failure instanceof Error && failure.name === "NewerSchema";
 
+/** Whether no object has ever begun in a storage. */
+export const isEmpty = (sql: SqlStorage): boolean =>
+  sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").toArray().length === 0;
+
 /** Brings all tables of an object up to date, or none. Runs in the constructor: so before any request. @throws NewerSchema */
 export function migrateAll(storage: DurableObjectStorage, schema: Schema): void {
   storage.transactionSync(() => {

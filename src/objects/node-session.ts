@@ -70,6 +70,10 @@ export class NodeSession extends StoredObject {
   /** Resolves when an agent is welcomed. */
   #arrival = Promise.withResolvers<void>();
 
+  protected override get kind() {
+    return "node-session" as const;
+  }
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(
       ctx,

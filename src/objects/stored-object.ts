@@ -1,14 +1,16 @@
 import { DurableObject } from "cloudflare:workers";
 import type { CutPart, CutPlace } from "../backup/cut.ts";
 import { type CutView, Hold } from "../backup/hold.ts";
-import type { KnownPage } from "../backup/kinds.ts";
+import type { KnownPage, ObjectKind, ObjectName } from "../backup/kinds.ts";
 import type { Value } from "../backup/tables.ts";
 import { textOf, warn } from "../log.ts";
 import type { Series } from "../metrics/series.ts";
 import { AlarmLag, type Vitals } from "../metrics/vitals.ts";
 import { type Deliver, Outbox, outboxMigrations } from "../outbox.ts";
 import type { Result } from "../result.ts";
-import { migrateAll, type Schema } from "./migrations.ts";
+import { Birth } from "./birth.ts";
+import { isEmpty, migrateAll, type Schema } from "./migrations.ts";
+import { accessControl } from "./stubs.ts";
 
 /** While an alarm works, the next one is set this far ahead; after one that failed, it is the next try. */
 const ALARM_GUARD_MS = 5_000;
@@ -31,6 +33,9 @@ export abstract class StoredObject extends DurableObject<Env> {
   #committing = false;
   readonly #lag = new AlarmLag();
   readonly #hold: Hold;
+  readonly #birth: Birth | null;
+  /** Whether the object may change what is in its storage: that is its own. */
+  #hasBegun: boolean;
   /** What waits for the object to take changes again. */
   readonly #postponed: (() => void)[] = [];
 
@@ -38,9 +43,34 @@ export abstract class StoredObject extends DurableObject<Env> {
     super(ctx, env);
     this.sql = ctx.storage.sql;
     this.schema = { outbox: outboxMigrations, ...schema };
+    const fresh = isEmpty(this.sql);
     migrateAll(ctx.storage, this.schema);
+    const { kind } = this;
+    const name = ctx.id.name ?? ctx.id.toString();
+    this.#birth = kind && new Birth(ctx.storage, { kind, name }, fresh);
+    this.#hasBegun = this.#birth?.isRecorded ?? true;
     this.#hold = new Hold(ctx.storage, this.schema);
     this.outbox = new Outbox(this.sql, topics, (change) => this.commit(change));
+    if (!this.#hasBegun) ctx.blockConcurrencyWhile(() => this.#begin()).catch(() => {});
+  }
+
+  /** Its kind, for objects that a snapshot holds: their storage is on record, so that its loss is noticed. */
+  protected get kind(): ObjectKind | null {
+    return null;
+  }
+
+  /** See `Birth`. `AccessControl` keeps the record of all others. */
+  protected register(object: ObjectName, id: string, fresh: boolean): Promise<string> {
+    const ask = () => accessControl(this.env).begins(object, id, fresh);
+    // Once more, as every deployment restarts the one that is asked.
+    return ask().catch(ask);
+  }
+
+  /** Nothing is let in meanwhile; a failure is the answer to all who wait. */
+  async #begin(): Promise<void> {
+    await this.#birth?.record((...given) => this.register(...given));
+    this.#hasBegun = true;
+    this.#catchUp();
   }
 
   /** When this object's own rows next need the alarm (ms since 1970), or null. */
@@ -226,7 +256,7 @@ export abstract class StoredObject extends DurableObject<Env> {
 
   /** The object takes changes again, if it does. */
   #catchUp(): void {
-    if (this.isFrozen) return;
+    if (this.isFrozen || !this.#hasBegun) return;
     this.#runPostponed();
     this.#arm(this.nextDue());
   }

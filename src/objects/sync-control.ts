@@ -53,6 +53,10 @@ export class SyncControl extends StoredObject {
   /** No permission lasts longer than this, says the stored row; so that an instance knows whether one before it gave any. */
   #recordedUntil: number;
 
+  protected override get kind() {
+    return "sync-control" as const;
+  }
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(
       ctx,

@@ -63,6 +63,10 @@ export class SyncDestination extends StoredObject {
   readonly #turns: Turns;
   readonly #deliveries: Deliveries;
 
+  protected override get kind() {
+    return "sync-destination" as const;
+  }
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(
       ctx,

@@ -7,6 +7,7 @@ import { envelope, noContent } from "../http/respond.ts";
 import { type Call, open, secrets } from "../http/route.ts";
 import { timestamp } from "../kv/version.ts";
 import { accessStatus, type Health, health, PARTS, reached } from "../metrics/health.ts";
+import { isStorageLost } from "../objects/birth.ts";
 import { accessControl } from "../objects/stubs.ts";
 import { VERSION } from "../version.ts";
 
@@ -48,15 +49,23 @@ async function mayCount({ env, token, query }: Call): Promise<boolean> {
   return grant?.ok === true && allowsAgent(grant.cluster, "read");
 }
 
-/** @throws RequestError 503 when nobody answers */
+/** @throws RequestError 503 when nobody answers; StorageLost */
 async function statusOf({ env }: Call): Promise<NonNullable<Health["access"]>> {
-  const status = await accessStatus(env);
+  const status = await accessStatus(env, (failure) => {
+    if (isStorageLost(failure)) throw failure;
+  });
   if (!status) throw new RequestError(503, "access_control: unreachable", { "Retry-After": "1" });
   return status;
 }
 
-const countsOf = ({ agents, outbox }: Health) => ({
+/** The kinds of objects; names are not for strangers. */
+const kindsOf = (objects: readonly string[]): string[] => [
+  ...new Set(objects.map((name) => name.split(" ", 1)[0] ?? "")),
+];
+
+const countsOf = ({ agents, outbox, lost }: Health) => ({
   agents,
+  lost_objects: lost,
   outbox: { rows: outbox.rows, oldest_seconds: Math.round(outbox.oldestMs / 1000) },
 });
 
@@ -66,12 +75,13 @@ export const agentHealthRoutes = [
     verb: "GET",
     path: "/agent/health",
     handle: async ({ env }) => {
-      const { access, parts, isDiskFull } = await health(env);
+      const { access, parts, lost, isDiskFull } = await health(env);
       const down = PARTS.filter(
         (part) => parts[part] === "unreachable" && part !== "listings" && part !== "sync_control",
       );
       const trouble = [
         ...(down.length > 0 ? [`unreachable: ${down.join(", ")}`] : []),
+        ...(lost.length > 0 ? [`storage lost: ${kindsOf(lost).join(", ")}`] : []),
         ...(isDiskFull ? ["the disk is full"] : []),
       ];
       const message = access?.sealedBecause ?? (trouble.join("; ") || "ok");
@@ -109,7 +119,9 @@ export const statusRoutes = [
         degraded: [
           ...PARTS.filter((part) => parts[part] !== "ok" && !(part === "access_control" && access === null)),
           ...(seen.isDiskFull ? ["disk"] : []),
+          ...(seen.lost.length > 0 ? ["storage"] : []),
         ],
+        ...(seen.lost.length > 0 && { lost: kindsOf(seen.lost) }),
         ...((await mayCount(call)) && countsOf(seen)),
       };
       // No code of the caller's: none of them stands for a service that does not work.

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { PARTS } from "../../metrics/health.ts";
+import { CONDITIONS, PARTS } from "../../metrics/health.ts";
 import { type Answer, data, group, type Operation, plain, word } from "../operation.ts";
 import { pretty } from "../parameters.ts";
 import { texts } from "../shapes.ts";
@@ -166,9 +166,11 @@ export const operability = group(
 
 /** What `GET /sys/health` says of the parts of the service. */
 export const healthOfParts = {
-  parts: z.record(z.enum(PARTS), z.enum(["ok", "unreachable", "behind"])),
+  parts: z.record(z.enum(PARTS), z.enum(CONDITIONS)),
   failing: z.array(z.string()).describe("Parts without which nothing works."),
   degraded: z.array(z.string()).describe("Parts without which most works."),
+  lost: z.array(z.string()).optional().describe("Kinds of objects whose storage is empty, though it held data before."),
+  lost_objects: z.array(z.string()).optional().describe("Their names, with the counts."),
   agents: z
     .object({ connected: z.int(), known: z.int() })
     .nullable()
