@@ -1,5 +1,6 @@
 import { afterEach, expect, it, vi } from "vitest";
 import type { StreamAnswer } from "../access/stream-rights.ts";
+import type { Fact } from "./facts.ts";
 import { Permissions, RightsUnknown } from "./permissions.ts";
 
 afterEach(() => {
@@ -20,4 +21,98 @@ it("a question that is never answered counts as failed, and the next one is aske
   await vi.advanceTimersByTimeAsync(60_000);
   expect(await Promise.race([first, "nothing"])).toBeInstanceOf(RightsUnknown);
   expect(await permissions.admit(question)).toMatchObject({ denied: false });
+});
+
+const YES: StreamAnswer = { allowed: true, scope: { namespaces: null, rules: null }, expires: null };
+const NO: StreamAnswer = { allowed: false };
+const QUESTION = { accessor: "a", topics: ["Job"], namespace: "default" };
+const told = (Topic: string, Key: string) => ({ Topic, Key }) as Fact;
+
+/** Questions that are answered by hand, in their order. */
+function byHand() {
+  const asked: PromiseWithResolvers<StreamAnswer[]>[] = [];
+  const permissions = new Permissions(
+    () => {
+      const question = Promise.withResolvers<StreamAnswer[]>();
+      asked.push(question);
+      return question.promise;
+    },
+    () => undefined,
+  );
+  return { asked, permissions };
+}
+
+it("a permission is forgotten with its last reader", async () => {
+  vi.useFakeTimers();
+  const { asked, permissions } = byHand();
+  const opened = [permissions.admit(QUESTION), permissions.admit(QUESTION)];
+  await vi.advanceTimersByTimeAsync(0);
+  asked[0]?.resolve([YES]);
+  const [first, second] = await Promise.all(opened);
+  if (!first || !second) throw new Error("denied");
+  expect(first).toBe(second);
+  permissions.release(first);
+  permissions.told([told("ACLPolicy", "p")]);
+  expect(permissions.nextAsk()).toBe(0);
+  permissions.release(second);
+  expect(permissions.nextAsk()).toBe(Number.POSITIVE_INFINITY);
+});
+
+it("an answer covers what was told before its question, and nothing that was told after", async () => {
+  vi.useFakeTimers();
+  const { asked, permissions } = byHand();
+  const opened = permissions.admit(QUESTION);
+  await vi.advanceTimersByTimeAsync(0);
+  asked[0]?.resolve([YES]);
+  const permission = await opened;
+  await vi.advanceTimersByTimeAsync(0);
+  permissions.told([told("ACLToken", "another"), told("Job", "a")]);
+  expect(permission?.standing(Date.now())).toBe("open");
+  permissions.told([told("ACLToken", "a")]);
+  const asking = permissions.askDue();
+  await vi.advanceTimersByTimeAsync(0);
+  permissions.told([told("ACLPolicy", "p")]);
+  asked[1]?.resolve([YES]);
+  await vi.advanceTimersByTimeAsync(0);
+  expect([asked.length, permission?.standing(Date.now())]).toEqual([3, "unsure"]);
+  asked[2]?.resolve([NO]);
+  await asking;
+  expect(permission?.standing(Date.now())).toBe("denied");
+});
+
+it("a permission expires at its time, and is asked about then", async () => {
+  vi.useFakeTimers();
+  const { asked, permissions } = byHand();
+  const opened = permissions.admit(QUESTION);
+  await vi.advanceTimersByTimeAsync(0);
+  const expires = Date.now() + 10_000;
+  asked[0]?.resolve([{ ...YES, expires }]);
+  const permission = await opened;
+  await vi.advanceTimersByTimeAsync(0);
+  expect([expires - 1, expires].map((now) => permission?.standing(now))).toEqual(["open", "expired"]);
+  expect(permissions.nextAsk()).toBe(expires);
+});
+
+it("questions that fail are asked again after longer and longer pauses, and anew after an answer", async () => {
+  vi.useFakeTimers();
+  vi.spyOn(console, "warn").mockImplementation(() => undefined);
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
+  const { asked, permissions } = byHand();
+  const opened = permissions.admit(QUESTION);
+  await vi.advanceTimersByTimeAsync(0);
+  asked[0]?.resolve([YES]);
+  await opened;
+  await vi.advanceTimersByTimeAsync(0);
+  const pauses: number[] = [];
+  for (let n = 1; n <= 4; n++) {
+    if (n === 1) permissions.doubt();
+    vi.setSystemTime(Math.max(Date.now(), permissions.nextAsk()));
+    const asking = permissions.askDue();
+    await vi.advanceTimersByTimeAsync(0);
+    asked[n]?.reject(new Error("nobody there"));
+    await asking;
+    pauses.push(permissions.nextAsk() - Date.now());
+  }
+  expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
+  expect(pauses[3]).toBeGreaterThan(4 * (pauses[0] ?? 0));
 });

@@ -75,12 +75,13 @@ function isRestart(failure: unknown): boolean {
 /** What the caller reads of anything that was thrown. A defect is told to the operator only, under the request's id. */
 export function asRequestError(failure: unknown, requestId: string): RequestError {
   if (failure instanceof RequestError) return failure;
+  // First, as an object that refuses to begin is reset.
+  if (isStorageLost(failure) || isNewerSchema(failure))
+    return new RequestError(503, failure.message, { "Retry-After": "60" });
   if (isRestart(failure)) {
     return new RequestError(503, "the service is busy or restarting; try again", { "Retry-After": "1" });
   }
   if (isFrozen(failure)) return new RequestError(503, failure.message, { "Retry-After": "1" });
-  if (isStorageLost(failure) || isNewerSchema(failure))
-    return new RequestError(503, failure.message, { "Retry-After": "60" });
   // The engine's own syntax errors quote what they could not read, which may be a secret.
   const because = failure instanceof SyntaxError ? failure.name : textOf(failure);
   const stack =

@@ -1,7 +1,7 @@
-import { copyFileSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from "node:fs";
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { buildWorker, migrate, Runtime } from "../../scripts/runtime.ts";
 
 /* Files of objects are emptied while the service is stopped, as a disk that failed or a copy that broke off leaves them. */
@@ -44,19 +44,22 @@ function fileOf(type: string): string {
   return join(root, found[0] ?? "");
 }
 
+/** A file, and what SQLite keeps beside it. */
+const SUFFIXES = ["", "-wal", "-shm"];
+
 /** Empties the file of a class' one object, which is kept aside. @returns puts it back */
 function empty(type: string): () => void {
   const file = fileOf(type);
-  const forgetLogs = () => {
-    for (const suffix of ["-wal", "-shm"]) rmSync(file + suffix, { force: true });
+  const kept = SUFFIXES.filter((suffix) => existsSync(file + suffix));
+  for (const suffix of kept) copyFileSync(file + suffix, aside + suffix);
+  const clear = () => {
+    for (const suffix of SUFFIXES) rmSync(file + suffix, { force: true });
   };
-  expect(statSync(file).size).toBeGreaterThan(0);
-  copyFileSync(file, aside);
-  truncateSync(file, 0);
-  forgetLogs();
+  clear();
+  writeFileSync(file, "");
   return () => {
-    copyFileSync(aside, file);
-    forgetLogs();
+    clear();
+    for (const suffix of kept) copyFileSync(aside + suffix, file + suffix);
   };
 }
 
@@ -71,6 +74,8 @@ beforeAll(async () => {
   expect((await health()).body).toMatchObject({ degraded: [] });
   await stop();
 }, 300_000);
+
+afterEach(stop);
 
 afterAll(async () => {
   await runtime?.kill();

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { LENGTH_BYTES, MAGIC, Sealer } from "../../src/backup/format.ts";
 import { SINGLETONS } from "../../src/backup/kinds.ts";
 import { accessControl } from "../../src/objects/stubs.ts";
+import { parseKeyring } from "../../src/sealing/keyring.ts";
 import { policies } from "./access.ts";
 import { allObjects, loseEverything, type Rows, restore, rowsOf, snapshot } from "./backup-world.ts";
 import { get, mountKv, put, send } from "./client.ts";
@@ -112,6 +113,31 @@ describe("a file is refused", () => {
       whole(),
       new RegExp(`sealed under master key ${master}, which MASTER_KEY of this deployment does not hold`),
     );
+  });
+
+  it("when it has a data key under a master key that is not held here, wherever it stands in the file", async () => {
+    const foreign = parseKeyring(randomBytes(32).toString("base64")).newest.id;
+    const own = parseKeyring(env.MASTER_KEY).newest.id;
+    const columns = ["term", "master", "wrapped", "created"];
+    const keyOf = (term: number, master: string) => [term, master, new Uint8Array(60).buffer, 0];
+    const objects = [
+      { type: "object", kind: "sync-control", name: "main", versions: { data_keys: 1 }, sequences: {} },
+      { type: "object", kind: "access-control", name: "main", versions: { data_keys: 1 }, sequences: {} },
+    ] as const;
+    for (const masters of [[foreign], [own, foreign]]) {
+      for (const at of objects) {
+        const sealer = new Sealer("s", new Date(), env.MASTER_KEY);
+        const bytes = [sealer.begin()];
+        for (const object of objects) {
+          const rows = (object === at ? masters : [own]).map((master, term) => keyOf(term + 1, master));
+          bytes.push(sealer.seal(object), sealer.seal({ type: "rows", table: "data_keys", columns, rows }));
+        }
+        await refused(
+          Buffer.concat([...bytes, sealer.end()]),
+          new RegExp(`data sealed under master key ${foreign}, which MASTER_KEY of this deployment does not hold`),
+        );
+      }
+    }
   });
 
   it("when a newer version of the service has made it, and an object that this one does not know", async () => {

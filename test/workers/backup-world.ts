@@ -1,4 +1,4 @@
-import { applyD1Migrations, reset, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { generateKeyPairSync } from "node:crypto";
 import { expect, vi } from "vitest";
@@ -11,6 +11,7 @@ import { AccessControl } from "../../src/worker.ts";
 import { issue, path, policies } from "./access.ts";
 import { type Answer, del, get, mountKv, put, send } from "./client.ts";
 import { addCsiNode, create, ScriptedCsi } from "./csi-world.ts";
+import { emptyDeployment } from "./empty-deployment.ts";
 import { creds, dynamicRole, mountEngine, openTenant, type Tenant, writeRole } from "./engine-helpers.ts";
 import { operation, ScriptedAgent } from "./scripted-agent.ts";
 import { cloudA } from "./sync-cloud-a.ts";
@@ -98,14 +99,15 @@ export async function allObjects(): Promise<ObjectName[]> {
   return found;
 }
 
-/** Every row of these objects, also of tables that are only there for a snapshot or a restore. */
+/** Every row of these objects, also of tables that are only there for a snapshot or a restore; but no record of births. */
 export async function rowsOf(objects: readonly ObjectName[]): Promise<Rows> {
   const found: Rows = {};
   for (const object of objects) {
     const stub = storedObject(env, object) as unknown as DurableObjectStub;
     await runInDurableObject(stub, (_object, { storage: { sql } }) => {
       const tables = sql.exec<{ name: string }>(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' ORDER BY name",
+        `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' AND name <> 'births:objects'
+         ORDER BY name`,
       );
       for (const { name } of tables.toArray()) {
         const rows = sql.exec(`SELECT * FROM "${name}"`).toArray();
@@ -175,8 +177,7 @@ export async function restore(file: Uint8Array | ReadableStream<Uint8Array>, tok
 
 /** Everything is lost: a new deployment, as empty as the first one was. */
 export async function loseEverything(): Promise<void> {
-  await reset();
+  await emptyDeployment();
   forgetAnswers();
   forgetPermissions();
-  await applyD1Migrations(env.LISTINGS, env.TEST_MIGRATIONS);
 }

@@ -1,4 +1,4 @@
-import { reset, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import {
@@ -11,10 +11,11 @@ import {
 } from "../../src/objects/migrations.ts";
 import { StoredObject } from "../../src/objects/stored-object.ts";
 import { get, put } from "./client.ts";
+import { emptyDeployment } from "./empty-deployment.ts";
 
 /** Data that an older version has written opens in this one; what a newer one has written is left alone. */
 
-afterEach(reset);
+afterEach(emptyDeployment);
 
 const NAMESPACES = {
   "kv-store": env.KV_STORE,

@@ -1,4 +1,4 @@
-import { applyD1Migrations, reset, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
@@ -6,6 +6,7 @@ import { forgetHealth } from "../../src/metrics/health.ts";
 import type { StoredObject } from "../../src/objects/stored-object.ts";
 import { forgetPermissions } from "../../src/sync/permission.ts";
 import { clock } from "./clock.ts";
+import { emptyDeployment } from "./empty-deployment.ts";
 import { made, noteWhatIsMade } from "./made.ts";
 
 // The runtime is shared with the files before this one.
@@ -26,12 +27,11 @@ const namespaces: Readonly<Record<string, unknown>> = {
 noteWhatIsMade();
 
 beforeEach(async () => {
-  await reset();
+  await emptyDeployment();
   made.clear();
   forgetAnswers();
   forgetPermissions();
   forgetHealth();
-  await applyD1Migrations(env.LISTINGS, env.TEST_MIGRATIONS);
 });
 
 /** What an object waits for, and its alarm. One that just rings is not set until it has set itself again, so that is waited for. */

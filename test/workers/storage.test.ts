@@ -8,7 +8,7 @@ const EVERYWHERE = ["migrations", "outbox"];
 
 function tablesOn(section: string): string[] {
   const text = page.split(`## ${section}\n`)[1]?.split("\n## ")[0] ?? "";
-  return [...text.matchAll(/^\| `(\w+)` \|/gm)].map(([, table]) => table ?? "").sort();
+  return [...text.matchAll(/^\| `([\w:]+)` \|/gm)].map(([, table]) => table ?? "").sort();
 }
 
 async function tablesIn(stub: DurableObjectStub): Promise<string[]> {

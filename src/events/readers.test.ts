@@ -1,0 +1,206 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { StreamAnswer, StreamQuestion } from "../access/stream-rights.ts";
+import { numbered } from "./event.ts";
+import type { LogView } from "./group.ts";
+import { Line } from "./line.ts";
+import { Readers } from "./readers.ts";
+import type { Subscription } from "./subscription.ts";
+
+/** A log in memory, of which all lines from `evicted` on are to be had. */
+class SmallLog implements LogView {
+  readonly lines: Line[] = [];
+  gone = 0;
+  newest = () => this.lines.at(-1)?.index ?? 0;
+  evicted = () => this.gone;
+  after = (cursor: number) => ({ lines: this.lines.filter(({ index }) => index > cursor), upTo: this.newest() });
+
+  add(Topic: string, Key: string, Namespace = "default"): Line {
+    const index = this.newest() + 1;
+    const event = { Topic, Type: Topic, Key, Namespace, FilterKeys: null, Payload: {} };
+    const line = Line.of(index, numbered([event], index));
+    this.lines.push(line);
+    return line;
+  }
+}
+
+const HEARTBEAT_MS = 1_000;
+const STALL_MS = 5_000;
+const OPEN: StreamAnswer = { allowed: true, scope: { namespaces: null, rules: null }, expires: null };
+
+let log: SmallLog;
+let asked: (readonly StreamQuestion[])[];
+let answer: (question: StreamQuestion) => StreamAnswer;
+let readers: Readers;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.stubGlobal("scheduler", { wait: (ms: number) => new Promise((resolve) => setTimeout(resolve, ms)) });
+  log = new SmallLog();
+  asked = [];
+  answer = () => OPEN;
+  readers = new Readers(
+    log,
+    async (questions) => {
+      asked.push(questions);
+      return questions.map((question) => answer(question));
+    },
+    () => ({ heartbeatMs: HEARTBEAT_MS, stallMs: STALL_MS }),
+  );
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+const subscription = (changes: Partial<Subscription> = {}): Subscription => ({
+  ...{ accessor: "a", topics: { Job: ["*"] }, namespace: "default", from: 0 },
+  ...{ dialect: "neutral", format: "lines", errors: true },
+  ...changes,
+});
+
+interface Opened {
+  /** The next line, or null at the end. */
+  next(): Promise<{ Index?: number; Events?: { Key: string }[]; Error?: { Code: string; LastIndex: number } } | null>;
+  leave(): Promise<void>;
+  readonly abort: AbortController;
+}
+
+async function open(changes: Partial<Subscription> = {}): Promise<Opened> {
+  const abort = new AbortController();
+  const stream = await readers.open(subscription(changes), abort.signal);
+  if (!stream) throw new Error("not allowed");
+  const reader = stream.getReader();
+  let texts: string[] = [];
+  return {
+    abort,
+    async next() {
+      while (texts.length === 0) {
+        const { done, value } = await reader.read();
+        if (done) return null;
+        texts = new TextDecoder().decode(value).trimEnd().split("\n");
+      }
+      return JSON.parse(texts.shift() ?? "");
+    },
+    leave: () => reader.cancel(),
+  };
+}
+
+/** A change of policies is told, and whoever it may concern is asked about. */
+async function tellOfPolicies(): Promise<number> {
+  asked = [];
+  readers.wake([log.add("ACLPolicy", "p", "")]);
+  await vi.advanceTimersByTimeAsync(0);
+  return asked.flat().length;
+}
+
+describe("readers who leave", () => {
+  it("are asked about no more, once the last of those who share a permission has gone", async () => {
+    const [first, second, other] = [await open(), await open(), await open({ accessor: "b" })];
+    expect(await tellOfPolicies()).toBe(2);
+    await first.leave();
+    expect([readers.count, await tellOfPolicies()]).toEqual([2, 2]);
+    second.abort.abort();
+    expect([readers.count, await tellOfPolicies()]).toEqual([1, 1]);
+    await other.leave();
+    expect([readers.count, await tellOfPolicies()]).toEqual([0, 0]);
+  });
+
+  it("leave no permission behind that a later reader of the same token would get", async () => {
+    await (await open()).leave();
+    answer = () => ({ allowed: false });
+    await expect(open()).rejects.toThrow("not allowed");
+  });
+
+  it("leave no timer behind, and the next reader has one", async () => {
+    await (await open()).leave();
+    expect(vi.getTimerCount()).toBe(0);
+    const next = await open();
+    expect((await next.next())?.Events).toEqual([]);
+    const beat = next.next();
+    await vi.advanceTimersByTimeAsync(HEARTBEAT_MS);
+    expect((await beat)?.Index).toBe(0);
+    await next.leave();
+  });
+});
+
+describe("a reader", () => {
+  it("begins with the index it asked for, or the oldest there is", async () => {
+    for (const key of ["a", "b", "c", "d"]) log.add("Job", key);
+    log.gone = 2;
+    for (const [from, first] of [
+      [0, 3],
+      [2, 3],
+      [3, 3],
+      [4, 4],
+    ] as const) {
+      const reader = await open({ from });
+      expect((await reader.next())?.Index, `from ${from}`).toBe(first);
+      await reader.leave();
+    }
+  });
+
+  it("is cut when the line after its last has left, and not when its last has", async () => {
+    for (const key of ["a", "b", "c"]) log.add("Job", key);
+    const [kept, cut] = [await open({ from: 2 }), await open({ from: 2 })];
+    log.gone = 1;
+    expect((await kept.next())?.Index).toBe(2);
+    log.gone = 2;
+    expect(await cut.next()).toEqual({ Error: { Code: "slow_consumer", LastIndex: 1 } });
+    expect([await cut.next(), readers.served.cut.slow_consumer, readers.count]).toEqual([null, 1, 1]);
+  });
+
+  it("gets no line that came after its rights were put in doubt before they are known", async () => {
+    const reader = await open({ from: -1 });
+    expect((await reader.next())?.Events).toEqual([]);
+    answer = () => ({ ...OPEN, scope: { namespaces: ["other"], rules: null } });
+    const line = reader.next();
+    readers.wake([log.add("ACLToken", "a", ""), log.add("Job", "hidden"), log.add("Job", "shown", "other")]);
+    await vi.advanceTimersByTimeAsync(0);
+    expect((await line)?.Events?.map(({ Key }) => Key)).toEqual(["shown"]);
+  });
+
+  it("of another token is asked about when policies change, and not when that token does", async () => {
+    await open({ accessor: "a" });
+    await open({ accessor: "b" });
+    asked = [];
+    readers.wake([log.add("ACLToken", "b", "")]);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(asked.flat().map(({ accessor }) => accessor)).toEqual(["b"]);
+    asked = [];
+    readers.wake([log.add("Job", "b")]);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(asked).toEqual([]);
+  });
+
+  it("that takes nothing is cut after the stall and not before, counted from when it last took something", async () => {
+    const reader = await open({ errors: false });
+    await reader.next();
+    await vi.advanceTimersByTimeAsync(STALL_MS - HEARTBEAT_MS);
+    expect(readers.count).toBe(1);
+    // Takes what waits: the stall begins anew.
+    await reader.next();
+    await vi.advanceTimersByTimeAsync(STALL_MS - 1);
+    expect(readers.count).toBe(1);
+    await vi.advanceTimersByTimeAsync(2 * HEARTBEAT_MS);
+    expect([readers.count, readers.served.cut.slow_consumer]).toEqual([0, 1]);
+    await expect(reader.next()).rejects.toThrow("slow consumer");
+  });
+
+  it("that expires gets nothing, at that very time either, until its token is known to be renewed", async () => {
+    const expires = Date.now() + 2_500;
+    answer = () => ({ ...OPEN, expires });
+    const reader = await open();
+    await reader.next();
+    let answered = false;
+    const next = reader.next().then((line) => {
+      answered = true;
+      return line;
+    });
+    await vi.advanceTimersByTimeAsync(HEARTBEAT_MS);
+    expect(answered).toBe(true);
+    await next;
+    answer = () => ({ allowed: false });
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(readers.served.cut.permission_denied).toBe(1);
+  });
+});
