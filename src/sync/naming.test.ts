@@ -212,6 +212,15 @@ describe("normalisation", () => {
     expect(normalise("x".repeat(20), dashes)).toBe("x".repeat(20));
     expect(normalise("é".repeat(600), cloudASm.naming)).toHaveLength(512);
   });
+
+  it("spells the hash of what was cut as the provider wants", () => {
+    const capitals = { ...dashes, adapt: (name: string) => name.toUpperCase() };
+    const cut = normalise("x".repeat(30), capitals);
+    expect(cut).toBe(cut.toUpperCase());
+    expect(cut).toMatch(/^X{12}[0-9A-F]{8}$/);
+    // The hash is that of the name as it is spelled.
+    expect(cut).toBe(normalise("X".repeat(30), capitals));
+  });
 });
 
 describe("baseName", () => {
