@@ -231,6 +231,19 @@ describe("repeating an intent whose answer was lost", () => {
     expect(operations(own).filter((one) => one === "ListSecretVersions")).toHaveLength(2);
   });
 
+  it("destroys no version that somebody else adds behind ours before the versions are listed", async () => {
+    double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
+    await put(wanted());
+    const context = contextOf(double);
+    const send: typeof context.send = (request) => {
+      if (request[0].includes("/versions?")) addAsSomebodyElse();
+      return context.send(request);
+    };
+    const done = await cloudCSm.put(wanted({ unsureSince: Date.now() }), connectionOf(double), { ...context, send });
+    expect(done).toMatchObject({ outcome: "ok" });
+    expect(states()).toEqual(["1 DESTROYED", "2 ENABLED", "3 ENABLED"]);
+  });
+
   it("remembers what it may not list, and destroys it once it may", async () => {
     const first = await pushed(wanted());
     double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
