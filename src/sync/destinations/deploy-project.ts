@@ -81,9 +81,9 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
   type: "deploy-project",
   connection,
   sensitive: ["access_token"],
-  // Ids are the platform's, names are a team's.
+  // Without its team a project is another one, or none.
   targets: ({ project_id: project, team_id: team = "", deployment_environments: environments }) =>
-    environments.map((one) => JSON.stringify([project.startsWith("prj_") ? "" : team, project, one])),
+    environments.map((one) => JSON.stringify([team, project, one])),
   immutable: ["project_id"],
   resolve: ({ deployment_environments: given, ...rest }) => ({
     ...rest,
