@@ -216,6 +216,7 @@ export const durable: Mutation[] = [
     ...OBJECT,
     find: 'typeof this.#armed === "number" && this.#armed <= due',
     replace: 'typeof this.#armed === "number"',
+    suites: ["test/workers/kv-expiry.test.ts"],
     promise: "An earlier deadline moves the alarm",
   },
   {

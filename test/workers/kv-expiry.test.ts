@@ -1,4 +1,5 @@
-import { abortAllDurableObjects } from "cloudflare:test";
+import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";
 import { get, mountKv, put } from "./client.ts";
 import { inStore } from "./sealing-helpers.ts";
@@ -48,4 +49,18 @@ it("wakes for watched paths only, and not for a version that was destroyed or un
   await put("/v1/kv/data/a", { data: { n: 2 } });
   await put("/v1/kv/destroy/a", { versions: [2] });
   await vi.waitFor(async () => expect(await due()).toBeNull());
+});
+
+it("moves its alarm to the end of the version that ends first", async () => {
+  const alarm = () => runInDurableObject(env.KV_STORE.getByName(uuid), (_object, { storage }) => storage.getAlarm());
+  for (const [secret, life] of [
+    ["a", "2h"],
+    ["b", "1h"],
+  ]) {
+    await put(`/v1/kv/metadata/${secret}`, { delete_version_after: life });
+    const written = await put(`/v1/kv/data/${secret}`, { data: { n: 1 } });
+    await put(`${destination}/associations/set`, { mount: "kv", secret_name: secret });
+    const end = Date.parse(written.body.data.deletion_time);
+    await vi.waitFor(async () => expect(await alarm()).toBe(end));
+  }
 });
