@@ -1,7 +1,10 @@
 import type { Mutation } from "./mutation.ts";
 
 const OUTBOX = { file: "src/outbox.ts", suites: ["test/workers/outbox.test.ts"] };
-const WORK = { file: "src/work/work-list.ts", suites: ["test/workers/work.test.ts"] };
+const WORK = {
+  file: "src/work/work-list.ts",
+  suites: ["test/workers/work.test.ts", "test/workers/work-bounds.test.ts"],
+};
 const OBJECT = { file: "src/objects/stored-object.ts", suites: ["test/workers/outbox.test.ts"] };
 const MIGRATIONS = { file: "src/objects/migrations.ts", suites: ["test/workers/migrations.test.ts"] };
 
