@@ -10,6 +10,9 @@ const memory = Math.min(totalmem(), process.constrainedMemory() || totalmem());
 /** Most tests wait more than they compute: for alarms, back-offs, and doubles that are slow on purpose. Each has up to half a GiB. */
 const FILES_AT_ONCE = Math.max(2, Math.min(2 * availableParallelism() + 1, Math.floor(memory / 2 ** 30) - 1, 8));
 
+/** What is awaited comes soon; a busy machine may take much longer, and must not fail for that. */
+const PATIENT = { poll: { timeout: 30_000 } };
+
 export default defineConfig({
   test: {
     teardownTimeout: 60_000,
@@ -58,6 +61,7 @@ export default defineConfig({
           setupFiles: ["./test/workers/setup.ts"],
           // To start a runtime and load the Worker into it takes as long as most files.
           isolate: false,
+          expect: PATIENT,
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },
@@ -67,15 +71,25 @@ export default defineConfig({
           name: "unit",
           include: ["{src,agent/src,packages/*/src}/**/*.test.ts", "test/mutations/**/*.test.ts"],
           isolate: false,
+          expect: PATIENT,
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },
       },
-      { test: { name: "http", include: ["test/http/**/*.test.ts"], testTimeout: 60_000, hookTimeout: 60_000 } },
+      {
+        test: {
+          name: "http",
+          include: ["test/http/**/*.test.ts"],
+          expect: PATIENT,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
       {
         test: {
           name: "smoke",
           include: ["test/smoke/**/*.test.ts", "test/abuse/**/*.test.ts"],
+          expect: PATIENT,
           testTimeout: 120_000,
           hookTimeout: 120_000,
           sequence: { groupOrder: 1 },

@@ -203,5 +203,6 @@ function memoryOf(mark: string): Record<string, number> {
   return found;
 }
 
-const residentKib = (pid: number | string): number =>
-  Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
+function residentKib(pid: number | string): number {
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
+}

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Line } from "./line.ts";
 import type { Fault, Provider } from "./providers.ts";
 import { withoutAlarm } from "./rest.ts";
-import type { Service } from "./service.ts";
+import { PARTS, type Service } from "./service.ts";
 import { Tally } from "./tally.ts";
 import { pick, type Random } from "./workload.ts";
 
@@ -25,6 +25,9 @@ export interface Targets {
 
 /** Of every so many kills of the runtime one is looked into: the files are read before it comes back. */
 const LOOK_INTO = 2;
+/** Of the deaths of the runtime, those of one of its processes, and of these the ones that are frozen. */
+const ALONE = 0.35;
+const FROZEN = 0.3;
 /** The longest that the runtime is left alone in a storm. In a breeze it always is. */
 const PEACE_MS = 8_000;
 /** Storm and breeze in turns: what takes several calls has to come to its end, too. */
@@ -40,9 +43,14 @@ export class Chaos {
   readonly wrong: string[] = [];
   readonly #targets: Targets;
   readonly #began = Date.now();
+  #serviceKills = 0;
 
   constructor(targets: Targets) {
     this.#targets = targets;
+  }
+
+  get serviceKills(): number {
+    return this.#serviceKills;
   }
 
   async run(randomFor: (name: string) => Random, going: () => boolean): Promise<void> {
@@ -71,7 +79,16 @@ export class Chaos {
       await this.#peace(Math.round(kind < 0.3 ? part * 3 : kind < 0.75 ? part * 40 : 40 + part * 300), going);
       await sleep(moment);
       if (!going()) return;
-      if (random() < 0.95) {
+      this.#serviceKills += 1;
+      const [how, which] = [random(), random()];
+      if (how < ALONE) {
+        const part = pick(random, PARTS);
+        const signal = which < FROZEN ? "SIGSTOP" : "SIGKILL";
+        await service.lose(part, signal);
+        this.kills.add(`${part} alone${signal === "SIGSTOP" ? ", frozen" : ""}`);
+        continue;
+      }
+      if (how < 0.95) {
         await service.kill();
         this.kills.add("runtime");
         if (kills % LOOK_INTO === 0) this.wrong.push(...withoutAlarm(service.dataDir));

@@ -3,6 +3,7 @@
  *
  *   FAULTS_SEED=123      the same choices again
  *   FAULTS_SECONDS=60    how long things are killed; 420 otherwise
+ *   FAULTS_KILLS=60      ends as soon as the service, or one of its processes, was killed so often
  *   FAULTS_SETTLE=60     how long all may take to come to rest; 300 otherwise
  *   FAULTS_KEEP=1        the service's state stays on disk when something is wrong
  */
@@ -11,6 +12,7 @@ import { World } from "./world.ts";
 
 const seed = Number(process.env["FAULTS_SEED"] ?? Date.now() % 1_000_000);
 const seconds = Number(process.env["FAULTS_SECONDS"] ?? 420);
+const mostKills = Number(process.env["FAULTS_KILLS"] ?? Number.POSITIVE_INFINITY);
 /** The longest pause between two tries of anything, and what a slow machine takes. */
 const settleMs = Number(process.env["FAULTS_SETTLE"] ?? 300) * 1_000;
 
@@ -31,7 +33,7 @@ try {
   await world.begin();
   say("begun");
   const end = Date.now() + seconds * 1_000;
-  const going = () => Date.now() < end && world.wrong().length === 0;
+  const going = () => Date.now() < end && world.serviceKills < mostKills && world.wrong().length === 0;
   const told = setInterval(() => say(world.progress()), 30_000);
   await world.run(going);
   clearInterval(told);

@@ -1,10 +1,21 @@
-import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import type { AddressInfo, Server } from "node:net";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createGateway } from "../../scripts/gateway.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { GatewayProcess } from "../../scripts/gateway-process.ts";
+import type { Rhythm } from "../../scripts/heartbeat.ts";
 import { buildWorker, migrate, Runtime } from "../../scripts/runtime.ts";
+import { freePort } from "../smoke/local-service.ts";
+
+/** Processes that die alone: the front of the runtime, its back, and the gateway. */
+export const PARTS = ["runtime-child", "workerd", "gateway"] as const;
+export type Part = (typeof PARTS)[number];
+
+/** As `npm start` asks, at a pace at which many deaths fit a run. */
+const RHYTHM: Rhythm = { everyMs: 200, answerMs: 1_500, misses: 3 };
+/** Time in which the death of a part is noticed and mended. */
+const NOTICED_MS = 60_000;
 
 /** The service as `npm start` runs it: the runtime as a tree of processes, and the gateway before it, on state that outlives both. */
 export class Service {
@@ -13,7 +24,9 @@ export class Service {
   #runtime: Runtime | undefined;
   /** Has its code loaded, and waits to be told what to serve: so a restart takes half the time. */
   #spare: Runtime | undefined;
-  #gateway: Server | undefined;
+  #gateway: GatewayProcess | undefined;
+  #gatewayPort = 0;
+  #runtimePort = 0;
   /** Of the gateway; null while there is no runtime. */
   port: number | null = null;
   /** How often the runtime has been started. */
@@ -22,6 +35,8 @@ export class Service {
   startedAt = 0;
   /** What the runtime said last on its error output. */
   said = "";
+  /** Deaths of a part that nobody noticed. */
+  readonly wrong: string[] = [];
 
   constructor(bindings: Record<string, string>) {
     this.#bindings = bindings;
@@ -31,6 +46,9 @@ export class Service {
     const { dataDir } = this;
     const signal = AbortSignal.timeout(120_000);
     await Promise.all([buildWorker({ dir: this.#builtDir, dataDir }, signal), migrate(dataDir, signal)]);
+    this.#gatewayPort = await freePort();
+    this.#gateway = new GatewayProcess("127.0.0.1", this.#gatewayPort, RHYTHM);
+    await this.#gateway.listen();
     await this.start();
   }
 
@@ -38,11 +56,10 @@ export class Service {
     const runtime = this.#spare ?? this.#fork();
     this.#runtime = runtime;
     const message = { dataDir: this.dataDir, builtDir: this.#builtDir, log: false, bindings: this.#bindings };
-    const gateway = createGateway(Number(new URL(await runtime.serve(message, AbortSignal.timeout(120_000))).port));
-    gateway.listen(0, "127.0.0.1");
-    await once(gateway, "listening");
-    this.#gateway = gateway;
-    this.port = (gateway.address() as AddressInfo).port;
+    const url = await runtime.serve(message, AbortSignal.timeout(120_000));
+    this.#runtimePort = Number(new URL(url).port);
+    if (this.#gateway) this.#gateway.upstreamPort = this.#runtimePort;
+    this.port = this.#gatewayPort;
     this.starts++;
     this.startedAt = Date.now();
     this.#spare = this.#fork();
@@ -58,9 +75,55 @@ export class Service {
     await this.#end((runtime) => runtime.stop());
   }
 
+  /** Kills or freezes one process alone, and replaces what it belongs to as the supervisor of `npm start` does. */
+  async lose(part: Part, signal: "SIGKILL" | "SIGSTOP"): Promise<void> {
+    if (part === "gateway") return this.#loseGateway(signal);
+    const runtime = this.#runtime;
+    if (!runtime) return;
+    const dead = part === "workerd" ? childOf(runtime.pid) : runtime.pid;
+    process.kill(dead, signal);
+    const over = new AbortController();
+    const noticed = await Promise.race([
+      runtime.failed(over.signal, RHYTHM),
+      ...(part === "workerd" ? [this.#cameBack(runtime, dead, over.signal)] : []),
+      sleep(NOTICED_MS, "never"),
+    ]);
+    over.abort();
+    this.startedAt = Date.now();
+    if (noticed === "never") this.wrong.push(`nobody noticed ${signal} to ${part}`);
+    if (noticed === "back") return;
+    await this.kill();
+    await this.start();
+  }
+
+  /** The front brings a back that ended up again, at the same port. */
+  async #cameBack(runtime: Runtime, dead: number, signal: AbortSignal): Promise<"back"> {
+    while (!signal.aborted) {
+      if (![0, dead].includes(childOf(runtime.pid)) && (await accepts(this.#runtimePort))) return "back";
+      await sleep(50);
+    }
+    return new Promise(() => undefined);
+  }
+
+  async #loseGateway(signal: "SIGKILL" | "SIGSTOP"): Promise<void> {
+    const gateway = this.#gateway;
+    if (!gateway) return;
+    const dead = gateway.pid;
+    this.port = null;
+    process.kill(dead, signal);
+    const until = Date.now() + NOTICED_MS;
+    while (gateway.pid === dead || !(await accepts(this.#gatewayPort))) {
+      if (Date.now() > until) return void this.wrong.push(`the gateway did not come back after ${signal}`);
+      await sleep(20);
+    }
+    this.startedAt = Date.now();
+    this.port = this.#gatewayPort;
+  }
+
   /** @param keep leaves the state on disk */
   async destroy(keep = false): Promise<void> {
     await this.kill();
+    await this.#gateway?.stop();
     const spare = this.#spare;
     this.#spare = undefined;
     await spare?.kill();
@@ -76,7 +139,7 @@ export class Service {
     if (!runtime) return;
     this.#runtime = undefined;
     this.port = null;
-    this.#gateway?.close();
+    if (this.#gateway) this.#gateway.upstreamPort = null;
     await how(runtime);
   }
 
@@ -89,4 +152,25 @@ export class Service {
     });
     return runtime;
   }
+}
+
+/** Linux only, as all of this suite; 0 when there is none. */
+function childOf(pid: number): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ")[0]);
+  } catch {
+    return 0;
+  }
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    const end = (accepted: boolean) => {
+      socket.destroy();
+      resolve(accepted);
+    };
+    socket.once("connect", () => end(true));
+    socket.once("error", () => end(false));
+  });
 }

@@ -85,7 +85,13 @@ export class World {
 
   wrong(): string[] {
     const areas = this.#workloads.flatMap(({ name, wrong }) => wrong.map((what) => `${name}: ${what}`));
-    return [...areas, ...(this.#chaos?.wrong ?? []), ...(this.#nodes?.wrong ?? []), ...(this.#client?.wrong ?? [])];
+    return [
+      ...areas,
+      ...(this.#chaos?.wrong ?? []),
+      ...(this.#service?.wrong ?? []),
+      ...(this.#nodes?.wrong ?? []),
+      ...(this.#client?.wrong ?? []),
+    ];
   }
 
   async unsettled(): Promise<string[]> {
@@ -106,6 +112,11 @@ export class World {
     await this.#service?.stop();
     const { dataDir = "" } = this.#service ?? {};
     return [...faults, ...leftOver(dataDir), ...withoutAlarm(dataDir)];
+  }
+
+  /** How often the service died, whole or one of its processes. */
+  get serviceKills(): number {
+    return this.#chaos?.serviceKills ?? 0;
   }
 
   progress(): string {

@@ -159,10 +159,10 @@ describe("a client that takes its time", () => {
   });
 
   it("is refused when it stops within a body, but not while it sends", async () => {
-    const { upstream, client } = await throughRecorder({ stallMs: 300 });
+    const { upstream, client } = await throughRecorder({ stallMs: 2_000 });
     client.send("POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\n");
     for (const letter of "abcde") {
-      await new Promise((resolve) => setTimeout(resolve, 150));
+      await new Promise((resolve) => setTimeout(resolve, 500));
       client.send(letter);
     }
     await upstream.received("abcde");
@@ -185,13 +185,13 @@ describe("a client that takes its time", () => {
   });
 
   it("has time while it waits for an answer, and between requests as long as a connection may be idle", async () => {
-    const { upstream, client } = await throughRecorder({ headMs: 50, stallMs: 50, writeMs: 50, idleMs: 60_000 });
+    const { upstream, client } = await throughRecorder({ headMs: 700, stallMs: 700, writeMs: 700, idleMs: 60_000 });
     client.send("GET /a HTTP/1.1\r\n\r\n");
     await upstream.received("/a");
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
     upstream.answer("HTTP/1.1 204 No Content\r\n\r\n");
     await client.received("204");
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
     client.send("GET /b HTTP/1.1\r\n\r\n");
     await upstream.received("/b");
     expect(client.text()).not.toContain("408");
@@ -204,7 +204,8 @@ describe("a client that takes its time", () => {
     client.socket.pause();
     const cut = upstream.closed();
     upstream.answer("HTTP/1.1 200 OK\r\n\r\n");
-    while (upstream.socket().write(Buffer.alloc(1024 * 1024)));
+    // More than the system keeps for a client that does not read.
+    upstream.socket().write(Buffer.alloc(64 * 1024 * 1024));
     await cut;
   });
 });

@@ -1,5 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -226,6 +235,36 @@ describe("npm start, in a fresh clone", () => {
       }
     }
     await expect.poll(() => csi(service), { timeout: 60_000 }).toEqual({ ID: "dir", controllers: 1, nodes: 1 });
+    // Out of descriptors: no new connection is taken, and nothing ends by itself.
+    const [starved] = service.pids("workerd serve");
+    const limited = spawnSync("prlimit", ["--pid", String(starved), "--nofile=16:16"]);
+    if (!limited.error) {
+      await expect.poll(() => service.pids("workerd serve"), { timeout: 120_000 }).not.toContain(starved);
+      const read = () => ask("GET", "/v1/secret/data/app/database").catch(() => null);
+      await expect.poll(async () => (await read())?.body?.data.metadata.version, { timeout: 120_000 }).toBe(versions);
+    }
+    service.signal("SIGINT");
+    expect(await service.remains()).toEqual([]);
+  });
+
+  it("serves on when it is older than a day and another wrangler runs in the checkout", async () => {
+    const service = await npmStart({ AGENT: "0" }).ready();
+    const temporary = join(dir, ".wrangler/tmp");
+    const stale = join(temporary, "dev-stale");
+    mkdirSync(stale, { recursive: true });
+    const age = (path: string) => {
+      if (statSync(path).isDirectory()) for (const name of readdirSync(path)) age(join(path, name));
+      utimesSync(path, 1, 1);
+    };
+    for (const path of [join(dir, "state/runtime"), temporary]) age(path);
+    const before = service.pids("workerd serve");
+    const other = spawnSync("npx", ["wrangler", "deploy", "--dry-run", "--outdir", "state/bundle"], { cwd: dir });
+    expect(other.status, String(other.stderr)).toBe(0);
+    expect(existsSync(stale)).toBe(false);
+    const read = 'curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" $SALLYPORT_ADDR/v1/sys/health';
+    for (let time = 0; time < 3; time++) expect(JSON.parse(await service.shell(read)).initialized).toBe(true);
+    expect(service.pids("workerd serve")).toEqual(before);
+    expect(service.output).not.toContain("started again");
     service.signal("SIGINT");
     expect(await service.remains()).toEqual([]);
   });
