@@ -108,13 +108,13 @@ export class Agent {
     return code;
   }
 
-  /** Volumes first: what is reported of them has been looked after. */
+  /** Side by side: neither plugins nor CSI drivers wait for a volume whose plugin hangs. */
   async #prepare(): Promise<void> {
-    await this.#restore();
-    await this.#reporter
+    const look = this.#reporter
       .look()
       .then((report) => this.#tell(report))
       .catch(reportFailed);
+    await Promise.all([this.#restore(), look]);
   }
 
   async #connect(): Promise<ConnectionEnd> {

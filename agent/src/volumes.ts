@@ -1,10 +1,13 @@
 import { statSync } from "node:fs";
-import { uuid } from "@sallyport/agent-protocol";
+import { join } from "node:path";
+import { hostVolumeKey, uuid } from "@sallyport/agent-protocol";
 import type { Config } from "./config.ts";
-import { readRecords, recordsDir } from "./dhv/index.ts";
+import { type HostVolumes, readRecords, recordsDir } from "./dhv/index.ts";
 import { Ending, EXIT } from "./exit.ts";
 import { loadKey, loadNode } from "./identity.ts";
 import { codeOf, textOf } from "./log.ts";
+import { isFinal, refusal } from "./ops/ending.ts";
+import { Journal } from "./ops/journal.ts";
 import { PAUSES, type Pauses } from "./session/reconnect.ts";
 import { agentOf, hostVolumesOf } from "./start.ts";
 import { lockState } from "./state-lock.ts";
@@ -55,7 +58,9 @@ export interface DropOptions {
 
 /**
  * Deletes a volume that the service has no record of, and what lies in it; of a registered one only the record. The service is
- * asked anew, by a session as any other: what it asks of the node meanwhile is done.
+ * asked anew, by a session as any other: what it asks of the node meanwhile is done. A volume whose creation or deletion has
+ * not finished is given up, whether the service knows it or not: the service is told that when the agent runs again.
+ * A plugin that is not there, or does not end, keeps no volume from being dropped.
  * @throws Ending when it knows the volume, cannot be asked, or the volume's plugin fails
  */
 export async function dropVolume({ config, id, stop, pauses = PAUSES }: DropOptions): Promise<void> {
@@ -69,6 +74,11 @@ export async function dropVolume({ config, id, stop, pauses = PAUSES }: DropOpti
     const hostVolumes = hostVolumesOf(config, node.nodeId);
     if (!(await hostVolumes.volumes()).some((volume) => volume.id === id))
       throw new Ending(EXIT.unusable, `This node has no volume ${id}.`);
+    if (await isUnfinished(stateDir, id)) {
+      await dropped(hostVolumes, id);
+      await endOperations(stateDir, id);
+      return;
+    }
     const heard = new AbortController();
     let unknown: readonly string[] | undefined;
     const agent = await agentOf({
@@ -87,10 +97,31 @@ export async function dropVolume({ config, id, stop, pauses = PAUSES }: DropOpti
         EXIT.unusable,
         `The service has not said that it does not know volume ${id}: delete it there (DELETE /v1/volume/host/${id}).`,
       );
-    const gone = await hostVolumes.delete({ id });
-    if (!gone.ok) throw new Ending(EXIT.failed, gone.message);
+    await dropped(hostVolumes, id);
   } finally {
     unlock();
+  }
+}
+
+async function isUnfinished(stateDir: string, id: string): Promise<boolean> {
+  const record = (await readRecords(recordsDir(stateDir))).get(id);
+  return typeof record === "object" && record.state !== "ready";
+}
+
+async function dropped(hostVolumes: HostVolumes, id: string): Promise<void> {
+  const gone = await hostVolumes.delete({ id, force: true });
+  if (!gone.ok) throw new Ending(EXIT.failed, gone.message);
+}
+
+/** Has operations on a volume whose end is not known end as given up: the service learns it, and they do not run again. */
+async function endOperations(stateDir: string, id: string): Promise<void> {
+  const journal = await Journal.open(join(stateDir, "journal"));
+  try {
+    for (const { op, key, ended } of journal.entries())
+      if (key === hostVolumeKey(id) && !(ended && isFinal(ended.ending)))
+        await journal.end(op, refusal("cancelled", "it was given up by the node's operator"));
+  } finally {
+    await journal.close();
   }
 }
 

@@ -20,8 +20,13 @@ export function changeOf(request: HostVolumeRequest, volume: StoredVolume | null
 }
 
 /** What the node is told of it. */
-export function paramsOf(method: VolumeMethod, { id, namespace }: StoredVolume, change: Change | null): object {
-  if (!change) return { id };
+export function paramsOf(
+  method: VolumeMethod,
+  { id, namespace }: StoredVolume,
+  change: Change | null,
+  force = false,
+): object {
+  if (!change) return { id, ...(force && { force }) };
   const { name, pluginId, hostPath, wanted } = change;
   if (method === "dhv.register") return { id, name, namespace, hostPath };
   const { parameters, capacityMin, capacityMax } = wanted;

@@ -13,15 +13,15 @@ import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp, REGIST
 import { NodeView, type VolumeNode } from "./node-view.ts";
 import {
   type Change,
+  operationStamp,
   refusalOf,
-  VOLUME_OPERATION,
   type VolumeMethod,
   type VolumeOperation,
   type VolumeOperations,
 } from "./operations.ts";
 import { hasRoom, nodeNamed, obstacleOf, type Search, search, unreachable } from "./placement.ts";
 import { namesOf, updateRefusal } from "./update-rules.ts";
-import { VolumeUsage } from "./usage.ts";
+import { type FoundVolume, inUse, VolumeUsage } from "./usage.ts";
 import { stateOn } from "./volume-states.ts";
 
 /** What recognises a request that comes again. */
@@ -49,12 +49,6 @@ export interface Outcome {
   /** The volume as it is now; null once it is deleted. */
   readonly volume: StoredVolume | null;
   readonly index: number | null;
-}
-
-/** A volume, and the ids of the allocations that use it. */
-export interface FoundVolume {
-  readonly volume: StoredVolume;
-  readonly users: readonly string[];
 }
 
 interface Parts {
@@ -149,20 +143,24 @@ export class HostVolumes implements Timed {
 
   /**
    * Deletes a volume that nobody uses.
-   * @param force without its node, when that is gone or does not answer; never over those who use it
+   * @param force without its node, when that is gone or does not answer; over an operation of unknown outcome, which is given
+   *   up: its node forgets the volume, or if that is not known either, only the record goes. Never over those who use it
    */
   async delete(id: string, namespace: string, force: boolean, begun: Begun): Promise<Result<Step>> {
-    const { store, usage, nodes } = this.#parts;
+    const { store, usage, nodes, operations } = this.#parts;
     const volume = store.find(id);
     if (!volume || volume.namespace !== namespace) return refuse("missing", `no such volume: ${id}`);
     const node = nodes.find(volume.nodeId);
     const reachable = node?.status === "ready" && node.hasAgent;
+    const running = operations.running(id);
+    const isStuck = running !== null && running.doubt !== null;
     const ahead = this.#ahead(id, begun);
-    if (ahead && (reachable || !force)) return ok(ahead);
+    if (ahead && !(force && (isStuck || !reachable))) return ok(ahead);
     const users = usage.usersOf(volume);
     if (users.length > 0)
       return refuse("conflict", `volume ${id} in use by allocations: [${namesOf(users).join(" ")}]`);
-    if (reachable) return this.#begin("dhv.delete", volume, null, begun);
+    if (reachable && !(isStuck && running.forced))
+      return this.#begin("dhv.delete", volume, null, begun, { force, running });
     if (force) return ok({ kind: "done", index: await this.#drop(volume) });
     if (!node) return refuse("conflict", "volume cannot be removed from unknown node without force=true");
     return refuse(
@@ -283,10 +281,21 @@ export class HostVolumes implements Timed {
     });
   }
 
-  #begin(method: VolumeMethod, volume: StoredVolume, change: Change | null, { request }: Begun): Result<Step> {
+  /** @param running is given up for this one */
+  #begin(
+    method: VolumeMethod,
+    volume: StoredVolume,
+    change: Change | null,
+    { request }: Begun,
+    { force = false, running = null }: { force?: boolean; running?: VolumeOperation | null } = {},
+  ): Result<Step> {
     const { journal, store, operations } = this.#parts;
-    const params = METHODS[method].params.parse(paramsOf(method, volume, change));
+    const params = METHODS[method].params.parse(paramsOf(method, volume, change, force));
     const operation = journal.commit(() => {
+      if (running) {
+        operations.end(running.id, refuse("conflict", `volume ${volume.id} was given up`));
+        queueMicrotask(() => operations.wake(running.id));
+      }
       if (change) store.hold(volume.nodeId, change.name, volume.id);
       const gen = store.nextGen(volume.id);
       return operations.begin({ volumeId: volume.id, nodeId: volume.nodeId, method, gen, request, params, change });
@@ -337,7 +346,7 @@ export class HostVolumes implements Timed {
     const { store, journal, operations, claims } = this.#parts;
     store.update(volume);
     store.releaseNames(volume.id, volume.name);
-    const stamps = [hostVolumeStamp(volume), ended(operation), ...claims.volumeMade(volume)];
+    const stamps = [hostVolumeStamp(volume), operationStamp(operation), ...claims.volumeMade(volume)];
     journal.emit([hostVolumeEvent(type, volume)], stamps);
     operations.end(operation.id, refusal);
   }
@@ -348,7 +357,11 @@ export class HostVolumes implements Timed {
     store.remove(volume.id);
     if (operation) operations.end(operation.id, null);
     if (!volume.made) return null;
-    const stamps = [hostVolumeStamp(volume), ...(operation ? [ended(operation)] : []), ...claims.volumeGone(volume.id)];
+    const stamps = [
+      hostVolumeStamp(volume),
+      ...(operation ? [operationStamp(operation)] : []),
+      ...claims.volumeGone(volume.id),
+    ];
     return journal.emitLine([hostVolumeEvent(DELETED, volume)], stamps);
   }
 
@@ -385,10 +398,3 @@ export class HostVolumes implements Timed {
     return node ? stateOn(node, { ...volume, state: "pending" }) : "unavailable";
   }
 }
-
-const ended = ({ id }: VolumeOperation): Stamp => ({ table: VOLUME_OPERATION, row: [id] });
-
-const inUse = ({ id }: StoredVolume, users: readonly string[]): Refusal | null =>
-  users.length === 0
-    ? null
-    : refuse("conflict", `could not delete volume ${id} in use by alloc ${namesOf(users).join(", ")}`);

@@ -24,6 +24,8 @@ export interface VolumeOperation {
   readonly state: "running" | "done" | "failed";
   /** Null for a deletion. */
   readonly change: Change | null;
+  /** A deletion that gives the plugin up. */
+  readonly forced: boolean;
   readonly refusal: Refusal | null;
   /** Why nobody knows what has come of it, while that is so; null = the node has not said that. */
   readonly doubt: string | null;
@@ -209,6 +211,9 @@ export class VolumeOperations implements Stamped {
   }
 }
 
+/** Gives an operation the index of the line that tells of its end. */
+export const operationStamp = ({ id }: VolumeOperation): Stamp => ({ table: VOLUME_OPERATION, row: [id] });
+
 const operationOf = (row: Row): VolumeOperation => ({
   id: row.id,
   volumeId: row.volume_id,
@@ -216,6 +221,7 @@ const operationOf = (row: Row): VolumeOperation => ({
   method: row.method as VolumeMethod,
   state: row.state as VolumeOperation["state"],
   change: row.change === null ? null : (JSON.parse(row.change) as Change),
+  forced: row.method === "dhv.delete" && (JSON.parse(row.params) as { force?: boolean }).force === true,
   refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
   doubt: row.doubt,
   index: row.idx,

@@ -1,4 +1,6 @@
+import { type Refusal, refuse } from "../result.ts";
 import type { StoredVolume } from "./host-volume.ts";
+import { namesOf } from "./update-rules.ts";
 
 interface Allocation extends Record<string, SqlStorageValue> {
   id: string;
@@ -96,3 +98,15 @@ function mayUse(allocation: Allocation, job: Job, name: string): boolean {
     ({ Type, Source = "", PerAlloc = false }) => Type === "host" && (PerAlloc ? `${Source}${index}` : Source) === name,
   );
 }
+
+/** A volume, and the ids of the allocations that use it. */
+export interface FoundVolume {
+  readonly volume: StoredVolume;
+  readonly users: readonly string[];
+}
+
+/** Why a volume that is used is not deleted; null when nobody uses it. */
+export const inUse = ({ id }: StoredVolume, users: readonly string[]): Refusal | null =>
+  users.length === 0
+    ? null
+    : refuse("conflict", `could not delete volume ${id} in use by alloc ${namesOf(users).join(", ")}`);

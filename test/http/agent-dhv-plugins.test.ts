@@ -165,15 +165,15 @@ process.exit(0);
   process.kill(pidIn("away"), "SIGKILL");
 });
 
-it("a plugin that floods stdout is stopped; one that floods stderr is not, and no more than the limit is kept", async () => {
-  node.plugin("p", "#!/bin/sh\nexec yes\n");
-  expect(await create()).toMatchObject({
+it("a plugin that floods stdout fails when it has ended, one that floods stderr does not, and no more than the limit is kept", async () => {
+  node.plugin("p", "#!/bin/sh\nyes | head -c 300000000\n");
+  expect(await create()).toEqual({
     ok: false,
     kind: "plugin",
-    outcome: "unknown",
-    message: `error creating volume "${volume.id}" with plugin "p": wrote more than 1048576 bytes to stdout`,
+    outcome: "failed",
+    message: `error creating volume "${volume.id}" with plugin "p": wrote more than 1048576 bytes to stdout: ${"y ".repeat(256).trim()}`,
   });
-  await node.start().delete({ id: volume.id });
+  expect(node.records()).toEqual({});
 
   const path = join(node.root, "v");
   mkdirSync(path);
@@ -207,9 +207,12 @@ it.each([
   expect(await create()).toEqual({
     ok: false,
     kind: "plugin",
-    outcome: "unknown",
-    message: `error creating volume "${volume.id}" with plugin "p": answered without a path`,
+    outcome: "failed",
+    message: `error creating volume "${volume.id}" with plugin "p": answered without a path${answer && `: ${answer}`}`,
   });
+  // Its name is free.
+  says({ path: node.root });
+  expect([node.records(), await node.start().volumes()]).toEqual([{}, []]);
 });
 
 it("an error that a plugin prints is passed on, with its exit code, bounded and on one line", async () => {
@@ -226,13 +229,13 @@ it("an error that a plugin prints is passed on, with its exit code, bounded and 
   expect(made.message.length).toBeLessThan(1200);
 });
 
-it("a plugin that fails without a word is told by its exit code, one that is killed by the signal", async () => {
+it("a plugin that fails is told by its exit code and what it has printed, one that is killed by the signal", async () => {
   node.plugin("p", "#!/bin/sh\necho this is not JSON\nexit 7\n");
   expect(await create()).toEqual({
     ok: false,
     kind: "plugin",
     outcome: "failed",
-    message: `error creating volume "${volume.id}" with plugin "p": exit code 7`,
+    message: `error creating volume "${volume.id}" with plugin "p": exit code 7: this is not JSON`,
   });
   node.plugin("p", "#!/bin/sh\nkill -KILL $$\n");
   expect(await create()).toEqual({
@@ -282,8 +285,10 @@ it("a plugin cannot answer a path outside the volumes directory and the allowed 
     expect(await create()).toEqual({
       ok: false,
       kind: "plugin",
-      outcome: "unknown",
-      message: `error creating volume "${volume.id}" with plugin "p": answered a path that ${rule}`,
+      outcome: "failed",
+      message: expect.stringContaining(
+        `error creating volume "${volume.id}" with plugin "p": answered a path that ${rule}`,
+      ),
     });
   }
   says({ path: join(node.root, "v") });

@@ -113,7 +113,8 @@ it("one volume that cannot be restored stands in nobody's way, says why, and may
   rmSync(moved.hostPath, { recursive: true });
   const record = join(node.stateDir, "host-volumes", fileOf(unreadable));
   writeFileSync(record, "{");
-  const again = node.start({ limits: { operationMs: 1_500, killGraceMs: 100 } });
+  let now = Date.now();
+  const again = node.start({ limits: { operationMs: 1_500, killGraceMs: 100 }, now: () => now });
   await again.restore();
   const during = ({ id, pluginId }: { id: string; pluginId: string }) =>
     `error restoring volume "${id}" with plugin "${pluginId}": `;
@@ -138,6 +139,7 @@ it("one volume that cannot be restored stands in nobody's way, says why, and may
   node.unflag("create.hold");
   mkdirSync(moved.hostPath);
   node.plugin("gone", DIRECTORY_PLUGIN);
+  now += 30_000;
   await again.restore();
   expect(Object.values(await problems(again)).filter((problem) => problem !== undefined)).toHaveLength(1);
 });

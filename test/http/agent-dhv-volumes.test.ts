@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { restorePauseMs } from "../../agent/src/dhv/checks.ts";
 import {
   DIRECTORY_PLUGIN,
   FAILING_PLUGIN,
@@ -98,6 +99,58 @@ it("a volume of which something may be left stays known, and is found and delete
   node.unflag("create.hold");
   expect(await volumes.delete(volume)).toEqual({ ok: true });
   expect([node.volumes(), node.records()]).toEqual([[], {}]);
+});
+
+it("a creation whose plugin hangs is given up by force, and its name is free", async () => {
+  node.plugin("p", HOLDING_PLUGIN);
+  node.flag("create.hold");
+  const volumes = node.start({ limits: { operationMs: 300, killGraceMs: 100 } });
+  const volume = request({ pluginId: "p" });
+  expect(await volumes.create(volume)).toMatchObject({ ok: false, outcome: "unknown" });
+  expect(await volumes.delete({ id: volume.id, force: true })).toEqual({ ok: true });
+  // To find out where it is, it is not made once more.
+  expect(node.calls()).toEqual([`create ${volume.id}`]);
+  expect([node.records(), await volumes.volumes()]).toEqual([{}, []]);
+  expect(node.log.at(-1)).toContain(`volume "${volume.id}" is given up`);
+  node.unflag("create.hold");
+  expect(await volumes.create(request({ name: volume.name }))).toMatchObject({ ok: true });
+});
+
+it("a deletion by force gives up a plugin that hangs or is not there any more, but not one that refuses", async () => {
+  node.plugin("p", HOLDING_PLUGIN);
+  node.plugin("f", FAILING_PLUGIN);
+  const volumes = node.start({ limits: { operationMs: 300, killGraceMs: 100 } });
+  const [hangs, refuses] = [request({ pluginId: "p" }), request({ pluginId: "f" })];
+  for (const volume of [hangs, refuses]) await volumes.create(volume);
+  node.flag("delete.hold");
+  node.flag("delete.fail");
+  expect(await volumes.delete(hangs)).toMatchObject({ ok: false, outcome: "unknown" });
+  expect(await volumes.delete({ id: hangs.id, force: true })).toEqual({ ok: true });
+  expect(await volumes.delete({ id: refuses.id, force: true })).toMatchObject({ ok: false, outcome: "failed" });
+  const later = node.start({ allowed: [] });
+  expect(await later.delete(refuses)).toMatchObject({ ok: false, kind: "forbidden" });
+  expect(await later.delete({ id: refuses.id, force: true })).toEqual({ ok: true });
+  expect(node.records()).toEqual({});
+});
+
+it("a plugin that does not get a volume made is run again after pauses that double", async () => {
+  node.plugin("p", HOLDING_PLUGIN);
+  node.flag("create.hold");
+  let now = 1_000_000;
+  const volumes = node.start({ limits: { operationMs: 200, killGraceMs: 50 }, now: () => now });
+  await volumes.create(request({ pluginId: "p" }));
+  const runsAfter = async (seconds: number) => {
+    now += seconds * 1_000;
+    await volumes.restore();
+    return node.calls().length;
+  };
+  const runs: number[] = [];
+  for (const seconds of [29, 1, 59, 1, 119, 1]) runs.push(await runsAfter(seconds));
+  expect(runs).toEqual([1, 2, 2, 3, 3, 4]);
+  node.unflag("create.hold");
+  expect(await runsAfter(240)).toBe(5);
+  expect(Object.values(await problems(volumes))).toEqual([undefined]);
+  expect([1, 7, 8, 9, 1_000].map(restorePauseMs)).toEqual([30_000, 1_920_000, 3_600_000, 3_600_000, 3_600_000]);
 });
 
 it("when a new volume cannot be stored, its plugin deletes it, by the path that it has created", async () => {

@@ -1,7 +1,14 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { AgentProcess, type AgentSession, fakeService, nodeDirectory, startAgent } from "./agent-service.ts";
+import {
+  AgentProcess,
+  type AgentSession,
+  fakeService,
+  nodeDirectory,
+  startAgent,
+  writePlugin,
+} from "./agent-service.ts";
 
 /** `sallyport-agent volumes list` and `volumes drop`, as processes, against a service that says which volumes it knows. */
 
@@ -114,6 +121,46 @@ it("volumes drop of a registered volume forgets it and leaves the directory", as
   expect(await dropping.exit, dropping.log).toBe(0);
   expect(existsSync(at("data/old"))).toBe(true);
   expect(await list(path)).toEqual([]);
+});
+
+it("volumes drop gives up a volume whose plugin hangs, without asking, and the service is told so", async () => {
+  const service = await fakeService();
+  const node = nodeDirectory(service.url);
+  const hostVolumes = { ...node.config.hostVolumes, plugins: [{ name: "hangs" }] };
+  writeFileSync(node.path, JSON.stringify({ ...node.config, hostVolumes }));
+  writePlugin(
+    node.at("plugins"),
+    "hangs",
+    `[ "$1" = fingerprint ] && { echo '{"version":"1.0.0"}'; exit 0; }\necho begun >> ${node.at("begun")}\nexec /bin/sleep 600`,
+  );
+  const agent = startAgent(node.path);
+  const session = await service.session();
+  await session.welcome();
+  const params = {
+    id: OLD,
+    name: "old",
+    namespace: "default",
+    pluginId: "hangs",
+    parameters: {},
+    capacityMin: 0,
+    capacityMax: 0,
+  };
+  const request = { op: op(1), key: `dhv:${OLD}`, method: "dhv.create" as const, params };
+  session.request({ ...request, deadlineMs: 300 });
+  expect(await session.result(op(1))).toMatchObject({ ok: false, error: { outcome: "unknown" } });
+  await agent.kill();
+  // Also when the plugin has left the configuration.
+  writeFileSync(node.path, JSON.stringify(node.config));
+  const dropping = volumes(node.path, "drop", OLD);
+  expect(await dropping.exit, dropping.log).toBe(0);
+  expect(service.sessions).toHaveLength(1);
+  expect(await list(node.path)).toEqual([]);
+  startAgent(node.path, {});
+  const next = await service.session();
+  expect(await next.welcome({ resume: [op(1)] })).toMatchObject({ unavailableVolumes: [] });
+  const error = { kind: "cancelled", outcome: "failed", message: "it was given up by the node's operator" };
+  expect(await next.result(op(1))).toMatchObject({ ok: false, error });
+  expect(readFileSync(node.at("begun"), "utf8")).toBe("begun\n");
 });
 
 it("volumes drop does nothing beside an agent that runs", async () => {

@@ -257,7 +257,27 @@ it("what was sealed for an operation is gone when that has ended, unless a volum
   expect(await sealed()).toEqual([]);
   csi.behave = () => ({ state: "failed", error: { kind: "plugin", message: "broken" } });
   expect((await create({ ...secrets, ID: "v2", Name: "v2" })).status).toBe(502);
+  expect(await sealed()).toEqual([]);
+  csi.behave = () => ({ state: "given-up", error: { kind: "timeout", message: "silent" } });
+  expect((await create({ ...secrets, ID: "v3", Name: "v3" })).status).toBe(504);
   expect(await sealed()).toEqual([{ method: "csi.controller.create", state: "failed" }]);
+});
+
+it("an operation is kept for an hour after its end, and for 30 days when nobody knows what came of it", async () => {
+  const kept = (volume: string) =>
+    runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) =>
+      sql.exec("SELECT (due - ended) / 3600000.0 AS hours FROM csi_operations WHERE volume_id = ?", volume).one(),
+    );
+  expect((await create({ ID: "made", Name: "made" })).status).toBe(200);
+  csi.behave = () => ({ state: "failed", error: { kind: "plugin", message: "broken" } });
+  expect((await create({ ID: "failed", Name: "failed" })).status).toBe(502);
+  csi.behave = () => ({ state: "given-up", error: { kind: "timeout", message: "silent" } });
+  expect((await create({ ID: "lost", Name: "lost" })).status).toBe(504);
+  expect([await kept("made"), await kept("failed"), await kept("lost")]).toEqual([
+    { hours: 1 },
+    { hours: 1 },
+    { hours: 30 * 24 },
+  ]);
 });
 
 it("a claim that comes while its volume is being deleted waits for that, and is taken at once when it fails", async () => {

@@ -174,3 +174,51 @@ describe("an outcome that nobody has learned in 30 days", () => {
     expect((await get(`/v1/volume/host/${ID}`)).status).toBe(404);
   });
 });
+
+describe("a deletion by force", () => {
+  it("gives up a creation whose outcome is not known: the node forgets it, and its name is free", async () => {
+    const first = create();
+    const { op, params } = await isUnknown(1);
+    const { id } = params as { id: string };
+    const removing = del(`/v1/volume/host/${id}?force=true`);
+    const [, { op: second, method, gen, params: asked } = { op: "", method: "", gen: 0, params: {} }] =
+      await socket.seen("req", 2);
+    expect([method, gen, asked]).toEqual(["dhv.delete", 2, { id, force: true }]);
+    expect([(await first).status, (await first).text]).toEqual([409, `volume ${id} was given up`]);
+    expect(await running()).toEqual([{ id: second }]);
+    socket.send(done(second));
+    expect((await removing).status).toBe(200);
+    // What comes of the first one after all concerns nobody.
+    socket.send(done(op, { path: "/v", bytes: 0 }));
+    const again = put("/v1/volume/host/create", { Volume: { Name: "db", PluginID: "mkdir" } });
+    const [, , third] = await socket.seen("req", 3);
+    socket.send(done(third?.op ?? "", { path: "/w", bytes: 0 }));
+    expect((await again).body.Volume).toMatchObject({ Name: "db", HostPath: "/w" });
+  });
+
+  it("whose own outcome is not known is given up by the next, without the node", async () => {
+    const id = await made();
+    const remove = (force: boolean) => del(`/v1/volume/host/${id}?force=${force}`);
+    const first = remove(false);
+    await isUnknown(2);
+    const second = remove(true);
+    expect((await first).status).toBe(409);
+    await isUnknown(3);
+    expect((await remove(true)).status).toBe(200);
+    expect((await second).status).toBe(409);
+    expect((await get(`/v1/volume/host/${id}`)).status).toBe(404);
+    expect(await socket.seen("req", 3)).toHaveLength(3);
+  });
+
+  it("is never over those who use the volume, and waits for what may yet be known", async () => {
+    const id = await made();
+    const first = del(`/v1/volume/host/${id}`);
+    const [, { op } = { op: "" }] = await socket.seen("req", 2);
+    const forced = del(`/v1/volume/host/${id}?force=true`);
+    await scheduler.wait(200);
+    expect(await socket.seen("req", 2)).toHaveLength(2);
+    socket.send(done(op));
+    expect((await first).status).toBe(200);
+    expect((await forced).status).toBe(404);
+  });
+});

@@ -33,6 +33,9 @@ export interface PluginSite {
 
 export const PLUGIN_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
+/** Characters of output that is no answer, in a message. */
+const MOST_SAID = 512;
+
 /** Writable by the group or by anyone. */
 const OTHERS_WRITE = 0o022;
 
@@ -87,7 +90,7 @@ class ExecutablePlugin implements HostVolumePlugin {
     const ended = await this.#run("fingerprint", {}, this.#site.limits.fingerprintMs, "");
     if (!ended.ok) return ended;
     const answer = fingerprintAnswer.safeParse(jsonOf(ended.stdout));
-    if (!answer.success) return fail("plugin", "answered without a version", "unknown");
+    if (!answer.success) return fail("plugin", "answered without a version");
     return { ok: true, version: answer.data.version };
   }
 
@@ -100,11 +103,11 @@ class ExecutablePlugin implements HostVolumePlugin {
     await this.#site.step("plugin created");
     if (!ended.ok) return ended;
     const answer = createAnswer.safeParse(jsonOf(ended.stdout));
-    // It says that it has created something, and nobody knows where.
-    if (!answer.success) return fail("plugin", `answered without a path${saidBy(ended.stdout)}`, "unknown");
+    // The plugin has ended, so that nothing goes on; what it has made all the same is its own to find again.
+    if (!answer.success) return fail("plugin", `answered without a path${saidBy(ended.stdout)}`);
     const { path, bytes } = answer.data;
     const fault = await this.#faultOf(path);
-    if (fault !== undefined) return fail("plugin", `answered a path that ${fault}`, "unknown");
+    if (fault !== undefined) return fail("plugin", `answered a path that ${fault}${saidBy(ended.stdout)}`);
     return { ok: true, path, bytes: bytes ?? 0 };
   }
 
@@ -169,26 +172,26 @@ class ExecutablePlugin implements HostVolumePlugin {
   }
 }
 
-/** Why a run was no success. One that was cut off may have done anything. */
-function failureOf({ how, stdout }: Ended, limitMs: number, limits: PluginLimits): Failure | undefined {
+/** Why a run was no success: certain when the plugin has ended by itself. One that was cut off may have done anything. */
+function failureOf({ how, stdout, flooded }: Ended, limitMs: number, limits: PluginLimits): Failure | undefined {
   switch (how.type) {
     case "exit":
+      if (flooded) return fail("plugin", `wrote more than ${limits.stdoutBytes} bytes to stdout${saidBy(stdout)}`);
       if (how.code === 0) return undefined;
       return fail("plugin", `exit code ${how.code}${saidBy(stdout)}`);
     case "signal":
       return fail("plugin", `was killed by ${how.signal}${saidBy(stdout)}`, "unknown");
     case "timeout":
       return fail("timeout", `did not end within ${limitMs} ms`, "unknown");
-    case "flood":
-      return fail("plugin", `wrote more than ${limits.stdoutBytes} bytes to stdout`, "unknown");
     case "not-started":
       return during("could not be started", fail("plugin", systemText(how.failure)));
   }
 }
 
+/** The error in a plugin's answer, or the beginning of its output when that is no answer. */
 function saidBy(stdout: string): string {
   const answer = errorAnswer.safeParse(jsonOf(stdout));
-  const said = answer.success ? oneLine(answer.data.error) : "";
+  const said = answer.success ? oneLine(answer.data.error) : oneLine(stdout.slice(0, MOST_SAID), MOST_SAID);
   return said === "" ? "" : `: ${said}`;
 }
 

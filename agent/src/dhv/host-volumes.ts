@@ -1,48 +1,20 @@
 import { isDeepStrictEqual } from "node:util";
 import { type HostVolumeCreate, type HostVolumeDelete, type HostVolumeRegister, uuid } from "@sallyport/agent-protocol";
 import { KeyedQueue } from "../keyed-queue.ts";
-import { type AllowedPlugin, findExecutable, type PluginSite } from "./executable.ts";
+import { isPluginAway, pluginFault, restorePauseMs, textFault } from "./checks.ts";
+import { findExecutable, type PluginSite } from "./executable.ts";
+import type { HostVolume, HostVolumesOptions, PluginStatus } from "./host-volume.ts";
 import { MKDIR, MkdirPlugin } from "./mkdir.ts";
 import { during, type Failure, fail, type Outcome, oneLine, systemFailure, systemText } from "./outcome.ts";
 import { checkRegistered } from "./paths.ts";
-import { type CreatedVolume, type HostVolumePlugin, PLUGIN_LIMITS, type PluginLimits, type Step } from "./plugin.ts";
+import { type CreatedVolume, type HostVolumePlugin, PLUGIN_LIMITS } from "./plugin.ts";
 import { Records, recordsDir, type VolumeRecord } from "./records.ts";
-
-export interface HostVolumesOptions {
-  /** Directories as absolute paths. */
-  readonly volumesDir: string;
-  readonly pluginDir: string;
-  readonly stateDir: string;
-  readonly nodeId: string;
-  readonly nodePool: string;
-  /** The executables of the plugin directory that may run. `mkdir` is built in and always there. */
-  readonly allowed: readonly AllowedPlugin[];
-  /** Only below these may a directory be registered; a plugin may also create volumes there. */
-  readonly registerRoots: readonly string[];
-  readonly limits?: Partial<PluginLimits> | undefined;
-  /** Takes lines of the node's own log. */
-  readonly log?: ((line: string) => void) | undefined;
-  readonly step?: Step | undefined;
-}
-
-export interface HostVolume {
-  readonly id: string;
-  readonly name: string;
-  readonly namespace: string;
-  /** Empty for a volume that was registered. */
-  readonly pluginId: string;
-  /** Empty while it is not known. */
-  readonly path: string;
-  readonly bytes: number;
-  /** Why it cannot be used now; undefined when it can. */
-  readonly problem: string | undefined;
-}
-
-export type PluginStatus = { readonly name: string } & Outcome<{ readonly version: string }>;
 
 interface Volume {
   readonly record: VolumeRecord;
   readonly problem: string | undefined;
+  /** How often its plugin has run in vain to restore it, and when it may run for that again (ms since 1970). */
+  readonly vain?: { readonly times: number; readonly until: number };
 }
 
 /** Of one plugin. */
@@ -114,23 +86,40 @@ export class HostVolumes {
     });
   }
 
-  /** Deletes a volume that this node created, or forgets one that was registered. One it does not know is gone. */
-  delete({ id }: HostVolumeDelete): Promise<Outcome> {
+  /**
+   * Deletes a volume that this node created, or forgets one that was registered. One it does not know is gone.
+   * Forced, it forgets one also when the plugin is not there or leaves it unknown what is left; a plugin's "no" stays one.
+   */
+  delete({ id, force = false }: HostVolumeDelete): Promise<Outcome> {
     return this.#exclusively(id, `error deleting volume "${id}"`, async () => {
       const record = this.#volumes.get(id)?.record;
-      return record === undefined ? { ok: true } : this.#delete(record);
+      if (record === undefined) return { ok: true };
+      // Where it is nobody knows, and making it to find out is no way to give it up.
+      if (force && record.state === "creating") return this.#giveUp(record, "its creation has not finished");
+      const deleted = await this.#delete(record);
+      if (deleted.ok || !force || (deleted.outcome === "failed" && !isPluginAway(deleted))) return deleted;
+      return this.#giveUp(record, deleted.message);
     });
+  }
+
+  /** Forgets a volume of which something may be left. */
+  async #giveUp({ request: { id } }: VolumeRecord, because: string): Promise<Outcome> {
+    this.#site.log(`volume "${id}" is given up, and what is left of it stays: ${because}`);
+    await this.#drop(id);
+    return { ok: true };
   }
 
   /**
    * Has every volume that cannot be used made again by its plugin, and finishes deletions that a crash cut off. One
-   * that fails stands in nobody's way: `volumes` says why. May be called again, to try those again.
+   * that fails stands in nobody's way: `volumes` says why. May be called again, to try those again: a plugin that has
+   * run in vain is left alone for a while, longer each time.
    */
   async restore(): Promise<void> {
     await this.#load();
     const waiting = new Map<string, string[]>();
-    for (const [id, { record, problem }] of this.#volumes) {
-      if (problem === undefined) continue;
+    const now = this.#now();
+    for (const [id, { record, problem, vain }] of this.#volumes) {
+      if (problem === undefined || (vain && vain.until > now)) continue;
       const { pluginId } = record.request;
       const ids = waiting.get(pluginId);
       if (ids === undefined) waiting.set(pluginId, [id]);
@@ -238,7 +227,7 @@ export class HostVolumes {
     old: VolumeRecord | undefined,
   ): Promise<void> {
     if (old?.state === "ready") return;
-    if (outcome === "unknown") this.#note(request.id, `its creation has not finished: ${message}`);
+    if (outcome === "unknown") this.#inVain(request.id, `its creation has not finished: ${message}`);
     // A "no" to this request says nothing about an earlier one that was cut off.
     else if (old !== undefined && !isDeepStrictEqual(old.request, request)) await this.#store(old);
     else await this.#drop(request.id);
@@ -263,7 +252,7 @@ export class HostVolumes {
       const gone = await found.plugin.delete(record.request, path);
       if (!gone.ok) {
         if (gone.outcome === "failed" && record.state === "ready") await this.#store(record);
-        else this.#note(id, `its deletion has not finished: ${gone.message}`);
+        else this.#inVain(id, `its deletion has not finished: ${gone.message}`);
         return during(doing, gone);
       }
     }
@@ -291,7 +280,8 @@ export class HostVolumes {
       return this.#makeAgain(volume.record);
     });
     if (restored.ok) return;
-    this.#note(id, restored.message);
+    if (isPluginAway(restored)) this.#note(id, restored.message);
+    else this.#inVain(id, restored.message);
     this.#site.log(restored.message);
   }
 
@@ -305,7 +295,8 @@ export class HostVolumes {
     }
     const doing = `error restoring volume "${id}" with plugin "${pluginId}"`;
     const found = await this.#plugin(pluginId);
-    const made = found.ok ? await found.plugin.create(record.request) : found;
+    if (!found.ok) return during(doing, found);
+    const made = await found.plugin.create(record.request);
     if (!made.ok) return during(doing, made);
     const { path, bytes } = made;
     const now: VolumeRecord = { state: "ready", request: record.request, path, bytes };
@@ -375,21 +366,17 @@ export class HostVolumes {
     if (volume === undefined) return;
     this.#volumes.set(id, { ...volume, problem: problem?.slice(0, LONGEST_REASON).toWellFormed() });
   }
-}
 
-/** Name and namespace become variables of a plugin's environment, which cannot carry every character. */
-function textFault({ name, namespace }: { name: string; namespace: string }) {
-  for (const [field, text] of Object.entries({ name, namespace }))
-    if (text === "" || /\p{Cc}/u.test(text)) return fail("invalid", `${field} is empty or has control characters`);
-  return undefined;
-}
+  /** Notes that a plugin has run without getting a volume made or deleted. */
+  #inVain(id: string, problem: string): void {
+    this.#note(id, problem);
+    const volume = this.#volumes.get(id);
+    if (volume === undefined) return;
+    const times = (volume.vain?.times ?? 0) + 1;
+    this.#volumes.set(id, { ...volume, vain: { times, until: this.#now() + restorePauseMs(times) } });
+  }
 
-/** A volume stays with what made it: nobody else could delete it. */
-function pluginFault(old: VolumeRecord | undefined, pluginId: string) {
-  if (old === undefined) return undefined;
-  const { id, pluginId: made } = old.request;
-  if (old.state === "deleting") return fail("conflict", `volume "${id}" is half deleted: delete it again`);
-  if (made === pluginId) return undefined;
-  const maker = made === "" ? "was registered" : `was created by plugin "${made}"`;
-  return fail("conflict", `volume "${id}" ${maker}, which cannot be changed`);
+  #now(): number {
+    return this.#options.now?.() ?? Date.now();
+  }
 }

@@ -19,9 +19,11 @@ export interface Ended {
     | { readonly type: "exit"; readonly code: number }
     | { readonly type: "signal"; readonly signal: string }
     | { readonly type: "timeout" }
-    | { readonly type: "flood" }
     | { readonly type: "not-started"; readonly failure: unknown };
+  /** Its beginning, up to the limit. */
   readonly stdout: string;
+  /** There was more of it. */
+  readonly flooded: boolean;
   /** Its beginning, up to the limit. */
   readonly stderr: string;
 }
@@ -42,13 +44,14 @@ export function execute({ file, argument, directory, environment, limitMs, limit
         stdio: ["ignore", "pipe", "pipe"],
       });
     } catch (failure) {
-      return resolve({ how: { type: "not-started", failure }, stdout: "", stderr: "" });
+      return resolve({ how: { type: "not-started", failure }, stdout: "", flooded: false, stderr: "" });
     }
 
     let how: Ended["how"] | undefined;
+    // What is beyond the limit is read and dropped: a plugin that is cut off might leave anything.
+    let flooded = false;
     const stdout = capped(child.stdout, limits.stdoutBytes, () => {
-      how = { type: "flood" };
-      signalGroup(child, "SIGKILL");
+      flooded = true;
     });
     const stderr = capped(child.stderr, limits.stderrBytes);
 
@@ -79,7 +82,7 @@ export function execute({ file, argument, directory, environment, limitMs, limit
       child.stdout?.destroy();
       child.stderr?.destroy();
       child.unref();
-      resolve({ how: how ?? { type: "timeout" }, stdout: stdout(), stderr: stderr() });
+      resolve({ how: how ?? { type: "timeout" }, stdout: stdout(), flooded, stderr: stderr() });
     }
   });
 }

@@ -21,7 +21,11 @@ export const hostVolumeRegister = z.object({ ...namedVolume, hostPath: text(4096
 export type HostVolumeRegister = z.infer<typeof hostVolumeRegister>;
 
 /** The agent knows the rest; a volume it does not know is gone already. */
-export const hostVolumeDelete = z.object({ id: uuid });
+export const hostVolumeDelete = z.object({
+  id: uuid,
+  /** Forgets the volume also when its plugin is not there, or leaves unknown what is left of it. An agent of the first release does not. */
+  force: z.boolean().optional(),
+});
 export type HostVolumeDelete = z.infer<typeof hostVolumeDelete>;
 
 /** Typed by hand: zod would infer a type that not even an empty object has once it is marked as a result. */
@@ -89,7 +93,9 @@ export const operationError = z.object({
   kind: z.enum(ERROR_KINDS),
   /** For the person who asked. The agent removes secrets and control characters. */
   message: text(4096),
-  /** `failed`: nothing is left behind. `unknown`: it may have happened, may be happening, or may be half done. */
+  /**
+   * `failed`: it has not happened, and nothing goes on. `unknown`: it may have happened, may be happening, or may be half done.
+   */
   outcome: z.enum(["failed", "unknown"]),
   /** The call of a CSI plugin that failed, and gRPC's code; 0 when what it answered is no answer. */
   call: z.object({ pluginId: text(128), rpc: text(64), code: amount }).optional(),

@@ -193,7 +193,7 @@ export class CsiOperations implements Stamped {
       // What a claim has of it lies sealed with the claim.
       result === null || isForClaim(method) ? null : JSON.stringify(result),
       // The volume may yet be made, and has them then.
-      refusal && method === "csi.controller.create" ? 1 : 0,
+      refusal && uncertain && method === "csi.controller.create" ? 1 : 0,
       ...[now, now + kept, id],
     );
     this.#next(pluginId);
