@@ -1,8 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { csiVolumeKey, type Method, type ParamsOf } from "@sallyport/agent-protocol";
 import { expect, it, vi } from "vitest";
-import { type AgentSession, eventually, fakeService, nodeDirectory, startAgent } from "./agent-service.ts";
+import { type AgentSession, eventually, fakeService, nodeDirectory, startAgent, writePlugin } from "./agent-service.ts";
 import { type Driver, type Faults, startDriver } from "./csi-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -61,6 +61,31 @@ it("the node's report names its CSI plugins, and tells when one goes and comes b
   await eventually("the plugin's end", () => healths().at(-1) === false || undefined, 20_000);
   await driver.start();
   await eventually("the plugin's return", () => healths().at(-1) === true || undefined, 20_000);
+});
+
+it("CSI plugins are reported at once though a host volume plugin hangs, in its fingerprint and in making a volume again", async () => {
+  const { driver, service, node } = await world();
+  const csi = { mountsDir: node.at("mounts"), plugins: [{ id: PLUGIN, socket: driver.socket }] };
+  const hostVolumes = { ...node.config.hostVolumes, plugins: [{ name: "hangs" }] };
+  writeFileSync(node.path, JSON.stringify({ ...node.config, csi, hostVolumes }));
+  writePlugin(node.at("plugins"), "hangs", "exec /bin/sleep 600");
+  const id = opOf(77);
+  const request = {
+    id,
+    name: "v",
+    namespace: "default",
+    pluginId: "hangs",
+    parameters: {},
+    capacityMin: 0,
+    capacityMax: 0,
+  };
+  mkdirSync(node.at("state/host-volumes"), { recursive: true, mode: 0o700 });
+  chmodSync(node.at("state"), 0o700);
+  writeFileSync(node.at(`state/host-volumes/${id}.json`), JSON.stringify({ state: "creating", request }));
+  startAgent(node.path);
+  const hello = await (await service.session()).welcome();
+  expect(hello.node.CSIControllerPlugins?.[PLUGIN]).toMatchObject({ Healthy: true });
+  expect(hello.unavailableVolumes).toMatchObject([{ id }]);
 });
 
 /** Where an agent can be when it dies: each is met by what the driver does with the call. */

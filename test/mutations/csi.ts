@@ -1,0 +1,230 @@
+import type { Mutation } from "./mutation.ts";
+
+const OPERATIONS = {
+  file: "src/volumes/csi/operations.ts",
+  suites: ["test/workers/csi-review-claims.test.ts", "test/workers/csi-review.test.ts"],
+};
+const WORK = {
+  file: "src/volumes/csi/work.ts",
+  suites: ["test/workers/csi-review.test.ts", "test/workers/csi-review-claims.test.ts"],
+};
+const CONTROLLERS = {
+  file: "src/volumes/csi/controllers.ts",
+  suites: ["test/workers/csi-review.test.ts", "test/workers/csi-endpoints.test.ts"],
+};
+const STEP = { file: "src/volumes/csi/claim-step.ts", suites: ["src/volumes/csi/claim-step.test.ts"] };
+const PLACEMENT = { file: "src/volumes/placement.ts", suites: ["test/workers/host-volumes-create.test.ts"] };
+const HOST = { file: "src/volumes/host-volumes.ts", suites: ["test/workers/host-volumes-unknown.test.ts"] };
+const STATES = {
+  file: "src/volumes/volume-states.ts",
+  suites: ["test/workers/host-volumes-nodes.test.ts", "test/workers/node-volumes.test.ts"],
+};
+const SESSION = { file: "src/agents/session-record.ts", suites: ["test/workers/node-volumes.test.ts"] };
+const NODES = { file: "src/cluster/node-volumes.ts", suites: ["src/cluster/node-volumes.test.ts"] };
+
+export const csi: Mutation[] = [
+  {
+    ...OPERATIONS,
+    find: 'refusal && uncertain && method === "csi.controller.create" ? 1 : 0',
+    replace: 'refusal && method === "csi.controller.create" ? 1 : 0',
+    promise: "A creation that has certainly failed keeps no sealed secrets",
+  },
+  {
+    ...OPERATIONS,
+    find: "sealed = iif(?, sealed, NULL)",
+    replace: "sealed = iif(? >= 0, sealed, NULL)",
+    promise: "Sealed secrets go with the end of the operation",
+  },
+  {
+    ...OPERATIONS,
+    find: "refusal && uncertain ? UNCERTAIN_KEPT_MS : KEPT_MS",
+    replace: "KEPT_MS",
+    promise: "An operation of unknown outcome is kept for 30 days",
+  },
+  {
+    ...OPERATIONS,
+    find: "const READS_KEPT_MS = 60_000;",
+    replace: "const READS_KEPT_MS = 3_600_000;",
+    promise: "What only reads is kept for a minute",
+  },
+  {
+    ...OPERATIONS,
+    find: "SET uncertain = 1, serial = 0 WHERE",
+    replace: "SET uncertain = 1 WHERE",
+    promise: "A plugin goes on with others while one outcome is not known",
+  },
+  {
+    ...OPERATIONS,
+    find: "    this.#next(pluginId);\n  }\n\n  /** As its node is asked. */",
+    replace: "  }\n\n  /** As its node is asked. */",
+    promise: "The next operation of a plugin begins when one has ended",
+  },
+  {
+    ...OPERATIONS,
+    find: "turnOf(a) - turnOf(b) || a.gen - b.gen",
+    replace: "a.gen - b.gen",
+    promise: "Namespaces take turns at a plugin",
+  },
+  {
+    ...OPERATIONS,
+    find: "JSON.stringify([...tried, nodeId])",
+    replace: "JSON.stringify([nodeId])",
+    promise: "Every node that was asked is remembered",
+  },
+  {
+    ...WORK,
+    find: "else if (nodeId !== operation.nodeId) return false;\n",
+    replace: "",
+    promise: "The failure of a node that was asked before does not count",
+  },
+  {
+    ...WORK,
+    find: "if (!operation?.tried.includes(nodeId)) return false;",
+    replace: "if (!operation) return false;",
+    promise: "Only a node that was asked tells an outcome",
+  },
+  {
+    ...WORK,
+    find: "if (this.#moveOn(operation)) return false;\n    this.#fail({ ...operation, uncertain: true }, told(operation, why));",
+    replace: "this.#fail({ ...operation, uncertain: true }, told(operation, why));",
+    promise: "Another controller is asked for what a node will not tell",
+  },
+  {
+    ...WORK,
+    find: "if (!operation.uncertain) return told(operation, started);",
+    replace: "return told(operation, started);",
+    promise: "An operation of unknown outcome does not fail because no other node takes it",
+  },
+  {
+    ...WORK,
+    find: "this.#fail(operation, late);",
+    replace: "void late;",
+    promise: "An operation that waited in line for too long fails",
+  },
+  {
+    ...WORK,
+    find: "!operation.tried.includes(nodeId))",
+    replace: "nodeId !== operation.nodeId)",
+    promise: "No controller is asked twice",
+  },
+  {
+    ...CONTROLLERS,
+    find: "plugin.controllersHealthy === 0",
+    replace: "plugin.controllersHealthy < 0",
+    promise: "A plugin without a healthy controller is refused as unavailable",
+  },
+  {
+    ...CONTROLLERS,
+    find: "ControllerInfo?.[need.flag] === true",
+    replace: "ControllerInfo?.[need.flag] !== false",
+    promise: "A controller without the capability is not asked",
+  },
+  {
+    ...PLACEMENT,
+    find: "volumes.countOn(id) < MAX_VOLUMES",
+    replace: "volumes.countOn(id) <= MAX_VOLUMES",
+    promise: "A node has no more volumes than its bound",
+  },
+  {
+    ...PLACEMENT,
+    find: "volumes.holder(node.id, name) !== null || node.hasName(name)",
+    replace: "volumes.holder(node.id, name) !== null",
+    promise: "A name that the node shows is taken",
+  },
+  {
+    ...PLACEMENT,
+    find: 'node.status === "ready" && node.hasAgent ? ok(node)',
+    replace: "node.hasAgent ? ok(node)",
+    promise: "A node that is not ready is refused",
+  },
+  {
+    ...PLACEMENT,
+    find: "if (!node.hasAgent) return",
+    replace: "if (false) return",
+    promise: "A node without an agent takes no volume",
+  },
+  {
+    ...HOST,
+    find: "(isStuck || !reachable)",
+    replace: "!reachable",
+    promise: "An operation of unknown outcome is given up by force",
+  },
+  {
+    ...HOST,
+    find: "!(isStuck && running.forced)",
+    replace: "true",
+    promise: "A forced deletion of unknown outcome is given up by the next",
+  },
+  {
+    ...STATES,
+    find: "filter((volume) => volume?.nodeId === nodeId)",
+    replace: "filter((volume) => volume !== null)",
+    promise: "A volume follows the node that it is on",
+  },
+  {
+    ...SESSION,
+    find: "if (whole || row.told === 0)",
+    replace: "if (whole)",
+    promise: "The first report names all volumes",
+  },
+  {
+    ...SESSION,
+    find: "for (const { id } of this.#volumes(0)) if (!stay.has(id)) this.#volumeGone(id);",
+    replace: "",
+    promise: "A report at connect takes the place of what was known",
+  },
+  {
+    ...SESSION,
+    find: "WHERE body IS NOT excluded.body",
+    replace: "",
+    promise: "A volume that is as it was is not told again",
+  },
+  {
+    ...SESSION,
+    find: "return isThere.size > MAX_VOLUMES;",
+    replace: "return isThere.size > MAX_VOLUMES + 1;",
+    promise: "A node has no more volumes than its bound",
+  },
+  {
+    ...NODES,
+    find: "const left = gone.filter((id) => this.#body(nodeId, id) !== undefined);",
+    replace: "const left = gone;",
+    promise: "A volume that was not there is not told as gone",
+  },
+  {
+    ...STEP,
+    find: 'now.node === "gone" || now.node === "theirs") return become("node-detached");',
+    replace: 'now.node === "gone") return become("node-detached");',
+    promise: "A node that somebody else has by now is asked for nothing",
+  },
+  {
+    ...STEP,
+    find: 'if (now.others.attached) return { kind: "leave-attached" };',
+    replace: "",
+    promise: "A volume that another claim has attached stays attached",
+  },
+  {
+    ...STEP,
+    find: 'return now.others.busy ? REST : ask("csi.controller.unpublish");',
+    replace: 'return ask("csi.controller.unpublish");',
+    promise: "A volume is not detached while it is being attached for another claim",
+  },
+  {
+    ...STEP,
+    find: 'if (now.node === "down") return { kind: "leave-published" };',
+    replace: "",
+    promise: "A claim does not wait for a node that is down",
+  },
+  {
+    ...STEP,
+    find: 'if (state === "published" && mountLost) return become("attached");',
+    replace: "",
+    promise: "A volume whose mount is lost is published again",
+  },
+  {
+    ...STEP,
+    find: 'if (!attaches) return become("attached");',
+    replace: "",
+    promise: "A plugin that attaches nothing is not asked to",
+  },
+];
