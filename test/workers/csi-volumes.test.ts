@@ -392,7 +392,7 @@ describe("secrets of a CSI volume", () => {
   });
 
   it("of a volume that is made after its failure was told are kept with it", async () => {
-    csi.behave = () => ({ state: "failed", error: { kind: "plugin", message: "lost the way" } });
+    csi.behave = () => ({ state: "given-up", error: { kind: "timeout", message: "lost the way" } });
     await create({ Secrets: { a: "1" }, MountOptions: { MountFlags: ["ro"] } });
     const { operation, node } = csi.sent[0] ?? expect.fail();
     await csi.tell(node, operation.id, csi.work(operation));
