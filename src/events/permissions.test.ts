@@ -51,6 +51,13 @@ it("a permission is forgotten with its last reader", async () => {
   const [first, second] = await Promise.all(opened);
   if (!first || !second) throw new Error("denied");
   expect(first).toBe(second);
+  await vi.advanceTimersByTimeAsync(0);
+  const later = permissions.admit(QUESTION);
+  await vi.advanceTimersByTimeAsync(0);
+  asked[1]?.resolve([YES]);
+  expect(await later).toBe(first);
+  await vi.advanceTimersByTimeAsync(0);
+  permissions.release(first);
   permissions.release(first);
   permissions.told([told("ACLPolicy", "p")]);
   expect(permissions.nextAsk()).toBe(0);

@@ -203,4 +203,25 @@ describe("a reader", () => {
     await vi.advanceTimersByTimeAsync(2_000);
     expect(readers.served.cut.permission_denied).toBe(1);
   });
+
+  it("whose token has expired gets no sign of life either while nobody can say whether it was renewed", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    const expires = Date.now() + HEARTBEAT_MS / 2;
+    answer = () => ({ ...OPEN, expires });
+    const reader = await open();
+    await reader.next();
+    answer = () => {
+      throw new Error("nobody there");
+    };
+    let lines = 0;
+    const next = reader.next().then(() => {
+      lines += 1;
+    });
+    await vi.advanceTimersByTimeAsync(3 * HEARTBEAT_MS);
+    expect([lines, readers.count]).toEqual([0, 1]);
+    answer = () => OPEN;
+    await vi.advanceTimersByTimeAsync(10 * HEARTBEAT_MS);
+    await next;
+    expect(lines).toBe(1);
+  });
 });

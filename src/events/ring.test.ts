@@ -40,6 +40,9 @@ describe("the ring", () => {
     for (let index = 1; index <= 5; index++) ring.push(line(index, "x".repeat(400)));
     expect(ring.after(0)).toBeNull();
     expect(indexes(ring.after(4))).toEqual([5]);
+    const roomy = new Ring(100, 3_000);
+    for (let index = 1; index <= 50; index++) roomy.push(line(index, "x".repeat(400)));
+    expect(50 - (roomy.oldest ?? 0)).toBeGreaterThanOrEqual(3);
     ring.push(line(6, "x".repeat(5_000)));
     expect(indexes(ring.after(5))).toEqual([6]);
     expect(ring.after(4)).toBeNull();

@@ -91,6 +91,7 @@ describe("a cut", () => {
   it("is read in parts, each of several tables while they are small, and of bounded bytes", () =>
     inScratch((sql, storage) => {
       for (let n = 0; n < 4; n++) sql.exec("INSERT INTO numbered (v) VALUES (?)", "x".repeat(400_000));
+      sql.exec("INSERT INTO named VALUES ('n', ?, NULL)", "x".repeat(400_000));
       storage.transactionSync(() => beginCut(sql));
       const sizes: number[] = [];
       for (let from: CutPlace | null | undefined; from !== null; ) {
