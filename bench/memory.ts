@@ -41,6 +41,7 @@ const dir = mkdtempSync(join(tmpdir(), "sallyport-memory-"));
 const rows: string[] = [];
 try {
   const bare = await startBare(dir);
+  process.on("exit", () => bare.server.stop());
   await bare.backlog(BACKLOG, 0, BACKLOG);
   await measure({
     ...{ name: "bare Worker", port: bare.server.port, token: "none", idle: bare.stream, silent: "/replay" },
@@ -49,6 +50,7 @@ try {
   });
   bare.server.stop();
   const ours = await startOurs(dir);
+  process.on("exit", () => ours.server.stop());
   await ours.backlog(BACKLOG, 0, 1_000);
   await measure({
     ...{ name: "service on workerd", port: ours.server.port, token: ours.token, idle: ours.stream },
