@@ -250,6 +250,24 @@ describe("a cap of connections", () => {
     }
   });
 
+  it("counts a connection of an address no more once it is closed, also the only one", async () => {
+    const { upstream, client, connect } = await throughRecorder({ maxPerAddress: 1 });
+    client.send("GET /a HTTP/1.1\r\n\r\n");
+    await upstream.received("/a");
+    client.socket.resetAndDestroy();
+    await expect
+      .poll(async () => {
+        const next = await connect();
+        next.send("GET /b HTTP/1.1\r\n\r\n");
+        const refused = next.closed().then(
+          () => false,
+          () => false,
+        );
+        return Promise.race([refused, upstream.received("/b").then(() => true)]);
+      })
+      .toBe(true);
+  });
+
   it("leaves descriptors for all else, however few there are", () => {
     expect([
       connectionsFor(1024),
