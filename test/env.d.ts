@@ -10,3 +10,8 @@ declare module "*.md?raw" {
   const text: string;
   export default text;
 }
+
+/** What Vite offers of its own: the files of a pattern as texts. */
+interface ImportMeta {
+  glob<T>(pattern: string, options: { query: string; import: string; eager: true }): Record<string, T>;
+}

@@ -9,8 +9,11 @@ import { isPlainObject } from "./json.ts";
 
 /** The fields that a schema reads, each with those inside it; null where any are taken. */
 export interface Known {
+  /** Names as they are compared: in lower case where that does not count. */
   readonly names: ReadonlyMap<string, Known | null>;
   readonly caseless: boolean;
+  /** The same as they are written. */
+  readonly spelt?: readonly string[];
 }
 
 /** A field that nothing reads, by its path, and the known one that it resembles. */
@@ -50,9 +53,10 @@ function withMarks(schema: z.core.$ZodType, known: Known | null): Known | null {
   const more = aliases.get(schema) ?? [];
   if (!isCaseless(schema) && more.length === 0) return known;
   const caseless = known.caseless || isCaseless(schema);
-  const spelt = (name: string) => (caseless ? name.toLowerCase() : name);
+  const compared = (name: string) => (caseless ? name.toLowerCase() : name);
   const names = [...known.names, ...more.map((name): [string, null] => [name, null])];
-  return { caseless, names: new Map(names.map(([name, inside]) => [spelt(name), inside])) };
+  const spelt = [...(known.spelt ?? known.names.keys()), ...more];
+  return { caseless, names: new Map(names.map(([name, inside]) => [compared(name), inside])), spelt };
 }
 
 function read(schema: z.core.$ZodType): Known | null {
@@ -108,11 +112,11 @@ const LONGEST_NAME = 100;
 const shortened = (name: string): string => name.slice(0, LONGEST_NAME).replace(/\p{Cc}/gu, " ");
 
 /** The known field that a name may be a misspelling of: another case or separator, or a letter in three that differs. */
-function nearest(name: string, { names }: Known): string | null {
+function nearest(name: string, { names, spelt = [...names.keys()] }: Known): string | null {
   if (name.length > LONGEST_NAME) return null;
   const bare = (text: string) => text.toLowerCase().replaceAll(/[_-]/g, "");
   const most = Math.floor(name.length / 3);
-  const near = [...names.keys()].map((known) => [known, distance(bare(name), bare(known))] as const);
+  const near = spelt.map((known) => [known, distance(bare(name), bare(known))] as const);
   const [best] = near.filter(([, edits]) => edits <= most).sort(([, one], [, other]) => one - other);
   return best?.[0] ?? null;
 }

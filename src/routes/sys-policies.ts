@@ -43,17 +43,16 @@ const list = async (call: AuthorisedCall) => accessControl(call.env).policyNames
 
 const MAX_PATHS = 1_000;
 
-const Capabilities = z.object({
+const Paths = z.object({
   path: z.union([z.string(), z.array(z.string())]).optional(),
   paths: z.union([z.string(), z.array(z.string())]).optional(),
-  token: z.string().optional(),
-  accessor: z.string().optional(),
 });
-type Capabilities = z.infer<typeof Capabilities>;
+const PathsOfToken = Paths.extend({ token: z.string().optional() });
+const PathsOfAccessor = Paths.extend({ accessor: z.string().optional() });
 
 async function capabilities(
   call: AuthorisedCall,
-  body: Capabilities,
+  body: z.infer<typeof Paths>,
   target: { own: string } | { token: string; within: string } | { accessor: string; within: string },
 ): Promise<Response> {
   const paths = [body.paths ?? [], body.path ?? []].flat().map((path) => path.replace(/^\/+/, ""));
@@ -115,14 +114,14 @@ export const policyRoutes = [
     verb: "POST",
     path: "/sys/capabilities-self",
     fresh: true,
-    body: Capabilities,
+    body: Paths,
     handle: (call, body) => capabilities(call, body, { own: call.token ?? "" }),
   }),
   secrets({
     verb: "POST",
     path: "/sys/capabilities",
     fresh: true,
-    body: Capabilities,
+    body: PathsOfToken,
     handle: (call, body) => {
       if (!body.token) throw badRequest("token: required");
       return capabilities(call, body, { token: body.token, within: call.grant.namespace });
@@ -132,7 +131,7 @@ export const policyRoutes = [
     verb: "POST",
     path: "/sys/capabilities-accessor",
     fresh: true,
-    body: Capabilities,
+    body: PathsOfAccessor,
     handle: (call, body) => {
       if (!body.accessor) throw badRequest("accessor: required");
       return capabilities(call, body, { accessor: body.accessor, within: call.grant.namespace });

@@ -93,8 +93,17 @@ describe("a write", () => {
     expect((await get("/v1/kv/data/a")).text).toContain('"data":{"data":{},"metadata":{');
   });
 
-  it("ignores fields that it does not know", async () => {
-    expect((await put("/v1/kv/data/a", { data: { k: 1 }, options: { other: 1 }, more: true })).status).toBe(200);
+  it("warns of fields that it does not know, and writes all the same", async () => {
+    const { status, body } = await put("/v1/kv/data/a", { data: { k: 1 }, options: { other: 1 }, more: true });
+    expect([status, body.data.version]).toEqual([200, 1]);
+    expect(body.warnings).toEqual(["Endpoint ignored these unrecognized parameters: [more options.other]"]);
+    const { status: settled, body: told } = await put("/v1/kv/metadata/a", { max_version: 3 });
+    expect([settled, told.mount_type, told.warnings]).toEqual([
+      200,
+      "kv",
+      ["Endpoint ignored these unrecognized parameters: [max_version]", "max_version: did you mean max_versions?"],
+    ]);
+    expect((await put("/v1/kv/metadata/a", { max_versions: 3 })).status).toBe(204);
   });
 
   it("accepts a body of exactly 1 MiB, reads it back whole, and refuses one byte more with 413", async () => {

@@ -314,11 +314,16 @@ describe("what is refused", () => {
     expect(await read()).toEqual(before);
   });
 
-  it("takes fields however they are written, and ignores those it does not know", async () => {
+  it("takes fields however they are written, and returns 400 for those that nothing reads", async () => {
     await ready();
     const answer = await put(`/v1/node/${ID}/drain`, {
-      ...{ nodeid: ID.toUpperCase(), drainspec: { deadline: -1, ignoresystemjobs: null, more: 1 }, Other: true },
+      ...{ nodeid: ID.toUpperCase(), drainspec: { deadline: -1, ignoresystemjobs: null }, Region: "global" },
     });
+    const refused = await put(`/v1/node/${ID}/drain`, { DrainSpec: { Deadlin: 1 }, Other: true });
+    expect([refused.status, refused.text]).toEqual([
+      400,
+      'unknown field "DrainSpec.Deadlin"; did you mean Deadline?; unknown field "Other"',
+    ]);
     expect(answer.status, answer.text).toBe(200);
     expect((await read()).LastDrain?.Status).toBe("complete");
   });

@@ -1,0 +1,244 @@
+import { describe, expect, it } from "vitest";
+import { isEchoed } from "../../src/http/fields.ts";
+import { isInternal, knownFields } from "../../src/http/unknown-fields.ts";
+import { clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
+import { schemaFields } from "../schema-walk.ts";
+import { get, put, send } from "./client.ts";
+
+/*
+ * Every field of every body has an effect, or is stored and shown. The table names the test that holds it to that: a field
+ * that is added to a schema fails here until it has one.
+ */
+
+const sources = import.meta.glob<string>("./*.test.ts", { query: "?raw", import: "default", eager: true });
+
+const LIFE = "tokens-life › shows every field with its type";
+const MOUNT = "terraform › has no difference: %s";
+const ROLE = "terraform › has no difference: vault_azure_secret_backend_role";
+const ROLES = "engine-roles › is looked up when written, and read with the cloud's own names and ids";
+const CONFIG = "engine-config › changes only what a write names, and reads durations as seconds";
+const KV = "kv-metadata › takes every field in a command line's spelling";
+const ACL = "acl › show every field; the secret only in the answer that makes them";
+const DRAIN = "nodes-drain › that ignores system jobs does not wait for those of type %s";
+
+/** Routes, fields, and the test that shows their effect. */
+const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string])[] = [
+  [/audit-hash/, "input", "audit › names equal tokens and addresses by equal hashes, as `audit-hash` does"],
+  [/token\/create/, "policies meta no_parent renewable ttl display_name num_uses explicit_max_ttl type", LIFE],
+  [/token\/create/, "id", "tokens › takes a wished id once, and none that could be taken for a made one"],
+  [
+    /token\/create/,
+    "no_default_policy",
+    "tokens › leaves out the default policy on request, also when it would come from the parent",
+  ],
+  [/token\/create/, "lease", "durations › %s: half a second is one second, and a negative one is refused by name"],
+  [/token\/create/, "period", "tokens-life › shows the period and the last renewal once there are any"],
+  [
+    /token\/create/,
+    "entity_alias",
+    "tokens › takes the zero values that command-line clients send for fields they do not set",
+  ],
+  [
+    /token\/(lookup|renew|revoke)/,
+    "token accessor",
+    "tokens-life › finds another token by its text, and by its accessor without showing the text",
+  ],
+  [/token\/renew/, "increment", "tokens-life › takes an increment, as a number or a text"],
+  [/sys\/polic/, "policy", "terraform › has no difference: %s"],
+  [
+    /sys\/capabilities/,
+    "path paths token accessor",
+    "policies › are told sorted, in data and at the top level, under `capabilities` for a single path only",
+  ],
+  [/sys\/mounts/, "type description options local seal_wrap external_entropy_access config", MOUNT],
+  [
+    /sys\/mounts/,
+    "default_lease_ttl max_lease_ttl force_no_cache",
+    "mounts › tunes only what is named, and shows the effective values",
+  ],
+  [
+    /sys\/mounts/,
+    "listing_visibility",
+    "mounts › shows without a token only what is listed for everyone, and no accessor",
+  ],
+  [
+    /sys\/mounts/,
+    "passthrough_request_headers allowed_response_headers audit_non_hmac_request_keys audit_non_hmac_response_keys allowed_managed_keys delegated_auth_accessors",
+    "terraform › has no difference: vault_mount, after a change of its settings and after taking them away",
+  ],
+  [
+    /sys\/mounts/,
+    "identity_token_key plugin_version",
+    "terraform › is refused what has no effect: vault_mount with %j",
+  ],
+  [
+    /renew|revoke|lookup/,
+    "lease_id increment",
+    "engine-leases › is extended by a renewal, from now on and never beyond its ceiling",
+  ],
+  [/revoke/, "sync", "engine-leases › without waiting is accepted, and done behind the answer"],
+  [/sys\/namespaces/, "custom_metadata", MOUNT],
+  [/identity\/oidc\/config/, "issuer", "identity › is empty until it is set, and warns that providers must hear of it"],
+  [/identity\/oidc\/key/, "verification_ttl", "identity › refuses a verification_ttl of %j, and rotates nothing"],
+  [
+    /sync\/config/,
+    "disabled queue_capacity",
+    "sync-config-api › changes what a patch names, keeps the rest, and answers the whole",
+  ],
+  [/sync\/destinations/, "purge force_delete dry_run", "destinations › is not deleted while it has associations"],
+  [
+    /associations\/(set|remove)/,
+    "mount secret_name",
+    "sync-api-associations › take a mount with slashes around it and without, and answer only what they touched",
+  ],
+  [/repo-host-apps/, "app_id private_key", "sync-apps › takes its key as PKCS#1 and as PKCS#8 to the same effect"],
+  [/\{kv\}\/(config|metadata)/, "max_versions cas_required delete_version_after custom_metadata", KV],
+  [
+    /\{kv\}\/data/,
+    "data options options.cas",
+    "kv-data › lets a write through only when the version matches, as a number or its text",
+  ],
+  [/\{kv\}\/(delete|undelete|destroy)/, "versions", "kv-data › takes one version as a plain number"],
+  [
+    /\{cloud-b\}\/config/,
+    "subscription_id tenant_id environment client_id client_secret root_password_ttl",
+    "terraform › has no difference: vault_azure_secret_backend",
+  ],
+  [
+    /\{cloud-b\}\/config/,
+    "identity_token_audience identity_token_ttl rotation_policy disable_automated_rotation",
+    CONFIG,
+  ],
+  [
+    /\{cloud-b\}\/config/,
+    "rotation_schedule rotation_window rotation_period",
+    "engine-config › moves from schedule to period when the write says so",
+  ],
+  [
+    /\{cloud-b\}\/roles/,
+    "cloud_roles role_name role_id scope cloud_groups group_name object_id permanently_delete",
+    ROLES,
+  ],
+  [/\{cloud-b\}\/roles/, "ttl max_ttl explicit_max_ttl sign_in_audience tags", ROLE],
+  [
+    /\{cloud-b\}\/roles/,
+    "application_object_id",
+    "engine-roles › of an existing application must not delete it, and must not be the engine's own",
+  ],
+  [
+    /\{cloud-b\}\/roles/,
+    "persist_app",
+    "engine-roles › makes it once, shows its id, and gives every lease a password of it",
+  ],
+  [/acl\/bootstrap/, "BootstrapSecret", "bootstrap › is made for whoever presents the secret, and works in all areas"],
+  [/acl\/policy/, "Name Description Rules JobACL Namespace JobID Group Task", MOUNT],
+  [/acl\/token/, "AccessorID Name Type Policies Roles Global", ACL],
+  [/acl\/token/, "ExpirationTTL ExpirationTime", "acl › expire as told, in nanoseconds, as a duration or at a time"],
+  [
+    /^POST \/namespace/,
+    "Name Description Meta Quota Capabilities EnabledTaskDrivers DisabledTaskDrivers EnabledNetworkModes DisabledNetworkModes NodePoolConfiguration VaultConfiguration ConsulConfiguration Default Allowed Denied",
+    MOUNT,
+  ],
+  [/node\/:id\/drain/, "NodeID DrainSpec Deadline IgnoreSystemJobs Meta", DRAIN],
+  [
+    /node\/:id\/drain/,
+    "MarkEligible",
+    "nodes-drain › that there is none of cannot be ended: nothing changes, unless the node is to be eligible again",
+  ],
+  [/node\/:id\/eligibility/, "NodeID Eligibility", "nodes-api › changes in one line, and is answered with its index"],
+  [
+    /agent\/tokens/,
+    "NodePool Name TTL",
+    "agents › is for the default pool, any name and an hour unless it says otherwise",
+  ],
+  [/agent\/join/, "Token PublicKey Name", "agents › holds a node to the name that its token names"],
+];
+
+/** Bodies that a route judges itself: by the type of a destination, or by volume schemas that refuse what they do not know. */
+const JUDGED = /sync\/destinations\/:type\/:name$|agent\/join|^(POST) \/volumes?(\/|$)/;
+
+const routes = [
+  ...secretsRoutes.routes,
+  ...clusterRoutes.routes,
+  ...Object.entries(mountRoutes).flatMap(([type, table]) =>
+    table.routes.map((route) => ({ ...route, path: `/{${type}}${route.path}` })),
+  ),
+];
+
+const last = (field: string): string => field.split(".").at(-1) ?? "";
+const proofOf = (route: string, field: string): string | null =>
+  EFFECTS.find(
+    ([at, fields]) => at.test(route) && fields.split(" ").some((one) => one === field || one === last(field)),
+  )?.[2] ?? null;
+
+describe("every field of a body", () => {
+  it("has an effect, or is stored and shown, as a test says that is named here", () => {
+    const unproven = routes.flatMap(({ verb, path, body }) => {
+      if (body === undefined || JUDGED.test(`${verb} ${path}`)) return [];
+      const fields = schemaFields(body).filter(({ schema }) => !isEchoed(schema) && !isInternal(schema));
+      return fields.flatMap(({ name }) =>
+        proofOf(`${verb} ${path}`, name) === null ? [`${verb} ${path} ${name}`] : [],
+      );
+    });
+    expect(unproven).toEqual([]);
+  });
+
+  it("is held by tests that there are", () => {
+    for (const [, , proof] of EFFECTS) {
+      const [file, title = ""] = proof.split(" › ");
+      expect(sources[`./${file}.test.ts`] ?? "", proof).toContain(title);
+    }
+  });
+
+  it("is known, so that others can be told: only those routes take any that judge them themselves", () => {
+    const any = routes.filter(({ body }) => body !== undefined && knownFields(body) === null);
+    expect(any.map(({ verb, path }) => `${verb} ${path}`).filter((name) => !JUDGED.test(name))).toEqual([]);
+  });
+});
+
+describe("a field that nothing reads", () => {
+  it.each([
+    ["POST", "/v1/auth/token/create", { tll: 1 }],
+    ["POST", "/v1/auth/token/lookup-self", { tll: 1 }],
+    ["POST", "/v1/sys/mounts/unknown-fields", { type: "cloud-b", tll: 1 }],
+    ["POST", "/v1/sys/policies/acl/unknown-fields", { policy: 'path "a" {}', tll: 1 }],
+    ["DELETE", "/v1/sys/policies/acl/unknown-fields", { tll: 1 }],
+    ["POST", "/v1/sys/namespaces/unknown-fields", { tll: 1 }],
+    ["PATCH", "/v1/sys/sync/config", { tll: 1 }],
+    ["POST", "/v1/sys/sync/destinations/in-mem/unknown-fields", { tll: 1 }],
+  ])("is told in the warnings of an answer: %s %s", async (method, path, body) => {
+    const answer = await send(method, path, body);
+    expect([answer.status, answer.body?.warnings]).toEqual([
+      200,
+      expect.arrayContaining(["Endpoint ignored these unrecognized parameters: [tll]"]),
+    ]);
+    const { tll: _, ...known } = body as Record<string, unknown>;
+    const silent = await send(method, path, Object.keys(known).length > 0 ? known : undefined);
+    expect(silent.text).not.toContain("unrecognized");
+  });
+
+  it.each([
+    ["/v1/acl/token", { Type: "management", Expires: "1h" }, 'unknown field "Expires"'],
+    ["/v1/acl/policy/p", { Rules: 'node { policy = "read" }', Descripton: "x" }, "did you mean Description?"],
+    ["/v1/acl/policy/p", { Rules: 'node { policy = "read" }', JobACL: { Jobs: "x" } }, "JobACL.Jobs"],
+    ["/v1/namespace/n", { Capabilities: { TaskDrivers: ["x"] } }, "Capabilities.TaskDrivers"],
+    ["/v1/acl/token", { Type: "management", SecretID: "mine" }, "SecretID: must not be set"],
+  ])("is refused in areas C and D: %s %j", async (path, body, text) => {
+    const answer = await put(path, body);
+    expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(text)]);
+  });
+
+  it("is none that the path says too, nor one that a read has shown", async () => {
+    const named = await put("/v1/sys/policies/acl/repeated", { policy: 'path "a" {}', name: "repeated" });
+    expect(named.status, named.text).toBe(204);
+    const other = await put("/v1/sys/policies/acl/repeated", { policy: 'path "a" {}', name: "other" });
+    expect(other.body.warnings[0]).toContain("[name]");
+    await put("/v1/acl/policy/echo", { Rules: 'node { policy = "read" }' });
+    const shown = (await get("/v1/acl/policy/echo")).body;
+    expect((await put("/v1/acl/policy/echo", shown)).status).toBe(200);
+    const namespace = (await get("/v1/namespace/default")).body;
+    expect((await put("/v1/namespace/default", { ...namespace, Region: "global", AuthToken: "" })).status).toBe(200);
+    const { body: token } = await put("/v1/acl/token", { Type: "management", Name: "t" });
+    expect((await put(`/v1/acl/token/${token.AccessorID}`, token)).status).toBe(200);
+  });
+});
