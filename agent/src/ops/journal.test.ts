@@ -132,6 +132,7 @@ it("the fence of a key is the highest generation ever accepted, also when its op
 it("the file stays small however much goes through it, and loses nothing that counts", async () => {
   const journal = await Journal.open(path, { compactAbove: 4_000 });
   await journal.accept(operation("kept", { key: "m" }));
+  await journal.end("kept", failed);
   await journal.accept(operation("deleted", { key: "l", gen: 9 }));
   await journal.drop("deleted");
   for (let number = 0; number < 500; number++) {
@@ -143,7 +144,7 @@ it("the file stays small however much goes through it, and loses nothing that co
   const before = stateOf(journal);
   await journal.close();
   expect(await reopened()).toEqual(before);
-  expect(before).toMatchObject({ entries: [{ op: "kept" }], fences: [500, 9] });
+  expect(before).toMatchObject({ entries: [{ op: "kept", ended: { ending: failed } }], fences: [500, 9] });
 });
 
 it("a result is kept for a day and what has none for ever; a fence for thirty days after its last use", async () => {
@@ -163,6 +164,19 @@ it("a result is kept for a day and what has none for ever; a fence for thirty da
   now = 31 * day;
   journal.entries();
   expect(["k", "l"].map((key) => journal.fence(key))).toEqual([0, 5]);
+  await journal.close();
+});
+
+it("a result is kept for a day after the operation's end, however long that took", async () => {
+  let now = 0;
+  const journal = await Journal.open(path, { now: () => now });
+  await journal.accept(operation("slow"));
+  now = 20 * 3_600_000;
+  await journal.end("slow", worked);
+  now = 43 * 3_600_000;
+  expect(journal.entries()).toHaveLength(1);
+  now = 44 * 3_600_000;
+  expect(journal.entries()).toEqual([]);
   await journal.close();
 });
 

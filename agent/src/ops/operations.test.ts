@@ -87,6 +87,39 @@ it("an operation is acknowledged once it is on disk, before it begins, and its r
   expect(journal.get(A)).toBeUndefined();
 });
 
+it("a result is told once it is on disk, also that of an operation that is given up", async () => {
+  const first = await operationsOn();
+  const disk = Promise.withResolvers<void>();
+  const end = first.journal.end.bind(first.journal);
+  const ending = vi.spyOn(first.journal, "end").mockImplementation(async (op, result) => {
+    await disk.promise;
+    await end(op, result);
+  });
+  first.operations.receive(create(A));
+  await first.nowBegun(1);
+  first.begun[0]?.end(made);
+  await vi.waitFor(() => expect(ending).toHaveBeenCalledTimes(1));
+  // An operation of unknown outcome whose key has moved on: asked for again, it is given up.
+  await first.journal.accept({ ...create(B, { gen: 2 }), key: "dhv:moved", secret: false });
+  await first.journal.accept({ ...create(C, { gen: 3 }), key: "dhv:moved", secret: false });
+  first.operations.receive(create(B, { gen: 2, key: "dhv:moved" }));
+  await vi.waitFor(() => expect(ending).toHaveBeenCalledTimes(2));
+  expect([first.results(A), first.results(B)]).toEqual([[], []]);
+  disk.resolve();
+  await vi.waitFor(() => expect([first.results(A).length, first.results(B).length]).toEqual([1, 1]));
+});
+
+it("an operation that the service is done with while it runs leaves nothing in the journal, and is not told", async () => {
+  const { operations, journal, begun, nowBegun, results, onEnded } = await operationsOn();
+  operations.receive(create(A));
+  await nowBegun(1);
+  operations.done(A);
+  begun[0]?.end(made);
+  await vi.waitFor(() => expect(onEnded).toHaveBeenCalled());
+  await vi.waitFor(() => expect(journal.get(A)).toBeUndefined());
+  expect(results(A)).toEqual([]);
+});
+
 it("the same operation again joins the one that runs, and gets the stored result of one that has ended", async () => {
   const { operations, begun, nowBegun, acks, results } = await operationsOn();
   operations.receive(create(A));
