@@ -6,11 +6,15 @@ const OPERATIONS = {
 };
 const WORK = {
   file: "src/volumes/csi/work.ts",
-  suites: ["test/workers/csi-review.test.ts", "test/workers/csi-review-claims.test.ts"],
+  suites: ["test/workers/csi-crash.test.ts", "test/workers/csi-volumes.test.ts"],
 };
 const CONTROLLERS = {
   file: "src/volumes/csi/controllers.ts",
-  suites: ["test/workers/csi-review.test.ts", "test/workers/csi-endpoints.test.ts"],
+  suites: ["test/workers/csi-claims-release.test.ts", "test/workers/csi-snapshots.test.ts"],
+};
+const QUEUE = {
+  file: "src/volumes/csi/operations.ts",
+  suites: ["test/workers/csi-crash.test.ts", "test/workers/csi-volumes.test.ts"],
 };
 const STEP = { file: "src/volumes/csi/claim-step.ts", suites: ["src/volumes/csi/claim-step.test.ts"] };
 const PLACEMENT = { file: "src/volumes/placement.ts", suites: ["test/workers/host-volumes-create.test.ts"] };
@@ -54,19 +58,19 @@ export const csi: Mutation[] = [
     promise: "A plugin goes on with others while one outcome is not known",
   },
   {
-    ...OPERATIONS,
+    ...QUEUE,
     find: "    this.#next(pluginId);\n  }\n\n  /** As its node is asked. */",
     replace: "  }\n\n  /** As its node is asked. */",
     promise: "The next operation of a plugin begins when one has ended",
   },
   {
-    ...OPERATIONS,
+    ...QUEUE,
     find: "turnOf(a) - turnOf(b) || a.gen - b.gen",
     replace: "a.gen - b.gen",
     promise: "Namespaces take turns at a plugin",
   },
   {
-    ...OPERATIONS,
+    ...QUEUE,
     find: "JSON.stringify([...tried, nodeId])",
     replace: "JSON.stringify([nodeId])",
     promise: "Every node that was asked is remembered",

@@ -17,6 +17,7 @@ import {
   ends,
   nodePlugins,
   putOff,
+  register,
   runs,
   ScriptedCsi,
   statesOf,
@@ -263,17 +264,19 @@ it("what was sealed for an operation is gone when that has ended, unless a volum
   expect(await sealed()).toEqual([{ method: "csi.controller.create", state: "failed" }]);
 });
 
-it("an operation is kept for an hour after its end, and for 30 days when nobody knows what came of it", async () => {
+it("an operation is kept for an hour after its end, a mere read for a minute, one of unknown outcome for 30 days", async () => {
   const kept = (volume: string) =>
     runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage: { sql } }) =>
       sql.exec("SELECT (due - ended) / 3600000.0 AS hours FROM csi_operations WHERE volume_id = ?", volume).one(),
     );
   expect((await create({ ID: "made", Name: "made" })).status).toBe(200);
+  expect((await register({ ID: "seen", Name: "seen", ExternalID: "x-seen" })).status).toBe(200);
   csi.behave = () => ({ state: "failed", error: { kind: "plugin", message: "broken" } });
   expect((await create({ ID: "failed", Name: "failed" })).status).toBe(502);
   csi.behave = () => ({ state: "given-up", error: { kind: "timeout", message: "silent" } });
   expect((await create({ ID: "lost", Name: "lost" })).status).toBe(504);
-  expect([await kept("made"), await kept("failed"), await kept("lost")]).toEqual([
+  expect([await kept("seen"), await kept("made"), await kept("failed"), await kept("lost")]).toEqual([
+    { hours: 1 / 60 },
     { hours: 1 },
     { hours: 1 },
     { hours: 30 * 24 },
