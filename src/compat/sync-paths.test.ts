@@ -25,6 +25,8 @@ describe("a path in neutral names", () => {
     "sys/sync/associations/gh/aws-sm",
     "sys/sync/gh/d",
     "sys/mounts/gh",
+    "kv/sync/destinations/gh",
+    "auth/sync/github-apps",
     "kv/data/sys/sync/destinations/gh",
     "gh/data/aws-sm",
     "ns/sys/sync/destinations/gh/d",

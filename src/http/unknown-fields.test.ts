@@ -68,6 +68,17 @@ describe("what an unknown field may have meant", () => {
     expect(unknownFields(knownFields(Body), { [name]: 1 })).toEqual([{ name, meant }]);
   });
 
+  it("is the nearest of several, whatever their order", () => {
+    const Near = z.object({ delete_version: z.string(), delete_versions: z.string(), deleted_versions: z.string() });
+    const meant = (name: string) => unknownFields(knownFields(Near), { [name]: 1 })[0]?.meant;
+    expect(["delete_versionz", "delete_versionss", "deleted_version_s"].map(meant)).toEqual([
+      "delete_version",
+      "delete_versions",
+      "deleted_versions",
+    ]);
+    expect(unknownFields(knownFields(caseless(Near)), { Deleted_Versionss: 1 })[0]?.meant).toBe("deleted_versions");
+  });
+
   it("is told in a warning and in a refusal", () => {
     const found = unknownFields(knownFields(Body), { typ: 1, colour: 2 });
     expect(ignored(found)).toEqual([
