@@ -29,8 +29,8 @@ const NODES = { file: "src/cluster/node-volumes.ts", suites: ["src/cluster/node-
 export const csi: Mutation[] = [
   {
     ...OPERATIONS,
-    find: 'refusal && uncertain && method === "csi.controller.create" ? 1 : 0',
-    replace: 'refusal && method === "csi.controller.create" ? 1 : 0',
+    find: 'const mayYetBeMade = uncertain && method === "csi.controller.create";',
+    replace: 'const mayYetBeMade = method === "csi.controller.create";',
     promise: "A creation that has certainly failed keeps no sealed secrets",
   },
   {
@@ -41,7 +41,7 @@ export const csi: Mutation[] = [
   },
   {
     ...OPERATIONS,
-    find: "refusal && uncertain ? UNCERTAIN_KEPT_MS : KEPT_MS",
+    find: "isOpenEnded ? UNCERTAIN_KEPT_MS : KEPT_MS",
     replace: "KEPT_MS",
     promise: "An operation of unknown outcome is kept for 30 days",
   },

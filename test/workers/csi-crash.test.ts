@@ -150,6 +150,27 @@ describe("an operation whose node goes away", () => {
     await settled(["v1"])();
   });
 
+  it.each([
+    ["deleted", "delete", "delete", []],
+    ["deregistered", "", "nothing", ["vol-one"]],
+  ])(
+    "leaves a provider with what users left there: a volume %s before the first controller is done",
+    async (_how, path, then, left) => {
+      await addCsiNode(2);
+      csi.behave = (_operation, node) => (node === nodeId(1) ? "hold" : "work");
+      const making = create();
+      await expect.poll(() => csi.holding).toBe(1);
+      await clusterRegistry(env).registerNode(nodeId(1), controllers({}, { Healthy: false }));
+      expect((await making).status).toBe(200);
+      expect((await del(`/v1/volume/csi/v1${path && `/${path}`}`)).status).toBe(200);
+      csi.behave = () => "work";
+      await csi.release();
+      await expect.poll(() => [...csi.disks.keys()]).toEqual(left);
+      const after = csi.sent.slice(then === "delete" ? 3 : 2).map(({ operation: { method } }) => method);
+      expect(after).toEqual(then === "delete" ? ["csi.controller.delete"] : []);
+    },
+  );
+
   it("is asked for again at once when the plugin that nobody heard of is well again", async () => {
     csi.behave = () => "hold";
     const making = create();

@@ -1,4 +1,4 @@
-import type { CsiMethod, CsiResultOf } from "@sallyport/agent-protocol";
+import { CSI_METHODS, type CsiMethod, type CsiResultOf } from "@sallyport/agent-protocol";
 import type { Stamp } from "../../cluster/stamp.ts";
 import type { Journal } from "../../events/journal.ts";
 import { ok, type Refusal, type Result, refuse } from "../../result.ts";
@@ -32,6 +32,8 @@ const SNAPSHOT_CHANGES: ReadonlySet<CsiMethod> = new Set([
 ]);
 
 const READY: CsiStep = { kind: "ready" };
+/** Most operations of a volume that are searched for its deletion. */
+const LATER_OPERATIONS = 100;
 
 interface Parts {
   readonly journal: Journal<Stamp>;
@@ -49,6 +51,9 @@ interface Grown {
   readonly capacityMin: number;
   readonly capacityMax: number;
 }
+
+const isDeletion = ({ method, state }: CsiOperation): boolean =>
+  method === "csi.controller.delete" && state !== "failed";
 
 /** What happens to CSI volumes: every change of one is decided here, and written down before its plugin is asked. */
 export class CsiVolumes implements Effects {
@@ -201,15 +206,48 @@ export class CsiVolumes implements Effects {
 
   // ---- what comes of it ----
 
-  mayStart({ method, namespace, volumeId }: CsiOperation): Refusal | null {
-    const volume = method === "csi.controller.delete" && this.#parts.store.find({ namespace, id: volumeId });
-    return volume ? this.#heldAtProvider(volume) : null;
+  mayStart({ method, pluginId, namespace, volumeId, params }: CsiOperation): Refusal | null {
+    if (method !== "csi.controller.delete") return null;
+    const { store } = this.#parts;
+    const volume = store.find({ namespace, id: volumeId });
+    if (volume) return this.#heldAtProvider(volume);
+    const [holder] = store.withRemoteId(pluginId, String(params["externalId"]));
+    return holder ? refuse("conflict", `volume in use: ${holder.id}`) : null;
   }
 
   countsLate({ state, method, namespace, volumeId }: CsiOperation): boolean {
     // Otherwise the provider would have it, and nobody would know.
     if (state !== "failed" || method !== "csi.controller.create") return false;
     return this.#parts.store.find({ namespace, id: volumeId }) === null;
+  }
+
+  /**
+   * Deletes what a controller made after the volume of an operation was deleted: another controller had made it before. A
+   * volume that was deregistered stays at its provider.
+   * @throws when no operation can begin now: the node tells its result again
+   */
+  doneAgain(operation: CsiOperation, nodeId: string, result: Readonly<Record<string, unknown>>): void {
+    const { store, operations, work, secrets } = this.#parts;
+    const { id, method, state, gen, pluginId, namespace, volumeId } = operation;
+    const isBeingDeleted = (name: Name): boolean =>
+      operations.locking(name.namespace, name.id)?.method === "csi.controller.delete";
+    const made = CSI_METHODS["csi.controller.create"].result.safeParse(result);
+    if (method !== "csi.controller.create" || state !== "done" || !made.success) return;
+    const { externalId } = made.data;
+    if (store.withRemoteId(pluginId, externalId).some((name) => !isBeingDeleted(name))) return;
+    const { externalId: first } = operation.result as CsiResultOf<"csi.controller.create">;
+    const later = operations.ofVolume(namespace, volumeId, Number.MAX_SAFE_INTEGER, LATER_OPERATIONS);
+    const wasDeleted = later.some((each) => each.gen > gen && isDeletion(each) && each.params["externalId"] === first);
+    if (externalId === first && !wasDeleted) return;
+    const begun = work.begin(
+      {
+        // A deletion that has begun already keeps its lock.
+        ...{ pluginId, namespace, volumeId, nodeId, locks: !operations.locking(namespace, volumeId), change: null },
+        ...{ method: "csi.controller.delete", request: `made again: ${id}`, params: { pluginId, externalId } },
+      },
+      secrets.open(operation.sealed).secrets,
+    );
+    if (!begun.ok) throw new Error(begun.message);
   }
 
   failed({ method, namespace, volumeId }: CsiOperation): void {

@@ -185,15 +185,17 @@ export class CsiOperations implements Stamped {
   /** Notes how an operation has ended, inside the caller's transaction, and lets the next one begin. */
   end({ id, pluginId, method, uncertain }: CsiOperation, refusal: Refusal | null, result: unknown = null): void {
     const now = Date.now();
-    const kept = CSI_METHODS[method].reads ? READS_KEPT_MS : refusal && uncertain ? UNCERTAIN_KEPT_MS : KEPT_MS;
+    // Another controller may yet make the volume; it is registered or deleted then, which takes the secrets.
+    const mayYetBeMade = uncertain && method === "csi.controller.create";
+    const isOpenEnded = mayYetBeMade || (refusal !== null && uncertain);
+    const kept = CSI_METHODS[method].reads ? READS_KEPT_MS : isOpenEnded ? UNCERTAIN_KEPT_MS : KEPT_MS;
     this.#host.sql.exec(
       `UPDATE csi_operations SET state = ?, refusal = ?, result = ?, sealed = iif(?, sealed, NULL), ended = ?, due = ?
        WHERE id = ?`,
       ...[refusal ? "failed" : "done", refusal && JSON.stringify(refusal)],
       // What a claim has of it lies sealed with the claim.
       result === null || isForClaim(method) ? null : JSON.stringify(result),
-      // The volume may yet be made, and has them then.
-      refusal && uncertain && method === "csi.controller.create" ? 1 : 0,
+      mayYetBeMade ? 1 : 0,
       ...[now, now + kept, id],
     );
     this.#next(pluginId);

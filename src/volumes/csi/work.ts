@@ -38,6 +38,8 @@ export interface Effects {
   failed?(operation: CsiOperation, refusal: Refusal): void;
   /** Whether what a node tells of it after its end still counts. */
   countsLate(operation: CsiOperation, nodeId: string): boolean;
+  /** Cleans up after a node that carried out an ended operation and does not count, inside a transaction. */
+  doneAgain?(operation: CsiOperation, nodeId: string, result: Readonly<Record<string, unknown>>): void;
 }
 
 interface Parts {
@@ -121,7 +123,12 @@ export class CsiWork implements Timed, NodeFollower {
       const operation = operations.find(id);
       if (!operation?.tried.includes(nodeId)) return false;
       if (operation.state !== "running") {
-        if (result.state !== "done" || !this.#effectsOf(operation)?.countsLate(operation, nodeId)) return false;
+        const effects = this.#effectsOf(operation);
+        if (result.state !== "done" || !effects) return false;
+        if (!effects.countsLate(operation, nodeId)) {
+          effects.doneAgain?.(operation, nodeId, result.result);
+          return false;
+        }
         this.#succeed(operation, result.result);
         return true;
       }
