@@ -213,6 +213,25 @@ describe("an operation whose node goes away", () => {
     expect((await making).text).toBe("controller create volume: full");
   });
 
+  it("does not end by the failure of a node that was asked before, nor by the word of one that was not", async () => {
+    await addCsiNode(2);
+    csi.behave = () => "hold";
+    const making = create();
+    await expect.poll(() => csi.sent.length).toBe(1);
+    const { operation } = csi.sent[0] ?? expect.fail();
+    await csi.tell(nodeId(1), operation.id, { state: "unknown", error: { kind: "timeout", message: "silent" } });
+    await expect.poll(() => csi.sent.length).toBe(2);
+    await csi.tell(nodeId(1), operation.id, { state: "failed", error: { kind: "exhausted", message: "full" } });
+    await csi.tell(nodeId(3), operation.id, {
+      state: "done",
+      result: { externalId: "stolen", capacityBytes: 0, context: {}, topologies: [] },
+    });
+    expect((await get("/v1/volume/csi/v1/operations")).body[0]).toMatchObject({ State: "unknown", NodeID: nodeId(2) });
+    await csi.release();
+    const made = await making;
+    expect([made.status, made.text.includes("stolen")]).toEqual([200, false]);
+  });
+
   describe("of which nobody will learn any more what came of it", () => {
     const givenUp = { state: "given-up", error: { kind: "timeout", message: "given up" } } as const;
 
