@@ -67,11 +67,12 @@ describe("the supervisor", () => {
       const dead = partOf(supervisor.runtime.pid);
       process.kill(dead, signal);
       await expect.poll(() => isAlive(dead), PATIENCE).toBe(false);
+      // The runtime may answer on for a moment without its front.
+      const isReplaced = partOf !== childOf || signal !== "SIGKILL";
+      if (isReplaced) await expect.poll(() => ports.length, PATIENCE).toBe(1 + 2 * time);
       const served = async () => (await fetch(`http://127.0.0.1:${ports.at(-1)}/`)).text();
       await expect.poll(() => served().catch(() => ""), PATIENCE).toBe("served");
-      if (partOf === childOf && signal === "SIGKILL") continue;
-      expect(ports.length).toBe(1 + 2 * time);
-      expect(ports.at(-2)).toBeNull();
+      if (isReplaced) expect(ports.at(-2)).toBeNull();
     }
   });
 

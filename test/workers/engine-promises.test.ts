@@ -97,7 +97,7 @@ describe("a role", () => {
 
   it("takes tags separated by commas, and its applications have them", async () => {
     await writeRole("tagged", dynamicRole(tenant, { tags: "team:pay, env:prod" }));
-    expect((await role("tagged")).tags).toEqual(["env:prod", "team:pay"]);
+    expect((await role("tagged")).tags).toEqual(["team:pay", "env:prod"]);
     succeeded(await creds("tagged"));
     const known = new Set(fresh.applications.map(({ id }) => id));
     const made = (await tenant.everything()).applications.filter(({ id }) => !known.has(id));

@@ -67,6 +67,7 @@ it("what schedulers report", async () => {
     ...[job({ Name: "web", Meta: { a: "b" } }), allocation(), evaluation(), deployment(), nodePool()],
   ]);
   await any("PUT", "/v1/cluster/objects?source=eu&source_index=7", [job()]);
+  await ok("PUT", "/v1/cluster/objects?full=true&topic=Service&namespace=default", []);
   for (const read of ["summary", "versions", "deployment"]) await ok("GET", `/v1/job/web/${read}`);
   for (const maker of [`evaluation/${uuid(2)}/allocations`, `deployment/allocations/${uuid(3)}`])
     await ok("GET", `/v1/${maker}`);

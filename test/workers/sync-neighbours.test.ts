@@ -202,6 +202,8 @@ describe("names that two destinations have from before they met", () => {
   });
 
   it("stay with the older destination, and the younger one says so at the next change", async () => {
+    // The older one is known to others from its first change or alarm on.
+    await patch("/sys/sync/destinations/cloud-a-sm/old", { external_id: "known" });
     await write("app", { key: "second" });
     await eventually(async () => expect(await statusesAt("cloud-a-sm/old")).toEqual(["SYNCED"]));
     await eventually(async () => {

@@ -7,7 +7,15 @@ import type { OpenedAccount as DeployAccount } from "../doubles/deploy-project-a
 import { type Answer, del, get, list, mountKv, put, send } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
-import { association, cloudABody, makeDestination, objects, setAssociation, write } from "./sync-helpers.ts";
+import {
+  association,
+  cloudABody,
+  eventually,
+  makeDestination,
+  objects,
+  setAssociation,
+  write,
+} from "./sync-helpers.ts";
 import { tagsOf } from "./sync-somebody.ts";
 
 /** Promises about secret sync in docs/coverage.md that no other file proves, in the methods of the interface document. */
@@ -268,7 +276,8 @@ describe("repo-host", () => {
     await makeDestination("repo-host", "d", { ...place, installation_id: account.installationId + 1 });
     expect(counted(await setAssociation("repo-host/d", "app/db"))).toEqual({ CLIENT_SIDE_ERROR: 1 });
     await makeDestination("repo-host", "d", { installation_id: String(account.installationId) });
-    expect(counted(await setAssociation("repo-host/d", "app/db"))).toEqual({ SYNCED: 1 });
+    await setAssociation("repo-host/d", "app/db");
+    await eventually(async () => expect((await association("repo-host/d", "app/db"))?.["sync_status"]).toBe("SYNCED"));
     expect(Object.values(await values())).toEqual(['{"pass":"p1","user":"u1"}']);
   });
 
