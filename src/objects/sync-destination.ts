@@ -217,9 +217,9 @@ export class SyncDestination extends StoredObject {
 
   /** The entries of a secret, by the path that its mount had when it was set. */
   ofSecret(mountPath: string, secretName: string): (readonly [string, AssociationView])[] {
-    const { record, associations } = this.#parts;
+    const { record, associations, breaker } = this.#parts;
     const row = record.row() ? associations.ofPath(mountPath, secretName) : null;
-    return row ? associations.views(row) : [];
+    return row ? associations.views(row, breaker.view()?.openUntil ?? 0) : [];
   }
 
   /** The associations named, or one page of all of them. */

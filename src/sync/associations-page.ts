@@ -1,6 +1,7 @@
 import { ok, type Result, refuse } from "../result.ts";
 import type { AssociationView } from "./association.ts";
 import type { Associations } from "./associations.ts";
+import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord } from "./destination-record.ts";
 
 /** Associations as answers show them. */
@@ -17,11 +18,12 @@ const PAGE = 1_000;
 interface Host {
   readonly record: DestinationRecord;
   readonly associations: Associations;
+  readonly breaker: Breaker;
 }
 
 /** The associations named, or one page of all of them. */
 export function associationsPage(
-  { record, associations }: Host,
+  { record, associations, breaker }: Host,
   ids: readonly string[] | null,
   after = "",
   limit = PAGE,
@@ -32,10 +34,11 @@ export function associationsPage(
   const rows = ids
     ? ids.map((id) => associations.find(id)).filter((row) => row !== null)
     : associations.page(after, most);
+  const openUntil = breaker.view()?.openUntil ?? 0;
   return ok({
     store_name: destination.name,
     store_type: destination.type,
-    associated_secrets: rows.flatMap((row) => associations.views(row)),
+    associated_secrets: rows.flatMap((row) => associations.views(row, openUntil)),
     next: ids || rows.length < most ? null : (rows.at(-1)?.id ?? null),
   });
 }

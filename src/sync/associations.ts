@@ -83,7 +83,7 @@ export class Associations {
   failures(): string {
     const page = this.page("", 1_000);
     const [first] = page.filter((row) => row.status !== "PENDING");
-    const shown = first && this.views(first).find(([, view]) => view.error_message !== undefined);
+    const shown = first && this.views(first, 0).find(([, view]) => view.error_message !== undefined);
     const count = page.length < 1_000 ? String(page.length) : "1000 or more";
     const because = shown ? `; the first is ${shown[0]}: ${shown[1].error_message}` : "";
     return `${count} ${count === "1" ? "secret" : "secrets"} could not be removed${because}`;
@@ -163,16 +163,23 @@ export class Associations {
     this.#work.forget(id);
   }
 
-  /** One entry an external object, by its key in answers; one for the association itself while it has none. */
-  views(row: AssociationRow): [key: string, view: AssociationView][] {
+  /**
+   * One entry an external object, by its key in answers; one for the association itself while it has none.
+   * @param openUntil until when the destination's breaker is open (ms since 1970), 0 while it is closed
+   */
+  views(row: AssociationRow, openUntil: number): [key: string, view: AssociationView][] {
     const live = this.#copies.live(row.id);
-    if (live.length === 0) return [[row.id, this.#view(row, null)]];
-    return live.map((copy) => [copy.sub_key === "" ? row.id : `${row.id}/${copy.sub_key}`, this.#view(row, copy)]);
+    if (live.length === 0) return [[row.id, this.#view(row, null, openUntil)]];
+    return live.map((copy) => [
+      copy.sub_key === "" ? row.id : `${row.id}/${copy.sub_key}`,
+      this.#view(row, copy, openUntil),
+    ]);
   }
 
-  #view(row: AssociationRow, copy: CopyRow | null): AssociationView {
+  #view(row: AssociationRow, copy: CopyRow | null, openUntil: number): AssociationView {
     const work = this.#work.find(row.id);
-    const waits = work !== null && work.attempts > 0;
+    const attempts = work?.attempts ?? 0;
+    const waits = work !== null && !work.claimed && (attempts > 0 || openUntil > 0);
     // What concerns the whole association stands above what its objects say.
     const own = row.status === "PENDING" || row.error_code !== null || copy === null;
     const { status, error_code, error_message, updated } = own ? row : copy;
@@ -188,8 +195,8 @@ export class Associations {
       ...(error_code !== null && { error_code, error_message: error_message ?? "" }),
       ...(leftAlone && { note: "an object was there already, and update_policy if-not-exists leaves it" }),
       ...(version !== null && { synced_version: version }),
-      ...(waits && { attempts: work.attempts }),
-      ...(waits && !work.claimed && { next_attempt_at: new Date(work.readyAt).toISOString() }),
+      ...(attempts > 0 && { attempts }),
+      ...(waits && { next_attempt_at: new Date(Math.max(work.readyAt, openUntil)).toISOString() }),
     };
   }
 

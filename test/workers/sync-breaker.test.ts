@@ -68,6 +68,15 @@ describe("a provider that is down", () => {
     expect(circuit_breaker.failures).toBeGreaterThanOrEqual(5);
   });
 
+  it("shows the next attempt for associations that were never tried", async () => {
+    const next = Date.parse((await state()).circuit_breaker.next_attempt_at);
+    const { body } = await get(`/sys/sync/destinations/${AT}/associations`);
+    const entries = Object.values<Record<string, unknown>>(body.data.associated_secrets);
+    const untried = entries.filter((entry) => entry["sync_status"] === "PENDING" && entry["attempts"] === undefined);
+    expect(untried.length).toBeGreaterThan(MANY / 2);
+    for (const entry of untried) expect(Date.parse(String(entry["next_attempt_at"]))).toBeGreaterThanOrEqual(next);
+  });
+
   it("gets everything as soon as one try has succeeded", async () => {
     await cloudA.clearFaults();
     await byItself(ALL, async () => expect(await counts(AT)).toEqual({ SYNCED: MANY }), { rounds: 600 });

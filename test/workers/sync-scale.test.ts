@@ -12,19 +12,24 @@ import { configure, counts, destination, numbered, pause, resume, writeMany } fr
 
 /** What a request, an alarm or a turn costs does not grow with what is pending. Counted in rows, not in time. */
 
-const AT = "in-mem/m";
+/** A name for each test: the deletion of so many associations may outlast the test that began it. */
+let name = "";
+let tests = 0;
 let mount = { accessor: "", uuid: "" };
 beforeEach(async () => {
   await cloudA.begin();
   mount = await mountKv();
-  await makeDestination("in-mem", "m");
+  name = `m${++tests}`;
+  await makeDestination("in-mem", name);
   await pause();
 });
 
+const at = (): string => `in-mem/${name}`;
+
 /** So many pending associations, made by the object's own parts, a thousand in each transaction. */
 async function fill(count: number): Promise<void> {
-  await env.SYNC_CONTROL.getByName("main").share(AT, { kept: count, waiting: 0, asked: 0 });
-  await runInDurableObject(destination(AT), async (_object, state) => {
+  await env.SYNC_CONTROL.getByName("main").share(at(), { kept: count, waiting: 0, asked: 0 });
+  await runInDurableObject(destination(at()), async (_object, state) => {
     const { storage } = state;
     const { sql } = storage;
     const work = new WorkList(sql);
@@ -52,7 +57,7 @@ async function fill(count: number): Promise<void> {
     // The object does not know of rows that it has not written itself.
     state.abort("filled");
   }).catch((failure) => expect(String(failure)).toContain("filled"));
-  await runInDurableObject(destination(AT), (object: SyncDestination) => object.alarm());
+  await runInDurableObject(destination(at()), (object: SyncDestination) => object.alarm());
 }
 
 interface Cost {
@@ -64,7 +69,7 @@ interface Cost {
 
 /** What something costs inside the destination's object. */
 const costOf = (act: (object: SyncDestination) => unknown): Promise<Cost> =>
-  runInDurableObject(destination(AT), async (object: SyncDestination, { storage }) => {
+  runInDurableObject(destination(at()), async (object: SyncDestination, { storage }) => {
     const cursors: { rowsRead: number }[] = [];
     let page = 0;
     const exec = storage.sql.exec.bind(storage.sql);
@@ -121,7 +126,7 @@ describe.each([1_000, 10_000, 100_000])("with %i pending associations", (count) 
     );
     expect(turn.rows).toBeLessThanOrEqual(400);
     const scan = await costOf(async (object) => {
-      await object.configure({ namespace: "", type: "in-mem", name: "m" }, {});
+      await object.configure({ namespace: "", type: "in-mem", name }, {});
       await object.alarm();
     });
     expect(scan).toMatchObject({ page: 200 });
@@ -153,6 +158,6 @@ it("a backlog of thousands is done to the last", async () => {
     timeout: 100_000,
     interval: 500,
   });
-  expect(await counts(AT)).toEqual({ SYNCED: some });
-  expect(Object.keys(await objects("m"))).toHaveLength(some);
+  expect(await counts(at())).toEqual({ SYNCED: some });
+  expect(Object.keys(await objects(name))).toHaveLength(some);
 }, 120_000);
