@@ -26,7 +26,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
-import { type Keyring, parseKeyring } from "../src/sealing/keyring.ts";
+import { type Keyring, parseKeyring } from "../src/platform/crypto/keyring.ts";
 import { lock, unlock } from "./lock.ts";
 import { type Environment, Refusal } from "./settings.ts";
 

@@ -1,6 +1,6 @@
 /** What `npm start` reads from its environment: its own settings, and those it hands on to the Worker. */
 
-import { Settings } from "../src/env.ts";
+import { Settings } from "../src/platform/settings.ts";
 
 /** A reason not to start, in one sentence for the person who typed the command. */
 export class Refusal extends Error {}

@@ -1,11 +1,11 @@
 import { env as deployment, waitUntil } from "cloudflare:workers";
-import { writeActionsTo } from "./audit/actions.ts";
-import { record } from "./audit/courier.ts";
-import { performJobs } from "./engine/perform.ts";
-import { handle } from "./http/handle.ts";
-import { textOf, warn } from "./log.ts";
+import { performJobs } from "./credentials/perform.ts";
+import type { Bell } from "./platform/durable/wake-up.ts";
+import { writeActionsTo } from "./platform/observability/audit/actions.ts";
+import { record } from "./platform/observability/audit/batch-writer.ts";
+import { textOf, warn } from "./platform/observability/log.ts";
+import { handle } from "./routes/server/handle.ts";
 import { performWork } from "./sync/perform.ts";
-import type { Bell } from "./work/doorbell.ts";
 
 export { AccessControl } from "./objects/access-control.ts";
 export { ClusterRegistry } from "./objects/cluster-registry.ts";

@@ -1,4 +1,4 @@
-import * as kind from "../src/http/filter/kinds.ts";
+import * as kind from "../src/lib/bexpr/kinds.ts";
 
 /** A record with every kind of field, for tests. */
 export const VOLUME = {

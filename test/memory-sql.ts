@@ -1,5 +1,5 @@
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
-import type { Migration } from "../src/objects/migrations.ts";
+import type { Migration } from "../src/platform/durable/migrations.ts";
 
 /** A database in memory that answers like an object's own, for tests outside the Workers runtime. */
 export function memorySql(migrations: readonly Migration[]): SqlStorage {

@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import { isDuration } from "../src/http/fields.ts";
+import { isDuration } from "../src/platform/http/fields.ts";
 
 /** Walks over schemas of request bodies, for tests about all routes. */
 

@@ -1,9 +1,9 @@
 /** The registry, and a way to give it many rows of each kind that nobody reported or asked for: reading them is what is measured. */
-import { completeNode } from "../../src/cluster/node/complete.ts";
-import { NodeStore } from "../../src/cluster/nodes-store.ts";
-import { Reported } from "../../src/cluster/reported.ts";
+import { completeNode } from "../../src/cluster/nodes/complete.ts";
+import { NodeStore } from "../../src/cluster/nodes/nodes-store.ts";
+import { Reported } from "../../src/cluster/reports/reported.ts";
 import { ClusterRegistry as Registry } from "../../src/objects/cluster-registry.ts";
-import { HostVolumeStore, hostVolumeStamp } from "../../src/volumes/host-volume-store.ts";
+import { HostVolumeStore, hostVolumeStamp } from "../../src/volumes/host/host-volume-store.ts";
 
 /** How many of each. Row number n has n in its id, see `idOf` in bench/volumes-sides.ts. */
 export interface FillCluster {

@@ -1,5 +1,5 @@
 /** The credentials engine, and a way to give it leases that nobody asked for: what becomes of many of them is what is measured. */
-import { Leases } from "../../src/engine/leases.ts";
+import { Leases } from "../../src/credentials/leases.ts";
 import { CredentialEngine as Engine } from "../../src/objects/credential-engine.ts";
 
 export interface Fill {

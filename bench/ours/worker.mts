@@ -8,10 +8,11 @@
  *
  * What the providers' quotas ask for is lifted: 50 writes a second to a destination would be all that is measured.
  */
+
+import { eventLog, syncDestination } from "../../src/contracts/stubs.ts";
 import type { NewEvent } from "../../src/events/event.ts";
-import { eventLog, syncDestination } from "../../src/objects/stubs.ts";
+import type { Bell } from "../../src/platform/durable/wake-up.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
-import type { Bell } from "../../src/work/doorbell.ts";
 import service from "../../src/worker.ts";
 import type { ClusterRegistry, FillCluster, FillCsi } from "./cluster.mts";
 import type { FillAssociations, SyncDestination } from "./destination.mts";

@@ -1,5 +1,5 @@
-import { accessControl } from "../objects/stubs.ts";
-import type { Refusal } from "../result.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import type { Refusal } from "../lib/result.ts";
 import type { Ask, Grant } from "./authorize.ts";
 
 /** How long an isolate may use an answer again. A revocation is seen everywhere within 2 s, the request's own time included. */

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from "node:crypto";
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import { type AclToken, aclToken } from "./cluster-acl.ts";
 import type { Facts } from "./facts.ts";
 import type { TokenRow } from "./token.ts";

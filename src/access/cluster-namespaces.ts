@@ -1,5 +1,5 @@
-import { ok, type Result, refuse } from "../result.ts";
-import type { Journal } from "./journal.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import type { Journal } from "./events.ts";
 import type { NamespaceEndings } from "./namespace-endings.ts";
 import { upperBound } from "./token-store.ts";
 

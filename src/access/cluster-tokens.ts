@@ -1,6 +1,6 @@
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import { type AclToken, aclToken, tokenUpserted } from "./cluster-acl.ts";
-import type { Journal } from "./journal.ts";
+import type { Journal } from "./events.ts";
 import type { ClusterTokenRequest, TokenRow } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenSecrets } from "./token-secrets.ts";

@@ -1,4 +1,4 @@
-import { ok, type Refusal, type Result, refuse } from "../result.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { Ask, Grant, Identity } from "./authorize.ts";
 import { type ClusterRights, NO_CLUSTER_RULES } from "./cluster-rights.ts";
 import { type Judge, refuseWrappedOnly } from "./judgement.ts";

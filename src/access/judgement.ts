@@ -1,4 +1,5 @@
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import { inOneSpelling } from "./aliases.ts";
 import type { Mount, MountTable } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 import {
@@ -11,7 +12,6 @@ import {
   ruleFor,
 } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
-import { inOneSpelling } from "./two-names.ts";
 
 /** A path inside a namespace that exists. */
 export interface Place {

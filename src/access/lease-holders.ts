@@ -1,4 +1,4 @@
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import type { TokenStore } from "./token-store.ts";
 
 interface Host {

@@ -1,5 +1,5 @@
 import { neutralMountType } from "../compat/cloud-b-names.ts";
-import { ok, type Refusal, type Result, refuse } from "../result.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import {
   configWith,
   MOUNT_TYPES,

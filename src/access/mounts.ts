@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import * as z from "zod";
-import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../http/areas.ts";
-import { duration, flag, stringList, stringMap } from "../http/fields.ts";
-import { withoutUndefined } from "../http/json.ts";
-import { ok, type Result, refuse } from "../result.ts";
+import { withoutUndefined } from "../lib/json.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../platform/http/areas.ts";
+import { duration, flag, stringList, stringMap } from "../platform/http/fields.ts";
 
 /** Types of secrets engines that can be mounted. */
 export const MOUNT_TYPES = ["kv", "cloud-b"] as const;

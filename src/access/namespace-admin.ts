@@ -1,8 +1,8 @@
 import { type CustomMetadataChange, changeCustomMetadata } from "../kv/custom-metadata.ts";
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import { policyDeleted, tokenDeleted } from "./cluster-acl.ts";
-import type { Journal } from "./journal.ts";
-import type { KeyTerms } from "./key-terms.ts";
+import type { Journal } from "./events.ts";
+import type { KeyTerms } from "./key-rotation.ts";
 import type { MountTable } from "./mounts.ts";
 import type { NamespaceEndings } from "./namespace-endings.ts";
 import type { Namespace, NamespaceTree } from "./namespaces.ts";

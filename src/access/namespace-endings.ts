@@ -1,4 +1,4 @@
-import type { Result } from "../result.ts";
+import type { Result } from "../lib/result.ts";
 
 /** `cluster`: the flat namespaces of areas C and D, by name. `secrets`: the tree of areas A and B, by path. */
 export type NamespaceKind = "cluster" | "secrets";

@@ -1,5 +1,5 @@
-import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../http/areas.ts";
-import { ok, type Refusal, type Result, refuse } from "../result.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../platform/http/areas.ts";
 import { randomText } from "./token-store.ts";
 
 export interface Namespace {

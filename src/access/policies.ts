@@ -1,6 +1,6 @@
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import { type AclPolicy, aclPolicy, policyDeleted, policyUpserted } from "./cluster-acl.ts";
-import type { Journal } from "./journal.ts";
+import type { Journal } from "./events.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
 import type { PolicyAttributes, PolicyStore } from "./policy-store.ts";
 

@@ -1,6 +1,6 @@
 /** Blocks of a policy document: how their members are found and checked, and how a document is refused. */
 
-import { type HclMember, type HclObject, type HclValue, quote } from "./hcl.ts";
+import { type HclMember, type HclObject, type HclValue, quote } from "../lib/hcl.ts";
 
 /** Why a document is refused, as its writer reads it. */
 export class Refusal extends Error {}

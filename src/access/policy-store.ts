@@ -1,4 +1,4 @@
-import { ok, type Refusal, type Result, refuse } from "../result.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { type ClusterRights, MANAGEMENT, mergeClusterRules } from "./cluster-rights.ts";
 import { compilePaths, type PathAcl } from "./path-rules.ts";
 import { DEFAULT_POLICY, type Policy, parsePolicy } from "./policy.ts";

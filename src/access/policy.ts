@@ -5,6 +5,7 @@
  * is refused by name, because a rule that silently does not apply is worse than one that cannot be written.
  */
 
+import { type HclMember, type HclObject, type HclValue, parseHcl, quote } from "../lib/hcl.ts";
 import {
   type ClusterRules,
   FAMILIES,
@@ -25,7 +26,6 @@ import {
   VARIABLE_CAPABILITIES,
   type VariableCapability,
 } from "./cluster-rights.ts";
-import { type HclMember, type HclObject, type HclValue, parseHcl, quote } from "./hcl.ts";
 import { CAPABILITIES, type Capability, type ParameterRule, type ParameterValue, type PathRule } from "./path-rules.ts";
 import {
   type Block,

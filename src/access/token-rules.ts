@@ -1,4 +1,4 @@
-import { ok, type Refusal, type Result, refuse } from "../result.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { expirationSeconds } from "./cluster-acl.ts";
 import type { Judge } from "./judgement.ts";
 import type { PolicyStore } from "./policy-store.ts";

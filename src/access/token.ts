@@ -9,7 +9,7 @@ import {
   parseDuration,
   stringList,
   stringMap,
-} from "../http/fields.ts";
+} from "../platform/http/fields.ts";
 
 /** The longest life of a token or lease unless configured shorter, in seconds (768 h). */
 export const SYSTEM_MAX_TTL = 768 * 3600;

@@ -1,7 +1,7 @@
-import { note } from "../audit/actions.ts";
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import { note } from "../platform/observability/audit/actions.ts";
 import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
-import type { Journal } from "./journal.ts";
+import type { Journal } from "./events.ts";
 import { allows, type Judge, type Place } from "./judgement.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
 import type { Capability } from "./path-rules.ts";

@@ -1,5 +1,5 @@
-import { readPattern } from "../http/filter/pattern.ts";
-import { quote } from "./hcl.ts";
+import { readPattern } from "../lib/bexpr/pattern.ts";
+import { quote } from "../lib/hcl.ts";
 import { type Block, fieldsOf, memberOf, refuse, text, texts, title } from "./policy-blocks.ts";
 import { ENFORCEMENTS, type VolumeRule } from "./volume-rules.ts";
 

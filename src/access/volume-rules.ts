@@ -1,5 +1,5 @@
-import { readPattern } from "../http/filter/pattern.ts";
-import { ok, type Result, refuse } from "../result.ts";
+import { readPattern } from "../lib/bexpr/pattern.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import { matchesGlob } from "./path-rules.ts";
 
 /**

@@ -1,12 +1,12 @@
 import { createHash, randomBytes } from "node:crypto";
 import * as z from "zod";
-import { badRequest } from "../http/errors.ts";
-import type { Versions } from "../objects/migrations.ts";
-import { decrypt, encrypt } from "../sealing/aes-gcm.ts";
-import { parseKeyring } from "../sealing/keyring.ts";
-import { VERSION } from "../version.ts";
+import { decrypt, encrypt } from "../platform/crypto/aes-gcm.ts";
+import { parseKeyring } from "../platform/crypto/keyring.ts";
+import type { Versions } from "../platform/durable/migrations.ts";
+import type { Value } from "../platform/durable/snapshot/tables.ts";
+import { badRequest } from "../platform/http/errors.ts";
+import { VERSION } from "../platform/version.ts";
 import { isKind, type ObjectKind } from "./kinds.ts";
-import type { Value } from "./tables.ts";
 
 /*
  * The file: a line that says what it is, then frames, each its length in four bytes and its bytes. The first frame is the

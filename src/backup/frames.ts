@@ -1,4 +1,4 @@
-import { badRequest } from "../http/errors.ts";
+import { badRequest } from "../platform/http/errors.ts";
 import { LENGTH_BYTES, MAGIC } from "./format.ts";
 
 /** A row has 2 MB at most, and a page of rows little more; their text may be several times as long. */

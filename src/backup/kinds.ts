@@ -1,5 +1,5 @@
-import type { StoredObject } from "../objects/stored-object.ts";
-import type { Remote } from "../objects/stubs.ts";
+import type { Remote } from "../contracts/stubs.ts";
+import type { StoredObject } from "../platform/durable/stored-object.ts";
 
 /** The kinds of objects that a snapshot holds, and the tables that each has rows in before anybody has used it: how many at most. */
 const kinds = {

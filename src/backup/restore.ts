@@ -1,9 +1,9 @@
-import { note } from "../audit/actions.ts";
-import { badRequest, RequestError, unwrap } from "../http/errors.ts";
+import { accessControl } from "../contracts/stubs.ts";
 import { type Rebuilt, rebuildListings } from "../listings/rebuild.ts";
-import { textOf, warn } from "../log.ts";
-import { accessControl } from "../objects/stubs.ts";
-import { parseKeyring } from "../sealing/keyring.ts";
+import { parseKeyring } from "../platform/crypto/keyring.ts";
+import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
+import { note } from "../platform/observability/audit/actions.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
 import { type ObjectRecord, Opener, type RowsRecord } from "./format.ts";
 import { framesOf } from "./frames.ts";
 import { ACCESS_CONTROL, bornWith, isKind, type ObjectName, SINGLETONS, storedObject, textOfObject } from "./kinds.ts";

@@ -1,5 +1,5 @@
-import { ok, type Result, refuse } from "../result.ts";
-import { RESTORE_RUNS } from "./hold.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import { RESTORE_RUNS } from "../platform/durable/snapshot/snapshot-lock.ts";
 import { type ObjectKind, type ObjectName, storedObject } from "./kinds.ts";
 
 /**

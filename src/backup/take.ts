@@ -1,10 +1,10 @@
-import { textOf, warn } from "../log.ts";
-import { type Refusal, type Result, refuse } from "../result.ts";
-import type { CutPart, CutPlace } from "./cut.ts";
+import { type Refusal, type Result, refuse } from "../lib/result.ts";
+import { FREEZE_MS } from "../platform/durable/snapshot/frozen.ts";
+import type { CutPart, CutPlace } from "../platform/durable/snapshot/object-snapshot.ts";
+import type { CutView } from "../platform/durable/snapshot/snapshot-lock.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
 import { everyObject } from "./directory.ts";
 import { Sealer } from "./format.ts";
-import { FREEZE_MS } from "./frozen.ts";
-import type { CutView } from "./hold.ts";
 import { ACCESS_CONTROL, type ObjectName, SINGLETONS, storedObject, textOfObject } from "./kinds.ts";
 
 /** Objects that are asked at the same time. */

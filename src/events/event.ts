@@ -1,4 +1,4 @@
-import { parseLossless } from "../http/json.ts";
+import { parseLossless } from "../lib/json.ts";
 
 /** One fact about the cluster, as a producer reports it. The log adds the index. */
 export interface NewEvent {

@@ -1,4 +1,4 @@
-import { within } from "../within.ts";
+import { within } from "../lib/timeout.ts";
 import { Line } from "./line.ts";
 
 /*

@@ -1,6 +1,6 @@
-import { textOf, warn } from "../log.ts";
-import { within } from "../within.ts";
-import { backoff } from "../work/backoff.ts";
+import { backoff } from "../lib/backoff.ts";
+import { within } from "../lib/timeout.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
 import { feedLines, lineFrom } from "./feed-line.ts";
 import type { FeedPage } from "./feed-page.ts";
 import type { LogView, Slice } from "./group.ts";

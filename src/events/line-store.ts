@@ -1,5 +1,5 @@
-import { warn } from "../log.ts";
-import type { Migration } from "../objects/migrations.ts";
+import type { Migration } from "../platform/durable/migrations.ts";
+import { warn } from "../platform/observability/log.ts";
 import { type Append, numbered } from "./event.ts";
 import { factsText } from "./facts.ts";
 import type { Slice } from "./group.ts";

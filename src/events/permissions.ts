@@ -1,7 +1,7 @@
 import type { StreamAnswer, StreamQuestion } from "../access/stream-rights.ts";
-import { textOf, warn } from "../log.ts";
-import { within } from "../within.ts";
-import { backoff } from "../work/backoff.ts";
+import { backoff } from "../lib/backoff.ts";
+import { within } from "../lib/timeout.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
 import type { Fact } from "./facts.ts";
 import type { Scope } from "./subscription.ts";
 

@@ -1,6 +1,6 @@
 import type { Mount } from "../access/mounts.ts";
-import { accessControl, identityIssuer } from "../objects/stubs.ts";
-import type { ClientAssertion } from "../providers/cloud-b.ts";
+import { accessControl, identityIssuer } from "../contracts/stubs.ts";
+import type { ClientAssertion } from "../providers/cloud-b-azure/login.ts";
 import { type Federation, type Home, issuerAt, subjectOf } from "./token.ts";
 
 /** What is to be remembered of a mount when a request at `url` tells it to log in with identity tokens. */

@@ -1,5 +1,5 @@
 import { createPrivateKey, generateKeyPairSync, sign } from "node:crypto";
-import type { DataKeys } from "../sealing/data-keys.ts";
+import type { DataKeys } from "../platform/crypto/data-keys.ts";
 
 /** A key as verifiers read it (RFC 7517, 4; RFC 7518, 6.3.1). */
 export interface PublicKey {

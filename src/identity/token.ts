@@ -1,5 +1,5 @@
 import { CLOUD_B_PLUGIN, MOUNT_CLAIM } from "../compat/identity-names.ts";
-import { VERSION } from "../version.ts";
+import { VERSION } from "../platform/version.ts";
 
 /** Whom a token speaks for. */
 export interface Bearer {

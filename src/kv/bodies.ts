@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { badRequest } from "../http/errors.ts";
-import { duration, flag, integer, signedDuration } from "../http/fields.ts";
-import { isPlainObject } from "../http/json.ts";
+import { isPlainObject } from "../lib/json.ts";
+import { badRequest } from "../platform/http/errors.ts";
+import { duration, flag, integer, signedDuration } from "../platform/http/fields.ts";
 
 /** Request bodies of a KV mount, in all the spellings that clients use (contract: clients 1.1 and 3). */
 

@@ -1,6 +1,6 @@
-import { asMap } from "../http/fields.ts";
-import { isPlainObject } from "../http/json.ts";
-import { ok, type Refusal, type Result, refuse } from "../result.ts";
+import { isPlainObject } from "../lib/json.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import { asMap } from "../platform/http/fields.ts";
 
 /** Custom metadata as a caller gives it; in a patch, null removes a key. */
 export type CustomMetadataChange = Readonly<Record<string, string | null>>;

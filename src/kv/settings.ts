@@ -1,4 +1,4 @@
-import { ok, type Result } from "../result.ts";
+import { ok, type Result } from "../lib/result.ts";
 import { type CustomMetadataChange, changeCustomMetadata } from "./custom-metadata.ts";
 import type { KvConfig, SecretRow } from "./version.ts";
 

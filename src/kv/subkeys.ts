@@ -1,4 +1,4 @@
-import { isPlainObject } from "../http/json.ts";
+import { isPlainObject } from "../lib/json.ts";
 
 /** The shape of a secret without its values: every leaf, and every empty object, is null. @param depth 0 = all of it */
 export function subkeys(data: Readonly<Record<string, unknown>>, depth: number): Record<string, unknown> {

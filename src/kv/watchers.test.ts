@@ -1,6 +1,6 @@
 import { beforeEach, expect, it } from "vitest";
 import { memorySql } from "../../test/memory-sql.ts";
-import { outboxMigrations } from "../outbox.ts";
+import { outboxMigrations } from "../platform/durable/outbox.ts";
 import { kvMigrations } from "./schema.ts";
 import { Watchers } from "./watchers.ts";
 

@@ -1,5 +1,5 @@
-import { textOf, warn } from "../log.ts";
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
 
 export interface DestinationListing {
   readonly namespace: string;

@@ -1,5 +1,5 @@
 import { everyObject } from "../backup/directory.ts";
-import { destinationKeyOf, destinationName, syncDestination } from "../objects/stubs.ts";
+import { destinationKeyOf, destinationName, syncDestination } from "../contracts/stubs.ts";
 import {
   type DestinationListing,
   forgetListing,

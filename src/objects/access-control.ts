@@ -1,23 +1,30 @@
 import type { Ask, Grant } from "../access/authorize.ts";
 import { type EndedMount, REMAINS } from "../access/ended-mounts.ts";
-import type { KeyHolder } from "../access/key-terms.ts";
+import type { KeyHolder } from "../access/key-rotation.ts";
 import { accessMigrations } from "../access/schema.ts";
 import { type StreamAnswer, type StreamQuestion, streamScope } from "../access/stream-rights.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../backup/kinds.ts";
 import { knownPage, type Source } from "../backup/known.ts";
 import { Restores, refusedByRestore } from "../backup/restores.ts";
-import { settings } from "../env.ts";
+import {
+  clusterRegistry,
+  credentialEngine,
+  destinationKeyOf,
+  eventLog,
+  kvStore,
+  syncControl,
+} from "../contracts/stubs.ts";
+import type { Refusal, Result } from "../lib/result.ts";
 import { recordBirth } from "../listings/births.ts";
-import { type Series, series } from "../metrics/series.ts";
-import type { Refusal, Result } from "../result.ts";
-import { dataKeyMigrations } from "../sealing/data-keys.ts";
-import { guarded } from "../sealing/guarded.ts";
+import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
+import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { isStorageLost } from "../platform/durable/birth.ts";
+import { type Series, series } from "../platform/observability/metrics/series.ts";
+import { settings } from "../platform/settings.ts";
 import { accessDeliveries } from "./access-deliveries.ts";
 import { AccessParts } from "./access-parts.ts";
-import { isStorageLost } from "./birth.ts";
 import { Births } from "./births.ts";
 import { MountSurface } from "./mount-surface.ts";
-import { clusterRegistry, credentialEngine, destinationKeyOf, eventLog, kvStore, syncControl } from "./stubs.ts";
 
 const EXPIRED_PER_ALARM = 500;
 

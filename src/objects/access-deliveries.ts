@@ -1,7 +1,5 @@
-import type { KeyHolder } from "../access/key-terms.ts";
+import type { KeyHolder } from "../access/key-rotation.ts";
 import type { MountType } from "../access/mounts.ts";
-import type { Deliver } from "../outbox.ts";
-import { isStorageLost } from "./birth.ts";
 import {
   clusterRegistry,
   credentialEngine,
@@ -10,7 +8,9 @@ import {
   nodeSession,
   syncControl,
   syncDestination,
-} from "./stubs.ts";
+} from "../contracts/stubs.ts";
+import { isStorageLost } from "../platform/durable/birth.ts";
+import type { Deliver } from "../platform/durable/outbox.ts";
 
 /** How what `AccessControl` promises other objects reaches them, by topic of its outbox. */
 export const accessDeliveries = (env: Env) =>

@@ -3,11 +3,11 @@ import { Bootstrap } from "../access/bootstrap.ts";
 import { ClusterNamespaces } from "../access/cluster-namespaces.ts";
 import { ClusterTokens } from "../access/cluster-tokens.ts";
 import { EndedMounts } from "../access/ended-mounts.ts";
+import type { Stamp } from "../access/events.ts";
 import { Facts } from "../access/facts.ts";
 import { Gatekeeper } from "../access/gatekeeper.ts";
-import type { Stamp } from "../access/journal.ts";
 import { Judge } from "../access/judgement.ts";
-import { KeyTerms } from "../access/key-terms.ts";
+import { KeyTerms } from "../access/key-rotation.ts";
 import { LeaseHolders } from "../access/lease-holders.ts";
 import { MountAdmin, type Viewer } from "../access/mount-admin.ts";
 import { type Mount, MountTable } from "../access/mounts.ts";
@@ -22,11 +22,11 @@ import { TokenSecrets } from "../access/token-secrets.ts";
 import { TokenStore } from "../access/token-store.ts";
 import { Tokens } from "../access/tokens.ts";
 import type { Append } from "../events/event.ts";
-import { Journal } from "../events/journal.ts";
-import type { Outbox } from "../outbox.ts";
-import { ok, type Result } from "../result.ts";
-import { DataKeys } from "../sealing/data-keys.ts";
-import { Sealed } from "../sealing/keyring.ts";
+import { Journal } from "../events/event-publisher.ts";
+import { ok, type Result } from "../lib/result.ts";
+import { DataKeys } from "../platform/crypto/data-keys.ts";
+import { Sealed } from "../platform/crypto/keyring.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
 
 /** The owners of what is in namespaces and neither a row here nor an object that `key_holders` names. */
 interface ContentOwners {

@@ -1,42 +1,42 @@
 import type { Dialect } from "../compat/dialect.ts";
-import type { CloudAccount } from "../engine/cloud.ts";
-import { accountOf, type CloudSettings, type ConfigBody, configView } from "../engine/config.ts";
-import { ConfigStore } from "../engine/config-store.ts";
-import { Desk } from "../engine/desk.ts";
-import { Endings } from "../engine/endings.ts";
-import { type IssueAsk, Issues } from "../engine/issues.ts";
-import type { Work } from "../engine/job.ts";
-import { Jobs } from "../engine/jobs.ts";
-import { LeaseEnds, type Renewed } from "../engine/lease-ends.ts";
-import { Leases, type LeaseView, leaseView } from "../engine/leases.ts";
-import { MountEnd } from "../engine/mount-end.ts";
-import type { EngineParts } from "../engine/parts.ts";
-import { type RoleBody, roleView } from "../engine/role.ts";
-import { RoleChanges } from "../engine/role-changes.ts";
-import { Roles } from "../engine/roles.ts";
-import { RootAccount } from "../engine/root-account.ts";
-import { engineMigrations } from "../engine/schema.ts";
-import type { MountTtls } from "../engine/terms.ts";
-import { claimOf, type Report, type Started, type Turn, type Wanted } from "../engine/turn.ts";
-import { settings } from "../env.ts";
+import type { CloudAccount } from "../contracts/cloud-directory.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { Endings } from "../credentials/completion.ts";
+import { accountOf, type CloudSettings, type ConfigBody, configView } from "../credentials/config.ts";
+import { ConfigStore } from "../credentials/config-store.ts";
+import { type IssueAsk, Issues } from "../credentials/issues.ts";
+import type { Work } from "../credentials/job.ts";
+import { Jobs } from "../credentials/jobs.ts";
+import { LeaseEnds, type Renewed } from "../credentials/lease-lifecycle.ts";
+import type { MountTtls } from "../credentials/lease-ttl.ts";
+import { Leases, type LeaseView, leaseView } from "../credentials/leases.ts";
+import { MountEnd } from "../credentials/mount-end.ts";
+import type { EngineParts } from "../credentials/parts.ts";
+import { type RoleBody, roleView } from "../credentials/role.ts";
+import { RoleChanges } from "../credentials/role-changes.ts";
+import { Roles } from "../credentials/roles.ts";
+import { RootAccount } from "../credentials/root-account.ts";
+import { Desk } from "../credentials/saga-runner.ts";
+import { engineMigrations } from "../credentials/schema.ts";
+import { claimOf, type Report, type Started, type Turn, type Wanted } from "../credentials/turn.ts";
 import type { Home } from "../identity/token.ts";
-import { countedSeries, countHere } from "../metrics/counted.ts";
-import { engineMeasures } from "../metrics/measures.ts";
-import type { Series } from "../metrics/series.ts";
-import { ok, type Refusal, type Result, refuse } from "../result.ts";
-import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
-import { guarded } from "../sealing/guarded.ts";
-import { Doorbell } from "../work/doorbell.ts";
-import { WorkList, workMigrations } from "../work/work-list.ts";
-import { StoredObject } from "./stored-object.ts";
-import { accessControl } from "./stubs.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
+import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
+import { Doorbell } from "../platform/durable/wake-up.ts";
+import { WorkList, workMigrations } from "../platform/durable/work-queue.ts";
+import { engineMeasures } from "../platform/observability/metrics/measures.ts";
+import { countedSeries, countHere } from "../platform/observability/metrics/object-counters.ts";
+import type { Series } from "../platform/observability/metrics/series.ts";
+import { settings } from "../platform/settings.ts";
 
 const PAGE = 1_000;
 
 /**
  * Owner of one cloud-b mount: configuration, roles, leases, and all that is being made or removed at the cloud. Named by the
  * mount's uuid. It never calls the cloud: it hands out one step of a job at a time, and a Worker takes it. Its parts, in
- * `src/engine`, decide; this is their surface.
+ * `src/credentials`, decide; this is their surface.
  */
 export class CredentialEngine extends StoredObject {
   readonly #self: string;

@@ -1,4 +1,5 @@
 import type { EndedNamespaces } from "../access/ended-namespaces.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
 import type { CsiAsks } from "../volumes/csi/asks.ts";
 import { type ShowableClaim, showable } from "../volumes/csi/claim.ts";
 import type { CsiClaims } from "../volumes/csi/claims.ts";
@@ -10,7 +11,6 @@ import { CSI_PLUGIN, type InstancePage, type PluginPage } from "../volumes/csi/p
 import type { FoundCsiVolume, Name } from "../volumes/csi/volume.ts";
 import { CSI_VOLUME, type CsiVolumePage, type CsiVolumeQuery } from "../volumes/csi/volume-store.ts";
 import type { CsiOutcome, CsiWork } from "../volumes/csi/work.ts";
-import { StoredObject } from "./stored-object.ts";
 
 /** What of `ClusterRegistry` is about CSI: its parts decide, this is their surface. */
 export abstract class CsiSurface extends StoredObject {

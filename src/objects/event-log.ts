@@ -1,4 +1,3 @@
-import { settings } from "../env.ts";
 import type { Append } from "../events/event.ts";
 import type { Bounds } from "../events/feed.ts";
 import { type FeedPage, feedPage } from "../events/feed-page.ts";
@@ -7,9 +6,10 @@ import type { Line } from "../events/line.ts";
 import { LineStore, lineMigrations } from "../events/line-store.ts";
 import type { Readers } from "../events/readers.ts";
 import { Ring } from "../events/ring.ts";
-import { type Series, series } from "../metrics/series.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
+import { type Series, series } from "../platform/observability/metrics/series.ts";
+import { settings } from "../platform/settings.ts";
 import { measuredReaders, readersOf, stream } from "./event-streams.ts";
-import { StoredObject } from "./stored-object.ts";
 
 /**
  * The one sequence of cluster events. One writer at a time (`append`, in order of arrival); any number of readers, each only

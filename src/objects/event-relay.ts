@@ -1,12 +1,12 @@
 import { DurableObject } from "cloudflare:workers";
-import { settings } from "../env.ts";
+import { eventLog } from "../contracts/stubs.ts";
 import { type Bounds, Feed } from "../events/feed.ts";
 import type { Readers } from "../events/readers.ts";
 import type { Subscription } from "../events/subscription.ts";
-import { textOf, warn } from "../log.ts";
-import type { Vitals } from "../metrics/vitals.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
+import type { Vitals } from "../platform/observability/metrics/health-stats.ts";
+import { settings } from "../platform/settings.ts";
 import { measuredReaders, readersOf, stream } from "./event-streams.ts";
-import { eventLog } from "./stubs.ts";
 
 /**
  * Serves streams in the log's place, as near to their readers as it was made, and is itself one reader of the log. It stores

@@ -1,10 +1,10 @@
-import { settings } from "../env.ts";
+import { accessControl } from "../contracts/stubs.ts";
 import type { LogView } from "../events/group.ts";
 import { RightsUnknown } from "../events/permissions.ts";
 import { Readers } from "../events/readers.ts";
 import type { Subscription } from "../events/subscription.ts";
-import { type Series, series } from "../metrics/series.ts";
-import { accessControl } from "./stubs.ts";
+import { type Series, series } from "../platform/observability/metrics/series.ts";
+import { settings } from "../platform/settings.ts";
 
 /* What the log and its relays have in common: they serve streams. */
 

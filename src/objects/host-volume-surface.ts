@@ -1,8 +1,8 @@
-import type { VolumeClaims } from "../volumes/claims.ts";
-import { type ClaimPage, type ClaimQuery, VOLUME_CLAIM } from "../volumes/claims-store.ts";
-import type { HostVolumeParts } from "../volumes/host-volume-parts.ts";
-import { HOST_VOLUME, type VolumePage, type VolumeQuery } from "../volumes/host-volume-store.ts";
-import type { HostVolumes, Outcome } from "../volumes/host-volumes.ts";
+import type { VolumeClaims } from "../volumes/claims/claims.ts";
+import { type ClaimPage, type ClaimQuery, VOLUME_CLAIM } from "../volumes/claims/store.ts";
+import type { HostVolumeParts } from "../volumes/host/host-volume-parts.ts";
+import { HOST_VOLUME, type VolumePage, type VolumeQuery } from "../volumes/host/host-volume-store.ts";
+import type { HostVolumes, Outcome } from "../volumes/host/host-volumes.ts";
 import type { FoundVolume } from "../volumes/usage.ts";
 import { CsiSurface } from "./csi-surface.ts";
 

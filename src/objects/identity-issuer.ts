@@ -1,14 +1,14 @@
-import { note } from "../audit/actions.ts";
-import { settings } from "../env.ts";
-import { originOf } from "../identity/origin.ts";
+import { accessControl } from "../contracts/stubs.ts";
 import { identityMigrations } from "../identity/schema.ts";
 import { type PublicKey, SigningKeys, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
 import { claimsOf, type TokenAsk } from "../identity/token.ts";
-import { ok, type Result } from "../result.ts";
-import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
-import { guarded } from "../sealing/guarded.ts";
-import { StoredObject } from "./stored-object.ts";
-import { accessControl } from "./stubs.ts";
+import { originOf } from "../lib/origin.ts";
+import { ok, type Result } from "../lib/result.ts";
+import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
+import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
+import { note } from "../platform/observability/audit/actions.ts";
+import { settings } from "../platform/settings.ts";
 
 /**
  * Issuer of the identity tokens by which mounts log in at their providers without a secret. One for the deployment; its

@@ -1,5 +1,4 @@
-import { note } from "../audit/actions.ts";
-import { mergePatch, parseLossless } from "../http/json.ts";
+import { syncDestination } from "../contracts/stubs.ts";
 import { type ListedPage, listFolder } from "../kv/listing.ts";
 import { kvMigrations } from "../kv/schema.ts";
 import { Secrets, type VersionSummary } from "../kv/secrets.ts";
@@ -16,12 +15,13 @@ import {
   versionView,
 } from "../kv/version.ts";
 import { Watchers } from "../kv/watchers.ts";
-import type { OutboxRow } from "../outbox.ts";
-import { ok, type Refusal, type Result, refuse } from "../result.ts";
-import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
-import { guarded } from "../sealing/guarded.ts";
-import { StoredObject } from "./stored-object.ts";
-import { syncDestination } from "./stubs.ts";
+import { mergePatch, parseLossless } from "../lib/json.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
+import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import type { OutboxRow } from "../platform/durable/outbox.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
+import { note } from "../platform/observability/audit/actions.ts";
 
 export interface GoneVersion {
   readonly ok: true;

@@ -1,8 +1,8 @@
-import { Counters, counterMigrations } from "../metrics/counters.ts";
-import { gather } from "../metrics/gather.ts";
-import type { Series } from "../metrics/series.ts";
-import type { Key } from "../metrics/tally.ts";
-import { StoredObject } from "./stored-object.ts";
+import { gather } from "../operations/scrape.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
+import { Counters, counterMigrations } from "../platform/observability/metrics/counters.ts";
+import type { Key } from "../platform/observability/metrics/isolate-counters.ts";
+import type { Series } from "../platform/observability/metrics/series.ts";
 
 /** Everybody who asks within this time gets the same, so that asking cannot load the service. */
 const REUSE_MS = 1_000;

@@ -1,5 +1,5 @@
 import type { Mount, MountRequest, MountType, TuneRequest } from "../access/mounts.ts";
-import { ok, type Result } from "../result.ts";
+import { ok, type Result } from "../lib/result.ts";
 import { NamespaceSurface } from "./namespace-surface.ts";
 
 /** What of `AccessControl` is about mounts. */

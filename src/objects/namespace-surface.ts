@@ -1,6 +1,6 @@
 import type { ClusterNamespace, JobSettings } from "../access/cluster-namespaces.ts";
 import type { Namespace } from "../access/namespaces.ts";
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import { PolicySurface } from "./policy-surface.ts";
 
 /** What of `AccessControl` is about namespaces: the tree of areas A and B, and the flat ones of C and D. */

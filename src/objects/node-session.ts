@@ -10,24 +10,24 @@ import {
   slowDown,
   TOKEN_SECONDS,
 } from "@sallyport/agent-protocol";
-import { Connections } from "../agents/connections.ts";
-import { Dispatch } from "../agents/dispatch.ts";
-import { FrameBudget } from "../agents/frame-budget.ts";
-import { close, type Link, linkOf } from "../agents/link.ts";
-import type { Operation, OperationResult } from "../agents/operation.ts";
-import { Operations, type Outcome } from "../agents/operations.ts";
-import { sessionMigrations } from "../agents/schema.ts";
-import { SessionRecord } from "../agents/session-record.ts";
-import { note } from "../audit/actions.ts";
-import { FREEZE_MS, isFrozen } from "../backup/frozen.ts";
-import { settings } from "../env.ts";
-import { textOf, warn } from "../log.ts";
-import type { OutboxRow } from "../outbox.ts";
-import { ok, type Result, refuse } from "../result.ts";
-import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
-import { within } from "../within.ts";
-import { StoredObject } from "./stored-object.ts";
-import { accessControl, clusterRegistry } from "./stubs.ts";
+import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import { within } from "../lib/timeout.ts";
+import { Connections } from "../node-agents/connections.ts";
+import { Dispatch } from "../node-agents/dispatch.ts";
+import { FrameBudget } from "../node-agents/frame-budget.ts";
+import { close, type Link, linkOf } from "../node-agents/link.ts";
+import type { Operation, OperationResult } from "../node-agents/operation.ts";
+import { Operations, type Outcome } from "../node-agents/operations.ts";
+import { sessionMigrations } from "../node-agents/schema.ts";
+import { SessionRecord } from "../node-agents/session-record.ts";
+import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
+import type { OutboxRow } from "../platform/durable/outbox.ts";
+import { FREEZE_MS, isFrozen } from "../platform/durable/snapshot/frozen.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
+import { note } from "../platform/observability/audit/actions.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
+import { settings } from "../platform/settings.ts";
 
 /** What a Worker that has verified an agent's token asks of its session. */
 export interface ConnectRequest {

@@ -1,14 +1,14 @@
-import type { AgentChange, AgentIdentity, AgentView, JoinTokenView } from "../agents/agent.ts";
-import type { Agents } from "../agents/agents.ts";
-import type { Cut, EnrolmentPage } from "../agents/enrolment.ts";
-import type { DrainNote, DrainSpec } from "../cluster/drains.ts";
-import type { GivenNode } from "../cluster/node/fields.ts";
-import type { Eligibility } from "../cluster/node/record.ts";
-import type { NodeParts } from "../cluster/node-parts.ts";
-import type { NodePoolPage, NodePoolQuery } from "../cluster/node-pools.ts";
-import type { NodeEventGiven, Written } from "../cluster/nodes.ts";
-import type { NodePage, NodeQuery, NodeText } from "../cluster/nodes-store.ts";
-import type { Result } from "../result.ts";
+import type { DrainNote, DrainSpec } from "../cluster/nodes/drains.ts";
+import type { GivenNode } from "../cluster/nodes/fields.ts";
+import type { NodeParts } from "../cluster/nodes/node-parts.ts";
+import type { NodePoolPage, NodePoolQuery } from "../cluster/nodes/node-pools.ts";
+import type { NodeEventGiven, Written } from "../cluster/nodes/nodes.ts";
+import type { NodePage, NodeQuery, NodeText } from "../cluster/nodes/nodes-store.ts";
+import type { Eligibility } from "../cluster/nodes/record.ts";
+import type { Result } from "../lib/result.ts";
+import type { AgentChange, AgentIdentity, AgentView, JoinTokenView } from "../node-agents/agent.ts";
+import type { Agents } from "../node-agents/agents.ts";
+import type { Cut, EnrolmentPage } from "../node-agents/enrolment.ts";
 import { HostVolumeSurface } from "./host-volume-surface.ts";
 
 /** What of `ClusterRegistry` is about nodes and their agents: their parts decide, this is their surface. */

@@ -2,7 +2,7 @@ import type { AclPolicy } from "../access/cluster-acl.ts";
 import type { PolicyWritten } from "../access/policies.ts";
 import type { PolicyAttributes } from "../access/policy-store.ts";
 import type { GoverningRule } from "../access/volume-rules.ts";
-import type { Result } from "../result.ts";
+import type { Result } from "../lib/result.ts";
 import { TokenSurface } from "./token-surface.ts";
 
 /** What of `AccessControl` is about policies. */

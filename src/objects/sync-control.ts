@@ -1,16 +1,16 @@
 import { EndedNamespaces } from "../access/ended-namespaces.ts";
 import type { KnownPage } from "../backup/kinds.ts";
 import { knownPage } from "../backup/known.ts";
-import { textOf, warn } from "../log.ts";
-import { type Series, series } from "../metrics/series.ts";
-import { type Result, refuse } from "../result.ts";
-import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
-import { guarded } from "../sealing/guarded.ts";
+import { accessControl, syncDestination } from "../contracts/stubs.ts";
+import { type Result, refuse } from "../lib/result.ts";
+import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
+import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
+import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { APP_CONTENT, type AppCredentials, Apps, type AppView } from "../sync/apps.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
-import type { Granted, Need } from "../sync/share.ts";
-import { StoredObject } from "./stored-object.ts";
-import { accessControl, syncDestination } from "./stubs.ts";
+import type { Granted, Need } from "../sync/queue-quota.ts";
 
 export interface SyncConfig {
   readonly disabled: boolean;

@@ -1,12 +1,18 @@
-import { note } from "../audit/actions.ts";
-import { settings } from "../env.ts";
+import { kvStore, syncControl } from "../contracts/stubs.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { AssociationListing } from "../listings/destinations.ts";
-import { countedSeries } from "../metrics/counted.ts";
-import { destinationMeasures } from "../metrics/measures.ts";
-import { type Series, series } from "../metrics/series.ts";
-import { ok, type Refusal, type Result, refuse } from "../result.ts";
-import { DataKeys, dataKeyMigrations } from "../sealing/data-keys.ts";
-import { guarded } from "../sealing/guarded.ts";
+import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
+import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import type { Claim } from "../platform/durable/lease.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
+import { Doorbell } from "../platform/durable/wake-up.ts";
+import { WorkList, workMigrations } from "../platform/durable/work-queue.ts";
+import { note } from "../platform/observability/audit/actions.ts";
+import { destinationMeasures } from "../platform/observability/metrics/measures.ts";
+import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
+import { type Series, series } from "../platform/observability/metrics/series.ts";
+import { settings } from "../platform/settings.ts";
+import { announceAll, announceAssociation, announceDestination, Deliveries } from "../sync/announcements.ts";
 import {
   type AssociationView,
   associationId,
@@ -19,15 +25,14 @@ import { Associations, secretOf } from "../sync/associations.ts";
 import { type AssociationsPage, associationsPage } from "../sync/associations-page.ts";
 import { Breaker } from "../sync/breaker.ts";
 import { Configuration, type Configured, type DestinationState } from "../sync/configuration.ts";
-import { Copies } from "../sync/copies.ts";
-import { announceAll, announceAssociation, announceDestination, Deliveries } from "../sync/deliveries.ts";
-import { Desk } from "../sync/desk.ts";
+import { Wishes } from "../sync/desired-state.ts";
 import { type DestinationKey, DestinationRecord, type Found } from "../sync/destination-record.ts";
 import type { Granularity } from "../sync/destinations/destination-type.ts";
 import { wantedCopies } from "../sync/external-name.ts";
 import { type Contest, Neighbours } from "../sync/neighbours.ts";
 import type { DestinationParts } from "../sync/parts.ts";
 import { Pause } from "../sync/pause.ts";
+import { Turns } from "../sync/poll.ts";
 import {
   copyRecords,
   type KeysOf,
@@ -37,17 +42,12 @@ import {
   type RecordsPage,
 } from "../sync/preview.ts";
 import { Purge } from "../sync/purge.ts";
-import { Scan } from "../sync/scan.ts";
+import { type Granted, type Need, Share } from "../sync/queue-quota.ts";
+import { Copies } from "../sync/remote-objects.ts";
+import { Scan } from "../sync/resync.ts";
 import { type AssociationRow, destinationMigrations } from "../sync/schema.ts";
-import { type Granted, type Need, Share } from "../sync/share.ts";
 import { StoredObjects, type StoredObjectView } from "../sync/stored-objects.ts";
-import { Turns } from "../sync/turns.ts";
-import { Wishes } from "../sync/wishes.ts";
-import { Doorbell } from "../work/doorbell.ts";
-import type { Claim } from "../work/task.ts";
-import { WorkList, workMigrations } from "../work/work-list.ts";
-import { StoredObject } from "./stored-object.ts";
-import { kvStore, syncControl } from "./stubs.ts";
+import { Desk } from "../sync/task-scheduler.ts";
 
 const PAGE = 1_000;
 

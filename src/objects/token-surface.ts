@@ -3,11 +3,11 @@ import type { AclTokenPage } from "../access/cluster-tokens.ts";
 import type { Capability } from "../access/path-rules.ts";
 import type { ClusterTokenRequest, TokenRequest } from "../access/token.ts";
 import type { Authed, TokenName, Wish } from "../access/tokens.ts";
-import { settings } from "../env.ts";
-import { ok, type Result, refuse } from "../result.ts";
-import { guarded } from "../sealing/guarded.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
+import { settings } from "../platform/settings.ts";
 import type { AccessParts } from "./access-parts.ts";
-import { StoredObject } from "./stored-object.ts";
 
 /** What of `AccessControl` is about tokens: its parts decide, this is their surface. */
 export abstract class TokenSurface extends StoredObject {

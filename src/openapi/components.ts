@@ -1,5 +1,5 @@
 import { clusterHeader, requestHeader } from "../compat/dialect.ts";
-import type { Area } from "../http/areas.ts";
+import type { Area } from "../platform/http/areas.ts";
 import type { Json, JsonSchema } from "./json-schema.ts";
 
 /** What operations have in common, under `components` of the document. */

@@ -1,10 +1,10 @@
 import * as z from "zod";
 import { requestHeader } from "../compat/dialect.ts";
-import { type Area, areaOf } from "../http/areas.ts";
-import type { AnyRoute } from "../http/route.ts";
-import type { Verb } from "../http/target.ts";
+import { type Area, areaOf } from "../platform/http/areas.ts";
+import type { Verb } from "../platform/http/target.ts";
+import { VERSION } from "../platform/version.ts";
+import type { AnyRoute } from "../routes/server/route.ts";
 import { clusterRoutes, mountRoutes, secretsRoutes } from "../routes/table.ts";
-import { VERSION } from "../version.ts";
 import { ENVELOPE, ERRORS, HEADERS, NAMESPACE, REFUSALS, ref, refusal } from "./components.ts";
 import examples from "./examples.json" with { type: "json" };
 import { GUIDE, TAGS } from "./guide.ts";

@@ -1,4 +1,4 @@
-import { isLoopback } from "./hosts.ts";
+import { isLoopback } from "../lib/hosts.ts";
 
 /** The answer bodies we read are small documents; one that is larger is not the provider we think it is. */
 const maxBodyBytes = 1024 * 1024;

@@ -1,13 +1,13 @@
 import * as z from "zod";
 import type { AclPolicy, AclToken } from "../access/cluster-acl.ts";
 import { ClusterTokenRequest } from "../access/token.ts";
-import { settings } from "../env.ts";
-import { badRequest, notFound, unwrap } from "../http/errors.ts";
-import { caseless, echoed } from "../http/fields.ts";
-import { clusterEmpty, clusterJson } from "../http/respond.ts";
-import { type AuthorisedCall, cluster, open } from "../http/route.ts";
-import { accessControl, eventLog } from "../objects/stubs.ts";
-import type { Result } from "../result.ts";
+import { accessControl, eventLog } from "../contracts/stubs.ts";
+import type { Result } from "../lib/result.ts";
+import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { caseless, echoed } from "../platform/http/fields.ts";
+import { settings } from "../platform/settings.ts";
+import { clusterEmpty, clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, cluster, open } from "./server/route.ts";
 
 /** Policies and tokens of areas C and D (contract: events-and-volumes 6.4). */
 

@@ -1,5 +1,5 @@
-import { envelope } from "../http/respond.ts";
-import { type Call, open, secrets } from "../http/route.ts";
+import { envelope } from "./server/respond.ts";
+import { type Call, open, secrets } from "./server/route.ts";
 
 /** Features that upstream must be told to switch on (contract: secret-sync 1.2). Here they are on from the start. */
 

@@ -1,10 +1,10 @@
 import { allowsAgent, allowsNode, type ClusterRights } from "../access/cluster-rights.ts";
 import { leaderOf, members, type Reached, self } from "../compat/orchestrator.ts";
-import { RequestError } from "../http/errors.ts";
-import { clusterJson } from "../http/respond.ts";
-import { type AuthorisedCall, type Call, type ClusterRoute, cluster, open } from "../http/route.ts";
-import { eventLog } from "../objects/stubs.ts";
-import { VERSION } from "../version.ts";
+import { eventLog } from "../contracts/stubs.ts";
+import { RequestError } from "../platform/http/errors.ts";
+import { VERSION } from "../platform/version.ts";
+import { clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, type Call, type ClusterRoute, cluster, open } from "./server/route.ts";
 
 /** What upstream's clients ask of the agent that they reach: here the service itself. Also regions and the leader. */
 

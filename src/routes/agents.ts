@@ -1,19 +1,19 @@
 import { CLOSE, joinRequest, SUBPROTOCOL } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { allowsNode, type ClusterRights } from "../access/cluster-rights.ts";
-import { readConnectToken, verifyConnectToken } from "../agents/connect-token.ts";
-import type { Cut, EnrolmentPage } from "../agents/enrolment.ts";
-import { note } from "../audit/actions.ts";
-import { POOL_NAME } from "../cluster/node/fields.ts";
-import { badRequest, notFound, RequestError, unwrap } from "../http/errors.ts";
-import { asDuration, caseless, duration } from "../http/fields.ts";
-import { type Listing, list } from "../http/listing.ts";
-import { unmatched } from "../http/methods.ts";
-import { clusterEmpty, clusterJson } from "../http/respond.ts";
-import { type AuthorisedCall, type Call, cluster, open } from "../http/route.ts";
+import { POOL_NAME } from "../cluster/nodes/fields.ts";
+import { accessControl, clusterRegistry, nodeSession } from "../contracts/stubs.ts";
+import { readConnectToken, verifyConnectToken } from "../node-agents/connect-token.ts";
+import type { Cut, EnrolmentPage } from "../node-agents/enrolment.ts";
 import type { ConnectRequest } from "../objects/node-session.ts";
-import { accessControl, clusterRegistry, nodeSession } from "../objects/stubs.ts";
+import { badRequest, notFound, RequestError, unwrap } from "../platform/http/errors.ts";
+import { asDuration, caseless, duration } from "../platform/http/fields.ts";
+import { unmatched } from "../platform/http/methods.ts";
+import { note } from "../platform/observability/audit/actions.ts";
 import { RESERVED_AGENTS } from "./agent-self.ts";
+import { type Listing, list } from "./server/listing.ts";
+import { clusterEmpty, clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, type Call, cluster, open } from "./server/route.ts";
 
 /** Node agents: how they join and connect, and who may (contract: node-agent 4). */
 

@@ -1,9 +1,9 @@
 import { allowsNamespace, allowsNamespaceAny, allowsNode } from "../access/cluster-rights.ts";
-import { listReported, mayList, namespaceOf, readOne, truth } from "../cluster/reads.ts";
-import { type AllocationFields, allocationStub } from "../cluster/stubs.ts";
-import { textOf } from "../cluster/topics/topic.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { clusterRegistry } from "../objects/stubs.ts";
+import { type AllocationFields, allocationStub } from "../cluster/reports/list-views.ts";
+import { textOf } from "../cluster/reports/topics/topic.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
+import { listReported, mayList, namespaceOf, readOne, truth } from "./server/cluster-reads.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Allocations as schedulers report them. */
 

@@ -3,12 +3,12 @@ import { may } from "../access/authorize.ts";
 import type { Capability } from "../access/path-rules.ts";
 import { TokenRequest } from "../access/token.ts";
 import type { TokenName } from "../access/tokens.ts";
-import { formFields } from "../http/body.ts";
-import { badRequest, denied, unwrap } from "../http/errors.ts";
-import { duration } from "../http/fields.ts";
-import { envelope, keyList, noContent } from "../http/respond.ts";
-import { type AuthorisedCall, secrets } from "../http/route.ts";
-import { accessControl } from "../objects/stubs.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import { duration } from "../platform/http/fields.ts";
+import { formFields } from "./server/body.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /** Tokens of areas A and B (contract: clients 4.2 and 4.3). */
 

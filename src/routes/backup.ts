@@ -1,12 +1,12 @@
 import { restoreSnapshot } from "../backup/restore.ts";
 import { takeSnapshot } from "../backup/take.ts";
-import { unwrap } from "../http/errors.ts";
-import { envelope, noContent } from "../http/respond.ts";
-import { secrets } from "../http/route.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { refuse } from "../lib/result.ts";
 import { rebuildListings } from "../listings/rebuild.ts";
-import { accessControl } from "../objects/stubs.ts";
-import { refuse } from "../result.ts";
-import { Sealed } from "../sealing/keyring.ts";
+import { Sealed } from "../platform/crypto/keyring.ts";
+import { unwrap } from "../platform/http/errors.ts";
+import { envelope, noContent } from "./server/respond.ts";
+import { secrets } from "./server/route.ts";
 
 /** Snapshots of everything, restoring them, and making the lists anew (docs/backup.md). */
 export const backupRoutes = [

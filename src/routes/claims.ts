@@ -1,13 +1,13 @@
 import { allowsNamespace } from "../access/cluster-rights.ts";
-import { mayList, namespaceOf } from "../cluster/reads.ts";
-import { blocking, type Reading } from "../http/blocking.ts";
-import { badRequest, unwrap } from "../http/errors.ts";
-import { readList } from "../http/listing.ts";
-import { clusterEmpty } from "../http/respond.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { clusterRegistry } from "../objects/stubs.ts";
-import { claimFields, type ShownClaim, shownClaim } from "../volumes/claims-record.ts";
-import { VOLUME_CLAIM } from "../volumes/claims-store.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
+import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { claimFields, type ShownClaim, shownClaim } from "../volumes/claims/record.ts";
+import { VOLUME_CLAIM } from "../volumes/claims/store.ts";
+import { blocking, type Reading } from "./server/blocking.ts";
+import { mayList, namespaceOf } from "./server/cluster-reads.ts";
+import { readList } from "./server/listing.ts";
+import { clusterEmpty } from "./server/respond.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Claims of task groups on sticky host volumes (interface document, area D; contract: events-and-volumes 5.9). */
 

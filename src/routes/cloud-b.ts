@@ -1,16 +1,16 @@
 import type * as z from "zod";
-import { patiently } from "../backup/frozen.ts";
 import { wordMountType, wordRole } from "../compat/cloud-b-names.ts";
-import { ConfigBody } from "../engine/config.ts";
-import { performJob, performJobs, performRemoval, probe, unfinished } from "../engine/perform.ts";
-import { ROLE_NAME, RoleBody } from "../engine/role.ts";
-import type { JobEnd, Started } from "../engine/turn.ts";
-import { badRequest, notFound, RequestError, refusalError, unwrap } from "../http/errors.ts";
-import { envelope, keyList, noContent } from "../http/respond.ts";
-import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { credentialEngine } from "../contracts/stubs.ts";
+import { ConfigBody } from "../credentials/config.ts";
+import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/perform.ts";
+import { ROLE_NAME, RoleBody } from "../credentials/role.ts";
+import type { JobEnd, Started } from "../credentials/turn.ts";
 import { homeOf } from "../identity/assertion.ts";
-import { credentialEngine } from "../objects/stubs.ts";
-import { refuse } from "../result.ts";
+import { refuse } from "../lib/result.ts";
+import { patiently } from "../platform/durable/snapshot/frozen.ts";
+import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /** Routes of a cloud-b mount, relative to it (contract: credentials-engine 2). */
 

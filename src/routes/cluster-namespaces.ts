@@ -1,11 +1,11 @@
 import * as z from "zod";
 import { allowsNamespace, NAMESPACE_CAPABILITIES } from "../access/cluster-rights.ts";
-import { badRequest, unwrap } from "../http/errors.ts";
-import { caseless, echoed } from "../http/fields.ts";
-import { withoutUndefined } from "../http/json.ts";
-import { clusterEmpty, clusterJson } from "../http/respond.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { accessControl, eventLog } from "../objects/stubs.ts";
+import { accessControl, eventLog } from "../contracts/stubs.ts";
+import { withoutUndefined } from "../lib/json.ts";
+import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { caseless, echoed } from "../platform/http/fields.ts";
+import { clusterEmpty, clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Namespaces of areas C and D: flat, `default` always exists. */
 

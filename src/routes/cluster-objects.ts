@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import { NAMESPACE_NAME } from "../access/cluster-namespaces.ts";
 import { allowsOperator } from "../access/cluster-rights.ts";
-import type { SourceLine } from "../cluster/ingestion.ts";
-import { type FullList, REPORTED_TOPICS, type Report } from "../cluster/report.ts";
-import { MAX_REPORT_BYTES, type ReportBody, readReports } from "../cluster/report-body.ts";
-import { asStream } from "../cluster/report-stream.ts";
-import { TOPICS } from "../cluster/topics/index.ts";
-import { badRequest, unwrap } from "../http/errors.ts";
-import { clusterJson } from "../http/respond.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { clusterRegistry } from "../objects/stubs.ts";
+import type { SourceLine } from "../cluster/reports/ingestion.ts";
+import { type FullList, REPORTED_TOPICS, type Report } from "../cluster/reports/report.ts";
+import { MAX_REPORT_BYTES, type ReportBody, readReports } from "../cluster/reports/report-body.ts";
+import { asStream } from "../cluster/reports/report-stream.ts";
+import { TOPICS } from "../cluster/reports/topics/index.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
+import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Where a scheduler outside reports what it does (docs/reports.md). */
 

@@ -6,10 +6,10 @@ import {
   type ClusterRights,
   type NamespaceRight,
 } from "../access/cluster-rights.ts";
-import { namespaceOf } from "../cluster/reads.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
-import type { AuthorisedCall } from "../http/route.ts";
 import type { Texts } from "../volumes/csi/volume.ts";
+import { namespaceOf } from "./server/cluster-reads.ts";
+import type { AuthorisedCall } from "./server/route.ts";
 
 /** What the routes of CSI volumes and snapshots share: who may, with which secrets, and what makes a request the same. */
 

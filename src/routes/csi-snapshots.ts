@@ -7,21 +7,21 @@ import {
 } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { CSI_LIST_RIGHTS } from "../access/cluster-rights.ts";
-import { namespaceOf } from "../cluster/reads.ts";
-import { blocking } from "../http/blocking.ts";
-import { badRequest, invalid, RequestError, unwrap } from "../http/errors.ts";
-import { caseless } from "../http/fields.ts";
-import { readQuery } from "../http/read-query.ts";
-import { clusterEmpty, clusterJson } from "../http/respond.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { clusterRegistry } from "../objects/stubs.ts";
-import type { Result } from "../result.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
+import type { Result } from "../lib/result.ts";
+import { badRequest, invalid, RequestError, unwrap } from "../platform/http/errors.ts";
+import { caseless } from "../platform/http/fields.ts";
+import { readQuery } from "../platform/http/read-query.ts";
 import type { Asked } from "../volumes/csi/asks.ts";
 import { answered } from "../volumes/csi/carry-out.ts";
 import { CSI_SNAPSHOT } from "../volumes/csi/csi-volumes.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import { joinedErrors } from "../volumes/joined-errors.ts";
 import { digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
+import { blocking } from "./server/blocking.ts";
+import { namespaceOf } from "./server/cluster-reads.ts";
+import { clusterEmpty, clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** What plugins know that is not kept here: the provider's volumes, and snapshots (contract: events-and-volumes 4.10, 4.11). */
 

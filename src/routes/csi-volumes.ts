@@ -1,18 +1,12 @@
 import { CSI_METHODS } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { allowsNamespace, allowsPlugin, CSI_READ_RIGHTS } from "../access/cluster-rights.ts";
-import { namedAllocations } from "../cluster/named-allocations.ts";
-import { namespaceOf } from "../cluster/reads.ts";
-import { blocking, nothing, type Reading } from "../http/blocking.ts";
-import { badRequest, denied, invalid, notFound, RequestError, refusalError, unwrap } from "../http/errors.ts";
-import { readList } from "../http/listing.ts";
-import { clusterEmpty, clusterJson } from "../http/respond.ts";
-import { type AuthorisedCall, type ClusterRoute, cluster } from "../http/route.ts";
-import { accessControl, clusterRegistry } from "../objects/stubs.ts";
-import { type Refusal, refuse } from "../result.ts";
+import { namedAllocations } from "../cluster/reports/named-allocations.ts";
+import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
+import { type Refusal, refuse } from "../lib/result.ts";
+import { badRequest, denied, invalid, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import { carryOutCsi } from "../volumes/csi/carry-out.ts";
 import { type ShowableClaim, shownClaim } from "../volumes/csi/claim.ts";
-
 import { type CsiOperation, shownOperation } from "../volumes/csi/operations.ts";
 import { type CsiBody, parseBody, requestOf } from "../volumes/csi/request-body.ts";
 import { judgeCsiVolume } from "../volumes/csi/rules.ts";
@@ -21,6 +15,11 @@ import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import { joinedErrors } from "../volumes/joined-errors.ts";
 import { outcomeBy } from "../volumes/outcome-by.ts";
 import { allowsOne, digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
+import { blocking, nothing, type Reading } from "./server/blocking.ts";
+import { namespaceOf } from "./server/cluster-reads.ts";
+import { readList } from "./server/listing.ts";
+import { clusterEmpty, clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 
 /** CSI volumes (interface document, area D; contract: events-and-volumes 4). */
 

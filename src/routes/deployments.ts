@@ -1,6 +1,6 @@
 import { allowsNamespaceAny } from "../access/cluster-rights.ts";
-import { listReported, mayList, readOne } from "../cluster/reads.ts";
-import { cluster } from "../http/route.ts";
+import { listReported, mayList, readOne } from "./server/cluster-reads.ts";
+import { cluster } from "./server/route.ts";
 
 /** Deployments as schedulers report them. */
 

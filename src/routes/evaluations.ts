@@ -1,8 +1,8 @@
 import { allowsNamespaceAny } from "../access/cluster-rights.ts";
-import { listReported, mayList, namespaceOf, readOne } from "../cluster/reads.ts";
-import { type Fields, textOf } from "../cluster/topics/topic.ts";
-import { badRequest } from "../http/errors.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
+import { type Fields, textOf } from "../cluster/reports/topics/topic.ts";
+import { badRequest } from "../platform/http/errors.ts";
+import { listReported, mayList, namespaceOf, readOne } from "./server/cluster-reads.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Evaluations as schedulers report them. */
 

@@ -1,10 +1,10 @@
 import { clusterHeader } from "../compat/dialect.ts";
-import { settings } from "../env.ts";
 import { placeOf, relayName, type Whereabouts } from "../events/relay-place.ts";
 import { parseTopics, type Subscription } from "../events/subscription.ts";
-import { badRequest, denied, refusalError } from "../http/errors.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { refuse } from "../result.ts";
+import { refuse } from "../lib/result.ts";
+import { badRequest, denied, refusalError } from "../platform/http/errors.ts";
+import { settings } from "../platform/settings.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** The event stream of area C: authorised whole before its first byte. */
 

@@ -2,18 +2,18 @@ import { createHash } from "node:crypto";
 import { METHODS } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { allowsNamespace } from "../access/cluster-rights.ts";
-import { namedAllocations } from "../cluster/named-allocations.ts";
-import { mayList, namespaceOf } from "../cluster/reads.ts";
-import { blocking, nothing, type Reading } from "../http/blocking.ts";
-import { badRequest, denied, invalid, unwrap } from "../http/errors.ts";
-import { clusterJson } from "../http/respond.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { accessControl, clusterRegistry } from "../objects/stubs.ts";
+import { namedAllocations } from "../cluster/reports/named-allocations.ts";
+import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
+import { badRequest, denied, invalid, unwrap } from "../platform/http/errors.ts";
 import { carryOut } from "../volumes/carry-out.ts";
-import { type HostVolumeRequest, hostVolumeJson, shownHostVolume } from "../volumes/host-volume.ts";
-import type { Begun } from "../volumes/host-volumes.ts";
-import { type HostVolumeBody, parseBody, requestOf } from "../volumes/request-body.ts";
+import { type HostVolumeRequest, hostVolumeJson, shownHostVolume } from "../volumes/host/host-volume.ts";
+import type { Begun } from "../volumes/host/host-volumes.ts";
+import { type HostVolumeBody, parseBody, requestOf } from "../volumes/host/request-body.ts";
 import { judgeHostVolume } from "../volumes/rules.ts";
+import { blocking, nothing, type Reading } from "./server/blocking.ts";
+import { mayList, namespaceOf } from "./server/cluster-reads.ts";
+import { clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Dynamic host volumes (interface document, area D; contract: events-and-volumes 5). */
 

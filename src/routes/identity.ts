@@ -1,15 +1,15 @@
 import { randomInt } from "node:crypto";
 import * as z from "zod";
-import { namespaceOf } from "../http/caller.ts";
-import { unwrap } from "../http/errors.ts";
-import { asDuration, duration } from "../http/fields.ts";
-import { envelope, noContent } from "../http/respond.ts";
-import { type Call, open, secrets } from "../http/route.ts";
-import { parseTarget } from "../http/target.ts";
-import { ORIGIN_RULE, originOf } from "../identity/origin.ts";
+import { accessControl, identityIssuer } from "../contracts/stubs.ts";
 import { ROTATION_PERIOD_MS, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
 import { discovery, issuerAt } from "../identity/token.ts";
-import { accessControl, identityIssuer } from "../objects/stubs.ts";
+import { ORIGIN_RULE, originOf } from "../lib/origin.ts";
+import { namespaceOf } from "../platform/http/caller.ts";
+import { unwrap } from "../platform/http/errors.ts";
+import { asDuration, duration } from "../platform/http/fields.ts";
+import { parseTarget } from "../platform/http/target.ts";
+import { envelope, noContent } from "./server/respond.ts";
+import { type Call, open, secrets } from "./server/route.ts";
 
 /** The issuer of identity tokens (contract: credentials-engine 9.2). */
 

@@ -1,14 +1,14 @@
 import { allowsNamespace } from "../access/cluster-rights.ts";
-import { completeJob, JOB_SUMMARY_TABLES, jobSummary } from "../cluster/job-shapes.ts";
-import { listReported, mayList, namespaceOf, type ReportedList, readOne, truth } from "../cluster/reads.ts";
-import { allocationStub, jobStub } from "../cluster/stubs.ts";
-import type { Fields } from "../cluster/topics/topic.ts";
-import { blocking, nothing, type Reading } from "../http/blocking.ts";
-import { parseLossless } from "../http/json.ts";
-import { clusterJson } from "../http/respond.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { clusterRegistry } from "../objects/stubs.ts";
+import { completeJob, JOB_SUMMARY_TABLES, jobSummary } from "../cluster/reports/job-shapes.ts";
+import { allocationStub, jobStub } from "../cluster/reports/list-views.ts";
+import type { Fields } from "../cluster/reports/topics/topic.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
+import { parseLossless } from "../lib/json.ts";
 import { allocationFields } from "./allocations.ts";
+import { blocking, nothing, type Reading } from "./server/blocking.ts";
+import { listReported, mayList, namespaceOf, type ReportedList, readOne, truth } from "./server/cluster-reads.ts";
+import { clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Jobs as schedulers report them, and what belongs to one. */
 

@@ -1,18 +1,18 @@
 import { may } from "../access/authorize.ts";
-import { formFields } from "../http/body.ts";
-import { badRequest, notFound, RequestError, refusalError, unwrap } from "../http/errors.ts";
-import { envelope, noContent, rawEnvelope } from "../http/respond.ts";
-import { type AuthorisedCall, type Call, secrets } from "../http/route.ts";
-import type { Verb } from "../http/target.ts";
+import { accessControl, kvStore } from "../contracts/stubs.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "../kv/bodies.ts";
 import { readCustomMetadata } from "../kv/custom-metadata.ts";
 import type { MetadataSettings } from "../kv/settings.ts";
 import { subkeys } from "../kv/subkeys.ts";
 import { goDuration, timestamp } from "../kv/version.ts";
+import type { Refusal, Result } from "../lib/result.ts";
 import type { MetadataView, ReadVersion, Written } from "../objects/kv-store.ts";
-import { accessControl, kvStore } from "../objects/stubs.ts";
-import type { Refusal, Result } from "../result.ts";
+import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
+import type { Verb } from "../platform/http/target.ts";
 import { performAll } from "../sync/perform.ts";
+import { formFields } from "./server/body.ts";
+import { envelope, noContent, rawEnvelope } from "./server/respond.ts";
+import { type AuthorisedCall, type Call, secrets } from "./server/route.ts";
 
 /** Routes of a KV version 2 mount, relative to it (contract: clients, section 3). */
 

@@ -1,11 +1,11 @@
 import * as z from "zod";
 import type { Mount } from "../access/mounts.ts";
-import { performJob, performRemoval, unfinished } from "../engine/perform.ts";
-import { badRequest, refusalError, unwrap } from "../http/errors.ts";
-import { duration, flag } from "../http/fields.ts";
-import { envelope, keyList, noContent } from "../http/respond.ts";
-import { type AuthorisedCall, secrets } from "../http/route.ts";
-import { accessControl, credentialEngine } from "../objects/stubs.ts";
+import { accessControl, credentialEngine } from "../contracts/stubs.ts";
+import { performJob, performRemoval, unfinished } from "../credentials/perform.ts";
+import { badRequest, refusalError, unwrap } from "../platform/http/errors.ts";
+import { duration, flag } from "../platform/http/fields.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /** Leases of all mounts (contract: credentials-engine 7). A lease's id begins with its mount's path. */
 

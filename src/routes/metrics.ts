@@ -1,9 +1,9 @@
 import { allowsAgent } from "../access/cluster-rights.ts";
-import { badRequest } from "../http/errors.ts";
-import { type AuthorisedCall, cluster, secrets } from "../http/route.ts";
-import { CONTENT_TYPES, type Format, written } from "../metrics/exposition.ts";
-import { handIn } from "../metrics/hand-in.ts";
-import { metrics } from "../objects/stubs.ts";
+import { metrics } from "../contracts/stubs.ts";
+import { badRequest } from "../platform/http/errors.ts";
+import { CONTENT_TYPES, type Format, written } from "../platform/observability/metrics/exposition.ts";
+import { handIn } from "../platform/observability/metrics/flush.ts";
+import { type AuthorisedCall, cluster, secrets } from "./server/route.ts";
 
 /** What is measured (docs/metrics.md), at the paths of both families of clients. */
 

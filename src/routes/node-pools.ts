@@ -1,14 +1,14 @@
 import { allowsNode, allowsNodePool } from "../access/cluster-rights.ts";
-import type { NodePool } from "../cluster/node-pools.ts";
-import { blocking, nothing, type Reading } from "../http/blocking.ts";
-import { notFound } from "../http/errors.ts";
-import * as kind from "../http/filter/kinds.ts";
-import { parseLossless } from "../http/json.ts";
-import { type Listing, readList } from "../http/listing.ts";
-import { clusterJson } from "../http/respond.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { clusterRegistry } from "../objects/stubs.ts";
+import type { NodePool } from "../cluster/nodes/node-pools.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
+import * as kind from "../lib/bexpr/kinds.ts";
+import { parseLossless } from "../lib/json.ts";
+import { notFound } from "../platform/http/errors.ts";
 import { nodesChanged, readNodes } from "./nodes.ts";
+import { blocking, nothing, type Reading } from "./server/blocking.ts";
+import { type Listing, readList } from "./server/listing.ts";
+import { clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 const nameOf = (call: AuthorisedCall): string => call.params["name"] ?? "";
 

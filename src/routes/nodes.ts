@@ -1,21 +1,21 @@
 import * as z from "zod";
 import { allowsNode } from "../access/cluster-rights.ts";
-import { HEX_PREFIX_RULE, hexRange } from "../cluster/hex-prefix.ts";
-import { ELIGIBILITIES } from "../cluster/node/fields.ts";
-import { nodeFields } from "../cluster/node/filter-fields.ts";
-import type { Node } from "../cluster/node/record.ts";
-import type { Written } from "../cluster/nodes.ts";
-import type { NodeQuery } from "../cluster/nodes-store.ts";
+import { ELIGIBILITIES } from "../cluster/nodes/fields.ts";
+import { nodeFields } from "../cluster/nodes/filter-fields.ts";
+import type { Written } from "../cluster/nodes/nodes.ts";
+import type { NodeQuery } from "../cluster/nodes/nodes-store.ts";
+import type { Node } from "../cluster/nodes/record.ts";
+import { HEX_PREFIX_RULE, hexRange } from "../cluster/reports/hex-prefix.ts";
 import { LEGACY_NODE_FIELDS, nodeVersion } from "../compat/node-names.ts";
-import { blocking, nothing, type Reading } from "../http/blocking.ts";
-import { badRequest, notFound, unwrap } from "../http/errors.ts";
-import { caseless } from "../http/fields.ts";
-import { parseLossless } from "../http/json.ts";
-import { type Listing, readList } from "../http/listing.ts";
-import { clusterJson } from "../http/respond.ts";
-import { type AuthorisedCall, type ClusterRoute, cluster } from "../http/route.ts";
-import { clusterRegistry, nodeSession } from "../objects/stubs.ts";
-import type { Result } from "../result.ts";
+import { clusterRegistry, nodeSession } from "../contracts/stubs.ts";
+import { parseLossless } from "../lib/json.ts";
+import type { Result } from "../lib/result.ts";
+import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { caseless } from "../platform/http/fields.ts";
+import { blocking, nothing, type Reading } from "./server/blocking.ts";
+import { type Listing, readList } from "./server/listing.ts";
+import { clusterJson } from "./server/respond.ts";
+import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 
 /** Nodes (contract: events-and-volumes 7.1). */
 

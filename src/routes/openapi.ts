@@ -1,4 +1,4 @@
-import { type Call, open } from "../http/route.ts";
+import { type Call, open } from "./server/route.ts";
 
 /**
  * The API for machines and for people (docs/openapi.md), open to everybody. Both files are static assets beside the Worker, so they

@@ -1,13 +1,13 @@
 import { allowsNamespace, allowsPlugin } from "../access/cluster-rights.ts";
-import { namedAllocations } from "../cluster/named-allocations.ts";
-import { namespaceOf } from "../cluster/reads.ts";
-import { blocking, nothing, type Reading } from "../http/blocking.ts";
-import { badRequest, notFound } from "../http/errors.ts";
-import { clusterJson, clusterText } from "../http/respond.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { clusterRegistry } from "../objects/stubs.ts";
+import { namedAllocations } from "../cluster/reports/named-allocations.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
+import { badRequest, notFound } from "../platform/http/errors.ts";
 import { type CsiInfo, type CsiPlugin, pluginJson, pluginStub, type Role } from "../volumes/csi/plugin.ts";
 import { CSI_PLUGIN } from "../volumes/csi/plugins.ts";
+import { blocking, nothing, type Reading } from "./server/blocking.ts";
+import { namespaceOf } from "./server/cluster-reads.ts";
+import { clusterJson, clusterText } from "./server/respond.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** CSI plugins (contract: events-and-volumes 7.3). */
 

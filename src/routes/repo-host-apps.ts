@@ -1,11 +1,11 @@
 import * as z from "zod";
-import { unwrap } from "../http/errors.ts";
-import { integer } from "../http/fields.ts";
-import { envelope, keyList, noContent } from "../http/respond.ts";
-import { type AuthorisedCall, secrets } from "../http/route.ts";
-import { syncControl } from "../objects/stubs.ts";
+import { syncControl } from "../contracts/stubs.ts";
+import { unwrap } from "../platform/http/errors.ts";
+import { integer } from "../platform/http/fields.ts";
 import type { AppView } from "../sync/apps.ts";
 import { MASK } from "../sync/definition.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { checkedName } from "./sync-paths.ts";
 
 /** Custom applications of the repository host. */

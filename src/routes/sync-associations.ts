@@ -6,16 +6,16 @@ import {
   wordStatus,
   wordType,
 } from "../compat/sync-names.ts";
-import { badRequest, denied, notFound, refusalError, unwrap } from "../http/errors.ts";
-import { flag } from "../http/fields.ts";
-import { envelope, keyList, rawStream } from "../http/respond.ts";
-import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { accessControl, kvStore } from "../contracts/stubs.ts";
 import { type AssociationListing, destinationsOf, listAssociatedSecrets } from "../listings/destinations.ts";
-import { accessControl, kvStore } from "../objects/stubs.ts";
+import { badRequest, denied, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
+import { flag } from "../platform/http/fields.ts";
 import { type AssociationView, associationId, type SecretRef, worst } from "../sync/association.ts";
 import type { AssociationsPage } from "../sync/associations-page.ts";
-import { previewSet } from "../sync/look.ts";
+import { previewSet } from "../sync/inspect.ts";
 import { secretKeyValues } from "../sync/payload.ts";
+import { envelope, keyList, rawStream } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { destinationAt, flagIn, keyOf, limitIn, mountAt, NO_DRY_REMOVAL, slashless, tryNow } from "./sync-paths.ts";
 
 /** Associations: which secret goes where. */

@@ -1,11 +1,11 @@
 import * as z from "zod";
-import { settings } from "../env.ts";
-import { denied } from "../http/errors.ts";
-import { flag, integer } from "../http/fields.ts";
-import { envelope } from "../http/respond.ts";
-import { type AuthorisedCall, secrets } from "../http/route.ts";
-import { syncControl } from "../objects/stubs.ts";
+import { syncControl } from "../contracts/stubs.ts";
 import { DEFAULTS } from "../objects/sync-control.ts";
+import { denied } from "../platform/http/errors.ts";
+import { flag, integer } from "../platform/http/fields.ts";
+import { settings } from "../platform/settings.ts";
+import { envelope } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { slashless } from "./sync-paths.ts";
 
 /** The global configuration of syncing: pause and capacity. */

@@ -1,13 +1,13 @@
 import * as z from "zod";
 import { wordDestination, wordDestinationList, wordType } from "../compat/sync-names.ts";
-import { badRequest, unwrap } from "../http/errors.ts";
-import { flag } from "../http/fields.ts";
-import { rawAsText } from "../http/json.ts";
-import { envelope, keyList, noContent } from "../http/respond.ts";
-import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { rawAsText } from "../lib/json.ts";
 import { listDestinations } from "../listings/destinations.ts";
+import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { flag } from "../platform/http/fields.ts";
 import { resolveFile } from "../sync/files.ts";
-import { drift, previewConfiguration, verify } from "../sync/look.ts";
+import { drift, previewConfiguration, verify } from "../sync/inspect.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { checkedType, destinationAt, flagIn, keyOf, limitIn, NO_DRY_REMOVAL } from "./sync-paths.ts";
 
 /** Destinations of area B. */

@@ -1,11 +1,11 @@
 import type { Mount } from "../access/mounts.ts";
-import { badRequest, notFound } from "../http/errors.ts";
-import type { AuthorisedCall } from "../http/route.ts";
-import { accessControl, destinationName, type Remote, syncDestination } from "../objects/stubs.ts";
+import { accessControl, destinationName, type Remote, syncDestination } from "../contracts/stubs.ts";
 import type { SyncDestination } from "../objects/sync-destination.ts";
+import { badRequest, notFound } from "../platform/http/errors.ts";
 import { typeOf } from "../sync/definition.ts";
 import type { DestinationKey } from "../sync/destination-record.ts";
 import { performWork } from "../sync/perform.ts";
+import type { AuthorisedCall } from "./server/route.ts";
 
 /** What the routes of area B have in common: which destination, which mount, and trying work at once. */
 

@@ -1,10 +1,10 @@
 import * as z from "zod";
-import { keyedHashes } from "../audit/keyed-hash.ts";
-import { sinksOf } from "../audit/sinks.ts";
-import { settings } from "../env.ts";
-import { notFound, RequestError } from "../http/errors.ts";
-import { envelope } from "../http/respond.ts";
-import { type AuthorisedCall, secrets } from "../http/route.ts";
+import { keyedHashes } from "../platform/crypto/keyed-hash.ts";
+import { notFound, RequestError } from "../platform/http/errors.ts";
+import { sinksOf } from "../platform/observability/audit/sinks.ts";
+import { settings } from "../platform/settings.ts";
+import { envelope } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /** What the audit log is written to, and how it names a value (contract: clients 2.2). */
 

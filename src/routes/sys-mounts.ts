@@ -3,13 +3,13 @@ import { type Mount, MountRequest, TuneRequest } from "../access/mounts.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/token.ts";
 import { wordMountType } from "../compat/cloud-b-names.ts";
-import { emptyEngine } from "../engine/perform.ts";
-import { namespaceOf } from "../http/caller.ts";
-import { denied, refusalError, unwrap } from "../http/errors.ts";
-import { envelope, noContent } from "../http/respond.ts";
-import { type AuthorisedCall, type Call, open, secrets } from "../http/route.ts";
-import { parseTarget } from "../http/target.ts";
-import { accessControl } from "../objects/stubs.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { emptyEngine } from "../credentials/perform.ts";
+import { namespaceOf } from "../platform/http/caller.ts";
+import { denied, refusalError, unwrap } from "../platform/http/errors.ts";
+import { parseTarget } from "../platform/http/target.ts";
+import { envelope, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
 
 /** The mount table (contract: clients 2.2). */
 

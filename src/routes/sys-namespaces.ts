@@ -1,10 +1,10 @@
 import * as z from "zod";
 import type { Namespace } from "../access/namespaces.ts";
-import { unwrap } from "../http/errors.ts";
-import { stringMap } from "../http/fields.ts";
-import { envelope, keyList, noContent } from "../http/respond.ts";
-import { type AuthorisedCall, secrets } from "../http/route.ts";
-import { accessControl } from "../objects/stubs.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { unwrap } from "../platform/http/errors.ts";
+import { stringMap } from "../platform/http/fields.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /** Namespaces of areas A and B: a tree, each request in one of them. */
 

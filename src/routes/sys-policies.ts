@@ -1,9 +1,9 @@
 import * as z from "zod";
-import { badRequest, unwrap } from "../http/errors.ts";
-import { envelope, keyList, noContent } from "../http/respond.ts";
-import { type AuthorisedCall, secrets } from "../http/route.ts";
-import { withAliases } from "../http/unknown-fields.ts";
-import { accessControl } from "../objects/stubs.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { withAliases } from "../platform/http/unknown-fields.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /** Policies of areas A and B: `sys/policies/acl`, and its older form `sys/policy`. */
 

@@ -2,14 +2,14 @@ import { authorize } from "../access/authorizer.ts";
 import { allowsAgent } from "../access/cluster-rights.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
-import { badRequest, RequestError, unwrap } from "../http/errors.ts";
-import { envelope, noContent } from "../http/respond.ts";
-import { type Call, open, secrets } from "../http/route.ts";
+import { accessControl } from "../contracts/stubs.ts";
 import { timestamp } from "../kv/version.ts";
-import { accessStatus, type Health, health, PARTS, reached } from "../metrics/health.ts";
-import { isStorageLost } from "../objects/birth.ts";
-import { accessControl } from "../objects/stubs.ts";
-import { VERSION } from "../version.ts";
+import { accessStatus, type Health, health, PARTS, reached } from "../operations/health.ts";
+import { isStorageLost } from "../platform/durable/birth.ts";
+import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
+import { VERSION } from "../platform/version.ts";
+import { envelope, noContent } from "./server/respond.ts";
+import { type Call, open, secrets } from "./server/route.ts";
 
 /** Health, seal status and key terms (contract: clients 2.2). */
 

@@ -1,5 +1,4 @@
 import type { MountType } from "../access/mounts.ts";
-import { type ClusterRoute, type OpenRoute, RouteTable, type SecretsRoute } from "../http/route.ts";
 import { aclRoutes } from "./acl.ts";
 import { activationRoutes } from "./activation.ts";
 import { agentSelfRoutes } from "./agent-self.ts";
@@ -27,6 +26,7 @@ import { nodeRoutes } from "./nodes.ts";
 import { documentRoutes } from "./openapi.ts";
 import { pluginRoutes } from "./plugins.ts";
 import { repoHostAppRoutes } from "./repo-host-apps.ts";
+import { type ClusterRoute, type OpenRoute, RouteTable, type SecretsRoute } from "./server/route.ts";
 import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
 import { destinationRoutes } from "./sync-destinations.ts";

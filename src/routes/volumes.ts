@@ -1,12 +1,7 @@
 import { allowsNamespace, CSI_LIST_RIGHTS } from "../access/cluster-rights.ts";
-import { HEX_PREFIX_RULE, hexRange } from "../cluster/hex-prefix.ts";
-import { namespaceOf } from "../cluster/reads.ts";
-import { blocking, type Reading } from "../http/blocking.ts";
-import { badRequest, denied, notFound } from "../http/errors.ts";
-import { readList } from "../http/listing.ts";
-import { clusterText } from "../http/respond.ts";
-import { type AuthorisedCall, cluster } from "../http/route.ts";
-import { clusterRegistry } from "../objects/stubs.ts";
+import { HEX_PREFIX_RULE, hexRange } from "../cluster/reports/hex-prefix.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
+import { badRequest, denied, notFound } from "../platform/http/errors.ts";
 import { csiVolumeFields, csiVolumeStub, type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import {
@@ -15,9 +10,14 @@ import {
   hostVolumeStub,
   type ShownHostVolume,
   shownHostVolume,
-} from "../volumes/host-volume.ts";
-import type { VolumeQuery } from "../volumes/host-volume-store.ts";
+} from "../volumes/host/host-volume.ts";
+import type { VolumeQuery } from "../volumes/host/host-volume-store.ts";
 import { allowsOne } from "./csi-access.ts";
+import { blocking, type Reading } from "./server/blocking.ts";
+import { namespaceOf } from "./server/cluster-reads.ts";
+import { readList } from "./server/listing.ts";
+import { clusterText } from "./server/respond.ts";
+import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** The list of volumes of either kind (interface document, area D; contract: events-and-volumes 4.3, 5.3). */
 

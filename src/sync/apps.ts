@@ -1,7 +1,7 @@
 import type { NamespaceContent } from "../access/ended-namespaces.ts";
-import { parseAppKey } from "../providers/app-key.ts";
-import { ok, type Result, refuse } from "../result.ts";
-import type { DataKeys } from "../sealing/data-keys.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import { parseAppKey } from "../providers/repo-host-github/app-key.ts";
 
 /** A custom application as answers show it; its private key never leaves. */
 export interface AppView {

@@ -1,5 +1,5 @@
+import type { Claim, Ending } from "../platform/durable/lease.ts";
 import type { Failure } from "../providers/outcome.ts";
-import type { Claim, Ending } from "../work/task.ts";
 import type { Granularity, UpdatePolicy } from "./destinations/destination-type.ts";
 
 /** How far a secret's copy at a destination is. Upstream's words, save for our own failure (contract: secret-sync 2.1). */

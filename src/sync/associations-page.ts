@@ -1,4 +1,4 @@
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import type { AssociationView } from "./association.ts";
 import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";

@@ -1,4 +1,4 @@
-import type { WorkList } from "../work/work-list.ts";
+import type { WorkList } from "../platform/durable/work-queue.ts";
 import {
   type AssociationView,
   associationId,
@@ -9,8 +9,8 @@ import {
   statusFor,
   worst,
 } from "./association.ts";
-import type { Copies, Step } from "./copies.ts";
 import type { Granularity } from "./destinations/destination-type.ts";
+import type { Copies, Step } from "./remote-objects.ts";
 import type { AssociationRow, CopyRow } from "./schema.ts";
 
 const MOST_NAMINGS = 20;

@@ -1,5 +1,5 @@
-import { backoff } from "../work/backoff.ts";
-import { Kept } from "../work/kept.ts";
+import { backoff } from "../lib/backoff.ts";
+import { Kept } from "../platform/durable/memo.ts";
 import { isCall, type SyncResult, type Trouble } from "./association.ts";
 
 /** Failures of so many associations without a success between them open the breaker. */

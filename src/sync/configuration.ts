@@ -1,9 +1,9 @@
-import { settings } from "../env.ts";
-import { accessControl, syncControl } from "../objects/stubs.ts";
-import { ok, type Result, refuse } from "../result.ts";
-import { guarded } from "../sealing/guarded.ts";
+import { accessControl, syncControl } from "../contracts/stubs.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { settings } from "../platform/settings.ts";
+import { announceDestination } from "./announcements.ts";
 import type { Definition } from "./definition.ts";
-import { announceDestination } from "./deliveries.ts";
 import type { DestinationKey, DestinationView } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import type { DestinationParts } from "./parts.ts";

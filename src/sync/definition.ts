@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { asMap, fieldsOf, stringList, stringMap } from "../http/fields.ts";
-import { ignored, unknownFields } from "../http/unknown-fields.ts";
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import { asMap, fieldsOf, stringList, stringMap } from "../platform/http/fields.ts";
+import { ignored, unknownFields } from "../platform/http/unknown-fields.ts";
 import { MARKER_TAG, type ProviderSettings, type UpdatePolicy } from "./destinations/destination-type.ts";
 import { type DestinationType, destinationTypes, type Granularity } from "./destinations/index.ts";
 import { checkTemplate } from "./naming.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { ok, type Result, refuse } from "../result.ts";
-import type { DataKeys } from "../sealing/data-keys.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { Setup } from "./association.ts";
 import type { SetNaming } from "./associations.ts";
 import {

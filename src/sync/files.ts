@@ -1,4 +1,4 @@
-import { ok, type Result, refuse } from "../result.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import { MAX_FILE_BYTES, MAX_KEY_BYTES } from "./file-limits.ts";
 
 /**

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
-import { settings } from "../env.ts";
-import { textOf, warn } from "../log.ts";
-import { destinationKeyOf, syncControl, syncDestination } from "../objects/stubs.ts";
+import { destinationKeyOf, syncControl, syncDestination } from "../contracts/stubs.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
+import { settings } from "../platform/settings.ts";
 import type { Setup } from "./association.ts";
 import type { Associations } from "./associations.ts";
-import { type Copies, NOT_TAKEN, type Taken } from "./copies.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
+import { type Copies, NOT_TAKEN, type Taken } from "./remote-objects.ts";
 import type { AssociationRow } from "./schema.ts";
 
 /** A destination that asks another for names. */

@@ -1,18 +1,18 @@
-import type { Outbox } from "../outbox.ts";
-import type { Doorbell } from "../work/doorbell.ts";
-import type { WorkList } from "../work/work-list.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
+import type { Doorbell } from "../platform/durable/wake-up.ts";
+import type { WorkList } from "../platform/durable/work-queue.ts";
 import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
-import type { Copies } from "./copies.ts";
-import type { Desk } from "./desk.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import type { Neighbours } from "./neighbours.ts";
 import type { Pause } from "./pause.ts";
 import type { Purge } from "./purge.ts";
-import type { Scan } from "./scan.ts";
+import type { Share } from "./queue-quota.ts";
+import type { Copies } from "./remote-objects.ts";
+import type { Scan } from "./resync.ts";
 import type { AssociationRow } from "./schema.ts";
-import type { Share } from "./share.ts";
 import type { StoredObjects } from "./stored-objects.ts";
+import type { Desk } from "./task-scheduler.ts";
 
 /** What the parts of one destination share. */
 export interface DestinationParts {

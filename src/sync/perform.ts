@@ -1,12 +1,12 @@
-import { note } from "../audit/actions.ts";
-import { settings } from "../env.ts";
-import { textOf, warn } from "../log.ts";
-import { measureTask } from "../metrics/tasks.ts";
-import { type Remote, syncControl, syncDestination } from "../objects/stubs.ts";
+import { type Remote, syncControl, syncDestination } from "../contracts/stubs.ts";
 import type { SyncDestination } from "../objects/sync-destination.ts";
+import { note } from "../platform/observability/audit/actions.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
+import { settings } from "../platform/settings.ts";
 import { type CopyResult, isCall, type Setup, type SyncResult, type SyncTask, type Turn } from "./association.ts";
 import { Permission } from "./permission.ts";
 import { type AppAccess, performTask } from "./task.ts";
+import { measureTask } from "./task-metrics.ts";
 
 /**
  * How many tasks one invocation performs at a time: it has so many connections. A call beyond them would wait inside the

@@ -1,10 +1,10 @@
 import type { Setup } from "./association.ts";
 import { type Associations, secretOf } from "./associations.ts";
-import { type Copies, mayBeOurs, planCopies, type Step } from "./copies.ts";
 import { type Defined, resolved } from "./definition.ts";
 import type { DestinationKey, DestinationRecord } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import { wantedCopies } from "./external-name.ts";
+import { type Copies, mayBeOurs, planCopies, type Step } from "./remote-objects.ts";
 import type { AssociationRow, CopyRow } from "./schema.ts";
 
 /** What would be done to one external object. */

@@ -1,5 +1,5 @@
-import { Kept } from "../work/kept.ts";
-import type { WorkList } from "../work/work-list.ts";
+import { Kept } from "../platform/durable/memo.ts";
+import type { WorkList } from "../platform/durable/work-queue.ts";
 import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord } from "./destination-record.ts";

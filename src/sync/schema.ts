@@ -1,4 +1,4 @@
-import type { Migration } from "../objects/migrations.ts";
+import type { Migration } from "../platform/durable/migrations.ts";
 import type { SyncStatus } from "./association.ts";
 
 export const destinationMigrations: Migration[] = [

@@ -1,4 +1,4 @@
-import type { DataKeys } from "../sealing/data-keys.ts";
+import type { DataKeys } from "../platform/crypto/data-keys.ts";
 
 export interface StoredObjectView {
   readonly name: string;

@@ -1,9 +1,9 @@
 import { createHash, createHmac } from "node:crypto";
-import { textOf, warn } from "../log.ts";
-import { kvStore, type Remote } from "../objects/stubs.ts";
+import { kvStore, type Remote } from "../contracts/stubs.ts";
+import type { Result } from "../lib/result.ts";
 import type { SyncDestination } from "../objects/sync-destination.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
 import { failure, type Permit, sender } from "../providers/outcome.ts";
-import type { Result } from "../result.ts";
 import type { AppCredentials } from "./apps.ts";
 import {
   type CopyResult,

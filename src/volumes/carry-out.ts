@@ -1,9 +1,9 @@
-import { refusalError, unwrap } from "../http/errors.ts";
-import { clusterRegistry } from "../objects/stubs.ts";
-import { type Result, refuse } from "../result.ts";
-import type { Outcome, Step } from "./host-volumes.ts";
+import { clusterRegistry } from "../contracts/stubs.ts";
+import { type Result, refuse } from "../lib/result.ts";
+import { refusalError, unwrap } from "../platform/http/errors.ts";
+import type { Outcome, Step } from "./host/host-volumes.ts";
+import { SEARCH_BEGIN, type Search } from "./host/placement.ts";
 import { outcomeBy } from "./outcome-by.ts";
-import { SEARCH_BEGIN, type Search } from "./placement.ts";
 
 /** The way to the node and back. */
 const GRACE_MS = 10_000;

@@ -1,4 +1,4 @@
-import { DEFAULT_CAPABILITY, type HostVolumeRequest, type StoredVolume } from "./host-volume.ts";
+import { DEFAULT_CAPABILITY, type HostVolumeRequest, type StoredVolume } from "./host/host-volume.ts";
 import type { Change, VolumeMethod } from "./operations.ts";
 
 /** What a volume becomes: what is asked for, and for an update what it has where nothing is asked. */

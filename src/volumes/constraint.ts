@@ -1,4 +1,4 @@
-import { readPattern } from "../http/filter/pattern.ts";
+import { readPattern } from "../lib/bexpr/pattern.ts";
 import { versionRules } from "./version.ts";
 
 /** A rule that a node must keep. Targets are texts, or refer to the node: `${attr.kernel.name}`. */

@@ -1,11 +1,11 @@
 import { hostVolumeKey, METHODS, type Method } from "@sallyport/agent-protocol";
-import type { Operation, OperationResult } from "../agents/operation.ts";
-import type { Stamp, Stamped } from "../cluster/stamp.ts";
-import type { OutboxRow } from "../outbox.ts";
-import type { Refusal, Result } from "../result.ts";
-import { uuidV7 } from "../uuid-v7.ts";
-import { Attendance } from "./attendance.ts";
-import type { StoredVolume } from "./host-volume.ts";
+import type { Stamp, Stamped } from "../cluster/blocking/index-backfill.ts";
+import type { Refusal, Result } from "../lib/result.ts";
+import { uuidV7 } from "../lib/uuid-v7.ts";
+import type { Operation, OperationResult } from "../node-agents/operation.ts";
+import type { OutboxRow } from "../platform/durable/outbox.ts";
+import type { StoredVolume } from "./host/host-volume.ts";
+import { Attendance } from "./operation-waiters.ts";
 
 /** The table's name in stamps. */
 export const VOLUME_OPERATION = "volume_operations";

@@ -1,4 +1,4 @@
-import type { Migration } from "../objects/migrations.ts";
+import type { Migration } from "../platform/durable/migrations.ts";
 
 /** Tables of host volumes. */
 export const hostVolumeMigrations: Migration[] = [

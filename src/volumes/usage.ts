@@ -1,6 +1,6 @@
-import { type Refusal, refuse } from "../result.ts";
-import type { StoredVolume } from "./host-volume.ts";
-import { namesOf } from "./update-rules.ts";
+import { type Refusal, refuse } from "../lib/result.ts";
+import type { StoredVolume } from "./host/host-volume.ts";
+import { namesOf } from "./host/update-rules.ts";
 
 interface Allocation extends Record<string, SqlStorageValue> {
   id: string;

@@ -1,9 +1,9 @@
-import type { Node } from "../cluster/node/record.ts";
-import { NOTHING, type NodeFollower, type Told } from "../cluster/node/told.ts";
-import { refuse } from "../result.ts";
-import type { VolumeClaims } from "./claims.ts";
-import type { State, StoredVolume } from "./host-volume.ts";
-import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp } from "./host-volume-store.ts";
+import { NOTHING, type NodeFollower, type Told } from "../cluster/nodes/change-set.ts";
+import type { Node } from "../cluster/nodes/record.ts";
+import { refuse } from "../lib/result.ts";
+import type { VolumeClaims } from "./claims/claims.ts";
+import type { State, StoredVolume } from "./host/host-volume.ts";
+import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp } from "./host/host-volume-store.ts";
 import type { NodeView, VolumeNode } from "./node-view.ts";
 import type { VolumeOperations } from "./operations.ts";
 

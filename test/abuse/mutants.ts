@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import type * as z from "zod";
-import { parseJsonObject, parseObject } from "../../src/http/body.ts";
-import { knownFields } from "../../src/http/unknown-fields.ts";
+import { knownFields } from "../../src/platform/http/unknown-fields.ts";
+import { parseJsonObject, parseObject } from "../../src/routes/server/body.ts";
 import { holdsDuration, schemaFields } from "../schema-walk.ts";
 import { edited, type Path, pathsIn, respelt, twice, withMany } from "./edits.ts";
 import { framings } from "./framings.ts";

@@ -1,6 +1,6 @@
 import { registerHooks } from "node:module";
-import type { Area } from "../../src/http/areas.ts";
-import type { AnyRoute, RouteTable } from "../../src/http/route.ts";
+import type { Area } from "../../src/platform/http/areas.ts";
+import type { AnyRoute, RouteTable } from "../../src/routes/server/route.ts";
 
 /*
  * The route table of the service, read by plain Node: a route that is added there is abused from its first day. What only the

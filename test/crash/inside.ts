@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { StoredObject } from "../../src/objects/stored-object.ts";
-import { type Deliver, Outbox } from "../../src/outbox.ts";
+import { type Deliver, Outbox } from "../../src/platform/durable/outbox.ts";
+import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 
 /** What tests reach of an object: its `commit`, and the outbox they may replace. */
 export interface Inside extends Pick<StoredObject, "nextDue" | "alarm"> {

@@ -1,7 +1,7 @@
 import { createExecutionContext, createMessageBatch, getQueueResult, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { StoredObject } from "../../src/objects/stored-object.ts";
+import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import worker, { EventLog, KvStore, SyncDestination } from "../../src/worker.ts";
 import { mountKv, put } from "../workers/client.ts";
 import { cloudA } from "../workers/sync-cloud-a.ts";

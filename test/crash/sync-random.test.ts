@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";
-import type { StoredObject } from "../../src/objects/stored-object.ts";
+import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { del, get, mountKv, patch, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
 import { objectIds } from "../workers/made.ts";

@@ -1,4 +1,4 @@
-import { crc32c } from "../../src/providers/crc32c.ts";
+import { crc32c } from "../../src/lib/crc32c.ts";
 import { checkFields, invalid, isObject, StatusError, type StatusName } from "./cloud-c-requests.ts";
 
 interface Version {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import type { CloudBConnection } from "../../src/providers/cloud-b-vault.ts";
+import type { CloudBConnection } from "../../src/providers/cloud-b-azure/key-vault.ts";
 import { failure, sender } from "../../src/providers/outcome.ts";
 import { cloudBKv } from "../../src/sync/destinations/cloud-b-kv.ts";
 import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { sender } from "../../src/providers/outcome.ts";
-import type { RepoHostConnection } from "../../src/providers/repo-host.ts";
+import type { RepoHostConnection } from "../../src/providers/repo-host-github/client.ts";
 import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";
 import { repoHost } from "../../src/sync/destinations/repo-host.ts";
 import type { Account } from "../doubles/repo-host-account.ts";

@@ -786,7 +786,7 @@ export const namespaces: Mutation[] = [
     promise: "A namespace with applications is not deleted",
   },
   {
-    file: "src/cluster/reported.ts",
+    file: "src/cluster/reports/reported.ts",
     suites: ["test/workers/namespaces-anew.test.ts"],
     find: 'this.#sql.exec("DELETE FROM reported WHERE topic = ? AND namespace = ?", topic, namespace);',
     replace: "",

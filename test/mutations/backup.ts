@@ -4,12 +4,15 @@ const REFUSALS = ["test/workers/backup-refusals.test.ts"];
 const RESTORE = { file: "src/backup/restore.ts", suites: REFUSALS };
 const FORMAT = { file: "src/backup/format.ts", suites: REFUSALS };
 const FRAMES = { file: "src/backup/frames.ts", suites: REFUSALS };
-const HOLD = { file: "src/backup/hold.ts", suites: REFUSALS };
-const FREEZE = { file: "src/backup/hold.ts", suites: ["test/workers/backup-freeze.test.ts"] };
-const CUT = { file: "src/backup/cut.ts", suites: ["test/workers/backup-cut.test.ts"] };
+const HOLD = { file: "src/platform/durable/snapshot/snapshot-lock.ts", suites: REFUSALS };
+const FREEZE = {
+  file: "src/platform/durable/snapshot/snapshot-lock.ts",
+  suites: ["test/workers/backup-freeze.test.ts"],
+};
+const CUT = { file: "src/platform/durable/snapshot/object-snapshot.ts", suites: ["test/workers/backup-cut.test.ts"] };
 const TAKE = { file: "src/backup/take.ts", suites: ["test/workers/backup-freeze.test.ts"] };
 const LEDGER = { file: "src/backup/restores.ts", suites: ["test/workers/backup-crash.test.ts"] };
-const STAGING = { file: "src/backup/staging.ts", suites: ["test/workers/backup.test.ts"] };
+const STAGING = { file: "src/platform/durable/snapshot/shadow-tables.ts", suites: ["test/workers/backup.test.ts"] };
 const KNOWN = { file: "src/backup/known.ts", suites: ["test/workers/backup-ended-mounts.test.ts"] };
 
 export const backup: Mutation[] = [

@@ -1,11 +1,14 @@
 import type { Mutation } from "./mutation.ts";
 
-const FIELDS = { file: "src/http/fields.ts", suites: ["src/http/fields.test.ts", "test/workers/durations.test.ts"] };
-const UNKNOWN = {
-  file: "src/http/unknown-fields.ts",
-  suites: ["src/http/unknown-fields.test.ts"],
+const FIELDS = {
+  file: "src/platform/http/fields.ts",
+  suites: ["src/platform/http/fields.test.ts", "test/workers/durations.test.ts"],
 };
-const BODY = { file: "src/http/body.ts", suites: ["test/workers/fields.test.ts"] };
+const UNKNOWN = {
+  file: "src/platform/http/unknown-fields.ts",
+  suites: ["src/platform/http/unknown-fields.test.ts"],
+};
+const BODY = { file: "src/routes/server/body.ts", suites: ["test/workers/fields.test.ts"] };
 const SYNC_NAMES = { file: "src/compat/sync-names.ts", suites: ["src/compat/sync-names.test.ts"] };
 const SYNC_PATHS = { file: "src/compat/sync-paths.ts", suites: ["src/compat/sync-paths.test.ts"] };
 const ROLE_NAMES = { file: "src/compat/cloud-b-names.ts", suites: ["test/workers/terraform.test.ts"] };
@@ -146,7 +149,7 @@ export const compat: Mutation[] = [
     promise: "Another spelling of a fixed field is the same value",
   },
   {
-    file: "src/engine/role.ts",
+    file: "src/credentials/role.ts",
     find: "const written = { ...old.written, ...body.written };",
     replace: "const written = { ...body.written };",
     suites: ["test/workers/terraform.test.ts"],

@@ -16,15 +16,18 @@ const QUEUE = {
   file: "src/volumes/csi/operations.ts",
   suites: ["test/workers/csi-crash.test.ts", "test/workers/csi-volumes.test.ts"],
 };
-const STEP = { file: "src/volumes/csi/claim-step.ts", suites: ["src/volumes/csi/claim-step.test.ts"] };
-const PLACEMENT = { file: "src/volumes/placement.ts", suites: ["test/workers/host-volumes-create.test.ts"] };
-const HOST = { file: "src/volumes/host-volumes.ts", suites: ["test/workers/host-volumes-unknown.test.ts"] };
+const STEP = {
+  file: "src/volumes/csi/claim-state-machine.ts",
+  suites: ["src/volumes/csi/claim-state-machine.test.ts"],
+};
+const PLACEMENT = { file: "src/volumes/host/placement.ts", suites: ["test/workers/host-volumes-create.test.ts"] };
+const HOST = { file: "src/volumes/host/host-volumes.ts", suites: ["test/workers/host-volumes-unknown.test.ts"] };
 const STATES = {
   file: "src/volumes/volume-states.ts",
   suites: ["test/workers/host-volumes-nodes.test.ts", "test/workers/node-volumes.test.ts"],
 };
-const SESSION = { file: "src/agents/session-record.ts", suites: ["test/workers/node-volumes.test.ts"] };
-const NODES = { file: "src/cluster/node-volumes.ts", suites: ["src/cluster/node-volumes.test.ts"] };
+const SESSION = { file: "src/node-agents/session-record.ts", suites: ["test/workers/node-volumes.test.ts"] };
+const NODES = { file: "src/cluster/nodes/node-volumes.ts", suites: ["src/cluster/nodes/node-volumes.test.ts"] };
 
 export const csi: Mutation[] = [
   {

@@ -1,12 +1,12 @@
 import type { Mutation } from "./mutation.ts";
 
-const OUTBOX = { file: "src/outbox.ts", suites: ["test/workers/outbox.test.ts"] };
+const OUTBOX = { file: "src/platform/durable/outbox.ts", suites: ["test/workers/outbox.test.ts"] };
 const WORK = {
-  file: "src/work/work-list.ts",
+  file: "src/platform/durable/work-queue.ts",
   suites: ["test/workers/work.test.ts", "test/workers/work-bounds.test.ts"],
 };
-const OBJECT = { file: "src/objects/stored-object.ts", suites: ["test/workers/outbox.test.ts"] };
-const MIGRATIONS = { file: "src/objects/migrations.ts", suites: ["test/workers/migrations.test.ts"] };
+const OBJECT = { file: "src/platform/durable/stored-object.ts", suites: ["test/workers/outbox.test.ts"] };
+const MIGRATIONS = { file: "src/platform/durable/migrations.ts", suites: ["test/workers/migrations.test.ts"] };
 
 export const durable: Mutation[] = [
   {

@@ -8,7 +8,7 @@ const REFUSALS = ["test/http/gateway-refusals.test.ts"];
 const REPORTS = ["test/workers/ingest.test.ts"];
 const LARGE = ["test/workers/ingest-large.test.ts"];
 const FULL = ["test/workers/ingest-full.test.ts"];
-const ITEMS = ["src/cluster/report-items.test.ts"];
+const ITEMS = ["src/cluster/reports/report-items.test.ts"];
 
 /** The processes of `npm start`. */
 export const processes: Mutation[] = [
@@ -218,63 +218,63 @@ export const gateway: Mutation[] = [
 /** Reports of schedulers. */
 export const reports: Mutation[] = [
   {
-    file: "src/cluster/ingestion.ts",
+    file: "src/cluster/reports/ingestion.ts",
     suites: REPORTS,
     find: 'if (newest > index || (newest === index && (line === "" || this.#lineOf(name, line)))) return false;',
     replace: 'if (newest > index || (newest === index && line === "")) return false;',
     promise: "A line that comes again under the newest index is not told twice",
   },
   {
-    file: "src/cluster/ingestion.ts",
+    file: "src/cluster/reports/ingestion.ts",
     suites: REPORTS,
     find: "if (newest < index) this.#sql",
     replace: "if (newest <= index) this.#sql",
     promise: "Several lines under one index are all remembered",
   },
   {
-    file: "src/cluster/ingestion.ts",
+    file: "src/cluster/reports/ingestion.ts",
     suites: LARGE,
     find: "if (source && next.done) {",
     replace: "if (source && position === 0) {",
     promise: "A repeated report is answered with the index of its last line",
   },
   {
-    file: "src/cluster/ingestion.ts",
+    file: "src/cluster/reports/ingestion.ts",
     suites: LARGE,
     find: "return this.#events.length === 0 || this.#bytes + bytes <= FULL_LINE_BYTES;",
     replace: "return true;",
     promise: "A report that is larger than a line is told by several",
   },
   {
-    file: "src/cluster/ingestion.ts",
+    file: "src/cluster/reports/ingestion.ts",
     suites: LARGE,
     find: "return this.#events.length === 0 || this.#bytes",
     replace: "return this.#bytes",
     promise: "An event of nearly the size of a line is taken",
   },
   {
-    file: "src/cluster/ingestion.ts",
+    file: "src/cluster/reports/ingestion.ts",
     suites: REPORTS,
     find: 'report.topic !== "Node" && report.deleted ? this.#reported.bytesOf(report) : 0;',
     replace: "0;",
     promise: "Deletions are told as the objects were last, however large these are",
   },
   {
-    file: "src/cluster/ingestion.ts",
+    file: "src/cluster/reports/ingestion.ts",
     suites: LARGE,
     find: "this.#origins.push([this.#events.length + event, cut, origin]);",
     replace: "this.#origins.push([event, cut, origin]);",
     promise: "A change knows the index of the line that created its object",
   },
   {
-    file: "src/cluster/ingestion.ts",
+    file: "src/cluster/reports/ingestion.ts",
     suites: FULL,
     find: "const removal = listed.has(id) ? null : this.#reported.removal(full, id);",
     replace: "const removal = this.#reported.removal(full, id);",
     promise: "A full list keeps what it lists",
   },
   {
-    file: "src/cluster/reported.ts",
+    file: "src/cluster/reports/reported.ts",
     suites: FULL,
     find: '"SELECT id FROM reported WHERE topic = ? AND namespace = ? ORDER BY row", topic, namespace)',
     replace: '"SELECT id FROM reported WHERE topic = ? OR namespace = ? ORDER BY row", topic, namespace)',
@@ -296,56 +296,56 @@ export const reports: Mutation[] = [
     promise: "A sign of life is no empty full list",
   },
   {
-    file: "src/cluster/object-report.ts",
+    file: "src/cluster/reports/object-report.ts",
     suites: FULL,
     find: "deleted: true, extra:",
     replace: "deleted: false, extra:",
     promise: "What a full list leaves out is gone",
   },
   {
-    file: "src/cluster/report-body.ts",
+    file: "src/cluster/reports/report-body.ts",
     suites: LARGE,
     find: "if (items.length > MAX_EVENTS)",
     replace: "if (items.length >= MAX_EVENTS)",
     promise: "A report holds 20000 events",
   },
   {
-    file: "src/http/body.ts",
+    file: "src/routes/server/body.ts",
     suites: LARGE,
     find: "const { maxBodyBytes = MAX_BODY_BYTES } = route;",
     replace: "const maxBodyBytes = MAX_BODY_BYTES;",
     promise: "A report holds 32 MiB",
   },
   {
-    file: "src/cluster/report-stream.ts",
+    file: "src/cluster/reports/report-stream.ts",
     suites: LARGE,
     find: "    rest.push(head);\n",
     replace: "    rest = [head];\n",
     promise: "A report that arrives in several pieces is read whole",
   },
   {
-    file: "src/cluster/report-items.ts",
+    file: "src/cluster/reports/report-items.ts",
     suites: ITEMS,
     find: "text.charCodeAt(end) === BACKSLASH ? 2 : 1",
     replace: "1",
     promise: "A quote within a text does not end it",
   },
   {
-    file: "src/cluster/report-items.ts",
+    file: "src/cluster/reports/report-items.ts",
     suites: ITEMS,
     find: "const begins = depth === 1 ?",
     replace: "const begins = depth >= 1 ?",
     promise: "Only the line's own Events are its events",
   },
   {
-    file: "src/cluster/report-items.ts",
+    file: "src/cluster/reports/report-items.ts",
     suites: ITEMS,
     find: "closes(code) && elements.length === 0 && element",
     replace: "closes(code) && element",
     promise: "A comma before the end of a list is an error",
   },
   {
-    file: "src/outbox.ts",
+    file: "src/platform/durable/outbox.ts",
     suites: ["test/workers/outbox.test.ts"],
     find: "WHERE upto = bytes OR upto <= ? ORDER BY seq`",
     replace: "WHERE upto = bytes OR upto > ? OR upto <= 1e9 ORDER BY seq`",

@@ -1,10 +1,10 @@
 import type { Mutation } from "./mutation.ts";
 
-const DATA_KEYS = { file: "src/sealing/data-keys.ts", suites: ["test/workers/sealing.test.ts"] };
-const ROTATED = { file: "src/sealing/data-keys.ts", suites: ["test/workers/rotation.test.ts"] };
-const GCM = { file: "src/sealing/aes-gcm.ts", suites: ["src/sealing/keyring.test.ts"] };
-const KEYRING = { file: "src/sealing/keyring.ts", suites: ["src/sealing/keyring.test.ts"] };
-const TERMS = { file: "src/access/key-terms.ts", suites: ["test/workers/rotation.test.ts"] };
+const DATA_KEYS = { file: "src/platform/crypto/data-keys.ts", suites: ["test/workers/sealing.test.ts"] };
+const ROTATED = { file: "src/platform/crypto/data-keys.ts", suites: ["test/workers/rotation.test.ts"] };
+const GCM = { file: "src/platform/crypto/aes-gcm.ts", suites: ["src/platform/crypto/keyring.test.ts"] };
+const KEYRING = { file: "src/platform/crypto/keyring.ts", suites: ["src/platform/crypto/keyring.test.ts"] };
+const TERMS = { file: "src/access/key-rotation.ts", suites: ["test/workers/rotation.test.ts"] };
 const SECRETS = { file: "src/access/token-secrets.ts", suites: ["test/workers/acl-secrets.test.ts"] };
 
 export const sealing: Mutation[] = [
@@ -135,8 +135,8 @@ export const sealing: Mutation[] = [
     promise: "Every master key opens",
   },
   {
-    file: "src/sealing/guarded.ts",
-    suites: ["src/sealing/keyring.test.ts"],
+    file: "src/platform/crypto/refuse-if-sealed.ts",
+    suites: ["src/platform/crypto/keyring.test.ts"],
     find: "if (failure instanceof Sealed) return",
     replace: "if (failure instanceof Error) return",
     promise: "A defect is not told as locked keys",

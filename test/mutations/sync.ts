@@ -10,7 +10,7 @@ const PACING = UNIT("pacing");
 const NAMING = UNIT("naming");
 const NEIGHBOURS = { file: "src/sync/neighbours.ts", suites: ["test/workers/sync-neighbours.test.ts"] };
 const SCAN = {
-  file: "src/sync/scan.ts",
+  file: "src/sync/resync.ts",
   suites: ["test/workers/sync-scan.test.ts", "test/workers/sync-breaker.test.ts"],
 };
 const PURGE = { file: "src/sync/purge.ts", suites: ["test/workers/sync-purge.test.ts"] };
@@ -70,14 +70,14 @@ export const sync: Mutation[] = [
     promise: "A failure that concerns one name opens no breaker",
   },
   {
-    file: "src/sync/desk.ts",
+    file: "src/sync/task-scheduler.ts",
     suites: ["test/workers/sync-breaker.test.ts"],
     find: "const places = (only === undefined ? limit : Math.max(1, limit)) - work.leased(now);",
     replace: "const places = only === undefined ? limit : Math.max(1, limit);",
     promise: "Leases that are out count against what a destination takes at once",
   },
   {
-    file: "src/sync/desk.ts",
+    file: "src/sync/task-scheduler.ts",
     suites: ["test/workers/sync-breaker.test.ts"],
     find: "breaker.view()?.openUntil ?? 0, ",
     replace: "",
@@ -164,7 +164,7 @@ export const sync: Mutation[] = [
     promise: "A clock that was set back prolongs no permission",
   },
   {
-    file: "src/work/work-list.ts",
+    file: "src/platform/durable/work-queue.ts",
     suites: ["test/workers/work.test.ts"],
     find: 'if (ending.kind === "retry" && ending.all) this.pause(',
     replace: 'if (ending.kind === "retry" && ending.all && row.generation === claim.generation) this.pause(',

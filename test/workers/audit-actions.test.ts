@@ -1,8 +1,8 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
-import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { loseEverything, restore, snapshot } from "./backup-world.ts";
 import { del, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";

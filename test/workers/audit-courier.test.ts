@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
-import { Courier } from "../../src/audit/courier.ts";
-import type { Sink } from "../../src/audit/sinks.ts";
+import { Courier } from "../../src/platform/observability/audit/batch-writer.ts";
+import type { Sink } from "../../src/platform/observability/audit/sinks.ts";
 
 class Kept implements Sink {
   readonly name = "bucket";

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
 import { ACCESS_CONTROL, bornWith, SINGLETONS, storedObject } from "../../src/backup/kinds.ts";
-import { accessControl } from "../../src/objects/stubs.ts";
+import { accessControl } from "../../src/contracts/stubs.ts";
 import { AccessControl, ClusterRegistry, EventLog, KvStore, SyncDestination } from "../../src/worker.ts";
 import { type Cut, cut } from "../crash/cut.ts";
 import { loseEverything, restore, rowsOf, snapshot } from "./backup-world.ts";

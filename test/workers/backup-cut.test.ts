@@ -1,8 +1,14 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { beginCut, type CutPart, type CutPlace, cutPart, endCut } from "../../src/backup/cut.ts";
-import { tablesOf, type Value } from "../../src/backup/tables.ts";
+import {
+  beginCut,
+  type CutPart,
+  type CutPlace,
+  cutPart,
+  endCut,
+} from "../../src/platform/durable/snapshot/object-snapshot.ts";
+import { tablesOf, type Value } from "../../src/platform/durable/snapshot/tables.ts";
 import { randomFrom } from "../crash/random.ts";
 
 /** Tables of every make that objects have: with and without row numbers, keys of one and of two columns, and triggers of their own. */

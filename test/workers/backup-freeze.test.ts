@@ -1,10 +1,10 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { FREEZE_MS } from "../../src/backup/frozen.ts";
-import { CUT_MS } from "../../src/backup/hold.ts";
 import { storedObject } from "../../src/backup/kinds.ts";
-import { kvStore, nodeSession } from "../../src/objects/stubs.ts";
+import { kvStore, nodeSession } from "../../src/contracts/stubs.ts";
+import { FREEZE_MS } from "../../src/platform/durable/snapshot/frozen.ts";
+import { CUT_MS } from "../../src/platform/durable/snapshot/snapshot-lock.ts";
 import type { KvStore } from "../../src/worker.ts";
 import { ClusterRegistry, CredentialEngine } from "../../src/worker.ts";
 import { holderOf, path } from "./access.ts";

@@ -5,7 +5,7 @@ import { expect, vi } from "vitest";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
 import { everyObject } from "../../src/backup/directory.ts";
 import { type ObjectName, SINGLETONS, storedObject } from "../../src/backup/kinds.ts";
-import { nodeSession } from "../../src/objects/stubs.ts";
+import { nodeSession } from "../../src/contracts/stubs.ts";
 import { forgetPermissions } from "../../src/sync/permission.ts";
 import { AccessControl } from "../../src/worker.ts";
 import { issue, path, policies } from "./access.ts";

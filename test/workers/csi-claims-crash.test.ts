@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { Operation } from "../../src/agents/operation.ts";
-import { ClaimWalk } from "../../src/volumes/csi/claim-walk.ts";
+import type { Operation } from "../../src/node-agents/operation.ts";
+import { ClaimWalk } from "../../src/volumes/csi/claim-controller.ts";
 import { eventsOf } from "./access.ts";
 import { get } from "./client.ts";
 import { clock } from "./clock.ts";

@@ -1,8 +1,8 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { NodeSession } from "../../src/objects/node-session.ts";
-import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { eventsOf } from "./access.ts";
 import { del, get } from "./client.ts";
 import { clock } from "./clock.ts";

@@ -1,6 +1,6 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { handle } from "../../src/http/handle.ts";
+import { handle } from "../../src/routes/server/handle.ts";
 
 interface Asked {
   readonly method?: string;

@@ -7,10 +7,10 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { performJob } from "../../src/engine/perform.ts";
-import type { Started, Turn } from "../../src/engine/turn.ts";
+import { performJob } from "../../src/credentials/perform.ts";
+import type { Started, Turn } from "../../src/credentials/turn.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
-import type { Bell } from "../../src/work/doorbell.ts";
+import type { Bell } from "../../src/platform/durable/wake-up.ts";
 import worker from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
 import type { Everything, Fault, OperationName } from "../doubles/cloud-b-azure-types.ts";

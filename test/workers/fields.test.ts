@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { isEchoed } from "../../src/http/fields.ts";
-import { isInternal, knownFields } from "../../src/http/unknown-fields.ts";
+import { isEchoed } from "../../src/platform/http/fields.ts";
+import { isInternal, knownFields } from "../../src/platform/http/unknown-fields.ts";
 import { clusterRoutes, mountRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { schemaFields } from "../schema-walk.ts";
 import { get, put, send } from "./client.ts";

@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import { HostVolumeStore, type VolumeQuery } from "../../src/volumes/host-volume-store.ts";
+import { HostVolumeStore, type VolumeQuery } from "../../src/volumes/host/host-volume-store.ts";
 import { NodeView } from "../../src/volumes/node-view.ts";
 import { VolumeUsage } from "../../src/volumes/usage.ts";
 import { addNode, nodeId } from "./host-volumes.ts";

@@ -1,10 +1,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
-import type { Operation, OperationResult } from "../../src/agents/operation.ts";
+import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { ok, type Refusal } from "../../src/lib/result.ts";
+import type { Operation, OperationResult } from "../../src/node-agents/operation.ts";
 import { NodeSession } from "../../src/objects/node-session.ts";
-import { clusterRegistry } from "../../src/objects/stubs.ts";
-import { ok, type Refusal } from "../../src/result.ts";
 import { type Answer, put, send } from "./client.ts";
 
 /** What tests of host volumes share: nodes whose part is played by the test. */

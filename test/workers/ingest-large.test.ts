@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { MAX_EVENTS, MAX_REPORT_BYTES } from "../../src/cluster/report-body.ts";
+import { MAX_EVENTS, MAX_REPORT_BYTES } from "../../src/cluster/reports/report-body.ts";
 import { EventLog } from "../../src/worker.ts";
 import { eventsOf } from "./access.ts";
 import { get } from "./client.ts";

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { EVENT_TYPES } from "../../src/cluster/event-types.ts";
+import { EVENT_TYPES } from "../../src/cluster/reports/event-types.ts";
 import { eventsOf } from "./access.ts";
 import {
   allocation,

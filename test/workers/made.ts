@@ -1,6 +1,6 @@
 import { listDurableObjectIds } from "cloudflare:test";
 import { DurableObject } from "cloudflare:workers";
-import { StoredObject } from "../../src/objects/stored-object.ts";
+import { StoredObject } from "../../src/platform/durable/stored-object.ts";
 
 /** The objects that the running test has made: ids, with the names of their classes. */
 export const made = new Map<string, string>();

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/objects/event-log.ts";
 import { EventRelay } from "../../src/objects/event-relay.ts";
-import type { StoredObject } from "../../src/objects/stored-object.ts";
+import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { issue } from "./access.ts";
 import { placed, stickyJob } from "./claims-helpers.ts";
 import { del, get, mountKv, patch, put } from "./client.ts";

@@ -1,5 +1,9 @@
-import { clusterMeasures, destinationMeasures, engineMeasures } from "../../src/metrics/measures.ts";
-import type { Migration } from "../../src/objects/migrations.ts";
+import type { Migration } from "../../src/platform/durable/migrations.ts";
+import {
+  clusterMeasures,
+  destinationMeasures,
+  engineMeasures,
+} from "../../src/platform/observability/metrics/measures.ts";
 
 export const MEASURES = { clusterMeasures, destinationMeasures, engineMeasures };
 

@@ -1,4 +1,4 @@
-import { definitionOf, isMetric } from "../../src/metrics/catalogue.ts";
+import { definitionOf, isMetric } from "../../src/platform/observability/metrics/catalogue.ts";
 
 export interface Sample {
   readonly name: string;

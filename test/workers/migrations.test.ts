@@ -8,8 +8,8 @@ import {
   noteVersion,
   type Schema,
   versionsOf,
-} from "../../src/objects/migrations.ts";
-import { StoredObject } from "../../src/objects/stored-object.ts";
+} from "../../src/platform/durable/migrations.ts";
+import { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { get, put } from "./client.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
 

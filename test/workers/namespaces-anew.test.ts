@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { accessControl, syncControl } from "../../src/objects/stubs.ts";
+import { accessControl, syncControl } from "../../src/contracts/stubs.ts";
 import { secretsRoutes } from "../../src/routes/table.ts";
 import { issue, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put } from "./client.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { accessControl, clusterRegistry } from "../../src/objects/stubs.ts";
-import { requestOf } from "../../src/volumes/request-body.ts";
+import { accessControl, clusterRegistry } from "../../src/contracts/stubs.ts";
+import { requestOf } from "../../src/volumes/host/request-body.ts";
 import { del, get, put } from "./client.ts";
 import { addCsiNode, create as createCsi, ScriptedCsi } from "./csi-world.ts";
 import { addNode, ask, finish, run, ScriptedNodes, volume } from "./host-volumes.ts";

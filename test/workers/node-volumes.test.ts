@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { CLOSE, type ReportedHostVolume, type Vols } from "@sallyport/agent-protocol";
 import { describe, expect, it, vi } from "vitest";
+import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
-import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { eventsOf } from "./access.ts";
 import { del, get, put } from "./client.ts";
 import { type AgentSocket, done, eventually, nodeReport, readNode, ScriptedAgent, statusOf } from "./scripted-agent.ts";

@@ -2,9 +2,9 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { NodeReport } from "@sallyport/agent-protocol";
 import { expect } from "vitest";
-import type { Node } from "../../src/cluster/node/record.ts";
+import type { Node } from "../../src/cluster/nodes/record.ts";
+import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import type { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
-import { clusterRegistry } from "../../src/objects/stubs.ts";
 import { type Answer, get, put } from "./client.ts";
 import { openStream } from "./streams.ts";
 

@@ -1,6 +1,6 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Settings } from "../../src/env.ts";
+import { Settings } from "../../src/platform/settings.ts";
 import { get, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import {

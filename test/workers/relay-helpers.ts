@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { eventLog } from "../../src/contracts/stubs.ts";
 import { relayName } from "../../src/events/relay-place.ts";
-import { eventLog } from "../../src/objects/stubs.ts";
 import { send } from "./client.ts";
 import { openStream, relays } from "./streams.ts";
 

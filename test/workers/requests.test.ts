@@ -1,7 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { readBody } from "../../src/http/body.ts";
 import { AccessControl } from "../../src/objects/access-control.ts";
+import { readBody } from "../../src/routes/server/body.ts";
 import { secretsRoutes } from "../../src/routes/table.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 

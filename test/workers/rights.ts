@@ -1,7 +1,7 @@
 import { exports } from "cloudflare:workers";
 import { expect } from "vitest";
 import { NAMESPACE_CAPABILITIES } from "../../src/access/cluster-rights.ts";
-import type { AnyRoute, RouteTable } from "../../src/http/route.ts";
+import type { AnyRoute, RouteTable } from "../../src/routes/server/route.ts";
 import { holderOf, issue } from "./access.ts";
 import { leastBody } from "./bad-input.ts";
 import { get, put } from "./client.ts";

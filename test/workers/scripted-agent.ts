@@ -10,10 +10,10 @@ import {
 } from "@sallyport/agent-protocol";
 import { SignJWT } from "jose";
 import { vi } from "vitest";
-import type { Operation } from "../../src/agents/operation.ts";
+import { nodeSession } from "../../src/contracts/stubs.ts";
+import type { Operation } from "../../src/node-agents/operation.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import type { NodeSession } from "../../src/objects/node-session.ts";
-import { nodeSession } from "../../src/objects/stubs.ts";
 import { type Answer, send } from "./client.ts";
 
 /** An agent that does what a test tells it, over the same WebSocket as a real one. */

@@ -1,9 +1,9 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
-import { forgetHealth } from "../../src/metrics/health.ts";
 import type { KvStore } from "../../src/objects/kv-store.ts";
-import type { StoredObject } from "../../src/objects/stored-object.ts";
+import { forgetHealth } from "../../src/operations/health.ts";
+import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { objectIds } from "./made.ts";
 
 export const key = (name: string): string => Buffer.from(name.padEnd(32, ".").slice(0, 32)).toString("base64");

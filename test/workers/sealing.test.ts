@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { DataKeys } from "../../src/sealing/data-keys.ts";
+import { DataKeys } from "../../src/platform/crypto/data-keys.ts";
 import { del, get, list, mountKv, patch, put } from "./client.ts";
 import { deployWithMasterKey, dump, FIRST_KEY, inEveryObject, inStore, key, spellings } from "./sealing-helpers.ts";
 

@@ -1,7 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { assertionFor } from "../../src/identity/assertion.ts";
-import { warn } from "../../src/log.ts";
+import { warn } from "../../src/platform/observability/log.ts";
 import { holderOf, issue, path, policies } from "./access.ts";
 import { get, list, mountKv, patch, put, send } from "./client.ts";
 import { joinToken, ScriptedAgent } from "./scripted-agent.ts";

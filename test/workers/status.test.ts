@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import { forgetHealth } from "../../src/metrics/health.ts";
+import { forgetHealth } from "../../src/operations/health.ts";
 import { get, send } from "./client.ts";
 import { deployWithMasterKey, FIRST_KEY } from "./sealing-helpers.ts";
 

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { settings } from "../../src/env.ts";
+import { settings } from "../../src/platform/settings.ts";
 import { get, patch, put } from "./client.ts";
 import { makeDestination } from "./sync-helpers.ts";
 

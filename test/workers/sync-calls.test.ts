@@ -1,8 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { StoredObject } from "../../src/objects/stored-object.ts";
-import { syncDestination } from "../../src/objects/stubs.ts";
+import { syncDestination } from "../../src/contracts/stubs.ts";
+import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { get, list, mountKv, put } from "./client.ts";
 import { objectIds } from "./made.ts";
 import { dump, inEveryObject, spellings } from "./sealing-helpers.ts";

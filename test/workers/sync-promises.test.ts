@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { type Settings, settings } from "../../src/env.ts";
+import { type Settings, settings } from "../../src/platform/settings.ts";
 import type { OpenedAccount as CloudCAccount } from "../doubles/cloud-c-sm.ts";
 import type { OpenedAccount as DeployAccount } from "../doubles/deploy-project-api.ts";
 import { type Answer, del, get, list, mountKv, put, send } from "./client.ts";

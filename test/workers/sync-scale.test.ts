@@ -1,9 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { WorkList } from "../../src/platform/durable/work-queue.ts";
 import { Associations } from "../../src/sync/associations.ts";
-import { Copies } from "../../src/sync/copies.ts";
-import { WorkList } from "../../src/work/work-list.ts";
+import { Copies } from "../../src/sync/remote-objects.ts";
 import type { SyncDestination } from "../../src/worker.ts";
 import { mountKv } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { settings } from "../../src/env.ts";
+import { settings } from "../../src/platform/settings.ts";
 import { KvStore, SyncDestination } from "../../src/worker.ts";
 import { del, get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { crc32c } from "../../src/providers/crc32c.ts";
+import { crc32c } from "../../src/lib/crc32c.ts";
 import type { Credentials as RepoHostAccount } from "../doubles/repo-host-state.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import type { ProviderAccount } from "./sync-doubles.ts";

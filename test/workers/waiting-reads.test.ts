@@ -4,7 +4,7 @@ import { holderOf, policies } from "./access.ts";
 import { type Answer, get, put } from "./client.ts";
 import { job, report } from "./reports.ts";
 
-/** Reads with `index`, over the whole Worker: `src/http/blocking.ts`. */
+/** Reads with `index`, over the whole Worker: `src/routes/server/blocking.ts`. */
 
 const reader = 'namespace "*" { capabilities = ["read-job", "list-jobs"] }';
 const listed = (answer: Answer) => answer.body.map(({ ID }: { ID: string }) => ID);

@@ -1,9 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { migrate } from "../../src/objects/migrations.ts";
-import type { Claim } from "../../src/work/task.ts";
-import { LEASE_MS, WorkList, workMigrations } from "../../src/work/work-list.ts";
+import type { Claim } from "../../src/platform/durable/lease.ts";
+import { migrate } from "../../src/platform/durable/migrations.ts";
+import { LEASE_MS, WorkList, workMigrations } from "../../src/platform/durable/work-queue.ts";
 
 /** Bounds and second steps of the work list, on real storage with a clock that only the test moves. */
 const withWork = (run: (work: WorkList) => void): Promise<void> =>

@@ -1,10 +1,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { migrate } from "../../src/objects/migrations.ts";
-import { type Bell, Doorbell, RING_AGAIN_MS } from "../../src/work/doorbell.ts";
-import type { Claim, Ending } from "../../src/work/task.ts";
-import { LEASE_MS, WorkList, workMigrations } from "../../src/work/work-list.ts";
+import type { Claim, Ending } from "../../src/platform/durable/lease.ts";
+import { migrate } from "../../src/platform/durable/migrations.ts";
+import { type Bell, Doorbell, RING_AGAIN_MS } from "../../src/platform/durable/wake-up.ts";
+import { LEASE_MS, WorkList, workMigrations } from "../../src/platform/durable/work-queue.ts";
 import { randomFrom } from "../crash/random.ts";
 
 /** A work list on real storage, and a clock that only the test moves. */

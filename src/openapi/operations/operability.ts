@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { CONDITIONS, PARTS } from "../../metrics/health.ts";
+import { CONDITIONS, PARTS } from "../../operations/health.ts";
 import { type Answer, data, group, type Operation, plain, word } from "../operation.ts";
 import { pretty } from "../parameters.ts";
 import { texts } from "../shapes.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { HostVolumeRequestBody } from "../../volumes/request-body.ts";
+import { HostVolumeRequestBody } from "../../volumes/host/request-body.ts";
 import { bare, group, nothing, type Operation, type Parameters, required, text, word } from "../operation.ts";
 import {
   filter,

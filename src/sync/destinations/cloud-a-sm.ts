@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
+import { type CloudAFailure, unanswered } from "../../providers/cloud-a-aws/errors.ts";
 import {
   accountOfKey,
   type CloudAConnection,
@@ -8,8 +9,7 @@ import {
   resolveAccount,
   type SecretsManager,
   secretsManager,
-} from "../../providers/cloud-a.ts";
-import { type CloudAFailure, unanswered } from "../../providers/cloud-a-errors.ts";
+} from "../../providers/cloud-a-aws/secrets-manager.ts";
 import { type Failure, failure } from "../../providers/outcome.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
 

@@ -1,5 +1,4 @@
 import * as z from "zod";
-import { clouds } from "../../providers/cloud-b.ts";
 import {
   type CloudBConnection,
   cloudOf,
@@ -7,7 +6,8 @@ import {
   keyVault,
   refuseVaultHost,
   type VaultFailure,
-} from "../../providers/cloud-b-vault.ts";
+} from "../../providers/cloud-b-azure/key-vault.ts";
+import { clouds } from "../../providers/cloud-b-azure/login.ts";
 import { type Failure, failure } from "../../providers/outcome.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
 

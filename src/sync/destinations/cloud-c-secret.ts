@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { type CloudCConnection, secretManager, unreadable } from "../../providers/cloud-c.ts";
-import type { CloudCFailure } from "../../providers/cloud-c-errors.ts";
-import { crc32c } from "../../providers/crc32c.ts";
+import { crc32c } from "../../lib/crc32c.ts";
+import type { CloudCFailure } from "../../providers/cloud-c-gcp/errors.ts";
+import { type CloudCConnection, secretManager, unreadable } from "../../providers/cloud-c-gcp/secret-manager.ts";
 import type { Failure } from "../../providers/outcome.ts";
 import type { CallContext } from "./destination-type.ts";
 

@@ -1,8 +1,13 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
-import { type CloudCConnection, projectOf, refuseTokenUri, secretManager } from "../../providers/cloud-c.ts";
-import type { CloudCFailure } from "../../providers/cloud-c-errors.ts";
-import { projectPattern, projectRule, serviceAccountKey } from "../../providers/cloud-c-key.ts";
+import type { CloudCFailure } from "../../providers/cloud-c-gcp/errors.ts";
+import { projectPattern, projectRule, serviceAccountKey } from "../../providers/cloud-c-gcp/key.ts";
+import {
+  type CloudCConnection,
+  projectOf,
+  refuseTokenUri,
+  secretManager,
+} from "../../providers/cloud-c-gcp/secret-manager.ts";
 import { type Failure, failure } from "../../providers/outcome.ts";
 import { labelsOf, labelText, maxLabels } from "./cloud-c-labels.ts";
 import { conflicts, intentAnnotation, owedBy, readReference, referenceTo, remoteSecret } from "./cloud-c-secret.ts";

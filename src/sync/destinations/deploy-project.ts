@@ -10,7 +10,7 @@ import {
   deployProjectApi,
   type Variable,
   type VariableChange,
-} from "../../providers/deploy-project.ts";
+} from "../../providers/deploy-project-vercel/client.ts";
 import { type Failure, failure } from "../../providers/outcome.ts";
 import type { Done, ExternalObject, Inspection, KnownObject, Put, RemoteDestinationType } from "./destination-type.ts";
 

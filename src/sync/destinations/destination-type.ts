@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import type { Settings } from "../../env.ts";
+import type { Settings } from "../../platform/settings.ts";
 import type { Failure, Send } from "../../providers/outcome.ts";
 
 /** The tag that marks every object as ours; its value is empty. */

@@ -7,8 +7,8 @@ import {
   type RepoHostConnection,
   refuseEnterpriseUrl,
   repoHostClient,
-} from "../../providers/repo-host.ts";
-import { sealBox } from "../../providers/sealed-box.ts";
+} from "../../providers/repo-host-github/client.ts";
+import { sealBox } from "../../providers/repo-host-github/sealed-box.ts";
 import { TokenCache } from "../../providers/token-cache.ts";
 import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "./destination-type.ts";
 import { repoHostConnection, resolveRepoHost } from "./repo-host-connection.ts";

@@ -1,4 +1,4 @@
-import { type Refusal, refuse } from "../../result.ts";
+import { type Refusal, refuse } from "../../lib/result.ts";
 import type { Capability } from "./volume.ts";
 
 /** Whether a volume can be claimed (contract: events-and-volumes 4.9). */

@@ -1,4 +1,4 @@
-import { isPlainObject } from "../../http/json.ts";
+import { isPlainObject } from "../../lib/json.ts";
 import type { MountOptions } from "./volume.ts";
 
 /** What a task group asks of a CSI volume. Empty modes are the volume's. */

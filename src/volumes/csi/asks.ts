@@ -1,6 +1,6 @@
 import type { CsiMethod } from "@sallyport/agent-protocol";
-import { ok, type Result, refuse } from "../../result.ts";
-import { guarded } from "../../sealing/guarded.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
 import { controllersFor } from "./controllers.ts";
 import { NEEDS } from "./methods.ts";
 import type { CsiOperations } from "./operations.ts";

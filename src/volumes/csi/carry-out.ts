@@ -1,6 +1,6 @@
-import { refusalError, unwrap } from "../../http/errors.ts";
-import { clusterRegistry } from "../../objects/stubs.ts";
-import { type Result, refuse } from "../../result.ts";
+import { clusterRegistry } from "../../contracts/stubs.ts";
+import { type Result, refuse } from "../../lib/result.ts";
+import { refusalError, unwrap } from "../../platform/http/errors.ts";
 import { outcomeBy } from "../outcome-by.ts";
 import type { CsiStep } from "./csi-volumes.ts";
 import type { CsiOutcome } from "./work.ts";

@@ -1,9 +1,9 @@
-import type { Told } from "../../cluster/node/told.ts";
-import { Refused } from "../../cluster/refused.ts";
-import type { ObjectReport } from "../../cluster/report.ts";
-import type { Kept } from "../../cluster/reported.ts";
-import { ok } from "../../result.ts";
-import { guarded } from "../../sealing/guarded.ts";
+import type { Told } from "../../cluster/nodes/change-set.ts";
+import { Refused } from "../../cluster/reports/refused.ts";
+import type { ObjectReport } from "../../cluster/reports/report.ts";
+import type { Kept } from "../../cluster/reports/reported.ts";
+import { ok } from "../../lib/result.ts";
+import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
 import { volumeIdOf } from "./asks-of-groups.ts";
 import type { CsiClaimStore, NewClaim } from "./claim-store.ts";
 import type { JobAsk, JobAsks } from "./job-asks.ts";

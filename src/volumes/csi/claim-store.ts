@@ -1,6 +1,6 @@
-import type { Refusal } from "../../result.ts";
+import type { Refusal } from "../../lib/result.ts";
 import type { Holders, Mode } from "./admission.ts";
-import type { ClaimState, Situation } from "./claim-step.ts";
+import type { ClaimState, Situation } from "./claim-state-machine.ts";
 import type { CsiUser, FoundCsiVolume, Name } from "./volume.ts";
 
 /** An allocation's claim on a volume. Times in milliseconds. */

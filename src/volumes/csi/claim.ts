@@ -1,4 +1,4 @@
-import { type Refusal, refuse } from "../../result.ts";
+import { type Refusal, refuse } from "../../lib/result.ts";
 import type { CsiClaim } from "./claim-store.ts";
 
 /** Claims as answers show them. */

@@ -1,4 +1,4 @@
-import { ok, type Result, refuse } from "../../result.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { ControllerFlag } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { ok, type Refusal, type Result, refuse } from "../../result.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { joinedErrors } from "../joined-errors.ts";
 import { type Capability, type CsiRequest, type CsiVolume, REDACTED, type Texts } from "./volume.ts";
 

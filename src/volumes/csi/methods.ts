@@ -1,5 +1,5 @@
 import type { CsiClaimMethod, CsiMethod } from "@sallyport/agent-protocol";
-import { type Refusal, refuse } from "../../result.ts";
+import { type Refusal, refuse } from "../../lib/result.ts";
 import type { Need } from "./controllers.ts";
 
 /** What changes something at the provider: drivers expect no more than one of these at a time (contract: node-agent 2.3). */

@@ -1,4 +1,4 @@
-import { isPlainObject } from "../../http/json.ts";
+import { isPlainObject } from "../../lib/json.ts";
 
 /** CSI plugins as nodes tell of them and as answers and events show them (contract: events-and-volumes 7.3). */
 

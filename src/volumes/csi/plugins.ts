@@ -1,6 +1,6 @@
-import type { Node } from "../../cluster/node/record.ts";
-import { NOTHING, type NodeFollower, type Told } from "../../cluster/node/told.ts";
-import type { Stamp, Stamped } from "../../cluster/stamp.ts";
+import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
+import { NOTHING, type NodeFollower, type Told } from "../../cluster/nodes/change-set.ts";
+import type { Node } from "../../cluster/nodes/record.ts";
 import type { NewEvent } from "../../events/event.ts";
 import { type CsiInfo, type CsiPlugin, csiInfo, pluginJson, ROLES, type Role } from "./plugin.ts";
 

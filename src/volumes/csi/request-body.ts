@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { isPlainObject } from "../../http/json.ts";
-import { ok, type Result, refuse } from "../../result.ts";
-import { type Guesses, respelt, spelling } from "../spelling.ts";
+import { isPlainObject } from "../../lib/json.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { type Guesses, respelt, spelling } from "../host/spelling.ts";
 import { ACCESS_MODES, ATTACHMENT_MODES, type CsiRequest, type Topology } from "./volume.ts";
 
 /** The body of register and create, its spelling and its types settled; what its fields say is checked by `requestOf`. */

@@ -1,6 +1,6 @@
 import { governs, judgeVolume } from "../../access/volume-rules.ts";
-import { accessControl } from "../../objects/stubs.ts";
-import { ok, type Result } from "../../result.ts";
+import { accessControl } from "../../contracts/stubs.ts";
+import { ok, type Result } from "../../lib/result.ts";
 import type { CsiRequest } from "./volume.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { Migration } from "../../objects/migrations.ts";
+import type { Migration } from "../../platform/durable/migrations.ts";
 
 /** Tables of CSI plugins. */
 export const csiPluginMigrations: Migration[] = [

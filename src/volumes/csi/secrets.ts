@@ -1,5 +1,5 @@
-import type { HiddenParams } from "../../agents/hidden-params.ts";
-import type { DataKeys } from "../../sealing/data-keys.ts";
+import type { HiddenParams } from "../../node-agents/hidden-params.ts";
+import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { CsiVolume, MountOptions, Texts } from "./volume.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";
 

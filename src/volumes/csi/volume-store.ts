@@ -1,4 +1,4 @@
-import type { Stamp, Stamped } from "../../cluster/stamp.ts";
+import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
 import type { NewEvent } from "../../events/event.ts";
 import { volumeAccount } from "../../events/shares.ts";
 import type { CsiClaimStore } from "./claim-store.ts";

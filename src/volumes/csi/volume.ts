@@ -1,4 +1,4 @@
-import * as kind from "../../http/filter/kinds.ts";
+import * as kind from "../../lib/bexpr/kinds.ts";
 import type { CsiPlugin } from "./plugin.ts";
 
 /** CSI volumes as requests ask for them, as rows keep them, and as answers and events show them (contract: events-and-volumes 4.2). */

@@ -1,0 +1,6 @@
+import type { Journal as EventJournal } from "../events/event-publisher.ts";
+
+/** Rows whose indexes the event log fills in once it has taken the event. */
+export type Stamp = { token: string } | { policy: [namespace: string, name: string] } | { clusterNamespace: string };
+
+export type Journal = EventJournal<Stamp>;

@@ -1,0 +1,81 @@
+import { ok, type Result } from "../lib/result.ts";
+import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import type { Facts } from "./facts.ts";
+import type { MountTable } from "./mounts.ts";
+import { upperBound } from "./token-store.ts";
+
+/** Kinds of objects that hold data keys and are no mount. */
+export type KeyHolder = "sync-destination" | "sync-control" | "identity-issuer" | "node-session" | "cluster-registry";
+
+interface Host {
+  readonly sql: SqlStorage;
+  commit<T>(change: () => T): T;
+  /** Promises an object the news of the current term; only the newest news counts. */
+  enlist(lane: string, body: { term: number }): void;
+}
+
+/** The deployment's key term, and who has to hear of a new one. */
+export class KeyTerms {
+  readonly #host: Host;
+  readonly #facts: Facts;
+  readonly #keys: DataKeys;
+  readonly #mounts: MountTable;
+
+  constructor(host: Host, facts: Facts, keys: DataKeys, mounts: MountTable) {
+    this.#host = host;
+    this.#facts = facts;
+    this.#keys = keys;
+    this.#mounts = mounts;
+  }
+
+  /** Sets the first term of a fresh deployment; inside a transaction. */
+  begin(now: number): void {
+    this.#facts.set("term", "1");
+    this.#facts.set("term_installed", String(now));
+  }
+
+  status(): { term: number; installed: number; pending: number } {
+    const { n } = this.#host.sql.exec<{ n: number }>("SELECT count(*) AS n FROM outbox WHERE topic = 'rekey'").one();
+    return { term: this.#term(), installed: Number(this.#facts.get("term_installed")), pending: n };
+  }
+
+  /** Moves this object to the next term, and promises all others the news. @throws Sealed */
+  rotate(now: number): Result<null> {
+    const term = this.#term() + 1;
+    this.#host.commit(() => {
+      this.#keys.rotate(term, now);
+      this.#facts.set("term", String(term));
+      this.#facts.set("term_installed", String(now));
+      for (const mount of this.#mounts.every()) this.#host.enlist(`${mount.type} ${mount.uuid}`, { term });
+      const holders = this.#host.sql.exec<{ kind: string; name: string }>("SELECT kind, name FROM key_holders");
+      for (const { kind, name } of holders) this.#host.enlist(`${kind} ${name}`, { term });
+    });
+    return ok(null);
+  }
+
+  /** Registers an object beside the mounts that holds data keys, or that no longer does. @returns the current term */
+  register(kind: KeyHolder, name: string, holds: boolean): number {
+    const statement = holds
+      ? "INSERT OR IGNORE INTO key_holders (kind, name) VALUES (?, ?)"
+      : "DELETE FROM key_holders WHERE kind = ? AND name = ?";
+    this.#host.commit(() => this.#host.sql.exec(statement, kind, name));
+    return this.#term();
+  }
+
+  /** The destinations of one namespace, as `type/name`; not those of its children. */
+  destinationsIn(namespace: string): string[] {
+    return this.#host.sql
+      .exec<{ name: string }>(
+        "SELECT name FROM key_holders WHERE kind = 'sync-destination' AND name >= ? AND name < ? ORDER BY name",
+        namespace,
+        upperBound(namespace),
+      )
+      .toArray()
+      .map(({ name }) => name.slice(namespace.length))
+      .filter((rest) => /^[^/]+\/[^/]+$/.test(rest));
+  }
+
+  #term(): number {
+    return Number(this.#facts.get("term") ?? 1);
+  }
+}

@@ -1,0 +1,58 @@
+import { describe, expect, it } from "vitest";
+import type { NewEvent } from "../../events/event.ts";
+import { Journal } from "../../events/event-publisher.ts";
+import type { Stamp } from "../blocking/index-backfill.ts";
+import { type Told, tell, together } from "./change-set.ts";
+
+const event = (Topic: string, Key: string, bytes = 0): NewEvent => ({
+  ...{ Topic, Type: "NodeEvent", Key, Namespace: "", FilterKeys: null },
+  Payload: { [Topic]: { ID: Key, text: "x".repeat(bytes) } },
+});
+
+const volume = (id: string, bytes: number): Told => ({
+  events: [event("HostVolume", id, bytes)],
+  stamps: [{ table: "HostVolume", row: [id] }],
+});
+
+const node: Told = { events: [event("Node", "n")], stamps: [{ table: "Node", row: ["1", "7"] }], origins: [[0, 1, 5]] };
+
+/** The promises that a change becomes. */
+function promised(told: Told) {
+  const lines: Told[] = [];
+  const journal = new Journal<Stamp>({
+    commit: (change) => change(),
+    enlist: (entry) => lines.push(typeof entry === "function" ? entry(7) : entry),
+    drain: async () => undefined,
+    append: async () => [],
+    stamp: () => undefined,
+  });
+  const first = tell(journal, () => told);
+  return { first, lines };
+}
+
+describe("what a change tells", () => {
+  it("is one line, each row with it", () => {
+    const told = together([node, volume("a", 10), volume("b", 10)]);
+    const { first, lines } = promised(told);
+    expect(first).toBe(1);
+    expect(lines).toEqual([told]);
+  });
+
+  it("goes on in further lines when one cannot hold it, each row with the line that tells of it", () => {
+    const claim: Stamp = { table: "claims", row: ["c"] };
+    const { lines } = promised(
+      together([node, ...["a", "b", "c"].map((id) => volume(id, 600_000)), { events: [], stamps: [claim] }]),
+    );
+    expect(lines.map(({ events }) => events.map(({ Key }) => Key))).toEqual([["n", "a"], ["b"], ["c"]]);
+    expect(lines.map(({ stamps }) => stamps)).toEqual([
+      [{ table: "Node", row: ["1", "7"] }, { table: "HostVolume", row: ["a"] }, claim],
+      [{ table: "HostVolume", row: ["b"] }],
+      [{ table: "HostVolume", row: ["c"] }],
+    ]);
+    expect(lines[0]?.origins).toEqual([[0, 1, 5]]);
+  });
+
+  it("keeps the places of indexes with their events when parts are put together", () => {
+    expect(together([volume("a", 1), node]).origins).toEqual([[1, 1, 5]]);
+  });
+});

@@ -1,0 +1,213 @@
+import type { Journal } from "../../events/event-publisher.ts";
+import { parseLossless } from "../../lib/json.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { note } from "../../platform/observability/audit/actions.ts";
+import type { Stamp } from "../blocking/index-backfill.ts";
+import type { Timed } from "../blocking/timed.ts";
+import { NOTHING, type Told, tell } from "./change-set.ts";
+import { happened, type Written } from "./nodes.ts";
+import { dueNode, type NodeStore, type StoredNode } from "./nodes-store.ts";
+import type { DrainStrategy, LastDrain, Node } from "./record.ts";
+
+/** Drains that are looked at in one alarm; the others follow at once. */
+const DRAINS_PER_ALARM = 500;
+/** Who begins a drain that is done gets this long to end it, before the alarm steps in. */
+const GRACE_MS = 2_000;
+const NS_PER_MS = 1_000_000n;
+
+export interface DrainSpec {
+  /** Nanoseconds, as decimal text: negative = at once, 0 = when the last allocation has ended, however long that takes. */
+  readonly deadline: string;
+  readonly ignoreSystemJobs: boolean;
+}
+
+/** Who drains, and what they note about it. */
+export interface DrainNote {
+  readonly accessor: string;
+  /** null leaves what was noted before. */
+  readonly meta: Readonly<Record<string, string>> | null;
+}
+
+/**
+ * Drains: a node gets no new work, and is done when nothing that counts runs on it any more, or at its deadline. A drain that
+ * a scheduler reports is that scheduler's to end.
+ */
+export class Drains implements Timed {
+  readonly due = dueNode("drain_due");
+  readonly #sql: SqlStorage;
+  readonly #store: NodeStore;
+  readonly #journal: Journal<Stamp>;
+
+  constructor(sql: SqlStorage, store: NodeStore, journal: Journal<Stamp>) {
+    this.#sql = sql;
+    this.#store = store;
+    this.#journal = journal;
+  }
+
+  /**
+   * Begins a drain, or gives the one under way other terms. A drain with nothing to wait for is complete before this answers.
+   * The index is always that of the beginning: clients wait for a change beyond it to see the end.
+   */
+  async start(id: string, spec: DrainSpec, note: DrainNote): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return refuse("missing", "node not found");
+    const { node } = known;
+    const now = Date.now();
+    const time = new Date(now).toISOString();
+    const strategy = strategyOf(spec, node.DrainStrategy, now);
+    const draining: Node = {
+      ...node,
+      Drain: true,
+      DrainStrategy: strategy,
+      SchedulingEligibility: "ineligible",
+      LastDrain: noted(node.DrainStrategy ? node.LastDrain : null, "draining", note, time),
+    };
+    const message = node.DrainStrategy ? "Node drain strategy updated" : "Node drain strategy set";
+    // That a drain has nothing to wait for is on record, so that the alarm ends it if this is cut off.
+    const isDone = isOver(strategy, now) || !this.#isBusy(id, spec.ignoreSystemJobs);
+    const drainDue = isDone ? now + GRACE_MS : deadlineOf(strategy);
+    const begun = await this.#change((line) =>
+      this.#store.write(line, known, draining, "NodeDrain", [happened(now, "Drain", message)], {
+        drivesDrain: true,
+        drainDue,
+      }),
+    );
+    if (isDone) await this.#end(id, now);
+    return begun;
+  }
+
+  /** Ends a drain before it is done. The node stays ineligible unless told otherwise. */
+  async stop(id: string, markEligible: boolean, note: DrainNote): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return refuse("missing", "node not found");
+    const { node } = known;
+    const eligibility = markEligible ? "eligible" : node.SchedulingEligibility;
+    if (!node.Drain && node.SchedulingEligibility === eligibility) {
+      // What was changed before may have got its index by now.
+      await this.#journal.published();
+      return ok({ index: this.#store.find(id)?.modifyIndex ?? null });
+    }
+    const now = Date.now();
+    const stopped: Node = {
+      ...node,
+      Drain: false,
+      DrainStrategy: null,
+      SchedulingEligibility: eligibility,
+      LastDrain: node.Drain ? noted(node.LastDrain, "canceled", note, new Date(now).toISOString()) : node.LastDrain,
+    };
+    const event = happened(now, "Drain", "Node drain disabled");
+    return this.#change((line) => this.#store.write(line, known, stopped, "NodeDrain", [event]));
+  }
+
+  /** An allocation of a node has changed, in the caller's transaction: what that ends, to be told in the caller's line. */
+  allocationChanged(nodeId: string, line: number): Told {
+    if (!this.#store.isDraining(nodeId)) return NOTHING;
+    const known = this.#store.find(nodeId);
+    return known && this.#isEnded(known, Date.now()) ? this.#ended(known, line) : NOTHING;
+  }
+
+  async onAlarm(now: number): Promise<void> {
+    for (let count = 0; count < DRAINS_PER_ALARM; count++) {
+      const id = this.#store.due("drain_due", now);
+      if (id === null) break;
+      if (this.#look(id, now) !== null) note("drain-ended", { node: id });
+    }
+    await this.#journal.published();
+  }
+
+  /** Completes a drain that is due, unless an allocation has started meanwhile. */
+  async #end(id: string, now: number): Promise<void> {
+    if (this.#look(id, now) !== null) await this.#journal.published();
+  }
+
+  /** @returns the line that tells of the drain's end, or null when it goes on */
+  #look(id: string, now: number): number | null {
+    const known = this.#store.find(id);
+    const strategy = known?.node.DrainStrategy;
+    if (!known?.drivesDrain || !strategy) return null;
+    return this.#journal.commit(() => {
+      if (this.#isEnded(known, now)) return tell(this.#journal, (line) => this.#ended(known, line));
+      // Something has begun to run since the drain had nothing to wait for.
+      this.#store.setDrainDue(known.row, deadlineOf(strategy));
+      return null;
+    });
+  }
+
+  #isEnded({ node, drivesDrain }: StoredNode, now: number): boolean {
+    const strategy = node.DrainStrategy;
+    if (!drivesDrain || !strategy) return false;
+    return isOver(strategy, now) || !this.#isBusy(node.ID, strategy.IgnoreSystemJobs);
+  }
+
+  #ended(known: StoredNode, line: number): Told {
+    const { node } = known;
+    const now = Date.now();
+    const running = this.#isBusy(node.ID, node.DrainStrategy?.IgnoreSystemJobs ?? false);
+    const note = { accessor: node.LastDrain?.AccessorID ?? "", meta: null };
+    const done: Node = {
+      ...node,
+      Drain: false,
+      DrainStrategy: null,
+      LastDrain: noted(node.LastDrain, "complete", note, new Date(now).toISOString()),
+    };
+    const event = happened(now, "Drain", "Node drain complete", running ? { deadline_reached: "true" } : null);
+    return this.#store.write(line, known, done, "NodeDrain", [event]);
+  }
+
+  /** Whether something runs on a node that its drain waits for. */
+  #isBusy(nodeId: string, ignoreSystemJobs: boolean): boolean {
+    const counts = ignoreSystemJobs
+      ? `AND ifnull(json_extract(running.body, '$.JobType'), ifnull((
+           SELECT json_extract(job.body, '$.Type') FROM reported AS job
+           WHERE job.topic = 'Job' AND job.namespace = running.namespace AND job.id = running.job_id), ''))
+         NOT IN ('system', 'sysbatch')`
+      : "";
+    return (
+      this.#sql
+        .exec(
+          `SELECT 1 FROM reported AS running
+           WHERE running.topic = 'Allocation' AND running.terminal = 0 AND running.node_id = ? ${counts} LIMIT 1`,
+          nodeId,
+        )
+        .toArray().length > 0
+    );
+  }
+
+  /** One transaction and one line. */
+  async #change(change: (line: number) => Told): Promise<Result<Written>> {
+    const line = this.#journal.commit(() => tell(this.#journal, change));
+    return ok({ index: await this.#journal.indexOf(line) });
+  }
+}
+
+function strategyOf(spec: DrainSpec, current: DrainStrategy | null, now: number): DrainStrategy {
+  const nanoseconds = BigInt(spec.deadline);
+  return {
+    Deadline: nanoseconds < 0 ? Number(nanoseconds) : (parseLossless(spec.deadline) as DrainStrategy["Deadline"]),
+    IgnoreSystemJobs: spec.ignoreSystemJobs,
+    ForceDeadline: nanoseconds > 0 ? new Date(now + Number(nanoseconds / NS_PER_MS)).toISOString() : null,
+    StartedAt: current?.StartedAt ?? new Date(now).toISOString(),
+  };
+}
+
+const deadlineOf = ({ ForceDeadline }: DrainStrategy): number | null =>
+  ForceDeadline === null ? null : Date.parse(ForceDeadline);
+
+/** Whether a drain ends whatever runs. */
+function isOver(strategy: DrainStrategy, now: number): boolean {
+  const deadline = deadlineOf(strategy);
+  return (typeof strategy.Deadline === "number" && strategy.Deadline < 0) || (deadline !== null && deadline <= now);
+}
+
+const noted = (
+  last: LastDrain | null,
+  status: "draining" | "complete" | "canceled",
+  { accessor, meta }: DrainNote,
+  time: string,
+): LastDrain => ({
+  AccessorID: accessor,
+  Meta: meta ?? last?.Meta ?? null,
+  StartedAt: last?.StartedAt ?? time,
+  Status: status,
+  UpdatedAt: time,
+});

@@ -1,0 +1,50 @@
+import type { Journal } from "../../events/event-publisher.ts";
+import { Agents } from "../../node-agents/agents.ts";
+import { Enrolment } from "../../node-agents/enrolment.ts";
+import type { Stamp, Stamped } from "../blocking/index-backfill.ts";
+import type { Timed } from "../blocking/timed.ts";
+import type { Reported } from "../reports/reported.ts";
+import type { NodeFollower } from "./change-set.ts";
+import { Drains } from "./drains.ts";
+import { NodePools } from "./node-pools.ts";
+import { Nodes } from "./nodes.ts";
+import { NodeStore } from "./nodes-store.ts";
+
+type AgentsHost = ConstructorParameters<typeof Agents>[0];
+
+interface Host extends Pick<AgentsHost, "commit" | "promiseRevocation" | "abandon" | "revoked"> {
+  readonly sql: SqlStorage;
+  readonly journal: Journal<Stamp>;
+  readonly reported: Reported;
+  /** What changes together with nodes. */
+  readonly followers: () => readonly NodeFollower[];
+  /** See `Nodes`. */
+  readonly graceMs: () => number;
+}
+
+/** The parts of nodes and their agents in the registry, and how they hang together. */
+export class NodeParts {
+  readonly nodes: Nodes;
+  readonly pools: NodePools;
+  readonly drains: Drains;
+  readonly enrolment: Enrolment;
+  readonly agents: Agents;
+  readonly #store: NodeStore;
+
+  constructor({ sql, journal, reported, followers, graceMs, ...host }: Host) {
+    this.#store = new NodeStore(sql, followers);
+    this.pools = new NodePools(sql, reported);
+    this.nodes = new Nodes(this.#store, this.pools, journal, graceMs);
+    this.drains = new Drains(sql, this.#store, journal);
+    this.enrolment = new Enrolment(sql, host.commit);
+    this.agents = new Agents({ ...host, enrolment: this.enrolment, nodes: this.nodes });
+  }
+
+  get stamped(): Readonly<Record<string, Stamped>> {
+    return { Node: this.#store };
+  }
+
+  get timed(): readonly Timed[] {
+    return [this.nodes, this.drains, this.enrolment];
+  }
+}

@@ -1,0 +1,88 @@
+import type { Node } from "./record.ts";
+
+export type NodeVolume = NonNullable<Node["HostVolumes"]>[string];
+
+/** What changed of a node's host volumes: those that are new or differ, and the ids of those that are gone. */
+export interface NodeVolumesChange {
+  readonly put: readonly NodeVolume[];
+  readonly gone: readonly string[];
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  name: string;
+  id: string;
+  body: string;
+}
+
+/** The volumes of a node after a change. */
+export function changedVolumes(before: Node["HostVolumes"], { put, gone }: NodeVolumesChange): Node["HostVolumes"] {
+  const replaced = new Set([...gone, ...put.map(({ ID }) => ID)]);
+  const kept = Object.entries(before ?? {}).filter(([, { ID }]) => !replaced.has(ID));
+  return Object.fromEntries([...kept, ...put.map((volume) => [volume.Name, volume] as const)]);
+}
+
+/** A node's host volumes as JSON text, in a SELECT from `nodes`: NULL where the record says that it has none to show. */
+export const VOLUMES_TEXT = `CASE json_type(nodes.body, '$.HostVolumes') WHEN 'null' THEN NULL ELSE
+  (SELECT json_group_object(name, json(body)) FROM node_volumes WHERE node_id = nodes.id) END AS volumes`;
+
+/**
+ * The host volumes that nodes show, one row each: a change costs the volumes that changed, however many the node has.
+ * Written by `NodeStore` in the caller's transaction; read by `NodeView`.
+ */
+export class NodeVolumes {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Brings the rows of a node in line with its record. */
+  write(nodeId: string, volumes: Node["HostVolumes"]): void {
+    const stale = new Map(this.#rows(nodeId).map(({ name, body }) => [name, body]));
+    for (const [name, volume] of Object.entries(volumes ?? {})) {
+      const body = JSON.stringify(volume);
+      if (stale.get(name) !== body) this.#put(nodeId, name, volume.ID, body);
+      stale.delete(name);
+    }
+    for (const name of stale.keys())
+      this.#sql.exec("DELETE FROM node_volumes WHERE node_id = ? AND name = ?", nodeId, name);
+  }
+
+  /** What of a change differs from the rows; null when nothing does. */
+  difference(nodeId: string, { put, gone }: NodeVolumesChange): NodeVolumesChange | null {
+    const news = put.filter((volume) => this.#body(nodeId, volume.ID) !== JSON.stringify(volume));
+    const left = gone.filter((id) => this.#body(nodeId, id) !== undefined);
+    return news.length + left.length === 0 ? null : { put: news, gone: left };
+  }
+
+  change(nodeId: string, { put, gone }: NodeVolumesChange): void {
+    // First, so that volumes can swap their names.
+    for (const id of [...gone, ...put.map(({ ID }) => ID)])
+      this.#sql.exec("DELETE FROM node_volumes WHERE node_id = ? AND id = ?", nodeId, id);
+    for (const volume of put) this.#put(nodeId, volume.Name, volume.ID, JSON.stringify(volume));
+  }
+
+  remove(nodeId: string): void {
+    this.#sql.exec("DELETE FROM node_volumes WHERE node_id = ?", nodeId);
+  }
+
+  #rows(nodeId: string): Row[] {
+    return this.#sql
+      .exec<Row>("SELECT name, id, body FROM node_volumes WHERE node_id = ? ORDER BY name", nodeId)
+      .toArray();
+  }
+
+  #body(nodeId: string, id: string): string | undefined {
+    return this.#sql
+      .exec<Row>("SELECT name, id, body FROM node_volumes WHERE node_id = ? AND id = ?", nodeId, id)
+      .toArray()[0]?.body;
+  }
+
+  #put(nodeId: string, name: string, id: string, body: string): void {
+    this.#sql.exec(
+      `INSERT INTO node_volumes VALUES (?, ?, ?, ?)
+       ON CONFLICT (node_id, name) DO UPDATE SET id = excluded.id, body = excluded.body`,
+      ...[nodeId, name, id, body],
+    );
+  }
+}

@@ -1,0 +1,300 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Journal } from "../../events/event-publisher.ts";
+import { parseLossless } from "../../lib/json.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import { note } from "../../platform/observability/audit/actions.ts";
+import type { Stamp } from "../blocking/index-backfill.ts";
+import type { Timed } from "../blocking/timed.ts";
+import { type Told, tell, together } from "./change-set.ts";
+import { completeNode } from "./complete.ts";
+import { type GivenNode, givenNode } from "./fields.ts";
+import type { NodePools } from "./node-pools.ts";
+import { changedVolumes, type NodeVolumesChange } from "./node-volumes.ts";
+import {
+  dueNode,
+  type NodePage,
+  type NodePlace,
+  type NodeQuery,
+  type NodeStore,
+  type NodeText,
+  type StoredNode,
+} from "./nodes-store.ts";
+import type { Eligibility, Node, NodeEvent, NodeStatus } from "./record.ts";
+import type { NodeReport } from "./report.ts";
+
+/** Nodes that go down in one alarm; after an outage of a site, the others follow at once. */
+const NODES_PER_ALARM = 500;
+
+export interface Written {
+  /** Index of the line that tells of the change, or of the last change if this one changed nothing; null when the stream could not take it yet. */
+  readonly index: number | null;
+}
+
+/** An event that a node tells of itself. */
+export interface NodeEventGiven {
+  readonly message: string;
+  readonly subsystem: string;
+  readonly details: Readonly<Record<string, string>> | null;
+  /** When it happened (ms); now if missing. */
+  readonly at?: number;
+}
+
+/** Where a node stands, which a new account of what it is leaves as it is. */
+const LIFE = [
+  ...["Status", "StatusDescription", "StatusUpdatedAt", "SchedulingEligibility", "Drain", "DrainStrategy", "LastDrain"],
+  ...["Events", "LastAllocUpdateIndex", "LastMissedHeartbeatIndex"],
+] as const;
+/** What is drawn from other fields. */
+const DRAWN = ["Resources", "Reserved", "ComputedClass"] as const;
+
+const missing = (): Refusal => refuse("missing", "node not found");
+
+/**
+ * The life of nodes: registered by their agent or reported by a scheduler, ready, disconnected, down, ready again, purged.
+ * Every change is one line of the stream. Heartbeats never come here.
+ */
+export class Nodes implements Timed {
+  readonly due = dueNode("down_at");
+  readonly #store: NodeStore;
+  readonly #pools: NodePools;
+  readonly #journal: Journal<Stamp>;
+  readonly #graceMs: () => number;
+
+  /** @param graceMs a node that lost its connection counts as down when it has not come back within this time */
+  constructor(store: NodeStore, pools: NodePools, journal: Journal<Stamp>, graceMs: () => number) {
+    this.#store = store;
+    this.#pools = pools;
+    this.#journal = journal;
+    this.#graceMs = graceMs;
+  }
+
+  // ---- reads ----
+
+  read(id: string): NodeText | null {
+    return this.#store.read(id);
+  }
+
+  page(query: NodeQuery): NodePage {
+    return this.#store.page(query);
+  }
+
+  // ---- what agents tell ----
+
+  /**
+   * Takes what an agent found out about its node: everything, or the fields that changed. Unchanged, it makes no event.
+   * @param heard the message's number in its session, growing; one that is not new is ignored. Without, every one counts.
+   * @param volumes what changed of its volumes, where `given` does not name all of them
+   * @returns `missing` when only a change of volumes is given, and the node is not known
+   */
+  async register(id: string, fields: GivenNode, heard?: number, volumes?: NodeVolumesChange): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known && volumes) return missing();
+    if (known && isOld(known, heard)) return this.#unchanged(known);
+    const given =
+      known && volumes ? { ...fields, HostVolumes: changedVolumes(known.node.HostVolumes, volumes) } : fields;
+    const refused = refuseRegistration(id, known, given);
+    if (refused) return refused;
+    const now = Date.now();
+    const node = completeNode(id, { ...(known && without(known.node, DRAWN)), ...given }, now);
+    if (known && isDeepStrictEqual(node, known.node)) return this.#unchanged(known, heard);
+    const event = happened(now, "Cluster", known ? "Node re-registered" : "Node registered");
+    return this.#change((line) =>
+      together([
+        this.#store.write(line, known, node, "NodeRegistration", [event], { origin: "agent", ...(heard && { heard }) }),
+        this.#pools.ensure(node.NodePool),
+      ]),
+    );
+  }
+
+  /** Takes what changed of the volumes that a node shows, and nothing else of it: at the cost of those. */
+  async volumesChanged(id: string, change: NodeVolumesChange, heard?: number): Promise<Result<Written>> {
+    const known = this.#store.place(id);
+    if (!known) return missing();
+    if (isOld(known, heard)) return this.#unchanged(known);
+    const news = this.#store.volumesDiffering(id, change);
+    if (!news) return this.#unchanged(known, heard);
+    return this.#change((line) => {
+      if (heard !== undefined) this.#store.hear(known.row, heard);
+      return this.#store.changeVolumes(line, known, news);
+    });
+  }
+
+  /** The node's agent is there. */
+  async connected(id: string, heard?: number): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return missing();
+    if (isOld(known, heard)) return this.#unchanged(known);
+    if (known.node.Status === "ready") return this.#unchanged(known, heard);
+    const message = known.node.Status === "initializing" ? "Node is ready" : "Node reregistered by heartbeat";
+    return this.#change((line) => this.#turn(line, known, "ready", message, { ...(heard && { heard }) }));
+  }
+
+  /** The node's agent is gone; unless it comes back in time, the node is down. */
+  async lost(id: string, heard?: number): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return missing();
+    if (isOld(known, heard)) return this.#unchanged(known);
+    const { Status } = known.node;
+    if (Status === "disconnected" || Status === "down") return this.#unchanged(known, heard);
+    const downAt = Date.now() + this.#graceMs();
+    return this.#change((line) =>
+      this.#turn(line, known, "disconnected", "Node disconnected", { downAt, ...(heard && { heard }) }),
+    );
+  }
+
+  /** Adds to what has happened on a node. */
+  async addEvents(id: string, events: readonly NodeEventGiven[]): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return missing();
+    if (events.length === 0) return this.#unchanged(known);
+    const now = Date.now();
+    const told = events.map(({ message, subsystem, details, at }) => happened(at ?? now, subsystem, message, details));
+    return this.#change((line) => this.#store.write(line, known, known.node, "NodeEvent", told));
+  }
+
+  // ---- what schedulers tell ----
+
+  /** Why a report cannot be taken, if so. */
+  refuseReport({ id }: NodeReport): Refusal | null {
+    const managed = this.#store.find(id)?.origin === "agent";
+    return managed ? refuse("conflict", `node ${id} is managed by its own agent: it cannot be reported`) : null;
+  }
+
+  /**
+   * Takes a report, inside the caller's transaction; ask `refuseReport` before. It says what the node is, all of it; where the
+   * node stands (status, eligibility, drain, events) stays as it was unless the report says that, too.
+   * @param line the number of the line that tells of it
+   */
+  report({ id, type, deleted, body }: NodeReport, line: number): Told {
+    const known = this.#store.find(id);
+    const given = parseLossless(body) as GivenNode;
+    const now = Date.now();
+    const moves = given.Status != null && given.Status !== known?.node.Status;
+    const kept = known
+      ? only(known.node, "DrainStrategy" in given ? LIFE.filter((each) => each !== "Drain") : LIFE)
+      : {};
+    const node = completeNode(
+      id,
+      { ...kept, ...(moves && { StatusUpdatedAt: Math.floor(now / 1000) }), ...given },
+      now,
+    );
+    if (deleted) return this.#store.remove(line, known, node, type);
+    const events =
+      type === "NodeRegistration" && !given.Events
+        ? [happened(now, "Cluster", known ? "Node re-registered" : "Node registered")]
+        : [];
+    return together([
+      this.#store.write(line, known, node, type, events, {
+        origin: "report",
+        ...("DrainStrategy" in given && { drivesDrain: false, drainDue: null }),
+      }),
+      this.#pools.ensure(node.NodePool),
+    ]);
+  }
+
+  // ---- what operators do ----
+
+  async setEligibility(id: string, eligibility: Eligibility): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return missing();
+    if (known.node.SchedulingEligibility === eligibility) return this.#unchanged(known);
+    if (eligibility === "eligible" && known.node.Drain) {
+      return refuse("conflict", "can not set node's scheduling eligibility to eligible while it is draining");
+    }
+    const event = happened(Date.now(), "Cluster", `Node marked as ${eligibility} for scheduling`);
+    const node = { ...known.node, SchedulingEligibility: eligibility };
+    return this.#change((line) => this.#store.write(line, known, node, "NodeEligibility", [event]));
+  }
+
+  /** Forgets a node. One whose agent is connected is back as a new one, so that takes `force`. */
+  async purge(id: string, force: boolean): Promise<Result<Written>> {
+    const known = this.#store.find(id);
+    if (!known) return missing();
+    const { Status } = known.node;
+    if (!force && known.origin === "agent" && (Status === "ready" || Status === "initializing")) {
+      return refuse("conflict", `node ${id} is ${Status}: stop its agent first, or purge it with force=true`);
+    }
+    return this.#change((line) => this.#store.remove(line, known, known.node, "NodeDeregistration"));
+  }
+
+  // ---- time ----
+
+  async onAlarm(now: number): Promise<void> {
+    for (let count = 0; count < NODES_PER_ALARM; count++) {
+      const id = this.#store.due("down_at", now);
+      const known = id === null ? null : this.#store.find(id);
+      if (!known) break;
+      this.#journal.commit(() =>
+        tell(this.#journal, (line) => this.#turn(line, known, "down", "Node heartbeat missed")),
+      );
+      note("node-down", { node: id });
+    }
+    await this.#journal.published();
+  }
+
+  // ---- inside ----
+
+  #turn(
+    line: number,
+    known: StoredNode,
+    status: NodeStatus,
+    message: string,
+    more: { downAt?: number; heard?: number } = {},
+  ): Told {
+    const now = Date.now();
+    const node: Node = { ...known.node, Status: status, StatusUpdatedAt: Math.floor(now / 1000) };
+    return this.#store.write(line, known, node, "NodeEvent", [happened(now, "Cluster", message)], more);
+  }
+
+  /** One transaction and one line. */
+  async #change(change: (line: number) => Told): Promise<Result<Written>> {
+    const line = this.#journal.commit(() => tell(this.#journal, change));
+    return ok({ index: await this.#journal.indexOf(line) });
+  }
+
+  /** What was changed before may have got its index by now. */
+  async #unchanged({ id, row }: Omit<NodePlace, "heard">, heard?: number): Promise<Result<Written>> {
+    if (heard !== undefined) this.#journal.commit(() => this.#store.hear(row, heard));
+    await this.#journal.published();
+    return ok({ index: this.#store.read(id)?.modifyIndex ?? null });
+  }
+}
+
+const isOld = (known: NodePlace, heard: number | undefined): boolean => heard !== undefined && heard <= known.heard;
+
+export const happened = (
+  at: number,
+  subsystem: string,
+  message: string,
+  details: NodeEvent["Details"] = null,
+): Omit<NodeEvent, "CreateIndex"> => ({
+  Message: message,
+  Subsystem: subsystem,
+  Details: details,
+  Timestamp: new Date(at).toISOString(),
+});
+
+function refuseRegistration(id: string, known: StoredNode | null, given: GivenNode): Refusal | null {
+  if (known?.origin === "report")
+    return refuse("conflict", `node ${id} is reported by a scheduler: no agent can take it over`);
+  const checked = givenNode.safeParse(given);
+  if (!checked.success) {
+    const [issue] = checked.error.issues;
+    return refuse("invalid", `${issue?.path.join(".")}: ${issue?.message}`);
+  }
+  for (const [field, what] of [
+    ["Name", "node name"],
+    ["Datacenter", "datacenter"],
+    ["Attributes", "attributes"],
+  ] as const) {
+    const value = given[field] ?? known?.node[field] ?? "";
+    if (Object.keys(value).length === 0) return refuse("invalid", `missing ${what} for client registration`);
+  }
+  return null;
+}
+
+const only = (node: Node, fields: readonly string[]): GivenNode =>
+  Object.fromEntries(Object.entries(node).filter(([field]) => fields.includes(field))) as GivenNode;
+
+const without = (node: Node, fields: readonly string[]): GivenNode =>
+  Object.fromEntries(Object.entries(node).filter(([field]) => !fields.includes(field))) as GivenNode;

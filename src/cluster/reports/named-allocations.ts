@@ -1,0 +1,32 @@
+import { clusterRegistry } from "../../contracts/stubs.ts";
+import { parseLossless } from "../../lib/json.ts";
+import { jobKey } from "./job-joins.ts";
+import { jobIn, withJobType } from "./job-shapes.ts";
+import { allocationStub } from "./list-views.ts";
+import type { Fields } from "./topics/topic.ts";
+
+const IDS_AT_ONCE = 1_000;
+
+/**
+ * As volumes and plugins show the allocations that they name: those that there are.
+ * @param namespace null = any
+ * @param visible whether the caller may see those of a namespace
+ */
+export async function namedAllocations(
+  env: Env,
+  ids: readonly string[],
+  namespace: string | null,
+  visible: (namespace: string) => boolean = () => true,
+): Promise<Fields[]> {
+  const stubs: Fields[] = [];
+  for (let at = 0; at < ids.length; ) {
+    const page = await clusterRegistry(env).allocations(ids.slice(at, at + IDS_AT_ONCE), namespace);
+    at += page.looked;
+    for (const { namespace: held, jobId, body } of page.objects) {
+      if (!visible(held)) continue;
+      const typed = withJobType(parseLossless(body) as Fields, jobIn(page.jobs[jobKey(held, jobId ?? "")]));
+      stubs.push(allocationStub(typed, { resources: false, taskStates: true }));
+    }
+  }
+  return stubs;
+}

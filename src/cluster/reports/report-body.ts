@@ -1,0 +1,84 @@
+import * as z from "zod";
+import { isPlainObject, parseLossless } from "../../lib/json.ts";
+import { badRequest, invalid, RequestError } from "../../platform/http/errors.ts";
+import type { Report } from "./report.ts";
+import { EventReader } from "./report-event.ts";
+import { cutArray } from "./report-items.ts";
+import type { Fields } from "./topics/topic.ts";
+
+/** What a body of `PUT /v1/cluster/objects` holds. */
+export interface ReportBody {
+  readonly reports: readonly Report[];
+  /** The index of a line that was passed on as it came from another stream; null when it says none. */
+  readonly lineIndex: number | null;
+  /** It is one line of an upstream stream. */
+  readonly isLine: boolean;
+}
+
+/** Largest body of reports, in bytes: an upstream line about a job of 15 000 allocations has some 28 MB. */
+export const MAX_REPORT_BYTES = 32 * 1024 * 1024;
+export const MAX_EVENTS = 20_000;
+
+/**
+ * Reads a JSON array of events, one event a line, or one line of an upstream stream.
+ * @param namespace of events that name none, nor does their object
+ * @throws RequestError 400 naming the number of the event, the field and the rule; 413 for too many events
+ */
+export function readReports(text: string, namespace: string): ReportBody {
+  const { items, ...line } = itemsOf(text);
+  if (items.length > MAX_EVENTS) throw new RequestError(413, `request body: at most ${MAX_EVENTS} events`);
+  const reports = items.map((item, at) => new EventReader(at + 1, namespace).read(jsonOf(item, `event ${at + 1}`)));
+  return { reports, ...line };
+}
+
+interface Items extends Pick<ReportBody, "lineIndex" | "isLine"> {
+  /** The text of each event: parsed one by one, so that only one tree is in memory. */
+  readonly items: readonly string[];
+}
+
+const NO_LINE = { lineIndex: null, isLine: false } as const;
+
+function itemsOf(text: string): Items {
+  const start = text.trimStart()[0];
+  if (start === undefined) throw badRequest("Request body is empty");
+  if (start !== "[" && start !== "{") throw badRequest("request body: must be events in JSON");
+  const lines = start === "[" ? [] : text.split("\n").filter((line) => line.trim() !== "");
+  // An object may be written over several lines; then its first line is no JSON.
+  if (lines.length > 1 && parsed(lines[0] ?? "").failure === null) return { items: lines, ...NO_LINE };
+  const cut = cutArray(text, "Events");
+  const shell = jsonOf(cut?.shell ?? text, "request body");
+  if (Array.isArray(shell)) return { items: cut?.elements ?? [], ...NO_LINE };
+  if (!isPlainObject(shell) || !isStreamLine(shell)) return { items: [text], ...NO_LINE };
+  return { items: cut?.elements ?? [], lineIndex: lineIndexOf(shell), isLine: true };
+}
+
+function parsed(text: string): { readonly value: unknown; readonly failure: string | null } {
+  try {
+    return { value: parseLossless(text), failure: null };
+  } catch (failure) {
+    // The engine's own text quotes the input.
+    const own = failure instanceof SyntaxError && failure.message.startsWith("nested");
+    return { value: undefined, failure: own ? failure.message : "is not valid JSON" };
+  }
+}
+
+function jsonOf(text: string, what: string): unknown {
+  const { value, failure } = parsed(text);
+  if (failure !== null) throw badRequest(`${what}: ${failure}`);
+  return value;
+}
+
+/** A heartbeat is a line, too: there is just nothing to take from it. */
+const isStreamLine = (value: Fields): boolean => Object.hasOwn(value, "Events") || Object.keys(value).length === 0;
+
+const StreamLine = z.strictObject({
+  Index: z.number("must be an integer").int("must be an integer").min(0).optional(),
+  /** Cut out before. */
+  Events: z.tuple([]).nullish(),
+});
+
+function lineIndexOf(shell: Fields): number | null {
+  const line = StreamLine.safeParse(shell);
+  if (!line.success) throw invalid(line.error);
+  return line.data.Index ?? null;
+}

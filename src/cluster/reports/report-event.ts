@@ -1,0 +1,128 @@
+import * as z from "zod";
+import { NAMESPACE_NAME } from "../../access/cluster-namespaces.ts";
+import { neutralEventType } from "../../compat/report-names.ts";
+import { isPlainObject } from "../../lib/json.ts";
+import { badRequest, invalid } from "../../platform/http/errors.ts";
+import { nodeReport, REPORTED_NODE_TYPES, reportedNode } from "../nodes/report.ts";
+import { EVENT_TYPES } from "./event-types.ts";
+import { objectReport } from "./object-report.ts";
+import { REPORTED_TOPICS, type Report, type ReportedTopic } from "./report.ts";
+import { TOPICS } from "./topics/index.ts";
+import { type Fields, type Topic, textOf } from "./topics/topic.ts";
+
+/** Drains of nodes have a topic of their own on our stream, which may be passed on, too. */
+const REPORTABLE = [...REPORTED_TOPICS, "Node", "NodeDrain"] as const;
+
+const TopicName = z.object({ Topic: z.enum(REPORTABLE, `must be one of ${REPORTABLE.join(", ")}`) });
+
+function eventSchema<Payload extends z.ZodRawShape, Type extends string>(payload: Payload, types: readonly Type[]) {
+  const ignored = z.unknown().optional();
+  return z.strictObject({
+    Topic: z.string(),
+    Type: z.preprocess(neutralEventType, z.enum(types, "is not a type of such an event")),
+    Namespace: z.string().optional(),
+    Payload: z.strictObject({ ...payload, Deleted: z.boolean().optional() }),
+    // What is computed here, in lines that are passed on as they came.
+    ...{ Key: ignored, FilterKeys: ignored, Index: ignored },
+  });
+}
+
+const NodeEvent = eventSchema({ Node: reportedNode }, REPORTED_NODE_TYPES);
+
+type ObjectEvent = z.ZodType<{ readonly Type: string }>;
+
+const OBJECT_EVENTS: ReadonlyMap<string, ObjectEvent> = new Map(
+  Object.entries(TOPICS).map(([name, { object, beside = {} }]): [string, ObjectEvent] => {
+    const optional = Object.fromEntries(Object.entries(beside).map(([field, type]) => [field, type.optional()]));
+    return [name, eventSchema({ [name]: object, ...optional }, EVENT_TYPES)];
+  }),
+);
+
+/** What an event of each topic holds; one of `NodeDrain` holds what one of `Node` does. */
+export const REPORT_SCHEMAS: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
+  ["Node", NodeEvent],
+  ...OBJECT_EVENTS,
+]);
+
+/** Reads one event of a body. */
+export class EventReader {
+  readonly #number: number;
+  readonly #namespace: string;
+
+  /**
+   * @param number of the event in its body, from 1
+   * @param namespace of an object that names none
+   */
+  constructor(number: number, namespace: string) {
+    this.#number = number;
+    this.#namespace = namespace;
+  }
+
+  /** @throws RequestError 400 naming event, field and rule */
+  read(item: unknown): Report {
+    if (!isPlainObject(item)) throw this.#refuse("must be an object");
+    if (Object.hasOwn(item, "Events")) throw this.#refuse("Events: a line of a stream comes alone, one to a request");
+    const { Topic: topic } = this.#check(TopicName, item);
+    return topic === "Node" || topic === "NodeDrain" ? this.#node(item) : this.#object(topic, item);
+  }
+
+  #node(item: Fields): Report {
+    const { Type, Payload } = this.#check(NodeEvent, item);
+    this.#refuseNamespace("Node", textOf(item, "Namespace"));
+    return { topic: "Node", ...nodeReport(Type, Payload.Node, Payload.Deleted === true) };
+  }
+
+  #object(name: ReportedTopic, item: Fields): Report {
+    const { Type } = this.#check(OBJECT_EVENTS.get(name) ?? z.never(), item);
+    const topic = TOPICS[name];
+    const payload = item["Payload"] as Fields;
+    const given = payload[name] as Fields;
+    const namespace = this.#namespaceOf(topic, name, textOf(item, "Namespace"), textOf(given, "Namespace"));
+    return objectReport(name, {
+      type: Type,
+      namespace,
+      object: given,
+      deleted: payload["Deleted"] === true || Type === topic.goneBy,
+      extra: extraOf(payload, ["Deleted", ...Object.keys(topic.beside ?? {})]),
+    });
+  }
+
+  #namespaceOf({ namespaced }: Topic, name: string, told: string, own: string): string {
+    if (!namespaced) {
+      this.#refuseNamespace(name, told);
+      return "";
+    }
+    this.#checkNamespace("Namespace", told);
+    this.#checkNamespace(`Payload.${name}.Namespace`, own);
+    if (told !== "" && own !== "" && told !== own) {
+      throw this.#refuse(`Payload.${name}.Namespace: must be the event's Namespace`);
+    }
+    return told || own || this.#namespace;
+  }
+
+  #refuseNamespace(name: string, told: string): void {
+    if (told !== "") throw this.#refuse(`Namespace: must be empty, as a ${name} has none`);
+  }
+
+  #checkNamespace(field: string, value: string): void {
+    if (value !== "" && !NAMESPACE_NAME.test(value))
+      throw this.#refuse(`${field}: must match ${NAMESPACE_NAME.source}`);
+  }
+
+  #check<T>(schema: z.ZodType<T>, item: unknown): T {
+    const checked = schema.safeParse(item);
+    if (!checked.success) throw this.#refuse(...invalid(checked.error).messages);
+    return checked.data;
+  }
+
+  #refuse(...messages: readonly string[]) {
+    return badRequest(messages.map((message) => `event ${this.#number}: ${message}`).join("; "));
+  }
+}
+
+/** What the payload says beside the object; what is not so need not be said. */
+const extraOf = (payload: Fields, names: readonly string[]): string =>
+  names
+    .filter((name) => payload[name] !== undefined && payload[name] !== false && payload[name] !== "")
+    .map((name) => `,${JSON.stringify(name)}:${JSON.stringify(payload[name])}`)
+    .join("");

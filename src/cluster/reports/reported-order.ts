@@ -1,0 +1,86 @@
+import { upperBound } from "../../access/token-store.ts";
+import type { ReportedTopic } from "./report.ts";
+
+export interface ReportedQuery {
+  readonly topic: ReportedTopic;
+  /** null = all of them. */
+  readonly namespace: string | null;
+  /** Only what belongs to this job of the namespace. */
+  readonly job?: string;
+  /** Only what is on this node, in whatever namespace. */
+  readonly node?: string;
+  /** Only ids that begin with this. */
+  readonly prefix?: string;
+  /** The token of the first row wanted; empty = from the beginning. */
+  readonly from: string;
+  readonly limit: number;
+  readonly reverse?: boolean;
+}
+
+/**
+ * `name`: by namespace and id. `id`: by id, then namespace, which is how a prefix is found in all namespaces by one seek.
+ * `age`: in the order of creation, which a row's number is.
+ */
+type Order = "name" | "id" | "age";
+
+interface Selection {
+  readonly order: Order;
+  readonly where: string;
+  readonly values: readonly (string | number)[];
+  readonly orderBy: string;
+}
+
+/** What each kind of list reads, so that every one of them is a walk along an index from its first row on. */
+export function selection(query: ReportedQuery): Selection {
+  const order: Order = query.prefix ? "id" : query.topic === "Job" ? "name" : "age";
+  const conditions: { readonly sql: string; readonly values: readonly (string | number)[] }[] = [];
+  const add = (sql: string, ...values: (string | number)[]) => conditions.push({ sql, values });
+  add("topic = ?", query.topic);
+  if (query.node !== undefined) add("node_id = ?", query.node);
+  else if (query.namespace !== null) add("namespace = ?", query.namespace);
+  if (query.job !== undefined) add("job_id = ?", query.job);
+  const beyond = query.reverse ? "<=" : ">=";
+  if (order === "age") {
+    if (query.from !== "") add(`row ${beyond} ?`, Number(query.from));
+  } else {
+    const { prefix = "", reverse = false } = query;
+    const [namespace, id] = namesOf(query.from);
+    // A token bounds the side where the walk begins, unless the prefix does: both could cost a walk between them.
+    const first = query.from !== "" && (prefix === "" || (reverse ? id < upperBound(prefix) : id >= prefix));
+    if (first && query.namespace !== null) add(`id ${beyond} ?`, id);
+    else if (first && order === "name") add(`(namespace, id) ${beyond} (?, ?)`, namespace, id);
+    else if (first) add(`(id, namespace) ${beyond} (?, ?)`, id, namespace);
+    if (prefix !== "" && (!first || reverse)) add("id >= ?", prefix);
+    if (prefix !== "" && (!first || !reverse)) add("id < ?", upperBound(prefix));
+  }
+  return {
+    order,
+    where: conditions.map(({ sql }) => sql).join(" AND "),
+    values: conditions.flatMap(({ values }) => values),
+    orderBy: columnsOf(order, query)
+      .map((column) => (query.reverse ? `${column} DESC` : column))
+      .join(", "),
+  };
+}
+
+function columnsOf(order: Order, { namespace }: ReportedQuery): readonly string[] {
+  if (order === "age") return ["row"];
+  if (namespace !== null) return ["id"];
+  return order === "name" ? ["namespace", "id"] : ["id", "namespace"];
+}
+
+/** Where a row stands in an order. */
+export const tokenOf = (
+  order: Order,
+  row: { readonly row: number; readonly namespace: string; readonly id: string },
+) => (order === "age" ? String(row.row) : `${row.namespace}.${row.id}`);
+
+/** Whether a token is one that lists of this kind give. */
+export const isToken = ({ topic, prefix }: Pick<ReportedQuery, "topic" | "prefix">, token: string): boolean =>
+  token === "" || Boolean(prefix) || topic === "Job" || /^\d{1,15}$/.test(token);
+
+/** Namespaces have no dots. */
+function namesOf(token: string): readonly [namespace: string, id: string] {
+  const dot = token.indexOf(".");
+  return [token.slice(0, Math.max(0, dot)), token.slice(dot + 1)];
+}

@@ -1,0 +1,270 @@
+import type { NewEvent } from "../../events/event.ts";
+import { isPlainObject, parseLossless } from "../../lib/json.ts";
+import type { Stamp, Stamped } from "../blocking/index-backfill.ts";
+import { SharedRead } from "../blocking/shared-read.ts";
+import { removalReport } from "./object-report.ts";
+import { type FullList, type ObjectReport, REPORTED_TOPICS, type ReportedTopic } from "./report.ts";
+import { type ReportedQuery, selection, tokenOf } from "./reported-order.ts";
+
+/** A stored object as reads show it: `body` is its JSON text with its indexes. */
+export interface ReportedObject {
+  readonly namespace: string;
+  readonly id: string;
+  readonly jobId: string | null;
+  readonly body: string;
+  /** Where it stands in the order of its list. */
+  readonly token: string;
+  readonly modifyIndex: number;
+}
+
+export interface ReportedPage {
+  readonly rows: readonly ReportedObject[];
+  /** The token of the row that follows. */
+  readonly next: string | null;
+}
+
+export interface NamedObjects {
+  readonly objects: readonly ReportedObject[];
+  readonly looked: number;
+}
+
+/** An object as it is stored: `body` is its JSON text without indexes. */
+export interface Kept {
+  readonly namespace: string;
+  readonly id: string;
+  readonly jobId: string | null;
+  readonly nodeId: string | null;
+  /** An allocation that will not run any more. */
+  readonly terminal: boolean;
+  readonly body: string;
+}
+
+/** What a report has come to. */
+export interface Taken {
+  readonly event: NewEvent;
+  /** The line that creates the object, while it has no index: it belongs into the event, at its first cut. */
+  readonly origin: number | null;
+  readonly stamp: Stamp;
+  readonly before: Kept | null;
+  readonly after: Kept | null;
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  row: number;
+  namespace: string;
+  id: string;
+  job_id: string | null;
+  node_id: string | null;
+  terminal: number;
+  tally: string | null;
+  body: string;
+  create_line: number | null;
+  create_index: number | null;
+  modify_index: number | null;
+}
+
+const MAX_PAGE_BYTES = 4 * 1024 * 1024;
+
+/** The newest of each object that schedulers report: jobs, allocations, evaluations, deployments and what else has a topic. */
+export class Reported implements Stamped {
+  readonly #sql: SqlStorage;
+  readonly #pages: SharedRead<ReportedPage>;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    this.#pages = new SharedRead(sql);
+  }
+
+  /** Takes a report in, inside the caller's transaction, and answers the event that tells of it. */
+  take(report: ObjectReport): NewEvent {
+    return this.takeAs(report, null).event;
+  }
+
+  /** @param line the promise by which the change is told; null when that is not known yet */
+  takeAs(report: ObjectReport, line: number | null): Taken {
+    const { topic, namespace, id } = report;
+    const known = this.#row(topic, namespace, id);
+    const body = report.deleted && known ? merged(known.body, report.body) : report.body;
+    if (report.deleted) this.#remove(known);
+    else if (known) this.#update(known, report);
+    else this.#insert(report, line);
+    const created = known?.create_index ?? null;
+    const promised = known && created === null ? known.create_line : null;
+    return {
+      event: {
+        ...{ Topic: topic, Type: report.type, Key: id, Namespace: namespace, FilterKeys: report.filterKeys },
+        Payload: payloadText({ topic, body, extra: report.extra }, created),
+      },
+      origin: promised === line ? null : promised,
+      stamp: { table: topic, row: line === null ? [namespace, id] : [namespace, id, String(line)] },
+      before: known && keptOf(known),
+      after: report.deleted ? null : { ...keptAs(report), body },
+    };
+  }
+
+  /** Gives an object the index of the line that told of it, unless it is another one of that name by now. */
+  stamp({ table, row: [namespace = "", id = "", line] }: Stamp, index: number): void {
+    this.#sql.exec(
+      `UPDATE reported SET create_index = ifnull(create_index, ?1), modify_index = ?1
+       WHERE topic = ?2 AND namespace = ?3 AND id = ?4 AND (?5 IS NULL OR ifnull(create_line, 0) <= ?5)`,
+      ...[index, table, namespace, id, line === undefined ? null : Number(line)],
+    );
+  }
+
+  /** The object of a topic with this id; in that namespace if there is one, else in another unless `only` is set. */
+  find(topic: ReportedTopic, id: string, namespace = "", only = false): ReportedObject | null {
+    const row = this.#row(topic, namespace, id) ?? (only ? null : this.#anywhere(topic, id));
+    return row && shown(row, "");
+  }
+
+  /**
+   * Those of these ids that there are, as `find`; null = in any namespace.
+   * @returns also how many of the ids were looked at: fewer when rows are large
+   */
+  named(topic: ReportedTopic, ids: readonly string[], namespace: string | null): NamedObjects {
+    const objects: ReportedObject[] = [];
+    let [looked, bytes] = [0, 0];
+    for (const id of ids) {
+      if (bytes > MAX_PAGE_BYTES) break;
+      looked += 1;
+      const object = namespace === null ? this.find(topic, id) : this.find(topic, id, namespace, true);
+      if (!object) continue;
+      bytes += object.body.length;
+      objects.push(object);
+    }
+    return { objects, looked };
+  }
+
+  /** The ids of a topic in a namespace, oldest first. */
+  ids({ topic, namespace }: FullList): string[] {
+    return this.#sql
+      .exec<{ id: string }>("SELECT id FROM reported WHERE topic = ? AND namespace = ? ORDER BY row", topic, namespace)
+      .toArray()
+      .map(({ id }) => id);
+  }
+
+  /** The report that an object is gone; null when it is gone already. */
+  removal({ topic, namespace }: FullList, id: string): ObjectReport | null {
+    const known = this.#row(topic, namespace, id);
+    return known && removalReport(topic, namespace, known.body);
+  }
+
+  /** Bytes of what is stored of an object. */
+  bytesOf({ topic, namespace, id }: Pick<ObjectReport, "topic" | "namespace" | "id">): number {
+    const rows = this.#sql.exec<{ bytes: number }>(
+      "SELECT octet_length(body) AS bytes FROM reported WHERE topic = ? AND namespace = ? AND id = ?",
+      ...[topic, namespace, id],
+    );
+    return rows.toArray()[0]?.bytes ?? 0;
+  }
+
+  /** One page in the order of its list; shorter than `limit` when its rows are large. */
+  page(query: ReportedQuery): ReportedPage {
+    return this.#pages.of(query, () => this.#page(query));
+  }
+
+  #page(query: ReportedQuery): ReportedPage {
+    const { where, values, orderBy, order } = selection(query);
+    const cursor = this.#sql.exec<Row>(
+      `SELECT * FROM reported WHERE ${where} ORDER BY ${orderBy} LIMIT ?`,
+      ...values,
+      query.limit + 1,
+    );
+    const rows: ReportedObject[] = [];
+    let bytes = 0;
+    for (const row of cursor) {
+      const token = tokenOf(order, row);
+      if (rows.length === query.limit || (rows.length > 0 && bytes + row.body.length > MAX_PAGE_BYTES)) {
+        return { rows, next: token };
+      }
+      bytes += row.body.length;
+      rows.push(shown(row, token));
+    }
+    return { rows, next: null };
+  }
+
+  /** Forgets all objects of a namespace that has ended, inside the caller's transaction. */
+  forget(namespace: string): void {
+    for (const topic of REPORTED_TOPICS) {
+      this.#sql.exec("DELETE FROM reported WHERE topic = ? AND namespace = ?", topic, namespace);
+    }
+  }
+
+  #row(topic: ReportedTopic, namespace: string, id: string): Row | null {
+    const rows = this.#sql.exec<Row>(
+      "SELECT * FROM reported WHERE topic = ? AND namespace = ? AND id = ?",
+      topic,
+      namespace,
+      id,
+    );
+    return rows.toArray()[0] ?? null;
+  }
+
+  #anywhere(topic: ReportedTopic, id: string): Row | null {
+    const rows = this.#sql.exec<Row>(
+      "SELECT * FROM reported WHERE topic = ? AND id = ? ORDER BY namespace LIMIT 1",
+      topic,
+      id,
+    );
+    return rows.toArray()[0] ?? null;
+  }
+
+  #insert(report: ObjectReport, line: number | null): void {
+    const { topic, namespace, id, jobId, nodeId, terminal, tally, body } = report;
+    this.#sql.exec(
+      `INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, tally, body, create_line)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      ...[topic, namespace, id, jobId, nodeId, terminal ? 1 : 0, tally ?? null, body, line],
+    );
+  }
+
+  #update(known: Row, { jobId, nodeId, terminal, tally, body }: ObjectReport): void {
+    const moved = known.job_id !== jobId || known.node_id !== nodeId || known.terminal !== (terminal ? 1 : 0);
+    const still = !moved && known.tally === (tally ?? null);
+    // What does not move in any index costs one row, not one for each index.
+    if (still) this.#sql.exec("UPDATE reported SET body = ? WHERE row = ?", body, known.row);
+    else {
+      this.#sql.exec(
+        "UPDATE reported SET job_id = ?, node_id = ?, terminal = ?, tally = ?, body = ? WHERE row = ?",
+        ...[jobId, nodeId, terminal ? 1 : 0, tally ?? null, body, known.row],
+      );
+    }
+  }
+
+  #remove(known: Row | null): void {
+    if (known) this.#sql.exec("DELETE FROM reported WHERE row = ?", known.row);
+  }
+}
+
+const keptOf = ({ namespace, id, job_id, node_id, terminal, body }: Row): Kept => ({
+  ...{ namespace, id, jobId: job_id, nodeId: node_id, terminal: terminal === 1, body },
+});
+
+const keptAs = ({ namespace, id, jobId, nodeId, terminal, body }: ObjectReport): Kept => ({
+  ...{ namespace, id, jobId, nodeId, terminal, body },
+});
+
+const shown = ({ namespace, id, job_id, body, create_index, modify_index }: Row, token: string): ReportedObject => ({
+  namespace,
+  id,
+  jobId: job_id,
+  token,
+  body: `${body.slice(0, -1)},"CreateIndex":${create_index ?? 0},"ModifyIndex":${modify_index ?? create_index ?? 0}}`,
+  modifyIndex: modify_index ?? 0,
+});
+
+/** How an object was last: what a report of its end leaves out is as it was stored. */
+function merged(stored: string, reported: string): string {
+  const [before, last] = [parseLossless(stored), parseLossless(reported)];
+  return isPlainObject(before) && isPlainObject(last) ? JSON.stringify({ ...before, ...last }) : reported;
+}
+
+/** The payload's text, cut where indexes belong: that of the line that creates the object, unless it is known, and its own. */
+function payloadText(
+  { topic, body, extra }: Pick<ObjectReport, "topic" | "body" | "extra">,
+  created: number | null,
+): string[] {
+  const head = `{"${topic}":${body.slice(0, -1)},"CreateIndex":`;
+  const tail = `}${extra}}`;
+  return created === null ? [head, ',"ModifyIndex":', tail] : [`${head}${created},"ModifyIndex":`, tail];
+}

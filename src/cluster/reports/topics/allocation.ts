@@ -1,0 +1,94 @@
+import { type TaskGroup as StickyGroup, stickyVolumes } from "../../../volumes/claims/sticky.ts";
+import { type AskingGroup, csiAsksOf } from "../../../volumes/csi/asks-of-groups.ts";
+import { tallyOf } from "../job-joins.ts";
+import { flag, indexes, integer, keyed, list, mapOf, name, names, oneOf, open, text, time, times } from "./fields.ts";
+import { TaskGroup } from "./job.ts";
+import { type Fields, objectOf, type Topic, textOf } from "./topic.ts";
+
+const TaskState = open({
+  State: text,
+  Failed: flag,
+  Paused: text,
+  Restarts: integer,
+  StartedAt: time,
+  FinishedAt: time,
+  LastRestart: time,
+  Events: list(open({ Type: text, Time: integer, DisplayMessage: text, Message: text })),
+});
+
+/** States of a client from which no allocation comes back. */
+const ENDED: ReadonlySet<string> = new Set(["complete", "failed", "lost"]);
+
+export const Allocation: Topic = {
+  object: keyed("ID", {
+    ...indexes,
+    ...times,
+    Namespace: name,
+    Name: text,
+    JobID: name,
+    JobVersion: integer,
+    JobType: text,
+    TaskGroup: name,
+    NodeID: name,
+    NodeName: text,
+    EvalID: name,
+    FollowupEvalID: name,
+    DeploymentID: name,
+    PreviousAllocation: name,
+    NextAllocation: name,
+    PreemptedByAllocation: name,
+    PreemptedAllocations: names,
+    AllocModifyIndex: integer,
+    ClientStatus: oneOf("pending", "running", "complete", "failed", "lost", "unknown"),
+    ClientDescription: text,
+    DesiredStatus: oneOf("run", "stop", "evict"),
+    DesiredDescription: text,
+    DesiredTransition: open({
+      ForceReschedule: flag.nullable(),
+      Migrate: flag.nullable(),
+      MigrateDisablePlacement: flag.nullable(),
+      NoShutdownDelay: flag.nullable(),
+      Reschedule: flag.nullable(),
+    }),
+    DeploymentStatus: open({
+      Canary: flag,
+      Healthy: flag.nullable(),
+      ModifyIndex: integer,
+      Timestamp: time,
+    }).nullish(),
+    TaskStates: mapOf(TaskState),
+    Job: open({ Version: integer, Type: text, TaskGroups: list(TaskGroup) }).nullish(),
+  }),
+  key: "ID",
+  namespaced: true,
+  removal: "AllocationUpdated",
+  beside: { Timeout: flag, TimeoutReason: text },
+  filterKeys: (object) => [textOf(object, "JobID"), textOf(object, "DeploymentID")],
+  kept: withoutJob,
+  nodeOf: (object) => textOf(object, "NodeID") || null,
+  terminal: (object) => ENDED.has(textOf(object, "ClientStatus")),
+  tally: (object) => tallyOf(textOf(object, "TaskGroup"), textOf(object, "ClientStatus")),
+  sticky: (object) => {
+    const groups = groupsOf(object);
+    return groups ? stickyVolumes(groups, textOf(object, "TaskGroup")) : undefined;
+  },
+  csiVolumes: (object) => {
+    const group = groupsOf(object)?.find(({ Name }) => Name === textOf(object, "TaskGroup"));
+    return group && csiAsksOf(group);
+  },
+};
+
+/** Those of its own copy of its job. */
+const groupsOf = (object: Fields) =>
+  objectOf(object, "Job")?.["TaskGroups"] as readonly (StickyGroup & AskingGroup)[] | null | undefined;
+
+/** Allocations carry no job information (interface document), except which version and type of it they run. */
+function withoutJob(object: Fields): Fields {
+  const { Job: _job, ...kept } = object;
+  const job = objectOf(object, "Job");
+  return {
+    ...(job && "Version" in job && { JobVersion: job["Version"] }),
+    ...(job && "Type" in job && { JobType: job["Type"] }),
+    ...kept,
+  };
+}

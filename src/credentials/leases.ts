@@ -1,0 +1,238 @@
+import { upperBound } from "../access/token-store.ts";
+import { Kept } from "../platform/durable/memo.ts";
+import type { Holding } from "./issue.ts";
+
+/** `ending`: its revocation is under way. `irrevocable`: that has failed so often that a person should look. */
+export type LeaseState = "live" | "ending" | "irrevocable";
+
+export interface LeaseRow extends Record<string, SqlStorageValue> {
+  /** Relative to the mount: `creds/<role>/<random>`. */
+  id: string;
+  role: string;
+  /** The accessor of the token that it belongs to. */
+  token: string;
+  holding: string;
+  issued: number;
+  expires: number;
+  key_ends: number;
+  renewed: number | null;
+  renewable: number;
+  state: string;
+  failure: string | null;
+  repeat: string | null;
+  sealed: ArrayBuffer | null;
+  hand_over_by: number | null;
+}
+
+export interface NewLease {
+  readonly id: string;
+  readonly role: string;
+  readonly token: string;
+  readonly holding: Holding;
+  /** Times in ms since 1970. */
+  readonly issued: number;
+  readonly expires: number;
+  readonly keyEnds: number;
+  /** Revoked at this time unless its answer has left by then; null: the caller will ask again. */
+  readonly handOverBy: number | null;
+  readonly repeat: string | null;
+  readonly sealed: Uint8Array | null;
+}
+
+/** What a lookup shows, but for the mount's path. */
+export interface LeaseView {
+  readonly id: string;
+  readonly issue_time: string;
+  readonly expire_time: string;
+  readonly last_renewal: string | null;
+  readonly renewable: boolean;
+  /** Seconds; zero or less once it is over. */
+  readonly ttl: number;
+  readonly revoke_error?: string;
+}
+
+/** The leases of one mount. Methods that write are called inside the object's transaction. */
+export class Leases {
+  readonly #sql: SqlStorage;
+  readonly #nextExpiry: Kept<number | null>;
+  readonly #nextHandOver: Kept<number | null>;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    this.#nextExpiry = new Kept(
+      () => sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM leases WHERE state = 'live'").one().at,
+    );
+    this.#nextHandOver = new Kept(
+      () =>
+        sql
+          .exec<{ at: number | null }>("SELECT min(hand_over_by) AS at FROM leases WHERE hand_over_by IS NOT NULL")
+          .one().at,
+    );
+  }
+
+  /** What is kept of the rows in memory may not be true any more. */
+  forgetKept(): void {
+    this.#nextExpiry.forget();
+    this.#nextHandOver.forget();
+  }
+
+  insert(lease: NewLease): void {
+    this.#write(
+      `INSERT INTO leases
+       (id, role, token, holding, issued, expires, key_ends, renewable, state, hand_over_by, repeat, sealed)
+       VALUES (?, ?, ?, ?, ?, ?, ?, 1, 'live', ?, ?, ?)`,
+      lease.id,
+      lease.role,
+      lease.token,
+      JSON.stringify(lease.holding),
+      lease.issued,
+      lease.expires,
+      lease.keyEnds,
+      lease.handOverBy,
+      lease.repeat,
+      lease.sealed,
+    );
+  }
+
+  find(id: string): LeaseRow | null {
+    return this.#sql.exec<LeaseRow>("SELECT * FROM leases WHERE id = ?", id).toArray()[0] ?? null;
+  }
+
+  ofRepeat(repeat: string): LeaseRow | null {
+    return this.#sql.exec<LeaseRow>("SELECT * FROM leases WHERE repeat = ?", repeat).toArray()[0] ?? null;
+  }
+
+  extend(id: string, expires: number, renewable: boolean, now: number): void {
+    this.#write(
+      "UPDATE leases SET expires = ?, renewable = ?, renewed = ? WHERE id = ?",
+      expires,
+      renewable ? 1 : 0,
+      now,
+      id,
+    );
+  }
+
+  /** From now on the lease only waits for its end, and its credentials are not handed out again. */
+  end(id: string): void {
+    this.#write(
+      `UPDATE leases SET state = 'ending', renewable = 0, failure = NULL, hand_over_by = NULL, repeat = NULL, sealed = NULL
+       WHERE id = ?`,
+      id,
+    );
+  }
+
+  /** The answer is about to leave: from now on the lease lives for its time. */
+  handOver(id: string): void {
+    this.#write("UPDATE leases SET hand_over_by = NULL WHERE id = ?", id);
+  }
+
+  /** Brings the time forward by which the answer must have left; not for one that has left. */
+  expectHandOver(id: string, by: number): void {
+    this.#write("UPDATE leases SET hand_over_by = min(hand_over_by, ?) WHERE id = ?", by, id);
+  }
+
+  /** Those whose answer has not left in time, up to `limit`. */
+  notHandedOver(now: number, limit: number): LeaseRow[] {
+    return this.#sql
+      .exec<LeaseRow>("SELECT * FROM leases WHERE hand_over_by <= ? ORDER BY hand_over_by LIMIT ?", now, limit)
+      .toArray();
+  }
+
+  nextHandOver(): number | null {
+    return this.#nextHandOver.get();
+  }
+
+  failed(id: string, failure: string, state: LeaseState): void {
+    this.#write("UPDATE leases SET state = ?, failure = ? WHERE id = ?", state, failure, id);
+  }
+
+  delete(id: string): void {
+    this.#write("DELETE FROM leases WHERE id = ?", id);
+  }
+
+  /** Brings the end of a token's leases forward to now; of all leases, without a token. */
+  expire(token: string | null, now: number): void {
+    const change = "UPDATE leases SET expires = min(expires, ?) WHERE state = 'live'";
+    if (token === null) this.#write(change, now);
+    else this.#write(`${change} AND token = ?`, now, token);
+  }
+
+  /** Those whose time is over, up to `limit`. */
+  expired(now: number, limit: number): LeaseRow[] {
+    return this.#sql
+      .exec<LeaseRow>("SELECT * FROM leases WHERE state = 'live' AND expires <= ? ORDER BY expires LIMIT ?", now, limit)
+      .toArray();
+  }
+
+  nextExpiry(): number | null {
+    return this.#nextExpiry.get();
+  }
+
+  /** A page of the leases under a prefix, by id; of one state, or of all. */
+  under(prefix: string, after: string, limit: number, state: LeaseState | null = null): LeaseRow[] {
+    return this.#sql
+      .exec<LeaseRow>(
+        `SELECT * FROM leases WHERE id > ? AND id >= ? AND id < ? AND (? IS NULL OR state = ?) ORDER BY id LIMIT ?`,
+        after,
+        prefix,
+        upperBound(prefix),
+        state,
+        state,
+        limit,
+      )
+      .toArray();
+  }
+
+  /** Up to `limit` names directly below a folder, sorted, from behind one of them on; those that are folders end with a slash. */
+  names(folder: string, behind: string, limit: number): string[] {
+    const names: string[] = [];
+    for (let after = behind === "" ? folder : beyond(folder + behind); names.length < limit; ) {
+      const [row] = this.#sql
+        .exec<{ id: string }>(
+          "SELECT id FROM leases WHERE id > ? AND id < ? ORDER BY id LIMIT 1",
+          after,
+          upperBound(folder),
+        )
+        .toArray();
+      if (!row) return names;
+      const slash = row.id.indexOf("/", folder.length);
+      const end = slash < 0 ? row.id : row.id.slice(0, slash + 1);
+      names.push(end.slice(folder.length));
+      after = beyond(end);
+    }
+    return names;
+  }
+
+  /** Up to `limit` of those whose revocation has failed, and is tried again later. */
+  failures(limit: number): LeaseRow[] {
+    return this.#sql.exec<LeaseRow>("SELECT * FROM leases WHERE failure IS NOT NULL LIMIT ?", limit).toArray();
+  }
+
+  count(state: LeaseState | null = null): number {
+    return this.#sql
+      .exec<{ n: number }>("SELECT count(*) AS n FROM leases WHERE ? IS NULL OR state = ?", state, state)
+      .one().n;
+  }
+
+  #write(statement: string, ...values: (SqlStorageValue | Uint8Array)[]): void {
+    this.#sql.exec(statement, ...values);
+    this.forgetKept();
+  }
+}
+
+export const holdingIn = (lease: LeaseRow): Holding => JSON.parse(lease.holding) as Holding;
+
+export const leaseView = (lease: LeaseRow, now: number): LeaseView => ({
+  id: lease.id,
+  issue_time: new Date(lease.issued).toISOString(),
+  expire_time: new Date(lease.expires).toISOString(),
+  last_renewal: lease.renewed === null ? null : new Date(lease.renewed).toISOString(),
+  renewable: lease.renewable === 1 && lease.state === "live",
+  ttl: secondsLeft(lease.expires, now),
+  ...(lease.failure !== null && { revoke_error: lease.failure }),
+});
+
+export const secondsLeft = (expires: number, now: number): number => Math.round((expires - now) / 1000);
+
+/** Behind a lease, or behind all of a folder that was named as one. */
+const beyond = (name: string): string => (name.endsWith("/") ? upperBound(name) : name);

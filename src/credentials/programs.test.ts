@@ -1,0 +1,503 @@
+import { describe, expect, it } from "vitest";
+import { randomFrom } from "../../test/crash/random.ts";
+import type { CloudFailure, Directory, Resources } from "../contracts/cloud-directory.ts";
+import { endOf, holdingOf, type Issue, issuing, straysOfIssue, undoOfIssue } from "./issue.ts";
+import { addingKey, type KeyAdd, newKeyAdd } from "./key-add.ts";
+import { newProvision, provisioning } from "./provision.ts";
+import { passwordRemoval, passwordSearch, type Removal, removing, retried, straysOf } from "./removal.ts";
+import { newRotation, type Rotation, rotating, straysOfRotation, undoOfRotation } from "./rotation.ts";
+import { type Program, performStep, runOf, type Step, type StepResult, step } from "./step.ts";
+
+type World = Directory & Resources;
+
+const failure = (outcome: CloudFailure["outcome"], code: CloudFailure["code"], status: number | null): StepResult => ({
+  ok: false,
+  failure: { outcome, code, message: code, status, providerCode: "" },
+});
+
+/** A cloud in memory that counts what is there; only the calls that these programs make. */
+class FakeCloud {
+  readonly things = new Set<string>();
+  readonly names = new Map<string, string>();
+  #next = 0;
+
+  readonly calls = {
+    createApplication: async ({ displayName }) => {
+      const id = this.#make("application");
+      this.names.set(id, displayName);
+      return { ok: true, value: { objectId: id, clientId: `client-of ${id}`, displayName, passwords: [] } };
+    },
+    findApplicationsByName: async (name) => {
+      const found = [...this.names].filter(([id, known]) => known === name && this.things.has(id));
+      const value = found.map(([id]) => ({
+        objectId: id,
+        clientId: `client-of ${id}`,
+        displayName: name,
+        passwords: [],
+      }));
+      return { ok: true, value };
+    },
+    createServicePrincipal: async (clientId) => {
+      if ([...this.things].some((thing) => thing === `principal of ${clientId}`)) {
+        return failure("client", "already_exists", 409) as never;
+      }
+      this.things.add(`principal of ${clientId}`);
+      return { ok: true, value: { objectId: `principal of ${clientId}` } };
+    },
+    findServicePrincipals: async (clientId) => {
+      const value = this.things.has(`principal of ${clientId}`) ? [{ objectId: `principal of ${clientId}` }] : [];
+      return { ok: true, value };
+    },
+    createRoleAssignment: async ({ scope, assignmentId }) => {
+      const id = `/${scope}/providers/Microsoft.Authorization/roleAssignments/${assignmentId}`;
+      this.things.add(id);
+      return { ok: true, value: { id } };
+    },
+    addGroupMember: async (group, principal) => this.#put(`${group} has ${principal}`),
+    addPrincipalPassword: async (_principal, { endsAt }) => ({
+      ok: true,
+      value: { keyId: "key", secretText: "secret", endsAt },
+    }),
+    addApplicationPassword: async (application, { displayName, endsAt }) => {
+      const keyId = this.#make(`password ${displayName} of ${application}`);
+      return { ok: true, value: { keyId, secretText: "secret", endsAt } };
+    },
+    getApplication: async (objectId) => {
+      const passwords = [...this.things]
+        .filter((thing) => thing.includes(` of ${objectId}`))
+        .map((keyId) => ({ keyId, displayName: keyId.split(" ")[1] ?? "", hint: "" }));
+      return { ok: true, value: { objectId, clientId: "", displayName: "", passwords } };
+    },
+    removeApplicationPassword: async (_application, keyId) => this.#take(keyId),
+    deleteRoleAssignment: async (id) => this.#take(id),
+    removeGroupMember: async (group, principal) => this.#take(`${group} has ${principal}`),
+    deleteServicePrincipal: async (id) => this.#take(id),
+    deleteApplication: async (id) => this.#take(id),
+    purgeDeleted: async () => ({ ok: true, value: null }),
+  } satisfies Partial<World>;
+
+  #make(kind: string): string {
+    const id = `${kind} #${++this.#next}`;
+    this.things.add(id);
+    return id;
+  }
+
+  async #put(thing: string): Promise<{ ok: true; value: null }> {
+    this.things.add(thing);
+    return { ok: true, value: null };
+  }
+
+  async #take(thing: string): Promise<{ ok: true; value: null }> {
+    return this.things.delete(thing) ? { ok: true, value: null } : (failure("client", "not_found", 404) as never);
+  }
+}
+
+/** What is on disk after each turn; what happened at the cloud is another matter. */
+class Run {
+  now = 1_000_000;
+  readonly #cloud: FakeCloud;
+  readonly #random: () => number;
+
+  constructor(cloud: FakeCloud, random: () => number) {
+    this.#cloud = cloud;
+    this.#random = random;
+  }
+
+  /** Takes steps until the end, or until the one after which the Worker dies. Answers what is on disk by then. */
+  async take<S>(program: Program<S>, state: S, deadliness: number): Promise<{ state: S; ended: boolean }> {
+    let disk = state;
+    for (let tries = 0; tries < 200; ) {
+      const next = program.next(disk, this.now);
+      if (next === null) return { state: disk, ended: true };
+      if ("wait" in next) {
+        this.now += next.wait;
+        continue;
+      }
+      const { steps, state: leaving } = runOf(program, disk, next, this.now);
+      disk = leaving;
+      if (this.#random() < deadliness) {
+        // Dead before a call left, or before its answer was recorded.
+        for (const step of steps.slice(0, this.#random() * (steps.length + 1))) {
+          if (!(await this.#call(step)).ok) break;
+        }
+        return { state: disk, ended: false };
+      }
+      for (const step of steps) {
+        const result = await this.#answerTo(step);
+        this.now += 1_000;
+        if (result.ok) {
+          disk = program.took(disk, step, result.value, this.now);
+          tries = 0;
+          continue;
+        }
+        const verdict = program.refused(disk, step, result.failure, this.now, tries++);
+        if (verdict.kind === "failed") return { state: disk, ended: false };
+        disk = verdict.state ?? disk;
+        this.now += verdict.kind === "again" ? (verdict.afterMs ?? 1_000) : 0;
+        break;
+      }
+    }
+    throw new Error("no end");
+  }
+
+  #call(step: Step): Promise<StepResult> {
+    return performStep(this.#cloud.calls as unknown as Parameters<typeof performStep>[0], step);
+  }
+
+  /** Sometimes the answer is lost, sometimes the call; sometimes the provider has too much to do. */
+  async #answerTo(step: Step): Promise<StepResult> {
+    const luck = this.#random();
+    if (luck < 0.1) return failure("external", "throttled", 429);
+    if (luck < 0.2) return failure("unknown", "network_error", null);
+    const result = await this.#call(step);
+    return luck < 0.3 ? failure("unknown", "deadline_exceeded", null) : result;
+  }
+}
+
+const principalIssue = (): Issue => ({
+  kind: "principal",
+  provision: newProvision(
+    { displayName: "vault-planned", tags: [], signInAudience: "" },
+    {
+      grants: ["a", "b"].map((assignmentId) => ({
+        assignmentId,
+        scope: "s",
+        roleId: "r",
+        standing: "wanted" as const,
+      })),
+      memberships: [{ groupId: "g", standing: "wanted" }],
+    },
+  ),
+  lifeMs: 1_000,
+  permanently: true,
+  key: null,
+});
+const passwordIssue = (): Issue => ({ kind: "password", clientId: "c", add: newKeyAdd("app", "vault-planned", 1_000) });
+
+/** What ends finished credentials: that of their lease, and what an unanswered creation has left besides. */
+function endsOf(issue: Issue, now: number): Removal[] {
+  const strays = straysOfIssue(issue, now);
+  return [endOf(holdingOf(issue).holding, now), ...(strays ? [strays] : [])];
+}
+
+const seeds = Array.from({ length: 300 }, (_, seed) => seed + 1);
+
+describe.each([
+  ["a principal", principalIssue],
+  ["a password", passwordIssue],
+])("credentials by %s", (_what, begin) => {
+  it("leave nothing when whoever makes them dies anywhere, and whoever cleans up dies, too", async () => {
+    let lives = 0;
+    for (const seed of seeds) {
+      const random = randomFrom(seed);
+      const cloud = new FakeCloud();
+      const run = new Run(cloud, random);
+      const made = await run.take(issuing, begin(), 0.15);
+      if (made.ended) lives++;
+      for (const end of made.ended ? endsOf(made.state, run.now) : [undoOfIssue(made.state, run.now)]) {
+        let removal = end;
+        for (let round = 0; round < 50; round++) {
+          const taken = await run.take(removing, removal, round < 3 ? 0.2 : 0);
+          removal = retried(taken.state);
+          if (taken.ended && removal.items.length === 0) break;
+          run.now += 60_000;
+        }
+      }
+      expect([...cloud.things], `seed ${seed}`).toEqual([]);
+    }
+    expect(lives).toBeGreaterThan(20);
+    expect(seeds.length - lives).toBeGreaterThan(50);
+  });
+});
+
+it("rights and the password leave together once the principal is known, and what answers with an id leaves alone", async () => {
+  const cloud = new FakeCloud();
+  const turns: string[][] = [];
+  let state = principalIssue();
+  for (let next = issuing.next(state, 0); next !== null && !("wait" in next); next = issuing.next(state, 0)) {
+    const run = runOf(issuing, state, next, 0);
+    state = run.state;
+    turns.push(run.steps.map(({ call }) => call));
+    for (const step of run.steps) {
+      const result = await performStep(cloud.calls as unknown as Parameters<typeof performStep>[0], step);
+      if (result.ok) state = issuing.took(state, step, result.value, 0);
+    }
+  }
+  expect(turns).toEqual([
+    ["createApplication"],
+    ["createServicePrincipal"],
+    ["createRoleAssignment", "createRoleAssignment", "addGroupMember", "addPrincipalPassword"],
+  ]);
+});
+
+/** Takes a removal to its end. @returns what it called, each with the second in which that was */
+function removed(removal: Removal, answers: (step: Step, second: number) => StepResult): string[] {
+  const calls: string[] = [];
+  let state = removal;
+  for (let now = 0; calls.length < 100; ) {
+    const next = removing.next(state, now);
+    if (next === null) return calls;
+    if ("wait" in next) {
+      now += next.wait;
+      continue;
+    }
+    calls.push(`${now / 1000} ${next.call} ${next.args.join(" ")}`);
+    const result = answers(next, now / 1000);
+    if (result.ok) state = removing.took(state, next, result.value, now);
+    else {
+      const verdict = removing.refused(state, next, result.failure, now, 0);
+      state = verdict.kind === "failed" ? state : (verdict.state ?? state);
+    }
+  }
+  throw new Error(`no end: ${calls.join(", ")}`);
+}
+
+/** Takes a program to its end with one answer for each call. @returns the calls, and the state at the end */
+function walked<S>(
+  program: Program<S>,
+  begin: S,
+  answers: readonly StepResult[],
+  now = 0,
+): { calls: string[]; state: S } {
+  const calls: string[] = [];
+  let state = begin;
+  for (const answer of answers) {
+    const next = program.next(state, now);
+    if (next === null || "wait" in next) throw new Error(`no call after ${calls.join(", ")}`);
+    calls.push(next.call);
+    state = program.leaving?.(state, next) ?? state;
+    if (answer.ok) {
+      state = program.took(state, next, answer.value, now);
+      continue;
+    }
+    const verdict = program.refused(state, next, answer.failure, now, 0);
+    if (verdict.kind === "failed") return { calls: [...calls, "failed"], state };
+    state = verdict.state ?? state;
+  }
+  return { calls, state };
+}
+const answered = (value: unknown = null): StepResult => ({ ok: true, value });
+const lostAnswer = failure("unknown", "network_error", null);
+
+describe("credentials whose creations go unanswered", () => {
+  const made = { objectId: "second", clientId: "client", displayName: "vault-planned", passwords: [] };
+
+  it("are made once, and what may show late is searched for beside them", () => {
+    const { calls, state } = walked(
+      issuing,
+      principalIssue(),
+      [
+        ...[lostAnswer, answered([]), answered(made)],
+        ...[lostAnswer, failure("client", "already_exists", 409), answered([{ objectId: "principal" }])],
+        ...[answered(), answered(), answered(), answered({ keyId: "k", secretText: "s", endsAt: 9 })],
+      ],
+      5_000,
+    );
+    expect(calls).toEqual([
+      ...["createApplication", "findApplicationsByName", "createApplication"],
+      ...["createServicePrincipal", "createServicePrincipal", "findServicePrincipals"],
+      ...["createRoleAssignment", "createRoleAssignment", "addGroupMember", "addPrincipalPassword"],
+    ]);
+    expect(issuing.next(state, 5_000)).toBeNull();
+    expect(holdingOf(state).holding).toMatchObject({ application: "second", principal: "principal" });
+    expect(straysOfIssue(state, 5_000)?.search).toMatchObject({ name: "vault-planned", except: "second" });
+    expect(undoOfIssue(state, 5_000)).toMatchObject({ madeAt: 5_000, search: { name: "vault-planned", except: null } });
+  });
+
+  it("are given up after the third, and searched for", () => {
+    const times = Array.from({ length: 3 }, () => [lostAnswer, answered([])]).flat();
+    const { calls, state } = walked(issuing, principalIssue(), [...times, lostAnswer]);
+    expect(calls.at(-1)).toBe("failed");
+    expect(calls.filter((call) => call === "createApplication")).toHaveLength(4);
+    expect(undoOfIssue(state, 0).search).toMatchObject({ name: "vault-planned" });
+  });
+
+  it("by a password keep in mind that the first may show late when the second has shown", () => {
+    const shown = answered({ ...made, passwords: [{ keyId: "lost", displayName: "vault-planned", hint: "" }] });
+    const none = answered({ ...made, passwords: [] });
+    const key = answered({ keyId: "ours", secretText: "s", endsAt: 9 });
+    const { calls, state } = walked(issuing, passwordIssue(), [lostAnswer, none, lostAnswer, shown, answered(), key]);
+    expect(calls).toEqual([
+      ...["addApplicationPassword", "getApplication", "addApplicationPassword", "getApplication"],
+      ...["removeApplicationPassword", "addApplicationPassword"],
+    ]);
+    expect(straysOfIssue(state, 0)?.search).toMatchObject({ name: "vault-planned", except: "ours" });
+  });
+});
+
+it("at most sixteen steps leave together", () => {
+  const grants = Array.from({ length: 20 }, (_, n) => ({
+    ...{ assignmentId: String(n), scope: "s", roleId: "r", standing: "wanted" as const },
+  }));
+  const begun = newProvision({ displayName: "n", tags: [], signInAudience: "" }, { grants, memberships: [] });
+  const provision = { ...begun, made: { objectId: "o", clientId: "c", at: 0 }, principal: "p" };
+  const first = provisioning.next(provision, 0);
+  if (first === null || "wait" in first) throw new Error("no step");
+  expect(runOf(provisioning, provision, first, 0).steps).toHaveLength(16);
+});
+
+describe("a rotation of the root secret", () => {
+  const account = { tenantId: "t", subscriptionId: "s", clientId: "c", clientSecret: "abcsecret", environment: "" };
+  const app = (...passwords: { keyId: string; hint: string }[]) =>
+    answered([
+      {
+        objectId: "app",
+        clientId: "c",
+        displayName: "",
+        passwords: passwords.map((each) => ({ displayName: "", ...each })),
+      },
+    ]);
+  const key = answered({ keyId: "new", secretText: "new-secret", endsAt: 9 });
+
+  it("ends after two logins one after the other", () => {
+    let { state } = walked(rotating, newRotation(account, null, 1_000), [app(), key, answered()]);
+    for (const answer of [failure("external", "throttled", 429), answered(), answered()]) {
+      const next = rotating.next(state, 60_000);
+      expect(next, "another login").toMatchObject({ call: "login" });
+      if (next === null || "wait" in next) break;
+      if (answer.ok) state = { ...rotating.took(state, next, answer.value, 0), nextLogin: 0 };
+      else {
+        const verdict = rotating.refused(state, next, answer.failure, 0, 0);
+        state = ("state" in verdict && verdict.state) || state;
+      }
+    }
+    expect(rotating.next(state, 60_000)).toBeNull();
+  });
+
+  it.each([
+    [
+      "the one whose id is known, whatever it begins with",
+      "known",
+      [
+        { keyId: "other", hint: "abc" },
+        { keyId: "known", hint: "xyz" },
+      ],
+      "known",
+    ],
+    [
+      "the only one that begins alike",
+      null,
+      [
+        { keyId: "other", hint: "xyz" },
+        { keyId: "ours", hint: "abc" },
+      ],
+      "ours",
+    ],
+    [
+      "none where two begin alike",
+      null,
+      [
+        { keyId: "a", hint: "abc" },
+        { keyId: "b", hint: "abc" },
+      ],
+      null,
+    ],
+    ["none where nothing is shown of them", null, [{ keyId: "a", hint: "" }], null],
+  ])("replaces %s", (_which, keyId, passwords, replaces) => {
+    expect(walked(rotating, newRotation(account, keyId, 1_000), [app(...passwords)]).state.replaces).toBe(replaces);
+  });
+});
+
+const named = (id: string) => ({ objectId: id, clientId: "", displayName: "n", passwords: [] });
+const password = (keyId: string, displayName = "n") => ({ keyId, displayName, hint: "" });
+
+describe("the search for what went unanswered", () => {
+  const LOOKS = [0, 30, 60, 90, 120, 150, 180];
+
+  it("goes on for three minutes after the first look, and removes what shows late", () => {
+    const calls = removed(straysOf("n", "ours", 0), ({ call }, second) =>
+      call === "findApplicationsByName"
+        ? { ok: true, value: [named("ours"), ...(second === 90 ? [named("late")] : [])] }
+        : { ok: true, value: null },
+    );
+    const looks = LOOKS.map((second) => `${second} findApplicationsByName n`);
+    expect(calls).toEqual([
+      ...looks.slice(0, 4),
+      ...["90 deleteApplication late", "90 purgeDeleted late"],
+      ...looks.slice(4),
+    ]);
+  });
+
+  it("of a password leaves the one that is known, and those of others", () => {
+    const calls = removed(passwordSearch("app", "n", "ours", 0), ({ call }, second) =>
+      call === "getApplication"
+        ? {
+            ok: true,
+            value: {
+              ...named("app"),
+              passwords: [password("ours"), password("theirs", "x"), ...(second === 60 ? [password("late")] : [])],
+            },
+          }
+        : { ok: true, value: null },
+    );
+    expect(calls.filter((call) => !call.includes("getApplication"))).toEqual(["60 removeApplicationPassword app late"]);
+    expect(calls.filter((call) => call.includes("getApplication"))).toHaveLength(LOOKS.length);
+  });
+
+  it("ends when the application itself is gone", () => {
+    const calls = removed(passwordSearch("app", "n", null, 0), () => failure("client", "not_found", 404));
+    expect(calls).toHaveLength(LOOKS.length);
+  });
+});
+
+describe("what is not found", () => {
+  it("is looked for again until it is 90 seconds old, each time after twice as long", () => {
+    const calls = removed(passwordRemoval("app", "k", 0), () => failure("client", "not_found", 404));
+    expect(calls.map((call) => Number(call.split(" ", 1)[0]))).toEqual([0, 2, 4, 8, 16, 32, 64, 128]);
+  });
+
+  it("is believed at once when it is old", () => {
+    const calls = removed(passwordRemoval("app", "k", -90_000), () => failure("client", "not_found", 404));
+    expect(calls).toHaveLength(1);
+  });
+});
+
+describe("an addition of a password", () => {
+  const begun = newKeyAdd("app", "n", 1_000);
+  const adding =
+    addingKey.leaving?.(begun, step("addApplicationPassword", "app", { displayName: "n", endsAt: 1 })) ?? begun;
+  const looked = (passwords: ReturnType<typeof password>[]) =>
+    addingKey.took(adding, step("getApplication", "app"), { ...named("app"), passwords }, 0);
+  const done = (add: KeyAdd) => ({ ...add, adding: false, lost: [], key: { keyId: "ours", endsAt: 1 } });
+  const rotation = (add: KeyAdd | null): Rotation => ({
+    ...newRotation({ tenantId: "t", subscriptionId: "s", clientId: "c", clientSecret: "s", environment: "" }, null, 1),
+    add,
+  });
+  const undone = (add: KeyAdd | null) => {
+    const undo = undoOfRotation(rotation(add), 0);
+    return (
+      undo && { keys: undo.items.map((item) => ("keyId" in item ? item.keyId : "")), searches: undo.search !== null }
+    );
+  };
+
+  it("that was given up is undone by what it may have left", () => {
+    expect(undone(null)).toBeNull();
+    expect(undone(begun), "nothing has left").toBeNull();
+    expect(undone(adding), "no answer").toEqual({ keys: [], searches: true });
+    expect(undone(looked([password("a"), password("theirs", "x")])), "lost").toEqual({ keys: ["a"], searches: false });
+    expect(undone(looked([])), "not shown").toEqual({ keys: [], searches: true });
+    expect(undone(done(looked([])))).toEqual({ keys: ["ours"], searches: true });
+    expect(undone(done(begun))).toEqual({ keys: ["ours"], searches: false });
+  });
+
+  it("that ends is followed by a search when an earlier one may show late", () => {
+    const issue = (add: KeyAdd): Issue => ({ kind: "password", clientId: "c", add });
+    for (const strays of [straysOfIssue(issue(done(looked([]))), 0), straysOfRotation(rotation(done(looked([]))), 0)]) {
+      expect(strays?.search).toMatchObject({ name: "n", application: "app", except: "ours" });
+    }
+    for (const none of [straysOfIssue(issue(done(begun)), 0), straysOfRotation(rotation(done(begun)), 0)]) {
+      expect(none).toBeNull();
+    }
+    const early = addingKey.refused(
+      looked([password("a")]),
+      step("removeApplicationPassword", "app", "a"),
+      { outcome: "client", code: "not_found", message: "", status: 404, providerCode: "" },
+      0,
+      0,
+    );
+    expect(early, "shown, and denied a moment later").toMatchObject({
+      kind: "took",
+      state: { lost: [], strays: true },
+    });
+  });
+});

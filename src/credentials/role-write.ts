@@ -1,0 +1,211 @@
+import { providerAudience } from "../compat/cloud-b-names.ts";
+import type { NewApplication } from "../contracts/cloud-directory.ts";
+import { type Grant, type Membership, newProvision, type Provision, provisioning } from "./provision.ts";
+import type { GroupRef, Role, RoleRef } from "./role.ts";
+import { again, answerOf, isWorthRepeating, lifted, type Program, step } from "./step.ts";
+
+/** A role on its way into the table: what of it is still to be looked up, and the application that it keeps, if any. */
+export interface RoleWrite {
+  readonly name: string;
+  readonly role: Role;
+  /** The engine's own client id: a role for that application would hand out the engine's own rights. */
+  readonly ownClientId: string;
+  readonly application: string | null;
+  readonly roles: readonly RoleRef[];
+  readonly groups: readonly GroupRef[];
+  /** Why the role cannot be written, in words for the caller. */
+  readonly problem: string | null;
+  /** Null until everything was looked up, and for roles that keep no application. */
+  readonly provision: Provision | null;
+}
+
+/** @param asked what the body named, and so is looked up; null or empty: nothing */
+export function newRoleWrite(
+  name: string,
+  role: Role,
+  asked: { application: string | null; roles: readonly RoleRef[] | null; groups: readonly GroupRef[] | null },
+  ownClientId: string,
+): RoleWrite {
+  const { application, roles, groups } = asked;
+  return provided({
+    name,
+    role: { ...role, ...(roles && { cloud_roles: [] }), ...(groups && { cloud_groups: [] }) },
+    ownClientId,
+    application,
+    roles: roles ?? [],
+    groups: groups ?? [],
+    problem: null,
+    provision: null,
+  });
+}
+
+const isLooking = ({ application, roles, groups }: RoleWrite): boolean =>
+  application !== null || roles.length > 0 || groups.length > 0;
+
+/** Looks up what a role names, and makes or changes the application that it keeps. */
+export const writingRole: Program<RoleWrite> = {
+  next(state, now) {
+    if (state.problem !== null) return null;
+    if (state.application !== null) return step("getApplication", state.application);
+    const [role] = state.roles;
+    if (role) {
+      return role.role_id !== ""
+        ? step("getRoleDefinition", role.role_id)
+        : step("findRoleDefinitions", role.role_name);
+    }
+    const [group] = state.groups;
+    if (group) return group.object_id !== "" ? step("getGroup", group.object_id) : step("findGroups", group.group_name);
+    return state.provision && provisioning.next(state.provision, now);
+  },
+
+  leaving: (state, step) =>
+    state.provision && !isLooking(state)
+      ? { ...state, provision: provisioning.leaving?.(state.provision, step) ?? state.provision }
+      : state,
+
+  took(state, step, value, now) {
+    const [role] = state.roles;
+    const [group] = state.groups;
+    switch (step.call) {
+      case "getApplication": {
+        const { objectId, clientId } = answerOf(step.call, value);
+        if (clientId.toLowerCase() === state.ownClientId.toLowerCase()) {
+          return { ...state, problem: "application_object_id: is the application that the engine itself acts as" };
+        }
+        const known = { ...state.role, application_object_id: objectId, application_id: clientId };
+        return provided({ ...state, application: null, role: known });
+      }
+      case "getRoleDefinition":
+        return role ? withRole(state, { ...role, ...refOf(answerOf(step.call, value)) }) : state;
+      case "findRoleDefinitions": {
+        const [found, another] = answerOf(step.call, value);
+        const name = role?.role_name ?? "";
+        if (!found) return { ...state, problem: `no role found for role_name: '${name}'` };
+        if (another) {
+          return { ...state, problem: `multiple matches found for role_name: '${name}'. Specify role by ID instead.` };
+        }
+        return role ? withRole(state, { ...role, ...refOf(found) }) : state;
+      }
+      case "getGroup": {
+        const { objectId, name } = answerOf(step.call, value);
+        return withGroup(state, { group_name: name, object_id: objectId });
+      }
+      case "findGroups": {
+        const [found, another] = answerOf(step.call, value);
+        const name = group?.group_name ?? "";
+        if (!found) return { ...state, problem: `no group found for group_name: '${name}'` };
+        if (another) {
+          const advice = "Specify group by ObjectID instead.";
+          return { ...state, problem: `multiple matches found for group_name: '${name}'. ${advice}` };
+        }
+        return withGroup(state, { group_name: found.name, object_id: found.objectId });
+      }
+      default:
+        return state.provision ? { ...state, provision: provisioning.took(state.provision, step, value, now) } : state;
+    }
+  },
+
+  refused(state, step, failure, now, tries) {
+    if (state.provision && !isLooking(state)) {
+      const verdict = provisioning.refused(state.provision, step, failure, now, tries);
+      return lifted(verdict, (provision) => ({ ...state, provision }));
+    }
+    if (failure.code !== "not_found") {
+      return isWorthRepeating(failure, tries) ? again(failure) : { kind: "failed" };
+    }
+    const [role] = state.roles;
+    const [group] = state.groups;
+    const problem =
+      state.application !== null
+        ? `error loading Application: there is none with the object id '${state.application}'`
+        : role
+          ? `no role found for role_id: '${role.role_id}'`
+          : `no group found for object_id: '${group?.object_id ?? ""}'`;
+    return { kind: "took", state: { ...state, problem } };
+  },
+};
+
+const refOf = ({ id, name }: { id: string; name: string }) => ({ role_id: id, role_name: name });
+
+const sameScope = (a: string, b: string): boolean => scopeKey(a) === scopeKey(b);
+const scopeKey = (scope: string): string => scope.replace(/^\/+|\/+$/g, "").toLowerCase();
+const sameId = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase();
+
+function withRole(state: RoleWrite, found: RoleRef): RoleWrite {
+  const known = state.role.cloud_roles ?? [];
+  if (known.some((one) => sameId(one.role_id, found.role_id) && sameScope(one.scope, found.scope))) {
+    return { ...state, problem: `duplicate role_id and scope: '${found.role_id}', '${found.scope}'` };
+  }
+  const role = { ...state.role, cloud_roles: [...known, found] };
+  return provided({ ...state, role, roles: state.roles.slice(1) });
+}
+
+function withGroup(state: RoleWrite, found: GroupRef): RoleWrite {
+  const known = state.role.cloud_groups ?? [];
+  if (known.some((one) => sameId(one.object_id, found.object_id))) {
+    return { ...state, problem: `duplicate object_id '${found.object_id}'` };
+  }
+  const role = { ...state.role, cloud_groups: [...known, found] };
+  return provided({ ...state, role, groups: state.groups.slice(1) });
+}
+
+/** The write with the application that the role is to keep, once all that it names is known. */
+function provided(state: RoleWrite): RoleWrite {
+  if (!state.role.persist_app || isLooking(state) || state.provision) return state;
+  return { ...state, provision: provisionOf(state.name, state.role) };
+}
+
+/** What a role's application is to be like, as differences from what it is. */
+function provisionOf(name: string, role: Role): Provision {
+  const rights = { grants: wantedGrants(role), memberships: wantedMemberships(role) };
+  const application = applicationOf(`vault-${name.slice(0, 128)}-${crypto.randomUUID()}`, role);
+  const { managed } = role;
+  if (!managed) return newProvision(application, rights);
+  const has = managed.application;
+  const outdated =
+    has.tags.join() !== application.tags.join() ||
+    (application.signInAudience !== "" && has.signInAudience !== application.signInAudience);
+  return {
+    ...managed,
+    application: { ...application, displayName: has.displayName },
+    outdated: managed.outdated || outdated,
+    grants: mergedGrants(managed.grants, rights.grants),
+    memberships: mergedMemberships(managed.memberships, rights.memberships),
+  };
+}
+
+export const applicationOf = (displayName: string, role: Role): NewApplication => ({
+  displayName,
+  tags: role.tags ?? [],
+  signInAudience: providerAudience(role.sign_in_audience),
+});
+
+/** The assignments of a role, each under an id of its own. */
+export const wantedGrants = (role: Role): Grant[] =>
+  (role.cloud_roles ?? []).map(({ scope, role_id: roleId }) => ({
+    assignmentId: crypto.randomUUID(),
+    scope,
+    roleId,
+    standing: "wanted",
+  }));
+
+export const wantedMemberships = (role: Role): Membership[] =>
+  (role.cloud_groups ?? []).map(({ object_id: groupId }) => ({ groupId, standing: "wanted" }));
+
+function mergedGrants(has: readonly Grant[], wanted: readonly Grant[]): Grant[] {
+  const same = (a: Grant, b: Grant) => sameId(a.roleId, b.roleId) && sameScope(a.scope, b.scope);
+  const kept = has.map((grant): Grant => {
+    if (!wanted.some((each) => same(each, grant))) return { ...grant, standing: "unwanted" };
+    return grant.standing === "unwanted" ? { ...grant, standing: "tried" } : grant;
+  });
+  return [...kept, ...wanted.filter((each) => !has.some((grant) => same(each, grant)))];
+}
+
+function mergedMemberships(has: readonly Membership[], wanted: readonly Membership[]): Membership[] {
+  const same = (a: Membership, b: Membership) => sameId(a.groupId, b.groupId);
+  const kept = has.map((each): Membership => {
+    if (!wanted.some((other) => same(other, each))) return { ...each, standing: "unwanted" };
+    return each.standing === "unwanted" ? { ...each, standing: "tried" } : each;
+  });
+  return [...kept, ...wanted.filter((other) => !has.some((each) => same(other, each)))];
+}

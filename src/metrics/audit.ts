@@ -1,8 +1,0 @@
-import { handInSoon } from "./hand-in.ts";
-import { countMany } from "./tally.ts";
-
-/** Counts lines of the audit log that a sink will never have. */
-export function measureLost(lines: number, reason: "failed" | "full"): void {
-  countMany("sallyport_audit_lines_lost_total", lines, reason);
-  handInSoon();
-}

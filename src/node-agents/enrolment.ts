@@ -1,0 +1,215 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { JoinRequest } from "@sallyport/agent-protocol";
+import type { Timed } from "../cluster/blocking/timed.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import type { AgentChange, AgentIdentity, AgentView, JoinTokenView } from "./agent.ts";
+
+export interface NewJoinToken {
+  readonly pool: string;
+  readonly name: string | null;
+  readonly ttlSeconds: number;
+}
+
+/** Which page of a list is wanted: at most `limit` rows from the id `from` on, from the beginning when it is empty. */
+export interface Cut {
+  readonly from: string;
+  readonly limit: number;
+  readonly reverse: boolean;
+}
+
+/** `next` is where the following page begins. */
+export interface EnrolmentPage<View> {
+  readonly rows: readonly View[];
+  readonly next: string | null;
+}
+
+interface TokenRow extends Record<string, SqlStorageValue> {
+  accessor: string;
+  pool: string;
+  name: string | null;
+  created: number;
+  expires: number;
+  node_id: string | null;
+}
+
+interface AgentRow extends Record<string, SqlStorageValue> {
+  node_id: string;
+  public_key: string;
+  service: string;
+  pool: string;
+  name: string;
+  name_bound: number;
+  created: number;
+  seq: number;
+  connected_since: number | null;
+  seen: number | null;
+  version: string | null;
+}
+
+const TOKEN_BYTES = 32;
+
+/** Who may speak for a node: tokens by which agents join, once each, and the keys by which they then connect. */
+export class Enrolment implements Timed {
+  readonly due = "SELECT min(expires) FROM join_tokens";
+  readonly #sql: SqlStorage;
+  readonly #commit: <T>(change: () => T) => T;
+
+  constructor(sql: SqlStorage, commit: <T>(change: () => T) => T) {
+    this.#sql = sql;
+    this.#commit = commit;
+  }
+
+  // ---- join tokens ----
+
+  /** Makes a token, inside the caller's transaction. @returns its secret, which nothing shows again */
+  createToken({ pool, name, ttlSeconds }: NewJoinToken, now: number): { secret: string; token: JoinTokenView } {
+    const secret = randomBytes(TOKEN_BYTES).toString("hex");
+    const row = this.#sql
+      .exec<TokenRow>(
+        `INSERT INTO join_tokens (accessor, hash, pool, name, created, expires) VALUES (?, ?, ?, ?, ?, ?)
+         RETURNING *`,
+        ...[crypto.randomUUID(), hashOf(secret), pool, name, now, now + ttlSeconds * 1_000],
+      )
+      .one();
+    return { secret, token: tokenView(row) };
+  }
+
+  /** Tokens, by accessor. */
+  tokens(cut: Cut): EnrolmentPage<JoinTokenView> {
+    const rows = this.#page<TokenRow>("join_tokens", "accessor", cut);
+    return { rows: rows.slice(0, cut.limit).map(tokenView), next: rows[cut.limit]?.accessor ?? null };
+  }
+
+  /** @returns whether there was one */
+  deleteToken(accessor: string): boolean {
+    const deleted = this.#sql.exec("DELETE FROM join_tokens WHERE accessor = ? RETURNING accessor", accessor);
+    return deleted.toArray().length > 0;
+  }
+
+  /**
+   * Lets a key in, by a token that admits one, inside the caller's transaction. The same key with the same token gets the same
+   * node again, so that an answer that was lost can be asked for.
+   * @param service who the agent's tokens will be for @returns the node's id
+   */
+  join(request: JoinRequest, service: string, now: number): Result<string> {
+    const [token] = this.#sql
+      .exec<TokenRow>("SELECT * FROM join_tokens WHERE hash = ? AND expires > ?", hashOf(request.Token), now)
+      .toArray();
+    if (!token) return refuse("denied", "Token: is unknown or has expired");
+    const key = canonical(request.PublicKey);
+    if (token.name !== null && token.name !== request.Name)
+      return refuse("denied", "Name: is not the one that this token is for");
+    const known = this.#byKey(key);
+    if (token.node_id !== null) {
+      return known?.node_id === token.node_id
+        ? ok(known.node_id)
+        : refuse("denied", "Token: has been used; each admits one node");
+    }
+    // An agent that never got its answer, and asks again after its first token has expired.
+    const isSame = known?.pool === token.pool && known.name === request.Name;
+    if (known && !isSame)
+      return refuse("conflict", `PublicKey: is that of node ${known.node_id}; remove its agent, or use a new key`);
+    const nodeId = known?.node_id ?? this.#admit(key, token, request.Name, service, now);
+    this.#sql.exec("UPDATE join_tokens SET node_id = ? WHERE accessor = ?", nodeId, token.accessor);
+    return ok(nodeId);
+  }
+
+  /** When the next token expires, ms since 1970; null when there is none. */
+  /** Deletes tokens that have expired. */
+  async onAlarm(now: number): Promise<void> {
+    this.#commit(() => this.#sql.exec("DELETE FROM join_tokens WHERE expires <= ?", now));
+  }
+
+  // ---- agents ----
+
+  identity(nodeId: string): AgentIdentity | null {
+    const row = this.#row(nodeId);
+    return (
+      row && {
+        publicKey: row.public_key,
+        service: row.service,
+        pool: row.pool,
+        boundName: row.name_bound ? row.name : null,
+      }
+    );
+  }
+
+  agent(nodeId: string): AgentView | null {
+    const row = this.#row(nodeId);
+    return row && agentView(row);
+  }
+
+  /** Agents, by their nodes' ids. */
+  agents(cut: Cut): EnrolmentPage<AgentView> {
+    const rows = this.#page<AgentRow>("agents", "node_id", cut);
+    return { rows: rows.slice(0, cut.limit).map(agentView), next: rows[cut.limit]?.node_id ?? null };
+  }
+
+  /** Takes an agent's key away, inside the caller's transaction. @returns whether there was one */
+  remove(nodeId: string): boolean {
+    return this.#sql.exec("DELETE FROM agents WHERE node_id = ? RETURNING node_id", nodeId).toArray().length > 0;
+  }
+
+  /** Notes what a session tells, inside the caller's transaction; again is no harm. @returns false when that is old, or the agent is removed */
+  note(nodeId: string, { seq, connectedSince, seen, version, report }: AgentChange): boolean {
+    const noted = this.#sql.exec(
+      `UPDATE agents SET seq = ?2, connected_since = ?3, seen = ?4, version = ?5, name = ifnull(?6, name)
+       WHERE node_id = ?1 AND seq <= ?2 RETURNING node_id`,
+      ...[nodeId, seq, connectedSince, seen, version, report?.node.Name ?? null],
+    );
+    return noted.toArray().length > 0;
+  }
+
+  #admit(key: string, { pool, name }: TokenRow, reported: string, service: string, now: number): string {
+    const nodeId = crypto.randomUUID();
+    this.#sql.exec(
+      `INSERT INTO agents (node_id, public_key, service, pool, name, name_bound, created) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      ...[nodeId, key, service, pool, reported, name === null ? 0 : 1, now],
+    );
+    return nodeId;
+  }
+
+  #row(nodeId: string): AgentRow | null {
+    return this.#sql.exec<AgentRow>("SELECT * FROM agents WHERE node_id = ?", nodeId).toArray()[0] ?? null;
+  }
+
+  #byKey(key: string): AgentRow | undefined {
+    return this.#sql.exec<AgentRow>("SELECT * FROM agents WHERE public_key = ?", key).toArray()[0];
+  }
+
+  /** One row more than the page has, which says where the next one begins. */
+  #page<Row extends Record<string, SqlStorageValue>>(table: string, id: string, { from, limit, reverse }: Cut): Row[] {
+    const begins = from === "" ? "?1 = ''" : `${id} ${reverse ? "<=" : ">="} ?1`;
+    const order = `${id} ${reverse ? "DESC" : "ASC"}`;
+    return this.#sql
+      .exec<Row>(`SELECT * FROM ${table} WHERE ${begins} ORDER BY ${order} LIMIT ?2`, from, limit + 1)
+      .toArray();
+  }
+}
+
+const hashOf = (token: string): string => createHash("sha256").update(token).digest("base64url");
+
+/** The one way to write a key: the last character of its base64 has bits that say nothing. */
+const canonical = (publicKey: string): string => Buffer.from(publicKey, "base64").toString("base64");
+
+const timeOf = (ms: number): string => new Date(ms).toISOString();
+
+const tokenView = ({ accessor, pool, name, created, expires, node_id }: TokenRow): JoinTokenView => ({
+  AccessorID: accessor,
+  NodePool: pool,
+  Name: name ?? "",
+  CreateTime: timeOf(created),
+  ExpirationTime: timeOf(expires),
+  NodeID: node_id ?? "",
+});
+
+const agentView = (row: AgentRow): AgentView => ({
+  NodeID: row.node_id,
+  Name: row.name,
+  NodePool: row.pool,
+  Version: row.version ?? "",
+  Connected: row.connected_since !== null,
+  ConnectedSince: row.connected_since === null ? null : timeOf(row.connected_since),
+  LastSeen: row.connected_since !== null || row.seen === null ? null : timeOf(row.seen),
+  CreateTime: timeOf(row.created),
+});

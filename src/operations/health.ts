@@ -1,0 +1,150 @@
+import { ACCESS_CONTROL, type ObjectName, storedObject, textOfObject } from "../backup/kinds.ts";
+import { accessControl, clusterRegistry, eventLog, type Remote, syncControl } from "../contracts/stubs.ts";
+import { within } from "../lib/timeout.ts";
+import type { AccessControl } from "../objects/access-control.ts";
+import { isStorageLost } from "../platform/durable/birth.ts";
+import { isDiskFull } from "../platform/http/disk.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
+import type { Vitals } from "../platform/observability/metrics/health-stats.ts";
+
+/** Which parts of the service can be reached, and what they say of themselves. */
+export interface Health {
+  /** What `AccessControl` says; null when it cannot be reached, and then nothing works. */
+  readonly access: Awaited<ReturnType<Remote<AccessControl>["status"]>> | null;
+  readonly parts: Readonly<Record<Part, Condition>>;
+  /** Effects that are promised and not delivered yet, in the parts that were reached. */
+  readonly outbox: { readonly rows: number; readonly oldestMs: number };
+  /** Objects, as `kind name`, whose storage was found empty though it held data before. They answer nothing. */
+  readonly lost: readonly string[];
+  /** Writes fail; reads go on. */
+  readonly isDiskFull: boolean;
+  /** Null when it cannot be read. */
+  readonly agents: { readonly connected: number; readonly known: number } | null;
+}
+
+export const PARTS = ["access_control", "event_log", "cluster_registry", "sync_control", "listings", "outbox"] as const;
+export type Part = (typeof PARTS)[number];
+
+/** `behind`: what was promised long ago has not been delivered. `lost`: its storage is empty, though it held data before. */
+export const CONDITIONS = ["ok", "unreachable", "behind", "lost"] as const;
+export type Condition = (typeof CONDITIONS)[number];
+
+/** Whoever asks more often gets the same again, so that asking cannot load the service: this is open to everybody. */
+const REUSE_MS = 1_000;
+const DEADLINE_MS = 2_000;
+/** A look that takes longer died with its request, without a word. */
+const GONE_MS = 2 * DEADLINE_MS;
+const LOOK_AGAIN_MS = 20;
+/** Deliveries are tried again within seconds; this long means that somebody cannot be reached. */
+const BEHIND_MS = 60_000;
+
+let last: { readonly at: number; readonly health: Health } | null = null;
+let lookingSince = 0;
+
+/** What was seen is not known any more: the deployment is another one. */
+export const forgetHealth = (): void => {
+  last = null;
+};
+
+/** What `AccessControl` says of the deployment; null when it does not, within its time. */
+export const accessStatus = (env: Env, failed?: Failed): Promise<Health["access"]> =>
+  reached("access_control", () => accessControl(env).status(), failed);
+
+/** How the service is, up to a second ago. One request of an isolate looks at a time, the others wait for what it sees. */
+export async function health(env: Env): Promise<Health> {
+  for (;;) {
+    const now = Date.now();
+    if (last && Math.abs(now - last.at) < REUSE_MS) return last.health;
+    if (Math.abs(now - lookingSince) >= GONE_MS) break;
+    await scheduler.wait(LOOK_AGAIN_MS);
+  }
+  lookingSince = Date.now();
+  try {
+    const seen = await look(env);
+    last = { at: Date.now(), health: seen };
+    return seen;
+  } finally {
+    lookingSince = 0;
+  }
+}
+
+async function look(env: Env): Promise<Health> {
+  const asked = {
+    access_control: () => accessControl(env).vitals(),
+    event_log: () => eventLog(env).vitals(),
+    cluster_registry: () => clusterRegistry(env).vitals(),
+    sync_control: () => syncControl(env).vitals(),
+  };
+  const lostParts = new Set<string>();
+  const noticed = (part: string) => (failure: unknown) => {
+    if (isStorageLost(failure)) lostParts.add(part);
+  };
+  const [isFull, access, listings, ...vitals] = await Promise.all([
+    isDiskFull(env),
+    accessStatus(env, noticed("access_control")),
+    reached("listings", () => env.LISTINGS.prepare("SELECT 1 FROM destinations LIMIT 1").all()),
+    ...Object.entries(asked).map(([part, ask]) => reached(part, ask, noticed(part))),
+  ]);
+  const [accessVitals, log, registry, control] = vitals;
+  const outbox = outboxOf(vitals);
+  const condition = (part: Part, answer: unknown): Condition =>
+    answer ? "ok" : lostParts.has(part) ? "lost" : "unreachable";
+  return {
+    access,
+    parts: {
+      access_control: condition("access_control", access && accessVitals),
+      event_log: condition("event_log", log),
+      cluster_registry: condition("cluster_registry", registry),
+      sync_control: condition("sync_control", control),
+      listings: condition("listings", listings),
+      outbox: outbox.oldestMs > BEHIND_MS ? "behind" : "ok",
+    },
+    outbox,
+    lost: access
+      ? await stillLost(env, access.lost)
+      : lostParts.has("access_control")
+        ? [textOfObject(ACCESS_CONTROL)]
+        : [],
+    isDiskFull: isFull,
+    agents: registry ? agentsIn(registry) : null,
+  };
+}
+
+/** Of objects that were found empty, those that still are. */
+async function stillLost(env: Env, lost: readonly ObjectName[]): Promise<string[]> {
+  const looked = lost.map(async (object) => {
+    const name = textOfObject(object);
+    if (!(await reached(name, () => storedObject(env, object).vitals()))) return [name];
+    await reached("access_control", () => accessControl(env).isFound(object));
+    return [];
+  });
+  return (await Promise.all(looked)).flat();
+}
+
+/** Hears why a part could not be reached. */
+type Failed = (failure: unknown) => void;
+
+/** What a part answers; null when it does not, within its time. */
+export async function reached<T>(part: string, ask: () => Promise<T>, failed?: Failed): Promise<T | null> {
+  try {
+    return await within(DEADLINE_MS, ask());
+  } catch (failure) {
+    failed?.(failure);
+    warn("part-unreachable", { part, because: textOf(failure) });
+    return null;
+  }
+}
+
+function outboxOf(vitals: readonly (Vitals | null | undefined)[]): Health["outbox"] {
+  const states = vitals.flatMap((each) => (each ? [each.outbox] : []));
+  return {
+    rows: states.reduce((sum, { rows }) => sum + rows, 0),
+    oldestMs: Math.max(0, ...states.map(({ oldestMs }) => oldestMs)),
+  };
+}
+
+function agentsIn({ series }: Vitals): Health["agents"] {
+  const agents = series.filter(({ name }) => name === "sallyport_agents");
+  const number = (state: string) => Number(agents.find(({ labels }) => labels[0] === state)?.value ?? 0);
+  return { connected: number("connected"), known: number("connected") + number("away") };
+}

@@ -1,0 +1,104 @@
+import type { Schema, Versions } from "../migrations.ts";
+
+/** A value as SQLite gives it. */
+export type Value = SqlStorageValue;
+
+/** A table of an object. `key` orders its rows and tells them apart: its primary key, or `rowid`. */
+export interface Table {
+  readonly name: string;
+  readonly columns: readonly string[];
+  readonly key: readonly string[];
+}
+
+/** How a table, and what hangs on it, is made. */
+export interface Ddl {
+  readonly tables: readonly { readonly name: string; readonly sql: string }[];
+  readonly indexes: readonly string[];
+  readonly triggers: readonly string[];
+}
+
+export const quoted = (name: string): string => `"${name}"`;
+export const list = (names: readonly string[]): string => names.map(quoted).join(", ");
+
+/**
+ * Names with a colon are of tables made for a snapshot or a restore; those with an underscore in front are of the platform's,
+ * among them one in which local tooling keeps an object's name.
+ */
+const isOwn = (name: string): boolean => !/^(sqlite_|_)|:/.test(name) && name !== "migrations";
+
+/** The tables of an object, but for those that say how it is kept: what a snapshot holds. */
+export function tablesOf(sql: SqlStorage): Table[] {
+  return sql
+    .exec<{ name: string; wr: number }>(
+      "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table' ORDER BY name",
+    )
+    .toArray()
+    .filter(({ name }) => isOwn(name))
+    .map(({ name, wr }) => {
+      const columns = sql
+        .exec<{ name: string; pk: number }>("SELECT name, pk FROM pragma_table_info(?)", name)
+        .toArray();
+      const key = columns.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk);
+      return {
+        name,
+        columns: columns.map((column) => column.name),
+        key: wr === 1 ? key.map((column) => column.name) : ["rowid"],
+      };
+    });
+}
+
+/** The last number that each table has given out, which is never given out again. */
+export const sequencesOf = (sql: SqlStorage): Record<string, number> =>
+  Object.fromEntries(
+    sql
+      .exec<{ name: string; seq: number }>("SELECT name, seq FROM sqlite_sequence")
+      .toArray()
+      .filter(({ name }) => isOwn(name))
+      .map(({ name, seq }) => [name, seq]),
+  );
+
+/** How the tables of an object were made when its modules were at these versions. Leaves everything as it is. */
+export function ddlAt(storage: DurableObjectStorage, schema: Schema, versions: Versions): Ddl {
+  let found: Ddl | undefined;
+  try {
+    storage.transactionSync(() => {
+      dropAll(storage.sql);
+      for (const [module, steps] of Object.entries(schema))
+        for (const step of steps.slice(0, versions[module] ?? 0)) storage.sql.exec(step.sql);
+      found = ddlOf(storage.sql);
+      throw new RolledBack();
+    });
+  } catch (failure) {
+    if (!(failure instanceof RolledBack)) throw failure;
+  }
+  return found ?? { tables: [], indexes: [], triggers: [] };
+}
+
+class RolledBack extends Error {}
+
+/** Drops every table with what hangs on it, but for `migrations`. Inside a transaction. */
+export function dropAll(sql: SqlStorage): void {
+  // First, because dropping a table looks through what other tables' triggers name.
+  for (const { name } of masterOf(sql, "trigger")) sql.exec(`DROP TRIGGER ${quoted(name)}`);
+  for (const { name } of masterOf(sql, "table")) sql.exec(`DROP TABLE ${quoted(name)}`);
+}
+
+function ddlOf(sql: SqlStorage): Ddl {
+  return {
+    tables: masterOf(sql, "table"),
+    indexes: masterOf(sql, "index").map((index) => index.sql),
+    triggers: masterOf(sql, "trigger").map((trigger) => trigger.sql),
+  };
+}
+
+/** Indexes without text belong to their tables. */
+function masterOf(sql: SqlStorage, type: "table" | "index" | "trigger"): { name: string; sql: string }[] {
+  return sql
+    .exec<{ name: string; sql: string | null }>(
+      "SELECT name, sql FROM sqlite_master WHERE type = ? AND sql IS NOT NULL ORDER BY rowid",
+      type,
+    )
+    .toArray()
+    .filter(({ name }) => isOwn(name))
+    .map((row) => ({ name: row.name, sql: row.sql ?? "" }));
+}

@@ -1,0 +1,91 @@
+import type * as z from "zod";
+import type { Reason, Refusal, Result } from "../../lib/result.ts";
+import { isStorageLost } from "../durable/birth.ts";
+import { isNewerSchema } from "../durable/migrations.ts";
+import { isFrozen } from "../durable/snapshot/frozen.ts";
+import { textOf, warn } from "../observability/log.ts";
+
+/** The one error of the request layer: a status and what the caller reads. Anything else that is thrown is a defect. */
+export class RequestError extends Error {
+  override readonly name = "RequestError";
+  readonly status: number;
+  readonly messages: readonly string[];
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(status: number, messages: string | readonly string[] = [], headers: Record<string, string> = {}) {
+    const list = typeof messages === "string" ? [messages] : messages;
+    super(list.join("; "));
+    this.status = status;
+    this.messages = list;
+    this.headers = headers;
+  }
+}
+
+const statusOf = {
+  invalid: 400,
+  denied: 403,
+  missing: 404,
+  conflict: 409,
+  "in-use": 400,
+  "too-large": 413,
+  unsupported: 501,
+  unavailable: 503,
+  faulty: 502,
+  timeout: 504,
+  exhausted: 507,
+  sealed: 503,
+} satisfies Record<Reason, number>;
+
+/** Turns an object's refusal into the error that the caller reads. */
+export function refusalError(refusal: Refusal): RequestError {
+  const retry: Record<string, string> = refusal.reason === "unavailable" ? { "Retry-After": "1" } : {};
+  return new RequestError(statusOf[refusal.reason], refusal.message === "" ? [] : refusal.message, retry);
+}
+
+/** The value of a result; a refusal becomes the answer. */
+export function unwrap<T>(result: Result<T>): T {
+  if (!result.ok) throw refusalError(result);
+  return result.value;
+}
+
+export const badRequest = (message: string): RequestError => new RequestError(400, message);
+export const notFound = (message?: string): RequestError => new RequestError(404, message ?? []);
+export const denied = (message = "permission denied"): RequestError => new RequestError(403, message);
+
+const MAX_ISSUES = 10;
+
+/** Says which fields broke which rules. Values are never repeated: they may be secrets. */
+export function invalid(failure: z.ZodError): RequestError {
+  const messages = failure.issues.slice(0, MAX_ISSUES).map((issue) => {
+    const field = issue.path.join(".").slice(0, 200);
+    if (issue.code === "unrecognized_keys")
+      return `${field === "" ? "" : `${field}: `}unknown field ${issue.keys.join(", ").slice(0, 200)}`;
+    const message = /, received undefined$/.test(issue.message) ? "is required" : issue.message;
+    return field === "" || message.startsWith(`${field}:`) ? message : `${field}: ${message}`;
+  });
+  return new RequestError(400, messages);
+}
+
+/** The platform's own words for "this object is restarting or has too much to do"; what was answered before stands. */
+function isRestart(failure: unknown): boolean {
+  const { retryable, overloaded, durableObjectReset } = (failure ?? {}) as Record<string, unknown>;
+  return retryable === true || overloaded === true || durableObjectReset === true;
+}
+
+/** What the caller reads of anything that was thrown. A defect is told to the operator only, under the request's id. */
+export function asRequestError(failure: unknown, requestId: string): RequestError {
+  if (failure instanceof RequestError) return failure;
+  // First, as an object that refuses to begin is reset.
+  if (isStorageLost(failure) || isNewerSchema(failure))
+    return new RequestError(503, failure.message, { "Retry-After": "60" });
+  if (isRestart(failure)) {
+    return new RequestError(503, "the service is busy or restarting; try again", { "Retry-After": "1" });
+  }
+  if (isFrozen(failure)) return new RequestError(503, failure.message, { "Retry-After": "1" });
+  // The engine's own syntax errors quote what they could not read, which may be a secret.
+  const because = failure instanceof SyntaxError ? failure.name : textOf(failure);
+  const stack =
+    failure instanceof Error ? failure.stack?.split("\n").filter((line) => /^\s+at /.test(line)) : undefined;
+  warn("defect", { requestId, because, stack: stack?.join("\n") });
+  return new RequestError(500, `internal error; the operator finds it in the log under request ${requestId}`);
+}

@@ -1,0 +1,152 @@
+import type * as z from "zod";
+import { isPlainObject } from "../../lib/json.ts";
+import { isCaseless } from "./fields.ts";
+
+/*
+ * Fields of request bodies that a route does not read. Areas A and B answer with a warning, areas C and D with a refusal: a
+ * field that is accepted has an effect, or is stored and shown. Schemas are read once; a body costs a look-up for each field.
+ */
+
+/** The fields that a schema reads, each with those inside it; null where any are taken. */
+export interface Known {
+  /** Names as they are compared: in lower case where that does not count. */
+  readonly names: ReadonlyMap<string, Known | null>;
+  readonly caseless: boolean;
+  /** The same as they are written. */
+  readonly spelt?: readonly string[];
+}
+
+/** A field that nothing reads, by its path, and the known one that it resembles. */
+export interface UnknownField {
+  readonly name: string;
+  readonly meant: string | null;
+}
+
+const internalSchemas = new WeakSet<z.core.$ZodType>();
+const aliases = new WeakMap<z.core.$ZodType, readonly string[]>();
+
+/** Marks a field that a schema adds to what it reads: no caller can give it. */
+export function internal<Schema extends z.ZodType>(schema: Schema): Schema {
+  internalSchemas.add(schema);
+  return schema;
+}
+
+/** Names that a schema reads beside those of its fields, before it looks at these. */
+export function withAliases<Schema extends z.ZodType>(schema: Schema, ...names: string[]): Schema {
+  aliases.set(schema, names);
+  return schema;
+}
+
+const remembered = new WeakMap<z.core.$ZodType, Known | null>();
+
+/** The fields that a schema reads; null when it takes any, or is about no object. */
+export function knownFields(schema: z.core.$ZodType): Known | null {
+  const before = remembered.get(schema);
+  if (before !== undefined) return before;
+  const known = withMarks(schema, read(schema));
+  remembered.set(schema, known);
+  return known;
+}
+
+function withMarks(schema: z.core.$ZodType, known: Known | null): Known | null {
+  if (known === null) return null;
+  const more = aliases.get(schema) ?? [];
+  if (!isCaseless(schema) && more.length === 0) return known;
+  const caseless = known.caseless || isCaseless(schema);
+  const compared = (name: string) => (caseless ? name.toLowerCase() : name);
+  const names = [...known.names, ...more.map((name): [string, null] => [name, null])];
+  const spelt = [...(known.spelt ?? known.names.keys()), ...more];
+  return { caseless, names: new Map(names.map(([name, inside]) => [compared(name), inside])), spelt };
+}
+
+function read(schema: z.core.$ZodType): Known | null {
+  const { def } = (schema as z.core.$ZodTypes)._zod;
+  switch (def.type) {
+    case "object": {
+      if (def.catchall !== undefined && def.catchall._zod.def.type === "unknown") return null;
+      const fields = Object.entries(def.shape).filter(([, field]) => !isInternal(field));
+      return { caseless: false, names: new Map(fields.map(([name, field]) => [name, knownFields(field)])) };
+    }
+    case "pipe":
+      return knownFields(def.out) ?? knownFields(def.in);
+    case "array":
+      return knownFields(def.element);
+    case "optional":
+    case "nullable":
+    case "default":
+    case "prefault":
+    case "nonoptional":
+    case "catch":
+    case "readonly":
+      return knownFields(def.innerType);
+    default:
+      return null;
+  }
+}
+
+/** Whether no caller can give a field. */
+export const isInternal = (schema: z.core.$ZodType): boolean => {
+  const { def } = (schema as z.core.$ZodTypes)._zod;
+  return internalSchemas.has(schema) || ("innerType" in def && isInternal(def.innerType));
+};
+
+/** More are neither counted nor told. */
+const MOST = 20;
+
+/** The fields of a body that its schema does not read. Null stands for a field that is left out. */
+export function unknownFields(known: Known | null, body: unknown, at = ""): UnknownField[] {
+  if (known === null) return [];
+  if (Array.isArray(body)) return body.flatMap((item) => unknownFields(known, item, at)).slice(0, MOST);
+  if (!isPlainObject(body)) return [];
+  const found: UnknownField[] = [];
+  for (const [name, value] of Object.entries(body)) {
+    if (value === null || found.length >= MOST) continue;
+    const inside = known.names.get(known.caseless ? name.toLowerCase() : name);
+    if (inside === undefined) found.push({ name: `${at}${shortened(name)}`, meant: nearest(name, known) });
+    else found.push(...unknownFields(inside, value, `${at}${name}.`));
+  }
+  return found.slice(0, MOST);
+}
+
+const LONGEST_NAME = 100;
+const shortened = (name: string): string => name.slice(0, LONGEST_NAME).replace(/\p{Cc}/gu, " ");
+
+/** The known field that a name may be a misspelling of: another case or separator, or a letter in three that differs. */
+function nearest(name: string, { names, spelt = [...names.keys()] }: Known): string | null {
+  if (name.length > LONGEST_NAME) return null;
+  const bare = (text: string) => text.toLowerCase().replaceAll(/[_-]/g, "");
+  const most = Math.floor(name.length / 3);
+  const near = spelt.map((known) => [known, distance(bare(name), bare(known))] as const);
+  const [best] = near.filter(([, edits]) => edits <= most).sort(([, one], [, other]) => one - other);
+  return best?.[0] ?? null;
+}
+
+/** Letters to add, take away or replace to make one text the other. */
+function distance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, at) => at);
+  for (const [above, letter] of [...one].entries()) {
+    const next = [above + 1];
+    for (let at = 1; at <= other.length; at++) {
+      const replaced = (row[at - 1] ?? 0) + (letter === other[at - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[at] ?? 0) + 1, (next[at - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[other.length] ?? 0;
+}
+
+/** Warns of fields without effect, in upstream's words, and names those that may have been meant. */
+export function ignored(unknown: readonly UnknownField[]): string[] {
+  if (unknown.length === 0) return [];
+  const names = unknown.map(({ name }) => name).sort();
+  const guesses = unknown.flatMap(({ name, meant }) => (meant === null ? [] : [`${name}: did you mean ${meant}?`]));
+  return [`Endpoint ignored these unrecognized parameters: [${names.join(" ").slice(0, 512)}]`, ...guesses];
+}
+
+/** The same as a refusal. */
+export const unknownFieldsText = (unknown: readonly UnknownField[]): string =>
+  unknown
+    .map(
+      ({ name, meant }) => `unknown field ${JSON.stringify(name)}${meant === null ? "" : `; did you mean ${meant}?`}`,
+    )
+    .join("; ");

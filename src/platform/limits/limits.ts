@@ -1,0 +1,114 @@
+import { RequestError } from "../http/errors.ts";
+import type { Answered, Exchange } from "../http/exchange.ts";
+import { asksHealth } from "../http/health.ts";
+import { textOf, warn } from "../observability/log.ts";
+import { settings } from "../settings.ts";
+import { networkOf } from "./address.ts";
+
+/*
+ * How much one caller may ask (docs/limits.md). The platform counts, near the caller and roughly; the numbers are in
+ * wrangler.toml. What is over a limit is refused before anything is done for it.
+ */
+
+/** The periods of the limits in wrangler.toml, in seconds: after one, it is worth asking again. */
+export const PERIOD_S = { LIMIT_TOKEN: 10, LIMIT_OPEN: 60, LIMIT_REFUSED: 60 } as const;
+type Limit = keyof typeof PERIOD_S;
+
+const MOST_REMEMBERED = 10_000;
+
+/** Networks whose callers were refused too often, and until when they are (ms since 1970). Of this isolate, like the next. */
+const shut = new Map<string, number>();
+/** Keyed hashes of tokens that were good lately: they do not pay for others at their address. */
+const good = new Set<string>();
+
+/** Forgets what this isolate knows of callers. */
+export function forgetCallers(): void {
+  shut.clear();
+  good.clear();
+}
+
+function tooMany(limit: Limit): RequestError {
+  const seconds = String(PERIOD_S[limit]);
+  const text = `too many requests: ${OF[limit]}; try again in ${seconds} s`;
+  return new RequestError(429, text, { "Retry-After": seconds });
+}
+
+const OF: Readonly<Record<Limit, string>> = {
+  LIMIT_TOKEN: "by this token",
+  LIMIT_OPEN: "without a token, from this address",
+  LIMIT_REFUSED: "refused, from this address",
+};
+
+let missed = false;
+
+/** Counts one more under `key`. @returns whether it is within the limit; so is all that cannot be counted */
+async function isWithin(env: Env, name: Limit, key: string): Promise<boolean> {
+  if (settings(env).RATE_LIMITS === "off") return true;
+  const limit = env[name];
+  if (!limit) {
+    if (!missed) warn("limit-missing", { binding: name });
+    missed = true;
+    return true;
+  }
+  try {
+    return (await limit.limit({ key })).success;
+  } catch (failure) {
+    warn("limit-failed", { binding: name, because: textOf(failure) });
+    return true;
+  }
+}
+
+/**
+ * Whether a request may go on, from what is known as it comes: its token and its address.
+ * @throws RequestError 429
+ */
+export async function admit(exchange: Exchange, env: Env): Promise<void> {
+  const { tokenHash, address } = exchange;
+  const network = networkOf(address);
+  // Where health is asked, 429 means that another server is in charge.
+  if (network === null || asksHealth(exchange)) return;
+  if (isShut(network) && !(tokenHash !== null && good.has(tokenHash))) throw tooMany("LIMIT_REFUSED");
+  if (tokenHash === null) return;
+  if (!(await isWithin(env, "LIMIT_TOKEN", tokenHash))) throw tooMany("LIMIT_TOKEN");
+}
+
+/**
+ * The same for a route that is open to everybody.
+ * @throws RequestError 429
+ */
+export async function admitOpen(exchange: Exchange, env: Env): Promise<void> {
+  const network = networkOf(exchange.address);
+  if (network === null || asksHealth(exchange)) return;
+  if (!(await isWithin(env, "LIMIT_OPEN", network))) throw tooMany("LIMIT_OPEN");
+}
+
+function isShut(network: string): boolean {
+  const until = shut.get(network);
+  if (until === undefined) return false;
+  if (until > Date.now()) return true;
+  shut.delete(network);
+  return false;
+}
+
+/** Counts callers that are refused because nobody knows them, behind the answer. */
+export function countRefusal({ status, caller, tokenHash, address }: Answered, env: Env, exec: ExecutionContext): void {
+  if (caller !== null) {
+    if (tokenHash !== null && !good.has(tokenHash)) remember(good, () => good.add(tokenHash));
+    return;
+  }
+  if (status !== 401 && status !== 403) return;
+  if (tokenHash !== null) good.delete(tokenHash);
+  const network = networkOf(address);
+  if (network !== null) exec.waitUntil(shutIfTooMany(network, env));
+}
+
+async function shutIfTooMany(network: string, env: Env): Promise<void> {
+  if (await isWithin(env, "LIMIT_REFUSED", network)) return;
+  remember(shut, () => shut.set(network, Date.now() + PERIOD_S.LIMIT_REFUSED * 1_000));
+}
+
+/** Forgetting all is no harm: the next requests tell again. */
+function remember(memory: { readonly size: number; clear(): void }, add: () => unknown): void {
+  if (memory.size >= MOST_REMEMBERED) memory.clear();
+  add();
+}

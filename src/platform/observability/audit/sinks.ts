@@ -1,0 +1,44 @@
+import { uuidV7 } from "../../../lib/uuid-v7.ts";
+
+/** Where lines of the audit log are kept beside the Worker's own log: what a deployment has bound. */
+export interface Sink {
+  readonly name: "queue" | "bucket";
+  /** Keeps all lines. Rejects when it may not have; then some may be kept, and come again. */
+  readonly keep: (lines: readonly string[]) => Promise<void>;
+}
+
+export function sinksOf({ AUDIT_QUEUE: queue, AUDIT_BUCKET: bucket }: Env): Sink[] {
+  const sinks: Sink[] = [];
+  if (queue) sinks.push({ name: "queue", keep: (lines) => send(queue, lines) });
+  if (bucket) sinks.push({ name: "bucket", keep: (lines) => put(bucket, lines) });
+  return sinks;
+}
+
+/** What a queue takes in one call: 100 messages and 256 KB, the platform's own frame included. */
+const MESSAGES_A_CALL = 100;
+const BYTES_A_CALL = 200_000;
+
+async function send(queue: Queue<string>, lines: readonly string[]): Promise<void> {
+  let batch: string[] = [];
+  let bytes = 0;
+  const flush = async (): Promise<void> => {
+    if (batch.length > 0) await queue.sendBatch(batch.map((body) => ({ body, contentType: "text" })));
+    batch = [];
+    bytes = 0;
+  };
+  for (const line of lines) {
+    const size = Buffer.byteLength(line);
+    if (batch.length >= MESSAGES_A_CALL || bytes + size > BYTES_A_CALL) await flush();
+    batch.push(line);
+    bytes += size;
+  }
+  await flush();
+}
+
+/** One object of lines: `2026-11-21/19/<uuid>.jsonl`. Ids grow with time, so a listing of an hour is in order. */
+async function put(bucket: R2Bucket, lines: readonly string[]): Promise<void> {
+  const [day = "", hour = ""] = new Date().toISOString().split(/[T:]/);
+  await bucket.put(`${day}/${hour}/${uuidV7()}.jsonl`, `${lines.join("\n")}\n`, {
+    httpMetadata: { contentType: "application/jsonl" },
+  });
+}

@@ -1,0 +1,24 @@
+import { expect, it } from "vitest";
+import { AlarmLag } from "./health-stats.ts";
+
+const NOW = Date.parse("2026-11-21T10:00:00Z");
+
+it("an alarm's lag is the worst of five minutes, or what is overdue now", () => {
+  const lag = new AlarmLag();
+  expect(lag.ms(null, NOW)).toBe(0);
+  expect(lag.ms(NOW + 500, NOW)).toBe(0);
+  expect(lag.ms(NOW - 500, NOW)).toBe(500);
+  lag.rang(NOW - 3_000, NOW);
+  lag.rang(NOW + 1_000 - 20, NOW + 1_000);
+  expect(lag.ms(null, NOW + 299_000)).toBe(3_000);
+  expect(lag.ms(NOW, NOW + 299_000)).toBe(299_000);
+  expect(lag.ms(null, NOW + 301_000)).toBe(0);
+  lag.rang(NOW + 400_000 - 10, NOW + 400_000);
+  expect(lag.ms(null, NOW + 400_000)).toBe(10);
+});
+
+it("what is due at once is not late for ages", () => {
+  const lag = new AlarmLag();
+  lag.rang(0, NOW);
+  expect(lag.ms(0, NOW)).toBe(0);
+});

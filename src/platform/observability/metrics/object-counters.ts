@@ -1,0 +1,90 @@
+import type { Migration } from "../../durable/migrations.ts";
+import { type MetricName, OTHER } from "./catalogue.ts";
+import { type Series, series } from "./series.ts";
+
+/**
+ * What an object counts of itself: in rows that change in the transaction that makes them true, most of them by triggers on the
+ * tables they are about. So they are exact, outlive the object, and are read without counting.
+ */
+
+/** Belongs into the schema of an object that counts; `rowsCounted` and `endsCounted` come behind it. */
+export const countedTable: Migration = {
+  because: "what is measured of this object, known without counting",
+  sql: `CREATE TABLE counted (
+    metric TEXT NOT NULL, labels TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (metric, labels)) STRICT, WITHOUT ROWID`,
+};
+
+/** An SQL expression about a row, which goes by the name given. */
+type Of = (row: string) => string;
+
+interface Rows {
+  readonly table: string;
+  /** The columns that decide about label and condition. */
+  readonly columns: readonly string[];
+  /** One expression a label. */
+  readonly labels: Of[];
+  /** Which rows count; default all. */
+  readonly when?: Of;
+}
+
+const jsonOf = (labels: Of[], row: string): string => `json_array(${labels.map((label) => label(row)).join(", ")})`;
+
+const more = (metric: MetricName, labels: string): string =>
+  `INSERT INTO counted VALUES ('${metric}', ${labels}, 1) ON CONFLICT (metric, labels) DO UPDATE SET n = n + 1;`;
+
+const less = (metric: MetricName, labels: string): string =>
+  `UPDATE counted SET n = n - 1 WHERE metric = '${metric}' AND labels = ${labels};
+   DELETE FROM counted WHERE metric = '${metric}' AND labels = ${labels} AND n <= 0;`;
+
+/** How many rows of a table there are, by some of their columns. */
+export function rowsCounted(metric: MetricName, { table, columns, labels, when = () => "TRUE" }: Rows): Migration {
+  const name = metric.replace("sallyport_", "counted_");
+  const [was, is] = [jsonOf(labels, "OLD"), jsonOf(labels, "NEW")];
+  return {
+    because: `how many rows of ${table} there are`,
+    sql: `INSERT INTO counted SELECT '${metric}', ${jsonOf(labels, table)} AS l, count(*) FROM ${table}
+        WHERE ${when(table)} GROUP BY l ON CONFLICT (metric, labels) DO UPDATE SET n = n + excluded.n;
+      CREATE TRIGGER ${name}_${table}_added AFTER INSERT ON ${table} WHEN ${when("NEW")} BEGIN ${more(metric, is)} END;
+      CREATE TRIGGER ${name}_${table}_gone AFTER DELETE ON ${table} WHEN ${when("OLD")} BEGIN ${less(metric, was)} END;
+      CREATE TRIGGER ${name}_${table}_was AFTER UPDATE OF ${columns.join(", ")} ON ${table}
+        WHEN ${when("OLD")} AND NOT (${when("NEW")} AND ${was} IS ${is}) BEGIN ${less(metric, was)} END;
+      CREATE TRIGGER ${name}_${table}_is AFTER UPDATE OF ${columns.join(", ")} ON ${table}
+        WHEN ${when("NEW")} AND NOT (${when("OLD")} AND ${was} IS ${is}) BEGIN ${more(metric, is)} END`,
+  };
+}
+
+/** How often rows of a table have come to their end, that is, to a state that only `when` is true of. */
+export function endsCounted(metric: MetricName, { table, columns, labels, when = () => "TRUE" }: Rows): Migration {
+  return {
+    because: `how often rows of ${table} have ended`,
+    sql: `CREATE TRIGGER ${metric.replace("sallyport_", "counted_")}_${table} AFTER UPDATE OF ${columns.join(", ")} ON ${table}
+        WHEN ${when("NEW")} AND NOT ${when("OLD")} BEGIN ${more(metric, jsonOf(labels, "NEW"))} END`,
+  };
+}
+
+/** Counts what no table tells. Call inside the object's transaction. */
+export function countHere(sql: SqlStorage, metric: MetricName, ...labels: string[]): void {
+  sql.exec(
+    "INSERT INTO counted VALUES (?, ?, 1) ON CONFLICT (metric, labels) DO UPDATE SET n = n + 1",
+    metric,
+    JSON.stringify(labels),
+  );
+}
+
+/** Series of one metric that an object tells; the others, those of the fewest rows, are one. */
+const MOST_SERIES = 100;
+
+/** What was counted, as series. */
+export const countedSeries = (sql: SqlStorage): Series[] =>
+  sql
+    .exec<{ metric: MetricName; shown: string | null; labels: number; n: number }>(
+      `SELECT metric, iif(place <= ?, labels, NULL) AS shown, max(json_array_length(labels)) AS labels, sum(n) AS n
+       FROM (SELECT *, row_number() OVER (PARTITION BY metric ORDER BY n DESC) AS place FROM counted)
+       GROUP BY metric, shown`,
+      MOST_SERIES,
+    )
+    .toArray()
+    .map(({ metric, shown, labels, n }) => {
+      const values = shown === null ? new Array<string>(labels).fill(OTHER) : (JSON.parse(shown) as string[]);
+      return series(metric, n, ...values);
+    });

@@ -1,0 +1,28 @@
+import type { Answered } from "../../http/exchange.ts";
+import { handInSoon } from "./flush.ts";
+import { count, observe } from "./isolate-counters.ts";
+
+/** Which part of the service a route belongs to, for latencies; by the beginning of its path. */
+const PARTS: readonly (readonly [prefix: string, part: string])[] = [
+  ["/v1/{cloud-b}", "credentials"],
+  ["/v1/{kv}", "secrets"],
+  ["/v1/sys/sync", "sync"],
+  ["/v1/event/", "events"],
+  ["/v1/volume", "volumes"],
+  ["/v1/sys/metrics", "operation"],
+  ["/v1/metrics", "operation"],
+  ["/v1/sys/health", "operation"],
+];
+
+const partOf = (path: string, area: Answered["area"]): string =>
+  PARTS.find(([prefix]) => path.startsWith(prefix))?.[1] ?? (area === "cluster" ? "cluster" : "system");
+
+const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "LIST"]);
+
+/** Counts a request that was answered: under its route, never its path, which may name anything. */
+export function measureAnswer({ method, route, area, status, durationMs }: Answered): void {
+  const [verb = "", path = ""] = route?.split(" ") ?? [METHODS.has(method) ? method : "other", "none"];
+  count("sallyport_http_requests_total", path, verb, String(status));
+  observe("sallyport_http_request_duration_seconds", durationMs / 1000, route === null ? "none" : partOf(path, area));
+  handInSoon();
+}

@@ -1,0 +1,67 @@
+import * as z from "zod";
+import { ORIGIN_RULE, originOf } from "../lib/origin.ts";
+
+/** `closed` or `open` for all, or for each half: `secrets` is areas A and B, `cluster` is C and D. */
+const OnFailure = z
+  .string()
+  .regex(/^(closed|open|secrets=(closed|open),cluster=(closed|open))$/, "must be closed, open or secrets=…,cluster=…")
+  .transform((text) => {
+    const [, secrets = text, cluster = text] = /^secrets=(\w+),cluster=(\w+)$/.exec(text) ?? [];
+    return { secrets, cluster };
+  });
+
+/** Settings of the deployment (README, "Settings"): Worker variables and secrets, parsed once per isolate. */
+export const Settings = z.object({
+  ACL_TOKEN_SECRETS: z.enum(["on", "off"]).default("on"),
+  DEV_ROOT_TOKEN: z.string().min(1).optional(),
+  BOOTSTRAP_SECRET: z.string().min(1).optional(),
+  ADMIN_NAMESPACE: z.string().default("admin"),
+  AGENT_PING_MS: z.coerce.number().int().min(1_000).max(60_000).default(10_000),
+  AUDIT_LOG: z.enum(["on", "off"]).default("on"),
+  AUDIT_ADDRESS: z.enum(["hash", "plain", "none"]).default("hash"),
+  AUDIT_ON_FAILURE: OnFailure.prefault("secrets=closed,cluster=open"),
+  EVENT_BUFFER_LINES: z.coerce.number().int().min(1).default(100_000),
+  EVENT_BUFFER_BYTES: z.coerce.number().int().min(1024).default(67_108_864),
+  EVENT_HEARTBEAT_MS: z.coerce.number().int().min(50).default(10_000),
+  EVENT_RELAYS: z.coerce.number().int().min(0).max(64).default(0),
+  EVENT_STALL_MS: z.coerce.number().int().min(50).default(40_000),
+  NODE_GRACE_MS: z.coerce.number().int().min(1_000).max(3_600_000).default(60_000),
+  RATE_LIMITS: z.enum(["on", "off"]).default("on"),
+  CLOUD_A_SM_URL: z.string().optional(),
+  CLOUD_A_STS_URL: z.string().optional(),
+  CLOUD_A_ACCESS_KEY_ID: z.string().optional(),
+  CLOUD_A_SECRET_ACCESS_KEY: z.string().optional(),
+  CLOUD_A_REGION: z.string().optional(),
+  CLOUD_B_SUBSCRIPTION_ID: z.string().optional(),
+  CLOUD_B_TENANT_ID: z.string().optional(),
+  CLOUD_B_CLIENT_ID: z.string().optional(),
+  CLOUD_B_CLIENT_SECRET: z.string().optional(),
+  CLOUD_B_ENVIRONMENT: z.string().optional(),
+  CLOUD_B_LOGIN_URL: z.string().optional(),
+  CLOUD_B_GRAPH_URL: z.string().optional(),
+  CLOUD_B_ARM_URL: z.string().optional(),
+  CLOUD_C_TOKEN_URL: z.string().optional(),
+  CLOUD_C_SM_URL: z.string().optional(),
+  REPO_HOST_URL: z.string().optional(),
+  DEPLOY_PROJECT_URL: z.string().optional(),
+  PUBLIC_URL: z
+    .string()
+    .refine((text) => text === "" || originOf(text) !== null, ORIGIN_RULE)
+    .optional(),
+  REQUEST_BODY_MS: z.coerce.number().int().min(50).default(30_000),
+  SYNC_ALLOWED_HOSTS: z.string().optional(),
+  SYNC_SCAN_MS: z.coerce.number().int().min(1_000).default(3_600_000),
+});
+export type Settings = z.infer<typeof Settings>;
+
+const parsed = new WeakMap<object, Settings>();
+
+/** The settings of `env`. Throws a ZodError naming the setting when one is malformed. */
+export function settings(env: object): Settings {
+  let found = parsed.get(env);
+  if (!found) {
+    found = Settings.parse(env);
+    parsed.set(env, found);
+  }
+  return found;
+}

@@ -1,0 +1,138 @@
+import { clockDiffers, type Failure, failure, retryAfterMs } from "../outcome.ts";
+
+export type CloudAService = "secretsmanager" | "sts";
+
+/** The error a provider named: `type` without namespace and suffix, such as "ResourceNotFound". */
+export interface CloudAError {
+  type: string;
+  /** The provider's own words. For decisions only: they may quote a value, so they are never stored or shown. */
+  message: string;
+}
+
+/** `error` is null when no readable answer came. */
+export interface CloudAFailure {
+  ok: false;
+  error: CloudAError | null;
+  outcome: Failure;
+}
+
+export const unanswered = (outcome: Failure): CloudAFailure => ({ ok: false, error: null, outcome });
+
+/** A refusal that the service `named`, bare or not, with its own words in `message`. */
+export function refusal(
+  response: Response,
+  named: string,
+  message: string,
+  service: CloudAService,
+  operation: string,
+): CloudAFailure {
+  const type = bareType(named);
+  const [outcome, code, text] = meaningOf(type, message, response);
+  const requestId = response.headers.get("x-amzn-requestid") ?? "";
+  const reference = /^[\w-]{1,64}$/.test(requestId) ? `, request ${requestId}` : "";
+  const cause = `${type || "unnamed"}, HTTP ${response.status}${reference}`;
+  const why = typeof text === "string" ? text : text(service, operation, message);
+  // This provider names no wait when it throttles, but what stands in front of it may.
+  const wait = outcome === "external" ? retryAfterMs(response) : null;
+  return {
+    ok: false,
+    error: { type, message },
+    outcome: failure(outcome, code, `${operation} was refused: ${why} (${cause}).`, wait),
+  };
+}
+
+/**
+ * The bare name of an error. On the wire it comes as `Name`, `com.example.service#Name` or `Name:http://…`
+ * (restJson1 and awsJson1.1 protocol texts), and with or without the suffix Exception or Error.
+ */
+function bareType(named: string): string {
+  const type = named.replace(/:.*$/s, "").replace(/^.*#/s, "");
+  return /^[A-Za-z0-9.]{1,64}$/.test(type) ? type.replace(/(Exception|Error)+$/, "") : "";
+}
+
+/** One type for a policy of the caller, of the key that encrypts, or of a role that somebody may take on. */
+function whatIsDenied(service: CloudAService, operation: string, message: string): string {
+  if (operation === "AssumeRole") {
+    return "there is no such role, or these keys may not assume it (sts:AssumeRole), or its trust policy wants other keys or another external id";
+  }
+  if (/\bkms\b/i.test(message)) return "the credentials may not use the secret's encryption key";
+  return `the credentials lack the permission ${service}:${operation} for this object`;
+}
+
+type Meaning = readonly [outcome: "client" | "external", code: string, text: string | typeof whatIsDenied];
+
+const denied: Meaning = ["client", "permission_denied", whatIsDenied];
+const unknownKey: Meaning = ["client", "auth_failed", "the access key or session is not known in this region"];
+const badSignature: Meaning = ["client", "auth_failed", "the secret access key does not belong to the access key"];
+const authFailed: Meaning = ["client", "auth_failed", "the credentials are not accepted"];
+const clockIsOff: Meaning = ["client", "auth_failed", "the provider's clock and ours differ too much"];
+const deniedBefore: Meaning = [
+  "client",
+  "permission_denied",
+  "the answer is none of the service's own; a proxy or firewall before it may deny the request",
+];
+const expired: Meaning = ["client", "auth_failed", "the session has ended"];
+const throttled: Meaning = ["external", "throttled", "too many requests"];
+const unavailable: Meaning = ["external", "provider_unavailable", "the provider failed"];
+const notSubscribed: Meaning = ["client", "auth_failed", "the account or region is not enabled"];
+const encryption: Meaning = ["client", "encryption_failed", "the encryption key cannot be used"];
+
+/** contract/secret-sync.md 4.1, error table; names as in the service descriptions of Secrets Manager and STS. */
+const meanings = new Map<string, Meaning>([
+  ["Throttling", throttled],
+  ["Throttled", throttled],
+  ["TooManyRequests", throttled],
+  ["RequestLimitExceeded", throttled],
+  ["SlowDown", throttled],
+  ["InternalService", unavailable],
+  ["InternalFailure", unavailable],
+  ["InternalServer", unavailable],
+  ["ServiceUnavailable", unavailable],
+  ["IDPCommunication", unavailable],
+  ["AccessDenied", denied],
+  ["NotAuthorized", denied],
+  ["IDPRejectedClaim", denied],
+  ["UnrecognizedClient", unknownKey],
+  ["InvalidClientTokenId", unknownKey],
+  ["InvalidSignature", badSignature],
+  ["SignatureDoesNotMatch", badSignature],
+  ["IncompleteSignature", authFailed],
+  ["MissingAuthenticationToken", authFailed],
+  ["InvalidIdentityToken", authFailed],
+  ["ExpiredToken", expired],
+  ["RequestExpired", authFailed],
+  ["OptInRequired", notSubscribed],
+  ["RegionDisabled", notSubscribed],
+  ["EncryptionFailure", encryption],
+  ["DecryptionFailure", encryption],
+  ["LimitExceeded", ["client", "quota_exceeded", "a quota of the account or the secret is used up"]],
+  ["ResourceNotFound", ["client", "not_found", "there is no such object"]],
+  ["ResourceExists", ["client", "already_exists", "the object or version exists already"]],
+  ["InvalidParameter", ["client", "invalid_parameter", "a parameter is not valid"]],
+  ["Validation", ["client", "invalid_parameter", "a parameter is not valid"]],
+  ["InvalidRequest", ["client", "invalid_request", "the object's state does not allow it"]],
+  ["PreconditionNotMet", ["client", "invalid_request", "the object's state does not allow it"]],
+  ["MalformedPolicyDocument", ["client", "policy_invalid", "the policy is not valid"]],
+]);
+
+/** What is said of the time that a request was signed at, by either service. */
+const aboutTime = /signature (expired|not yet current)|RequestTimeTooSkewed|too skewed/i;
+const signatureErrors: ReadonlySet<string> = new Set(["InvalidSignature", "SignatureDoesNotMatch", "RequestExpired"]);
+
+function meaningOf(type: string, message: string, response: Response): Meaning {
+  const { status } = response;
+  // One name for two things: a rate passes by itself, a count of secrets or versions does not.
+  if (type === "LimitExceeded" && /\brate\b|throttl/i.test(message)) return throttled;
+  // One name for a wrong key and for a wrong clock.
+  const isSignature = signatureErrors.has(type);
+  if (type === "RequestTimeTooSkewed" || (isSignature && (aboutTime.test(message) || clockDiffers(response)))) {
+    return clockIsOff;
+  }
+  const known = meanings.get(type);
+  if (known !== undefined) return known;
+  if (status === 429) return throttled;
+  if (status >= 500 || status === 408) return unavailable;
+  if (status === 401) return authFailed;
+  if (status === 403) return type === "" ? deniedBefore : denied;
+  return ["client", "refused", "the provider does not accept the request"];
+}

@@ -1,0 +1,170 @@
+import * as z from "zod";
+import { isListed, isLoopback } from "../../lib/hosts.ts";
+import { type Failure, failure, isWebPage, retryAfterMs, type Send } from "../outcome.ts";
+import { type Cloud, cloudNamed, clouds, parseJson, sendAuthorized, word } from "./login.ts";
+
+/** How a destination reaches its vault. */
+export interface CloudBConnection {
+  /** The vault's address; no more than an origin. */
+  key_vault_uri: string;
+  tenant_id: string;
+  client_id: string;
+  client_secret: string;
+  /** A cloud's name in any spelling; absent is the public one. */
+  cloud?: string | undefined;
+}
+
+/** The settings read here. `SYNC_ALLOWED_HOSTS`: see `refuseVaultHost`. */
+export interface CloudBSettings {
+  CLOUD_B_LOGIN_URL?: string | undefined;
+  SYNC_ALLOWED_HOSTS?: string | undefined;
+}
+
+/**
+ * The words of an error, "" where there was none that can be read. `inner` is the one inside `innererror`. `status` is null
+ * when the vault has not answered.
+ */
+export interface VaultFailure {
+  ok: false;
+  status: number | null;
+  code: string;
+  inner: string;
+  outcome: Failure;
+}
+
+export type VaultAnswer = { ok: true; body: unknown } | VaultFailure;
+
+export interface KeyVault {
+  /**
+   * One request, sent once: retrying is the caller's.
+   * @param operation the operation's name, for messages
+   * @param path begins with a slash; the API version is added to its query
+   */
+  call(operation: string, method: string, path: string, body?: Record<string, unknown>): Promise<VaultAnswer>;
+}
+
+/** The oldest version that the vendor's current client still speaks; requests and answers used here are equal in all later ones. */
+const apiVersion = "7.5";
+
+/** A client of one Key Vault's data plane. `settings` must allow the vault's host. */
+export function keyVault(connection: CloudBConnection, settings: CloudBSettings, send: Send): KeyVault {
+  const { key_vault_uri: base, tenant_id: tenantId, client_id: clientId, client_secret: clientSecret } = connection;
+  const { loginUrl, vaultResource: resource } = cloudOf(connection) ?? clouds[0];
+  const account = {
+    ...{ tenantId, clientId, clientSecret, resource },
+    loginUrl: settings.CLOUD_B_LOGIN_URL?.replace(/\/+$/, "") || loginUrl,
+  };
+  return {
+    async call(operation, method, path, body) {
+      // Settings may have changed since the destination was written, and this is where the token would leave.
+      const refused = refuseVaultHost(connection, settings);
+      if (refused !== null) return unanswered(failure("client", "host_not_allowed", `${refused}.`));
+      const url = new URL(path, base);
+      url.searchParams.set("api-version", apiVersion);
+      const headers = { accept: "application/json", ...(body && { "content-type": "application/json" }) };
+      const init = { method, headers, ...(body && { body: JSON.stringify(body) }) };
+      const call = await sendAuthorized(account, [url.href, init], send);
+      if (!call.ok) return unanswered(call.outcome);
+      const answered = parseJson(call.text);
+      if (!call.response.ok) return refusal(call.response, answered, operation, tenantId);
+      if (typeof answered === "object" && answered !== null) return { ok: true, body: answered };
+      if (method === "DELETE" && !isWebPage(call.text)) return { ok: true, body: {} };
+      // Something other than the service may have spoken.
+      return unanswered(failure("unknown", "unreadable_answer", `${operation} was answered, but not with JSON.`));
+    },
+  };
+}
+
+const unanswered = (outcome: Failure): VaultFailure => ({
+  ...{ ok: false, status: null, code: "", inner: "" },
+  outcome,
+});
+
+/** The cloud of a connection, or null when there is none of that name. `cloud` is the interface's own word for the default. */
+export const cloudOf = ({ cloud }: Pick<CloudBConnection, "cloud">): Cloud | null =>
+  cloud === undefined || cloud === "cloud" ? clouds[0] : cloudNamed(cloud);
+
+/** 3 to 24 letters, digits and single hyphens, from a letter to a letter or digit (resource naming rules of Microsoft.KeyVault). */
+const vaultName = /^(?!.*--)[a-z][a-z0-9-]{1,22}[a-z0-9]$/;
+
+/**
+ * Why tokens may not be sent to the vault's host, one sentence without a full stop; null when they may. Hosts of the
+ * connection's cloud are allowed, and those that `SYNC_ALLOWED_HOSTS` lists. http is for listed loopback hosts only.
+ */
+export function refuseVaultHost(connection: CloudBConnection, settings: CloudBSettings): string | null {
+  const { name, vaultSuffix } = cloudOf(connection) ?? clouds[0];
+  const url = new URL(connection.key_vault_uri);
+  const listed = isListed(url, settings.SYNC_ALLOWED_HOSTS);
+  if (url.protocol !== "https:" && !(listed && isLoopback(url.hostname)))
+    return "key_vault_uri: must begin with https://";
+  const [vault = "", ...suffix] = url.host.split(".");
+  if (listed || (suffix.join(".") === vaultSuffix && vaultName.test(vault))) return null;
+  return `key_vault_uri: the host must be a vault of ${name}, such as my-vault.${vaultSuffix}, or one that the setting SYNC_ALLOWED_HOSTS lists`;
+}
+
+type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
+
+const throttled: Meaning = ["external", "throttled", "too many requests"];
+const unavailable: Meaning = ["external", "provider_unavailable", "the provider failed"];
+const firewalled: Meaning = ["client", "permission_denied", "the vault's firewall does not let this service in"];
+const contended: Meaning = ["external", "contended", "somebody else changes the secret at the same time"];
+
+/** By `innererror.code`, else `code`: contract 4.2, and the vendor's page "Azure Key Vault REST API error codes". */
+const byWord = new Map<string, Meaning>([
+  ["ForbiddenByRbac", ["client", "permission_denied", "no role of the application grants it"]],
+  [
+    "ForbiddenByPolicy",
+    ["client", "permission_denied", "the vault's access policy does not let the application do it"],
+  ],
+  ["AccessDenied", ["client", "permission_denied", "the vault's access policy does not let the application do it"]],
+  ["ForbiddenByFirewall", firewalled],
+  ["ForbiddenByConnection", firewalled],
+  ["ObjectIsDeletedButRecoverable", ["external", "name_held", "a deleted secret holds the name"]],
+  ["ObjectIsBeingDeleted", ["external", "name_held", "a secret of this name is still being deleted"]],
+  ["ObjectIsBeingRecovered", ["external", "name_held", "a secret of this name is still being recovered"]],
+  ["SecretNotFound", ["client", "not_found", "there is no such secret"]],
+  ["BadParameter", ["client", "invalid_parameter", "a parameter is not valid"]],
+  ["Throttled", throttled],
+]);
+
+const ErrorBody = z.object({
+  error: z.object({ code: z.unknown(), innererror: z.object({ code: z.unknown() }).nullish().catch(null) }),
+});
+
+/** What an answer without success means. Its message is never read, because it may quote what was sent. */
+function refusal(response: Response, body: unknown, operation: string, tenantId: string): VaultFailure {
+  const error = ErrorBody.safeParse(body).data?.error;
+  const [code, inner] = [word(error?.code), word(error?.innererror?.code)];
+  const [outcome, meaning, text] =
+    byWord.get(inner) ?? byWord.get(code) ?? byStatus(response.status, belongsElsewhere(response, tenantId));
+  const cause = [code || "unnamed", ...(inner ? [inner] : []), `HTTP ${response.status}`].join(", ");
+  const requestId = response.headers.get("x-ms-request-id") ?? "";
+  const reference = /^[\w-]{1,64}$/.test(requestId) ? `, request ${requestId}` : "";
+  const wait = outcome === "external" ? retryAfterMs(response) : null;
+  const message = `${operation} was refused: ${text} (${cause}${reference}).`;
+  return { ok: false, status: response.status, code, inner, outcome: failure(outcome, meaning, message, wait) };
+}
+
+function byStatus(status: number, elsewhere: boolean): Meaning {
+  if (status === 401 && elsewhere) {
+    return ["client", "auth_failed", "the vault belongs to another tenant than tenant_id"];
+  }
+  if (status === 401) return ["client", "auth_failed", "the vault does not accept the application's token"];
+  if (status === 403) return ["client", "permission_denied", "the application lacks the permission"];
+  if (status === 404) return ["client", "not_found", "there is no such object"];
+  if (status === 409) return contended;
+  if (status === 413) return ["client", "value_too_large", "the value is larger than the provider takes"];
+  if (status === 429) return throttled;
+  // What Cloudflare answers a Worker for a host name that does not resolve (its error 1016).
+  if (status === 530) return ["external", "network_error", "the vault's host cannot be reached"];
+  if (status >= 500 || status === 408) return unavailable;
+  return ["client", "refused", "the provider does not accept the request"];
+}
+
+const guid = /[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}/i;
+
+/** Whether the challenge (`Bearer authorization="https://login.windows.net/<tenant>", …`) names another tenant's id. */
+function belongsElsewhere(response: Response, tenantId: string): boolean {
+  const named = guid.exec(response.headers.get("www-authenticate") ?? "")?.[0];
+  return named !== undefined && guid.test(tenantId) && named.toLowerCase() !== tenantId.toLowerCase();
+}

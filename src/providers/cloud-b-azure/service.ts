@@ -1,0 +1,109 @@
+import * as z from "zod";
+import type { CloudResult } from "../../contracts/cloud-directory.ts";
+import type { Send } from "../outcome.ts";
+import { notSent, type Operation, refusal, unanswered, unreadable } from "./errors.ts";
+import { parseJson, sendAuthorized, type TokenRequest } from "./login.ts";
+
+/** One request of a service, path and query below the service's address. */
+export interface ServiceRequest {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Null: an id that it is made of is not well-formed. */
+  readonly path: string | null;
+  /** Names that are written as they are, and their values. */
+  readonly query?: Readonly<Record<string, string>>;
+  readonly body?: Readonly<Record<string, unknown>>;
+}
+
+/** One of the two services, as the engine's identity sees it. Each call is sent once; lists are read to their end. */
+export interface Service {
+  call<T>(operation: Operation, request: ServiceRequest, answer: z.ZodType<T>): Promise<CloudResult<T>>;
+  list<T>(operation: Operation, request: ServiceRequest, item: z.ZodType<T>): Promise<CloudResult<readonly T[]>>;
+}
+
+/** For calls whose answer says nothing beyond its status. */
+export const nothing: z.ZodType<null> = z.unknown().transform(() => null);
+
+export const isUuid = (text: string): boolean => /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text);
+
+/** A text as a literal of an OData filter (OData 4.01, 5.1.1.14.1). */
+export const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`;
+
+/** What is sought by name has few namesakes, but pages may be cut before they are filtered. */
+const maxPages = 50;
+
+export interface ServiceOptions {
+  account: TokenRequest;
+  /** Where requests go, without a trailing slash. */
+  url: string;
+  /** The cloud's own address, to which links in answers may point. */
+  officialUrl: string;
+  /** What a path must satisfy, for people. */
+  pathRule: string;
+  send: Send;
+}
+
+/** The service at `url`. Nothing is sent anywhere else, wherever an answer may point. */
+export function service({ account, url, officialUrl, pathRule, send }: ServiceOptions): Service {
+  const call: Service["call"] = async (operation, request, answer) =>
+    request.path === null
+      ? { ok: false, failure: notSent(operation, "refused", pathRule) }
+      : exchange(operation, `${url}${request.path}${queryOf(request.query)}`, request, answer);
+
+  async function exchange<T>(
+    operation: Operation,
+    target: string,
+    { method, body }: Pick<ServiceRequest, "method" | "body">,
+    answer: z.ZodType<T>,
+  ): Promise<CloudResult<T>> {
+    const headers = { accept: "application/json", ...(body && { "content-type": "application/json" }) };
+    const init = { method, headers, ...(body && { body: JSON.stringify(body) }) };
+    const sent = await sendAuthorized(account, [target, init], send);
+    if (!sent.ok) return { ok: false, failure: unanswered(sent, operation) };
+    const answered = parseJson(sent.text);
+    if (!sent.response.ok) return { ok: false, failure: refusal(operation, sent.response, answered) };
+    const parsed = answer.safeParse(answered);
+    return parsed.success
+      ? { ok: true, value: parsed.data }
+      : { ok: false, failure: unreadable(operation, sent.response.status) };
+  }
+
+  /** Where a link of an answer is to be asked for; null when it leads elsewhere: our token is not for there. */
+  const followed = (link: string): string | null => {
+    const from = [url, officialUrl].find((base) => link.startsWith(`${base}/`));
+    return from === undefined ? null : url + link.slice(from.length);
+  };
+
+  return {
+    call,
+    async list<T>(operation: Operation, request: ServiceRequest, item: z.ZodType<T>) {
+      const page = z.object({
+        value: z.array(item),
+        nextLink: z.string().nullish(),
+        "@odata.nextLink": z.string().nullish(),
+      });
+      const found: T[] = [];
+      let answered = await call(operation, request, page);
+      for (let pages = 1; ; pages++) {
+        if (!answered.ok) return answered;
+        found.push(...answered.value.value);
+        const link = answered.value["@odata.nextLink"] ?? answered.value.nextLink;
+        if (!link) return { ok: true, value: found };
+        const next = followed(link);
+        if (next === null || pages === maxPages) return { ok: false, failure: unreadable(operation, 200) };
+        answered = await exchange(operation, next, { method: "GET" }, page);
+      }
+    },
+  };
+}
+
+function queryOf(query: ServiceRequest["query"]): string {
+  const pairs = Object.entries(query ?? {}).map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
+  return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
+}
+
+/** The service for an account that cannot be used for the reason `rule`, one sentence without a full stop. */
+export function unusable(rule: string): Service {
+  const refuse = async (operation: Operation) =>
+    ({ ok: false, failure: notSent(operation, "misconfigured", rule) }) as const;
+  return { call: refuse, list: refuse };
+}

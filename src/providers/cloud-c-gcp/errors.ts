@@ -1,0 +1,151 @@
+import * as z from "zod";
+import { type Failure, failure, retryAfterMs } from "../outcome.ts";
+
+/** `status` is the name of the google.rpc code that the service answered, null when it answered none. */
+export interface CloudCFailure {
+  ok: false;
+  status: string | null;
+  outcome: Failure;
+}
+
+export type CloudCAnswer = { ok: true; body: Record<string, unknown> } | CloudCFailure;
+
+export const unanswered = (outcome: Failure): CloudCFailure => ({ ok: false, status: null, outcome });
+
+/** The body as a JSON object, or null. */
+export function parseObject(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : null;
+  } catch {
+    return null;
+  }
+}
+
+type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
+
+const unavailable: Meaning = ["external", "provider_unavailable", "the provider failed"];
+const throttled: Meaning = ["external", "throttled", "too many requests"];
+const denied: Meaning = ["client", "permission_denied", "the service account lacks the permission"];
+const unauthenticated: Meaning = ["client", "auth_failed", "the access token is not accepted"];
+const invalid: Meaning = ["client", "invalid_parameter", "a parameter is not valid"];
+const noProject: Meaning = ["client", "project_not_found", "there is no such project, or the account may not see it"];
+
+/** google.rpc.Code, by name. */
+const byStatus = new Map<string, Meaning>([
+  ["UNAUTHENTICATED", unauthenticated],
+  ["PERMISSION_DENIED", denied],
+  ["NOT_FOUND", ["client", "not_found", "there is no such object"]],
+  ["ALREADY_EXISTS", ["client", "already_exists", "the object exists already"]],
+  ["INVALID_ARGUMENT", invalid],
+  ["OUT_OF_RANGE", invalid],
+  ["FAILED_PRECONDITION", ["client", "precondition_failed", "the object's state or a policy does not allow it"]],
+  ["RESOURCE_EXHAUSTED", throttled],
+  ["ABORTED", ["external", "contended", "somebody else changed the object at the same time"]],
+  ["CANCELLED", unavailable],
+  ["UNKNOWN", unavailable],
+  ["DEADLINE_EXCEEDED", unavailable],
+  ["INTERNAL", unavailable],
+  ["UNAVAILABLE", unavailable],
+  ["DATA_LOSS", unavailable],
+]);
+
+/** google.api.ErrorReason and the reasons of IAM: they tell apart what shares one status. */
+const byReason = new Map<string, Meaning>([
+  ["SERVICE_DISABLED", ["client", "api_disabled", "the Secret Manager API is not enabled in the project"]],
+  ["CONSUMER_INVALID", noProject],
+  ["RESOURCE_PROJECT_INVALID", noProject],
+  ["CONSUMER_SUSPENDED", ["client", "project_suspended", "the project is suspended"]],
+  ["BILLING_DISABLED", ["client", "billing_disabled", "billing is not enabled for the project"]],
+  ["ACCOUNT_STATE_INVALID", ["client", "account_disabled", "the service account is disabled or deleted"]],
+  ["ACCESS_TOKEN_SCOPE_INSUFFICIENT", denied],
+  ["RATE_LIMIT_EXCEEDED", throttled],
+]);
+
+const Status = z.object({
+  error: z.object({
+    status: z.string().regex(/^[A-Z_]{1,40}$/),
+    details: z.array(z.record(z.string(), z.unknown())).default([]),
+  }),
+});
+
+const ErrorInfo = z.object({
+  "@type": z.literal("type.googleapis.com/google.rpc.ErrorInfo"),
+  reason: z.string(),
+  metadata: z.record(z.string(), z.unknown()).default({}),
+});
+
+const RetryInfo = z.object({
+  "@type": z.literal("type.googleapis.com/google.rpc.RetryInfo"),
+  retryDelay: z.string().regex(/^\d{1,6}(\.\d{1,9})?s$/),
+});
+
+/**
+ * What an answer without success means. The shape is google.rpc.Status (AIP-193); its message is never read, because it may
+ * quote what was sent. A 404 of something in between names no status, so it is not taken for an absent object.
+ */
+export function refusal(response: Response, text: string, operation: string): CloudCFailure {
+  const parsed = Status.safeParse(parseObject(text));
+  const { status, details } = parsed.success ? parsed.data.error : { status: null, details: [] };
+  const info = details.map((detail) => ErrorInfo.safeParse(detail).data).find((found) => found !== undefined);
+  const [outcome, code, meaning] =
+    byReason.get(info?.reason ?? "") ?? byStatus.get(status ?? "") ?? byHttpStatus(response.status);
+  const permission = info?.metadata["permission"];
+  const named =
+    code === "permission_denied" && typeof permission === "string" && /^[a-z]+(\.[A-Za-z]+){1,4}$/.test(permission)
+      ? ` ${permission}`
+      : "";
+  const cause = `${status ?? "unnamed"}, HTTP ${response.status}`;
+  const wait = outcome === "external" ? (retryDelayMs(details) ?? retryAfterMs(response)) : null;
+  return {
+    ok: false,
+    status,
+    outcome: failure(outcome, code, `${operation} was refused: ${meaning}${named} (${cause}).`, wait),
+  };
+}
+
+function byHttpStatus(status: number): Meaning {
+  if (status === 429) return throttled;
+  if (status >= 500 || status === 408) return unavailable;
+  if (status === 401) return unauthenticated;
+  if (status === 403) return denied;
+  return ["client", "refused", "the provider does not accept the request"];
+}
+
+/** The wait that google.rpc.RetryInfo asks for, milliseconds, at most an hour. */
+function retryDelayMs(details: readonly Record<string, unknown>[]): number | null {
+  const info = details.map((detail) => RetryInfo.safeParse(detail).data).find((found) => found !== undefined);
+  return info === undefined ? null : Math.min(Math.ceil(Number.parseFloat(info.retryDelay) * 1000), 60 * 60 * 1000);
+}
+
+const OAuthError = z.object({ error: z.string(), error_description: z.string().default("") });
+
+/**
+ * Why no access token was given. The OAuth error of all reasons is invalid_grant, so the description decides, but only what
+ * it is about: it is never shown.
+ */
+export function tokenRefusal(response: Response, text: string): Failure {
+  const parsed = OAuthError.safeParse(parseObject(text));
+  const word = parsed.success && /^[a-z_]{1,40}$/.test(parsed.data.error) ? parsed.data.error : "unnamed";
+  const [outcome, code, meaning] = tokenMeaning(response.status, parsed.data?.error_description ?? "", word);
+  const wait = outcome === "external" ? retryAfterMs(response) : null;
+  return failure(outcome, code, `No access token was given: ${meaning} (${word}, HTTP ${response.status}).`, wait);
+}
+
+function tokenMeaning(status: number, description: string, word: string): Meaning {
+  if (status === 429 || /rate_?limit|quota/.test(word)) return throttled;
+  if (status >= 500 || status === 408) return unavailable;
+  if (/disabled/i.test(`${word} ${description}`)) {
+    return ["client", "account_disabled", "the service account is disabled"];
+  }
+  if (/account not found/i.test(description)) {
+    return ["client", "auth_failed", "there is no service account with this e-mail address"];
+  }
+  if (/signature|\bkey\b|kid/i.test(description)) {
+    return ["client", "auth_failed", "the private key is not, or no longer, one of the service account's keys"];
+  }
+  if (/timeframe|short-lived|\biat\b|\bexp\b/i.test(description)) {
+    return ["client", "auth_failed", "the provider's clock and ours differ too much"];
+  }
+  return ["client", "auth_failed", "the service account's credentials are not accepted"];
+}

@@ -1,0 +1,323 @@
+import * as z from "zod";
+import { type Failure, failure, isWebPage, retryAfterMs, type Send } from "../outcome.ts";
+
+export const deploymentEnvironments = ["development", "preview", "production"] as const;
+export type DeploymentEnvironment = (typeof deploymentEnvironments)[number];
+
+/** How a destination reaches its project. Unset means absent. */
+export interface DeployProjectConnection {
+  access_token: string;
+  /** The project's id, or its name. */
+  project_id: string;
+  /** Not empty, no duplicates, in the order of `deploymentEnvironments`. */
+  deployment_environments: DeploymentEnvironment[];
+  team_id?: string;
+}
+
+/** One environment variable of the project as the API lists it, without its value. */
+export interface Variable {
+  id: string;
+  key: string;
+  type: string;
+  target: string[];
+  /** Set on a variable for one branch of `preview`; it stands beside the one for all branches. */
+  gitBranch: string | null;
+  customEnvironmentIds: string[];
+  comment: string;
+  /** Milliseconds since 1970. */
+  updatedAt: number;
+}
+
+/** What is written: `key`, `type`, `target` and `comment` may be left out of a change. */
+export interface VariableChange {
+  key?: string;
+  value?: string;
+  type?: "encrypted";
+  target?: string[];
+  comment?: string;
+  gitBranch?: null;
+}
+
+/** `status` and `code` (lower case, empty when unnamed) are the provider's; null when no readable answer came. */
+export interface ApiFailure {
+  ok: false;
+  error: { status: number; code: string } | null;
+  outcome: Failure;
+}
+
+export type Answer<T> = ({ ok: true } & T) | ApiFailure;
+
+/** The calls on one project. Each sends one request, `list` one per page; retrying is the caller's. */
+export interface DeployProject {
+  /** All variables; `hidden`: how many more of production there are that the token may not see. */
+  list(): Promise<Answer<{ variables: Variable[]; hidden: number }>>;
+  /** With `upsert`, a variable with the same key and targets is changed in place instead of being a conflict. */
+  create(
+    variable: VariableChange & { key: string },
+    options: { upsert: boolean },
+  ): Promise<Answer<{ variable: Variable }>>;
+  /** `name` is for messages only. */
+  edit(id: string, name: string, change: VariableChange): Promise<Answer<{ variable: Variable }>>;
+  remove(id: string, name: string): Promise<Answer<object>>;
+  readProject(): Promise<Answer<object>>;
+  /** The account behind the token; does not depend on project or team. */
+  readUser(): Promise<Answer<object>>;
+}
+
+const defaultUrl = "https://api.vercel.com";
+
+/** Far more than the 1000 variables that an environment may have fit on these. */
+const maxPages = 20;
+
+/** As long as `Retry-After` may ask for: some limits here last a week. */
+const maxWaitMs = 60 * 60 * 1000;
+
+const variableSchema = z
+  .object({
+    id: z.string(),
+    key: z.string(),
+    type: z.string(),
+    target: z.union([z.array(z.string()), z.string()]).nullish(),
+    gitBranch: z.string().nullish(),
+    customEnvironmentIds: z.array(z.string()).nullish(),
+    comment: z.string().nullish(),
+    updatedAt: z.number().nullish(),
+  })
+  .transform(
+    ({ id, key, type, target, gitBranch, customEnvironmentIds, comment, updatedAt }): Variable => ({
+      ...{ id, key, type, target: [target ?? []].flat(), gitBranch: gitBranch || null },
+      ...{ customEnvironmentIds: customEnvironmentIds ?? [], comment: comment ?? "", updatedAt: updatedAt ?? 0 },
+    }),
+  );
+
+const pageSchema = z.object({
+  envs: z.array(z.unknown()),
+  pagination: z.object({ next: z.number().nullish() }).nullish(),
+  hiddenProductionEnvCount: z.number().nullish(),
+});
+
+const createdSchema = z.object({
+  created: z.union([variableSchema, z.array(variableSchema)]).nullish(),
+  failed: z.array(z.object({ error: z.object({ code: z.string() }) })),
+});
+
+const errorSchema = z.object({
+  error: z.object({
+    code: z.string().catch(""),
+    invalidToken: z.boolean().optional().catch(undefined),
+    missingToken: z.boolean().optional().catch(undefined),
+    limit: z.object({ reset: z.number().optional(), resetMs: z.number().optional() }).optional().catch(undefined),
+  }),
+});
+
+/** The Vercel REST API (versions as in the paths) for one project and one operation of ours. */
+export function deployProjectApi(
+  connection: DeployProjectConnection,
+  context: { settings: { DEPLOY_PROJECT_URL?: string | undefined }; send: Send },
+): DeployProject {
+  const base = (context.settings.DEPLOY_PROJECT_URL || defaultUrl).replace(/\/+$/, "");
+  const project = `projects/${encodeURIComponent(connection.project_id)}`;
+
+  /** `doing` begins the sentence that says what was refused, such as "Creating NAME". */
+  async function call(
+    doing: string,
+    method: "GET" | "POST" | "PATCH" | "DELETE",
+    path: string,
+    { query = {}, body }: { query?: Record<string, string>; body?: VariableChange } = {},
+  ): Promise<Answer<{ body: unknown }>> {
+    const parameters = new URLSearchParams({ ...(connection.team_id ? { teamId: connection.team_id } : {}), ...query });
+    const headers = {
+      accept: "application/json",
+      authorization: `Bearer ${connection.access_token}`,
+      ...(body ? { "content-type": "application/json" } : {}),
+    };
+    const url = `${base}/${path}${parameters.size > 0 ? `?${parameters}` : ""}`;
+    const sent = await context.send([url, { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) }]);
+    if (!sent.ok) return unanswered(method === "GET" ? harmless(sent.outcome) : sent.outcome);
+    const { response, text } = sent;
+    const answer = parseJson(text) ?? (response.ok && method === "DELETE" && !isWebPage(text) ? {} : null);
+    return response.ok ? { ok: true, body: answer } : refusal(doing, response, answer);
+  }
+
+  return {
+    async list() {
+      const doing = "Listing the project's variables";
+      const variables: Variable[] = [];
+      let query = {};
+      for (let page = 0; page < maxPages; page++) {
+        const answer = await call(doing, "GET", `v10/${project}/env`, { query });
+        if (!answer.ok) return answer;
+        const parsed = pageSchema.safeParse(answer.body);
+        if (!parsed.success) return unreadable("external", doing);
+        variables.push(...parsed.data.envs.flatMap((one) => variableSchema.safeParse(one).data ?? []));
+        const next = parsed.data.pagination?.next ?? null;
+        if (next === null) return { ok: true, variables, hidden: parsed.data.hiddenProductionEnvCount ?? 0 };
+        query = { until: String(next) };
+      }
+      return unanswered(
+        failure("client", "too_many_variables", `The project has more than ${maxPages} pages of them.`),
+      );
+    },
+
+    async create(variable, { upsert }) {
+      const doing = `Creating ${variable.key}`;
+      const query = upsert ? { upsert: "true" } : {};
+      const answer = await call(doing, "POST", `v10/${project}/env`, { query, body: variable });
+      if (!answer.ok) return answer;
+      const parsed = createdSchema.safeParse(answer.body);
+      if (!parsed.success) return unreadable("unknown", doing);
+      // The status is 201 all the same when nothing was created.
+      const failed = parsed.data.failed[0];
+      if (failed) return named(doing, 201, failed.error.code);
+      const created = [parsed.data.created ?? []].flat()[0];
+      return created?.key === variable.key ? { ok: true, variable: created } : unreadable("unknown", doing);
+    },
+
+    async edit(id, name, change) {
+      const doing = `Changing ${name}`;
+      const answer = await call(doing, "PATCH", variablePath(id), { body: change });
+      if (!answer.ok) return answer;
+      const parsed = variableSchema.safeParse(answer.body);
+      return parsed.success ? { ok: true, variable: parsed.data } : unreadable("unknown", doing);
+    },
+
+    async remove(id, name) {
+      const doing = `Deleting ${name}`;
+      const answer = await call(doing, "DELETE", variablePath(id));
+      if (!answer.ok) return answer;
+      return isObject(answer.body) ? { ok: true } : unreadable("unknown", doing);
+    },
+
+    readProject: () => read("Reading the project", `v9/${project}`),
+    readUser: () => read("Reading the token's account", "v2/user"),
+  };
+
+  function variablePath(id: string): string {
+    return `v9/${project}/env/${encodeURIComponent(id)}`;
+  }
+
+  async function read(doing: string, path: string): Promise<Answer<object>> {
+    const answer = await call(doing, "GET", path);
+    if (!answer.ok) return answer;
+    return isObject(answer.body) ? { ok: true } : unreadable("external", doing);
+  }
+}
+
+/** Something that was only read has changed nothing, whatever became of it. */
+const harmless = (outcome: Failure): Failure =>
+  outcome.outcome === "unknown" ? { ...outcome, outcome: "external" } : outcome;
+
+const unanswered = (outcome: Failure): ApiFailure => ({ ok: false, error: null, outcome });
+
+/** A success that cannot be read: something other than the service may have spoken. */
+const unreadable = (outcome: "external" | "unknown", doing: string): ApiFailure =>
+  unanswered(failure(outcome, "unreadable_answer", `${doing} was answered, but not in a way that can be read.`));
+
+const isObject = (body: unknown): body is object => typeof body === "object" && body !== null;
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
+
+const authFailed: Meaning = ["client", "auth_failed", "the access token is not accepted"];
+const denied: Meaning = ["client", "permission_denied", "the access token has no access to this project or team"];
+const notFound: Meaning = [
+  "client",
+  "not_found",
+  "there is no such project or variable, or it belongs to another team",
+];
+const throttled: Meaning = ["external", "throttled", "too many requests"];
+const unavailable: Meaning = ["external", "provider_unavailable", "the provider failed"];
+const exists: Meaning = ["client", "already_exists", "a variable with this name and environment exists already"];
+const nameInvalid: Meaning = ["client", "name_invalid", "the provider does not take the name"];
+const nameReserved: Meaning = ["client", "name_invalid", "the name is reserved"];
+const valueTooLarge: Meaning = ["client", "value_too_large", "the value, or all values together, are too large"];
+const valueInvalid: Meaning = ["client", "value_invalid", "the provider does not take the value"];
+const conflict: Meaning = ["client", "conflict", "the state of the project or variable does not allow it"];
+const payment: Meaning = ["client", "payment_required", "the account's plan or payment does not allow it"];
+const gone: Meaning = ["client", "gone", "this part of the API, or the project, is gone for good"];
+const invalid: Meaning = ["client", "invalid_request", "the provider does not accept the request"];
+
+/** Error codes: REST API errors page, and the codes that the provider's own command line knows for variables. */
+const meanings = new Map<string, Meaning>([
+  ["rate_limited", throttled],
+  ["internal_server_error", unavailable],
+  ["forbidden", denied],
+  ["not_authorized", denied],
+  ["team_unauthorized", denied],
+  ["unauthorized", authFailed],
+  ["not_found", notFound],
+  ["team_not_found", notFound],
+  ["id_not_found", notFound],
+  ["env_already_exists", exists],
+  ["env_conflict", exists],
+  ["existing_key_and_target", exists],
+  ["invalid_key", nameInvalid],
+  ["missing_key", nameInvalid],
+  ["key_invalid_characters", nameInvalid],
+  ["key_invalid_length", nameInvalid],
+  ["key_reserved", nameReserved],
+  ["reserved_env_variable", nameReserved],
+  ["missing_value", ["client", "value_empty", "the value is empty"]],
+  ["value_invalid_length", valueTooLarge],
+  ["value_invalid_type", valueInvalid],
+  ["invalid_value", valueInvalid],
+  ["max_envs_exceeded", ["client", "quota_exceeded", "the project has as many variables as it may have"]],
+  ["payment_required", payment],
+]);
+
+const statusMeanings = new Map<number, Meaning>([
+  [401, authFailed],
+  [402, payment],
+  [403, denied],
+  [404, notFound],
+  [408, unavailable],
+  [409, conflict],
+  [410, gone],
+  [413, valueTooLarge],
+]);
+
+function refusal(doing: string, response: Response, body: unknown): ApiFailure {
+  const error = errorSchema.safeParse(body).data?.error;
+  const { status } = response;
+  const code = error?.code ?? "";
+  if (error?.invalidToken || error?.missingToken) return refused(doing, status, code, authFailed);
+  if (status >= 500) return refused(doing, status, code, unavailable, retryAfterMs(response));
+  if (status === 429 || code === "rate_limited") {
+    return refused(doing, status, code, throttled, retryAfterMs(response) ?? untilReset(response, error?.limit));
+  }
+  return named(doing, status, code);
+}
+
+const named = (doing: string, status: number, code: string): ApiFailure =>
+  refused(doing, status, code, meanings.get(code.toLowerCase()) ?? statusMeanings.get(status) ?? invalid);
+
+function refused(
+  doing: string,
+  status: number,
+  code: string,
+  [outcome, ownCode, text]: Meaning,
+  wait: number | null = null,
+): ApiFailure {
+  // Only what looks like one of the provider's words: what else stands there may be text about the value.
+  const word = /^[A-Za-z]{1,32}(_[A-Za-z]{1,32}){0,7}$/.test(code) ? code : "unnamed";
+  return {
+    ok: false,
+    error: { status, code: code.toLowerCase() },
+    outcome: failure(outcome, ownCode, `${doing} was refused: ${text} (${word}, HTTP ${status}).`, wait),
+  };
+}
+
+/** The wait until the limit is lifted, milliseconds, at most an hour: the body says when, else the header (seconds since 1970). */
+function untilReset(response: Response, limit: { reset?: number | undefined; resetMs?: number | undefined } = {}) {
+  const header = response.headers.get("x-ratelimit-reset")?.trim() ?? "";
+  const seconds = limit.reset ?? (/^\d+$/.test(header) ? Number(header) : null);
+  const at = limit.resetMs ?? (seconds === null ? null : seconds * 1000);
+  return at === null ? null : Math.min(Math.max(at - Date.now(), 0), maxWaitMs);
+}

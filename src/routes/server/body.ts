@@ -1,0 +1,185 @@
+import { checkParameters, type ParameterConstraints } from "../../access/path-rules.ts";
+import { isPlainObject, parseJson, parseLossless } from "../../lib/json.ts";
+import type { Area } from "../../platform/http/areas.ts";
+import { badRequest, denied, invalid, RequestError } from "../../platform/http/errors.ts";
+import {
+  knownFields,
+  type UnknownField,
+  unknownFields,
+  unknownFieldsText,
+} from "../../platform/http/unknown-fields.ts";
+import { settings } from "../../platform/settings.ts";
+import type { AnyRoute, Call } from "./route.ts";
+
+/** Largest request body, in bytes, unless its route says otherwise. */
+export const MAX_BODY_BYTES = 1024 * 1024;
+
+const tooLarge = (most: number) => new RequestError(413, `request body: larger than ${most} bytes`);
+
+export interface ReadBody {
+  /** As the route's schema gives it, or as it came for a `raw` one; undefined for a route that takes none. */
+  readonly body: unknown;
+  /** What was given and is not read. In areas C and D there is none: such a body is refused. */
+  readonly unknown: readonly UnknownField[];
+}
+
+/**
+ * Reads and checks the body of a request.
+ * @param constraints what the caller's policies allow in it, and in the query, where clients may say the same
+ */
+export async function readBody(
+  route: AnyRoute,
+  { request, env, query, params }: Pick<Call, "request" | "env" | "query" | "params">,
+  area: Area,
+  constraints: ParameterConstraints | null,
+): Promise<ReadBody> {
+  if (route.streams) return { body: undefined, unknown: [] };
+  const { maxBodyBytes = MAX_BODY_BYTES } = route;
+  const hasBody = route.body || route.verb !== "GET";
+  const text = hasBody ? await readText(request, settings(env).REQUEST_BODY_MS, maxBodyBytes) : "";
+  if (!route.body && constraints && route.verb !== "LIST") {
+    checkGiven({ ...constraints, requiredParameters: [] }, formFields(query));
+  }
+  if (route.raw) return { body: text, unknown: [] };
+  if (!route.body) return { body: undefined, unknown: area === "secrets" ? allUnknown(text, params) : [] };
+  if (route.verb === "PATCH") checkPatchType(request);
+  const given = ("rights" in route ? parseJsonObject : parseObject)(text, route.exact);
+  // Clients send null for what they leave out; only a patch means it.
+  const body = route.verb === "PATCH" ? given : withoutNulls(given);
+  if (constraints) checkGiven(constraints, { ...formFields(query), ...body });
+  const parsed = route.body.safeParse(body);
+  if (!parsed.success) throw invalid(parsed.error);
+  const unknown = unknownFields(knownFields(route.body), body).filter(
+    ({ name }) => !(area === "cluster" ? ADDRESSING.has(name.toLowerCase()) : repeats(params, name, body[name])),
+  );
+  if (area === "cluster" && unknown.length > 0) throw badRequest(unknownFieldsText(unknown));
+  return { body: parsed.data, unknown };
+}
+
+/** Clients of areas C and D put these into every body, too; only those of headers and query count. */
+const ADDRESSING: ReadonlySet<string> = new Set(["region", "namespace", "authtoken", "secretid"]);
+
+/** Clients repeat in the body what the path says. */
+const repeats = (params: Call["params"], name: string, value: unknown): boolean =>
+  Object.hasOwn(params, name) && String(value) === params[name];
+
+/** The fields of a body that a route has no use for. What is no object is nothing at all. */
+function allUnknown(text: string, params: Call["params"]): UnknownField[] {
+  if (text === "") return [];
+  const given = isolated(() => parseObject(text)) ?? {};
+  const names = Object.keys(given).filter((name) => given[name] !== null && !repeats(params, name, given[name]));
+  return unknownFields({ names: new Map(), caseless: false }, Object.fromEntries(names.map((name) => [name, ""])));
+}
+
+function isolated<T>(parse: () => T): T | null {
+  try {
+    return parse();
+  } catch (failure) {
+    if (failure instanceof RequestError) return null;
+    throw failure;
+  }
+}
+
+/** @throws RequestError 403 unless the caller's policies allow it */
+function checkGiven(constraints: ParameterConstraints, given: Readonly<Record<string, unknown>>): void {
+  const checked = checkParameters(constraints, given);
+  if (!checked.ok) throw denied(`permission denied: ${checked.message}`);
+}
+
+const MERGE_PATCH = "application/merge-patch+json";
+
+function checkPatchType(request: Request): void {
+  const type = request.headers.get("content-type")?.split(";", 1)[0]?.trim().toLowerCase();
+  if (!type) throw badRequest(`PATCH requires Content-Type of ${MERGE_PATCH}`);
+  if (type !== MERGE_PATCH && type !== "application/json") {
+    throw new RequestError(415, `PATCH requires Content-Type of ${MERGE_PATCH}, provided ${type.slice(0, 100)}`);
+  }
+}
+
+const withoutNulls = (body: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
+
+/**
+ * The body as text.
+ * @param withinMs how long it may take to arrive, however steadily it comes
+ * @throws RequestError 413 beyond the limit, 408 when it takes too long, 400 when it is not UTF-8
+ */
+async function readText(request: Request, withinMs: number, most: number): Promise<string> {
+  if (request.body === null) return "";
+  const declared = request.headers.get("content-length");
+  if (Number(declared ?? 0) > most) throw tooLarge(most);
+  // The runtime holds a client to the length it declared, so only a body without one needs counting.
+  const arrival: Promise<ArrayBuffer | Uint8Array> =
+    declared === null ? counted(request.body, most) : request.arrayBuffer();
+  const bytes = await inTime(arrival, withinMs);
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
+  } catch {
+    throw badRequest("request body: is not UTF-8");
+  }
+}
+
+async function inTime<T>(arrival: Promise<T>, withinMs: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(
+      () => reject(new RequestError(408, `request body: did not arrive within ${withinMs / 1000} s`)),
+      withinMs,
+    );
+  });
+  try {
+    return await Promise.race([arrival, late]);
+  } finally {
+    clearTimeout(timer);
+    // What still arrives, or fails to, is nobody's concern any more.
+    arrival.catch(() => undefined);
+  }
+}
+
+async function counted(body: ReadableStream<Uint8Array>, most: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  // The rest of a body that is too large stays readable.
+  for await (const chunk of body.values({ preventCancel: true })) {
+    size += chunk.length;
+    if (size > most) throw tooLarge(most);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/**
+ * The body of areas A and B as an object; empty when there is none or it is `null`, as some clients write that. Clients often
+ * send no content type, so the first character decides: JSON when it is `{` or `[`, else a form.
+ */
+export function parseObject(text: string, exact = false): Record<string, unknown> {
+  const trimmed = text.trim();
+  if (trimmed === "" || trimmed === "null") return {};
+  if (/^[{[]/.test(trimmed)) return parseJsonObject(text, exact);
+  if (/[\u0000-\u001f"]/.test(trimmed) || !trimmed.includes("="))
+    throw badRequest("request body: is not a JSON object");
+  return formFields(new URLSearchParams(trimmed));
+}
+
+/** A field that is given several times is a list. */
+export function formFields(form: URLSearchParams): Record<string, unknown> {
+  const names = [...new Set(form.keys())];
+  const given = (name: string) => (form.getAll(name).length > 1 ? form.getAll(name) : form.get(name));
+  return Object.fromEntries(names.map((name) => [name, given(name)]));
+}
+
+/** The body of areas C and D as an object: there must be one, and in JSON. */
+export function parseJsonObject(text: string, exact = false): Record<string, unknown> {
+  if (text.trim() === "") throw badRequest("Request body is empty");
+  let value: unknown;
+  try {
+    value = exact ? parseLossless(text) : parseJson(text);
+  } catch (failure) {
+    // The engine's text quotes the input, which may hold a secret.
+    const because =
+      failure instanceof SyntaxError && failure.message.startsWith("nested") ? failure.message : "is not valid JSON";
+    throw badRequest(`request body: ${because}`);
+  }
+  if (!isPlainObject(value)) throw badRequest("request body: must be a JSON object");
+  return value;
+}

@@ -1,0 +1,146 @@
+import {
+  allowsNamespace,
+  allowsNamespaceAny,
+  type ClusterRights,
+  type NamespaceRight,
+} from "../../access/cluster-rights.ts";
+import { HEX_PREFIX_RULE, hexRange } from "../../cluster/reports/hex-prefix.ts";
+import { type JobCounts, type JobTexts, jobKey } from "../../cluster/reports/job-joins.ts";
+import { completeJob, JOB_SUMMARY_TABLES, jobIn, withJob, withJobType } from "../../cluster/reports/job-shapes.ts";
+import type { ReportedTopic } from "../../cluster/reports/report.ts";
+import type { ReportedObject } from "../../cluster/reports/reported.ts";
+import { isToken, type ReportedQuery } from "../../cluster/reports/reported-order.ts";
+import { type Fields, textOf } from "../../cluster/reports/topics/topic.ts";
+import { clusterRegistry } from "../../contracts/stubs.ts";
+import * as kind from "../../lib/bexpr/kinds.ts";
+import { parseLossless } from "../../lib/json.ts";
+import { badRequest, denied } from "../../platform/http/errors.ts";
+import { blocking, nothing, type Reading } from "./blocking.ts";
+import { readList } from "./listing.ts";
+import { clusterJson } from "./respond.ts";
+import type { AuthorisedCall } from "./route.ts";
+
+/** How reported objects are read: what the routes of all topics share. */
+
+const ALL = "*";
+
+export const namespaceOf = (call: Pick<AuthorisedCall, "query">): string => call.query.get("namespace") || "default";
+
+/** Whether a list may be asked for: with all namespaces, a right in any of them will do, as each item is judged. */
+export const mayList =
+  (right: NamespaceRight) =>
+  (rights: ClusterRights, call: Pick<AuthorisedCall, "query">): boolean =>
+    namespaceOf(call) === ALL ? allowsNamespaceAny(rights, [right]) : allowsNamespace(rights, namespaceOf(call), right);
+
+export interface ReportedList extends Pick<ReportedQuery, "topic" | "job" | "node"> {
+  /** What a caller needs in an object's namespace to be shown it. */
+  readonly right: NamespaceRight;
+  /** What the list shows of each; without, all of it, allocations with their job. */
+  readonly stub?: (object: Fields, counts: JobCounts) => Fields;
+  /** What the query string asks for beside the filter. */
+  readonly wanted?: (object: Fields) => boolean;
+  /** Ids begin with hexadecimal digits, of which a prefix gives whole bytes. */
+  readonly hexPrefix?: true;
+}
+
+/** Answers a list of reported objects, and waits for it to change if asked to. */
+export function listReported(call: AuthorisedCall, list: ReportedList): Promise<Response> {
+  const { topic, job, node, right, stub, wanted } = list;
+  const given = call.query.get("prefix") ?? "";
+  const prefix = list.hexPrefix ? hexPrefix(given) : given;
+  const everywhere = node !== undefined || namespaceOf(call) === ALL;
+  const tokens = new WeakMap<Fields, string>();
+  const counts = new WeakMap<Fields, JobCounts>();
+  const registry = clusterRegistry(call.env);
+  const read = () =>
+    readList<Fields>(call, {
+      fetch: async (from, limit, reverse) => {
+        if (!isToken({ topic, prefix }, from)) throw badRequest("next_token: is not one of this list");
+        const query: ReportedQuery = {
+          ...{ topic, prefix, from, limit, reverse },
+          namespace: everywhere ? null : namespaceOf(call),
+          ...(job !== undefined && { job }),
+          ...(node !== undefined && { node }),
+        };
+        const page = await registry.reported(query, stub === undefined);
+        const jobs = parsedOnce(page.jobs);
+        const rows = page.rows.map((row, at) => {
+          const object = joined(topic, parseLossless(row.body) as Fields, jobs(row), stub === undefined);
+          tokens.set(object, row.token);
+          const counted = page.counts?.[at];
+          if (counted) counts.set(object, counted);
+          return object;
+        });
+        return { rows, next: page.next, index: page.index };
+      },
+      token: (object) => tokens.get(object) ?? "",
+      stub: (object) => stub?.(object, counts.get(object) ?? NO_COUNTS) ?? object,
+      fields: kind.any,
+      visible: (object) =>
+        (wanted?.(object) ?? true) &&
+        (!everywhere || allowsNamespace(call.grant.cluster, textOf(object, "Namespace"), right)),
+    });
+  const tables = topic === "Job" ? JOB_SUMMARY_TABLES : [topic];
+  return blocking(call, read, (since, waitMs) => registry.changed(tables, since, waitMs));
+}
+
+const NO_COUNTS: JobCounts = { groups: [], children: [], queued: null };
+
+/** An object as reads show it. */
+function joined(topic: ReportedTopic, object: Fields, job: Fields | null, whole: boolean): Fields {
+  if (topic === "Job" && whole) return completeJob(object);
+  if (topic !== "Allocation") return object;
+  return whole ? withJob(object, job) : withJobType(object, job);
+}
+
+/** The jobs of a page of allocations, each parsed once. */
+function parsedOnce(texts: JobTexts): (row: Pick<ReportedObject, "namespace" | "jobId">) => Fields | null {
+  const known = new Map<string, Fields | null>();
+  return ({ namespace, jobId }) => {
+    const key = jobKey(namespace, jobId ?? "");
+    const job = known.get(key) ?? jobIn(texts[key]);
+    known.set(key, job);
+    return job;
+  };
+}
+
+/** @throws RequestError 400 */
+function hexPrefix(given: string): string {
+  const range = hexRange(given);
+  if (range === null) throw badRequest(`prefix: ${HEX_PREFIX_RULE}`);
+  return range[0];
+}
+
+export interface ReportedOne {
+  readonly topic: ReportedTopic;
+  readonly id: string;
+  /** What the caller needs in the object's namespace. */
+  readonly right: NamespaceRight;
+  /** Whether the namespace asked for is part of the name; else ids are unique, and it is only looked in first. */
+  readonly named?: true;
+  /** What the caller reads when there is none. */
+  readonly missing: string;
+}
+
+/** Answers one reported object, and waits for it to change if asked to. */
+export function readOne(call: AuthorisedCall, { topic, id, right, named, missing }: ReportedOne): Promise<Response> {
+  const registry = clusterRegistry(call.env);
+  const read = async (): Promise<Reading> => {
+    const { object, index, jobs } = await registry.readReported(topic, id, namespaceOf(call), named === true);
+    if (!object) return nothing(missing, index);
+    if (!allowsNamespace(call.grant.cluster, object.namespace, right)) throw denied();
+    const { body, modifyIndex } = object;
+    const shown = () => joined(topic, parseLossless(body) as Fields, parsedOnce(jobs)(object), true);
+    return { index: modifyIndex, respond: () => clusterJson(call, shown(), { index: modifyIndex }) };
+  };
+  return blocking(call, read, (since, waitMs) => registry.changed([topic], since, waitMs));
+}
+
+/** A parameter that is true or false. @throws RequestError 400 */
+export function truth(call: Pick<AuthorisedCall, "query">, name: string, otherwise: boolean): boolean {
+  const value = call.query.get(name);
+  if (value === null) return otherwise;
+  if (/^(|1|t|T|TRUE|true|True)$/.test(value)) return true;
+  if (/^(0|f|F|FALSE|false|False)$/.test(value)) return false;
+  throw badRequest(`${name}: must be true or false`);
+}

@@ -1,0 +1,255 @@
+import type { Grant } from "../../access/authorize.ts";
+import { authorize, forgetAnswers } from "../../access/authorizer.ts";
+import type { Capability } from "../../access/path-rules.ts";
+import { wordField } from "../../compat/cloud-b-names.ts";
+import { type Dialect, dialectOf, firstHeader, requestHeader } from "../../compat/dialect.ts";
+import { wordMessage } from "../../compat/sync-names.ts";
+import { neutralPath } from "../../compat/sync-paths.ts";
+import { accessControl } from "../../contracts/stubs.ts";
+import { SERVICE_ROOTS } from "../../platform/http/areas.ts";
+import { namespaceOf, tokenOf } from "../../platform/http/caller.ts";
+import { diskRefusal } from "../../platform/http/disk.ts";
+import { asRequestError, badRequest, denied, RequestError, refusalError } from "../../platform/http/errors.ts";
+import {
+  type Answered,
+  beginExchange,
+  type Exchange,
+  endExchange,
+  namespaceNamed,
+  recognise,
+} from "../../platform/http/exchange.ts";
+import { parseDuration } from "../../platform/http/fields.ts";
+import { options, unmatched } from "../../platform/http/methods.ts";
+import { encodePath, parseTarget, type Target, type Verb } from "../../platform/http/target.ts";
+import { ignored } from "../../platform/http/unknown-fields.ts";
+import { readUnreadBody } from "../../platform/http/unread-body.ts";
+import { admit, admitOpen, countRefusal } from "../../platform/limits/limits.ts";
+import { auditAnswer, auditRequest } from "../../platform/observability/audit/requests.ts";
+import { textOf, warn } from "../../platform/observability/log.ts";
+import { measureAnswer } from "../../platform/observability/metrics/requests.ts";
+import { clusterRoutes, mountRoutes, secretsRoutes } from "../table.ts";
+import { readBody } from "./body.ts";
+import { errorResponse, withWarnings } from "./respond.ts";
+import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsRoute } from "./route.ts";
+
+type Base = Omit<Call, "params" | "grant"> & { readonly exchange: Exchange };
+
+/** Who is told of every request once its answer is known. None may take long: the caller waits behind them. */
+const LISTENERS: Readonly<Record<string, (exchange: Answered, env: Env, exec: ExecutionContext) => void>> = {
+  auditAnswer,
+  countRefusal,
+  measureAnswer,
+};
+
+/** Answers one request. Never throws. */
+export function handle(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {
+  const answering = respond(request, env, exec);
+  // A caller that hangs up would have it ended in the middle, and what it had begun would be told to nobody.
+  exec.waitUntil(answering);
+  return answering;
+}
+
+async function respond(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {
+  const url = new URL(request.url);
+  const token = tokenOf(request.headers);
+  const exchange = beginExchange(request, url, token, env);
+  const { requestId, area } = exchange;
+  let response: Response;
+  try {
+    await admit(exchange, env);
+    response = await answer({ request, env, exec, requestId, token }, url, exchange);
+  } catch (failure) {
+    response = errorResponse(area, (await diskRefusal(failure, env)) ?? asRequestError(failure, requestId));
+  }
+  // No browser may take an answer for anything but what it says it is.
+  if (response.webSocket === null) response.headers.set("X-Content-Type-Options", "nosniff");
+  tell(endExchange(exchange, response), env, exec);
+  if (response.status >= 400) await readUnreadBody(request);
+  return request.method === "HEAD" ? headOf(response) : response;
+}
+
+function tell(answered: Answered, env: Env, exec: ExecutionContext): void {
+  for (const [name, listener] of Object.entries(LISTENERS)) {
+    try {
+      listener(answered, env, exec);
+    } catch (failure) {
+      warn("listener-failed", { listener: name, because: textOf(failure) });
+    }
+  }
+}
+
+/** Route, authorise, read the body, run the route's handler. */
+async function answer(
+  incoming: Pick<Call, "request" | "env" | "exec" | "requestId" | "token">,
+  url: URL,
+  exchange: Exchange,
+): Promise<Response> {
+  const { headers } = incoming.request;
+  const { area } = exchange;
+  const target = parseTarget(incoming.request, url, area);
+  const { query } = target;
+  const base: Base = { ...incoming, exchange, dialect: dialectOf(headers), query };
+  if (area === "cluster") exchange.namespace = namespaceNamed(query);
+  if (target.verb === "OPTIONS") return options(verbsAt(area, target));
+
+  const place = await placeOf(base, target);
+  const dialect = place.upstream ? "upstream" : base.dialect;
+  const found = place.table.match(target.verb, place.path);
+  if (!found) throw unmatched(area, target.path, place.table.verbs(place.path));
+  const { route, params } = found;
+  exchange.route = `${route.verb} ${place.root}${route.path}`;
+  if (route.access === "none") {
+    await admitOpen(exchange, base.env);
+    await auditRequest(exchange, base.env, base.exec);
+    const call = { ...base, dialect, params, grant: null };
+    const { body, unknown } = await readBody(route, call, area, null);
+    return withWarnings(call, await route.handle(call, body), ignored(unknown));
+  }
+  if (area === "secrets") refuseWrapping(headers);
+  const mayBeOld = route.fresh === true && place.remembered;
+  const grant = (mayBeOld ? null : place.grant) ?? (await ask(base, target, route.fresh));
+  const call = { ...base, dialect, params, grant, recheck: () => recheck(base, call, target, route) };
+  checkRight(route, call);
+  await auditRequest(exchange, base.env, base.exec);
+  try {
+    const { body, unknown } = await readBody(route, call, area, call.grant.constraints);
+    return await withWarnings(call, await route.handle(call, body), ignored(unknown));
+  } catch (failure) {
+    throw worded(failure, dialect);
+  } finally {
+    if (route.fresh && !READS.has(target.verb)) forgetAnswers();
+  }
+}
+
+/**
+ * Whoever asks for a wrapped answer means to hand on a token instead of the secret: an open answer would give the secret away.
+ * @throws RequestError 400
+ */
+function refuseWrapping(headers: Headers): void {
+  const wish = firstHeader(headers, requestHeader.wrapTtl);
+  if (wish === undefined || parseDuration(wish) === 0) return;
+  throw badRequest("X-Vault-Wrap-TTL: wrapped answers are not offered; leave the header out for an open one");
+}
+
+/** Where to look a request up. `grant` when finding out took asking who calls. */
+interface Place {
+  readonly table: RouteTable<AnyRoute>;
+  readonly path: string;
+  /** What the table's paths stand below. */
+  readonly root: string;
+  readonly grant: Grant | null;
+  /** `grant` may be an answer of a moment ago. */
+  readonly remembered: boolean;
+  /** The path was written with an upstream name; `path` no longer has it. */
+  readonly upstream: boolean;
+}
+
+async function placeOf(base: Base, target: Target): Promise<Place> {
+  const { area } = base.exchange;
+  if (area === "cluster") {
+    return { table: clusterRoutes, path: target.route, root: "/v1", grant: null, remembered: false, upstream: false };
+  }
+  if (isOwn(target.path)) return ownPlace(target.route.slice(1), null);
+  // Who verifies tokens has none of ours, and may be told which namespaces there are.
+  if (PUBLISHED.test(target.path)) {
+    const at = await accessControl(base.env).locate(namespaceOf(base.request.headers), target.path);
+    if (at.ok && isOwn(at.value.path)) return ownPlace(encodePath(at.value.path), null);
+  }
+  // A mount, or a namespace that leads the path to one of our own: only `AccessControl` knows.
+  const fresh = READS.has(target.verb) || MAY_LEAD_HOME.test(target.path);
+  const grant = await ask(base, target, fresh);
+  if (isOwn(grant.path)) return ownPlace(encodePath(grant.path), grant);
+  if (grant.mount) {
+    const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
+    // One that counts the token's uses is never remembered, and asking twice would count twice.
+    const remembered = !fresh && grant.cacheable;
+    const { type } = grant.mount;
+    return { table: mountRoutes[type], path: relative, root: `/v1/{${type}}`, grant, remembered, upstream: false };
+  }
+  if (grant.capabilities.includes("deny")) throw denied();
+  throw unmatched(area, grant.path, []);
+}
+
+/** A path of our own. Routes know it by neutral names only, `AccessControl` by either. */
+function ownPlace(written: string, grant: Grant | null): Place {
+  const path = neutralPath(written);
+  const upstream = path !== written;
+  return { table: secretsRoutes, path: `/${path}`, root: "/v1", grant, remembered: false, upstream };
+}
+
+/** What may turn out to be a route of our own, such as `ns1/sys/policies/acl/p`, is asked anew in any case. */
+const MAY_LEAD_HOME = new RegExp(`/(${[...SERVICE_ROOTS].join("|")})/`);
+
+/** What anybody may read of a namespace that leads its path. */
+const PUBLISHED = /\/identity\/oidc\/plugins\/\.well-known\/[^/]+$/;
+
+const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0] ?? "");
+
+/** Reads must see a revocation at once; a write may use an answer of a moment ago, unless its route says `fresh`. */
+const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
+
+async function ask({ env, token, request, exchange }: Base, target: Target, fresh = false): Promise<Grant> {
+  const question =
+    exchange.area === "cluster"
+      ? { token, namespace: "", path: null }
+      : { token, namespace: namespaceOf(request.headers), path: target.path, list: target.verb === "LIST" };
+  const answer = await authorize(env, question, fresh);
+  if (!answer.ok) throw refusalError(answer);
+  recognise(exchange, answer);
+  return answer;
+}
+
+const capabilityOf: Readonly<Record<Verb, Capability>> = {
+  GET: "read",
+  LIST: "list",
+  POST: "update",
+  PATCH: "patch",
+  DELETE: "delete",
+};
+
+/** @throws RequestError 403 unless the caller may take this route */
+function checkRight(route: SecretsRoute | ClusterRoute, call: AuthorisedCall): void {
+  const { capabilities, cluster } = call.grant;
+  if ("rights" in route) {
+    const { rights } = route;
+    if (rights === "any" || (rights === "management" ? cluster.management : rights(cluster, call))) return;
+    throw denied();
+  }
+  const has = (capability: Capability) => capabilities.includes("root") || capabilities.includes(capability);
+  if (route.access === "token") return;
+  if (route.access === "sudo" && !has("sudo")) throw denied("permission denied: needs sudo");
+  if (!has(capabilityOf[route.verb]) && !(route.creates && has("create"))) throw denied();
+}
+
+async function recheck(
+  base: Base,
+  call: AuthorisedCall & { grant: Grant },
+  target: Target,
+  route: SecretsRoute | ClusterRoute,
+): Promise<void> {
+  // A token that counts its uses has paid for this request.
+  if (!call.grant.cacheable) return;
+  call.grant = await ask(base, target, route.fresh);
+  checkRight(route, call);
+}
+
+/** What OPTIONS answers, to anybody: which mount a path is in is not told to strangers. */
+function verbsAt(area: Exchange["area"], { path, route }: Target): Verb[] {
+  if (area === "cluster") return clusterRoutes.verbs(route);
+  return isOwn(path)
+    ? secretsRoutes.verbs(ownPlace(route.slice(1), null).path)
+    : ["GET", "LIST", "POST", "PATCH", "DELETE"];
+}
+
+/** A refusal in the caller's words: the objects that make it know none but ours. */
+function worded(failure: unknown, dialect: Dialect): unknown {
+  if (dialect === "neutral" || !(failure instanceof RequestError)) return failure;
+  const messages = failure.messages.map((message) => wordField(wordMessage(dialect, message)));
+  return new RequestError(failure.status, messages, { ...failure.headers });
+}
+
+/** The answer without its body, which is let go: a stream would otherwise stay open for nobody. */
+function headOf(response: Response): Response {
+  void response.body?.cancel();
+  return new Response(null, response);
+}

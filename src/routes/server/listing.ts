@@ -1,0 +1,135 @@
+import { compileFilter } from "../../lib/bexpr/compile.ts";
+import type { Kind } from "../../lib/bexpr/kinds.ts";
+import { jsonList } from "../../lib/json-list.ts";
+import { badRequest } from "../../platform/http/errors.ts";
+import { readQuery } from "../../platform/http/read-query.ts";
+import type { Reading } from "./blocking.ts";
+import { clusterText, textStream, wantsPretty } from "./respond.ts";
+import type { Call } from "./route.ts";
+
+/** A piece of a table: rows in the order of their tokens. */
+export interface Page<Row> {
+  readonly rows: readonly Row[];
+  /** The token of the row that follows, or null after the last one. */
+  readonly next: string | null;
+  /** The table's index. */
+  readonly index: number;
+}
+
+/** How one kind of record is listed in areas C and D. */
+export interface Listing<Row> {
+  /** At most `limit` rows from the token `from`, the row of that token included; from the beginning when it is empty. */
+  fetch(from: string, limit: number, reverse: boolean): Promise<Page<Row>>;
+  /** Where a row stands in the order. */
+  token(row: Row): string;
+  /** What the list shows of a row. */
+  stub(row: Row): unknown;
+  /** What `filter` may name of a row; without, it has no effect. */
+  readonly fields?: Kind;
+  /** Whether the caller may see a row. */
+  visible?(row: Row): boolean;
+  /** The list is a member of this name, beside `NextToken`; without, it is a bare array. */
+  readonly wrap?: string | undefined;
+  /** `per_page` must be given. */
+  readonly paged?: boolean;
+}
+
+const MOST_ROWS = 1_000;
+/** A page ends early at these, and its token says where: it is made whole before it leaves, because its token is a header. */
+const MOST_FETCHES = 200;
+/** A token names no row that its caller may not see, so more is read for the next that they may: so much at most. */
+const MOST_FETCHES_FOR_TOKEN = 800;
+const MOST_CHARACTERS = 8 * 1024 * 1024;
+
+/** Answers a list (contract: events-and-volumes 3.4). @throws RequestError 400 for a bad parameter or filter */
+export const list = async <Row>(call: Pick<Call, "query">, listing: Listing<Row>): Promise<Response> =>
+  (await readList(call, listing)).respond();
+
+/** A list as `blocking` reads it: its first piece now, the rest when it is answered. */
+export async function readList<Row>(call: Pick<Call, "query">, listing: Listing<Row>): Promise<Reading> {
+  const { perPage, nextToken, reverse, filter } = readQuery(call.query);
+  if (listing.paged && !call.query.get("per_page")) throw badRequest("per_page: is required");
+  const matches = filter !== "" && listing.fields ? compileFilter<Row>(filter, listing.fields) : () => true;
+  const visible = (row: Row): boolean => listing.visible?.(row) ?? true;
+  const keep = (row: Row): boolean => visible(row) && matches(row);
+  const limit = perPage === 0 ? MOST_ROWS : Math.min(perPage + 1, MOST_ROWS);
+  const first = await listing.fetch(decodeToken(nextToken), limit, reverse);
+  const pages = () => following(listing, first, limit, reverse);
+  const json = jsonList(wantsPretty(call), listing.wrap);
+  const { index } = first;
+
+  async function* whole(): AsyncGenerator<string> {
+    yield json.open;
+    let empty = true;
+    for await (const { rows } of pages()) {
+      for (const row of rows) {
+        if (!keep(row)) continue;
+        yield json.item(listing.stub(row), empty);
+        empty = false;
+      }
+    }
+    yield json.close(empty, "");
+  }
+
+  /** One page, and the token of the first row of the one after it. */
+  async function page(): Promise<{ text: string; next: string | null }> {
+    let text = json.open;
+    let taken = 0;
+    const end = (next: string | null) => ({ text: text + json.close(taken === 0, encodeToken(next ?? "")), next });
+    let fetches = 0;
+    for await (const { rows } of pages()) {
+      for (const row of rows) {
+        if (fetches >= MOST_FETCHES && visible(row)) return end(listing.token(row));
+        if (!keep(row)) continue;
+        if (taken === perPage || text.length > MOST_CHARACTERS) return end(listing.token(row));
+        text += json.item(listing.stub(row), taken === 0);
+        taken += 1;
+      }
+      fetches += 1;
+      if (fetches === MOST_FETCHES_FOR_TOKEN)
+        throw badRequest("too many rows that you may not see lie before the next one: ask for one namespace");
+    }
+    return end(null);
+  }
+
+  const respond = async (): Promise<Response> => {
+    if (perPage > 0) {
+      const { text, next } = await page();
+      return clusterText(text, { index, nextToken: next === null ? null : encodeToken(next) });
+    }
+    if (first.next !== null) return clusterText(textStream(whole()), { index });
+    return clusterText((await Array.fromAsync(whole())).join(""), { index });
+  };
+  return { index, respond };
+}
+
+/** The first page and those after it. A filter that keeps few rows makes pages larger as it goes. */
+async function* following<Row>(
+  listing: Listing<Row>,
+  first: Page<Row>,
+  limit: number,
+  reverse: boolean,
+): AsyncGenerator<Page<Row>> {
+  yield first;
+  let page = first;
+  for (let size = limit; page.next !== null; ) {
+    size = Math.min(size * 2, MOST_ROWS);
+    const from = page.next;
+    page = await listing.fetch(from, size, reverse);
+    if (page.next === from) throw new Error("a page of a list leads back to itself");
+    yield page;
+  }
+}
+
+/** Names in tokens are any text, a header takes only plain characters. */
+const encodeToken = (token: string): string =>
+  token.toWellFormed().replace(/[^\x21-\x7e]|%/gu, (character) => encodeURIComponent(character));
+
+/** A token as a caller wrote it: ours, or one made by hand from a row's fields. */
+function decodeToken(token: string): string {
+  try {
+    return decodeURIComponent(token);
+  } catch {
+    return token;
+  }
+}

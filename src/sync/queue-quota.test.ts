@@ -1,0 +1,184 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { randomFrom } from "../../test/crash/random.ts";
+import { memorySql } from "../../test/memory-sql.ts";
+import { WorkList, workMigrations } from "../platform/durable/work-queue.ts";
+import { type Granted, type Need, Share } from "./queue-quota.ts";
+import { destinationMigrations } from "./schema.ts";
+
+const settled = async () => {
+  for (let tick = 0; tick < 20; tick++) await null;
+};
+
+let sql: SqlStorage;
+let work: WorkList;
+let share: Share;
+let asked: { need: Need; answer: PromiseWithResolvers<Granted> }[];
+
+/** As after a restart: what was in memory is gone. */
+function restart(): void {
+  asked = [];
+  share = new Share({
+    self: "here",
+    sql,
+    work,
+    commit: (change) => change(),
+    exchange: (need) => {
+      const answer = Promise.withResolvers<Granted>();
+      asked.push({ need, answer });
+      return answer.promise;
+    },
+  });
+}
+
+beforeEach(() => {
+  sql = memorySql([...workMigrations, ...destinationMigrations]);
+  work = new WorkList(sql);
+  restart();
+});
+
+const grant = async (granted: number, scarce = false): Promise<void> => {
+  asked.shift()?.answer.resolve({ granted, scarce, running: true });
+  await settled();
+};
+const want = (id: string): void => work.want(id, 0, share.hasRoom());
+/** Admits one row as a set does. */
+const admit = async (id: string): Promise<boolean> => {
+  if (!(await share.reserve())) return false;
+  work.want(id, 0);
+  share.release();
+  return true;
+};
+
+describe("a share of the queue", () => {
+  it("is asked for once, however many want room at the same time", async () => {
+    const sets = Promise.all(["a", "b", "c"].map(admit));
+    await settled();
+    expect(asked.map(({ need }) => need)).toEqual([{ kept: 0, waiting: 0, asked: 3 }]);
+    await grant(2);
+    expect(await sets).toEqual([true, true, false]);
+    expect(work.queued()).toBe(2);
+  });
+
+  it("that was granted is not given up by the question that follows at once", async () => {
+    const first = admit("first");
+    await settled();
+    const second = admit("second");
+    asked.shift()?.answer.resolve({ granted: 1, scarce: false, running: true });
+    expect(await first).toBe(true);
+    await settled();
+    expect(asked[0]?.need).toEqual({ kept: 1, waiting: 0, asked: 1 });
+    await grant(2);
+    expect(await second).toBe(true);
+  });
+
+  it("goes to who asked before it goes to what began to wait afterwards", async () => {
+    const set = admit("asks");
+    await settled();
+    want("later");
+    await grant(1);
+    expect([await set, work.queued(), work.waiting()]).toEqual([true, 1, 1]);
+  });
+
+  it("goes to what waits before it goes to who asks", async () => {
+    want("waits");
+    const set = admit("new");
+    await settled();
+    expect(asked[0]?.need).toEqual({ kept: 0, waiting: 1, asked: 1 });
+    await grant(1);
+    expect([await set, work.queued(), work.waiting()]).toEqual([false, 1, 0]);
+  });
+
+  it("is not used beyond what was said to be kept while the answer is out", async () => {
+    want("first");
+    void share.ask();
+    await settled();
+    await grant(3);
+    expect([work.queued(), share.hasRoom()]).toEqual([1, true]);
+    void share.ask();
+    await settled();
+    expect([asked[0]?.need.kept, share.hasRoom()]).toEqual([1, false]);
+    want("second");
+    await grant(1);
+    expect([work.queued(), work.waiting()]).toEqual([1, 1]);
+  });
+
+  it.each(["before the answer", "after the answer was sent"])("is asked for again when all dies %s", async () => {
+    void admit("lost").catch(() => undefined);
+    await settled();
+    expect(asked).toHaveLength(1);
+    restart();
+    expect(share.due(), "the alarm asks at once").toBeLessThan(Date.now());
+    void share.ask();
+    await settled();
+    expect(asked[0]?.need).toEqual({ kept: 0, waiting: 0, asked: 0 });
+    await grant(0);
+    expect(share.due()).toBeNull();
+  });
+
+  it("is asked for again when the question fails", async () => {
+    const set = admit("a").catch(() => "failed");
+    await settled();
+    asked.shift()?.answer.reject(new Error("down"));
+    expect(await set).toBe("failed");
+    expect(share.due()).not.toBeNull();
+  });
+
+  it("is given back at once when room is scarce, and else a little later", async () => {
+    for (const id of ["a", "b", "c"]) want(id);
+    void share.ask();
+    await settled();
+    await grant(3, true);
+    expect(share.isWorthAsking()).toBe(false);
+    work.forget("a");
+    expect(share.isWorthAsking()).toBe(true);
+    void share.ask();
+    await settled();
+    expect(asked[0]?.need.kept).toBe(2);
+    await grant(2, false);
+    work.forget("b");
+    expect([share.isWorthAsking(), share.due() !== null]).toEqual([false, true]);
+    work.forget("c");
+    expect([share.isWorthAsking(), share.due() !== null]).toEqual([false, true]);
+  });
+
+  it("is asked for anew when half of it is free and more waits", async () => {
+    for (const id of ["a", "b", "c", "d", "e", "f"]) want(id);
+    void share.ask();
+    await settled();
+    await grant(4);
+    expect([work.queued(), work.waiting()]).toEqual([4, 2]);
+    work.forget("a");
+    expect(share.isWorthAsking()).toBe(false);
+    work.forget("b");
+    expect(share.isWorthAsking()).toBe(true);
+  });
+});
+
+it.each([1, 2, 3, 4, 5, 6])(
+  "never has more queued than was granted, whatever is lost on the way (seed %i)",
+  async (seed) => {
+    const random = randomFrom(seed);
+    /** What the other side believes; never less than what is used here. */
+    let granted = 0;
+    for (let step = 0; step < 2_000; step++) {
+      const roll = random();
+      const id = `s${Math.floor(random() * 40)}`;
+      if (roll < 0.25) want(id);
+      else if (roll < 0.4) void admit(id).catch(() => undefined);
+      else if (roll < 0.6) work.forget(id);
+      else if (roll < 0.7) void share.ask().catch(() => undefined);
+      else if (roll < 0.75) restart();
+      else {
+        const question = asked.shift();
+        if (question) {
+          const { kept, waiting, asked: more } = question.need;
+          if (random() < 0.9) granted = Math.max(kept, Math.floor(random() * (kept + waiting + more + 1)));
+          if (random() < 0.8) question.answer.resolve({ granted, scarce: random() < 0.5, running: true });
+          else question.answer.reject(new Error("lost"));
+        }
+      }
+      await settled();
+      expect(work.queued()).toBeLessThanOrEqual(granted);
+    }
+  },
+);

@@ -1,0 +1,334 @@
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import { beforeEach, describe, expect, it } from "vitest";
+import type { CopyResult, CopyTask } from "./association.ts";
+import type { WantedCopy } from "./external-name.ts";
+import { Copies, copyTask, planCopies, type Step, unclaimed } from "./remote-objects.ts";
+import { type CopyRow, destinationMigrations } from "./schema.ts";
+
+const wanted = (subKey: string, name: string, refused: string | null = null): WantedCopy => ({
+  subKey,
+  name,
+  fold: name.toLowerCase(),
+  refused,
+});
+
+const row = (sub_key: string, external_name: string, changes: Partial<CopyRow> = {}): CopyRow => ({
+  ...{ association: "a", sub_key, external_name, fold: external_name.toLowerCase(), obsolete: 0, ours: 2, known: 1 },
+  ...{ version: 1, fingerprint: "f", reference: null, tag_keys: "[]", blocked: null, left_alone: 0 },
+  ...{ unsure_since: null, claimed: null, status: "SYNCED", error_code: null, error_message: null, updated: 0 },
+  ...changes,
+});
+
+const nobody = () => null;
+
+/** One line a step. */
+const told = (steps: readonly Step[]): string[] =>
+  steps.map((step) => {
+    if (step.kind === "drop" || step.kind === "retire")
+      return `${step.kind} ${step.row.sub_key}:${step.row.external_name}`;
+    const { kind, copy, blocked, heirTo } = step;
+    const heir = heirTo.length > 0 ? ` heir of ${heirTo.map((one) => one.sub_key).join(",")}` : "";
+    return `${kind} ${copy.subKey}:${copy.name}${blocked === null ? "" : ` blocked: ${blocked}`}${heir}`;
+  });
+
+describe("from recorded objects to wanted ones", () => {
+  it("keeps what stays, adds what is new and retires what is or may be outside", () => {
+    const rows = [row("x", "X"), row("y", "Y"), row("z", "Z", { ours: 1 })];
+    expect(told(planCopies(rows, [wanted("x", "X"), wanted("n", "N")], nobody))).toEqual([
+      "retire y:Y",
+      "retire z:Z",
+      "keep x:X",
+      "add n:N",
+    ]);
+  });
+
+  it("forgets a name that was never tried instead of removing it: it may be somebody else's", () => {
+    expect(told(planCopies([row("", "old", { ours: 0 })], [wanted("", "new")], nobody))).toEqual([
+      "drop :old",
+      "add :new",
+    ]);
+  });
+
+  it("hands an object on to the key that has its name now, so that swapped names remove nothing", () => {
+    const rows = [row("a", "A"), row("b", "B")];
+    expect(told(planCopies(rows, [wanted("a", "B"), wanted("b", "A")], nobody))).toEqual([
+      "drop a:A",
+      "drop b:B",
+      "add a:B heir of b",
+      "add b:A heir of a",
+    ]);
+  });
+
+  it("hands on nothing from a row that was never tried", () => {
+    const rows = [row("a", "X", { ours: 0 })];
+    expect(told(planCopies(rows, [wanted("b", "X")], nobody))).toEqual(["drop a:X", "add b:X"]);
+  });
+
+  it("blocks all keys of one name, however its letters are written, and what the provider never takes", () => {
+    const plan = planCopies(
+      [],
+      [wanted("a", "Foo"), wanted("b", "foo"), wanted("c", "C"), wanted("d", "D", "no")],
+      nobody,
+    );
+    expect(told(plan)).toEqual([
+      'add a:Foo blocked: several keys of the secret would be called "Foo"',
+      'add b:foo blocked: several keys of the secret would be called "foo"',
+      "add c:C",
+      "add d:D blocked: no",
+    ]);
+  });
+
+  it("blocks a name that another association holds", () => {
+    const plan = planCopies([], [wanted("", "X")], (fold) => (fold === "x" ? "kv_1/other" : null));
+    expect(told(plan)).toEqual(['add :X blocked: external name "X" is taken by the association of kv_1/other']);
+  });
+});
+
+/** The storage of an object, as far as `Copies` needs it. */
+function storage(): SqlStorage {
+  const database = new DatabaseSync(":memory:");
+  for (const { sql } of destinationMigrations) database.exec(sql);
+  const exec = (sql: string, ...values: SQLInputValue[]) => {
+    const rows = database.prepare(sql).all(...values);
+    return { toArray: () => rows, one: () => rows[0] };
+  };
+  return { exec } as unknown as SqlStorage;
+}
+
+/** Numbers that look random and are the same in every run. */
+function randomOf(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return Math.floor((state / 2_147_483_648) * below);
+  };
+}
+
+const NAMES = ["A", "a", "B", "C", "D"];
+const KEYS = ["k1", "k2", "k3"];
+const ASSOCIATIONS = ["one", "two"];
+
+/** A provider, and Workers that may die at any point of a task. Names are one object however their letters are written. */
+class World {
+  readonly copies = new Copies(storage());
+  readonly outside = new Map<string, { by: string; text: string }>();
+  /** Objects of somebody else that we have never written to. */
+  readonly foreign = new Set<string>();
+  readonly wishes = new Map<string, readonly WantedCopy[]>();
+  #clock = 0;
+
+  set(association: string, copies: readonly WantedCopy[]): void {
+    this.copies.apply(association, this.copies.plan(association, copies), this.#clock++);
+    this.copies.askAgain(association);
+    this.wishes.set(association, copies);
+  }
+
+  /** The secret's keys change: the next task finds that out, and nobody asks for a push. */
+  change(association: string, copies: readonly WantedCopy[]): void {
+    this.wishes.set(association, copies);
+  }
+
+  /** Not under a name that is ours for certain: whose removal we repeat cannot be told from our first. */
+  create(name: string): void {
+    const rows = ASSOCIATIONS.flatMap((association) => this.copies.of(association));
+    const isOurs = rows.some((one) => one.fold === name.toLowerCase() && one.ours === 2);
+    if (isOurs || this.outside.has(name.toLowerCase())) return;
+    this.outside.set(name.toLowerCase(), { by: "somebody else", text: "theirs" });
+    this.foreign.add(name.toLowerCase());
+  }
+
+  /** Performs a task as a Worker does. @param steps it dies after so many: then no result arrives */
+  perform(association: string, steps = Number.POSITIVE_INFINITY): void {
+    // A blocked name may have become free.
+    this.copies.apply(association, this.copies.plan(association, this.wishes.get(association) ?? []), this.#clock++);
+    const rows = this.copies.of(association);
+    const tasks = rows.map((one) => copyTask(one, ""));
+    this.copies.claimed(rows, ["tag"], this.#clock++);
+    const results: CopyResult[] = [];
+    const ordered = [...tasks.filter((task) => !task.obsolete), ...tasks.filter((task) => task.obsolete)];
+    for (const task of ordered.slice(0, steps)) results.push(this.#do(association, task));
+    if (steps <= ordered.length) return;
+    for (const result of results)
+      this.copies.record(association, result, { version: 1, tagKeys: ["tag"] }, this.#clock++);
+  }
+
+  #do(association: string, task: CopyTask): CopyResult {
+    const { subKey, name } = task;
+    const fold = name.toLowerCase();
+    const text = `${association} ${subKey}`;
+    if (task.obsolete) {
+      const there = this.outside.get(fold);
+      const spared = task.ours === "no" || (task.ours === "maybe" && there?.by !== "us");
+      if (!spared) {
+        this.outside.delete(fold);
+        expect(this.foreign, `somebody else's ${name} was removed`).not.toContain(fold);
+      }
+      return { subKey, name, state: "absent" };
+    }
+    if (task.blocked) return { subKey, name, state: "untouched", ...(task.outside !== undefined && { certain: true }) };
+    if (typeof task.outside === "number" && task.fingerprint === text) {
+      return { subKey, name, state: "kept", fingerprint: text };
+    }
+    this.outside.set(fold, { by: "us", text });
+    this.foreign.delete(fold);
+    return { subKey, name, state: "pushed", fingerprint: text };
+  }
+
+  /** What should be outside once all is done, apart from what is blocked. */
+  expected(): Record<string, string> {
+    const all = ASSOCIATIONS.flatMap((association) => this.copies.live(association));
+    return Object.fromEntries(
+      all.filter((one) => one.blocked === null).map((one) => [one.fold, `${one.association} ${one.sub_key}`]),
+    );
+  }
+}
+
+it("ends with exactly the wanted objects outside, whatever names come and go and wherever Workers die", () => {
+  for (let seed = 1; seed <= 300; seed++) {
+    const random = randomOf(seed);
+    const world = new World();
+    const pick = <T>(from: readonly T[]): T => from[random(from.length)] as T;
+    for (let step = 0; step < 25; step++) {
+      const association = pick(ASSOCIATIONS);
+      const action = random(10);
+      if (action < 4) {
+        const copies = KEYS.filter(() => random(2) === 0).map((key) => wanted(key, pick(NAMES)));
+        if (action < 2) world.set(association, copies);
+        else world.change(association, copies);
+      } else if (action < 7) world.perform(association, random(6));
+      else if (action < 9) world.perform(association);
+      else world.create(pick(NAMES));
+    }
+    // Twice: what one gives up is free for the other only then.
+    for (let round = 0; round < 3; round++) for (const association of ASSOCIATIONS) world.perform(association);
+    const ours = [...world.outside].filter(([, { by }]) => by === "us");
+    const blocked = new Set(
+      ASSOCIATIONS.flatMap((association) => world.copies.live(association))
+        .filter((one) => one.blocked !== null)
+        .map((one) => one.fold),
+    );
+    const settled = ours.filter(([name]) => !blocked.has(name) || name in world.expected());
+    expect(Object.fromEntries(settled.map(([name, { text }]) => [name, text])), `seed ${seed}`).toEqual(
+      world.expected(),
+    );
+    for (const name of world.foreign) expect(world.outside.get(name)?.text, `seed ${seed}`).toBe("theirs");
+    for (const association of ASSOCIATIONS) {
+      expect(world.copies.of(association).filter((one) => one.obsolete === 1)).toEqual([]);
+      expect(
+        world.copies
+          .live(association)
+          .map((one) => one.sub_key)
+          .sort(),
+      ).toEqual((world.wishes.get(association) ?? []).map((one) => one.subKey).sort());
+    }
+  }
+});
+
+it("pushes a name again that came back after a removal whose end nobody knows", () => {
+  const world = new World();
+  world.set("one", [wanted("k", "A")]);
+  world.perform("one");
+  world.change("one", [wanted("k", "B")]);
+  world.perform("one", 2);
+  expect([...world.outside.keys()]).toEqual(["b"]);
+  world.change("one", [wanted("k", "A")]);
+  world.perform("one");
+  expect([...world.outside.keys()]).toEqual(["a"]);
+});
+
+describe("names that other destinations may have", () => {
+  const HERE = "here";
+
+  it("are blocked with the owner, and what is outside under them is not ours any more", () => {
+    const copies = new Copies(storage());
+    copies.apply("a", copies.plan("a", [wanted("", "X")]), 1, "elsewhere");
+    copies.claimed(copies.of("a"), ["tag"], 2, "elsewhere");
+    copies.record(
+      "a",
+      { subKey: "", name: "X", state: "pushed", fingerprint: "f" },
+      { version: 3, tagKeys: ["tag"] },
+      3,
+    );
+    expect(copies.of("a")[0]).toMatchObject({ ours: 2, version: 3 });
+    const steps = copies.plan("a", [wanted("", "X")], new Map([["x", "the destination t/d"]]));
+    expect(steps).toMatchObject([{ kind: "keep", elsewhere: true }]);
+    copies.apply("a", steps, 4, HERE);
+    expect(copies.of("a")[0]).toMatchObject({
+      ...{ ours: 0, known: 0, version: null, fingerprint: null, tag_keys: "[]", claimed: null },
+      ...{ error_code: "name_collision", status: "CLIENT_SIDE_ERROR" },
+      blocked: 'external name "X" is taken by the destination t/d, which writes to the same place',
+    });
+    copies.apply("a", copies.plan("a", [wanted("", "X")]), 5, HERE);
+    expect(copies.of("a")[0]).toMatchObject({ blocked: null, claimed: HERE, ours: 0 });
+  });
+
+  it("are those that are recorded or wanted, and claimed for no other place than the one in force", () => {
+    const rows = [
+      row("k1", "Claimed", { claimed: HERE }),
+      row("k2", "Moved", { claimed: "elsewhere" }),
+      row("k3", "Old", { claimed: null, obsolete: 1 }),
+      row("k4", "Blocked", { claimed: HERE, blocked: "taken", ours: 0 }),
+      row("k5", "Blocked-but-ours", { claimed: null, blocked: "taken", ours: 1 }),
+    ];
+    const names = [wanted("k1", "Claimed"), wanted("k6", "New"), wanted("k7", "blocked")];
+    expect(unclaimed(rows, names, HERE)).toEqual(["moved", "old", "blocked-but-ours", "new", "blocked"]);
+    expect(unclaimed(rows, [], HERE)).toEqual(["moved", "old", "blocked-but-ours"]);
+    expect(unclaimed(rows, names, "")).toEqual([]);
+  });
+
+  it("are pushed by no claim before they were asked for, and removed by none that turned out to be foreign", () => {
+    const copies = new Copies(storage());
+    copies.apply("a", copies.plan("a", [wanted("k", "X"), wanted("l", "Y")]), 1, HERE);
+    copies.yield("x");
+    copies.claimed(copies.of("a"), ["tag"], 2, HERE);
+    const byKey = () => Object.fromEntries(copies.of("a").map((one) => [one.sub_key, one]));
+    expect(byKey()).toMatchObject({ k: { ours: 0, unsure_since: null }, l: { ours: 1, unsure_since: 2 } });
+    expect(copyTask(byKey()["k"] as CopyRow, HERE).unclaimed).toBe(true);
+    expect(copies.having("x", HERE)).toEqual({ associations: ["a"], surely: false });
+    expect(copies.having("y", HERE)).toEqual({ associations: ["a"], surely: true });
+    copies.yield("y");
+    expect(copies.having("y", HERE).surely).toBe(false);
+    copies.claim("a", new Map([["y", "the destination t/d"]]), HERE);
+    expect(byKey()["l"]).toMatchObject({ ours: 0, claimed: null });
+    copies.apply("a", copies.plan("a", [wanted("l", "Z")]), 3, HERE);
+    copies.claimed(copies.of("a"), [], 4, HERE);
+    copies.yield("z");
+    copies.claim("a", new Map(), HERE);
+    expect(byKey()["l"]).toMatchObject({ external_name: "Z", ours: 1, claimed: HERE });
+  });
+});
+
+describe("a push of unknown outcome", () => {
+  const LOST = { outcome: "unknown", code: "network_error", message: "m" } as const;
+  const outside = { version: 1, tagKeys: [] };
+  let copies: Copies;
+  const only = (association = "a") => copies.live(association)[0];
+  beforeEach(() => {
+    copies = new Copies(storage());
+    copies.apply("a", copies.plan("a", [wanted("k", "X")]), 1);
+    copies.claimed(copies.of("a"), [], 10);
+  });
+
+  it("is on record from its claim on, the first of several, until one is known", () => {
+    copies.record("a", { subKey: "k", name: "X", state: "failed", trouble: LOST }, outside, 11);
+    copies.claimed(copies.of("a"), [], 20);
+    expect(only()?.unsure_since).toBe(10);
+    const failed = { outcome: "client", code: "value_invalid", message: "m" } as const;
+    copies.record("a", { subKey: "k", name: "X", state: "failed", trouble: failed, unsureSince: 10 }, outside, 21);
+    expect(only()?.unsure_since).toBe(10);
+    copies.record("a", { subKey: "k", name: "X", state: "pushed", fingerprint: "f" }, outside, 22);
+    expect(only()?.unsure_since).toBeNull();
+  });
+
+  it("is on record for the key that takes over its name, also when it has one of its own", () => {
+    copies.apply("a", copies.plan("a", [wanted("l", "X")]), 12);
+    expect([only()?.sub_key, only()?.unsure_since]).toEqual(["l", 10]);
+    copies.claimed(copies.of("a"), [], 30);
+    expect(only()?.unsure_since).toBe(10);
+  });
+
+  it("is none when nothing was tried, and what is there stays somebody else's", () => {
+    copies.record("a", { subKey: "k", name: "X", state: "untouched", certain: true, notOurs: true }, outside, 11);
+    expect(only()).toMatchObject({ ours: 0, known: 1, unsure_since: null });
+  });
+});

@@ -1,0 +1,168 @@
+import { createHash } from "node:crypto";
+import type { Claim } from "../platform/durable/lease.ts";
+import type { WorkList } from "../platform/durable/work-queue.ts";
+import { type CopyResult, type CopyTask, isCall, type SyncResult, type SyncTask } from "./association.ts";
+import { type Associations, secretOf } from "./associations.ts";
+import type { Breaker } from "./breaker.ts";
+import type { DestinationRecord, Found } from "./destination-record.ts";
+import { type WantedCopy, wantedCopies } from "./external-name.ts";
+import { Pacing } from "./pacing.ts";
+import { PURGE_ATTEMPTS, type Purge } from "./purge.ts";
+import { type Copies, copyTask, type Taken, unclaimed } from "./remote-objects.ts";
+import type { AssociationRow, CopyRow } from "./schema.ts";
+import type { StoredObjects } from "./stored-objects.ts";
+
+interface Parts {
+  readonly record: DestinationRecord;
+  readonly work: WorkList;
+  readonly copies: Copies;
+  readonly associations: Associations;
+  readonly objects: StoredObjects;
+  readonly purge: Purge;
+  readonly breaker: Breaker;
+  /** The targets in force, as one text. */
+  place(found: Found): string;
+}
+
+/** Hands out the tasks of one destination and takes their results. Methods that write are called inside the object's transaction. */
+export class Desk {
+  readonly #parts: Parts;
+  readonly #pacing = new Pacing();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** How many tasks may go out now: what the destination takes at once, its pace, and its health say so. */
+  #free(found: Found, now: number, only?: string): number {
+    const { work, breaker } = this.#parts;
+    const { pace } = found.type;
+    const limit = breaker.limit(pace.atOnce, now);
+    // Who asks for one association by name is the trial that the breaker waits for.
+    const places = (only === undefined ? limit : Math.max(1, limit)) - work.leased(now);
+    return Math.min(places, this.#pacing.room(pace, now));
+  }
+
+  /** When there may be something to hand out (ms since 1970), or null. */
+  due(found: Found, now: number): number | null {
+    const ready = this.#parts.work.nextReady();
+    if (ready === null) return null;
+    const { breaker, work } = this.#parts;
+    const { pace } = found.type;
+    const at = Math.max(ready, breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(pace, now));
+    // All places taken: settling a claim frees one and asks again, unless its Worker has died.
+    const taken = work.leased(now) >= breaker.limit(pace.atOnce, Math.max(now, at));
+    return taken ? Math.max(at, work.leaseEnd() ?? 0) : at;
+  }
+
+  claim(found: Found, places: number, now: number, only?: string): SyncTask[] {
+    const { work, associations, copies, record, breaker } = this.#parts;
+    const place = this.#parts.place(found);
+    const tagKeys = Object.keys(record.tags(found.row));
+    const trial = breaker.view() !== null;
+    return work.claim(Math.min(places, this.#free(found, now, only)), now, only, trial).flatMap((claim) => {
+      const row = associations.find(claim.id);
+      if (!row) {
+        work.forget(claim.id);
+        return [];
+      }
+      const rows = copies.of(row.id);
+      copies.claimed(rows, tagKeys, now, place);
+      this.#pacing.spend(found.type.pace, 1, now);
+      return [taskOf(claim, row, associations.namingOf(row).granularity, rows, place)];
+    });
+  }
+
+  /**
+   * Names that other destinations may have, of the objects that a claimed association has and should have.
+   * @param keys the secret's top-level keys; null: nothing is to be pushed
+   */
+  unclaimed(found: Found, { id }: Claim, keys: readonly string[] | null): string[] {
+    const { associations, copies } = this.#parts;
+    const row = associations.find(id);
+    const wanted = row && keys ? this.#wanted(found, row, keys) : [];
+    const place = this.#parts.place(found);
+    return unclaimed(copies.of(id), wanted, place);
+  }
+
+  /**
+   * Records what there is to be, before anything is called: the keys of a secret are others than its recorded objects, or
+   * another destination may have a name.
+   * @param keys as in `unclaimed`; @param taken the names that other destinations have
+   */
+  plan(found: Found, claim: Claim, keys: readonly string[] | null, taken: Taken, now: number): CopyTask[] | null {
+    const { associations, copies, record, work } = this.#parts;
+    const row = associations.find(claim.id);
+    if (!row || !work.holds(claim, now)) return null;
+    const place = this.#parts.place(found);
+    copies.claim(row.id, taken, place);
+    if (keys) {
+      const steps = copies.plan(row.id, this.#wanted(found, row, keys), taken);
+      copies.apply(row.id, steps, now, place);
+    }
+    const planned = copies.of(row.id);
+    if (keys) copies.claimed(planned, Object.keys(record.tags(found.row)), now, place);
+    return planned.map((copy) => copyTask(copy, place));
+  }
+
+  #wanted(found: Found, row: AssociationRow, keys: readonly string[]): WantedCopy[] {
+    const { associations, record } = this.#parts;
+    return wantedCopies(record.scope(found.row, associations.namingOf(row)), found.type, secretOf(row), keys);
+  }
+
+  /** Takes results. @returns the associations that have come to their end */
+  settle(results: readonly SyncResult[], now: number): AssociationRow[] {
+    const { associations, breaker, purge, record } = this.#parts;
+    const found = record.find();
+    const attempts = purge.runs() ? PURGE_ATTEMPTS : undefined;
+    return results.flatMap((result) => {
+      const row = associations.find(result.claim.id);
+      if (!row || !found) return [];
+      const done = found.type.kind === "stored" ? this.#stored(result, found, now) : result;
+      const settled = associations.settle(row, done, now, attempts);
+      if (settled === "stale") return [];
+      breaker.ended(result, now);
+      this.#pacing.spend(found.type.pace, result.copies.filter(isCall).length - 1, now);
+      if (found.type.kind === "stored") this.#keep(done.copies, found, now);
+      return settled === "gone" ? [row] : [];
+    });
+  }
+
+  /** What a result comes to in our own storage, where it happens here and now: superseded by a newer wish, not at all. */
+  #stored(result: SyncResult, { row }: Found, now: number): SyncResult {
+    const { work, objects } = this.#parts;
+    if (!work.holds(result.claim, now)) return { ...result, copies: [] };
+    if (row.update_policy !== "if-not-exists") return result;
+    const copies = result.copies.map(
+      (copy): CopyResult =>
+        copy.value !== undefined && objects.has(copy.name)
+          ? { subKey: copy.subKey, name: copy.name, state: "left" }
+          : copy,
+    );
+    return { ...result, copies };
+  }
+
+  #keep(results: readonly CopyResult[], found: Found, now: number): void {
+    const tags = this.#parts.record.tags(found.row);
+    for (const { state, name, value } of results) {
+      if (state === "absent") this.#parts.objects.remove(name);
+      else if (value !== undefined) this.#parts.objects.put(name, value, tags, now);
+    }
+  }
+}
+
+const taskOf = (
+  claim: Claim,
+  row: AssociationRow,
+  granularity: SyncTask["granularity"],
+  rows: readonly CopyRow[],
+  place: string,
+): SyncTask => ({
+  claim,
+  wish: row.wish,
+  mountUuid: row.mount_uuid,
+  secretName: row.secret_name,
+  granularity,
+  copies: rows.map((row) => copyTask(row, place)),
+  idempotencyToken: createHash("sha256").update(`${row.seed} ${row.intent}`).digest("hex"),
+});

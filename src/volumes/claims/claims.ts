@@ -1,0 +1,171 @@
+import type { Stamp } from "../../cluster/blocking/index-backfill.ts";
+import type { Told } from "../../cluster/nodes/change-set.ts";
+import type { ObjectReport } from "../../cluster/reports/report.ts";
+import type { Kept } from "../../cluster/reports/reported.ts";
+import type { Journal } from "../../events/event-publisher.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { StoredVolume } from "../host/host-volume.ts";
+import type { HostVolumeStore } from "../host/host-volume-store.ts";
+import { type Ask, ClaimAsks } from "./asks.ts";
+import { stickyVolumes, type TaskGroup } from "./sticky.ts";
+import { type ClaimStore, VOLUME_CLAIM } from "./store.ts";
+
+/** What claims go by of an allocation's body. */
+interface AllocationBody {
+  readonly TaskGroup?: string;
+  readonly JobVersion?: number | null;
+}
+interface JobBody {
+  readonly Version?: number | null;
+  readonly TaskGroups?: readonly TaskGroup[] | null;
+}
+
+interface Parts {
+  readonly sql: SqlStorage;
+  readonly journal: Journal<Stamp>;
+  readonly store: ClaimStore;
+  readonly volumes: HostVolumeStore;
+}
+
+const stamp = (id: string): Stamp => ({ table: VOLUME_CLAIM, row: [id] });
+/** Moves the table's index; the rows are gone. */
+const GONE = stamp("");
+
+const told = (stamps: readonly Stamp[]): Told => ({ events: [], stamps });
+
+/**
+ * Claims of task groups on sticky host volumes (contract: events-and-volumes 5.9). One is made when an allocation is placed on a
+ * node with the volume, or, when its job or the volume comes later, as soon as both are there. What changes them runs inside the
+ * transaction of its cause, in whose line the claims get their indexes.
+ */
+export class VolumeClaims {
+  readonly #sql: SqlStorage;
+  readonly #journal: Journal<Stamp>;
+  readonly #store: ClaimStore;
+  readonly #volumes: HostVolumeStore;
+  readonly #asks: ClaimAsks;
+
+  constructor({ sql, journal, store, volumes }: Parts) {
+    this.#sql = sql;
+    this.#journal = journal;
+    this.#store = store;
+    this.#volumes = volumes;
+    this.#asks = new ClaimAsks(sql);
+  }
+
+  /** An allocation claims when it is placed, and not whenever it is heard of: a claim that somebody deletes stays deleted. */
+  allocationChanged(before: Kept | null, after: Kept | null, report: ObjectReport): Told {
+    const [was, is] = [placeOf(before), placeOf(after)];
+    if (was === is) return told([]);
+    if (was !== null) this.#asks.forgetAllocation(report.namespace, report.id);
+    if (is === null || !after?.jobId) return told([]);
+    const { TaskGroup = "", JobVersion = null } = JSON.parse(after.body) as AllocationBody;
+    const ask: Ask = {
+      ...{ namespace: report.namespace, allocId: report.id, nodeId: is, jobId: after.jobId, taskGroup: TaskGroup },
+    };
+    const names = report.sticky ?? this.#askedFor(ask, JobVersion);
+    if (names) return told(this.#claimAll(ask, names));
+    this.#asks.forJob(ask, JobVersion);
+    return told([]);
+  }
+
+  /** A job that comes says what allocations ask for that came before it; one that is purged takes its claims along. */
+  jobChanged(after: Kept | null, { namespace, id }: ObjectReport): Told {
+    if (!after) {
+      this.#asks.forgetJob(namespace, id);
+      return told(this.#store.removeOfJob(namespace, id) ? [GONE] : []);
+    }
+    if (!this.#asks.areForJob(namespace, id)) return told([]);
+    const { Version = null, TaskGroups } = JSON.parse(after.body) as JobBody;
+    const asked = new Map(
+      (TaskGroups ?? [])
+        .map(({ Name = "" }): [string, string[]] => [Name, stickyVolumes(TaskGroups, Name)])
+        .filter(([, names]) => names.length > 0),
+    );
+    const asks = this.#asks.takeForJob(namespace, id, Version, [...asked.keys()]);
+    const stamps = asks.flatMap((ask) => this.#claimAll(ask, asked.get(ask.taskGroup) ?? []));
+    // However many waited, the line does not grow with those whose claims the next ones have replaced.
+    return told(stamps.filter(({ row: [claim = ""] }) => this.#store.find(claim)));
+  }
+
+  /** A volume is there, perhaps under a new name. @returns the claims of those who waited for it */
+  volumeMade(volume: StoredVolume): Stamp[] {
+    const asks = this.#asks.takeForVolume(volume.nodeId, volume.namespace, volume.name);
+    return asks.flatMap((ask) => this.#claim(ask, volume));
+  }
+
+  /** A volume is gone, and all claims on it. */
+  volumeGone(id: string): Stamp[] {
+    return this.#store.removeOfVolume(id) ? [GONE] : [];
+  }
+
+  /** Deletes a claim. @returns the index, when the stream has it already */
+  async delete(id: string, namespace: string): Promise<Result<{ readonly index: number | null }>> {
+    const line = this.#journal.commit(() => {
+      if (this.#store.find(id)?.namespace !== namespace) return null;
+      this.#store.remove(id);
+      return this.#journal.emitLine([], [GONE]);
+    });
+    if (line === null) return refuse("missing", "task group volume claim does not exist");
+    return ok({ index: await this.#journal.indexOf(line) });
+  }
+
+  /** What an allocation asks for; null while its job, in its version, is not known. */
+  #askedFor({ namespace, jobId, taskGroup }: Ask, version: number | null): string[] | null {
+    const [job] = this.#sql
+      .exec<{ version: number | null; groups: string | null }>(
+        `SELECT json_extract(body, '$.Version') AS version, json_extract(body, '$.TaskGroups') AS groups
+         FROM reported WHERE topic = 'Job' AND namespace = ? AND id = ?`,
+        namespace,
+        jobId,
+      )
+      .toArray();
+    if (!job || (version !== null && job.version !== null && version !== job.version)) return null;
+    return stickyVolumes(JSON.parse(job.groups ?? "[]") as TaskGroup[], taskGroup);
+  }
+
+  #claimAll(ask: Ask, names: readonly string[]): Stamp[] {
+    return names.flatMap((name) => {
+      const volume = this.#volumeNamed(ask, name);
+      if (volume) return this.#claim(ask, volume);
+      this.#asks.forVolume(ask, name);
+      return [];
+    });
+  }
+
+  #volumeNamed({ nodeId, namespace }: Ask, name: string): StoredVolume | null {
+    const holder = this.#volumes.holder(nodeId, name);
+    const volume = holder === null ? null : this.#volumes.find(holder);
+    return volume?.made && volume.namespace === namespace && volume.name === name ? volume : null;
+  }
+
+  /** Gives a group's claim on a volume to an allocation: that of one that has ended moves, any other one is replaced. */
+  #claim({ namespace, jobId, taskGroup, allocId }: Ask, volume: StoredVolume): Stamp[] {
+    const claimant = { namespace, jobId, taskGroup, volumeId: volume.id };
+    const known = this.#store.of(claimant);
+    if (known?.allocId === allocId) return [];
+    if (known && this.#hasEnded(namespace, known.allocId)) {
+      this.#store.move(known.id, allocId);
+      return [stamp(known.id)];
+    }
+    if (known) this.#store.remove(known.id);
+    const id = crypto.randomUUID();
+    this.#store.insert({ ...claimant, id, volumeName: volume.name, allocId, createIndex: null, modifyIndex: null });
+    return [stamp(id)];
+  }
+
+  #hasEnded(namespace: string, allocId: string): boolean {
+    const [allocation] = this.#sql
+      .exec<{ terminal: number }>(
+        "SELECT terminal FROM reported WHERE topic = 'Allocation' AND namespace = ? AND id = ?",
+        namespace,
+        allocId,
+      )
+      .toArray();
+    return allocation?.terminal === 1;
+  }
+}
+
+/** The node that an allocation runs on, or is about to; null when it has none, or will not run any more. */
+const placeOf = (allocation: Kept | null): string | null =>
+  allocation && !allocation.terminal ? allocation.nodeId || null : null;

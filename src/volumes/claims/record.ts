@@ -1,0 +1,43 @@
+import * as kind from "../../lib/bexpr/kinds.ts";
+
+/** A task group's claim on a host volume as rows keep it. */
+export interface StoredClaim {
+  readonly id: string;
+  readonly namespace: string;
+  readonly jobId: string;
+  readonly taskGroup: string;
+  readonly volumeId: string;
+  readonly volumeName: string;
+  /** The allocation that holds it, or held it last. */
+  readonly allocId: string;
+  /** Null until the stream has taken the line that tells of it. */
+  readonly createIndex: number | null;
+  readonly modifyIndex: number | null;
+}
+
+/** As lists show it (contract: events-and-volumes 5.9). */
+export const shownClaim = (claim: StoredClaim) => ({
+  AllocID: claim.allocId,
+  CreateIndex: claim.createIndex ?? 0,
+  ID: claim.id,
+  JobID: claim.jobId,
+  ModifyIndex: claim.modifyIndex ?? claim.createIndex ?? 0,
+  Namespace: claim.namespace,
+  TaskGroupName: claim.taskGroup,
+  VolumeID: claim.volumeId,
+  VolumeName: claim.volumeName,
+});
+export type ShownClaim = ReturnType<typeof shownClaim>;
+
+/** What a filter may name of a claim. */
+export const claimFields = kind.record<ShownClaim>({
+  AllocID: kind.string,
+  CreateIndex: kind.integer,
+  ID: kind.string,
+  JobID: kind.string,
+  ModifyIndex: kind.integer,
+  Namespace: kind.string,
+  TaskGroupName: kind.string,
+  VolumeID: kind.string,
+  VolumeName: kind.string,
+});

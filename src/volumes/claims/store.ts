@@ -1,0 +1,183 @@
+import { upperBound } from "../../access/token-store.ts";
+import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
+import type { StoredClaim } from "./record.ts";
+
+/** The table's name in stamps and indexes. Claims have no topic: the line of what made or ended one moves its index. */
+export const VOLUME_CLAIM = "VolumeClaim";
+
+export interface ClaimQuery {
+  /** null = all of them. */
+  readonly namespace: string | null;
+  readonly jobId?: string;
+  readonly taskGroup?: string;
+  readonly volumeName?: string;
+  /** Of its id. */
+  readonly prefix: string;
+  /** Namespace and id of the first row wanted. */
+  readonly from: readonly [namespace: string, id: string];
+  readonly limit: number;
+  readonly reverse: boolean;
+}
+
+export interface ClaimPage {
+  readonly rows: readonly StoredClaim[];
+  readonly next: readonly [namespace: string, id: string] | null;
+}
+
+/** What there is one claim for. */
+export type Claimant = Pick<StoredClaim, "namespace" | "jobId" | "taskGroup" | "volumeId">;
+
+interface Row extends Record<string, SqlStorageValue> {
+  id: string;
+  namespace: string;
+  job_id: string;
+  task_group: string;
+  volume_id: string;
+  volume_name: string;
+  alloc_id: string;
+  create_index: number | null;
+  modify_index: number | null;
+}
+
+/** A page looks at no more rows than this, however few of them it is asked for. */
+const MAX_ROWS_LOOKED_AT = 5_000;
+
+/** The rows of claims. */
+export class ClaimStore implements Stamped {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  find(id: string): StoredClaim | null {
+    const [row] = this.#sql.exec<Row>("SELECT * FROM volume_claims WHERE id = ?", id).toArray();
+    return row ? claimOf(row) : null;
+  }
+
+  of({ volumeId, namespace, jobId, taskGroup }: Claimant): StoredClaim | null {
+    const [row] = this.#sql
+      .exec<Row>(
+        "SELECT * FROM volume_claims WHERE volume_id = ? AND namespace = ? AND job_id = ? AND task_group = ?",
+        ...[volumeId, namespace, jobId, taskGroup],
+      )
+      .toArray();
+    return row ? claimOf(row) : null;
+  }
+
+  /**
+   * One page by namespace and id; a prefix in all namespaces by id alone, which is how one seek finds it. Shorter than `limit`
+   * where few match.
+   */
+  page(query: ClaimQuery): ClaimPage {
+    const { index, where, values, columns } = selection(query);
+    const cursor = this.#sql.exec<Row>(
+      `SELECT * FROM volume_claims ${index} ${where.length === 0 ? "" : `WHERE ${where.join(" AND ")}`}
+       ORDER BY ${columns.map((column) => `${column} ${query.reverse ? "DESC" : "ASC"}`).join(", ")}`,
+      ...values,
+    );
+    const rows: StoredClaim[] = [];
+    let seen = 0;
+    for (const row of cursor) {
+      if (rows.length === query.limit || seen === MAX_ROWS_LOOKED_AT) return { rows, next: [row.namespace, row.id] };
+      seen += 1;
+      if (isAskedFor(row, query)) rows.push(claimOf(row));
+    }
+    return { rows, next: null };
+  }
+
+  insert({ id, namespace, jobId, taskGroup, volumeId, volumeName, allocId }: StoredClaim): void {
+    this.#sql.exec(
+      "INSERT INTO volume_claims VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+      ...[id, namespace, jobId, taskGroup, volumeId, volumeName, allocId],
+    );
+  }
+
+  move(id: string, allocId: string): void {
+    this.#sql.exec("UPDATE volume_claims SET alloc_id = ? WHERE id = ?", allocId, id);
+  }
+
+  remove(id: string): void {
+    this.#sql.exec("DELETE FROM volume_claims WHERE id = ?", id);
+  }
+
+  /** @returns whether there were any */
+  removeOfJob(namespace: string, jobId: string): boolean {
+    const sql = "DELETE FROM volume_claims WHERE job_id = ? AND namespace = ?";
+    return this.#sql.exec(sql, jobId, namespace).rowsWritten > 0;
+  }
+
+  /** @returns whether there were any */
+  removeOfVolume(volumeId: string): boolean {
+    return this.#sql.exec("DELETE FROM volume_claims WHERE volume_id = ?", volumeId).rowsWritten > 0;
+  }
+
+  /** Gives a claim the index of the line that made or moved it. */
+  stamp({ row: [id = ""] }: Stamp, index: number): void {
+    this.#sql.exec(
+      "UPDATE volume_claims SET create_index = ifnull(create_index, ?1), modify_index = ?1 WHERE id = ?2",
+      index,
+      id,
+    );
+  }
+}
+
+interface Selection {
+  readonly index: string;
+  readonly where: readonly string[];
+  readonly values: readonly string[];
+  readonly columns: readonly string[];
+}
+
+/** What each kind of list reads, so that every one of them is a walk along one index from its first row on. */
+function selection(query: ClaimQuery): Selection {
+  const { namespace, prefix, from, reverse } = query;
+  const everywhere = namespace === null;
+  const byIdAlone = everywhere && prefix !== "";
+  const where: string[] = [];
+  const values: string[] = [];
+  const add = (condition: string, ...given: readonly string[]) => {
+    where.push(condition);
+    values.push(...given);
+  };
+  const narrowing = byIdAlone ? undefined : NARROWING.find(([, name]) => query[name] !== undefined);
+  if (narrowing) add(`${narrowing[0]} = ?`, query[narrowing[1]] ?? "");
+  // Said, because of two that would do SQLite may take the wider one.
+  const index = byIdAlone ? "" : `INDEXED BY volume_claims_${narrowing?.[2] ?? "in_order"}`;
+  if (!everywhere) add("namespace = ?", namespace);
+  if (everywhere && !byIdAlone) {
+    if (from[0] !== "") add(`(namespace, id) ${reverse ? "<=" : ">="} (?, ?)`, ...from);
+    return { index, where, values, columns: ["namespace", "id"] };
+  }
+  // One bound a side: of two on one side, the walk would begin at either.
+  const [, id] = from;
+  const end = upperBound(prefix);
+  const begun = id !== "" && (reverse ? prefix === "" || id < end : id > prefix);
+  if (begun) add(`id ${reverse ? "<=" : ">="} ?`, id);
+  if (prefix !== "" && (reverse || !begun)) add("id >= ?", prefix);
+  if (prefix !== "" && (!reverse || !begun)) add("id < ?", end);
+  return { index, where, values, columns: ["id"] };
+}
+
+/** By which column and index the walk is narrowed; what else is asked for is looked at in each row. */
+const NARROWING = [
+  ["job_id", "jobId", "by_job"],
+  ["volume_name", "volumeName", "by_name"],
+  ["task_group", "taskGroup", "by_group"],
+] as const;
+
+function isAskedFor(row: Row, query: ClaimQuery): boolean {
+  return NARROWING.every(([column, name]) => query[name] === undefined || row[column] === query[name]);
+}
+
+const claimOf = (row: Row): StoredClaim => ({
+  id: row.id,
+  namespace: row.namespace,
+  jobId: row.job_id,
+  taskGroup: row.task_group,
+  volumeId: row.volume_id,
+  volumeName: row.volume_name,
+  allocId: row.alloc_id,
+  createIndex: row.create_index,
+  modifyIndex: row.modify_index,
+});

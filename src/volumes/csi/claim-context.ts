@@ -1,0 +1,97 @@
+import { type Refusal, refuse } from "../../lib/result.ts";
+import { refusedClaim } from "./admission.ts";
+import type { Situation } from "./claim-state-machine.ts";
+import type { CsiClaim, CsiClaimStore } from "./claim-store.ts";
+import type { CsiOperations } from "./operations.ts";
+import type { CsiPlugin } from "./plugin.ts";
+import type { CsiPlugins } from "./plugins.ts";
+import { type CsiVolume, isSchedulable } from "./volume.ts";
+
+/** The attribute by which agents tell the starts of their machine apart. */
+export const BOOT = "unique.boot";
+
+interface Parts {
+  readonly sql: SqlStorage;
+  readonly claims: CsiClaimStore;
+  readonly plugins: CsiPlugins;
+  readonly operations: CsiOperations;
+}
+
+interface NodeFacts extends Record<string, SqlStorageValue> {
+  origin: string;
+  status: string;
+  boot: string;
+}
+
+/** What rows say of a claim, its allocation, its node and its plugin. */
+export class ClaimSituations {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** @param claim with the modes that it has, or would have */
+  of(claim: CsiClaim, volume: CsiVolume): Situation {
+    const { claims, plugins } = this.#parts;
+    const plugin = plugins.find(volume.pluginId);
+    const node = this.#node(claim);
+    return {
+      ...{ state: claim.state, attachAsked: claim.attachAsked, publishAsked: claim.publishAsked, nodeId: claim.nodeId },
+      ...{ owesExpansion: claim.owesExpansion, isAsking: claim.operation !== null, live: this.isLive(claim) },
+      refused: claim.state === "pending" ? this.#refused(claim, volume, plugin) : null,
+      node: this.#place(node, claim, volume),
+      mountLost: isRestarted(claim.boot, node?.boot ?? ""),
+      attaches: (plugin?.controllerRequired ?? false) && plugins.mayAttach(volume.pluginId),
+      others: claims.others(claim),
+    };
+  }
+
+  #refused(claim: CsiClaim, volume: CsiVolume, plugin: CsiPlugin | null): Refusal | null {
+    const { claims, plugins, operations } = this.#parts;
+    const name = { namespace: volume.namespace, id: volume.id };
+    if (operations.locking(volume.namespace, volume.id)?.method === "csi.controller.delete")
+      return refuse("conflict", `volume ${volume.id} is being deleted`);
+    const most = plugins.nodeInstance(volume.pluginId, claim.nodeId)?.NodeInfo?.["MaxVolumes"];
+    return refusedClaim(claim, {
+      ...{ id: volume.id, schedulable: isSchedulable(plugin), capabilities: volume.capabilities },
+      holders: claims.holders(name),
+      nodeIsFull: typeof most === "number" && most > 0 && claims.othersOn(claim.nodeId, volume.pluginId, name) >= most,
+    });
+  }
+
+  /** The start of its machine that a node is in; empty when that is not known. */
+  bootOf(claim: CsiClaim): string {
+    return this.#node(claim)?.boot ?? "";
+  }
+
+  #place(node: NodeFacts | null, { nodeId }: CsiClaim, { pluginId }: CsiVolume): Situation["node"] {
+    if (!node) return "gone";
+    if (node.origin !== "agent") return node.status === "down" ? "gone" : "theirs";
+    if (node.status === "down") return "down";
+    return this.#parts.plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
+  }
+
+  #node({ nodeId }: CsiClaim): NodeFacts | null {
+    const [node] = this.#parts.sql
+      .exec<NodeFacts>(
+        `SELECT origin, status, ifnull(json_extract(body, '$.Attributes."${BOOT}"'), '') AS boot FROM nodes WHERE id = ?`,
+        nodeId,
+      )
+      .toArray();
+    return node ?? null;
+  }
+
+  knowsNode(nodeId: string): boolean {
+    return this.#parts.sql.exec("SELECT 1 FROM nodes WHERE id = ?", nodeId).toArray().length > 0;
+  }
+
+  /** Its allocation has not ended. One that is not known any more has. */
+  isLive({ namespace, allocId }: Pick<CsiClaim, "namespace" | "allocId">): boolean {
+    const sql = "SELECT 1 FROM reported WHERE topic = 'Allocation' AND namespace = ? AND id = ? AND terminal = 0";
+    return this.#parts.sql.exec(sql, namespace, allocId).toArray().length > 0;
+  }
+}
+
+/** The one is of another start of the machine than the other; what is not known is no reason to think so. */
+const isRestarted = (then: string, now: string): boolean => then !== "" && now !== "" && then !== now;

@@ -1,0 +1,248 @@
+import type { CsiClaimMethod } from "@sallyport/agent-protocol";
+import type { Stamp } from "../../cluster/blocking/index-backfill.ts";
+import type { Timed } from "../../cluster/blocking/timed.ts";
+import type { Journal } from "../../events/event-publisher.ts";
+import { backoff } from "../../lib/backoff.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
+import { textOf, warn } from "../../platform/observability/log.ts";
+import { Attendance } from "../operation-waiters.ts";
+import type { ClaimSituations } from "./claim-context.ts";
+import { claimParams, forClaim } from "./claim-params.ts";
+import { nextStep, type Step } from "./claim-state-machine.ts";
+import type { CsiClaim, CsiClaimStore } from "./claim-store.ts";
+import { controllersFor } from "./controllers.ts";
+import { failedAt, NEEDS } from "./methods.ts";
+import type { Leftovers } from "./orphans.ts";
+import type { CsiPlugins } from "./plugins.ts";
+import type { CsiSecrets } from "./secrets.ts";
+import { type CsiVolume, type MountOptions, type Name, remoteId, type Texts } from "./volume.ts";
+import { CLAIMED, CSI_VOLUME, type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp } from "./volume-store.ts";
+import type { CsiWork } from "./work.ts";
+
+export interface WalkParts {
+  readonly journal: Journal<Stamp>;
+  readonly claims: CsiClaimStore;
+  readonly situations: ClaimSituations;
+  readonly leftovers: Leftovers;
+  readonly store: CsiVolumeStore;
+  readonly plugins: CsiPlugins;
+  readonly secrets: CsiSecrets;
+  readonly work: CsiWork;
+}
+
+/** One transaction does no more than this. */
+const STEPS_AT_ONCE = 200;
+const VOLUMES_AT_ONCE = 50;
+const AFTER_DEFECT_MS = 60_000;
+
+/**
+ * Moves claims from state to state, as `nextStep` says. Each change is written down before the next thing is asked for, so that
+ * a claim goes on from where it was after a crash; the alarm looks at what is due, whoever forgot to.
+ */
+export class ClaimWalk implements Timed {
+  readonly due = "SELECT min(due) FROM csi_claims WHERE due IS NOT NULL";
+  readonly #parts: WalkParts;
+  readonly #attendance = new Attendance();
+  #walking = false;
+
+  constructor(parts: WalkParts) {
+    this.#parts = parts;
+  }
+
+  /** Looks at what is due, once the transaction that runs is over. */
+  soon(): void {
+    queueMicrotask(() => void this.onAlarm());
+  }
+
+  async onAlarm(): Promise<void> {
+    if (this.#walking) return;
+    this.#walking = true;
+    const { claims, journal } = this.#parts;
+    try {
+      for (;;) {
+        const due = claims.dueVolumes(Date.now(), VOLUMES_AT_ONCE);
+        for (const name of due) {
+          this.#tryToSettle(name);
+          this.#attendance.wake(keyOf(name));
+        }
+        await journal.published();
+        if (due.length === 0) return;
+      }
+    } finally {
+      this.#walking = false;
+    }
+  }
+
+  /** What of a volume's claims `look` sees, as soon as it is not null; null when it still is after `waitMs`. */
+  async until<T>(name: Name, waitMs: number, last: boolean, look: () => T | null): Promise<T | null> {
+    await this.#attendance.wait(keyOf(name), () => look() === null, waitMs, last);
+    return look();
+  }
+
+  /** Tells of a volume whose claims have changed, inside a transaction. */
+  tell(name: Name, stamps: readonly Stamp[]): void {
+    const { store, claims, journal } = this.#parts;
+    const known = store.find(name);
+    if (!known) return;
+    const owed = known.nodeExpansionOwed && claims.owing(name).length > 0;
+    const volume: CsiVolume = { ...known, nodeExpansionOwed: owed, modifyTime: Date.now() };
+    store.write(volume);
+    journal.emitLine([csiVolumeEvent(CLAIMED, store.shown(volume))], [csiVolumeStamp(volume), ...stamps]);
+  }
+
+  /** What keeps a claim is news to who waits for the volume to change, though no event tells of it. */
+  see(claim: CsiClaim, { message }: Refusal): void {
+    if (claim.refusal?.message !== message) this.#parts.journal.emitLine([], [{ table: CSI_VOLUME, row: [] }]);
+  }
+
+  // ---- inside ----
+
+  /** A defect about one volume is not to hold up the others. */
+  #tryToSettle(name: Name): void {
+    const { claims, journal } = this.#parts;
+    try {
+      this.#settle(name);
+    } catch (failure) {
+      warn("csi-claims-failed", { ...name, because: textOf(failure) });
+      journal.commit(() => claims.postpone(name, Date.now() + AFTER_DEFECT_MS));
+    }
+  }
+
+  /** Moves the claims of a volume that are due as far as they get, as one transaction and one event. */
+  #settle(name: Name): void {
+    const { claims, journal } = this.#parts;
+    journal.commit(() => {
+      let moved = false;
+      for (let steps = 0; steps < STEPS_AT_ONCE; steps++) {
+        const claim = claims.firstDue(name, Date.now());
+        if (!claim) break;
+        moved = this.#step(claim) || moved;
+      }
+      if (moved) this.tell(name, []);
+    });
+  }
+
+  /** @returns whether the claim has moved */
+  #step(claim: CsiClaim): boolean {
+    const { claims, store, situations } = this.#parts;
+    const volume = store.find(nameOf(claim));
+    if (!volume) return this.#withoutVolume(claim);
+    const modes = modesOf(claim, volume);
+    const step = nextStep(situations.of({ ...claim, ...modes }, volume));
+    switch (step.kind) {
+      case "rest":
+        claims.update(claim, { due: null, ...(claim.operation === null && { refusal: null }) });
+        return false;
+      case "wait":
+        claims.update(claim, { pluginId: volume.pluginId, ...waiting(claim, step) });
+        this.see(claim, step.refusal);
+        return false;
+      case "leave-attached":
+        claims.update(claim, { attachAsked: false });
+        return false;
+      case "leave-published":
+        this.#parts.leftovers.add(claim, remoteId(volume));
+        claims.update(claim, { state: "node-detached", publishAsked: false, path: "", attempts: 0, refusal: null });
+        return true;
+      case "become":
+        if (step.state === "taken") this.#noteTaken(claim, volume, modes);
+        claims.update(claim, { state: step.state, attempts: 0, refusal: null });
+        if (step.state === "attached") claims.update(claim, { path: "" });
+        if (step.state === "unpublishing") claims.update(claim, { owesExpansion: false });
+        return true;
+      case "ask":
+        this.#ask(step.method, claim, volume);
+        return false;
+      case "free":
+        return this.#free(claim);
+    }
+  }
+
+  /** The first claim's access mode is the volume's as long as anybody holds it, whoever of them goes first. */
+  #noteTaken(claim: CsiClaim, volume: CsiVolume, modes: Modes): void {
+    const { claims, plugins } = this.#parts;
+    const volumeMode = claims.modes(nameOf(claim))?.AccessMode ?? modes.accessMode;
+    const externalNodeId = plugins.externalNodeId(volume.pluginId, claim.nodeId);
+    claims.update(claim, { ...modes, volumeMode, pluginId: volume.pluginId, externalNodeId });
+  }
+
+  #ask(method: CsiClaimMethod, claim: CsiClaim, volume: CsiVolume): void {
+    const { claims, leftovers, situations } = this.#parts;
+    const begun = this.#begin(method, claim, volume);
+    if (!begun.ok) {
+      const refusal = failedAt(method, begun);
+      claims.update(claim, failure(claim, refusal));
+      this.see(claim, refusal);
+      return;
+    }
+    claims.update(claim, {
+      ...{ operation: begun.value, due: null },
+      ...(method === "csi.controller.publish" && { attachAsked: true }),
+      ...(method === "csi.node.publish" && { publishAsked: true, boot: situations.bootOf(claim) }),
+    });
+    if (method === "csi.node.publish") leftovers.forget(claim);
+  }
+
+  #begin(method: CsiClaimMethod, given: CsiClaim, volume: CsiVolume): Result<string> {
+    return guarded((): Result<string> => {
+      const { claims, plugins, secrets, work } = this.#parts;
+      const externalNodeId = given.externalNodeId || plugins.externalNodeId(volume.pluginId, given.nodeId);
+      if (given.externalNodeId === "") claims.update(given, { externalNodeId });
+      const claim = { ...given, externalNodeId };
+      const isController = method.startsWith("csi.controller.");
+      // An empty one would mean every node.
+      if (isController && externalNodeId === "") return refuse("conflict", `missing external node ID: ${claim.nodeId}`);
+      const able = isController ? controllersFor(plugins, volume.pluginId, NEEDS[method]) : ok([claim.nodeId]);
+      if (!able.ok) return able;
+      const params = claimParams(method, claim, secrets.opened(volume), {
+        mount: claim.mount && (secrets.openOfClaim(claim.mount) as MountOptions),
+        publishContext: claim.publishContext ? (secrets.openOfClaim(claim.publishContext) as Texts) : {},
+      });
+      const { namespace, id: volumeId, pluginId } = volume;
+      return work.begin(
+        {
+          ...{ pluginId, namespace, volumeId, nodeId: able.value[0] ?? "", locks: false, method, params },
+          ...{ request: `claim ${crypto.randomUUID()}`, change: forClaim(claim) },
+        },
+        secrets.of(volume),
+      );
+    });
+  }
+
+  /** The claim is gone, unless its allocation was reported anew meanwhile. */
+  #free(claim: CsiClaim): boolean {
+    const { claims } = this.#parts;
+    claims.remove(claim);
+    claims.touchPending(claim);
+    if (this.#parts.situations.isLive(claim)) claims.insert(claim, Date.now());
+    return claim.state !== "pending";
+  }
+
+  /** Its volume may yet come. */
+  #withoutVolume(claim: CsiClaim): boolean {
+    const { claims } = this.#parts;
+    if (this.#parts.situations.isLive(claim)) claims.update(claim, { due: null });
+    else claims.remove(claim);
+    return false;
+  }
+}
+
+type Modes = Pick<CsiClaim, "accessMode" | "attachmentMode">;
+
+export const nameOf = ({ namespace, volumeId }: CsiClaim): Name => ({ namespace, id: volumeId });
+const keyOf = ({ namespace, id }: Name): string => JSON.stringify([namespace, id]);
+
+/** The volume's first, unless the job asks for others. */
+const modesOf = ({ accessMode, attachmentMode }: CsiClaim, { capabilities: [first] }: CsiVolume): Modes => ({
+  accessMode: accessMode || (first?.AccessMode ?? ""),
+  attachmentMode: attachmentMode || (first?.AttachmentMode ?? ""),
+});
+
+/** What a claim becomes whose step has failed. */
+export const failure = ({ attempts }: CsiClaim, refusal: Refusal) => ({
+  ...{ attempts: attempts + 1, refusal, due: Date.now() + backoff(attempts) },
+});
+
+const waiting = (claim: CsiClaim, { refusal, again }: Extract<Step, { kind: "wait" }>) =>
+  again ? failure(claim, refusal) : { refusal, due: null };

@@ -1,0 +1,56 @@
+import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
+import type { Timed } from "../../cluster/blocking/timed.ts";
+import type { NodeFollower } from "../../cluster/nodes/change-set.ts";
+import type { Journal } from "../../events/event-publisher.ts";
+import type { Result } from "../../lib/result.ts";
+import type { Operation } from "../../node-agents/operation.ts";
+import { VolumeClaims } from "../claims/claims.ts";
+import { ClaimStore, VOLUME_CLAIM } from "../claims/store.ts";
+import { NodeView } from "../node-view.ts";
+import { VOLUME_OPERATION, VolumeOperations } from "../operations.ts";
+import { VolumeStates } from "../volume-states.ts";
+import { HOST_VOLUME, HostVolumeStore } from "./host-volume-store.ts";
+import { HostVolumes } from "./host-volumes.ts";
+
+interface Host {
+  readonly sql: SqlStorage;
+  readonly journal: Journal<Stamp>;
+  /** Promises that an operation on a volume is sent; inside a transaction. */
+  readonly promise: (volumeId: string, operation: string) => void;
+  /** Sends what was promised about a volume. Never rejects. */
+  readonly send: (volumeId: string) => Promise<void>;
+  readonly start: (nodeId: string, operation: Operation) => Promise<Result<null>>;
+}
+
+/** The parts of host volumes, and of sticky claims on them, in the registry, and how they hang together. */
+export class HostVolumeParts {
+  readonly store: HostVolumeStore;
+  readonly claimStore: ClaimStore;
+  readonly claims: VolumeClaims;
+  readonly states: VolumeStates;
+  readonly volumes: HostVolumes;
+  readonly #operations: VolumeOperations;
+
+  constructor({ sql, journal, promise, send, start }: Host) {
+    this.store = new HostVolumeStore(sql);
+    this.claimStore = new ClaimStore(sql);
+    this.claims = new VolumeClaims({ sql, journal, store: this.claimStore, volumes: this.store });
+    this.#operations = new VolumeOperations({ sql, enlist: promise, start });
+    this.states = new VolumeStates(new NodeView(sql), this.store, this.#operations, this.claims);
+    this.volumes = new HostVolumes({
+      ...{ sql, journal, store: this.store, operations: this.#operations, claims: this.claims, send },
+    });
+  }
+
+  get followers(): readonly NodeFollower[] {
+    return [this.states];
+  }
+
+  get stamped(): Readonly<Record<string, Stamped>> {
+    return { [HOST_VOLUME]: this.store, [VOLUME_OPERATION]: this.#operations, [VOLUME_CLAIM]: this.claimStore };
+  }
+
+  get timed(): readonly Timed[] {
+    return [this.volumes];
+  }
+}

@@ -1,0 +1,227 @@
+import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
+import { SharedRead } from "../../cluster/blocking/shared-read.ts";
+import type { NewEvent } from "../../events/event.ts";
+import { volumeAccount } from "../../events/shares.ts";
+import { hostVolumeJson, type State, type StoredVolume, type Wanted } from "./host-volume.ts";
+
+/** The table's name in stamps and indexes: its topic. */
+export const HOST_VOLUME = "HostVolume";
+
+/** Types of events. */
+export const REGISTERED = "HostVolumeRegistered";
+export const DELETED = "HostVolumeDeleted";
+
+export interface VolumeQuery {
+  /** null = all of them. */
+  readonly namespace: string | null;
+  readonly nodeId?: string;
+  readonly pluginId?: string;
+  /** Beginnings of texts. */
+  readonly nodePrefix?: string;
+  readonly pluginPrefix?: string;
+  readonly nodePool?: string;
+  /** Of its id or its name. */
+  readonly prefix?: string;
+  /** Namespace and id of the first row wanted. */
+  readonly from: readonly [namespace: string, id: string];
+  readonly limit: number;
+  readonly reverse: boolean;
+}
+
+export interface VolumePage {
+  readonly rows: readonly StoredVolume[];
+  readonly next: readonly [namespace: string, id: string] | null;
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  id: string;
+  namespace: string;
+  name: string;
+  node_id: string;
+  node_pool: string;
+  plugin_id: string;
+  state: string;
+  made: number;
+  wanted: string;
+  capacity_bytes: number;
+  host_path: string;
+  create_time: number;
+  modify_time: number;
+  create_index: number | null;
+  modify_index: number | null;
+}
+
+const MAX_PAGE_BYTES = 4 * 1024 * 1024;
+/** A page looks at no more rows than this, however few of them it is asked for. */
+const MAX_ROWS_LOOKED_AT = 5_000;
+
+/** The rows of host volumes, and of the names that they hold on their nodes. */
+export class HostVolumeStore implements Stamped {
+  readonly #sql: SqlStorage;
+  readonly #pages: SharedRead<VolumePage>;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    this.#pages = new SharedRead(sql);
+  }
+
+  find(id: string): StoredVolume | null {
+    const [row] = this.#sql.exec<Row>("SELECT * FROM host_volumes WHERE id = ?", id).toArray();
+    return row ? volumeOf(row) : null;
+  }
+
+  /** One page of volumes that are made, by namespace and id; shorter than `limit` where few match or rows are large. */
+  page(query: VolumeQuery): VolumePage {
+    return this.#pages.of(query, () => this.#page(query));
+  }
+
+  #page(query: VolumeQuery): VolumePage {
+    const { namespace, nodeId, pluginId, from, limit, reverse } = query;
+    const conditions: [sql: string, values: readonly SqlStorageValue[]][] = [];
+    if (namespace !== null) conditions.push(["namespace = ?", [namespace]]);
+    if (nodeId !== undefined) conditions.push(["node_id = ?", [nodeId]]);
+    if (pluginId !== undefined) conditions.push(["plugin_id = ?", [pluginId]]);
+    const beyond = reverse ? "<=" : ">=";
+    // In one namespace the walk begins at the id; at the pair, it would begin where the namespace does.
+    if (from[0] === namespace) conditions.push([`id ${beyond} ?`, [from[1]]]);
+    else if (from[0] !== "") conditions.push([`(namespace, id) ${beyond} (?, ?)`, from]);
+    const direction = reverse ? "DESC" : "ASC";
+    const cursor = this.#sql.exec<Row>(
+      `SELECT * FROM host_volumes ${conditions.length === 0 ? "" : `WHERE ${conditions.map(([sql]) => sql).join(" AND ")}`}
+       ORDER BY namespace ${direction}, id ${direction}`,
+      ...conditions.flatMap(([, values]) => values),
+    );
+    const rows: StoredVolume[] = [];
+    let [bytes, seen] = [0, 0];
+    for (const row of cursor) {
+      const full = rows.length === limit || seen === MAX_ROWS_LOOKED_AT || bytes > MAX_PAGE_BYTES;
+      if (full) return { rows, next: [row.namespace, row.id] };
+      seen += 1;
+      if (row.made === 0 || !isAskedFor(row, query)) continue;
+      bytes += row.wanted.length;
+      rows.push(volumeOf(row));
+    }
+    return { rows, next: null };
+  }
+
+  /** Every volume on a node; there are no more than a node takes. */
+  on(nodeId: string): StoredVolume[] {
+    return this.#sql
+      .exec<Row>("SELECT * FROM host_volumes WHERE node_id = ? ORDER BY namespace, id", nodeId)
+      .toArray()
+      .map(volumeOf);
+  }
+
+  countOn(nodeId: string): number {
+    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM host_volumes WHERE node_id = ?", nodeId).one().n;
+  }
+
+  hasPlugin(pluginId: string): boolean {
+    return this.#sql.exec("SELECT 1 FROM host_volumes WHERE plugin_id = ? LIMIT 1", pluginId).toArray().length > 0;
+  }
+
+  /** The volume that holds a name on a node, whichever namespace it is in. */
+  holder(nodeId: string, name: string): string | null {
+    const [row] = this.#sql
+      .exec<{ volume_id: string }>(
+        "SELECT volume_id FROM host_volume_names WHERE node_id = ? AND name = ?",
+        nodeId,
+        name,
+      )
+      .toArray();
+    return row?.volume_id ?? null;
+  }
+
+  /** Holds a name for a volume that has it, or is about to. */
+  hold(nodeId: string, name: string, id: string): void {
+    this.#sql.exec("INSERT OR IGNORE INTO host_volume_names VALUES (?, ?, ?)", nodeId, name, id);
+  }
+
+  /** Gives back the names that a volume holds, but for one. */
+  releaseNames(id: string, keep: string | null): void {
+    this.#sql.exec("DELETE FROM host_volume_names WHERE volume_id = ? AND name IS NOT ?", id, keep);
+  }
+
+  /** Counts an intent. @returns its number, which no earlier one of this volume had */
+  nextGen(id: string): number {
+    return this.#sql.exec<{ gen: number }>("UPDATE host_volumes SET gen = gen + 1 WHERE id = ? RETURNING gen", id).one()
+      .gen;
+  }
+
+  insert(volume: Omit<StoredVolume, "createIndex" | "modifyIndex">): void {
+    this.#sql.exec(
+      `INSERT INTO host_volumes (id, namespace, name, node_id, node_pool, plugin_id, state, made, gen, wanted, capacity_bytes,
+         host_path, create_time, modify_time)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`,
+      ...[volume.id, volume.namespace, volume.name, volume.nodeId, volume.nodePool, volume.pluginId, volume.state],
+      ...[volume.made ? 1 : 0, JSON.stringify(volume.wanted), volume.capacityBytes, volume.hostPath],
+      ...[volume.createTime, volume.modifyTime],
+    );
+  }
+
+  /** Writes what may change of a volume. */
+  update(volume: StoredVolume): void {
+    this.#sql.exec(
+      `UPDATE host_volumes SET name = ?, node_pool = ?, plugin_id = ?, state = ?, made = 1, wanted = ?, capacity_bytes = ?,
+         host_path = ?, modify_time = ? WHERE id = ?`,
+      ...[volume.name, volume.nodePool, volume.pluginId, volume.state, JSON.stringify(volume.wanted)],
+      ...[volume.capacityBytes, volume.hostPath, volume.modifyTime, volume.id],
+    );
+  }
+
+  remove(id: string): void {
+    this.#sql.exec("DELETE FROM host_volumes WHERE id = ?", id);
+    this.releaseNames(id, null);
+  }
+
+  /** Gives a volume the index of the line that told of it. */
+  stamp({ row: [id = ""] }: Stamp, index: number): void {
+    this.#sql.exec(
+      "UPDATE host_volumes SET create_index = ifnull(create_index, ?), modify_index = ? WHERE id = ?",
+      index,
+      index,
+      id,
+    );
+  }
+}
+
+/** What no index finds. */
+function isAskedFor(row: Row, { nodePrefix = "", pluginPrefix = "", nodePool, prefix = "" }: VolumeQuery): boolean {
+  return (
+    row.node_id.startsWith(nodePrefix) &&
+    row.plugin_id.startsWith(pluginPrefix) &&
+    (nodePool === undefined || row.node_pool === nodePool) &&
+    (row.id.startsWith(prefix) || row.name.startsWith(prefix))
+  );
+}
+
+/** The event that tells of a volume's change; the line's index is its ModifyIndex. */
+export const hostVolumeEvent = (type: string, volume: StoredVolume): NewEvent => ({
+  Topic: HOST_VOLUME,
+  Type: type,
+  Key: volume.id,
+  Namespace: volume.namespace,
+  Account: volumeAccount(volume.namespace),
+  FilterKeys: [volume.id, volume.name, volume.pluginId],
+  Payload: { Volume: { ...hostVolumeJson(volume), ModifyIndex: null } },
+});
+
+export const hostVolumeStamp = ({ id }: Pick<StoredVolume, "id">): Stamp => ({ table: HOST_VOLUME, row: [id] });
+
+const volumeOf = (row: Row): StoredVolume => ({
+  id: row.id,
+  namespace: row.namespace,
+  name: row.name,
+  nodeId: row.node_id,
+  nodePool: row.node_pool,
+  pluginId: row.plugin_id,
+  state: row.state as State,
+  made: row.made === 1,
+  wanted: JSON.parse(row.wanted) as Wanted,
+  capacityBytes: row.capacity_bytes,
+  hostPath: row.host_path,
+  createTime: row.create_time,
+  modifyTime: row.modify_time,
+  createIndex: row.create_index,
+  modifyIndex: row.modify_index,
+});

@@ -1,0 +1,136 @@
+import * as kind from "../../lib/bexpr/kinds.ts";
+import type { Constraint } from "../constraint.ts";
+
+/** Host volumes as requests ask for them, as rows keep them, and as answers and events show them (contract: events-and-volumes 5.2). */
+
+export const ACCESS_MODES = [
+  "single-node-reader-only",
+  "single-node-writer",
+  "single-node-single-writer",
+  "single-node-multi-writer",
+] as const;
+export const ATTACHMENT_MODES = ["file-system", "block-device"] as const;
+
+export interface Capability {
+  readonly AccessMode: string;
+  readonly AttachmentMode: string;
+}
+
+export const DEFAULT_CAPABILITY: Capability = { AccessMode: "single-node-writer", AttachmentMode: "file-system" };
+
+/** What a volume was asked to be, beyond its place. */
+export interface Wanted {
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly constraints: readonly Constraint[];
+  readonly capabilities: readonly Capability[];
+  /** In bytes; 0 is unset. */
+  readonly capacityMin: number;
+  readonly capacityMax: number;
+}
+
+/** A request to create, register or update, its fields checked. Empty texts were left out. */
+export interface HostVolumeRequest extends Omit<Wanted, "capabilities"> {
+  /** The volume to update; null makes a new one. */
+  readonly id: string | null;
+  readonly namespace: string;
+  readonly name: string;
+  readonly nodeId: string;
+  readonly nodePool: string;
+  readonly pluginId: string;
+  /** Empty = as the volume has it. */
+  readonly capabilities: readonly Capability[];
+  /** Only a registration names these. */
+  readonly hostPath: string;
+  readonly capacityBytes: number;
+}
+
+export type State = "pending" | "ready" | "unavailable";
+
+/** A volume as a row keeps it. Times in milliseconds. */
+export interface StoredVolume {
+  readonly id: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly nodeId: string;
+  readonly nodePool: string;
+  readonly pluginId: string;
+  readonly state: State;
+  /** False while its first operation runs: it holds its name on the node, and nobody sees it yet. */
+  readonly made: boolean;
+  readonly wanted: Wanted;
+  readonly capacityBytes: number;
+  readonly hostPath: string;
+  readonly createTime: number;
+  readonly modifyTime: number;
+  /** Null until the stream has taken the line that tells of it. */
+  readonly createIndex: number | null;
+  readonly modifyIndex: number | null;
+}
+
+const nanoseconds = (ms: number): number => ms * 1_000_000;
+
+/** As reads, answers and events show a volume. What is empty is left out where the contract says so. */
+export function hostVolumeJson(volume: StoredVolume) {
+  const { parameters, constraints, capabilities, capacityMin, capacityMax } = volume.wanted;
+  return {
+    CapacityBytes: volume.capacityBytes,
+    ...(constraints.length > 0 && { Constraints: constraints }),
+    CreateIndex: volume.createIndex,
+    CreateTime: nanoseconds(volume.createTime),
+    HostPath: volume.hostPath,
+    ID: volume.id,
+    ModifyIndex: volume.modifyIndex,
+    ModifyTime: nanoseconds(volume.modifyTime),
+    Name: volume.name,
+    Namespace: volume.namespace,
+    NodeID: volume.nodeId,
+    NodePool: volume.nodePool,
+    ...(Object.keys(parameters).length > 0 && { Parameters: parameters }),
+    PluginID: volume.pluginId,
+    RequestedCapabilities: capabilities,
+    RequestedCapacityMaxBytes: capacityMax,
+    RequestedCapacityMinBytes: capacityMin,
+    State: volume.state,
+  };
+}
+export type HostVolumeJson = ReturnType<typeof hostVolumeJson>;
+
+/** Answers say 0 for an index that is not known yet. */
+export const shownHostVolume = (volume: HostVolumeJson) => ({
+  ...volume,
+  CreateIndex: volume.CreateIndex ?? 0,
+  ModifyIndex: volume.ModifyIndex ?? volume.CreateIndex ?? 0,
+});
+export type ShownHostVolume = ReturnType<typeof shownHostVolume>;
+
+/** As lists show a volume. */
+export function hostVolumeStub(volume: ShownHostVolume) {
+  const { CapacityBytes, CreateIndex, CreateTime, ID, ModifyIndex, ModifyTime } = volume;
+  const { Name, Namespace, NodeID, NodePool, PluginID, State } = volume;
+  return {
+    ...{ CapacityBytes, CreateIndex, CreateTime, ID, ModifyIndex, ModifyTime },
+    ...{ Name, Namespace, NodeID, NodePool, PluginID, State },
+  };
+}
+
+/** What a filter may name of a volume. */
+export const hostVolumeFields = kind.record<ShownHostVolume>({
+  CapacityBytes: kind.integer,
+  Constraints: kind.list(kind.struct({ LTarget: kind.string, Operand: kind.string, RTarget: kind.string })),
+  CreateIndex: kind.integer,
+  CreateTime: kind.integer,
+  HostPath: kind.string,
+  ID: kind.string,
+  ModifyIndex: kind.integer,
+  ModifyTime: kind.integer,
+  Name: kind.string,
+  Namespace: kind.string,
+  NodeID: kind.string,
+  NodePool: kind.string,
+  Parameters: kind.map(kind.string),
+  PluginID: kind.string,
+  RequestedCapabilities: kind.list(kind.struct({ AccessMode: kind.string, AttachmentMode: kind.string })),
+  RequestedCapacityMaxBytes: kind.integer,
+  RequestedCapacityMinBytes: kind.integer,
+  State: kind.string,
+});

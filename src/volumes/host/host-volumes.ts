@@ -1,0 +1,400 @@
+import { METHODS } from "@sallyport/agent-protocol";
+import type { Stamp } from "../../cluster/blocking/index-backfill.ts";
+import type { Timed } from "../../cluster/blocking/timed.ts";
+import type { Journal } from "../../events/event-publisher.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import { uuidV7 } from "../../lib/uuid-v7.ts";
+import type { OperationResult } from "../../node-agents/operation.ts";
+import type { OutboxRow } from "../../platform/durable/outbox.ts";
+import { changeOf, paramsOf } from "../change.ts";
+import type { VolumeClaims } from "../claims/claims.ts";
+import { NodeView, type VolumeNode } from "../node-view.ts";
+import {
+  type Change,
+  operationStamp,
+  refusalOf,
+  type VolumeMethod,
+  type VolumeOperation,
+  type VolumeOperations,
+} from "../operations.ts";
+import { type FoundVolume, inUse, VolumeUsage } from "../usage.ts";
+import { stateOn } from "../volume-states.ts";
+import type { HostVolumeRequest, State, StoredVolume } from "./host-volume.ts";
+import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp, REGISTERED } from "./host-volume-store.ts";
+import { hasRoom, nodeNamed, obstacleOf, type Search, search, unreachable } from "./placement.ts";
+import { namesOf, updateRefusal } from "./update-rules.ts";
+
+/** What recognises a request that comes again. */
+export interface Begun {
+  readonly request: string;
+  /** The caller named the request itself, so that it is the same whenever it comes. */
+  readonly named: boolean;
+}
+
+/** How far a request has come. */
+export type Step =
+  /** Wait for this operation; its end is the answer. */
+  | { readonly kind: "begun"; readonly operation: string }
+  /** Another operation of the volume runs: wait for it, then ask again. */
+  | { readonly kind: "busy"; readonly operation: string }
+  /** No node has been found yet: go on from here. */
+  | { readonly kind: "searching"; readonly search: Search }
+  /** Nothing had to be done by the node. */
+  | { readonly kind: "done"; readonly index: number | null };
+
+/** How an operation has ended. */
+export interface Outcome {
+  /** Null when it has succeeded. */
+  readonly refusal: Refusal | null;
+  /** The volume as it is now; null once it is deleted. */
+  readonly volume: StoredVolume | null;
+  readonly index: number | null;
+}
+
+interface Parts {
+  readonly sql: SqlStorage;
+  readonly journal: Journal<Stamp>;
+  readonly store: HostVolumeStore;
+  readonly operations: VolumeOperations;
+  readonly claims: VolumeClaims;
+  /** Sends what was promised about a volume. Never rejects. */
+  readonly send: (volumeId: string) => Promise<void>;
+}
+
+const quoted = JSON.stringify;
+
+/** What happens to host volumes: every change of one is decided here, and written down before its node is asked. */
+export class HostVolumes implements Timed {
+  readonly due = "SELECT min(due) FROM volume_operations WHERE due IS NOT NULL";
+  readonly #parts: Parts & { readonly nodes: NodeView; readonly usage: VolumeUsage };
+
+  constructor(parts: Parts) {
+    this.#parts = { ...parts, nodes: new NodeView(parts.sql), usage: new VolumeUsage(parts.sql) };
+  }
+
+  // ---- reads ----
+
+  /** A volume that is made. */
+  read(id: string): FoundVolume | null {
+    const { store, usage } = this.#parts;
+    const volume = store.find(id);
+    return volume?.made ? { volume, users: usage.usersOf(volume) } : null;
+  }
+
+  /**
+   * How an operation has ended; null when it runs on after `waitMs`.
+   * @param last nobody asks again after this time
+   */
+  async outcome(id: string, waitMs: number, last: boolean): Promise<Outcome | null> {
+    const { operations, store } = this.#parts;
+    await operations.ended(id, waitMs, last);
+    const operation = operations.find(id);
+    if (operation?.state === "running") return null;
+    const refusal = operation ? operation.refusal : refuse("missing", `operation ${id} is not known any more`);
+    return { refusal, volume: operation && store.find(operation.volumeId), index: operation?.index ?? null };
+  }
+
+  /** What the node has last said of an operation of which it does not know what has come; null when it has not said that. */
+  doubt(id: string): string | null {
+    return this.#parts.operations.find(id)?.doubt ?? null;
+  }
+
+  // ---- what users ask for ----
+
+  /** Makes a volume on a node that the request names, or on the first one that can take it. */
+  create(request: HostVolumeRequest, begun: Begun, from: Search): Result<Step> {
+    const { nodes, store, operations } = this.#parts;
+    const again = operations.begunBy(begun.request, begun);
+    if (again) return ok(this.#again(again));
+    const place = request.nodeId === "" ? search(nodes, store, request, from) : this.#nodeForCreate(request);
+    if (!place.ok) return place;
+    if ("from" in place.value) return ok({ kind: "searching", search: place.value });
+    return this.#make("dhv.create", request, place.value, begun);
+  }
+
+  /** Takes what is at a path of a node as a volume. */
+  register(request: HostVolumeRequest, begun: Begun): Result<Step> {
+    const { nodes, operations } = this.#parts;
+    const again = operations.begunBy(begun.request, begun);
+    if (again) return ok(this.#again(again));
+    const node = nodeNamed(nodes, request, request.id ?? request.name);
+    if (!node.ok) return node;
+    const refusal = this.#nameRefusal(node.value.id, request.name) ?? this.#roomRefusal(node.value);
+    return refusal ?? this.#make("dhv.register", request, node.value, begun);
+  }
+
+  /** Changes a volume that is there. */
+  update(method: VolumeMethod, request: HostVolumeRequest & { readonly id: string }, begun: Begun): Result<Step> {
+    const { store, usage, nodes } = this.#parts;
+    const volume = store.find(request.id);
+    if (!volume || volume.namespace !== request.namespace)
+      return refuse("missing", `cannot update volume ${quoted(request.id)}: volume does not exist`);
+    const ahead = this.#ahead(volume.id, begun);
+    if (ahead) return ok(ahead);
+    const refusal = updateRefusal(volume, request, usage.usersOf(volume));
+    if (refusal) return refusal;
+    const node = nodes.find(volume.nodeId);
+    if (!node) return refuse("unavailable", `node ${volume.nodeId} is unknown`);
+    if (node.status !== "ready" || !node.hasAgent) return unreachable(node);
+    const taken = request.name === volume.name ? null : this.#nameRefusal(node.id, request.name);
+    if (taken) return taken;
+    return this.#begin(method, volume, changeOf(request, volume), begun);
+  }
+
+  /**
+   * Deletes a volume that nobody uses.
+   * @param force without its node, when that is gone or does not answer; over an operation of unknown outcome, which is given
+   *   up: its node forgets the volume, or if that is not known either, only the record goes. Never over those who use it
+   */
+  async delete(id: string, namespace: string, force: boolean, begun: Begun): Promise<Result<Step>> {
+    const { store, usage, nodes, operations } = this.#parts;
+    const volume = store.find(id);
+    if (!volume || volume.namespace !== namespace) return refuse("missing", `no such volume: ${id}`);
+    const node = nodes.find(volume.nodeId);
+    const reachable = node?.status === "ready" && node.hasAgent;
+    const running = operations.running(id);
+    const isStuck = running !== null && running.doubt !== null;
+    const ahead = this.#ahead(id, begun);
+    if (ahead && !(force && (isStuck || !reachable))) return ok(ahead);
+    const users = usage.usersOf(volume);
+    if (users.length > 0)
+      return refuse("conflict", `volume ${id} in use by allocations: [${namesOf(users).join(" ")}]`);
+    if (reachable && !(isStuck && running.forced))
+      return this.#begin("dhv.delete", volume, null, begun, { force, running });
+    if (force) return ok({ kind: "done", index: await this.#drop(volume) });
+    if (!node) return refuse("conflict", "volume cannot be removed from unknown node without force=true");
+    return refuse(
+      "unavailable",
+      `${unreachable(node).message}: volume cannot be removed from unreachable node without force=true`,
+    );
+  }
+
+  // ---- what nodes tell ----
+
+  /**
+   * Commits what came of an operation. What is not asked for any more changes nothing.
+   * @returns whether it is one of these
+   */
+  async operationDone(nodeId: string, id: string, result: OperationResult): Promise<boolean> {
+    const { journal, operations } = this.#parts;
+    const operation = operations.find(id);
+    if (!operation) return false;
+    if (operation.state !== "running" || operation.nodeId !== nodeId) return true;
+    const ended = journal.commit(() => {
+      if (result.state === "done") this.#succeed(operation, result.result);
+      // The node is asked again until an unknown outcome is known.
+      else if (result.state === "unknown") operations.doubted(id, result.error.message);
+      // Also when it is given up: what the volume was is what it is, and can be changed or deleted again.
+      else this.#fail(operation, refusalOf(result.error));
+      return result.state !== "unknown";
+    });
+    if (!ended) return true;
+    await journal.published();
+    operations.wake(id);
+    return true;
+  }
+
+  /** Sends operations to their nodes; see `VolumeOperations.deliver`. */
+  deliver(rows: readonly OutboxRow[]): Promise<() => void> {
+    const { operations, store, usage } = this.#parts;
+    return operations.deliver(
+      rows,
+      ({ method, volumeId }) => {
+        const volume = method === "dhv.delete" ? store.find(volumeId) : null;
+        return volume && inUse(volume, usage.usersOf(volume));
+      },
+      (operation, refusal) => this.#giveUp(operation, refusal),
+    );
+  }
+
+  /** A node's agent is removed, inside the caller's transaction: what it was asked for has ended, whatever came of it. */
+  abandon(nodeId: string): void {
+    const refusal = refuse("unavailable", `the agent of node ${nodeId} was removed`);
+    for (const operation of this.#parts.operations.runningOn(nodeId)) this.#giveUp(operation, refusal);
+  }
+
+  // ---- time ----
+
+  async onAlarm(now: number): Promise<void> {
+    this.#parts.journal.commit(() => this.#parts.operations.forget(now));
+  }
+
+  // ---- inside ----
+
+  /** What a new request about a volume has to wait for. */
+  #ahead(volumeId: string, { request }: Begun): Step | null {
+    const { operations } = this.#parts;
+    const same = operations.sameAs(volumeId, request);
+    if (same) return this.#again(same);
+    const running = operations.running(volumeId);
+    return running && { kind: "busy", operation: running.id };
+  }
+
+  /** A request has come again. Where nobody knows what has come of its operation, the node is asked at once. */
+  #again(operation: VolumeOperation): Step {
+    const { journal, operations, send } = this.#parts;
+    if (operation.state === "running" && operation.doubt !== null) {
+      journal.commit(() => operations.again(operation));
+      void send(operation.volumeId);
+    }
+    return { kind: "begun", operation: operation.id };
+  }
+
+  #nodeForCreate(request: HostVolumeRequest): Result<VolumeNode> {
+    const { nodes } = this.#parts;
+    const node = nodeNamed(nodes, request, request.name);
+    if (!node.ok) return node;
+    const taken = this.#nameRefusal(node.value.id, request.name);
+    if (taken) return taken;
+    const obstacle = node.value.eligible ? obstacleOf(request)(node.value) : "not eligible";
+    if (obstacle === null) return this.#roomRefusal(node.value) ?? node;
+    return refuse(
+      "conflict",
+      `could not place volume ${quoted(request.name)}: node ${node.value.id} is not feasible for volume: it is ${obstacle}`,
+    );
+  }
+
+  #nameRefusal(nodeId: string, name: string): Refusal | null {
+    const holder = this.#parts.store.holder(nodeId, name);
+    return holder === null ? null : refuse("conflict", "volume name already exists on this node");
+  }
+
+  #roomRefusal(node: VolumeNode): Refusal | null {
+    return hasRoom(this.#parts.store, node)
+      ? null
+      : refuse("exhausted", `node ${node.id} has as many volumes as a node may have`);
+  }
+
+  /** Reserves a new volume's name on its node, and has the node make it. */
+  #make(method: VolumeMethod, request: HostVolumeRequest, node: VolumeNode, begun: Begun): Result<Step> {
+    const { store, journal } = this.#parts;
+    const now = Date.now();
+    const { name, pluginId, wanted, capacityBytes, hostPath } = changeOf(request, null);
+    const volume: StoredVolume = {
+      ...{ id: uuidV7(), namespace: request.namespace, name, nodeId: node.id, nodePool: node.pool, pluginId },
+      ...{ state: "pending", made: false, wanted, capacityBytes, hostPath, createTime: now, modifyTime: now },
+      ...{ createIndex: null, modifyIndex: null },
+    };
+    return journal.commit(() => {
+      store.insert(volume);
+      return this.#begin(method, volume, { name, pluginId, wanted, capacityBytes, hostPath }, begun);
+    });
+  }
+
+  /** @param running is given up for this one */
+  #begin(
+    method: VolumeMethod,
+    volume: StoredVolume,
+    change: Change | null,
+    { request }: Begun,
+    { force = false, running = null }: { force?: boolean; running?: VolumeOperation | null } = {},
+  ): Result<Step> {
+    const { journal, store, operations } = this.#parts;
+    const params = METHODS[method].params.parse(paramsOf(method, volume, change, force));
+    const operation = journal.commit(() => {
+      if (running) {
+        operations.end(running.id, refuse("conflict", `volume ${volume.id} was given up`));
+        queueMicrotask(() => operations.wake(running.id));
+      }
+      if (change) store.hold(volume.nodeId, change.name, volume.id);
+      const gen = store.nextGen(volume.id);
+      return operations.begin({ volumeId: volume.id, nodeId: volume.nodeId, method, gen, request, params, change });
+    });
+    void this.#parts.send(volume.id);
+    return ok({ kind: "begun", operation });
+  }
+
+  #succeed(operation: VolumeOperation, result: Readonly<Record<string, unknown>>): void {
+    const { store, operations } = this.#parts;
+    const volume = store.find(operation.volumeId);
+    if (!volume) operations.end(operation.id, null);
+    else if (!operation.change) this.#deleted(operation, volume);
+    else this.#made(operation, operation.change, volume, result);
+  }
+
+  #made(
+    operation: VolumeOperation,
+    change: Change,
+    volume: StoredVolume,
+    result: Readonly<Record<string, unknown>>,
+  ): void {
+    const made = operation.method === "dhv.create" ? METHODS["dhv.create"].result.safeParse(result) : null;
+    if (made && !made.success) {
+      this.#fail(operation, refuse("faulty", `node ${volume.nodeId} has made the volume and did not say where`));
+      return;
+    }
+    const changed: StoredVolume = {
+      ...volume,
+      ...change,
+      ...(made && { hostPath: made.data.path, capacityBytes: made.data.bytes || change.capacityBytes }),
+      made: true,
+      modifyTime: Date.now(),
+    };
+    this.#write(operation, REGISTERED, { ...changed, state: this.#stateOf(changed) });
+  }
+
+  #deleted(operation: VolumeOperation, volume: StoredVolume): void {
+    // Somebody began to use it meanwhile; what is left of it cannot be used, and says so.
+    const used = inUse(volume, this.#parts.usage.usersOf(volume));
+    if (used) {
+      this.#write(operation, REGISTERED, { ...volume, state: "unavailable", modifyTime: Date.now() }, used);
+    } else this.#remove(volume, operation);
+  }
+
+  /** Writes what an operation has made of a volume, tells of it, and ends the operation. */
+  #write(operation: VolumeOperation, type: string, volume: StoredVolume, refusal: Refusal | null = null): void {
+    const { store, journal, operations, claims } = this.#parts;
+    store.update(volume);
+    store.releaseNames(volume.id, volume.name);
+    const stamps = [hostVolumeStamp(volume), operationStamp(operation), ...claims.volumeMade(volume)];
+    journal.emit([hostVolumeEvent(type, volume)], stamps);
+    operations.end(operation.id, refusal);
+  }
+
+  /** Removes a volume and tells of it, unless nobody has seen it yet. @returns the line that tells of it */
+  #remove(volume: StoredVolume, operation: VolumeOperation | null): number | null {
+    const { store, journal, operations, claims } = this.#parts;
+    store.remove(volume.id);
+    if (operation) operations.end(operation.id, null);
+    if (!volume.made) return null;
+    const stamps = [
+      hostVolumeStamp(volume),
+      ...(operation ? [operationStamp(operation)] : []),
+      ...claims.volumeGone(volume.id),
+    ];
+    return journal.emitLine([hostVolumeEvent(DELETED, volume)], stamps);
+  }
+
+  #giveUp(operation: VolumeOperation, refusal: Refusal): void {
+    this.#fail(operation, refusal);
+    queueMicrotask(() => this.#parts.operations.wake(operation.id));
+  }
+
+  /** An operation has left nothing behind, as far as is known. */
+  #fail(operation: VolumeOperation, refusal: Refusal): void {
+    const { store, operations } = this.#parts;
+    if (operations.find(operation.id)?.state !== "running") return;
+    const volume = store.find(operation.volumeId);
+    if (volume && !volume.made) store.remove(volume.id);
+    else if (volume) store.releaseNames(volume.id, volume.name);
+    operations.end(operation.id, refusal);
+  }
+
+  /** Removes a volume without its node. @returns the index, when the stream has it already */
+  async #drop(volume: StoredVolume): Promise<number | null> {
+    const { journal, operations } = this.#parts;
+    const running = operations.running(volume.id);
+    const line = journal.commit(() => {
+      if (running) operations.end(running.id, refuse("conflict", `volume ${volume.id} was deleted without its node`));
+      return this.#remove(volume, null);
+    });
+    const index = line === null ? null : await journal.indexOf(line);
+    if (running) operations.wake(running.id);
+    return index;
+  }
+
+  #stateOf(volume: StoredVolume): State {
+    const node = this.#parts.nodes.find(volume.nodeId);
+    return node ? stateOn(node, { ...volume, state: "pending" }) : "unavailable";
+  }
+}
