@@ -2,10 +2,10 @@ import type { Mutation } from "./mutation.ts";
 
 const UNIT = (name: string) => ({ file: `src/sync/${name}.ts`, suites: [`src/sync/${name}.test.ts`] });
 const BREAKER = UNIT("breaker");
-const COPIES = UNIT("copies");
+const COPIES = UNIT("remote-objects");
 const PAUSE = UNIT("pause");
 const PERMISSION = UNIT("permission");
-const SHARE = UNIT("share");
+const SHARE = UNIT("queue-quota");
 const PACING = UNIT("pacing");
 const NAMING = UNIT("naming");
 const NEIGHBOURS = { file: "src/sync/neighbours.ts", suites: ["test/workers/sync-neighbours.test.ts"] };
