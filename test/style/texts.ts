@@ -1,0 +1,67 @@
+import { readFileSync } from "node:fs";
+
+/** A piece of prose in the repository: a comment, a test name, or a paragraph of a page. */
+export interface Text {
+  readonly kind: "comment" | "test name" | "page";
+  readonly line: number;
+  readonly text: string;
+}
+
+/** The prose of one file, by its suffix. */
+export function textsOf(path: string): Text[] {
+  const lines = readFileSync(path, "utf8").split("\n");
+  if (path.endsWith(".md")) return pageTexts(lines);
+  return [...comments(lines), ...testNames(lines)];
+}
+
+/** Paragraphs outside code blocks, without inline code. */
+function pageTexts(lines: readonly string[]): Text[] {
+  const texts: Text[] = [];
+  let inCode = false;
+  for (const [index, line] of lines.entries()) {
+    if (/^\s*(```|~~~)/.test(line)) inCode = !inCode;
+    else if (!inCode && line.trim() !== "") {
+      texts.push({ kind: "page", line: index + 1, text: line.replace(/`[^`]*`/g, "") });
+    }
+  }
+  return texts;
+}
+
+/** Comment blocks: adjacent comment lines are one text. A comment behind code is a text of its own. */
+function comments(lines: readonly string[]): Text[] {
+  const texts: Text[] = [];
+  let block: { line: number; parts: string[] } | null = null;
+  let isOpen = false;
+  const end = () => {
+    if (block) texts.push({ kind: "comment", line: block.line, text: block.parts.join(" ").trim() });
+    block = null;
+  };
+  for (const [index, raw] of lines.entries()) {
+    const line = raw.trim();
+    const isComment = isOpen || line.startsWith("//") || line.startsWith("/*");
+    if (!isComment) {
+      end();
+      const behind = /[;,{})\]]\s+\/\/\s(.*)$/.exec(line)?.[1];
+      if (behind !== undefined) texts.push({ kind: "comment", line: index + 1, text: behind });
+      continue;
+    }
+    if (!isOpen && line.startsWith("/*")) end();
+    block ??= { line: index + 1, parts: [] };
+    block.parts.push(line.replace(/^(\/\*+|\*\/|\*|\/\/)\s?/, "").replace(/\*\/.*$/, ""));
+    if (line.startsWith("/*")) isOpen = true;
+    if (isOpen && line.includes("*/")) {
+      isOpen = false;
+      end();
+    }
+  }
+  end();
+  return texts;
+}
+
+function testNames(lines: readonly string[]): Text[] {
+  const name = /\b(?:it|describe|test)(?:\.\w+)*(?:\([^"'`]*\))?\(\s*(["'`])(.*?)\1\s*,/;
+  return lines.flatMap((line, index) => {
+    const text = name.exec(line)?.[2];
+    return text === undefined ? [] : [{ kind: "test name", line: index + 1, text } as const];
+  });
+}
