@@ -10,14 +10,14 @@ const memory = Math.min(totalmem(), process.constrainedMemory() || totalmem());
 /** Most tests wait more than they compute: for alarms, back-offs, and doubles that are slow on purpose. Each has up to half a GiB. */
 const FILES_AT_ONCE = Math.max(2, Math.min(2 * availableParallelism() + 1, Math.floor(memory / 2 ** 30) - 1, 8));
 
-/** What is awaited comes soon; a busy machine may take much longer, and must not fail for that. */
+/** Polling ends as soon as the condition holds; a busy machine may need much longer than an idle one. */
 const PATIENT = { poll: { timeout: 30_000 } };
 
 export default defineConfig({
   test: {
     teardownTimeout: 60_000,
     maxWorkers: FILES_AT_ONCE,
-    // What the service logs while it is being failed on purpose matters only when a test fails.
+    // Tests provoke failures on purpose, so logs matter only when a test fails.
     silent: "passed-only",
     projects: [
       {

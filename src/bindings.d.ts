@@ -22,7 +22,7 @@ declare namespace Cloudflare {
     FILES?: R2Bucket;
     /** Says whether the disk is full; bound by `npm start` only. */
     LOCAL_DISK?: Fetcher;
-    /** How often one may ask (docs/limits.md). What is not bound does not limit. */
+    /** Request limits (docs/limits.md). An absent binding means no limit. */
     LIMIT_TOKEN?: RateLimit;
     LIMIT_OPEN?: RateLimit;
     LIMIT_REFUSED?: RateLimit;

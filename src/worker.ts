@@ -43,8 +43,8 @@ export default {
 async function answerBell(queue: string, message: Message<Bell>, env: Env): Promise<void> {
   const { destination, engine } = (message.body ?? {}) as { destination?: unknown; engine?: unknown };
   const name = destination ?? engine;
-  // What names no object can only be dropped. Dead letters are only counted: the rows behind a bell are the truth, and their
-  // alarm rings again.
+  // A message without an object name is dropped. Dead letters are only counted: the work rows are the truth, and the object's
+  // alarm notifies again.
   if (typeof name !== "string" || queue.endsWith("-dead")) {
     warn("bell-dropped", { queue, name: String(name).slice(0, 256) });
     return message.ack();

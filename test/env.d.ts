@@ -11,7 +11,7 @@ declare module "*.md?raw" {
   export default text;
 }
 
-/** What Vite offers of its own: the files of a pattern as texts. */
+/** Vite's import of files by pattern, as texts. */
 interface ImportMeta {
   glob<T>(pattern: string, options: { query: string; import: string; eager: true }): Record<string, T>;
 }

@@ -1,4 +1,4 @@
-/** What a browser's EventSource would hand out (WHATWG HTML 9.2.6), written from the standard for tests. */
+/** An event as a browser's EventSource dispatches it (WHATWG HTML 9.2.6), written from the standard for tests. */
 export interface SourceEvent {
   readonly type: string;
   readonly data: string;
@@ -6,7 +6,7 @@ export interface SourceEvent {
 }
 
 export class EventSourceParser {
-  /** What the browser would send as Last-Event-ID if the connection broke now. */
+  /** The Last-Event-ID that the browser sends when it reconnects. */
   lastEventId = "";
   /** Milliseconds before it would connect again; null until the stream says. */
   retry: number | null = null;

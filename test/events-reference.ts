@@ -1,6 +1,6 @@
 /*
- * What a reader of the stream may and must see, written anew from the interface document and contract (events-and-volumes 1.2,
- * 1.7) so that it shares neither code nor mistakes with the service.
+ * The events that a subscriber must receive, as a second implementation of docs/events.md: it shares neither code nor mistakes
+ * with the service.
  */
 
 export interface SeenEvent {
@@ -19,7 +19,7 @@ export interface SeenLine {
   readonly Events: readonly SeenEvent[];
 }
 
-/** What a reader asks for: `[topic, key]` pairs, and one namespace or `*`. */
+/** A subscription: `[topic, key]` pairs, and one namespace or `*`. */
 export interface Wish {
   readonly topics: readonly (readonly [topic: string, key: string])[];
   readonly namespace: string;
