@@ -9,8 +9,8 @@
  * What the providers' quotas ask for is lifted: 50 writes a second to a destination would be all that is measured.
  */
 
+import type { NewEvent } from "../../src/contracts/event.ts";
 import { eventLog, syncDestination } from "../../src/contracts/stubs.ts";
-import type { NewEvent } from "../../src/events/event.ts";
 import type { Bell } from "../../src/platform/durable/wake-up.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import service from "../../src/worker.ts";

@@ -1,5 +1,6 @@
-import type { ClusterRights } from "./cluster-rights.ts";
-import type { Mount } from "./mounts.ts";
+import type { ClusterRights } from "../contracts/cluster-rights.ts";
+import type { Mount } from "../contracts/mount.ts";
+import type { Identity } from "../platform/http/exchange.ts";
 import type { Capability, ParameterConstraints } from "./path-rules.ts";
 
 /** What a request asks `AccessControl` before anything else happens. */
@@ -10,16 +11,6 @@ export interface Ask {
   /** Path without `/v1/`, decoded; null for requests of areas C and D, which are judged by `cluster` rights. */
   readonly path: string | null;
   readonly list?: boolean;
-}
-
-/** Who calls. Never holds the token. */
-export interface Identity {
-  readonly accessor: string;
-  readonly name: string;
-  readonly policies: readonly string[];
-  /** The namespace the token belongs to. */
-  readonly namespace: string;
-  readonly root: boolean;
 }
 
 /** The answer: who it is, what the request may do, and what it is about. */

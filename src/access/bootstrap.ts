@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import type { Facts } from "../platform/durable/deployment-state.ts";
 import { type AclToken, aclToken } from "./cluster-acl.ts";
-import type { Facts } from "./facts.ts";
 import type { TokenRow } from "./token.ts";
 import type { TokenSecrets } from "./token-secrets.ts";
 import { newAccessor, type TokenStore } from "./token-store.ts";

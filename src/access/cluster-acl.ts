@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { NewEvent } from "../events/event.ts";
-import { accessAccount } from "../events/shares.ts";
+import type { NewEvent } from "../contracts/event.ts";
+import { accessAccount } from "../contracts/event-accounts.ts";
 import type { Policy } from "./policy.ts";
 import type { JobAcl, PolicyRow } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";

@@ -1,7 +1,8 @@
+import { NAMESPACE_NAME } from "../contracts/cluster-namespace.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import { upperBound } from "../lib/text-range.ts";
 import type { Journal } from "./events.ts";
 import type { NamespaceEndings } from "./namespace-endings.ts";
-import { upperBound } from "./token-store.ts";
 
 type Names = readonly string[] | null | undefined;
 type Choice = { readonly Default?: string | undefined; readonly Allowed?: Names; readonly Denied?: Names };
@@ -33,8 +34,6 @@ interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
   create_index: number | null;
   modify_index: number | null;
 }
-
-export const NAMESPACE_NAME = /^[a-zA-Z0-9-]{1,128}$/;
 
 /** The flat namespaces of areas C and D. `default` always exists. */
 export class ClusterNamespaces {

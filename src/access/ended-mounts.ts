@@ -1,4 +1,4 @@
-import type { MountType } from "./mounts.ts";
+import type { MountType } from "../contracts/mount.ts";
 
 /** A mount that is gone, whose object may have something to take away still. */
 export interface EndedMount {

@@ -1,6 +1,7 @@
+import type { Mount } from "../contracts/mount.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { inOneSpelling } from "./aliases.ts";
-import type { Mount, MountTable } from "./mounts.ts";
+import type { MountTable } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 import {
   type Capability,

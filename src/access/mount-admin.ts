@@ -1,14 +1,7 @@
 import { neutralMountType } from "../compat/cloud-b-names.ts";
+import { MOUNT_TYPES, type Mount } from "../contracts/mount.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
-import {
-  configWith,
-  MOUNT_TYPES,
-  type Mount,
-  type MountRequest,
-  type MountTable,
-  mountPath,
-  type TuneRequest,
-} from "./mounts.ts";
+import { configWith, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 import { mayBelow } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";

@@ -1,48 +1,13 @@
 import { randomBytes } from "node:crypto";
 import * as z from "zod";
+import { MOUNT_TYPES, type Mount, type MountConfig, type MountType } from "../contracts/mount.ts";
 import { withoutUndefined } from "../lib/json.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../platform/http/areas.ts";
 import { duration, flag, stringList, stringMap } from "../platform/http/fields.ts";
 
-/** Types of secrets engines that can be mounted. */
-export const MOUNT_TYPES = ["kv", "cloud-b"] as const;
-export type MountType = (typeof MOUNT_TYPES)[number];
-
-export interface MountConfig {
-  /** Seconds; 0 = the system's. */
-  readonly default_lease_ttl: number;
-  readonly max_lease_ttl: number;
-  readonly force_no_cache: boolean;
-  readonly listing_visibility: string;
-  /** Absent unless given. No engine here reads headers or keys of others: kept for clients that read them back. */
-  readonly passthrough_request_headers?: readonly string[];
-  readonly allowed_response_headers?: readonly string[];
-  readonly audit_non_hmac_request_keys?: readonly string[];
-  readonly audit_non_hmac_response_keys?: readonly string[];
-  readonly allowed_managed_keys?: readonly string[];
-  readonly delegated_auth_accessors?: readonly string[];
-  readonly identity_token_key?: string;
-}
-
 /** The only key that signs identity tokens. */
 const SIGNING_KEY = "default";
-
-export interface Mount {
-  readonly namespace: string;
-  /** With a trailing slash. */
-  readonly path: string;
-  readonly type: MountType;
-  /** `<type>_<8 hex>`; names the mount for as long as it lives, whatever its path. */
-  readonly accessor: string;
-  readonly uuid: string;
-  readonly description: string;
-  readonly options: Readonly<Record<string, string>>;
-  /** Everything is sealed, and nothing is replicated, whatever these say: they are kept for clients that read them back. */
-  readonly local: boolean;
-  readonly seal_wrap: boolean;
-  readonly config: MountConfig;
-}
 
 /** A mount's config as it is stored, with what stands beside it in the record. */
 type StoredConfig = MountConfig & { readonly local?: boolean; readonly seal_wrap?: boolean };

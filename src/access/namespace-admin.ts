@@ -1,5 +1,5 @@
-import { type CustomMetadataChange, changeCustomMetadata } from "../kv/custom-metadata.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import { type CustomMetadataChange, changeCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { policyDeleted, tokenDeleted } from "./cluster-acl.ts";
 import type { Journal } from "./events.ts";
 import type { KeyTerms } from "./key-rotation.ts";

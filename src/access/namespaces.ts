@@ -1,6 +1,6 @@
+import { randomText } from "../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../platform/http/areas.ts";
-import { randomText } from "./token-store.ts";
 
 export interface Namespace {
   readonly id: string;

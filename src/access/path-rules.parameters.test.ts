@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { textSteps } from "../../test/text-steps.ts";
-import { checkParameters, compilePaths, matchesGlob, type ParameterConstraints, ruleFor } from "./path-rules.ts";
+import { matchesGlob } from "../lib/glob.ts";
+import { checkParameters, compilePaths, type ParameterConstraints, ruleFor } from "./path-rules.ts";
 
 describe("parameters", () => {
   const check = (constraints: ParameterConstraints, data: Record<string, unknown>) => {

@@ -1,4 +1,5 @@
 import { neutralField, otherName } from "../compat/cloud-b-names.ts";
+import { matchesGlob } from "../lib/glob.ts";
 
 /**
  * Path rules: which capabilities a set of policies gives on a path, and what a request to it may carry.
@@ -306,22 +307,4 @@ function isSame(value: unknown, listed: ParameterValue): boolean {
   if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") return false;
   const text = String(value);
   return matchesGlob(text, String(listed)) || matchesGlob(otherName(text), String(listed));
-}
-
-/**
- * Whether a text matches a glob, in which `*` stands for any run of characters. Each piece between stars is taken
- * at the first place it is found and never moved again, so a hostile glob costs no more than a plain one.
- */
-export function matchesGlob(text: string, glob: string): boolean {
-  const [first = "", ...pieces] = glob.split("*");
-  const last = pieces.pop();
-  if (last === undefined) return text === glob;
-  if (!text.startsWith(first)) return false;
-  let at = first.length;
-  for (const piece of pieces) {
-    const found = text.indexOf(piece, at);
-    if (found < 0) return false;
-    at = found + piece.length;
-  }
-  return text.length - last.length >= at && text.endsWith(last);
 }

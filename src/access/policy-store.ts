@@ -1,5 +1,5 @@
+import { type ClusterRights, MANAGEMENT, mergeClusterRules } from "../contracts/cluster-rights.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
-import { type ClusterRights, MANAGEMENT, mergeClusterRules } from "./cluster-rights.ts";
 import { compilePaths, type PathAcl } from "./path-rules.ts";
 import { DEFAULT_POLICY, type Policy, parsePolicy } from "./policy.ts";
 import type { GoverningRule, VolumeRule } from "./volume-rules.ts";

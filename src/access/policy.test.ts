@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { allowsNamespace, mergeClusterRules } from "./cluster-rights.ts";
+import { allowsNamespace, mergeClusterRules } from "../contracts/cluster-rights.ts";
 import { capabilitiesFor, compilePaths } from "./path-rules.ts";
 import { DEFAULT_POLICY, type Policy, parsePolicy } from "./policy.ts";
 

@@ -5,7 +5,6 @@
  * is refused by name, because a rule that silently does not apply is worse than one that cannot be written.
  */
 
-import { type HclMember, type HclObject, type HclValue, parseHcl, quote } from "../lib/hcl.ts";
 import {
   type ClusterRules,
   FAMILIES,
@@ -25,7 +24,8 @@ import {
   OPERATOR_CAPABILITIES,
   VARIABLE_CAPABILITIES,
   type VariableCapability,
-} from "./cluster-rights.ts";
+} from "../contracts/cluster-rights.ts";
+import { type HclMember, type HclObject, type HclValue, parseHcl, quote } from "../lib/hcl.ts";
 import { CAPABILITIES, type Capability, type ParameterRule, type ParameterValue, type PathRule } from "./path-rules.ts";
 import {
   type Block,

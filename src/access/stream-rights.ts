@@ -1,19 +1,6 @@
-import type { Scope } from "../events/subscription.ts";
-import { isJudgedByEvent, mayReadTopic } from "../events/topic-rights.ts";
-import type { ClusterRights } from "./cluster-rights.ts";
-
-/** May the holder of a token read these topics of a namespace? Asked when a stream is opened, and again whenever it may matter. */
-export interface StreamQuestion {
-  readonly accessor: string;
-  readonly topics: readonly string[];
-  /** `*` = all. */
-  readonly namespace: string;
-}
-
-export type StreamAnswer =
-  | { readonly allowed: false }
-  /** `expires`: until when the answer holds (ms since 1970), null = until an event tells otherwise. */
-  | { readonly allowed: true; readonly scope: Scope; readonly expires: number | null };
+import type { ClusterRights } from "../contracts/cluster-rights.ts";
+import type { Scope, StreamQuestion } from "../contracts/stream-rights.ts";
+import { isJudgedByEvent, mayReadTopic } from "../contracts/topic-rights.ts";
 
 const ALL = "*";
 

@@ -1,3 +1,4 @@
+import { randomText } from "../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { expirationSeconds } from "./cluster-acl.ts";
 import type { Judge } from "./judgement.ts";
@@ -11,7 +12,7 @@ import {
   type TokenRequest,
   type TokenRow,
 } from "./token.ts";
-import { type NewToken, randomText, type TokenStore } from "./token-store.ts";
+import type { NewToken, TokenStore } from "./token-store.ts";
 
 /** The `auth` block of an answer that hands out or renews a token (contract: clients 4.2). */
 export interface AuthBlock {

@@ -1,18 +1,7 @@
 import { createHmac, type KeyObject, randomBytes } from "node:crypto";
+import { randomText } from "../lib/random-text.ts";
+import { upperBound } from "../lib/text-range.ts";
 import type { TokenRow } from "./token.ts";
-
-const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-
-/** Random letters and digits, without the bias of a plain modulo. */
-export function randomText(length: number): string {
-  let text = "";
-  while (text.length < length) {
-    for (const byte of randomBytes(length * 2)) {
-      if (byte < 248 && text.length < length) text += BASE62[byte % 62];
-    }
-  }
-  return text;
-}
 
 /** An accessor in the form of the API that makes the token. */
 export const newAccessor = (family: TokenRow["family"]): string =>
@@ -199,6 +188,3 @@ const SPENT = -1;
 
 const alive = ([row]: TokenRow[], now: number, spent: boolean): TokenRow | null =>
   row && (row.expires === null || row.expires > now) && (row.uses >= 0 || spent) ? row : null;
-
-/** The first text after all that start with `prefix`: prefix search is a range, never LIKE. */
-export const upperBound = (prefix: string): string => `${prefix}\u{10FFFF}`;

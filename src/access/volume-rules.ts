@@ -1,6 +1,6 @@
 import { readPattern } from "../lib/bexpr/pattern.ts";
+import { matchesGlob } from "../lib/glob.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import { matchesGlob } from "./path-rules.ts";
 
 /**
  * Volume rules: what policies ask of every volume, whoever makes it, the holder of a management token too (docs/volume-rules.md).

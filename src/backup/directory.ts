@@ -1,4 +1,5 @@
-import { type ObjectName, SINGLETONS, storedObject, textOfObject } from "./kinds.ts";
+import { SINGLETONS, storedObject } from "../contracts/stored-objects.ts";
+import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 
 /**
  * Every object of the deployment, through those that know of them: mounts and who holds keys through `AccessControl`, agents

@@ -3,10 +3,10 @@ import * as z from "zod";
 import { decrypt, encrypt } from "../platform/crypto/aes-gcm.ts";
 import { parseKeyring } from "../platform/crypto/keyring.ts";
 import type { Versions } from "../platform/durable/migrations.ts";
+import { isKind, type ObjectKind } from "../platform/durable/object-kinds.ts";
 import type { Value } from "../platform/durable/snapshot/tables.ts";
 import { badRequest } from "../platform/http/errors.ts";
 import { VERSION } from "../platform/version.ts";
-import { isKind, type ObjectKind } from "./kinds.ts";
 
 /*
  * The file: a line that says what it is, then frames, each its length in four bytes and its bytes. The first frame is the

@@ -1,12 +1,13 @@
+import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../contracts/stored-objects.ts";
 import { accessControl } from "../contracts/stubs.ts";
-import { type Rebuilt, rebuildListings } from "../listings/rebuild.ts";
 import { parseKeyring } from "../platform/crypto/keyring.ts";
+import { bornWith, isKind, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
 import { note } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { type ObjectRecord, Opener, type RowsRecord } from "./format.ts";
 import { framesOf } from "./frames.ts";
-import { ACCESS_CONTROL, bornWith, isKind, type ObjectName, SINGLETONS, storedObject, textOfObject } from "./kinds.ts";
+import { type Rebuilt, rebuildListings } from "./rebuild-listings.ts";
 
 export interface Restored {
   readonly snapshot: string;

@@ -1,6 +1,7 @@
+import { storedObject } from "../contracts/stored-objects.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import type { ObjectKind, ObjectName } from "../platform/durable/object-kinds.ts";
 import { RESTORE_RUNS } from "../platform/durable/snapshot/snapshot-lock.ts";
-import { type ObjectKind, type ObjectName, storedObject } from "./kinds.ts";
 
 /**
  * loading: rows come, and lie beside the tables; it may be undone. swapping: all have come, and they take the tables' places, in

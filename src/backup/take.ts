@@ -1,11 +1,12 @@
+import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../contracts/stored-objects.ts";
 import { type Refusal, type Result, refuse } from "../lib/result.ts";
+import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import { FREEZE_MS } from "../platform/durable/snapshot/frozen.ts";
 import type { CutPart, CutPlace } from "../platform/durable/snapshot/object-snapshot.ts";
 import type { CutView } from "../platform/durable/snapshot/snapshot-lock.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { everyObject } from "./directory.ts";
 import { Sealer } from "./format.ts";
-import { ACCESS_CONTROL, type ObjectName, SINGLETONS, storedObject, textOfObject } from "./kinds.ts";
 
 /** Objects that are asked at the same time. */
 const AT_ONCE = 32;

@@ -1,4 +1,4 @@
-import type { NamespaceContent } from "../access/ended-namespaces.ts";
+import type { NamespaceContent } from "../platform/durable/ended-namespaces.ts";
 
 const quoted = JSON.stringify;
 

@@ -1,5 +1,9 @@
-import type { StreamEvent } from "../events/event.ts";
-import type { Fact } from "../events/facts.ts";
+/** The parts of an event that differ between the two dialects. */
+interface NamedEvent {
+  readonly Topic: string;
+  readonly Type: string;
+  readonly Payload: Readonly<Record<string, unknown>>;
+}
 
 /** Topics of events whose payload is a node. */
 const NODE_TOPICS: ReadonlySet<string> = new Set(["Node", "NodeDrain"]);
@@ -9,9 +13,9 @@ const NODE_TOPICS: ReadonlySet<string> = new Set(["Node", "NodeDrain"]);
  * events have another name, and nodes lack the interface's old resource fields.
  * @param json the event as it is stored; returned as it is where nothing differs
  */
-export function upstreamEvent({ Topic, Type }: Pick<Fact, "Topic" | "Type">, json: string): string {
+export function upstreamEvent({ Topic, Type }: Omit<NamedEvent, "Payload">, json: string): string {
   if (!NODE_TOPICS.has(Topic) && Type !== "NodeEvent") return json;
-  const event = JSON.parse(json) as StreamEvent;
+  const event = JSON.parse(json) as NamedEvent;
   return JSON.stringify({
     ...event,
     Topic: Topic === "NodeDrain" ? "Node" : Topic,
@@ -20,7 +24,7 @@ export function upstreamEvent({ Topic, Type }: Pick<Fact, "Topic" | "Type">, jso
   });
 }
 
-function withoutOldResources(payload: StreamEvent["Payload"]): StreamEvent["Payload"] {
+function withoutOldResources(payload: NamedEvent["Payload"]): NamedEvent["Payload"] {
   const { Node: node } = payload;
   if (typeof node !== "object" || node === null) return payload;
   const { Resources, Reserved, ...rest } = node as Record<string, unknown>;

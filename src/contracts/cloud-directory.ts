@@ -1,4 +1,4 @@
-import type { Federation } from "../identity/token.ts";
+import type { Federation } from "./federation.ts";
 
 /*
  * What the engine asks of its cloud: one method a call of the provider (contract: credentials-engine 4.6), each sent once.

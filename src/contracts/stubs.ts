@@ -9,21 +9,7 @@ import type { Metrics } from "../objects/metrics.ts";
 import type { NodeSession } from "../objects/node-session.ts";
 import type { SyncControl } from "../objects/sync-control.ts";
 import type { SyncDestination } from "../objects/sync-destination.ts";
-import type { DestinationKey } from "../sync/destination-record.ts";
-
-/**
- * An object's methods as its callers see them: plain values in, plain values out. The runtime's own type wraps every value,
- * because a value might hold stubs; ours never do.
- */
-export type Remote<T> = {
-  [K in keyof T as T[K] extends (...parameters: never[]) => unknown ? K : never]: T[K] extends (
-    ...parameters: infer Parameters
-  ) => infer Answer
-    ? (...parameters: Parameters) => Promise<Awaited<Answer>>
-    : never;
-};
-
-const remote = <T>(stub: unknown): Remote<T> => stub as Remote<T>;
+import { remote } from "../platform/durable/rpc.ts";
 
 /** Who may do what: one for the deployment. */
 export const accessControl = (env: Env) => remote<AccessControl>(env.ACCESS_CONTROL.getByName("main"));
@@ -41,16 +27,6 @@ export const syncDestination = (env: Env, name: string) =>
 
 /** What concerns all destinations: one for the deployment. */
 export const syncControl = (env: Env) => remote<SyncControl>(env.SYNC_CONTROL.getByName("main"));
-
-/** The name of the object that a destination is. */
-export const destinationName = ({ namespace, type, name }: DestinationKey): string => `${namespace}${type}/${name}`;
-
-/** The destination that an object is, by the object's name. */
-export function destinationKeyOf(objectName: string): DestinationKey {
-  const parts = objectName.split("/");
-  const [type = "", name = ""] = parts.splice(-2);
-  return { namespace: parts.map((part) => `${part}/`).join(""), type, name };
-}
 
 /** Who signs identity tokens: one for the deployment. */
 export const identityIssuer = (env: Env) => remote<IdentityIssuer>(env.IDENTITY_ISSUER.getByName("main"));

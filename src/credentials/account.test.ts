@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Home } from "../identity/token.ts";
+import type { Home } from "../contracts/federation.ts";
 import { accountOf, type ConfigBody, changeConfig, type EngineConfig } from "./config.ts";
 
 /** Who the engine acts as: by secret or by identity token, and never by both. */

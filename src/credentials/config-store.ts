@@ -1,7 +1,7 @@
-import { Facts } from "../access/facts.ts";
 import { backoff } from "../lib/backoff.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import { Facts } from "../platform/durable/deployment-state.ts";
 import { Kept } from "../platform/durable/memo.ts";
 import { type EngineConfig, nextRotation } from "./config.ts";
 

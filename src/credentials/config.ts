@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { CloudAccount } from "../contracts/cloud-directory.ts";
-import type { Home } from "../identity/token.ts";
+import type { Home } from "../contracts/federation.ts";
 import { parseCron } from "../lib/cron.ts";
 import { withoutUndefined } from "../lib/json.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { randomText } from "../access/token-store.ts";
+import { randomText } from "../lib/random-text.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { type Issue, lockOf, undoOfIssue } from "./issue.ts";
 import { HAND_OVER_MS } from "./job.ts";

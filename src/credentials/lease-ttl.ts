@@ -1,4 +1,4 @@
-import { goDuration } from "../kv/version.ts";
+import { goDuration } from "../lib/go-duration.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { Role } from "./role.ts";
 

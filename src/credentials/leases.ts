@@ -1,4 +1,4 @@
-import { upperBound } from "../access/token-store.ts";
+import { upperBound } from "../lib/text-range.ts";
 import { Kept } from "../platform/durable/memo.ts";
 import type { Holding } from "./issue.ts";
 

@@ -1,14 +1,15 @@
-import type { Mount } from "../access/mounts.ts";
 import type { Cloud, CloudAccount } from "../contracts/cloud-directory.ts";
-import { credentialEngine, type Remote } from "../contracts/stubs.ts";
-import { assertionFor } from "../identity/assertion.ts";
+import type { Mount } from "../contracts/mount.ts";
+import { credentialEngine } from "../contracts/stubs.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { CredentialEngine } from "../objects/credential-engine.ts";
+import type { Remote } from "../platform/durable/rpc.ts";
 import { isFrozen, patiently } from "../platform/durable/snapshot/frozen.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
 import { cloudB } from "../providers/cloud-b-azure/client.ts";
 import { sender } from "../providers/outcome.ts";
+import { assertionFor } from "./assertion.ts";
 import { performStep, type Step } from "./step.ts";
 import type { Done, JobEnd, Report, Started, Turn, Wanted } from "./turn.ts";
 

@@ -1,4 +1,4 @@
-import type { Home } from "../identity/token.ts";
+import type { Home } from "../contracts/federation.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { warn } from "../platform/observability/log.ts";
 import { type ConfigBody, changeConfig, changesIdentity } from "./config.ts";

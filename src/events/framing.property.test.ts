@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { randomFrom } from "../../test/crash/random.ts";
 import { EventSourceParser, type SourceEvent } from "../../test/event-source.ts";
-import { type NewEvent, numbered } from "./event.ts";
+import { type NewEvent, numbered } from "../contracts/event.ts";
 import { framingOf } from "./framing.ts";
 import { Line } from "./line.ts";
 import { matcher } from "./subscription.ts";

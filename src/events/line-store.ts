@@ -1,7 +1,7 @@
+import { type Append, numbered } from "../contracts/event.ts";
+import { factsText } from "../contracts/event-headers.ts";
 import type { Migration } from "../platform/durable/migrations.ts";
 import { warn } from "../platform/observability/log.ts";
-import { type Append, numbered } from "./event.ts";
-import { factsText } from "./facts.ts";
 import type { Slice } from "./group.ts";
 import { Line } from "./line.ts";
 import { accountOf, type Held, mostBytesOf, Shares, withoutPayloads } from "./shares.ts";

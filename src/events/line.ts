@@ -1,5 +1,5 @@
-import type { StreamEvent } from "./event.ts";
-import { type Fact, factOf, factsIn, factsText, readFacts } from "./facts.ts";
+import type { StreamEvent } from "../contracts/event.ts";
+import { type Fact, factOf, factsIn, factsText, readFacts } from "../contracts/event-headers.ts";
 import type { Matcher } from "./subscription.ts";
 
 /** How a dialect shows one event: the same JSON where nothing differs. */

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { randomFrom } from "../../test/crash/random.ts";
 import { isWanted, mayRead, type Rules, type SeenEvent, type Wish } from "../../test/events-reference.ts";
-import type { NamespaceRule } from "../access/cluster-rights.ts";
-import { numbered } from "./event.ts";
-import { factsText } from "./facts.ts";
+import type { NamespaceRule } from "../contracts/cluster-rights.ts";
+import { numbered } from "../contracts/event.ts";
+import { factsText } from "../contracts/event-headers.ts";
 import { Line } from "./line.ts";
 import { matcher, parseTopics } from "./subscription.ts";
 

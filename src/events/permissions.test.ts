@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from "vitest";
-import type { StreamAnswer } from "../access/stream-rights.ts";
-import type { Fact } from "./facts.ts";
+import type { Fact } from "../contracts/event-headers.ts";
+import type { StreamAnswer } from "../contracts/stream-rights.ts";
 import { Permissions, RightsUnknown } from "./permissions.ts";
 
 afterEach(() => {

@@ -1,9 +1,8 @@
-import type { StreamAnswer, StreamQuestion } from "../access/stream-rights.ts";
+import type { Fact } from "../contracts/event-headers.ts";
+import type { Scope, StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
 import { backoff } from "../lib/backoff.ts";
 import { within } from "../lib/timeout.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
-import type { Fact } from "./facts.ts";
-import type { Scope } from "./subscription.ts";
 
 /** Nobody could be asked. */
 export class RightsUnknown extends Error {

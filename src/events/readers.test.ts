@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { StreamAnswer, StreamQuestion } from "../access/stream-rights.ts";
-import { numbered } from "./event.ts";
+import { numbered } from "../contracts/event.ts";
+import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
 import type { LogView } from "./group.ts";
 import { Line } from "./line.ts";
 import { Readers } from "./readers.ts";

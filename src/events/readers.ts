@@ -1,9 +1,9 @@
-import type { StreamQuestion } from "../access/stream-rights.ts";
+import type { Scope, StreamQuestion } from "../contracts/stream-rights.ts";
 import { type Framing, framingOf } from "./framing.ts";
 import { encode, type Group, Groups, type LogView } from "./group.ts";
 import type { Line } from "./line.ts";
 import { type Ask, Permission, Permissions, type Standing } from "./permissions.ts";
-import type { Scope, Subscription } from "./subscription.ts";
+import type { Subscription } from "./subscription.ts";
 
 /** What a stream is given at once: a batch of ordinary lines, or a part of a large one. */
 const PIECE_BYTES = 64 * 1024;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { numbered } from "./event.ts";
-import { factsText } from "./facts.ts";
+import { numbered } from "../contracts/event.ts";
+import { factsText } from "../contracts/event-headers.ts";
 import { Line, type View } from "./line.ts";
 import { Ring } from "./ring.ts";
 import { matcher } from "./subscription.ts";

@@ -1,22 +1,12 @@
-import type { Append, StreamEvent } from "./event.ts";
-import { factsText } from "./facts.ts";
+import type { Append, StreamEvent } from "../contracts/event.ts";
+import { ACCESS_ACCOUNT, TENANT } from "../contracts/event-accounts.ts";
+import { factsText } from "../contracts/event-headers.ts";
 import { Line } from "./line.ts";
 
 /*
  * Who fills the backlog. Lines with an account count against its share once the buffer is full; lines without one (reports of
  * schedulers, nodes) are the deployment's own, and only age evicts them. A share is enforced before any other line leaves.
  */
-
-/** Accounts of lines about the root namespace's tokens and policies. */
-export const ACCESS_ACCOUNT = "access";
-const TENANT = "namespace ";
-
-/** The account of lines about a namespace of areas A and B: that of the whole tree below one child of the root. */
-export const accessAccount = (namespace: string): string =>
-  namespace === "" ? ACCESS_ACCOUNT : TENANT + namespace.slice(0, namespace.indexOf("/"));
-
-/** The account of lines about volumes of a flat namespace. */
-export const volumeAccount = (namespace: string): string => `volumes ${namespace}`;
 
 /** A line about a namespace below the root that is larger is told without its payloads. */
 const MAX_TENANT_LINE_BYTES = 64 * 1024;

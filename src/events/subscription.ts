@@ -1,6 +1,7 @@
-import { type NamespaceRule, NO_CLUSTER_RULES } from "../access/cluster-rights.ts";
-import { type Labels, traceOf } from "./facts.ts";
-import { isJudgedByEvent, mayReadEvent } from "./topic-rights.ts";
+import { type NamespaceRule, NO_CLUSTER_RULES } from "../contracts/cluster-rights.ts";
+import { type Labels, traceOf } from "../contracts/event-headers.ts";
+import type { Scope } from "../contracts/stream-rights.ts";
+import { isJudgedByEvent, mayReadEvent } from "../contracts/topic-rights.ts";
 
 /** What one reader asks for. Plain data: it travels to the object that serves the stream. */
 export interface Subscription {
@@ -17,16 +18,6 @@ export interface Subscription {
   readonly format: "lines" | "server-sent-events" | "feed";
   /** Whether a reader that is cut is told so in a last line. */
   readonly errors: boolean;
-}
-
-/** What a reader's token lets it see of what it asked for. */
-export interface Scope {
-  /** Null = all. */
-  readonly namespaces: readonly string[] | null;
-  /** Rules by which each event is judged besides; null when none needs to be. */
-  readonly rules: readonly NamespaceRule[] | null;
-  /** The index at which the one namespace began: earlier events in its name are another one's. Absent in answers of older releases. */
-  readonly since?: number;
 }
 
 export interface Filter extends Scope {

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { claimsOf, discovery, issuerAt, LONGEST_TTL, subjectOf } from "./token.ts";
+import { issuerAt, subjectOf } from "../contracts/federation.ts";
+import { claimsOf, discovery, LONGEST_TTL } from "./token.ts";
 
 const ask = {
   namespace: "team/",

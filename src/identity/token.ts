@@ -1,32 +1,6 @@
 import { CLOUD_B_PLUGIN, MOUNT_CLAIM } from "../compat/identity-names.ts";
+import { type Bearer, subjectOf } from "../contracts/federation.ts";
 import { VERSION } from "../platform/version.ts";
-
-/** Whom a token speaks for. */
-export interface Bearer {
-  /** Path from the root with a trailing slash; the root itself is the empty text. */
-  readonly namespace: string;
-  /** `root`, or the id that the namespace has had since it was made. */
-  readonly namespaceId: string;
-  readonly mountAccessor: string;
-  /** With a trailing slash. */
-  readonly mountPath: string;
-}
-
-/** A mount as its tokens speak of it. */
-export interface Home extends Bearer {
-  /**
-   * Where the service was reached when the mount was told to log in this way. Tokens name it while the deployment has no origin
-   * of its own: the provider compares the issuer exactly, so it must not change with whom a request happens to come through.
-   */
-  readonly origin: string;
-}
-
-/** What a mount logs in with at its provider in place of a secret. */
-export interface Federation extends Home {
-  readonly audience: string;
-  /** Seconds; 0: an hour. */
-  readonly ttlSeconds: number;
-}
 
 /** A token that is wanted. `issuer` as the discovery document under it says it. */
 export interface TokenAsk extends Bearer {
@@ -39,13 +13,6 @@ export interface TokenAsk extends Bearer {
 const DEFAULT_TTL = 3_600;
 /** A token must not outlive its key, which stays published for this long after it has signed for the last time. Seconds. */
 export const LONGEST_TTL = 86_400;
-
-/** Who issues the tokens of a namespace (contract: credentials-engine 9.2). Path and case count: providers compare exactly. */
-export const issuerAt = (origin: string, namespace: string): string => `${origin}/v1/${namespace}identity/oidc/plugins`;
-
-/** What a federated credential at the provider names. The accessor is the mount's for life, whatever its path. */
-export const subjectOf = ({ namespaceId, mountAccessor }: Pick<Bearer, "namespaceId" | "mountAccessor">): string =>
-  `plugin-identity:${namespaceId}:secret:${mountAccessor}`;
 
 /** The discovery document (OpenID Connect Discovery 1.0, 3). */
 export const discovery = (issuer: string) => ({

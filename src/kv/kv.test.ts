@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { goDuration } from "../lib/go-duration.ts";
+import { changeCustomMetadata, readCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { ConfigBody, MetadataBody } from "./bodies.ts";
-import { changeCustomMetadata, readCustomMetadata } from "./custom-metadata.ts";
 import { changeSettings } from "./settings.ts";
 import { subkeys } from "./subkeys.ts";
-import { deletionAt, emptySecret, goDuration, keptVersions, lives, timestamp } from "./version.ts";
+import { deletionAt, emptySecret, keptVersions, lives, timestamp } from "./version.ts";
 
 describe("times", () => {
   it("shows times with nanoseconds, and none as an empty text", () => {

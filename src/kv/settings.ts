@@ -1,5 +1,5 @@
 import { ok, type Result } from "../lib/result.ts";
-import { type CustomMetadataChange, changeCustomMetadata } from "./custom-metadata.ts";
+import { type CustomMetadataChange, changeCustomMetadata } from "../platform/http/custom-metadata.ts";
 import type { KvConfig, SecretRow } from "./version.ts";
 
 /** What a caller may set on a path. Absent means unchanged; null in a patch means the default again. */

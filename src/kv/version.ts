@@ -67,14 +67,6 @@ export const versionView = (
 export const timestamp = (ms: number | null): string =>
   ms === null ? "" : new Date(ms).toISOString().replace("Z", "000000Z");
 
-/** Seconds as Go prints a duration: `0s`, `1h0m0s`, `-1s`. */
-export function goDuration(seconds: number): string {
-  if (seconds < 0) return `-${goDuration(-seconds)}`;
-  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), seconds % 60];
-  if (h > 0) return `${h}h${m}m${s}s`;
-  return m > 0 ? `${m}m${s}s` : `${s}s`;
-}
-
 /** Whether the data of a version can be read: neither destroyed nor past its deletion. */
 export const lives = (row: Pick<VersionRow, "deletion" | "sealed">, now: number): boolean =>
   row.sealed !== null && (row.deletion === null || row.deletion > now);

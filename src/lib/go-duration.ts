@@ -26,3 +26,11 @@ export function parseGoDuration(text: string): number | null {
   if (ms > LONGEST_MS) return null;
   return sign === "-" ? -ms : ms;
 }
+
+/** Seconds as Go prints a duration: `0s`, `1h0m0s`, `-1s`. */
+export function goDuration(seconds: number): string {
+  if (seconds < 0) return `-${goDuration(-seconds)}`;
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), seconds % 60];
+  if (h > 0) return `${h}h${m}m${s}s`;
+  return m > 0 ? `${m}m${s}s` : `${s}s`;
+}

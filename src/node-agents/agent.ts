@@ -1,5 +1,5 @@
 import type { NodeReport } from "@sallyport/agent-protocol";
-import type { NodeVolumesChange } from "../cluster/nodes/node-volumes.ts";
+import type { NodeVolumesChange } from "../contracts/node.ts";
 
 /** How its session sees an agent, at change number `seq`. */
 export interface AgentChange {

@@ -1,12 +1,25 @@
 import type { JoinRequest } from "@sallyport/agent-protocol";
-import type { Nodes, Written } from "../cluster/nodes/nodes.ts";
+import type { NodeVolumesChange, Written } from "../contracts/node.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { AgentChange, JoinTokenView } from "./agent.ts";
 import type { Enrolment, NewJoinToken } from "./enrolment.ts";
 
+/** The nodes of the registry, as their agents change them. `heard`: the number of the agent's message, applied once. */
+interface NodeRegistry {
+  register(
+    id: string,
+    node: NonNullable<AgentChange["report"]>["node"],
+    heard: number,
+    volumes?: NodeVolumesChange,
+  ): Promise<Result<Written>>;
+  volumesChanged(id: string, change: NodeVolumesChange, heard: number): Promise<Result<Written>>;
+  connected(id: string, heard: number): Promise<Result<Written>>;
+  lost(id: string, heard?: number): Promise<Result<Written>>;
+}
+
 interface Host {
   readonly enrolment: Enrolment;
-  readonly nodes: Nodes;
+  readonly nodes: NodeRegistry;
   commit<T>(change: () => T): T;
   /** Promises that a node's session sends its agent away; inside a transaction. */
   promiseRevocation(nodeId: string): void;

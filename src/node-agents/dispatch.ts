@@ -1,11 +1,11 @@
 import { describe, isMethod, METHODS, type Req, type Res } from "@sallyport/agent-protocol";
+import { type HiddenParams, hiding, revealed } from "../contracts/hidden-params.ts";
+import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import { ok, type Result } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
 import { warn } from "../platform/observability/log.ts";
-import { type HiddenParams, hiding, revealed } from "./hidden-params.ts";
 import { send } from "./link.ts";
-import type { Operation, OperationResult } from "./operation.ts";
 import type { OperationRow, Operations, Outcome } from "./operations.ts";
 
 interface Host {

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { JoinRequest } from "@sallyport/agent-protocol";
-import type { Timed } from "../cluster/blocking/timed.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import type { Timed } from "../platform/durable/blocking/timed.ts";
 import type { AgentChange, AgentIdentity, AgentView, JoinTokenView } from "./agent.ts";
 
 export interface NewJoinToken {

@@ -1,6 +1,6 @@
 import { MAX_IN_FLIGHT, MAX_KEPT_OPERATIONS } from "@sallyport/agent-protocol";
+import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import { backoff } from "../lib/backoff.ts";
-import type { Operation, OperationResult } from "./operation.ts";
 
 /**
  * pending: not sent yet. sent: it may have arrived. unknown: its deadline has passed, or the node does not know either; it is

@@ -2,23 +2,18 @@ import type { Ask, Grant } from "../access/authorize.ts";
 import { type EndedMount, REMAINS } from "../access/ended-mounts.ts";
 import type { KeyHolder } from "../access/key-rotation.ts";
 import { accessMigrations } from "../access/schema.ts";
-import { type StreamAnswer, type StreamQuestion, streamScope } from "../access/stream-rights.ts";
-import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../backup/kinds.ts";
+import { streamScope } from "../access/stream-rights.ts";
 import { knownPage, type Source } from "../backup/known.ts";
 import { Restores, refusedByRestore } from "../backup/restores.ts";
-import {
-  clusterRegistry,
-  credentialEngine,
-  destinationKeyOf,
-  eventLog,
-  kvStore,
-  syncControl,
-} from "../contracts/stubs.ts";
+import { destinationKeyOf } from "../contracts/destination.ts";
+import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
+import { clusterRegistry, credentialEngine, eventLog, kvStore, syncControl } from "../contracts/stubs.ts";
 import type { Refusal, Result } from "../lib/result.ts";
 import { recordBirth } from "../listings/births.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
+import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
 import { accessDeliveries } from "./access-deliveries.ts";

@@ -1,5 +1,5 @@
 import type { KeyHolder } from "../access/key-rotation.ts";
-import type { MountType } from "../access/mounts.ts";
+import type { MountType } from "../contracts/mount.ts";
 import {
   clusterRegistry,
   credentialEngine,

@@ -1,4 +1,4 @@
-import { isKind, type ObjectName } from "../backup/kinds.ts";
+import { isKind, type ObjectName } from "../platform/durable/object-kinds.ts";
 
 /** Beside the tables of `AccessControl`, as the births themselves: names with a colon are in no snapshot. */
 const TABLE = '"births:objects"';

@@ -1,29 +1,35 @@
-import { EndedNamespaces } from "../access/ended-namespaces.ts";
-import type { KnownPage } from "../backup/kinds.ts";
 import { knownPage, type Source } from "../backup/known.ts";
-import type { Stamp, Stamped } from "../cluster/blocking/index-backfill.ts";
-import { SharedRead } from "../cluster/blocking/shared-read.ts";
-import { TableIndexes } from "../cluster/blocking/table-indexes.ts";
-import type { Timed } from "../cluster/blocking/timed.ts";
-import { Waiters } from "../cluster/blocking/waiters.ts";
 import { CLUSTER_CONTENT } from "../cluster/namespace-content.ts";
-import { together } from "../cluster/nodes/change-set.ts";
-import { NodeParts } from "../cluster/nodes/node-parts.ts";
 import { nodeMigrations } from "../cluster/nodes/schema.ts";
 import { Ingestion, nodesOf, type SourceLine } from "../cluster/reports/ingestion.ts";
 import { type JobCounts, JobJoins, type JobTexts } from "../cluster/reports/job-joins.ts";
 import { JOB_SUMMARY_TABLES } from "../cluster/reports/job-shapes.ts";
-import { type FullList, REPORTED_TOPICS, type ReportedTopic } from "../cluster/reports/report.ts";
 import { fromStream } from "../cluster/reports/report-stream.ts";
-import { type NamedObjects, Reported, type ReportedObject, type ReportedPage } from "../cluster/reports/reported.ts";
+import { Reported } from "../cluster/reports/reported.ts";
 import type { ReportedQuery } from "../cluster/reports/reported-order.ts";
 import { clusterMigrations } from "../cluster/reports/schema.ts";
+import { together } from "../contracts/change-set.ts";
+import { Journal } from "../contracts/event-publisher.ts";
+import type { OperationResult } from "../contracts/node-operation.ts";
+import {
+  type FullList,
+  type NamedObjects,
+  REPORTED_TOPICS,
+  type ReportedObject,
+  type ReportedPage,
+  type ReportedTopic,
+} from "../contracts/reports.ts";
 import { accessControl, eventLog, nodeSession } from "../contracts/stubs.ts";
-import { Journal } from "../events/event-publisher.ts";
 import { type Result, refuse } from "../lib/result.ts";
-import type { OperationResult } from "../node-agents/operation.ts";
 import { enrolmentMigrations } from "../node-agents/schema.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
+import type { Stamp, Stamped } from "../platform/durable/blocking/index-backfill.ts";
+import { SharedRead } from "../platform/durable/blocking/shared-read.ts";
+import { TableIndexes } from "../platform/durable/blocking/table-indexes.ts";
+import type { Timed } from "../platform/durable/blocking/timed.ts";
+import { Waiters } from "../platform/durable/blocking/waiters.ts";
+import { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
+import type { KnownPage } from "../platform/durable/object-kinds.ts";
 import { clusterMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
@@ -35,6 +41,7 @@ import { csiPluginMigrations, csiVolumeMigrations } from "../volumes/csi/schema.
 import { HostVolumeParts } from "../volumes/host/host-volume-parts.ts";
 import { VOLUME_OPERATION } from "../volumes/operations.ts";
 import { hostVolumeMigrations } from "../volumes/schema.ts";
+import { NodeParts } from "./node-parts.ts";
 import { NodeSurface } from "./node-surface.ts";
 
 /**

@@ -1,5 +1,6 @@
 import type { Dialect } from "../compat/dialect.ts";
 import type { CloudAccount } from "../contracts/cloud-directory.ts";
+import type { Home } from "../contracts/federation.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { Endings } from "../credentials/completion.ts";
 import { accountOf, type CloudSettings, type ConfigBody, configView } from "../credentials/config.ts";
@@ -19,7 +20,6 @@ import { RootAccount } from "../credentials/root-account.ts";
 import { Desk } from "../credentials/saga-runner.ts";
 import { engineMigrations } from "../credentials/schema.ts";
 import { claimOf, type Report, type Started, type Turn, type Wanted } from "../credentials/turn.ts";
-import type { Home } from "../identity/token.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";

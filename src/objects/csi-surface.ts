@@ -1,4 +1,4 @@
-import type { EndedNamespaces } from "../access/ended-namespaces.ts";
+import type { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import type { CsiAsks } from "../volumes/csi/asks.ts";
 import { type ShowableClaim, showable } from "../volumes/csi/claim.ts";

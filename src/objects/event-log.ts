@@ -1,4 +1,4 @@
-import type { Append } from "../events/event.ts";
+import type { Append } from "../contracts/event.ts";
 import type { Bounds } from "../events/feed.ts";
 import { type FeedPage, feedPage } from "../events/feed-page.ts";
 import type { LogView } from "../events/group.ts";

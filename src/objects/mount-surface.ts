@@ -1,4 +1,5 @@
-import type { Mount, MountRequest, MountType, TuneRequest } from "../access/mounts.ts";
+import type { MountRequest, TuneRequest } from "../access/mounts.ts";
+import type { Mount, MountType } from "../contracts/mount.ts";
 import { ok, type Result } from "../lib/result.ts";
 import { NamespaceSurface } from "./namespace-surface.ts";
 

@@ -10,6 +10,7 @@ import {
   slowDown,
   TOKEN_SECONDS,
 } from "@sallyport/agent-protocol";
+import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { within } from "../lib/timeout.ts";
@@ -17,7 +18,6 @@ import { Connections } from "../node-agents/connections.ts";
 import { Dispatch } from "../node-agents/dispatch.ts";
 import { FrameBudget } from "../node-agents/frame-budget.ts";
 import { close, type Link, linkOf } from "../node-agents/link.ts";
-import type { Operation, OperationResult } from "../node-agents/operation.ts";
 import { Operations, type Outcome } from "../node-agents/operations.ts";
 import { sessionMigrations } from "../node-agents/schema.ts";
 import { SessionRecord } from "../node-agents/session-record.ts";

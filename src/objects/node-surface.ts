@@ -1,15 +1,15 @@
 import type { DrainNote, DrainSpec } from "../cluster/nodes/drains.ts";
 import type { GivenNode } from "../cluster/nodes/fields.ts";
-import type { NodeParts } from "../cluster/nodes/node-parts.ts";
 import type { NodePoolPage, NodePoolQuery } from "../cluster/nodes/node-pools.ts";
-import type { NodeEventGiven, Written } from "../cluster/nodes/nodes.ts";
+import type { NodeEventGiven } from "../cluster/nodes/nodes.ts";
 import type { NodePage, NodeQuery, NodeText } from "../cluster/nodes/nodes-store.ts";
-import type { Eligibility } from "../cluster/nodes/record.ts";
+import type { Eligibility, Written } from "../contracts/node.ts";
 import type { Result } from "../lib/result.ts";
 import type { AgentChange, AgentIdentity, AgentView, JoinTokenView } from "../node-agents/agent.ts";
 import type { Agents } from "../node-agents/agents.ts";
 import type { Cut, EnrolmentPage } from "../node-agents/enrolment.ts";
 import { HostVolumeSurface } from "./host-volume-surface.ts";
+import type { NodeParts } from "./node-parts.ts";
 
 /** What of `ClusterRegistry` is about nodes and their agents: their parts decide, this is their surface. */
 export abstract class NodeSurface extends HostVolumeSurface {

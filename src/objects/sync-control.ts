@@ -1,10 +1,10 @@
-import { EndedNamespaces } from "../access/ended-namespaces.ts";
-import type { KnownPage } from "../backup/kinds.ts";
 import { knownPage } from "../backup/known.ts";
 import { accessControl, syncDestination } from "../contracts/stubs.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
+import type { KnownPage } from "../platform/durable/object-kinds.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";

@@ -1,3 +1,4 @@
+import type { DestinationKey } from "../contracts/destination.ts";
 import { kvStore, syncControl } from "../contracts/stubs.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { AssociationListing } from "../listings/destinations.ts";
@@ -26,7 +27,7 @@ import { type AssociationsPage, associationsPage } from "../sync/associations-pa
 import { Breaker } from "../sync/breaker.ts";
 import { Configuration, type Configured, type DestinationState } from "../sync/configuration.ts";
 import { Wishes } from "../sync/desired-state.ts";
-import { type DestinationKey, DestinationRecord, type Found } from "../sync/destination-record.ts";
+import { DestinationRecord, type Found } from "../sync/destination-record.ts";
 import type { Granularity } from "../sync/destinations/destination-type.ts";
 import { wantedCopies } from "../sync/external-name.ts";
 import { type Contest, Neighbours } from "../sync/neighbours.ts";

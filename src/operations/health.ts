@@ -1,8 +1,10 @@
-import { ACCESS_CONTROL, type ObjectName, storedObject, textOfObject } from "../backup/kinds.ts";
-import { accessControl, clusterRegistry, eventLog, type Remote, syncControl } from "../contracts/stubs.ts";
+import { ACCESS_CONTROL, storedObject } from "../contracts/stored-objects.ts";
+import { accessControl, clusterRegistry, eventLog, syncControl } from "../contracts/stubs.ts";
 import { within } from "../lib/timeout.ts";
 import type { AccessControl } from "../objects/access-control.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
+import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
+import type { Remote } from "../platform/durable/rpc.ts";
 import { isDiskFull } from "../platform/http/disk.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import type { Vitals } from "../platform/observability/metrics/health-stats.ts";

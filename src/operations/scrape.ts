@@ -1,8 +1,8 @@
+import { destinationName } from "../contracts/destination.ts";
 import {
   accessControl,
   clusterRegistry,
   credentialEngine,
-  destinationName,
   eventLog,
   eventRelay,
   identityIssuer,

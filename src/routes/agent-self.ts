@@ -1,5 +1,5 @@
-import { allowsAgent, allowsNode, type ClusterRights } from "../access/cluster-rights.ts";
 import { leaderOf, members, type Reached, self } from "../compat/orchestrator.ts";
+import { allowsAgent, allowsNode, type ClusterRights } from "../contracts/cluster-rights.ts";
 import { eventLog } from "../contracts/stubs.ts";
 import { RequestError } from "../platform/http/errors.ts";
 import { VERSION } from "../platform/version.ts";

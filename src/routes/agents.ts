@@ -1,7 +1,7 @@
 import { CLOSE, joinRequest, SUBPROTOCOL } from "@sallyport/agent-protocol";
 import * as z from "zod";
-import { allowsNode, type ClusterRights } from "../access/cluster-rights.ts";
 import { POOL_NAME } from "../cluster/nodes/fields.ts";
+import { allowsNode, type ClusterRights } from "../contracts/cluster-rights.ts";
 import { accessControl, clusterRegistry, nodeSession } from "../contracts/stubs.ts";
 import { readConnectToken, verifyConnectToken } from "../node-agents/connect-token.ts";
 import type { Cut, EnrolmentPage } from "../node-agents/enrolment.ts";

@@ -1,6 +1,6 @@
-import { allowsNamespace, allowsNamespaceAny, allowsNode } from "../access/cluster-rights.ts";
 import { type AllocationFields, allocationStub } from "../cluster/reports/list-views.ts";
 import { textOf } from "../cluster/reports/topics/topic.ts";
+import { allowsNamespace, allowsNamespaceAny, allowsNode } from "../contracts/cluster-rights.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import { listReported, mayList, namespaceOf, readOne, truth } from "./server/cluster-reads.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";

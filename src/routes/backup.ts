@@ -1,8 +1,8 @@
+import { rebuildListings } from "../backup/rebuild-listings.ts";
 import { restoreSnapshot } from "../backup/restore.ts";
 import { takeSnapshot } from "../backup/take.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { refuse } from "../lib/result.ts";
-import { rebuildListings } from "../listings/rebuild.ts";
 import { Sealed } from "../platform/crypto/keyring.ts";
 import { unwrap } from "../platform/http/errors.ts";
 import { envelope, noContent } from "./server/respond.ts";

@@ -1,4 +1,4 @@
-import { allowsNamespace } from "../access/cluster-rights.ts";
+import { allowsNamespace } from "../contracts/cluster-rights.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { claimFields, type ShownClaim, shownClaim } from "../volumes/claims/record.ts";

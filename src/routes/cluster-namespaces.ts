@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { allowsNamespace, NAMESPACE_CAPABILITIES } from "../access/cluster-rights.ts";
+import { allowsNamespace, NAMESPACE_CAPABILITIES } from "../contracts/cluster-rights.ts";
 import { accessControl, eventLog } from "../contracts/stubs.ts";
 import { withoutUndefined } from "../lib/json.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
+import { firstHeader, requestHeader } from "../compat/dialect.ts";
 import {
   allowsNamespace,
   allowsNamespaceAny,
   allowsPlugin,
   type ClusterRights,
   type NamespaceRight,
-} from "../access/cluster-rights.ts";
-import { firstHeader, requestHeader } from "../compat/dialect.ts";
+} from "../contracts/cluster-rights.ts";
 import type { Texts } from "../volumes/csi/volume.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
 import type { AuthorisedCall } from "./server/route.ts";

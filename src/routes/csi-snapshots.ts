@@ -6,7 +6,7 @@ import {
   type CsiSnapshot,
 } from "@sallyport/agent-protocol";
 import * as z from "zod";
-import { CSI_LIST_RIGHTS } from "../access/cluster-rights.ts";
+import { CSI_LIST_RIGHTS } from "../contracts/cluster-rights.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, invalid, RequestError, unwrap } from "../platform/http/errors.ts";

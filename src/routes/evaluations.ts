@@ -1,5 +1,5 @@
-import { allowsNamespaceAny } from "../access/cluster-rights.ts";
 import { type Fields, textOf } from "../cluster/reports/topics/topic.ts";
+import { allowsNamespaceAny } from "../contracts/cluster-rights.ts";
 import { badRequest } from "../platform/http/errors.ts";
 import { listReported, mayList, namespaceOf, readOne } from "./server/cluster-reads.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";

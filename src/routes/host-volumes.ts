@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import { METHODS } from "@sallyport/agent-protocol";
 import * as z from "zod";
-import { allowsNamespace } from "../access/cluster-rights.ts";
 import { namedAllocations } from "../cluster/reports/named-allocations.ts";
+import { allowsNamespace } from "../contracts/cluster-rights.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, denied, invalid, unwrap } from "../platform/http/errors.ts";
 import { carryOut } from "../volumes/carry-out.ts";
 import { type HostVolumeRequest, hostVolumeJson, shownHostVolume } from "../volumes/host/host-volume.ts";
 import type { Begun } from "../volumes/host/host-volumes.ts";
 import { type HostVolumeBody, parseBody, requestOf } from "../volumes/host/request-body.ts";
-import { judgeHostVolume } from "../volumes/rules.ts";
+import { judgeHostVolume } from "./host-volume-rules.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
 import { mayList, namespaceOf } from "./server/cluster-reads.ts";
 import { clusterJson } from "./server/respond.ts";

@@ -1,8 +1,9 @@
 import { randomInt } from "node:crypto";
 import * as z from "zod";
+import { issuerAt } from "../contracts/federation.ts";
 import { accessControl, identityIssuer } from "../contracts/stubs.ts";
 import { ROTATION_PERIOD_MS, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
-import { discovery, issuerAt } from "../identity/token.ts";
+import { discovery } from "../identity/token.ts";
 import { ORIGIN_RULE, originOf } from "../lib/origin.ts";
 import { namespaceOf } from "../platform/http/caller.ts";
 import { unwrap } from "../platform/http/errors.ts";

@@ -1,7 +1,7 @@
-import { allowsNamespace } from "../access/cluster-rights.ts";
 import { completeJob, JOB_SUMMARY_TABLES, jobSummary } from "../cluster/reports/job-shapes.ts";
 import { allocationStub, jobStub } from "../cluster/reports/list-views.ts";
 import type { Fields } from "../cluster/reports/topics/topic.ts";
+import { allowsNamespace } from "../contracts/cluster-rights.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import { parseLossless } from "../lib/json.ts";
 import { allocationFields } from "./allocations.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { Mount } from "../access/mounts.ts";
+import type { Mount } from "../contracts/mount.ts";
 import { accessControl, credentialEngine } from "../contracts/stubs.ts";
 import { performJob, performRemoval, unfinished } from "../credentials/perform.ts";
 import { badRequest, refusalError, unwrap } from "../platform/http/errors.ts";

@@ -1,4 +1,4 @@
-import { allowsAgent } from "../access/cluster-rights.ts";
+import { allowsAgent } from "../contracts/cluster-rights.ts";
 import { metrics } from "../contracts/stubs.ts";
 import { badRequest } from "../platform/http/errors.ts";
 import { CONTENT_TYPES, type Format, written } from "../platform/observability/metrics/exposition.ts";

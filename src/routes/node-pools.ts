@@ -1,5 +1,5 @@
-import { allowsNode, allowsNodePool } from "../access/cluster-rights.ts";
 import type { NodePool } from "../cluster/nodes/node-pools.ts";
+import { allowsNode, allowsNodePool } from "../contracts/cluster-rights.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import * as kind from "../lib/bexpr/kinds.ts";
 import { parseLossless } from "../lib/json.ts";

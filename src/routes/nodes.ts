@@ -1,12 +1,11 @@
 import * as z from "zod";
-import { allowsNode } from "../access/cluster-rights.ts";
-import { ELIGIBILITIES } from "../cluster/nodes/fields.ts";
 import { nodeFields } from "../cluster/nodes/filter-fields.ts";
-import type { Written } from "../cluster/nodes/nodes.ts";
 import type { NodeQuery } from "../cluster/nodes/nodes-store.ts";
-import type { Node } from "../cluster/nodes/record.ts";
 import { HEX_PREFIX_RULE, hexRange } from "../cluster/reports/hex-prefix.ts";
 import { LEGACY_NODE_FIELDS, nodeVersion } from "../compat/node-names.ts";
+import { allowsNode } from "../contracts/cluster-rights.ts";
+import type { Node, Written } from "../contracts/node.ts";
+import { ELIGIBILITIES } from "../contracts/node.ts";
 import { clusterRegistry, nodeSession } from "../contracts/stubs.ts";
 import { parseLossless } from "../lib/json.ts";
 import type { Result } from "../lib/result.ts";

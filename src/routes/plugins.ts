@@ -1,5 +1,5 @@
-import { allowsNamespace, allowsPlugin } from "../access/cluster-rights.ts";
 import { namedAllocations } from "../cluster/reports/named-allocations.ts";
+import { allowsNamespace, allowsPlugin } from "../contracts/cluster-rights.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
 import { type CsiInfo, type CsiPlugin, pluginJson, pluginStub, type Role } from "../volumes/csi/plugin.ts";

@@ -1,9 +1,11 @@
-import type { Mount } from "../access/mounts.ts";
-import { accessControl, destinationName, type Remote, syncDestination } from "../contracts/stubs.ts";
+import type { DestinationKey } from "../contracts/destination.ts";
+import { destinationName } from "../contracts/destination.ts";
+import type { Mount } from "../contracts/mount.ts";
+import { accessControl, syncDestination } from "../contracts/stubs.ts";
 import type { SyncDestination } from "../objects/sync-destination.ts";
+import type { Remote } from "../platform/durable/rpc.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
 import { typeOf } from "../sync/definition.ts";
-import type { DestinationKey } from "../sync/destination-record.ts";
 import { performWork } from "../sync/perform.ts";
 import type { AuthorisedCall } from "./server/route.ts";
 

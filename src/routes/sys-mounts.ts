@@ -1,8 +1,9 @@
 import { authorize } from "../access/authorizer.ts";
-import { type Mount, MountRequest, TuneRequest } from "../access/mounts.ts";
+import { MountRequest, TuneRequest } from "../access/mounts.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/token.ts";
 import { wordMountType } from "../compat/cloud-b-names.ts";
+import type { Mount } from "../contracts/mount.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { emptyEngine } from "../credentials/perform.ts";
 import { namespaceOf } from "../platform/http/caller.ts";

@@ -1,7 +1,7 @@
 import { authorize } from "../access/authorizer.ts";
-import { allowsAgent } from "../access/cluster-rights.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
+import { allowsAgent } from "../contracts/cluster-rights.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { timestamp } from "../kv/version.ts";
 import { accessStatus, type Health, health, PARTS, reached } from "../operations/health.ts";

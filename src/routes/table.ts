@@ -1,4 +1,4 @@
-import type { MountType } from "../access/mounts.ts";
+import type { MountType } from "../contracts/mount.ts";
 import { aclRoutes } from "./acl.ts";
 import { activationRoutes } from "./activation.ts";
 import { agentSelfRoutes } from "./agent-self.ts";

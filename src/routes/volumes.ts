@@ -1,5 +1,5 @@
-import { allowsNamespace, CSI_LIST_RIGHTS } from "../access/cluster-rights.ts";
 import { HEX_PREFIX_RULE, hexRange } from "../cluster/reports/hex-prefix.ts";
+import { allowsNamespace, CSI_LIST_RIGHTS } from "../contracts/cluster-rights.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, denied, notFound } from "../platform/http/errors.ts";
 import { csiVolumeFields, csiVolumeStub, type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume.ts";

@@ -1,4 +1,5 @@
-import { accessControl, destinationKeyOf, kvStore, syncControl } from "../contracts/stubs.ts";
+import { destinationKeyOf } from "../contracts/destination.ts";
+import { accessControl, kvStore, syncControl } from "../contracts/stubs.ts";
 import { type AssociationListing, projectAssociations, projectDestination } from "../listings/destinations.ts";
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
 import { warn } from "../platform/observability/log.ts";

@@ -1,6 +1,6 @@
-import type { NamespaceContent } from "../access/ended-namespaces.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import type { NamespaceContent } from "../platform/durable/ended-namespaces.ts";
 import { parseAppKey } from "../providers/repo-host-github/app-key.ts";
 
 /** A custom application as answers show it; its private key never leaves. */

@@ -1,10 +1,11 @@
+import type { DestinationKey } from "../contracts/destination.ts";
 import { accessControl, syncControl } from "../contracts/stubs.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
 import { settings } from "../platform/settings.ts";
 import { announceDestination } from "./announcements.ts";
 import type { Definition } from "./definition.ts";
-import type { DestinationKey, DestinationView } from "./destination-record.ts";
+import type { DestinationView } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import type { DestinationParts } from "./parts.ts";
 

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import type { DestinationKey } from "../contracts/destination.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { Setup } from "./association.ts";
@@ -18,12 +19,6 @@ import type { ProviderSettings, UpdatePolicy } from "./destinations/destination-
 import type { DestinationType } from "./destinations/index.ts";
 import type { NamingScope } from "./external-name.ts";
 import type { DestinationRow } from "./schema.ts";
-
-export interface DestinationKey {
-  readonly namespace: string;
-  readonly type: string;
-  readonly name: string;
-}
 
 /** A destination as answers show it, connection details masked. */
 export interface DestinationView {

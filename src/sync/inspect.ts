@@ -1,10 +1,11 @@
-import { destinationName, kvStore, syncControl, syncDestination } from "../contracts/stubs.ts";
+import type { DestinationKey } from "../contracts/destination.ts";
+import { destinationName } from "../contracts/destination.ts";
+import { kvStore, syncControl, syncDestination } from "../contracts/stubs.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { settings } from "../platform/settings.ts";
 import { noSuchApp } from "./apps.ts";
 import type { SecretRef, Trouble } from "./association.ts";
 import { typeOf } from "./definition.ts";
-import type { DestinationKey } from "./destination-record.ts";
 import type {
   CallContext,
   Inspection,

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { destinationKeyOf, syncControl, syncDestination } from "../contracts/stubs.ts";
+import { destinationKeyOf } from "../contracts/destination.ts";
+import { syncControl, syncDestination } from "../contracts/stubs.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
 import type { Setup } from "./association.ts";

@@ -1,5 +1,6 @@
-import { type Remote, syncControl, syncDestination } from "../contracts/stubs.ts";
+import { syncControl, syncDestination } from "../contracts/stubs.ts";
 import type { SyncDestination } from "../objects/sync-destination.ts";
+import type { Remote } from "../platform/durable/rpc.ts";
 import { note } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";

@@ -1,7 +1,8 @@
+import type { DestinationKey } from "../contracts/destination.ts";
 import type { Setup } from "./association.ts";
 import { type Associations, secretOf } from "./associations.ts";
 import { type Defined, resolved } from "./definition.ts";
-import type { DestinationKey, DestinationRecord } from "./destination-record.ts";
+import type { DestinationRecord } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import { wantedCopies } from "./external-name.ts";
 import { type Copies, mayBeOurs, planCopies, type Step } from "./remote-objects.ts";

@@ -1,7 +1,8 @@
 import { createHash, createHmac } from "node:crypto";
-import { kvStore, type Remote } from "../contracts/stubs.ts";
+import { kvStore } from "../contracts/stubs.ts";
 import type { Result } from "../lib/result.ts";
 import type { SyncDestination } from "../objects/sync-destination.ts";
+import type { Remote } from "../platform/durable/rpc.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { failure, type Permit, sender } from "../providers/outcome.ts";
 import type { AppCredentials } from "./apps.ts";

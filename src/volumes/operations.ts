@@ -1,8 +1,8 @@
 import { hostVolumeKey, METHODS, type Method } from "@sallyport/agent-protocol";
-import type { Stamp, Stamped } from "../cluster/blocking/index-backfill.ts";
+import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import type { Refusal, Result } from "../lib/result.ts";
 import { uuidV7 } from "../lib/uuid-v7.ts";
-import type { Operation, OperationResult } from "../node-agents/operation.ts";
+import type { Stamp, Stamped } from "../platform/durable/blocking/index-backfill.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
 import type { StoredVolume } from "./host/host-volume.ts";
 import { Attendance } from "./operation-waiters.ts";

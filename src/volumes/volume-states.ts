@@ -1,5 +1,5 @@
-import { NOTHING, type NodeFollower, type Told } from "../cluster/nodes/change-set.ts";
-import type { Node } from "../cluster/nodes/record.ts";
+import { NOTHING, type NodeFollower, type Told } from "../contracts/change-set.ts";
+import type { Node } from "../contracts/node.ts";
 import { refuse } from "../lib/result.ts";
 import type { VolumeClaims } from "./claims/claims.ts";
 import type { State, StoredVolume } from "./host/host-volume.ts";

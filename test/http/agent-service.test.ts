@@ -6,8 +6,8 @@ import { hostVolumeKey } from "@sallyport/agent-protocol";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createTestHarness } from "wrangler";
 import { createGateway } from "../../scripts/gateway.ts";
+import type { Operation } from "../../src/contracts/node-operation.ts";
 import { uuidV7 } from "../../src/lib/uuid-v7.ts";
-import type { Operation } from "../../src/node-agents/operation.ts";
 import { type AgentProcess, nodeDirectory, startAgent } from "./agent-service.ts";
 
 /* The agent as it is, against the service as it is: directly at the runtime, and through the gateway of `npm start`. */

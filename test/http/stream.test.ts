@@ -3,7 +3,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createTestHarness } from "wrangler";
 import { createGateway } from "../../scripts/gateway.ts";
-import type { Append } from "../../src/events/event.ts";
+import type { Append } from "../../src/contracts/event.ts";
 
 /*
  * The event stream over real sockets: what compression, buffering and clients that leave do to it shows nowhere else.

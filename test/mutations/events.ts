@@ -10,7 +10,7 @@ const SHARES = { file: "src/events/shares.ts", suites: ["test/workers/event-log-
 const LOG = { file: "src/objects/event-log.ts", suites: ["test/workers/event-log.test.ts"] };
 const SCOPE = { file: "src/access/stream-rights.ts", suites: ["test/workers/stream.test.ts"] };
 const FEED = { file: "src/events/feed.ts", suites: ["test/workers/relay-feed.test.ts"] };
-const TOPICS = { file: "src/events/topic-rights.ts", suites: ["test/workers/stream.test.ts"] };
+const TOPICS = { file: "src/contracts/topic-rights.ts", suites: ["test/workers/stream.test.ts"] };
 
 export const events: Mutation[] = [
   {

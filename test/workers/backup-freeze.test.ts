@@ -1,7 +1,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { storedObject } from "../../src/backup/kinds.ts";
+import { storedObject } from "../../src/contracts/stored-objects.ts";
 import { kvStore, nodeSession } from "../../src/contracts/stubs.ts";
 import { FREEZE_MS } from "../../src/platform/durable/snapshot/frozen.ts";
 import { CUT_MS } from "../../src/platform/durable/snapshot/snapshot-lock.ts";

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { LENGTH_BYTES, MAGIC, Sealer } from "../../src/backup/format.ts";
-import { SINGLETONS } from "../../src/backup/kinds.ts";
+import { SINGLETONS } from "../../src/contracts/stored-objects.ts";
 import { accessControl } from "../../src/contracts/stubs.ts";
 import { parseKeyring } from "../../src/platform/crypto/keyring.ts";
 import { policies } from "./access.ts";

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { Operation } from "../../src/node-agents/operation.ts";
+import type { Operation } from "../../src/contracts/node-operation.ts";
 import { ClaimWalk } from "../../src/volumes/csi/claim-controller.ts";
 import { eventsOf } from "./access.ts";
 import { get } from "./client.ts";

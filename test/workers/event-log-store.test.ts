@@ -1,11 +1,11 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
+import type { Append } from "../../src/contracts/event.ts";
+import { accessAccount, volumeAccount } from "../../src/contracts/event-accounts.ts";
 import { eventLog } from "../../src/contracts/stubs.ts";
-import type { Append } from "../../src/events/event.ts";
 import type { Line } from "../../src/events/line.ts";
 import { LineStore, lineMigrations } from "../../src/events/line-store.ts";
-import { accessAccount, volumeAccount } from "../../src/events/shares.ts";
 import { migrate } from "../../src/platform/durable/migrations.ts";
 import { event } from "./streams.ts";
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { type NewEvent, numbered } from "../../src/events/event.ts";
+import { type NewEvent, numbered } from "../../src/contracts/event.ts";
 import { Line } from "../../src/events/line.ts";
 import { randomFrom } from "../crash/random.ts";
 import { append, closeAll, event, evict, openStream, state, withSettings } from "./streams.ts";

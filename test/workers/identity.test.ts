@@ -2,9 +2,9 @@ import { abortAllDurableObjects, runDurableObjectAlarm, runInDurableObject } fro
 import { env } from "cloudflare:workers";
 import { createLocalJWKSet, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { Federation } from "../../src/contracts/federation.ts";
 import { identityIssuer } from "../../src/contracts/stubs.ts";
-import { assertionFor } from "../../src/identity/assertion.ts";
-import type { Federation } from "../../src/identity/token.ts";
+import { assertionFor } from "../../src/credentials/assertion.ts";
 import type { IdentityIssuer } from "../../src/objects/identity-issuer.ts";
 import { holderOf, path } from "./access.ts";
 import { get, mountKv, put, send } from "./client.ts";

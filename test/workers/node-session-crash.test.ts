@@ -1,8 +1,8 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { Operation } from "../../src/contracts/node-operation.ts";
 import { nodeSession } from "../../src/contracts/stubs.ts";
-import type { Operation } from "../../src/node-agents/operation.ts";
 import { both, type Cut, cut } from "../crash/cut.ts";
 import { del, get } from "./client.ts";
 import { eventually, operation, outcomes, ScriptedAgent, statusOf } from "./scripted-agent.ts";

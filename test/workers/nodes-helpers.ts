@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { NodeReport } from "@sallyport/agent-protocol";
 import { expect } from "vitest";
-import type { Node } from "../../src/cluster/nodes/record.ts";
+import type { Node } from "../../src/contracts/node.ts";
 import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import type { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { type Answer, get, put } from "./client.ts";

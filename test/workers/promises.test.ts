@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import * as z from "zod";
-import { NAMESPACE_CAPABILITIES } from "../../src/access/cluster-rights.ts";
+import { NAMESPACE_CAPABILITIES } from "../../src/contracts/cluster-rights.ts";
 import { destinationTypes } from "../../src/sync/destinations/index.ts";
 import { eventsOf } from "./access.ts";
 import { del, get, list, mountKv, send } from "./client.ts";

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { StreamAnswer } from "../../src/access/stream-rights.ts";
-import { numbered } from "../../src/events/event.ts";
+import { numbered } from "../../src/contracts/event.ts";
+import type { StreamAnswer } from "../../src/contracts/stream-rights.ts";
 import { Feed } from "../../src/events/feed.ts";
 import { feedText } from "../../src/events/feed-line.ts";
 import { feedPage } from "../../src/events/feed-page.ts";

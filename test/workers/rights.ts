@@ -1,6 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { expect } from "vitest";
-import { NAMESPACE_CAPABILITIES } from "../../src/access/cluster-rights.ts";
+import { NAMESPACE_CAPABILITIES } from "../../src/contracts/cluster-rights.ts";
 import type { AnyRoute, RouteTable } from "../../src/routes/server/route.ts";
 import { holderOf, issue } from "./access.ts";
 import { leastBody } from "./bad-input.ts";

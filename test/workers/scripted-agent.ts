@@ -10,8 +10,8 @@ import {
 } from "@sallyport/agent-protocol";
 import { SignJWT } from "jose";
 import { vi } from "vitest";
+import type { Operation } from "../../src/contracts/node-operation.ts";
 import { nodeSession } from "../../src/contracts/stubs.ts";
-import type { Operation } from "../../src/node-agents/operation.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import type { NodeSession } from "../../src/objects/node-session.ts";
 import { type Answer, send } from "./client.ts";

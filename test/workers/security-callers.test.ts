@@ -1,6 +1,6 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { assertionFor } from "../../src/identity/assertion.ts";
+import { assertionFor } from "../../src/credentials/assertion.ts";
 import { warn } from "../../src/platform/observability/log.ts";
 import { holderOf, issue, path, policies } from "./access.ts";
 import { get, list, mountKv, patch, put, send } from "./client.ts";

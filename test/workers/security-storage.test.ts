@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { Opener, Sealer } from "../../src/backup/format.ts";
 import { framesOf } from "../../src/backup/frames.ts";
-import { destinationName } from "../../src/contracts/stubs.ts";
+import { destinationName } from "../../src/contracts/destination.ts";
 import type { SyncDestination } from "../../src/objects/sync-destination.ts";
 import { get, mountKv, put } from "./client.ts";
 import { FIRST_KEY, key } from "./sealing-helpers.ts";

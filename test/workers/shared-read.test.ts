@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { SharedRead } from "../../src/cluster/blocking/shared-read.ts";
+import { SharedRead } from "../../src/platform/durable/blocking/shared-read.ts";
 
 const inObject = (work: (storage: DurableObjectStorage) => void): Promise<void> =>
   runInDurableObject(env.CLUSTER_REGISTRY.getByName("main"), (_registry, { storage }) => work(storage));

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { StreamAnswer } from "../../src/access/stream-rights.ts";
-import { numbered } from "../../src/events/event.ts";
+import { numbered } from "../../src/contracts/event.ts";
+import type { StreamAnswer } from "../../src/contracts/stream-rights.ts";
 import { Line } from "../../src/events/line.ts";
 import { Readers } from "../../src/events/readers.ts";
 import type { Subscription } from "../../src/events/subscription.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { StreamAnswer, StreamQuestion } from "../../src/access/stream-rights.ts";
-import type { NewEvent } from "../../src/events/event.ts";
+import type { NewEvent } from "../../src/contracts/event.ts";
+import type { StreamAnswer, StreamQuestion } from "../../src/contracts/stream-rights.ts";
 import { AccessControl, EventLog } from "../../src/worker.ts";
 import { del, put, send } from "./client.ts";
 import { append, appendKeys, closeAll, event, kill, noReaders, openStream, state, withSettings } from "./streams.ts";

@@ -1,8 +1,8 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
+import type { Append, NewEvent } from "../../src/contracts/event.ts";
 import { eventLog } from "../../src/contracts/stubs.ts";
-import type { Append, NewEvent } from "../../src/events/event.ts";
 import { settings } from "../../src/platform/settings.ts";
 
 /** What tests of the event stream share. */

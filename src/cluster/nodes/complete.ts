@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
+import { KEPT_EVENTS, type LegacyResources, type Network, type Node, type NodeNetwork } from "../../contracts/node.ts";
 import type { GivenLegacy, GivenNetwork, GivenNode, GivenNodeNetwork } from "./fields.ts";
-import { KEPT_EVENTS, type LegacyResources, type Network, type Node, type NodeNetwork } from "./record.ts";
 
 /** The ports that a node gives out unless it says otherwise. */
 const DYNAMIC_PORTS = { MinDynamicPort: 20_000, MaxDynamicPort: 32_000 };

@@ -1,13 +1,13 @@
-import type { Journal } from "../../events/event-publisher.ts";
+import { NOTHING, type Told, tell } from "../../contracts/change-set.ts";
+import type { Journal } from "../../contracts/event-publisher.ts";
+import type { DrainStrategy, LastDrain, Node, Written } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { note } from "../../platform/observability/audit/actions.ts";
-import type { Stamp } from "../blocking/index-backfill.ts";
-import type { Timed } from "../blocking/timed.ts";
-import { NOTHING, type Told, tell } from "./change-set.ts";
-import { happened, type Written } from "./nodes.ts";
+import { happened } from "./nodes.ts";
 import { dueNode, type NodeStore, type StoredNode } from "./nodes-store.ts";
-import type { DrainStrategy, LastDrain, Node } from "./record.ts";
 
 /** Drains that are looked at in one alarm; the others follow at once. */
 const DRAINS_PER_ALARM = 500;

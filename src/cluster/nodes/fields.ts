@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { ELIGIBILITIES, STATUSES } from "../../contracts/node.ts";
 import { integer } from "../reports/topics/fields.ts";
 
 /**
@@ -94,9 +95,6 @@ const drainStrategy = z.looseObject({
   StartedAt: time,
 });
 const lastDrain = z.looseObject({ AccessorID: text, Meta: texts, StartedAt: time, Status: text, UpdatedAt: time });
-
-export const STATUSES = ["initializing", "ready", "down", "disconnected"] as const;
-export const ELIGIBILITIES = ["eligible", "ineligible"] as const;
 
 /** Random bits in the form of a UUID: node ids often carry no version. Compared as text, so in lower case. */
 const NODE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;

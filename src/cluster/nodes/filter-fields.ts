@@ -1,5 +1,5 @@
+import type { Node } from "../../contracts/node.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
-import type { Node } from "./record.ts";
 
 /** What a filter may name of a node: everything but its secret. */
 

@@ -1,7 +1,7 @@
-import type { NewEvent } from "../../events/event.ts";
+import { NOTHING, type Told } from "../../contracts/change-set.ts";
+import type { NewEvent } from "../../contracts/event.ts";
 import { parseLossless } from "../../lib/json.ts";
 import type { Reported } from "../reports/reported.ts";
-import { NOTHING, type Told } from "./change-set.ts";
 
 /** Pools that are always there, and what they are for. Every node is in `all`, and none is registered there. */
 const BUILT_IN: ReadonlyMap<string, string> = new Map([

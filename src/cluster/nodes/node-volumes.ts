@@ -1,12 +1,4 @@
-import type { Node } from "./record.ts";
-
-export type NodeVolume = NonNullable<Node["HostVolumes"]>[string];
-
-/** What changed of a node's host volumes: those that are new or differ, and the ids of those that are gone. */
-export interface NodeVolumesChange {
-  readonly put: readonly NodeVolume[];
-  readonly gone: readonly string[];
-}
+import type { Node, NodeVolume, NodeVolumesChange } from "../../contracts/node.ts";
 
 interface Row extends Record<string, SqlStorageValue> {
   name: string;

@@ -1,9 +1,15 @@
+import { NOTHING, type NodeFollower, type Told, together } from "../../contracts/change-set.ts";
+import {
+  KEPT_EVENTS,
+  type Node,
+  type NodeEvent,
+  type NodeEventType,
+  type NodeVolumesChange,
+} from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
-import type { Stamp, Stamped } from "../blocking/index-backfill.ts";
-import { SharedRead } from "../blocking/shared-read.ts";
-import { NOTHING, type NodeFollower, type Told, together } from "./change-set.ts";
-import { NodeVolumes, type NodeVolumesChange, VOLUMES_TEXT } from "./node-volumes.ts";
-import { KEPT_EVENTS, type Node, type NodeEvent, type NodeEventType } from "./record.ts";
+import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
+import { NodeVolumes, VOLUMES_TEXT } from "./node-volumes.ts";
 
 /** Who tells of a node: the agent that runs on it, or a scheduler that manages it. Only that one may. */
 export type Origin = "agent" | "report";

@@ -1,15 +1,17 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Journal } from "../../events/event-publisher.ts";
+import { type Told, tell, together } from "../../contracts/change-set.ts";
+import type { Journal } from "../../contracts/event-publisher.ts";
+import type { Eligibility, Node, NodeEvent, NodeStatus, NodeVolumesChange, Written } from "../../contracts/node.ts";
+import type { NodeReport } from "../../contracts/reports.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { note } from "../../platform/observability/audit/actions.ts";
-import type { Stamp } from "../blocking/index-backfill.ts";
-import type { Timed } from "../blocking/timed.ts";
-import { type Told, tell, together } from "./change-set.ts";
 import { completeNode } from "./complete.ts";
 import { type GivenNode, givenNode } from "./fields.ts";
 import type { NodePools } from "./node-pools.ts";
-import { changedVolumes, type NodeVolumesChange } from "./node-volumes.ts";
+import { changedVolumes } from "./node-volumes.ts";
 import {
   dueNode,
   type NodePage,
@@ -19,16 +21,9 @@ import {
   type NodeText,
   type StoredNode,
 } from "./nodes-store.ts";
-import type { Eligibility, Node, NodeEvent, NodeStatus } from "./record.ts";
-import type { NodeReport } from "./report.ts";
 
 /** Nodes that go down in one alarm; after an outage of a site, the others follow at once. */
 const NODES_PER_ALARM = 500;
-
-export interface Written {
-  /** Index of the line that tells of the change, or of the last change if this one changed nothing; null when the stream could not take it yet. */
-  readonly index: number | null;
-}
 
 /** An event that a node tells of itself. */
 export interface NodeEventGiven {

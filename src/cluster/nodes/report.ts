@@ -1,6 +1,7 @@
 import * as z from "zod";
+import { NODE_EVENT_TYPES, type NodeEventType } from "../../contracts/node.ts";
+import type { NodeReport } from "../../contracts/reports.ts";
 import { type GivenNode, givenNode, nodeId } from "./fields.ts";
-import { NODE_EVENT_TYPES, type NodeEventType } from "./record.ts";
 
 /** Types of events about nodes that a scheduler may report. */
 export const REPORTED_NODE_TYPES = [
@@ -9,16 +10,6 @@ export const REPORTED_NODE_TYPES = [
   "AllocationUpdated",
   "NodePoolUpserted",
 ] as const;
-
-/** One reported change of a node, as the Worker has read and checked it. */
-export interface NodeReport {
-  readonly id: string;
-  readonly type: NodeEventType;
-  /** The node is gone; `body` is how it was last. */
-  readonly deleted: boolean;
-  /** What is told of the node, as JSON text: `GivenNode`. */
-  readonly body: string;
-}
 
 const anything = z.unknown().optional();
 const NOT_TAKEN = { SecretID: anything, CreateIndex: anything, ModifyIndex: anything };

@@ -1,12 +1,12 @@
-import type { NewEvent } from "../../events/event.ts";
-import type { Journal, Origin } from "../../events/event-publisher.ts";
+import type { Told } from "../../contracts/change-set.ts";
+import type { NewEvent } from "../../contracts/event.ts";
+import type { Journal, Origin } from "../../contracts/event-publisher.ts";
+import type { FullList, Kept, ObjectReport, Report, ReportedTopic } from "../../contracts/reports.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import type { Stamp, Stamped } from "../blocking/index-backfill.ts";
-import type { Told } from "../nodes/change-set.ts";
+import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import { Refused } from "../../platform/durable/refused.ts";
 import type { Nodes } from "../nodes/nodes.ts";
-import { Refused } from "./refused.ts";
-import type { FullList, ObjectReport, Report, ReportedTopic } from "./report.ts";
-import type { Kept, Reported } from "./reported.ts";
+import type { Reported } from "./reported.ts";
 
 /** Which of a source's reports this is. */
 export interface SourceLine {

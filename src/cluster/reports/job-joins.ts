@@ -1,4 +1,4 @@
-import type { ReportedObject, ReportedPage } from "./reported.ts";
+import type { ReportedObject, ReportedPage } from "../../contracts/reports.ts";
 
 /** How many allocations of each group are in each state, how many children, and what waits for room: of one job. */
 export interface JobCounts {

@@ -1,5 +1,5 @@
+import type { ObjectReport, ReportedTopic } from "../../contracts/reports.ts";
 import { parseLossless } from "../../lib/json.ts";
-import type { ObjectReport, ReportedTopic } from "./report.ts";
 import { TOPICS } from "./topics/index.ts";
 import { type Fields, textOf } from "./topics/topic.ts";
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
+import type { Report } from "../../contracts/reports.ts";
 import { isPlainObject, parseLossless } from "../../lib/json.ts";
 import { badRequest, invalid, RequestError } from "../../platform/http/errors.ts";
-import type { Report } from "./report.ts";
 import { EventReader } from "./report-event.ts";
 import { cutArray } from "./report-items.ts";
 import type { Fields } from "./topics/topic.ts";

@@ -1,12 +1,12 @@
 import * as z from "zod";
-import { NAMESPACE_NAME } from "../../access/cluster-namespaces.ts";
 import { neutralEventType } from "../../compat/report-names.ts";
+import { NAMESPACE_NAME } from "../../contracts/cluster-namespace.ts";
+import { REPORTED_TOPICS, type Report, type ReportedTopic } from "../../contracts/reports.ts";
 import { isPlainObject } from "../../lib/json.ts";
 import { badRequest, invalid } from "../../platform/http/errors.ts";
 import { nodeReport, REPORTED_NODE_TYPES, reportedNode } from "../nodes/report.ts";
 import { EVENT_TYPES } from "./event-types.ts";
 import { objectReport } from "./object-report.ts";
-import { REPORTED_TOPICS, type Report, type ReportedTopic } from "./report.ts";
 import { TOPICS } from "./topics/index.ts";
 import { type Fields, type Topic, textOf } from "./topics/topic.ts";
 

@@ -1,4 +1,4 @@
-import type { Report } from "./report.ts";
+import type { Report } from "../../contracts/reports.ts";
 
 /*
  * How many reports travel from a Worker to an object: as a stream, one report a line, because the arguments of one call hold

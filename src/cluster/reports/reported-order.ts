@@ -1,5 +1,5 @@
-import { upperBound } from "../../access/token-store.ts";
-import type { ReportedTopic } from "./report.ts";
+import type { ReportedTopic } from "../../contracts/reports.ts";
+import { upperBound } from "../../lib/text-range.ts";
 
 export interface ReportedQuery {
   readonly topic: ReportedTopic;

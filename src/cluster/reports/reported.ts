@@ -1,44 +1,13 @@
-import type { NewEvent } from "../../events/event.ts";
+import type { NewEvent } from "../../contracts/event.ts";
+import type { Kept, NamedObjects, ReportedObject, ReportedPage } from "../../contracts/reports.ts";
+import { type FullList, type ObjectReport, REPORTED_TOPICS, type ReportedTopic } from "../../contracts/reports.ts";
 import { isPlainObject, parseLossless } from "../../lib/json.ts";
-import type { Stamp, Stamped } from "../blocking/index-backfill.ts";
-import { SharedRead } from "../blocking/shared-read.ts";
+import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { removalReport } from "./object-report.ts";
-import { type FullList, type ObjectReport, REPORTED_TOPICS, type ReportedTopic } from "./report.ts";
 import { type ReportedQuery, selection, tokenOf } from "./reported-order.ts";
 
 /** A stored object as reads show it: `body` is its JSON text with its indexes. */
-export interface ReportedObject {
-  readonly namespace: string;
-  readonly id: string;
-  readonly jobId: string | null;
-  readonly body: string;
-  /** Where it stands in the order of its list. */
-  readonly token: string;
-  readonly modifyIndex: number;
-}
-
-export interface ReportedPage {
-  readonly rows: readonly ReportedObject[];
-  /** The token of the row that follows. */
-  readonly next: string | null;
-}
-
-export interface NamedObjects {
-  readonly objects: readonly ReportedObject[];
-  readonly looked: number;
-}
-
-/** An object as it is stored: `body` is its JSON text without indexes. */
-export interface Kept {
-  readonly namespace: string;
-  readonly id: string;
-  readonly jobId: string | null;
-  readonly nodeId: string | null;
-  /** An allocation that will not run any more. */
-  readonly terminal: boolean;
-  readonly body: string;
-}
-
 /** What a report has come to. */
 export interface Taken {
   readonly event: NewEvent;

@@ -1,4 +1,4 @@
-import { badRequest } from "../../platform/http/errors.ts";
+import { FilterError } from "./errors.ts";
 import type { Collection, Expression, Match } from "./expression.ts";
 import { integer, type Kind, string } from "./kinds.ts";
 import { readBoolean, readInteger, readNumber, type Unreadable } from "./literals.ts";
@@ -17,7 +17,7 @@ type Test = (values: Values) => boolean;
  * Compiles a filter expression (contract: events-and-volumes 3). Everything that can be wrong with it is found here, whatever
  * rows there are; the function throws only when it has taken too much work.
  * @param kind of the rows; nothing else can be named
- * @throws RequestError 400, in the contract's words
+ * @throws FilterError, in the contract's words
  */
 export function compileFilter<Row>(text: string, kind: Kind, mostSteps = MOST_STEPS): (row: Row) => boolean {
   const test = new Compiler(mostSteps).compile(read(text), [{ name: null, kind, slot: 0 }]);
@@ -29,14 +29,14 @@ function read(text: string): Expression {
     return parse(text);
   } catch (failure) {
     if (!(failure instanceof ParseError)) throw failure;
-    throw badRequest(`failed to create result paginator: failed to read filter expression: ${failure.message}`);
+    throw new FilterError(`failed to create result paginator: failed to read filter expression: ${failure.message}`);
   }
 }
 
 /** What a refusal repeats of an expression. */
 const quoted = (text: string): string => JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text);
 
-const unreadable = (why: string) => badRequest(`failed to read result page: ${why}`);
+const unreadable = (why: string) => new FilterError(`failed to read result page: ${why}`);
 
 class Compiler {
   #left: number;
@@ -141,7 +141,7 @@ class Compiler {
 
   #spend(steps: number): void {
     this.#left -= steps;
-    if (this.#left < 0) throw badRequest("filter: takes too much work on these rows");
+    if (this.#left < 0) throw new FilterError("filter: takes too much work on these rows");
   }
 }
 

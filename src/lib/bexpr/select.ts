@@ -1,5 +1,5 @@
-import { badRequest } from "../../platform/http/errors.ts";
 import { isRaw } from "../json.ts";
+import { FilterError } from "./errors.ts";
 import type { Selector } from "./expression.ts";
 import type { Kind } from "./kinds.ts";
 
@@ -21,7 +21,7 @@ export interface Selected {
   of(values: Values): unknown;
 }
 
-/** @throws RequestError 400 when a selector names what no row has */
+/** @throws FilterError when a selector names what no row has */
 export function select(selector: Selector, scope: readonly Bound[]): Selected {
   const bound = scope.findLast(({ name }) => name === selector[0]) ?? scope[0];
   if (bound === undefined) throw new Error("a scope without a row");
@@ -36,7 +36,7 @@ export function select(selector: Selector, scope: readonly Bound[]): Selected {
 function below(kind: Kind, part: string, selector: Selector, at: number): Kind {
   const refuse = (why: string) => {
     const path = selector.map((each) => `/${each.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
-    return badRequest(`failed to read result page: error finding value in datum: ${path} at part ${at}: ${why}`);
+    return new FilterError(`failed to read result page: error finding value in datum: ${path} at part ${at}: ${why}`);
   };
   switch (kind.kind) {
     case "any":

@@ -1,6 +1,6 @@
 import { ack, cancel, done, fp, hello, req, res, SUBPROTOCOL, welcome } from "@sallyport/agent-protocol";
 import * as z from "zod";
-import { ELIGIBILITIES, STATUSES } from "../../cluster/nodes/fields.ts";
+import { ELIGIBILITIES, STATUSES } from "../../contracts/node.ts";
 import { bare, flag, group, nothing, type Operation, type Parameters, required, text, word } from "../operation.ts";
 import { filter, list, page, prefix, pretty, reverse, waiting } from "../parameters.ts";
 import { createdAndModified, index, texts, time, timeOrNull } from "../shapes.ts";

@@ -1,5 +1,5 @@
-import { type ObjectName, textOfObject } from "../../backup/kinds.ts";
 import { textOf, warn } from "../observability/log.ts";
+import { type ObjectName, textOfObject } from "./object-kinds.ts";
 
 /** The storage of an object is empty, though it held data before. It is not begun anew: its data can be put back. */
 export class StorageLost extends Error {

@@ -1,16 +1,21 @@
 import { DurableObject } from "cloudflare:workers";
-import type { KnownPage, ObjectKind, ObjectName } from "../../backup/kinds.ts";
-import { accessControl } from "../../contracts/stubs.ts";
 import type { Result } from "../../lib/result.ts";
 import { textOf, warn } from "../observability/log.ts";
 import { AlarmLag, type Vitals } from "../observability/metrics/health-stats.ts";
 import type { Series } from "../observability/metrics/series.ts";
 import { Birth } from "./birth.ts";
 import { isEmpty, migrateAll, type Schema } from "./migrations.ts";
+import type { KnownPage, ObjectKind, ObjectName } from "./object-kinds.ts";
 import { type Deliver, Outbox, outboxMigrations } from "./outbox.ts";
+import { remote } from "./rpc.ts";
 import type { CutPart, CutPlace } from "./snapshot/object-snapshot.ts";
 import { type CutView, Hold } from "./snapshot/snapshot-lock.ts";
 import type { Value } from "./snapshot/tables.ts";
+
+/** `AccessControl`, as far as every object calls it. */
+interface BirthRegister {
+  begins(object: ObjectName, id: string, fresh: boolean): string;
+}
 
 /** While an alarm works, the next one is set this far ahead; after one that failed, it is the next try. */
 const ALARM_GUARD_MS = 5_000;
@@ -61,7 +66,7 @@ export abstract class StoredObject extends DurableObject<Env> {
 
   /** See `Birth`. `AccessControl` keeps the record of all others. */
   protected register(object: ObjectName, id: string, fresh: boolean): Promise<string> {
-    const ask = () => accessControl(this.env).begins(object, id, fresh);
+    const ask = () => remote<BirthRegister>(this.env.ACCESS_CONTROL.getByName("main")).begins(object, id, fresh);
     // Once more, as every deployment restarts the one that is asked.
     return ask().catch(ask);
   }

@@ -1,4 +1,5 @@
 import type * as z from "zod";
+import { FilterError } from "../../lib/bexpr/errors.ts";
 import type { Reason, Refusal, Result } from "../../lib/result.ts";
 import { isStorageLost } from "../durable/birth.ts";
 import { isNewerSchema } from "../durable/migrations.ts";
@@ -75,6 +76,7 @@ function isRestart(failure: unknown): boolean {
 /** What the caller reads of anything that was thrown. A defect is told to the operator only, under the request's id. */
 export function asRequestError(failure: unknown, requestId: string): RequestError {
   if (failure instanceof RequestError) return failure;
+  if (failure instanceof FilterError) return badRequest(failure.message);
   // First, as an object that refuses to begin is reset.
   if (isStorageLost(failure) || isNewerSchema(failure))
     return new RequestError(503, failure.message, { "Retry-After": "60" });

@@ -1,7 +1,16 @@
-import type { Grant, Identity } from "../../access/authorize.ts";
 import { keyedHash } from "../crypto/keyed-hash.ts";
 import { type Area, areaOf } from "./areas.ts";
 import { MAX_PATH } from "./target.ts";
+
+/** Who calls. Never holds the token. */
+export interface Identity {
+  readonly accessor: string;
+  readonly name: string;
+  readonly policies: readonly string[];
+  /** The namespace the token belongs to. */
+  readonly namespace: string;
+  readonly root: boolean;
+}
 
 /** What is known of one request, filled in on its way. Holds no token, no query, no header's value and no body. */
 export interface Exchange {
@@ -57,7 +66,18 @@ export function beginExchange(request: Request, url: URL, token: string | null, 
 }
 
 /** Notes who calls and what about. */
-export function recognise(exchange: Exchange, { identity, namespace, namespaceId, mount }: Grant): void {
+export function recognise(
+  exchange: Exchange,
+  {
+    identity,
+    namespace,
+    namespaceId,
+    mount,
+  }: Pick<Exchange, "namespace" | "namespaceId"> & {
+    readonly identity: Identity;
+    readonly mount: { readonly path: string } | null;
+  },
+): void {
   exchange.caller = identity;
   if (exchange.area === "secrets") Object.assign(exchange, { namespace, namespaceId });
   exchange.mount = mount?.path ?? null;

@@ -1,8 +1,8 @@
 import { Router } from "itty-router";
 import type * as z from "zod";
 import type { Grant } from "../../access/authorize.ts";
-import type { ClusterRights } from "../../access/cluster-rights.ts";
 import type { Dialect } from "../../compat/dialect.ts";
+import type { ClusterRights } from "../../contracts/cluster-rights.ts";
 import { decodePath, type Verb } from "../../platform/http/target.ts";
 
 /** One request on its way through a route. */

@@ -1,13 +1,12 @@
-import type { Stamp } from "../../cluster/blocking/index-backfill.ts";
-import type { Told } from "../../cluster/nodes/change-set.ts";
-import type { ObjectReport } from "../../cluster/reports/report.ts";
-import type { Kept } from "../../cluster/reports/reported.ts";
-import type { Journal } from "../../events/event-publisher.ts";
+import type { Told } from "../../contracts/change-set.ts";
+import type { Journal } from "../../contracts/event-publisher.ts";
+import type { Kept, ObjectReport } from "../../contracts/reports.ts";
+import { stickyVolumes, type TaskGroup } from "../../contracts/sticky-volumes.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
 import type { StoredVolume } from "../host/host-volume.ts";
 import type { HostVolumeStore } from "../host/host-volume-store.ts";
 import { type Ask, ClaimAsks } from "./asks.ts";
-import { stickyVolumes, type TaskGroup } from "./sticky.ts";
 import { type ClaimStore, VOLUME_CLAIM } from "./store.ts";
 
 /** What claims go by of an allocation's body. */

@@ -1,5 +1,5 @@
-import { upperBound } from "../../access/token-store.ts";
-import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
+import { upperBound } from "../../lib/text-range.ts";
+import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
 import type { StoredClaim } from "./record.ts";
 
 /** The table's name in stamps and indexes. Claims have no topic: the line of what made or ended one moves its index. */

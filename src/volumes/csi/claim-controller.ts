@@ -1,10 +1,11 @@
 import type { CsiClaimMethod } from "@sallyport/agent-protocol";
-import type { Stamp } from "../../cluster/blocking/index-backfill.ts";
-import type { Timed } from "../../cluster/blocking/timed.ts";
-import type { Journal } from "../../events/event-publisher.ts";
+import type { Journal } from "../../contracts/event-publisher.ts";
+import type { MountOptions } from "../../contracts/volume-asks.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { Attendance } from "../operation-waiters.ts";
 import type { ClaimSituations } from "./claim-context.ts";
@@ -16,7 +17,7 @@ import { failedAt, NEEDS } from "./methods.ts";
 import type { Leftovers } from "./orphans.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
-import { type CsiVolume, type MountOptions, type Name, remoteId, type Texts } from "./volume.ts";
+import { type CsiVolume, type Name, remoteId, type Texts } from "./volume.ts";
 import { CLAIMED, CSI_VOLUME, type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp } from "./volume-store.ts";
 import type { CsiWork } from "./work.ts";
 

@@ -1,10 +1,9 @@
-import type { Told } from "../../cluster/nodes/change-set.ts";
-import { Refused } from "../../cluster/reports/refused.ts";
-import type { ObjectReport } from "../../cluster/reports/report.ts";
-import type { Kept } from "../../cluster/reports/reported.ts";
+import type { Told } from "../../contracts/change-set.ts";
+import type { Kept, ObjectReport } from "../../contracts/reports.ts";
+import { volumeIdOf } from "../../contracts/volume-asks.ts";
 import { ok } from "../../lib/result.ts";
 import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
-import { volumeIdOf } from "./asks-of-groups.ts";
+import { Refused } from "../../platform/durable/refused.ts";
 import type { CsiClaimStore, NewClaim } from "./claim-store.ts";
 import type { JobAsk, JobAsks } from "./job-asks.ts";
 import type { CsiSecrets } from "./secrets.ts";

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import type { CsiClaimMethod, CsiParamsOf } from "@sallyport/agent-protocol";
+import type { MountOptions } from "../../contracts/volume-asks.ts";
 import type { CsiClaim } from "./claim-store.ts";
 import { mountParam } from "./params.ts";
-import { type CsiVolume, type MountOptions, remoteId, type Texts } from "./volume.ts";
+import { type CsiVolume, remoteId, type Texts } from "./volume.ts";
 
 /** What an operation for a claim notes about it. */
 export interface ForClaim {

@@ -1,6 +1,6 @@
 import type { CsiClaimMethod, CsiResultOf } from "@sallyport/agent-protocol";
-import { NOTHING, type NodeFollower, type Told } from "../../cluster/nodes/change-set.ts";
-import type { Node } from "../../cluster/nodes/record.ts";
+import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import type { Node } from "../../contracts/node.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { holder, inUse } from "./claim.ts";
 import { BOOT } from "./claim-context.ts";

@@ -1,8 +1,8 @@
 import { CSI_METHODS, type CsiMethod, type CsiResultOf } from "@sallyport/agent-protocol";
-import type { Stamp } from "../../cluster/blocking/index-backfill.ts";
-import type { Journal } from "../../events/event-publisher.ts";
+import type { Journal } from "../../contracts/event-publisher.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
 import type { CsiClaims } from "./claims.ts";
 import { controllersFor } from "./controllers.ts";
 import { type Merged, merged, sizeFault } from "./merge.ts";

@@ -1,10 +1,10 @@
-import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
-import type { Timed } from "../../cluster/blocking/timed.ts";
-import type { NodeFollower } from "../../cluster/nodes/change-set.ts";
-import type { Journal } from "../../events/event-publisher.ts";
+import type { NodeFollower } from "../../contracts/change-set.ts";
+import type { Journal } from "../../contracts/event-publisher.ts";
+import type { Operation } from "../../contracts/node-operation.ts";
 import type { Result } from "../../lib/result.ts";
-import type { Operation } from "../../node-agents/operation.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
+import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { CsiAsks } from "./asks.ts";
 import { ClaimSituations } from "./claim-context.ts";
 import { ClaimWalk } from "./claim-controller.ts";

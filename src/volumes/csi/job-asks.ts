@@ -1,4 +1,4 @@
-import { type AskingGroup, csiAsksOf } from "./asks-of-groups.ts";
+import { type AskingGroup, csiAsksOf } from "../../contracts/volume-asks.ts";
 
 interface JobBody {
   readonly Version?: number | null;

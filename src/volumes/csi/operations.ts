@@ -1,9 +1,9 @@
 import { CSI_METHODS, type CsiMethod, csiVolumeKey } from "@sallyport/agent-protocol";
-import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
+import { revealed } from "../../contracts/hidden-params.ts";
+import type { Operation } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
-import { revealed } from "../../node-agents/hidden-params.ts";
-import type { Operation } from "../../node-agents/operation.ts";
+import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
 import { claimKey, type ForClaim } from "./claim-params.ts";
 import { CLAIM_METHODS, isForClaim, SERIAL } from "./methods.ts";
 import type { Hidden } from "./secrets.ts";

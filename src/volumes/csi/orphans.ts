@@ -1,10 +1,10 @@
-import type { Stamp } from "../../cluster/blocking/index-backfill.ts";
-import type { Timed } from "../../cluster/blocking/timed.ts";
-import { NOTHING, type NodeFollower, type Told } from "../../cluster/nodes/change-set.ts";
-import type { Node } from "../../cluster/nodes/record.ts";
-import type { Journal } from "../../events/event-publisher.ts";
+import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import type { Journal } from "../../contracts/event-publisher.ts";
+import type { Node } from "../../contracts/node.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { forClaim } from "./claim-params.ts";
 import type { CsiClaim } from "./claim-store.ts";
 import type { CsiPlugins } from "./plugins.ts";

@@ -1,7 +1,7 @@
-import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
-import { NOTHING, type NodeFollower, type Told } from "../../cluster/nodes/change-set.ts";
-import type { Node } from "../../cluster/nodes/record.ts";
-import type { NewEvent } from "../../events/event.ts";
+import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import type { NewEvent } from "../../contracts/event.ts";
+import type { Node } from "../../contracts/node.ts";
+import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
 import { type CsiInfo, type CsiPlugin, csiInfo, pluginJson, ROLES, type Role } from "./plugin.ts";
 
 /** The table's name in stamps and indexes: its topic. */

@@ -1,6 +1,6 @@
-import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
-import type { NewEvent } from "../../events/event.ts";
-import { volumeAccount } from "../../events/shares.ts";
+import type { NewEvent } from "../../contracts/event.ts";
+import { volumeAccount } from "../../contracts/event-accounts.ts";
+import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
 import type { CsiClaimStore } from "./claim-store.ts";
 import type { CsiPlugin } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";

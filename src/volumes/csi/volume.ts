@@ -1,3 +1,4 @@
+import type { MountOptions } from "../../contracts/volume-asks.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 import type { CsiPlugin } from "./plugin.ts";
 
@@ -12,10 +13,6 @@ export const ATTACHMENT_MODES = ["file-system", "block-device"] as const;
 export interface Capability {
   readonly AccessMode: string;
   readonly AttachmentMode: string;
-}
-export interface MountOptions {
-  readonly FSType: string;
-  readonly MountFlags: readonly string[];
 }
 export interface Topology {
   readonly Segments: Readonly<Record<string, string>>;

@@ -1,9 +1,9 @@
-import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
-import type { Timed } from "../../cluster/blocking/timed.ts";
-import type { NodeFollower } from "../../cluster/nodes/change-set.ts";
-import type { Journal } from "../../events/event-publisher.ts";
+import type { NodeFollower } from "../../contracts/change-set.ts";
+import type { Journal } from "../../contracts/event-publisher.ts";
+import type { Operation } from "../../contracts/node-operation.ts";
 import type { Result } from "../../lib/result.ts";
-import type { Operation } from "../../node-agents/operation.ts";
+import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { VolumeClaims } from "../claims/claims.ts";
 import { ClaimStore, VOLUME_CLAIM } from "../claims/store.ts";
 import { NodeView } from "../node-view.ts";

@@ -1,7 +1,7 @@
-import type { Stamp, Stamped } from "../../cluster/blocking/index-backfill.ts";
-import { SharedRead } from "../../cluster/blocking/shared-read.ts";
-import type { NewEvent } from "../../events/event.ts";
-import { volumeAccount } from "../../events/shares.ts";
+import type { NewEvent } from "../../contracts/event.ts";
+import { volumeAccount } from "../../contracts/event-accounts.ts";
+import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { hostVolumeJson, type State, type StoredVolume, type Wanted } from "./host-volume.ts";
 
 /** The table's name in stamps and indexes: its topic. */

@@ -1,10 +1,10 @@
 import { METHODS } from "@sallyport/agent-protocol";
-import type { Stamp } from "../../cluster/blocking/index-backfill.ts";
-import type { Timed } from "../../cluster/blocking/timed.ts";
-import type { Journal } from "../../events/event-publisher.ts";
+import type { Journal } from "../../contracts/event-publisher.ts";
+import type { OperationResult } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
-import type { OperationResult } from "../../node-agents/operation.ts";
+import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
 import { changeOf, paramsOf } from "../change.ts";
 import type { VolumeClaims } from "../claims/claims.ts";

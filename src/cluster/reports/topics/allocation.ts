@@ -1,5 +1,5 @@
-import { type TaskGroup as StickyGroup, stickyVolumes } from "../../../volumes/claims/sticky.ts";
-import { type AskingGroup, csiAsksOf } from "../../../volumes/csi/asks-of-groups.ts";
+import { type TaskGroup as StickyGroup, stickyVolumes } from "../../../contracts/sticky-volumes.ts";
+import { type AskingGroup, csiAsksOf } from "../../../contracts/volume-asks.ts";
 import { tallyOf } from "../job-joins.ts";
 import { flag, indexes, integer, keyed, list, mapOf, name, names, oneOf, open, text, time, times } from "./fields.ts";
 import { TaskGroup } from "./job.ts";

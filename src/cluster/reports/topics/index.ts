@@ -1,4 +1,4 @@
-import type { ReportedTopic } from "../report.ts";
+import type { ReportedTopic } from "../../../contracts/reports.ts";
 import { Allocation } from "./allocation.ts";
 import { Deployment } from "./deployment.ts";
 import { Evaluation } from "./evaluation.ts";

@@ -1,6 +1,6 @@
 import type * as z from "zod";
+import type { VolumeAsk } from "../../../contracts/volume-asks.ts";
 import { isPlainObject } from "../../../lib/json.ts";
-import type { VolumeAsk } from "../../../volumes/csi/asks-of-groups.ts";
 import type { EventType } from "../event-types.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;

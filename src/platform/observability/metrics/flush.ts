@@ -1,9 +1,14 @@
 import { env, waitUntil } from "cloudflare:workers";
-import { metrics } from "../../../contracts/stubs.ts";
+import { remote } from "../../durable/rpc.ts";
 import { textOf, warn } from "../log.ts";
 import { anyCounted, type Key, takeCounts } from "./isolate-counters.ts";
 
 /** How counts get from an isolate to the object that keeps them. An isolate that dies loses what it has counted since. */
+
+/** The object `Metrics`, as far as an isolate calls it. */
+interface CountKeeper {
+  add(reporter: string, batch: number, counts: readonly (readonly [Key, number])[]): void;
+}
 
 const EVERY_MS = 1_000;
 /** Whoever has waited for so long died with its request, without a word. What it was to hand in is still here. */
@@ -38,7 +43,7 @@ export async function handIn(): Promise<void> {
   const batch = unsure ?? { number: ++batches, counts: takeCounts() };
   unsure = batch;
   try {
-    await metrics(env).add(reporter, batch.number, [...batch.counts]);
+    await remote<CountKeeper>(env.METRICS.getByName("main")).add(reporter, batch.number, [...batch.counts]);
     if (unsure === batch) unsure = null;
   } catch (failure) {
     warn("counts-not-handed-in", { because: textOf(failure) });

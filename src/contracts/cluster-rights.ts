@@ -3,7 +3,7 @@
  * and `node_pool` rules of a token's policies allow together. Everything here is plain data that can be stored.
  */
 
-import { matchesGlob } from "./path-rules.ts";
+import { matchesGlob } from "../lib/glob.ts";
 
 export const NAMESPACE_CAPABILITIES = [
   "alloc-exec",

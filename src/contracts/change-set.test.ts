@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { NewEvent } from "../../events/event.ts";
-import { Journal } from "../../events/event-publisher.ts";
-import type { Stamp } from "../blocking/index-backfill.ts";
+import type { Stamp } from "../platform/durable/blocking/index-backfill.ts";
 import { type Told, tell, together } from "./change-set.ts";
+import type { NewEvent } from "./event.ts";
+import { Journal } from "./event-publisher.ts";
 
 const event = (Topic: string, Key: string, bytes = 0): NewEvent => ({
   ...{ Topic, Type: "NodeEvent", Key, Namespace: "", FilterKeys: null },

@@ -1,5 +1,5 @@
-import type { ELIGIBILITIES, STATUSES } from "./fields.ts";
-
+export const STATUSES = ["initializing", "ready", "down", "disconnected"] as const;
+export const ELIGIBILITIES = ["eligible", "ineligible"] as const;
 export type NodeStatus = (typeof STATUSES)[number];
 export type Eligibility = (typeof ELIGIBILITIES)[number];
 
@@ -140,4 +140,18 @@ export interface Node {
   readonly LastAllocUpdateIndex: number;
   readonly LastMissedHeartbeatIndex: number;
   readonly Events: readonly NodeEvent[];
+}
+
+export type NodeVolume = NonNullable<Node["HostVolumes"]>[string];
+
+/** What changed of a node's host volumes: those that are new or differ, and the ids of those that are gone. */
+export interface NodeVolumesChange {
+  readonly put: readonly NodeVolume[];
+  readonly gone: readonly string[];
+}
+
+/** The answer to a change of a node. */
+export interface Written {
+  /** Index of the line that tells of the change, or of the last change if this one changed nothing; null when the stream could not take it yet. */
+  readonly index: number | null;
 }

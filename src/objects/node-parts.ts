@@ -1,14 +1,14 @@
-import type { Journal } from "../../events/event-publisher.ts";
-import { Agents } from "../../node-agents/agents.ts";
-import { Enrolment } from "../../node-agents/enrolment.ts";
-import type { Stamp, Stamped } from "../blocking/index-backfill.ts";
-import type { Timed } from "../blocking/timed.ts";
-import type { Reported } from "../reports/reported.ts";
-import type { NodeFollower } from "./change-set.ts";
-import { Drains } from "./drains.ts";
-import { NodePools } from "./node-pools.ts";
-import { Nodes } from "./nodes.ts";
-import { NodeStore } from "./nodes-store.ts";
+import { Drains } from "../cluster/nodes/drains.ts";
+import { NodePools } from "../cluster/nodes/node-pools.ts";
+import { Nodes } from "../cluster/nodes/nodes.ts";
+import { NodeStore } from "../cluster/nodes/nodes-store.ts";
+import type { Reported } from "../cluster/reports/reported.ts";
+import type { NodeFollower } from "../contracts/change-set.ts";
+import type { Journal } from "../contracts/event-publisher.ts";
+import { Agents } from "../node-agents/agents.ts";
+import { Enrolment } from "../node-agents/enrolment.ts";
+import type { Stamp, Stamped } from "../platform/durable/blocking/index-backfill.ts";
+import type { Timed } from "../platform/durable/blocking/timed.ts";
 
 type AgentsHost = ConstructorParameters<typeof Agents>[0];
 

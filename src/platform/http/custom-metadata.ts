@@ -1,6 +1,6 @@
-import { isPlainObject } from "../lib/json.ts";
-import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
-import { asMap } from "../platform/http/fields.ts";
+import { isPlainObject } from "../../lib/json.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import { asMap } from "./fields.ts";
 
 /** Custom metadata as a caller gives it; in a patch, null removes a key. */
 export type CustomMetadataChange = Readonly<Record<string, string | null>>;

@@ -1,4 +1,4 @@
-import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 
 /** Requests end long before: an identity that ended earlier needs no row. */
 const KEPT_MS = 24 * 3_600_000;

@@ -1,7 +1,7 @@
-import type { NewEvent } from "../../events/event.ts";
-import type { Journal, Origin } from "../../events/event-publisher.ts";
-import type { Stamp } from "../blocking/index-backfill.ts";
-import type { Node, NodeEventType } from "./record.ts";
+import type { Stamp } from "../platform/durable/blocking/index-backfill.ts";
+import type { NewEvent } from "./event.ts";
+import type { Journal, Origin } from "./event-publisher.ts";
+import type { Node, NodeEventType } from "./node.ts";
 
 /** What a change puts into its line: events, and the rows that get the line's index. */
 export interface Told {

@@ -1,5 +1,5 @@
-import type { VolumeAsk } from "../../volumes/csi/asks-of-groups.ts";
-import type { NodeReport } from "../nodes/report.ts";
+import type { NodeEventType } from "./node.ts";
+import type { VolumeAsk } from "./volume-asks.ts";
 
 /** Topics of objects that a scheduler outside reports, and whose newest state is kept here. */
 export const REPORTED_TOPICS = ["Job", "Allocation", "Evaluation", "Deployment", "Service", "NodePool"] as const;
@@ -38,4 +38,46 @@ export interface ObjectReport {
   readonly csiVolumes?: readonly VolumeAsk[];
   /** Further fields of the payload as JSON text, each with a leading comma: `,"Deleted":true`. */
   readonly extra: string;
+}
+
+/** One reported change of a node, as the Worker has read and checked it. */
+export interface NodeReport {
+  readonly id: string;
+  readonly type: NodeEventType;
+  /** The node is gone; `body` is how it was last. */
+  readonly deleted: boolean;
+  /** What is told of the node, as JSON text: `GivenNode`. */
+  readonly body: string;
+}
+
+export interface ReportedObject {
+  readonly namespace: string;
+  readonly id: string;
+  readonly jobId: string | null;
+  readonly body: string;
+  /** Where it stands in the order of its list. */
+  readonly token: string;
+  readonly modifyIndex: number;
+}
+
+export interface ReportedPage {
+  readonly rows: readonly ReportedObject[];
+  /** The token of the row that follows. */
+  readonly next: string | null;
+}
+
+export interface NamedObjects {
+  readonly objects: readonly ReportedObject[];
+  readonly looked: number;
+}
+
+/** An object as it is stored: `body` is its JSON text without indexes. */
+export interface Kept {
+  readonly namespace: string;
+  readonly id: string;
+  readonly jobId: string | null;
+  readonly nodeId: string | null;
+  /** An allocation that will not run any more. */
+  readonly terminal: boolean;
+  readonly body: string;
 }

@@ -1,5 +1,9 @@
-import { isPlainObject } from "../../lib/json.ts";
-import type { MountOptions } from "./volume.ts";
+import { isPlainObject } from "../lib/json.ts";
+
+export interface MountOptions {
+  readonly FSType: string;
+  readonly MountFlags: readonly string[];
+}
 
 /** What a task group asks of a CSI volume. Empty modes are the volume's. */
 export interface VolumeAsk {

@@ -6,8 +6,8 @@ import {
   type ClusterRights,
   hasVariableRules,
   type NamespaceRight,
-} from "../access/cluster-rights.ts";
-import type { Labels } from "./facts.ts";
+} from "./cluster-rights.ts";
+import type { Labels } from "./event-headers.ts";
 
 /** Topics that a namespace capability opens (interface document, Authentication 4; contract: events-and-volumes 1.7). */
 const namespaced: ReadonlyMap<string, NamespaceRight> = new Map([

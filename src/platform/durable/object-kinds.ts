@@ -1,6 +1,3 @@
-import type { Remote } from "../contracts/stubs.ts";
-import type { StoredObject } from "../platform/durable/stored-object.ts";
-
 /** The kinds of objects that a snapshot holds, and the tables that each has rows in before anybody has used it: how many at most. */
 const kinds = {
   "kv-store": { binding: "KV_STORE", bornWith: { data_keys: 1 } },
@@ -36,19 +33,6 @@ export const isKind = (text: string): text is ObjectKind => Object.hasOwn(kinds,
 
 export const bornWith = (kind: ObjectKind): Readonly<Record<string, number>> => kinds[kind].bornWith;
 
-/** What every object can do. A fresh stub each time: one whose object was restarted stays broken. */
-export const storedObject = (env: Env, { kind, name }: ObjectName): Remote<StoredObject> =>
-  (env[kinds[kind].binding] as DurableObjectNamespace).getByName(name) as unknown as Remote<StoredObject>;
-
-export const ACCESS_CONTROL: ObjectName = { kind: "access-control", name: "main" };
-
-/** Objects that every deployment has. `AccessControl` comes last: with it, a restore decides. */
-export const SINGLETONS: readonly ObjectName[] = [
-  { kind: "cluster-registry", name: "main" },
-  { kind: "sync-control", name: "main" },
-  { kind: "identity-issuer", name: "main" },
-  { kind: "event-log", name: "log" },
-  ACCESS_CONTROL,
-];
+export const bindingOf = (kind: ObjectKind): keyof Env => kinds[kind].binding;
 
 export const textOfObject = ({ kind, name }: ObjectName): string => `${kind} ${name}`;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { textSteps } from "../../test/text-steps.ts";
+import { parsePolicy } from "../access/policy.ts";
 import {
   allowsAgent,
   allowsHostVolume,
@@ -18,7 +19,6 @@ import {
   type NamespaceRight,
   namespaceCapability,
 } from "./cluster-rights.ts";
-import { parsePolicy } from "./policy.ts";
 
 /** The rights of a token with these policies, each a document. */
 function rights(...documents: string[]) {

@@ -1,12 +1,13 @@
-import { everyObject } from "../backup/directory.ts";
-import { destinationKeyOf, destinationName, syncDestination } from "../contracts/stubs.ts";
+import { destinationKeyOf, destinationName } from "../contracts/destination.ts";
+import { syncDestination } from "../contracts/stubs.ts";
 import {
   type DestinationListing,
   forgetListing,
   type ListedAssociation,
   pageOfAssociations,
   pageOfDestinations,
-} from "./destinations.ts";
+} from "../listings/destinations.ts";
+import { everyObject } from "./directory.ts";
 
 /** What a rebuild looked at: destinations that there are, and rows that were listed in the end. `behind`: destinations that could not tell all yet; they go on by themselves. */
 export interface Rebuilt {

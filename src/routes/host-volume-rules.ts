@@ -1,7 +1,7 @@
 import { type GoverningRule, governs, judgeVolume, type VolumeFacts } from "../access/volume-rules.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { ok, type Result } from "../lib/result.ts";
-import type { HostVolumeRequest } from "./host/host-volume.ts";
+import type { HostVolumeRequest } from "../volumes/host/host-volume.ts";
 
 /** What the rules of policies say of a new or changed volume: why not, or what they warn of. */
 export type Judgement = Result<readonly string[]>;

@@ -1,0 +1,11 @@
+/** Accounts of lines about the root namespace's tokens and policies. */
+export const ACCESS_ACCOUNT = "access";
+/** Opens the account of a tree of namespaces below the root. */
+export const TENANT = "namespace ";
+
+/** The account of lines about a namespace of areas A and B: that of the whole tree below one child of the root. */
+export const accessAccount = (namespace: string): string =>
+  namespace === "" ? ACCESS_ACCOUNT : TENANT + namespace.slice(0, namespace.indexOf("/"));
+
+/** The account of lines about volumes of a flat namespace. */
+export const volumeAccount = (namespace: string): string => `volumes ${namespace}`;

@@ -1,0 +1,35 @@
+/** Types of secrets engines that can be mounted. */
+export const MOUNT_TYPES = ["kv", "cloud-b"] as const;
+export type MountType = (typeof MOUNT_TYPES)[number];
+
+export interface MountConfig {
+  /** Seconds; 0 = the system's. */
+  readonly default_lease_ttl: number;
+  readonly max_lease_ttl: number;
+  readonly force_no_cache: boolean;
+  readonly listing_visibility: string;
+  /** Absent unless given. No engine here reads headers or keys of others: kept for clients that read them back. */
+  readonly passthrough_request_headers?: readonly string[];
+  readonly allowed_response_headers?: readonly string[];
+  readonly audit_non_hmac_request_keys?: readonly string[];
+  readonly audit_non_hmac_response_keys?: readonly string[];
+  readonly allowed_managed_keys?: readonly string[];
+  readonly delegated_auth_accessors?: readonly string[];
+  readonly identity_token_key?: string;
+}
+
+export interface Mount {
+  readonly namespace: string;
+  /** With a trailing slash. */
+  readonly path: string;
+  readonly type: MountType;
+  /** `<type>_<8 hex>`; names the mount for as long as it lives, whatever its path. */
+  readonly accessor: string;
+  readonly uuid: string;
+  readonly description: string;
+  readonly options: Readonly<Record<string, string>>;
+  /** Everything is sealed, and nothing is replicated, whatever these say: they are kept for clients that read them back. */
+  readonly local: boolean;
+  readonly seal_wrap: boolean;
+  readonly config: MountConfig;
+}

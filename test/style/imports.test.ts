@@ -1,0 +1,71 @@
+import { describe, expect, it } from "vitest";
+import { circles, type Import, importsBelow } from "./imports.ts";
+
+/** The layers of `src/` from the bottom to the top: a file imports from its own folder and from layers below. */
+const LAYERS: readonly (readonly string[])[] = [
+  ["lib"],
+  ["compat"],
+  ["platform"],
+  ["contracts"],
+  ["providers", "listings"],
+  [
+    "access",
+    "backup",
+    "cluster",
+    "credentials",
+    "events",
+    "identity",
+    "kv",
+    "node-agents",
+    "operations",
+    "sync",
+    "volumes",
+  ],
+  ["objects", "routes", "openapi"],
+  ["worker.ts"],
+];
+
+const folderOf = (path: string): string => path.split("/")[1] ?? "";
+const layerOf = (path: string): number => LAYERS.findIndex((layer) => layer.includes(folderOf(path)));
+
+/** Whether an import points to a layer above, or to another folder of its own layer. */
+function isUpward({ from, to }: Import): boolean {
+  if (folderOf(from) === folderOf(to)) return false;
+  if (folderOf(from) === "openapi" && folderOf(to) === "routes") return false;
+  if (folderOf(from) === "routes" && folderOf(to) === "openapi") return false;
+  return layerOf(to) >= layerOf(from);
+}
+
+describe("the imports of src", () => {
+  const imports = importsBelow("src");
+
+  it("belong to a layer", () => {
+    expect(imports.length).toBeGreaterThan(1_000);
+    expect(imports.filter(({ from, to }) => layerOf(from) < 0 || layerOf(to) < 0)).toEqual([]);
+  });
+
+  it("form no circle", () => {
+    expect(circles(imports)).toEqual([]);
+  });
+
+  it("point downwards", () => {
+    expect(imports.filter(isUpward).map(({ from, to }) => `${from} -> ${to}`)).toEqual([]);
+  });
+});
+
+describe.each(["agent/src", "packages"])("the imports of %s", (root) => {
+  it("form no circle", () => {
+    expect(circles(importsBelow(root))).toEqual([]);
+  });
+});
+
+it("finds circles and upward imports", () => {
+  const pair = [
+    { from: "src/lib/a.ts", to: "src/lib/b.ts" },
+    { from: "src/lib/b.ts", to: "src/lib/a.ts" },
+  ];
+  expect(circles(pair)).toEqual([["src/lib/a.ts", "src/lib/b.ts"]]);
+  expect(isUpward({ from: "src/lib/a.ts", to: "src/platform/b.ts" })).toBe(true);
+  expect(isUpward({ from: "src/kv/a.ts", to: "src/access/b.ts" })).toBe(true);
+  expect(isUpward({ from: "src/kv/a.ts", to: "src/contracts/b.ts" })).toBe(false);
+});
