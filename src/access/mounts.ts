@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import * as z from "zod";
-import { MOUNT_TYPES, type Mount, type MountConfig, type MountType } from "../contracts/mount.ts";
+import type { Mount, MountConfig, MountType } from "../contracts/mount.ts";
 import { withoutUndefined } from "../lib/json.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../platform/http/areas.ts";

@@ -1,4 +1,4 @@
-import { createHmac, type KeyObject, randomBytes } from "node:crypto";
+import { createHmac, type KeyObject } from "node:crypto";
 import { randomText } from "../lib/random-text.ts";
 import { upperBound } from "../lib/text-range.ts";
 import type { TokenRow } from "./token.ts";

@@ -13,7 +13,7 @@ import { type Leases, secondsLeft } from "./leases.ts";
 import { passwordRemoval, type Removal, retried, straysOf, undoOf } from "./removal.ts";
 import type { Roles } from "./roles.ts";
 import { straysOfRotation, undoOfRotation } from "./rotation.ts";
-import { CALL_MS } from "./saga-runner.ts";
+import { CALL_MS } from "./step.ts";
 import { ended, goesOn, type JobEnd, type Wanted } from "./turn.ts";
 
 interface Parts {

@@ -7,11 +7,9 @@ import { warn } from "../platform/observability/log.ts";
 import type { Endings } from "./completion.ts";
 import { type Work, working } from "./job.ts";
 import type { Job, Jobs, NewJob } from "./jobs.ts";
-import { runOf, type Step } from "./step.ts";
+import { CALL_MS, runOf, type Step } from "./step.ts";
 import { goesOn, type Report, type Started, type Turn, type Wanted } from "./turn.ts";
 
-/** The calls of a turn may take this long; far less than a claim lasts, so that no call outlives the claim it was made under. */
-export const CALL_MS = 20_000;
 /** How long making something for a request may take, all its steps together. */
 export const REQUEST_MS = 85_000;
 /** A Worker holds its claim through pauses up to this long; after a longer one another takes the job up. */

@@ -628,7 +628,7 @@ export const rules: Mutation[] = [
     promise: "A star denies every parameter",
   },
   {
-    file: "src/access/path-rules.ts",
+    file: "src/lib/glob.ts",
     suites: [PARAMETERS],
     find: "return text.length - last.length >= at && text.endsWith(last);",
     replace: "return text.endsWith(last);",

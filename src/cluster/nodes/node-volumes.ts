@@ -1,4 +1,4 @@
-import type { Node, NodeVolume, NodeVolumesChange } from "../../contracts/node.ts";
+import type { Node, NodeVolumesChange } from "../../contracts/node.ts";
 
 interface Row extends Record<string, SqlStorageValue> {
   name: string;
