@@ -10,7 +10,7 @@ import { textOf, warn } from "../platform/observability/log.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { APP_CONTENT, type AppCredentials, Apps, type AppView } from "../sync/apps.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
-import type { Granted, Need } from "../sync/queue-quota.ts";
+import type { QuotaGrant, QuotaRequest } from "../sync/queue-quota.ts";
 
 export interface SyncConfig {
   readonly disabled: boolean;
@@ -127,7 +127,7 @@ export class SyncControl extends StoredObject {
   // ---- capacity ----
 
   /** A destination states what it needs of the queue. Idempotent. */
-  share(destination: string, { kept, waiting, asked }: Need): Granted & MayRun {
+  share(destination: string, { kept, waiting, asked }: QuotaRequest): QuotaGrant & MayRun {
     const { queue_capacity } = this.config();
     const mine = this.sql
       .exec<{ granted: number; wanted: number }>(

@@ -13,42 +13,42 @@ import { destinationMeasures } from "../platform/observability/metrics/measures.
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
-import { announceAll, announceAssociation, announceDestination, Deliveries } from "../sync/announcements.ts";
+import { Announcements, announceAll, announceAssociation, announceDestination } from "../sync/announcements.ts";
 import {
   type AssociationView,
   associationId,
-  type CopyTask,
+  type ObjectTask,
+  type PollAnswer,
   type SecretRef,
   type Setup,
-  type Turn,
 } from "../sync/association.ts";
 import { Associations, secretOf } from "../sync/associations.ts";
 import { type AssociationsPage, associationsPage } from "../sync/associations-page.ts";
 import { Breaker } from "../sync/breaker.ts";
 import { Configuration, type Configured, type DestinationState } from "../sync/configuration.ts";
-import { Wishes } from "../sync/desired-state.ts";
+import { DesiredState } from "../sync/desired-state.ts";
 import { DestinationRecord, type Found } from "../sync/destination-record.ts";
 import type { Granularity } from "../sync/destinations/destination-type.ts";
-import { wantedCopies } from "../sync/external-name.ts";
+import { desiredObjects } from "../sync/external-name.ts";
 import { type Contest, Neighbours } from "../sync/neighbours.ts";
 import type { DestinationParts } from "../sync/parts.ts";
-import { Pause } from "../sync/pause.ts";
-import { Turns } from "../sync/poll.ts";
+import { Poll } from "../sync/poll.ts";
 import {
   copyRecords,
   type KeysOf,
-  type PlannedCopy,
-  plannedCopies,
+  type PlannedObject,
+  plannedChanges,
   previewed,
   type RecordsPage,
 } from "../sync/preview.ts";
 import { Purge } from "../sync/purge.ts";
-import { type Granted, type Need, Share } from "../sync/queue-quota.ts";
-import { Copies } from "../sync/remote-objects.ts";
-import { Scan } from "../sync/resync.ts";
+import { QueueQuota, type QuotaGrant, type QuotaRequest } from "../sync/queue-quota.ts";
+import { RemoteObjects } from "../sync/remote-objects.ts";
+import { Resync } from "../sync/resync.ts";
 import { type AssociationRow, destinationMigrations } from "../sync/schema.ts";
 import { StoredObjects, type StoredObjectView } from "../sync/stored-objects.ts";
-import { Desk } from "../sync/task-scheduler.ts";
+import { SyncGate } from "../sync/sync-gate.ts";
+import { TaskScheduler } from "../sync/task-scheduler.ts";
 
 const PAGE = 1_000;
 
@@ -60,9 +60,9 @@ export class SyncDestination extends StoredObject {
   readonly #keys: DataKeys;
   readonly #parts: DestinationParts;
   readonly #configuration: Configuration;
-  readonly #wishes: Wishes;
-  readonly #turns: Turns;
-  readonly #deliveries: Deliveries;
+  readonly #desiredState: DesiredState;
+  readonly #poll: Poll;
+  readonly #announcements: Announcements;
 
   protected override get kind() {
     return "sync-destination" as const;
@@ -79,22 +79,22 @@ export class SyncDestination extends StoredObject {
         measures: destinationMeasures,
       },
       {
-        watch: (lane) => this.#deliveries.watch(lane),
-        listing: () => this.#deliveries.listing(),
-        associations: (_lane, rows) => this.#deliveries.associations(rows),
-        relist: (_lane, rows) => this.#deliveries.relist(rows),
-        "key-holder": () => this.#deliveries.keyHolder(),
-        app: () => this.#deliveries.app(),
-        targets: () => this.#deliveries.targets(),
+        watch: (lane) => this.#announcements.watch(lane),
+        listing: () => this.#announcements.listing(),
+        associations: (_lane, rows) => this.#announcements.associations(rows),
+        relist: (_lane, rows) => this.#announcements.relist(rows),
+        "key-holder": () => this.#announcements.keyHolder(),
+        app: () => this.#announcements.app(),
+        targets: () => this.#announcements.targets(),
       },
     );
     const self = ctx.id.name ?? ctx.id.toString();
     this.#keys = new DataKeys(this.sql, `sync-destination ${self}`, () => this.env.MASTER_KEY);
     this.#parts = this.#assemble(self);
     this.#configuration = new Configuration(this.#parts);
-    this.#wishes = new Wishes(this.#parts);
-    this.#turns = new Turns(this.#parts);
-    this.#deliveries = new Deliveries(this.#parts, {
+    this.#desiredState = new DesiredState(this.#parts);
+    this.#poll = new Poll(this.#parts);
+    this.#announcements = new Announcements(this.#parts, {
       usedApp: () => this.#configuration.usedApp(),
       rekey: (term) => this.rekey(term),
     });
@@ -103,37 +103,37 @@ export class SyncDestination extends StoredObject {
   #assemble(self: string): DestinationParts {
     const { sql, env, outbox } = this;
     const commit = <T>(change: () => T): T => this.commit(change);
-    const pause = new Pause(() => syncControl(env).mayRun());
+    const gate = new SyncGate(() => syncControl(env).mayRun());
     const work = new WorkList(sql, { failedLast: true });
-    const copies = new Copies(sql);
-    const associations = new Associations(sql, work, copies);
-    const exchange = async (need: Need): Promise<Granted> => {
+    const remoteObjects = new RemoteObjects(sql);
+    const associations = new Associations(sql, work, remoteObjects);
+    const exchange = async (need: QuotaRequest): Promise<QuotaGrant> => {
       const sent = Date.now();
       const answer = await syncControl(env).share(self, need);
-      pause.learn(answer, sent);
+      gate.update(answer, sent);
       return answer;
     };
-    const share = new Share({ self, sql, work, commit, exchange });
-    const want = (row: AssociationRow, wish: "present" | "absent", now: number, failed = false): void => {
-      share.expectAsk(now);
-      associations.want(row.id, wish, now, share.hasRoom(), failed);
+    const quota = new QueueQuota({ self, sql, work, commit, exchange });
+    const setDesired = (row: AssociationRow, wish: "present" | "absent", now: number, failed = false): void => {
+      quota.expectRequest(now);
+      associations.setDesired(row.id, wish, now, quota.hasRoom(), failed);
     };
     const stores = {
       sql,
       commit,
-      want,
+      setDesired,
       work,
-      copies,
+      remoteObjects,
       associations,
       record: new DestinationRecord(sql, this.#keys, self),
-      objects: new StoredObjects(sql, this.#keys, `sync-destination ${self}`),
+      storedObjects: new StoredObjects(sql, this.#keys, `sync-destination ${self}`),
       breaker: new Breaker(sql),
     };
-    const scan = new Scan({
+    const resync = new Resync({
       ...stores,
       everyMs: settings(env).SYNC_SCAN_MS,
       newest: (mount, names) => kvStore(env, mount).newestVersions(names),
-      want: (row, now, failed) => want(row, row.wish, now, failed),
+      setDesired: (row, now, failed) => setDesired(row, row.wish, now, failed),
     });
     const purge = new Purge({
       ...stores,
@@ -143,16 +143,16 @@ export class SyncDestination extends StoredObject {
         note("destination-ended", { destination: self });
       },
       cleared: () => {
-        scan.end();
+        resync.end();
         outbox.enlistLatest("key-holder", "", null);
       },
     });
     const neighbours = new Neighbours({ ...stores, env, self });
     const place = (found: Found): string => neighbours.place(found);
-    const desk = new Desk({ ...stores, purge, place });
-    const bell = new Doorbell(env.SYNC_WORK, self);
+    const scheduler = new TaskScheduler({ ...stores, purge, place });
+    const wakeUp = new Doorbell(env.SYNC_WORK, self);
     const behind = (work: Promise<unknown>): void => this.ctx.waitUntil(work);
-    return { ...stores, env, self, outbox, share, pause, purge, scan, desk, bell, neighbours, place, behind };
+    return { ...stores, env, self, outbox, quota, gate, purge, resync, scheduler, wakeUp, neighbours, place, behind };
   }
 
   // ---- the destination ----
@@ -175,7 +175,7 @@ export class SyncDestination extends StoredObject {
    * deleted.
    */
   async delete({ purge: removes, force } = { purge: false, force: false }): Promise<Result<null>> {
-    const { record, associations, purge, share } = this.#parts;
+    const { record, associations, purge, quota } = this.#parts;
     if (!record.row()) return ok(null);
     const some = associations.any();
     if (some && !removes && !force) {
@@ -186,7 +186,7 @@ export class SyncDestination extends StoredObject {
       );
     }
     this.commit(() => purge.begin({ removes: some && removes, force }, Date.now()));
-    if (share.isWorthAsking()) this.ctx.waitUntil(share.tryAsk());
+    if (quota.shouldRequest()) this.ctx.waitUntil(quota.tryRequest());
     // Whoever deletes next what the destination stood in the way of (its namespace, its application) finds it gone.
     await Promise.all(["listing", "app", "targets", "key-holder"].map((topic) => this.outbox.drain(topic)));
     return ok(null);
@@ -200,15 +200,15 @@ export class SyncDestination extends StoredObject {
   // ---- associations ----
 
   set(secret: SecretRef, keys: readonly string[] = []): Promise<Result<AssociationsPage>> {
-    return this.#wishes.set(secret, keys);
+    return this.#desiredState.set(secret, keys);
   }
 
-  remove(...given: Parameters<Wishes["remove"]>): Promise<Result<AssociationsPage>> {
-    return this.#wishes.remove(...given);
+  remove(...given: Parameters<DesiredState["remove"]>): Promise<Result<AssociationsPage>> {
+    return this.#desiredState.remove(...given);
   }
 
   changed(mountUuid: string, secretNames: readonly string[]): Promise<void> {
-    return this.#wishes.changed(mountUuid, secretNames);
+    return this.#desiredState.changed(mountUuid, secretNames);
   }
 
   /** The accessor of an association by the mount's path, for mounts that are gone. */
@@ -230,23 +230,25 @@ export class SyncDestination extends StoredObject {
 
   /** Objects of a destination that keeps them itself, with their values. */
   storedObjects(after: string): Result<StoredObjectView[]> {
-    const { record, objects } = this.#parts;
-    return guarded(() => (record.find()?.type.kind === "stored" ? ok(objects.page(after, PAGE)) : refuse("missing")));
+    const { record, storedObjects } = this.#parts;
+    return guarded(() =>
+      record.find()?.type.kind === "stored" ? ok(storedObjects.page(after, PAGE)) : refuse("missing"),
+    );
   }
 
   // ---- looking ahead, and looking again ----
 
   /** What setting a secret would do. */
-  async previewSet(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedCopy[]>> {
-    const before = guarded(() => this.#wishes.admit(secret, keys));
+  async previewSet(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedObject[]>> {
+    const before = guarded(() => this.#desiredState.check(secret, keys));
     if (!before.ok) return before;
-    const taken = await this.#parts.neighbours.look(before.unclaimed);
+    const taken = await this.#parts.neighbours.takenNames(before.unclaimed);
     return guarded(() => {
-      const admitted = this.#wishes.admit(secret, keys, taken);
+      const admitted = this.#desiredState.check(secret, keys, taken);
       if (!admitted.ok) return admitted;
       const { steps, found } = admitted;
       const id = associationId(secret);
-      return ok(plannedCopies(id, this.#parts.copies.of(id), steps, found.row.deletion_policy));
+      return ok(plannedChanges(id, this.#parts.remoteObjects.of(id), steps, found.row.deletion_policy));
     });
   }
 
@@ -281,19 +283,19 @@ export class SyncDestination extends StoredObject {
 
   /** An external name: that of an object which is there, else one that a secret of no importance would have. */
   sampleName(): string | null {
-    const { record, copies, associations } = this.#parts;
+    const { record, remoteObjects, associations } = this.#parts;
     const found = record.find();
-    return found && (copies.anyPushed() ?? sampleOf(found, record, associations.page("", 1)[0]));
+    return found && (remoteObjects.anyPushed() ?? sampleOf(found, record, associations.page("", 1)[0]));
   }
 
   // ---- work ----
 
-  turn(...given: Parameters<Turns["take"]>): Promise<Turn | Refusal> {
-    return this.#turns.take(...given);
+  turn(...given: Parameters<Poll["run"]>): Promise<PollAnswer | Refusal> {
+    return this.#poll.run(...given);
   }
 
-  plan(claim: Claim, keys: readonly string[] | null): Promise<CopyTask[] | null> {
-    return this.#turns.plan(claim, keys);
+  plan(claim: Claim, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
+    return this.#poll.plan(claim, keys);
   }
 
   /** Another destination, which writes to the same place, asks for names. */
@@ -323,8 +325,8 @@ export class SyncDestination extends StoredObject {
   // ---- inside ----
 
   protected override rolledBack(): void {
-    const { record, breaker, share, purge, scan, work, associations } = this.#parts;
-    for (const part of [record, breaker, share, purge, scan]) part.forget();
+    const { record, breaker, quota, purge, resync, work, associations } = this.#parts;
+    for (const part of [record, breaker, quota, purge, resync]) part.forget();
     for (const part of [work, associations]) part.forgetKept();
   }
 
@@ -337,32 +339,32 @@ export class SyncDestination extends StoredObject {
   }
 
   protected override ownDeadline(): number | null {
-    const { record, share, scan, purge } = this.#parts;
-    const due = [this.#workDue(), share.due(), record.find() && scan.due(), purge.due()];
+    const { record, quota, resync, purge } = this.#parts;
+    const due = [this.#workDue(), quota.due(), record.find() && resync.due(), purge.due()];
     const times = due.filter((at) => at !== null);
     return times.length === 0 ? null : Math.min(...times);
   }
 
   protected override async onAlarm(now: number): Promise<void> {
-    const { share, work, bell, scan } = this.#parts;
-    await this.#turns.endSome();
+    const { quota, work, wakeUp, resync } = this.#parts;
+    await this.#poll.advancePurge();
     // One that is older than the register of targets makes itself known.
     await this.#parts.neighbours.tryRegister();
-    const asks = share.due();
-    if (asks !== null && asks <= now) await share.tryAsk();
+    const asks = quota.due();
+    if (asks !== null && asks <= now) await quota.tryRequest();
     const ready = this.#workDue();
-    if (ready !== null && ready <= now && bell.lift(now)) await bell.ring();
+    if (ready !== null && ready <= now && wakeUp.lift(now)) await wakeUp.ring();
     // Last, because mounts that do not answer must hold up nothing else.
-    await scan.step(now);
-    if (work.waiting() > 0) await share.tryAsk();
+    await resync.step(now);
+    if (work.waiting() > 0) await quota.tryRequest();
   }
 
   /** When somebody should be rung for, who does what is ready then. */
   #workDue(): number | null {
-    const { record, desk, bell, pause } = this.#parts;
+    const { record, scheduler, wakeUp, gate } = this.#parts;
     const found = record.find();
-    const ready = found && desk.due(found, Date.now());
-    return found && bell.due(ready === null ? null : Math.max(ready, pause.until()));
+    const ready = found && scheduler.due(found, Date.now());
+    return found && wakeUp.due(ready === null ? null : Math.max(ready, gate.pausedUntil()));
   }
 }
 
@@ -371,7 +373,7 @@ function sampleOf(found: Found, record: DestinationRecord, row: AssociationRow |
   const naming = { granularity: found.row.granularity as Granularity, template: found.row.template };
   const made = { mountUuid: "", mountAccessor: "kv_00000000", mountPath: "kv/" };
   const secret = { ...(row ? secretOf(row) : made), secretName: "sallyport-check" };
-  return wantedCopies(record.scope(found.row, naming), found.type, secret, ["key"])[0]?.name || null;
+  return desiredObjects(record.scope(found.row, naming), found.type, secret, ["key"])[0]?.name || null;
 }
 
 const LISTED = ["listing", "relist", "associations"];

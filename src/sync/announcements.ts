@@ -52,7 +52,7 @@ export async function drainAssociation(outbox: Outbox, { mountUuid, secretName }
 }
 
 /** How a destination tells others what they must know of it. Always what is so at the moment of delivery. */
-export class Deliveries {
+export class Announcements {
   readonly #parts: DestinationParts;
   readonly #host: Host;
 
@@ -63,7 +63,7 @@ export class Deliveries {
 
   /** Has the mount tell us about a secret for as long as an association wants it. One lane a secret: coming and going never cross. */
   async watch(lane: string): Promise<(() => void) | undefined> {
-    const { env, self, associations, work, want } = this.#parts;
+    const { env, self, associations, work, setDesired } = this.#parts;
     const [mountUuid = "", secretName = ""] = lane.split("\n");
     const kv = kvStore(env, mountUuid);
     if (associations.ofSecret(mountUuid, secretName).length === 0) {
@@ -76,7 +76,7 @@ export class Deliveries {
       for (const row of associations.ofSecret(mountUuid, secretName)) {
         const waits = work.find(row.id);
         const missed = waits ? waits.claimed : newest !== row.synced_version;
-        if (missed && row.wish === "present") want(row, "present", Date.now());
+        if (missed && row.wish === "present") setDesired(row, "present", Date.now());
       }
     };
   }

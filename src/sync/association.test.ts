@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { type CopyResult, endingOf, isUnsure, type SyncResult, type Trouble, worst } from "./association.ts";
+import { completionOf, isUnsure, type ObjectResult, type SyncResult, type Trouble, worst } from "./association.ts";
 
 const trouble = (outcome: Trouble["outcome"], code: string, retryAfterMs?: number): Trouble => ({
   ...({ outcome, code, message: "m" } as Trouble),
@@ -9,7 +9,7 @@ const trouble = (outcome: Trouble["outcome"], code: string, retryAfterMs?: numbe
 /** A task whose objects ended with these troubles, null for none. */
 const result = (copies: readonly (Trouble | null)[], changes: Partial<SyncResult> = {}): SyncResult => ({
   ...{ claim: { id: "a", generation: 1, lease: "l", leaseUntil: 0 }, version: 1, tagKeys: [], unfinished: false },
-  copies: copies.map((one, at): CopyResult => {
+  copies: copies.map((one, at): ObjectResult => {
     const base = { subKey: String(at), name: `n${at}` };
     return one === null ? { ...base, state: "pushed" } : { ...base, state: "failed", trouble: one };
   }),
@@ -20,7 +20,7 @@ const DOWN = trouble("external", "provider_unavailable");
 const REFUSED = trouble("client", "value_too_large");
 
 it("ends a task by its worst trouble, and by the longest wait that was asked for", () => {
-  const rows: [string, SyncResult, ReturnType<typeof endingOf>][] = [
+  const rows: [string, SyncResult, ReturnType<typeof completionOf>][] = [
     ["success", result([null, null]), { kind: "done" }],
     ["no time", result([null], { unfinished: true }), { kind: "again" }],
     ["a refusal", result([null, REFUSED]), { kind: "park" }],
@@ -41,7 +41,7 @@ it("ends a task by its worst trouble, and by the longest wait that was asked for
     ],
     ["a wait of none", result([trouble("external", "throttled", 0)]), { kind: "retry", afterMs: 0, all: true }],
   ];
-  for (const [what, given, ending] of rows) expect(endingOf(given), what).toEqual(ending);
+  for (const [what, given, ending] of rows) expect(completionOf(given), what).toEqual(ending);
 });
 
 it("takes a push for one that may have been applied when no answer came, or the answer says so", () => {

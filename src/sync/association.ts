@@ -45,7 +45,7 @@ export interface AssociationView {
 export type Trouble = Failure | { readonly outcome: "internal"; readonly code: string; readonly message: string };
 
 /** One external object, as a Worker gets it. */
-export interface CopyTask {
+export interface ObjectTask {
   readonly subKey: string;
   readonly name: string;
   /** To be removed, whatever the secret holds. */
@@ -73,7 +73,7 @@ export interface SyncTask {
   readonly mountUuid: string;
   readonly secretName: string;
   readonly granularity: Granularity;
-  readonly copies: readonly CopyTask[];
+  readonly copies: readonly ObjectTask[];
   readonly idempotencyToken: string;
 }
 
@@ -92,7 +92,7 @@ export interface Setup {
 }
 
 /** An answer to a Worker that asks for work. */
-export interface Turn {
+export interface PollAnswer {
   /** False while syncing is paused. */
   readonly running: boolean;
   /** How long from the question on calls may start without asking again. */
@@ -104,7 +104,7 @@ export interface Turn {
 }
 
 /** What a task did to one external object. */
-export interface CopyResult {
+export interface ObjectResult {
   readonly subKey: string;
   readonly name: string;
   /**
@@ -126,7 +126,7 @@ export interface CopyResult {
 }
 
 /** Whether the provider was called for it. */
-export const isCall = ({ state }: CopyResult): boolean =>
+export const isCall = ({ state }: ObjectResult): boolean =>
   state !== "kept" && state !== "untouched" && state !== "retained";
 
 /** Whether a push may have been applied although it failed. */
@@ -141,7 +141,7 @@ export interface SyncResult {
   /** The version that is outside now; null when there is none (any more). */
   readonly version: number | null;
   readonly tagKeys: readonly string[];
-  readonly copies: readonly CopyResult[];
+  readonly copies: readonly ObjectResult[];
   /** Objects remain that the time did not suffice for. */
   readonly unfinished: boolean;
 }
@@ -174,7 +174,7 @@ export const worst = (statuses: readonly SyncStatus[]): SyncStatus | undefined =
 export const isPaused = (trouble: Trouble | undefined): boolean => trouble?.code === "paused";
 
 /** What the results of a task mean for its work row. */
-export function endingOf(result: SyncResult): Ending {
+export function completionOf(result: SyncResult): Ending {
   const troubles = [result.trouble, ...result.copies.map((copy) => copy.trouble)].filter((one) => one !== undefined);
   if (troubles.some(isPaused)) return { kind: "again" };
   const passing = troubles.filter((one) => one.outcome !== "client");

@@ -2,7 +2,7 @@ import type { WorkList } from "../platform/durable/work-queue.ts";
 import {
   type AssociationView,
   associationId,
-  endingOf,
+  completionOf,
   type SecretRef,
   type SyncResult,
   type SyncStatus,
@@ -10,8 +10,8 @@ import {
   worst,
 } from "./association.ts";
 import type { Granularity } from "./destinations/destination-type.ts";
-import type { Copies, Step } from "./remote-objects.ts";
-import type { AssociationRow, CopyRow } from "./schema.ts";
+import type { RemoteObjects, Step } from "./remote-objects.ts";
+import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
 
 const MOST_NAMINGS = 20;
 
@@ -36,14 +36,14 @@ interface Planned {
 export class Associations {
   readonly #sql: SqlStorage;
   readonly #work: WorkList;
-  readonly #copies: Copies;
+  readonly #remoteObjects: RemoteObjects;
   /** Namings that were read lately, by their row: none ever changes. */
   readonly #namings = new Map<number, SetNaming>();
 
-  constructor(sql: SqlStorage, work: WorkList, copies: Copies) {
+  constructor(sql: SqlStorage, work: WorkList, remoteObjects: RemoteObjects) {
     this.#sql = sql;
     this.#work = work;
-    this.#copies = copies;
+    this.#remoteObjects = remoteObjects;
   }
 
   /** What is kept of rows in memory may not be true any more. */
@@ -94,9 +94,9 @@ export class Associations {
     const id = associationId(secret);
     if (!this.find(id)) this.#insert(id, secret, now);
     this.#sql.exec("UPDATE associations SET asked = 1, naming = ? WHERE id = ?", this.#namingId(naming), id);
-    this.#copies.apply(id, steps, now, place);
-    this.#copies.askAgain(id);
-    this.want(id, "present", now, queued);
+    this.#remoteObjects.apply(id, steps, now, place);
+    this.#remoteObjects.forgetFingerprints(id);
+    this.setDesired(id, "present", now, queued);
   }
 
   /** The naming that an association was set with, which holds until it is set again. */
@@ -119,7 +119,7 @@ export class Associations {
    * @param queued false: no room in the queue; the work waits for it
    * @param failed the last attempt failed, so others come first
    */
-  want(id: string, wish: "present" | "absent", now: number, queued: boolean, failed = false): void {
+  setDesired(id: string, wish: "present" | "absent", now: number, queued: boolean, failed = false): void {
     this.#sql.exec(
       `UPDATE associations SET wish = ?, intent = intent + 1, status = 'PENDING', error_code = NULL, error_message = NULL,
          updated = ? WHERE id = ?`,
@@ -135,17 +135,17 @@ export class Associations {
    * @param maxAttempts after so many a failure that may pass counts as final
    * @returns `gone` when the association has come to its end, `stale` when the result came too late for anything
    */
-  settle(row: AssociationRow, result: SyncResult, now: number, maxAttempts?: number): "gone" | "stays" | "stale" {
-    const ending = endingOf(result);
+  complete(row: AssociationRow, result: SyncResult, now: number, maxAttempts?: number): "gone" | "stays" | "stale" {
+    const ending = completionOf(result);
     const limited =
       ending.kind === "retry" && maxAttempts !== undefined ? { ...ending, attempts: maxAttempts } : ending;
     const settled = this.#work.settle(result.claim, limited, now);
     if (settled === "stale") return "stale";
     // What happened outside is recorded even when the wish has changed since.
-    for (const copy of result.copies) this.#copies.record(row.id, copy, result, now);
+    for (const copy of result.copies) this.#remoteObjects.record(row.id, copy, result, now);
     if (settled === "superseded") {
       // The push that was asked for meanwhile is still to come.
-      if (row.asked) this.#copies.askAgain(row.id);
+      if (row.asked) this.#remoteObjects.forgetFingerprints(row.id);
       return "stays";
     }
     if (settled === "done" && row.wish === "absent") {
@@ -158,7 +158,7 @@ export class Associations {
   }
 
   delete(id: string): void {
-    this.#copies.forget(id);
+    this.#remoteObjects.forget(id);
     this.#sql.exec("DELETE FROM associations WHERE id = ?", id);
     this.#work.forget(id);
   }
@@ -168,7 +168,7 @@ export class Associations {
    * @param openUntil until when the destination's breaker is open (ms since 1970), 0 while it is closed
    */
   views(row: AssociationRow, openUntil: number): [key: string, view: AssociationView][] {
-    const live = this.#copies.live(row.id);
+    const live = this.#remoteObjects.live(row.id);
     if (live.length === 0) return [[row.id, this.#view(row, null, openUntil)]];
     return live.map((copy) => [
       copy.sub_key === "" ? row.id : `${row.id}/${copy.sub_key}`,
@@ -176,7 +176,7 @@ export class Associations {
     ]);
   }
 
-  #view(row: AssociationRow, copy: CopyRow | null, openUntil: number): AssociationView {
+  #view(row: AssociationRow, copy: RemoteObjectRow | null, openUntil: number): AssociationView {
     const work = this.#work.find(row.id);
     const attempts = work?.attempts ?? 0;
     const waits = work !== null && !work.claimed && (attempts > 0 || openUntil > 0);
@@ -203,7 +203,7 @@ export class Associations {
   /** How a task ended, in one word for the association, and for what concerns it as a whole. */
   #conclude(row: AssociationRow, result: SyncResult, now: number): void {
     const { trouble } = result;
-    const live = this.#copies.live(row.id);
+    const live = this.#remoteObjects.live(row.id);
     const obsolete = result.copies.find((copy) => copy.trouble && !live.some((one) => isSame(one, copy)));
     const shown = trouble ?? obsolete?.trouble;
     const status: SyncStatus = shown
@@ -247,7 +247,7 @@ export class Associations {
   }
 }
 
-const isSame = (row: CopyRow, copy: { subKey: string; name: string }): boolean =>
+const isSame = (row: RemoteObjectRow, copy: { subKey: string; name: string }): boolean =>
   row.sub_key === copy.subKey && row.external_name === copy.name;
 
 export const secretOf = (row: AssociationRow): SecretRef => ({

@@ -1,10 +1,10 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { memorySql } from "../../test/memory-sql.ts";
-import type { CopyResult, SyncResult, Trouble } from "./association.ts";
+import type { ObjectResult, SyncResult, Trouble } from "./association.ts";
 import { Breaker } from "./breaker.ts";
 import { destinationMigrations } from "./schema.ts";
 
-type Copy = Pick<CopyResult, "state"> & { trouble?: Trouble };
+type Copy = Pick<ObjectResult, "state"> & { trouble?: Trouble };
 const ended = (id: string, ...copies: Copy[]): SyncResult => ({
   claim: { id, generation: 1, lease: "l", leaseUntil: 0 },
   version: 1,
@@ -31,13 +31,13 @@ const openUntil = () => breaker.view()?.openUntil ?? 0;
 /** Lets the associations fail one after the other, each as soon as one is tried. @returns the pauses between them */
 const fail = (ids: readonly string[], copy = DOWN): number[] =>
   ids.map((id) => {
-    breaker.ended(ended(id, copy), now);
+    breaker.record(ended(id, copy), now);
     const wait = Math.max(0, openUntil() - now);
     now += wait;
     return wait;
   });
 const names = (count: number, prefix = "s"): string[] => Array.from({ length: count }, (_, at) => `${prefix}${at}`);
-const succeed = (id: string) => breaker.ended(ended(id, FINE), now);
+const succeed = (id: string) => breaker.record(ended(id, FINE), now);
 
 describe("a breaker", () => {
   it("stays closed however often four associations fail", () => {
@@ -47,7 +47,7 @@ describe("a breaker", () => {
 
   it("opens with the fifth association: nothing is tried for a while, then one at a time", () => {
     fail(names(4));
-    breaker.ended(ended("s4", DOWN), now);
+    breaker.record(ended("s4", DOWN), now);
     const until = openUntil();
     expect(until).toBeGreaterThan(now);
     expect(until).toBeLessThanOrEqual(now + 1_000);
@@ -81,7 +81,7 @@ describe("a breaker", () => {
 
   it.each(["pushed", "left", "absent"] as const)("closes when the provider was called and %s", (state) => {
     fail(names(9));
-    breaker.ended(ended("other", { state }), now);
+    breaker.record(ended("other", { state }), now);
     expect([breaker.view(), breaker.limit(6, now)]).toEqual([null, 6]);
     fail(names(4));
     expect(breaker.view()).toBeNull();
@@ -89,7 +89,7 @@ describe("a breaker", () => {
 
   it("takes a task that pushed one object and failed with the next for a success and one failure", () => {
     fail(names(9));
-    breaker.ended(ended("mixed", FINE, DOWN), now);
+    breaker.record(ended("mixed", FINE, DOWN), now);
     expect(breaker.view()).toBeNull();
     fail(names(3));
     expect(breaker.view()).toBeNull();
@@ -99,7 +99,7 @@ describe("a breaker", () => {
 
   it.each(["kept", "untouched", "retained"] as const)("stays open when %s without a call", (state) => {
     fail(names(5));
-    breaker.ended(ended("other", { state }), now);
+    breaker.record(ended("other", { state }), now);
     expect(breaker.view()).toMatchObject({ failures: 5 });
   });
 
@@ -132,7 +132,7 @@ describe("a breaker", () => {
 
   it("is not closed by a refusal that concerns one secret", () => {
     fail(names(5));
-    breaker.ended(ended("s0", failure("client", "value_too_large")), now);
+    breaker.record(ended("s0", failure("client", "value_too_large")), now);
     expect(breaker.view()).toMatchObject({ failures: 5 });
   });
 

@@ -74,7 +74,7 @@ export class Breaker {
     return open.openUntil > now ? 0 : 1;
   }
 
-  ended({ claim, trouble, copies }: SyncResult, now: number): void {
+  record({ claim, trouble, copies }: SyncResult, now: number): void {
     const troubles = [trouble, ...copies.map((copy) => copy.trouble)].filter((one) => one !== undefined);
     const broken = troubles.some(isGeneral);
     // Of several objects some may have been pushed: then the destination is there.

@@ -126,10 +126,10 @@ export class Configuration {
 
   /** What was repaired gets its chance at once. */
   #tryAgain(now: number): void {
-    const { breaker, work, associations, scan } = this.#parts;
+    const { breaker, work, associations, resync } = this.#parts;
     breaker.close();
     work.unpause();
-    if (associations.any()) scan.restart(now);
+    if (associations.any()) resync.restart(now);
   }
 }
 

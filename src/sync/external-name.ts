@@ -14,7 +14,7 @@ export interface NamingScope {
 }
 
 /** An external object that a secret should have. */
-export interface WantedCopy {
+export interface DesiredObject {
   readonly subKey: string;
   readonly name: string;
   readonly fold: string;
@@ -35,12 +35,12 @@ export const refusedKeys = (count: number): string | null =>
  * What a secret's objects are called at a destination: the template in force, spelled as the type allows.
  * @param keys the secret's top-level keys; ignored with granularity secret-path, where there is one object
  */
-export function wantedCopies(
+export function desiredObjects(
   scope: NamingScope,
   type: DestinationType<unknown>,
   secret: SecretRef,
   keys: readonly string[],
-): WantedCopy[] {
+): DesiredObject[] {
   const parsed = parseTemplate(scope.template || type.defaults.template[scope.granularity]);
   // Templates are checked when they are written, so this one parses.
   if (!parsed.ok) throw new Error(parsed.message);

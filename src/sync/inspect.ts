@@ -14,43 +14,43 @@ import type {
   UpdatePolicy,
 } from "./destinations/destination-type.ts";
 import { secretKeyValues } from "./payload.ts";
-import { appAccess, permissionIn } from "./perform.ts";
-import type { CopyRecord, Keyless, KeysOf, LookSetup, PlannedCopy } from "./preview.ts";
+import { appAccess, gateLeaseFor } from "./perform.ts";
+import type { InspectSetup, Keyless, KeysOf, ObjectRecord, PlannedObject } from "./preview.ts";
 import { contextOf } from "./task.ts";
 
 /** Looking at a provider without changing anything: previews, drift, and whether a connection works at all. */
 
-const LOOK_MS = 15_000;
-const LOOKS_AT_ONCE = 4;
+const INSPECT_MS = 15_000;
+const INSPECTIONS_AT_ONCE = 4;
 /** Looks begun later than this are left to the next page. */
 const PAGE_MS = 20_000;
 /** Objects that a preview looks up; of the others it says what our own records say. */
-const PREVIEW_LOOKS = 50;
+const PREVIEW_INSPECTIONS = 50;
 /** Secrets whose keys a preview reads at a time. */
 const READS_AT_ONCE = 6;
 
-interface Looker {
+interface Inspector {
   readonly type: RemoteDestinationType<unknown>;
   readonly connection: unknown;
   readonly context: () => CallContext;
 }
 
 /** What looking takes; null for a destination that is our own storage. */
-async function lookerWith(env: Env, setup: LookSetup): Promise<{ look: Looker | null } | { trouble: Trouble }> {
+async function inspectorFor(env: Env, setup: InspectSetup): Promise<{ look: Inspector | null } | { trouble: Trouble }> {
   const type = typeOf(setup.type);
   if (!type || type.kind === "stored") return { look: null };
-  const means = { settings: settings(env), permit: permissionIn(env).holds, apps: appAccess(env) };
+  const means = { settings: settings(env), permit: gateLeaseFor(env).holds, apps: appAccess(env) };
   const context = await contextOf(means, setup, type);
   if ("trouble" in context) return context;
-  return { look: { type, connection: setup.connection, context: () => context.make(LOOK_MS) } };
+  return { look: { type, connection: setup.connection, context: () => context.make(INSPECT_MS) } };
 }
 
 const inspector =
-  ({ type, connection, context }: Looker) =>
+  ({ type, connection, context }: Inspector) =>
   (object: KnownObject): Promise<Inspection> =>
     type.inspect(object, connection, context());
 
-export interface Verdict {
+export interface Verification {
   readonly ok: boolean;
   readonly error_code?: string;
   /** One sentence for people. */
@@ -58,25 +58,25 @@ export interface Verdict {
 }
 
 /** Tries the credentials and the target of a destination. */
-export async function verify(env: Env, key: DestinationKey): Promise<Result<Verdict>> {
+export async function verify(env: Env, key: DestinationKey): Promise<Result<Verification>> {
   const destination = syncDestination(env, destinationName(key));
   const setup = await destination.setup();
   if (!setup.ok) return setup;
-  const looker = await lookerWith(env, setup.value);
-  if ("trouble" in looker) return ok(verdictOf(looker.trouble));
-  if (!looker.look)
+  const inspector_ = await inspectorFor(env, setup.value);
+  if ("trouble" in inspector_) return ok(verificationOf(inspector_.trouble));
+  if (!inspector_.look)
     return ok({ ok: true, message: "The destination keeps its objects itself; there is nothing to try." });
-  const { type, connection, context } = looker.look;
+  const { type, connection, context } = inspector_.look;
   const sample = await destination.sampleName();
   const probed = await type.probe(connection, context(), sample ?? undefined);
   return ok(
     probed.outcome === "ok"
       ? { ok: true, message: "The credentials are accepted and the target can be reached." }
-      : verdictOf(probed),
+      : verificationOf(probed),
   );
 }
 
-const verdictOf = ({ code, message }: Trouble): Verdict => ({ ok: false, error_code: code, message });
+const verificationOf = ({ code, message }: Trouble): Verification => ({ ok: false, error_code: code, message });
 
 export interface Drift {
   readonly external_name: string;
@@ -90,31 +90,31 @@ export interface Drift {
 export async function drift(
   env: Env,
   key: DestinationKey,
-  records: readonly CopyRecord[],
+  records: readonly ObjectRecord[],
 ): Promise<Result<[string, Drift][]>> {
   const setup = await syncDestination(env, destinationName(key)).setup();
   if (!setup.ok) return setup;
-  const looker = await lookerWith(env, setup.value);
-  const compare = async (record: CopyRecord): Promise<Drift> => {
+  const inspector_ = await inspectorFor(env, setup.value);
+  const compare = async (record: ObjectRecord): Promise<Drift> => {
     const { name, reference } = record;
     if (record.version === undefined) return { external_name: name, state: "pending" };
-    if ("trouble" in looker) return driftOf(record, looker.trouble);
+    if ("trouble" in inspector_) return driftOf(record, inspector_.trouble);
     // Our own storage and our own records are one.
-    if (!looker.look) return { external_name: name, state: "in_sync" };
-    return driftOf(record, await inspector(looker.look)({ name, reference }));
+    if (!inspector_.look) return { external_name: name, state: "in_sync" };
+    return driftOf(record, await inspector(inspector_.look)({ name, reference }));
   };
   const end = Date.now() + PAGE_MS;
   return ok(
     await inParallel(
       records,
-      LOOKS_AT_ONCE,
+      INSPECTIONS_AT_ONCE,
       async (record): Promise<[string, Drift]> => [record.key, await compare(record)],
       () => Date.now() < end,
     ),
   );
 }
 
-function driftOf(record: CopyRecord, seen: Inspection | Trouble): Drift {
+function driftOf(record: ObjectRecord, seen: Inspection | Trouble): Drift {
   const base = { external_name: record.name };
   if (seen.outcome !== "ok") {
     return { ...base, state: "unreadable", error_code: seen.code, error_message: seen.message };
@@ -129,7 +129,7 @@ function driftOf(record: CopyRecord, seen: Inspection | Trouble): Drift {
 }
 
 /** An object of a plan, with what is there now. */
-export interface SeenCopy extends PlannedCopy {
+export interface InspectedObject extends PlannedObject {
   readonly outside?: "absent" | "ours" | "foreign" | "present" | "unreadable";
 }
 
@@ -139,7 +139,7 @@ export async function previewSet(
   key: DestinationKey,
   secret: SecretRef,
   keys: readonly string[],
-): Promise<Result<SeenCopy[]>> {
+): Promise<Result<InspectedObject[]>> {
   const object = syncDestination(env, destinationName(key));
   const planned = await object.previewSet(secret, keys);
   if (!planned.ok) return planned;
@@ -148,7 +148,7 @@ export async function previewSet(
 }
 
 export interface ConfigurationPreview {
-  readonly planned: readonly SeenCopy[];
+  readonly planned: readonly InspectedObject[];
   readonly warnings: readonly string[];
   readonly next: string | null;
 }
@@ -186,26 +186,30 @@ async function keysOf(env: Env, keyless: readonly Keyless[]): Promise<KeysOf> {
 }
 
 /** Completes a plan with what is at the provider: creating may turn out to be overwriting, or refused by the policy. */
-async function seen(env: Env, setup: LookSetup, planned: readonly PlannedCopy[]): Promise<SeenCopy[]> {
-  const looker = await lookerWith(env, setup);
-  const look = "trouble" in looker ? async () => looker.trouble : looker.look && inspector(looker.look);
+async function seen(env: Env, setup: InspectSetup, planned: readonly PlannedObject[]): Promise<InspectedObject[]> {
+  const inspector_ = await inspectorFor(env, setup);
+  const look = "trouble" in inspector_ ? async () => inspector_.trouble : inspector_.look && inspector(inspector_.look);
   if (!look) return [...planned];
-  const looked = await inParallel(planned.slice(0, PREVIEW_LOOKS), LOOKS_AT_ONCE, async (copy): Promise<SeenCopy> => {
-    if (copy.action === "refuse") return copy;
-    const found = await look({ name: copy.external_name, reference: null });
-    if (found.outcome !== "ok") return { ...copy, outside: "unreadable", reason: found.message };
-    const outside =
-      found.state === "absent" ? "absent" : found.owned === null ? "present" : found.owned ? "ours" : "foreign";
-    return { ...copy, ...judged(copy.action, setup.updatePolicy, outside), outside };
-  });
-  return [...looked, ...planned.slice(PREVIEW_LOOKS)];
+  const looked = await inParallel(
+    planned.slice(0, PREVIEW_INSPECTIONS),
+    INSPECTIONS_AT_ONCE,
+    async (copy): Promise<InspectedObject> => {
+      if (copy.action === "refuse") return copy;
+      const found = await look({ name: copy.external_name, reference: null });
+      if (found.outcome !== "ok") return { ...copy, outside: "unreadable", reason: found.message };
+      const outside =
+        found.state === "absent" ? "absent" : found.owned === null ? "present" : found.owned ? "ours" : "foreign";
+      return { ...copy, ...judged(copy.action, setup.updatePolicy, outside), outside };
+    },
+  );
+  return [...looked, ...planned.slice(PREVIEW_INSPECTIONS)];
 }
 
-type Judgement = Partial<Pick<PlannedCopy, "action" | "reason">>;
+type Judgement = Partial<Pick<PlannedObject, "action" | "reason">>;
 
 /** What a policy makes of a plan, given what is there. */
 function judged(
-  action: PlannedCopy["action"],
+  action: PlannedObject["action"],
   policy: UpdatePolicy,
   outside: "absent" | "ours" | "foreign" | "present",
 ): Judgement {

@@ -6,7 +6,7 @@ import { settings } from "../platform/settings.ts";
 import type { Setup } from "./association.ts";
 import type { Associations } from "./associations.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
-import { type Copies, NOT_TAKEN, type Taken } from "./remote-objects.ts";
+import { NONE_TAKEN, type RemoteObjects, type TakenNames } from "./remote-objects.ts";
 import type { AssociationRow } from "./schema.ts";
 
 /** A destination that asks another for names. */
@@ -30,10 +30,10 @@ interface Parts {
   readonly self: string;
   readonly sql: SqlStorage;
   readonly record: DestinationRecord;
-  readonly copies: Copies;
+  readonly remoteObjects: RemoteObjects;
   readonly associations: Associations;
   readonly commit: <T>(change: () => T) => T;
-  readonly want: (row: AssociationRow, wish: "present" | "absent", now: number) => void;
+  readonly setDesired: (row: AssociationRow, wish: "present" | "absent", now: number) => void;
 }
 
 /**
@@ -66,10 +66,10 @@ export class Neighbours {
    * Asks for names, and records in one step with the answer what is done with those that are free.
    * @throws when a neighbour cannot be asked; @throws Sealed
    */
-  async claim<T>(names: readonly string[], record: (taken: Taken) => T): Promise<T> {
-    if (names.length === 0) return record(NOT_TAKEN);
+  async claimNames<T>(names: readonly string[], record: (taken: TakenNames) => T): Promise<T> {
+    if (names.length === 0) return record(NONE_TAKEN);
     await this.register();
-    if (this.#others().length === 0) return record(NOT_TAKEN);
+    if (this.#others().length === 0) return record(NONE_TAKEN);
     const claim = { names: new Set(names), lost: new Map<string, string>() };
     this.#claims.add(claim);
     try {
@@ -86,8 +86,8 @@ export class Neighbours {
   }
 
   /** Which of these names other destinations have now. */
-  async look(names: readonly string[]): Promise<Taken> {
-    if (names.length === 0) return NOT_TAKEN;
+  async takenNames(names: readonly string[]): Promise<TakenNames> {
+    if (names.length === 0) return NONE_TAKEN;
     await this.register();
     return this.#ask(names, false);
   }
@@ -151,22 +151,22 @@ export class Neighbours {
   }
 
   #keeps(name: string, place: string, asker: Asker, isOlder: boolean): boolean {
-    const { copies, associations, want } = this.#parts;
+    const { remoteObjects, associations, setDesired } = this.#parts;
     const claims = [...this.#claims].filter((claim) => claim.names.has(name) && !claim.lost.has(name));
-    const { associations: holders, surely } = copies.having(name, place);
+    const { associations: holders, surely } = remoteObjects.holdersOf(name, place);
     if (holders.length === 0 && claims.length === 0) return false;
     if (surely || isOlder || !asker.claims) return true;
     for (const claim of claims) claim.lost.set(name, this.#wordsFor(asker.destination));
-    copies.yield(name);
+    remoteObjects.yieldName(name);
     // Their next attempt finds the name taken, and says so.
-    for (const row of holders.map((id) => associations.find(id))) if (row) want(row, row.wish, Date.now());
+    for (const row of holders.map((id) => associations.find(id))) if (row) setDesired(row, row.wish, Date.now());
     return false;
   }
 
-  async #ask(names: readonly string[], claims: boolean): Promise<Taken> {
+  async #ask(names: readonly string[], claims: boolean): Promise<TakenNames> {
     const { env, self, sql, record, commit } = this.#parts;
     const found = record.find();
-    if (!found) return NOT_TAKEN;
+    if (!found) return NONE_TAKEN;
     const asker = { destination: self, created: found.row.created, targets: this.#targets(found), claims };
     const answers = await Promise.all(
       this.#others().map(async (other) => ({ other, ...(await syncDestination(env, other).contest(asker, names)) })),

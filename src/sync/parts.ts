@@ -5,14 +5,14 @@ import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import type { Neighbours } from "./neighbours.ts";
-import type { Pause } from "./pause.ts";
 import type { Purge } from "./purge.ts";
-import type { Share } from "./queue-quota.ts";
-import type { Copies } from "./remote-objects.ts";
-import type { Scan } from "./resync.ts";
+import type { QueueQuota } from "./queue-quota.ts";
+import type { RemoteObjects } from "./remote-objects.ts";
+import type { Resync } from "./resync.ts";
 import type { AssociationRow } from "./schema.ts";
 import type { StoredObjects } from "./stored-objects.ts";
-import type { Desk } from "./task-scheduler.ts";
+import type { SyncGate } from "./sync-gate.ts";
+import type { TaskScheduler } from "./task-scheduler.ts";
 
 /** What the parts of one destination share. */
 export interface DestinationParts {
@@ -23,22 +23,22 @@ export interface DestinationParts {
   readonly outbox: Outbox;
   readonly record: DestinationRecord;
   readonly work: WorkList;
-  readonly copies: Copies;
+  readonly remoteObjects: RemoteObjects;
   readonly associations: Associations;
-  readonly objects: StoredObjects;
+  readonly storedObjects: StoredObjects;
   readonly breaker: Breaker;
-  readonly share: Share;
-  readonly pause: Pause;
+  readonly quota: QueueQuota;
+  readonly gate: SyncGate;
   readonly purge: Purge;
-  readonly scan: Scan;
-  readonly desk: Desk;
-  readonly bell: Doorbell;
+  readonly resync: Resync;
+  readonly scheduler: TaskScheduler;
+  readonly wakeUp: Doorbell;
   readonly neighbours: Neighbours;
   /** The targets in force, as one text. @throws Sealed */
   readonly place: (found: Found) => string;
   readonly commit: <T>(change: () => T) => T;
   /** States a wish, inside a transaction; room that is missing is asked for after it. */
-  readonly want: (row: AssociationRow, wish: "present" | "absent", now: number) => void;
+  readonly setDesired: (row: AssociationRow, wish: "present" | "absent", now: number) => void;
   /** Lets go on, behind the answer, what nobody waits for. */
   readonly behind: (work: Promise<unknown>) => void;
 }

@@ -4,8 +4,15 @@ import type { Remote } from "../platform/durable/rpc.ts";
 import { note } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
-import { type CopyResult, isCall, type Setup, type SyncResult, type SyncTask, type Turn } from "./association.ts";
-import { Permission } from "./permission.ts";
+import {
+  isCall,
+  type ObjectResult,
+  type PollAnswer,
+  type Setup,
+  type SyncResult,
+  type SyncTask,
+} from "./association.ts";
+import { GateLease } from "./gate-lease.ts";
 import { type AppAccess, performTask } from "./task.ts";
 import { measureTask } from "./task-metrics.ts";
 
@@ -24,15 +31,15 @@ interface Options {
   /** How many tasks at a time, whatever the destination allows. */
   readonly atOnce?: number;
   /** What all that one invocation does for several destinations shares, so that it is asked for once. */
-  readonly permission?: Permission;
+  readonly gateLease?: GateLease;
 }
 
 /** Does the work of several destinations beside each other; those that are too many for one invocation are rung for. */
 export async function performAll(env: Env, destinations: readonly string[], budgetMs: number): Promise<void> {
   const some = destinations.slice(0, MOST_AT_ONCE);
   const atOnce = Math.floor(MOST_AT_ONCE / some.length);
-  const permission = permissionIn(env);
-  await Promise.all(some.map((destination) => performWork(env, destination, { budgetMs, atOnce, permission })));
+  const gateLease = gateLeaseFor(env);
+  await Promise.all(some.map((destination) => performWork(env, destination, { budgetMs, atOnce, gateLease })));
 }
 
 /** A run that is asking its object for tasks just now. Whoever comes meanwhile has it ask once more, and need not run itself. */
@@ -54,7 +61,7 @@ const asking = new Map<string, Asking>();
 export async function performWork(
   env: Env,
   destination: string,
-  { budgetMs, only, atOnce = MOST_AT_ONCE, permission = permissionIn(env) }: Options,
+  { budgetMs, only, atOnce = MOST_AT_ONCE, gateLease = gateLeaseFor(env) }: Options,
 ): Promise<void> {
   const other = only === undefined ? asking.get(destination) : undefined;
   if (other && Date.now() - other.since < GONE_MS) {
@@ -63,7 +70,7 @@ export async function performWork(
   }
   let end = Date.now() + budgetMs;
   const object = syncDestination(env, destination);
-  const means = { env, object, settings: settings(env), permit: permission.holds, apps: appAccess(env) };
+  const means = { env, object, settings: settings(env), permit: gateLease.holds, apps: appAccess(env) };
   let results: SyncResult[] = [];
   let flying = 0;
   let landed = Promise.withResolvers<void>();
@@ -99,7 +106,7 @@ export async function performWork(
       .finally(() => {
         if (asking.get(destination) === mine) asking.delete(destination);
       });
-    permission.granted(turn, sent);
+    gateLease.extend(turn, sent);
     if (turn.setup) places = only === undefined ? Math.min(atOnce, turn.setup.atOnce) : 0;
     for (const task of turn.setup ? turn.tasks : []) if (turn.setup) void fly(turn.setup, task);
     if (flying === 0 && results.length === 0) {
@@ -114,13 +121,13 @@ export async function performWork(
 /** What was done outside the service, or tried there; how many objects, never their names. */
 function noteTask(destination: string, { claim, wish, mountUuid, secretName }: SyncTask, { copies }: SyncResult): void {
   if (!copies.some(isCall)) return;
-  const count = (state: CopyResult["state"]) => copies.filter((copy) => copy.state === state).length;
+  const count = (state: ObjectResult["state"]) => copies.filter((copy) => copy.state === state).length;
   const counts = { pushed: count("pushed"), removed: count("absent"), left: count("left"), failed: count("failed") };
   note("secret-synced", { destination, association: claim.id, wish, mount: mountUuid, secret: secretName, ...counts });
 }
 
 /** An answer that says nothing. */
-const NOTHING: Turn = { running: false, permitMs: 0, setup: null, tasks: [], retryInMs: null };
+const NOTHING: PollAnswer = { running: false, permitMs: 0, setup: null, tasks: [], retryInMs: null };
 
 /** The object takes a result again as long as its lease holds, so one that was lost to its restart is handed in once more. */
 async function takeTurn(
@@ -128,7 +135,7 @@ async function takeTurn(
   results: readonly SyncResult[],
   places: number,
   only: string | undefined,
-): Promise<Turn> {
+): Promise<PollAnswer> {
   for (let failures = 0; ; failures++) {
     try {
       const turn = await object.turn(results, places, only);
@@ -144,7 +151,7 @@ async function takeTurn(
 }
 
 /** A permission for what one invocation does. */
-export const permissionIn = (env: Env): Permission => new Permission((forMs) => syncControl(env).mayRun(forMs));
+export const gateLeaseFor = (env: Env): GateLease => new GateLease((forMs) => syncControl(env).mayRun(forMs));
 
 /** Custom applications. Asked for anew each time: a key that was replaced must not be used by what begins after that. */
 export function appAccess(env: Env): AppAccess {

@@ -2,14 +2,14 @@ import type { Refusal } from "../lib/result.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
 import type { Claim } from "../platform/durable/lease.ts";
 import { announceAssociation } from "./announcements.ts";
-import type { CopyTask, SyncResult, Turn } from "./association.ts";
+import type { ObjectTask, PollAnswer, SyncResult } from "./association.ts";
 import { secretOf } from "./associations.ts";
 import type { DestinationParts } from "./parts.ts";
 
-const IDLE: Turn = { running: true, permitMs: 0, setup: null, tasks: [], retryInMs: null };
+const IDLE: PollAnswer = { running: true, permitMs: 0, setup: null, tasks: [], retryInMs: null };
 
 /** The turns that Workers take with a destination: they hand in results and get tasks. */
-export class Turns {
+export class Poll {
   readonly #parts: DestinationParts;
 
   constructor(parts: DestinationParts) {
@@ -21,14 +21,14 @@ export class Turns {
    * be done, each task under a lease.
    * @param places how many tasks the Worker can take; @param only one association
    */
-  async take(results: readonly SyncResult[], places: number, only?: string): Promise<Turn | Refusal> {
-    const { work, share, pause, bell } = this.#parts;
-    bell.answered();
-    await this.#settle(results);
+  async run(results: readonly SyncResult[], places: number, only?: string): Promise<PollAnswer | Refusal> {
+    const { work, quota, gate, wakeUp } = this.#parts;
+    wakeUp.answered();
+    await this.#complete(results);
     if (places <= 0) return IDLE;
-    if (work.queued() === 0 && work.waiting() > 0) await share.tryAsk();
+    if (work.queued() === 0 && work.waiting() > 0) await quota.tryRequest();
     if (work.queued() === 0) return IDLE;
-    if (!(await pause.mayRun())) return { ...IDLE, running: false };
+    if (!(await gate.mayRun())) return { ...IDLE, running: false };
     return guarded(() => this.#handOut(places, only));
   }
 
@@ -37,30 +37,30 @@ export class Turns {
    * name.
    * @param keys null: nothing is to be pushed @returns null when the claim is void
    */
-  async plan(claim: Claim, keys: readonly string[] | null): Promise<CopyTask[] | null> {
-    const { record, desk, neighbours, commit } = this.#parts;
+  async plan(claim: Claim, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
+    const { record, scheduler, neighbours, commit } = this.#parts;
     const before = record.find();
     if (!before) return null;
-    return neighbours.claim(desk.unclaimed(before, claim, keys), (taken) => {
+    return neighbours.claimNames(scheduler.unclaimed(before, claim, keys), (taken) => {
       const found = record.find();
-      return found && commit(() => desk.plan(found, claim, keys, taken, Date.now()));
+      return found && commit(() => scheduler.plan(found, claim, keys, taken, Date.now()));
     });
   }
 
   /** One step of an ending that is on its way. */
-  async endSome(): Promise<void> {
-    const { record, purge, work, share, outbox, commit } = this.#parts;
+  async advancePurge(): Promise<void> {
+    const { record, purge, work, quota, outbox, commit } = this.#parts;
     if (purge.due() === null) return;
     commit(() => purge.step(Date.now()));
-    if (work.waiting() > 0 || share.isWorthAsking()) await share.tryAsk();
+    if (work.waiting() > 0 || quota.shouldRequest()) await quota.tryRequest();
     if (!record.row()) await outbox.drain();
   }
 
-  #handOut(places: number, only: string | undefined): Turn {
-    const { record, desk, pause, commit } = this.#parts;
+  #handOut(places: number, only: string | undefined): PollAnswer {
+    const { record, scheduler, gate, commit } = this.#parts;
     const found = record.find();
     if (!found) return IDLE;
-    const due = desk.due(found, Date.now());
+    const due = scheduler.due(found, Date.now());
     // Nothing to hand out, as for most of those who ask in a burst: without a transaction.
     if (only === undefined && (due === null || due > Date.now())) {
       return { ...IDLE, retryInMs: due === null ? null : due - Date.now() };
@@ -68,28 +68,28 @@ export class Turns {
     // Opened before anything is leased, so that a sealed service leases nothing.
     const setup = record.setup(found);
     const now = Date.now();
-    const tasks = commit(() => desk.claim(found, places, now, only));
-    const next = desk.due(found, now);
+    const tasks = commit(() => scheduler.lease(found, places, now, only));
+    const next = scheduler.due(found, now);
     return {
       running: true,
-      permitMs: pause.permitMs(now),
+      permitMs: gate.permitMs(now),
       setup,
       tasks,
       retryInMs: next === null ? null : Math.max(0, next - now),
     };
   }
 
-  async #settle(results: readonly SyncResult[]): Promise<void> {
-    const { desk, outbox, share, commit, behind } = this.#parts;
+  async #complete(results: readonly SyncResult[]): Promise<void> {
+    const { scheduler, outbox, quota, commit, behind } = this.#parts;
     if (results.length > 0) {
       const gone = commit(() => {
-        const ended = desk.settle(results, Date.now());
+        const ended = scheduler.complete(results, Date.now());
         for (const row of ended) announceAssociation(outbox, secretOf(row));
         return ended;
       });
       if (gone.length > 0) await Promise.all([outbox.drain("watch"), outbox.drain("associations")]);
-      if (share.isWorthAsking()) behind(share.tryAsk());
+      if (quota.shouldRequest()) behind(quota.tryRequest());
     }
-    await this.endSome();
+    await this.advancePurge();
   }
 }

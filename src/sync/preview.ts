@@ -4,12 +4,12 @@ import { type Associations, secretOf } from "./associations.ts";
 import { type Defined, resolved } from "./definition.ts";
 import type { DestinationRecord } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
-import { wantedCopies } from "./external-name.ts";
-import { type Copies, mayBeOurs, planCopies, type Step } from "./remote-objects.ts";
-import type { AssociationRow, CopyRow } from "./schema.ts";
+import { desiredObjects } from "./external-name.ts";
+import { mayBeOurs, planObjects, type RemoteObjects, type Step } from "./remote-objects.ts";
+import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
 
 /** What would be done to one external object. */
-export interface PlannedCopy {
+export interface PlannedObject {
   readonly association: string;
   readonly sub_key?: string;
   readonly external_name: string;
@@ -18,7 +18,7 @@ export interface PlannedCopy {
 }
 
 /** What looking at a provider takes. Holds connection secrets: it lives in memory only. */
-export type LookSetup = Pick<Setup, "namespace" | "type" | "connection" | "updatePolicy">;
+export type InspectSetup = Pick<Setup, "namespace" | "type" | "connection" | "updatePolicy">;
 
 /** An association whose objects depend on the keys that its secret has now. */
 export interface Keyless {
@@ -32,7 +32,7 @@ export type KeysOf = Readonly<Record<string, readonly string[] | null>>;
 
 /** A page of a preview. */
 export interface PreviewPage {
-  readonly planned: readonly PlannedCopy[];
+  readonly planned: readonly PlannedObject[];
   /** What the preview lacks; nothing is planned for these. */
   readonly keyless: readonly Keyless[];
   /** Behind which association the next page begins; null on the last. */
@@ -45,14 +45,14 @@ const PAGE = 100;
  * The steps of one association as changes outside.
  * @param rows the objects that it has now
  */
-export function plannedCopies(
+export function plannedChanges(
   association: string,
-  rows: readonly CopyRow[],
+  rows: readonly RemoteObjectRow[],
   steps: readonly Step[],
   deletionPolicy: string,
-): PlannedCopy[] {
+): PlannedObject[] {
   const ours = new Set(rows.filter(mayBeOurs).map((row) => row.external_name));
-  return steps.flatMap((step): PlannedCopy[] => {
+  return steps.flatMap((step): PlannedObject[] => {
     if (step.kind === "drop") return [];
     if (step.kind === "retire") {
       const action = deletionPolicy === "retain" ? "retain" : "delete";
@@ -61,7 +61,7 @@ export function plannedCopies(
     const { copy, blocked } = step;
     const shown = { association, ...subKey(copy.subKey), external_name: copy.name };
     if (blocked !== null) return [{ ...shown, action: "refuse", reason: blocked }];
-    return [{ ...shown, action: ours.has(copy.name) || step.heirTo.length > 0 ? "update" : "create" }];
+    return [{ ...shown, action: ours.has(copy.name) || step.adoptedFrom.length > 0 ? "update" : "create" }];
   });
 }
 
@@ -70,11 +70,15 @@ export function plannedCopies(
  * @param keys what an earlier call found missing; null on the first
  */
 export function previewed(
-  { record, associations, copies }: { record: DestinationRecord; associations: Associations; copies: Copies },
+  {
+    record,
+    associations,
+    remoteObjects,
+  }: { record: DestinationRecord; associations: Associations; remoteObjects: RemoteObjects },
   key: DestinationKey,
   { definition, type, warnings }: Defined & { readonly type: DestinationType<unknown> },
   { after, keys }: { readonly after: string; readonly keys: KeysOf | null },
-): PreviewPage & { readonly setup: LookSetup; readonly warnings: readonly string[] } {
+): PreviewPage & { readonly setup: InspectSetup; readonly warnings: readonly string[] } {
   const scope = { namespace: key.namespace, name: key.name, word: record.row()?.word || key.type, ...definition };
   const page = associations.page(after, PAGE);
   const isKeyed = definition.granularity === "secret-key";
@@ -85,15 +89,15 @@ export function previewed(
     const found = isKeyed ? keys?.[row.id] : [];
     // A secret that is gone cannot be set.
     if (!found) return [];
-    const wanted = wantedCopies(scope, type, secretOf(row), found);
-    const holder = (fold: string) => copies.holder(fold, row.id) ?? taken.get(fold) ?? null;
-    const rows = copies.of(row.id);
-    const steps = planCopies(rows, wanted, holder);
+    const wanted = desiredObjects(scope, type, secretOf(row), found);
+    const holder = (fold: string) => remoteObjects.holder(fold, row.id) ?? taken.get(fold) ?? null;
+    const rows = remoteObjects.of(row.id);
+    const steps = planObjects(rows, wanted, holder);
     const blocked = steps.filter((step) => "blocked" in step && step.blocked !== null);
     // An only object that cannot be is refused as a whole: what is there stays.
     const done = !isKeyed && blocked.length > 0 ? blocked : steps;
     for (const step of done) if ("copy" in step && step.blocked === null) taken.set(step.copy.fold, row.id);
-    return plannedCopies(row.id, rows, done, definition.deletionPolicy).filter(({ action }) => action !== "update");
+    return plannedChanges(row.id, rows, done, definition.deletionPolicy).filter(({ action }) => action !== "update");
   });
   const setup = {
     namespace: key.namespace,
@@ -111,7 +115,7 @@ const keylessOf = (row: AssociationRow): Keyless => ({
 });
 
 /** One object as it is recorded, to be compared with the provider. */
-export interface CopyRecord {
+export interface ObjectRecord {
   /** As in the list of associations. */
   readonly key: string;
   readonly name: string;
@@ -123,20 +127,20 @@ export interface CopyRecord {
 }
 
 export interface RecordsPage {
-  readonly records: readonly CopyRecord[];
+  readonly records: readonly ObjectRecord[];
   readonly isLast: boolean;
 }
 
 /** One page of all live objects of a destination, by association. Null: `after` is no cursor. */
 export function copyRecords(
-  { associations, copies }: { readonly associations: Associations; readonly copies: Copies },
+  { associations, remoteObjects }: { readonly associations: Associations; readonly remoteObjects: RemoteObjects },
   after: string,
   limit: number,
 ): RecordsPage | null {
   const from = after === "" ? { association: "", subKey: "" } : readCursor(after);
   if (!from) return null;
   // One more tells whether another page follows.
-  const page = copies.livePage(from, limit + 1);
+  const page = remoteObjects.livePage(from, limit + 1);
   const records = page.slice(0, limit).map((copy) => {
     const certain = copy.known === 1 && associations.find(copy.association)?.status !== "PENDING";
     return {

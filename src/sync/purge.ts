@@ -16,10 +16,10 @@ interface Host {
   readonly sql: SqlStorage;
   readonly record: DestinationRecord;
   readonly associations: Associations;
-  readonly objects: StoredObjects;
+  readonly storedObjects: StoredObjects;
   readonly work: WorkList;
   readonly breaker: Breaker;
-  want(row: AssociationRow, wish: "absent", now: number): void;
+  setDesired(row: AssociationRow, wish: "absent", now: number): void;
   /** An association is no more. */
   forget(row: AssociationRow): void;
   /** The destination is no more; nothing but its associations is left to be cleared away. */
@@ -100,9 +100,9 @@ export class Purge {
   }
 
   #tellSome(after: string, now: number): void {
-    const { associations, want } = this.#host;
+    const { associations, setDesired } = this.#host;
     const page = associations.page(after, PAGE);
-    for (const row of page) want(row, "absent", now);
+    for (const row of page) setDesired(row, "absent", now);
     this.#write("UPDATE purge SET cursor = ?", page.length < PAGE ? null : (page.at(-1)?.id ?? null));
   }
 
@@ -121,13 +121,13 @@ export class Purge {
   }
 
   #clearSome(): void {
-    const { associations, objects, forget, cleared } = this.#host;
+    const { associations, storedObjects, forget, cleared } = this.#host;
     const page = associations.page("", PAGE);
     for (const row of page) {
       associations.delete(row.id);
       forget(row);
     }
-    if (page.length === PAGE || objects.clear(PAGE)) return;
+    if (page.length === PAGE || storedObjects.clear(PAGE)) return;
     this.#write("DELETE FROM purge");
     cleared();
   }

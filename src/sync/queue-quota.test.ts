@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { randomFrom } from "../../test/crash/random.ts";
 import { memorySql } from "../../test/memory-sql.ts";
 import { WorkList, workMigrations } from "../platform/durable/work-queue.ts";
-import { type Granted, type Need, Share } from "./queue-quota.ts";
+import { QueueQuota, type QuotaGrant, type QuotaRequest } from "./queue-quota.ts";
 import { destinationMigrations } from "./schema.ts";
 
 const settled = async () => {
@@ -11,19 +11,19 @@ const settled = async () => {
 
 let sql: SqlStorage;
 let work: WorkList;
-let share: Share;
-let asked: { need: Need; answer: PromiseWithResolvers<Granted> }[];
+let quota: QueueQuota;
+let asked: { need: QuotaRequest; answer: PromiseWithResolvers<QuotaGrant> }[];
 
 /** As after a restart: what was in memory is gone. */
 function restart(): void {
   asked = [];
-  share = new Share({
+  quota = new QueueQuota({
     self: "here",
     sql,
     work,
     commit: (change) => change(),
     exchange: (need) => {
-      const answer = Promise.withResolvers<Granted>();
+      const answer = Promise.withResolvers<QuotaGrant>();
       asked.push({ need, answer });
       return answer.promise;
     },
@@ -40,12 +40,12 @@ const grant = async (granted: number, scarce = false): Promise<void> => {
   asked.shift()?.answer.resolve({ granted, scarce, running: true });
   await settled();
 };
-const want = (id: string): void => work.want(id, 0, share.hasRoom());
+const setDesired = (id: string): void => work.want(id, 0, quota.hasRoom());
 /** Admits one row as a set does. */
 const admit = async (id: string): Promise<boolean> => {
-  if (!(await share.reserve())) return false;
+  if (!(await quota.reserve())) return false;
   work.want(id, 0);
-  share.release();
+  quota.release();
   return true;
 };
 
@@ -74,13 +74,13 @@ describe("a share of the queue", () => {
   it("goes to who asked before it goes to what began to wait afterwards", async () => {
     const set = admit("asks");
     await settled();
-    want("later");
+    setDesired("later");
     await grant(1);
     expect([await set, work.queued(), work.waiting()]).toEqual([true, 1, 1]);
   });
 
   it("goes to what waits before it goes to who asks", async () => {
-    want("waits");
+    setDesired("waits");
     const set = admit("new");
     await settled();
     expect(asked[0]?.need).toEqual({ kept: 0, waiting: 1, asked: 1 });
@@ -89,15 +89,15 @@ describe("a share of the queue", () => {
   });
 
   it("is not used beyond what was said to be kept while the answer is out", async () => {
-    want("first");
-    void share.ask();
+    setDesired("first");
+    void quota.request();
     await settled();
     await grant(3);
-    expect([work.queued(), share.hasRoom()]).toEqual([1, true]);
-    void share.ask();
+    expect([work.queued(), quota.hasRoom()]).toEqual([1, true]);
+    void quota.request();
     await settled();
-    expect([asked[0]?.need.kept, share.hasRoom()]).toEqual([1, false]);
-    want("second");
+    expect([asked[0]?.need.kept, quota.hasRoom()]).toEqual([1, false]);
+    setDesired("second");
     await grant(1);
     expect([work.queued(), work.waiting()]).toEqual([1, 1]);
   });
@@ -107,12 +107,12 @@ describe("a share of the queue", () => {
     await settled();
     expect(asked).toHaveLength(1);
     restart();
-    expect(share.due(), "the alarm asks at once").toBeLessThan(Date.now());
-    void share.ask();
+    expect(quota.due(), "the alarm asks at once").toBeLessThan(Date.now());
+    void quota.request();
     await settled();
     expect(asked[0]?.need).toEqual({ kept: 0, waiting: 0, asked: 0 });
     await grant(0);
-    expect(share.due()).toBeNull();
+    expect(quota.due()).toBeNull();
   });
 
   it("is asked for again when the question fails", async () => {
@@ -120,37 +120,37 @@ describe("a share of the queue", () => {
     await settled();
     asked.shift()?.answer.reject(new Error("down"));
     expect(await set).toBe("failed");
-    expect(share.due()).not.toBeNull();
+    expect(quota.due()).not.toBeNull();
   });
 
   it("is given back at once when room is scarce, and else a little later", async () => {
-    for (const id of ["a", "b", "c"]) want(id);
-    void share.ask();
+    for (const id of ["a", "b", "c"]) setDesired(id);
+    void quota.request();
     await settled();
     await grant(3, true);
-    expect(share.isWorthAsking()).toBe(false);
+    expect(quota.shouldRequest()).toBe(false);
     work.forget("a");
-    expect(share.isWorthAsking()).toBe(true);
-    void share.ask();
+    expect(quota.shouldRequest()).toBe(true);
+    void quota.request();
     await settled();
     expect(asked[0]?.need.kept).toBe(2);
     await grant(2, false);
     work.forget("b");
-    expect([share.isWorthAsking(), share.due() !== null]).toEqual([false, true]);
+    expect([quota.shouldRequest(), quota.due() !== null]).toEqual([false, true]);
     work.forget("c");
-    expect([share.isWorthAsking(), share.due() !== null]).toEqual([false, true]);
+    expect([quota.shouldRequest(), quota.due() !== null]).toEqual([false, true]);
   });
 
   it("is asked for anew when half of it is free and more waits", async () => {
-    for (const id of ["a", "b", "c", "d", "e", "f"]) want(id);
-    void share.ask();
+    for (const id of ["a", "b", "c", "d", "e", "f"]) setDesired(id);
+    void quota.request();
     await settled();
     await grant(4);
     expect([work.queued(), work.waiting()]).toEqual([4, 2]);
     work.forget("a");
-    expect(share.isWorthAsking()).toBe(false);
+    expect(quota.shouldRequest()).toBe(false);
     work.forget("b");
-    expect(share.isWorthAsking()).toBe(true);
+    expect(quota.shouldRequest()).toBe(true);
   });
 });
 
@@ -163,10 +163,10 @@ it.each([1, 2, 3, 4, 5, 6])(
     for (let step = 0; step < 2_000; step++) {
       const roll = random();
       const id = `s${Math.floor(random() * 40)}`;
-      if (roll < 0.25) want(id);
+      if (roll < 0.25) setDesired(id);
       else if (roll < 0.4) void admit(id).catch(() => undefined);
       else if (roll < 0.6) work.forget(id);
-      else if (roll < 0.7) void share.ask().catch(() => undefined);
+      else if (roll < 0.7) void quota.request().catch(() => undefined);
       else if (roll < 0.75) restart();
       else {
         const question = asked.shift();

@@ -2,10 +2,10 @@ import { backoff } from "../lib/backoff.ts";
 import { Kept } from "../platform/durable/memo.ts";
 import type { WorkList } from "../platform/durable/work-queue.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
-import { PAUSE_LOOK_MS } from "./pause.ts";
+import { PAUSE_RECHECK_MS } from "./sync-gate.ts";
 
 /** What a destination says to `SyncControl` of the queue. Always the whole: only the newest statement counts. */
-export interface Need {
+export interface QuotaRequest {
   /** Operations that are queued, or have been promised room: this much is never taken away. */
   readonly kept: number;
   /** Operations that wait until there is room. */
@@ -15,7 +15,7 @@ export interface Need {
 }
 
 /** What `SyncControl` answers. */
-export interface Granted {
+export interface QuotaGrant {
   /** How many operations the destination may have queued. */
   readonly granted: number;
   /** So little room is left that what is not needed should be given back at once. */
@@ -30,7 +30,7 @@ interface Host {
   readonly sql: SqlStorage;
   readonly work: WorkList;
   commit<T>(change: () => T): T;
-  exchange(need: Need): Promise<Granted>;
+  exchange(need: QuotaRequest): Promise<QuotaGrant>;
 }
 
 /** A question that may have been lost is asked again after this long. */
@@ -45,15 +45,15 @@ const GIVE_BACK_MS = 2_500;
  * is asked, and what is granted is used once the answer is stored: so whatever is lost on the way, no room is ever used twice,
  * and the next question heals the rest.
  */
-export class Share {
+export class QueueQuota {
   readonly #host: Host;
-  /** Admitted, but not committed yet. */
+  /** AssociationCheck, but not committed yet. */
   #reserved = 0;
   /** Callers that wait for room, and are told with the next answer. */
-  #askers: PromiseWithResolvers<boolean>[] = [];
+  #waiters: PromiseWithResolvers<boolean>[] = [];
   #running: Promise<unknown> = Promise.resolve();
   #next: Promise<void> | null = null;
-  #askedAt = 0;
+  #requestedAt = 0;
   /** Answers in a row that left something waiting. */
   #refusals = 0;
   #fullUntil = 0;
@@ -79,7 +79,7 @@ export class Share {
 
   /** Whether one more row may be queued without asking. */
   hasRoom(): boolean {
-    return this.#row.get().granted > this.#kept();
+    return this.#row.get().granted > this.#inUse();
   }
 
   /** Room for one row, to be given back with `release` once it is committed or given up. @returns false when the queue is full */
@@ -88,11 +88,11 @@ export class Share {
       this.#reserved++;
       return true;
     }
-    const asker = Promise.withResolvers<boolean>();
-    this.#askers.push(asker);
-    // How the question ended, the asker is told.
-    this.ask().catch(() => undefined);
-    return asker.promise;
+    const waiter = Promise.withResolvers<boolean>();
+    this.#waiters.push(waiter);
+    // How the question ended, the waiter is told.
+    this.request().catch(() => undefined);
+    return waiter.promise;
   }
 
   release(): void {
@@ -100,11 +100,11 @@ export class Share {
   }
 
   /** Brings the share in line with the need, and queues what waited for room. Who comes meanwhile shares the next question. */
-  ask(): Promise<void> {
+  request(): Promise<void> {
     if (this.#next) return this.#next;
     const next = this.#running.then(() => {
       this.#next = null;
-      return this.#askNow();
+      return this.#requestNow();
     });
     this.#next = next;
     this.#running = next.catch(() => undefined);
@@ -112,27 +112,27 @@ export class Share {
   }
 
   /** Like `ask`, but never rejects: the alarm asks again. */
-  async tryAsk(): Promise<void> {
+  async tryRequest(): Promise<void> {
     try {
-      await this.ask();
+      await this.request();
     } catch (failure) {
       warn("share-failed", { destination: this.#host.self, because: textOf(failure) });
     }
   }
 
   /** The question is about to be asked: no alarm is needed for it. */
-  expectAsk(now: number): void {
-    this.#askedAt = now;
+  expectRequest(now: number): void {
+    this.#requestedAt = now;
   }
 
   /**
    * Whether to ask without waiting for the alarm: others may want what is not needed here, or half of the room is free for
    * what waits.
    */
-  isWorthAsking(): boolean {
+  shouldRequest(): boolean {
     const { granted } = this.#row.get();
     const waiting = this.#host.work.waiting();
-    const kept = this.#kept();
+    const kept = this.#inUse();
     if (waiting > 0) return kept <= granted / 2;
     return granted > kept && this.#scarce;
   }
@@ -140,19 +140,19 @@ export class Share {
   /** When the alarm should ask: something waits for room, room is not needed any more, or no answer has come. Null: all is well. */
   due(): number | null {
     const { granted, open } = this.#row.get();
-    if (open === 1) return this.#askedAt + LOST_MS;
-    if (this.#host.work.waiting() > 0) return this.#fullUntil || this.#askedAt + LOST_MS;
-    return granted === this.#kept() ? null : this.#askedAt + GIVE_BACK_MS;
+    if (open === 1) return this.#requestedAt + LOST_MS;
+    if (this.#host.work.waiting() > 0) return this.#fullUntil || this.#requestedAt + LOST_MS;
+    return granted === this.#inUse() ? null : this.#requestedAt + GIVE_BACK_MS;
   }
 
-  async #askNow(): Promise<void> {
-    const askers = this.#askers;
-    this.#askers = [];
+  async #requestNow(): Promise<void> {
+    const waiters = this.#waiters;
+    this.#waiters = [];
     try {
-      const admitted = await this.#exchange(askers.length);
-      for (const [position, asker] of askers.entries()) asker.resolve(position < admitted);
+      const admitted = await this.#exchange(waiters.length);
+      for (const [position, waiter] of waiters.entries()) waiter.resolve(position < admitted);
     } catch (failure) {
-      for (const asker of askers) asker.reject(failure);
+      for (const waiter of waiters) waiter.reject(failure);
       throw failure;
     }
   }
@@ -160,21 +160,21 @@ export class Share {
   /** @returns how many of those that asked have been promised room */
   async #exchange(asked: number): Promise<number> {
     const { work, commit } = this.#host;
-    const kept = this.#kept();
+    const kept = this.#inUse();
     const waiting = work.waiting();
-    this.#askedAt = Date.now();
+    this.#requestedAt = Date.now();
     commit.call(this.#host, () => this.#store(kept, true));
     const { granted, scarce, running } = await this.#host.exchange({ kept, waiting, asked });
     let admitted = 0;
     commit.call(this.#host, () => {
       this.#store(granted, false);
       // What began to wait after the question comes last: it is not what the answer is for.
-      work.promote(Math.min(waiting, granted - this.#kept()));
-      admitted = Math.max(0, Math.min(asked, granted - this.#kept()));
-      work.promote(granted - this.#kept() - admitted);
+      work.promote(Math.min(waiting, granted - this.#inUse()));
+      admitted = Math.max(0, Math.min(asked, granted - this.#inUse()));
+      work.promote(granted - this.#inUse() - admitted);
       this.#scarce = scarce;
       this.#refusals = work.waiting() > 0 && granted <= kept ? this.#refusals + 1 : 0;
-      const wait = running ? backoff(this.#refusals, FULL) : PAUSE_LOOK_MS;
+      const wait = running ? backoff(this.#refusals, FULL) : PAUSE_RECHECK_MS;
       this.#fullUntil = work.waiting() > 0 ? Date.now() + wait : 0;
     });
     // In this same turn: the next question gives up what nobody keeps.
@@ -182,7 +182,7 @@ export class Share {
     return admitted;
   }
 
-  #kept(): number {
+  #inUse(): number {
     return this.#host.work.queued() + this.#reserved;
   }
 

@@ -1,18 +1,18 @@
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { beforeEach, describe, expect, it } from "vitest";
-import type { CopyResult, CopyTask } from "./association.ts";
-import type { WantedCopy } from "./external-name.ts";
-import { Copies, copyTask, planCopies, type Step, unclaimed } from "./remote-objects.ts";
-import { type CopyRow, destinationMigrations } from "./schema.ts";
+import type { ObjectResult, ObjectTask } from "./association.ts";
+import type { DesiredObject } from "./external-name.ts";
+import { objectTask, planObjects, RemoteObjects, type Step, unclaimed } from "./remote-objects.ts";
+import { destinationMigrations, type RemoteObjectRow } from "./schema.ts";
 
-const wanted = (subKey: string, name: string, refused: string | null = null): WantedCopy => ({
+const wanted = (subKey: string, name: string, refused: string | null = null): DesiredObject => ({
   subKey,
   name,
   fold: name.toLowerCase(),
   refused,
 });
 
-const row = (sub_key: string, external_name: string, changes: Partial<CopyRow> = {}): CopyRow => ({
+const row = (sub_key: string, external_name: string, changes: Partial<RemoteObjectRow> = {}): RemoteObjectRow => ({
   ...{ association: "a", sub_key, external_name, fold: external_name.toLowerCase(), obsolete: 0, ours: 2, known: 1 },
   ...{ version: 1, fingerprint: "f", reference: null, tag_keys: "[]", blocked: null, left_alone: 0 },
   ...{ unsure_since: null, claimed: null, status: "SYNCED", error_code: null, error_message: null, updated: 0 },
@@ -26,15 +26,15 @@ const told = (steps: readonly Step[]): string[] =>
   steps.map((step) => {
     if (step.kind === "drop" || step.kind === "retire")
       return `${step.kind} ${step.row.sub_key}:${step.row.external_name}`;
-    const { kind, copy, blocked, heirTo } = step;
-    const heir = heirTo.length > 0 ? ` heir of ${heirTo.map((one) => one.sub_key).join(",")}` : "";
+    const { kind, copy, blocked, adoptedFrom } = step;
+    const heir = adoptedFrom.length > 0 ? ` heir of ${adoptedFrom.map((one) => one.sub_key).join(",")}` : "";
     return `${kind} ${copy.subKey}:${copy.name}${blocked === null ? "" : ` blocked: ${blocked}`}${heir}`;
   });
 
 describe("from recorded objects to wanted ones", () => {
   it("keeps what stays, adds what is new and retires what is or may be outside", () => {
     const rows = [row("x", "X"), row("y", "Y"), row("z", "Z", { ours: 1 })];
-    expect(told(planCopies(rows, [wanted("x", "X"), wanted("n", "N")], nobody))).toEqual([
+    expect(told(planObjects(rows, [wanted("x", "X"), wanted("n", "N")], nobody))).toEqual([
       "retire y:Y",
       "retire z:Z",
       "keep x:X",
@@ -43,7 +43,7 @@ describe("from recorded objects to wanted ones", () => {
   });
 
   it("forgets a name that was never tried instead of removing it: it may be somebody else's", () => {
-    expect(told(planCopies([row("", "old", { ours: 0 })], [wanted("", "new")], nobody))).toEqual([
+    expect(told(planObjects([row("", "old", { ours: 0 })], [wanted("", "new")], nobody))).toEqual([
       "drop :old",
       "add :new",
     ]);
@@ -51,7 +51,7 @@ describe("from recorded objects to wanted ones", () => {
 
   it("hands an object on to the key that has its name now, so that swapped names remove nothing", () => {
     const rows = [row("a", "A"), row("b", "B")];
-    expect(told(planCopies(rows, [wanted("a", "B"), wanted("b", "A")], nobody))).toEqual([
+    expect(told(planObjects(rows, [wanted("a", "B"), wanted("b", "A")], nobody))).toEqual([
       "drop a:A",
       "drop b:B",
       "add a:B heir of b",
@@ -61,11 +61,11 @@ describe("from recorded objects to wanted ones", () => {
 
   it("hands on nothing from a row that was never tried", () => {
     const rows = [row("a", "X", { ours: 0 })];
-    expect(told(planCopies(rows, [wanted("b", "X")], nobody))).toEqual(["drop a:X", "add b:X"]);
+    expect(told(planObjects(rows, [wanted("b", "X")], nobody))).toEqual(["drop a:X", "add b:X"]);
   });
 
   it("blocks all keys of one name, however its letters are written, and what the provider never takes", () => {
-    const plan = planCopies(
+    const plan = planObjects(
       [],
       [wanted("a", "Foo"), wanted("b", "foo"), wanted("c", "C"), wanted("d", "D", "no")],
       nobody,
@@ -79,12 +79,12 @@ describe("from recorded objects to wanted ones", () => {
   });
 
   it("blocks a name that another association holds", () => {
-    const plan = planCopies([], [wanted("", "X")], (fold) => (fold === "x" ? "kv_1/other" : null));
+    const plan = planObjects([], [wanted("", "X")], (fold) => (fold === "x" ? "kv_1/other" : null));
     expect(told(plan)).toEqual(['add :X blocked: external name "X" is taken by the association of kv_1/other']);
   });
 });
 
-/** The storage of an object, as far as `Copies` needs it. */
+/** The storage of an object, as far as `RemoteObjects` needs it. */
 function storage(): SqlStorage {
   const database = new DatabaseSync(":memory:");
   for (const { sql } of destinationMigrations) database.exec(sql);
@@ -110,21 +110,21 @@ const ASSOCIATIONS = ["one", "two"];
 
 /** A provider, and Workers that may die at any point of a task. Names are one object however their letters are written. */
 class World {
-  readonly copies = new Copies(storage());
+  readonly copies = new RemoteObjects(storage());
   readonly outside = new Map<string, { by: string; text: string }>();
   /** Objects of somebody else that we have never written to. */
   readonly foreign = new Set<string>();
-  readonly wishes = new Map<string, readonly WantedCopy[]>();
+  readonly wishes = new Map<string, readonly DesiredObject[]>();
   #clock = 0;
 
-  set(association: string, copies: readonly WantedCopy[]): void {
+  set(association: string, copies: readonly DesiredObject[]): void {
     this.copies.apply(association, this.copies.plan(association, copies), this.#clock++);
-    this.copies.askAgain(association);
+    this.copies.forgetFingerprints(association);
     this.wishes.set(association, copies);
   }
 
   /** The secret's keys change: the next task finds that out, and nobody asks for a push. */
-  change(association: string, copies: readonly WantedCopy[]): void {
+  change(association: string, copies: readonly DesiredObject[]): void {
     this.wishes.set(association, copies);
   }
 
@@ -142,9 +142,9 @@ class World {
     // A blocked name may have become free.
     this.copies.apply(association, this.copies.plan(association, this.wishes.get(association) ?? []), this.#clock++);
     const rows = this.copies.of(association);
-    const tasks = rows.map((one) => copyTask(one, ""));
-    this.copies.claimed(rows, ["tag"], this.#clock++);
-    const results: CopyResult[] = [];
+    const tasks = rows.map((one) => objectTask(one, ""));
+    this.copies.leased(rows, ["tag"], this.#clock++);
+    const results: ObjectResult[] = [];
     const ordered = [...tasks.filter((task) => !task.obsolete), ...tasks.filter((task) => task.obsolete)];
     for (const task of ordered.slice(0, steps)) results.push(this.#do(association, task));
     if (steps <= ordered.length) return;
@@ -152,7 +152,7 @@ class World {
       this.copies.record(association, result, { version: 1, tagKeys: ["tag"] }, this.#clock++);
   }
 
-  #do(association: string, task: CopyTask): CopyResult {
+  #do(association: string, task: ObjectTask): ObjectResult {
     const { subKey, name } = task;
     const fold = name.toLowerCase();
     const text = `${association} ${subKey}`;
@@ -240,9 +240,9 @@ describe("names that other destinations may have", () => {
   const HERE = "here";
 
   it("are blocked with the owner, and what is outside under them is not ours any more", () => {
-    const copies = new Copies(storage());
+    const copies = new RemoteObjects(storage());
     copies.apply("a", copies.plan("a", [wanted("", "X")]), 1, "elsewhere");
-    copies.claimed(copies.of("a"), ["tag"], 2, "elsewhere");
+    copies.leased(copies.of("a"), ["tag"], 2, "elsewhere");
     copies.record(
       "a",
       { subKey: "", name: "X", state: "pushed", fingerprint: "f" },
@@ -277,23 +277,23 @@ describe("names that other destinations may have", () => {
   });
 
   it("are pushed by no claim before they were asked for, and removed by none that turned out to be foreign", () => {
-    const copies = new Copies(storage());
+    const copies = new RemoteObjects(storage());
     copies.apply("a", copies.plan("a", [wanted("k", "X"), wanted("l", "Y")]), 1, HERE);
-    copies.yield("x");
-    copies.claimed(copies.of("a"), ["tag"], 2, HERE);
+    copies.yieldName("x");
+    copies.leased(copies.of("a"), ["tag"], 2, HERE);
     const byKey = () => Object.fromEntries(copies.of("a").map((one) => [one.sub_key, one]));
     expect(byKey()).toMatchObject({ k: { ours: 0, unsure_since: null }, l: { ours: 1, unsure_since: 2 } });
-    expect(copyTask(byKey()["k"] as CopyRow, HERE).unclaimed).toBe(true);
-    expect(copies.having("x", HERE)).toEqual({ associations: ["a"], surely: false });
-    expect(copies.having("y", HERE)).toEqual({ associations: ["a"], surely: true });
-    copies.yield("y");
-    expect(copies.having("y", HERE).surely).toBe(false);
-    copies.claim("a", new Map([["y", "the destination t/d"]]), HERE);
+    expect(objectTask(byKey()["k"] as RemoteObjectRow, HERE).unclaimed).toBe(true);
+    expect(copies.holdersOf("x", HERE)).toEqual({ associations: ["a"], surely: false });
+    expect(copies.holdersOf("y", HERE)).toEqual({ associations: ["a"], surely: true });
+    copies.yieldName("y");
+    expect(copies.holdersOf("y", HERE).surely).toBe(false);
+    copies.claimNames("a", new Map([["y", "the destination t/d"]]), HERE);
     expect(byKey()["l"]).toMatchObject({ ours: 0, claimed: null });
     copies.apply("a", copies.plan("a", [wanted("l", "Z")]), 3, HERE);
-    copies.claimed(copies.of("a"), [], 4, HERE);
-    copies.yield("z");
-    copies.claim("a", new Map(), HERE);
+    copies.leased(copies.of("a"), [], 4, HERE);
+    copies.yieldName("z");
+    copies.claimNames("a", new Map(), HERE);
     expect(byKey()["l"]).toMatchObject({ external_name: "Z", ours: 1, claimed: HERE });
   });
 });
@@ -301,17 +301,17 @@ describe("names that other destinations may have", () => {
 describe("a push of unknown outcome", () => {
   const LOST = { outcome: "unknown", code: "network_error", message: "m" } as const;
   const outside = { version: 1, tagKeys: [] };
-  let copies: Copies;
+  let copies: RemoteObjects;
   const only = (association = "a") => copies.live(association)[0];
   beforeEach(() => {
-    copies = new Copies(storage());
+    copies = new RemoteObjects(storage());
     copies.apply("a", copies.plan("a", [wanted("k", "X")]), 1);
-    copies.claimed(copies.of("a"), [], 10);
+    copies.leased(copies.of("a"), [], 10);
   });
 
   it("is on record from its claim on, the first of several, until one is known", () => {
     copies.record("a", { subKey: "k", name: "X", state: "failed", trouble: LOST }, outside, 11);
-    copies.claimed(copies.of("a"), [], 20);
+    copies.leased(copies.of("a"), [], 20);
     expect(only()?.unsure_since).toBe(10);
     const failed = { outcome: "client", code: "value_invalid", message: "m" } as const;
     copies.record("a", { subKey: "k", name: "X", state: "failed", trouble: failed, unsureSince: 10 }, outside, 21);
@@ -323,7 +323,7 @@ describe("a push of unknown outcome", () => {
   it("is on record for the key that takes over its name, also when it has one of its own", () => {
     copies.apply("a", copies.plan("a", [wanted("l", "X")]), 12);
     expect([only()?.sub_key, only()?.unsure_since]).toEqual(["l", 10]);
-    copies.claimed(copies.of("a"), [], 30);
+    copies.leased(copies.of("a"), [], 30);
     expect(only()?.unsure_since).toBe(10);
   });
 

@@ -1,43 +1,43 @@
-import type { CopyResult, CopyTask, Trouble } from "./association.ts";
+import type { ObjectResult, ObjectTask, Trouble } from "./association.ts";
 import { isUnsure, statusFor } from "./association.ts";
-import type { WantedCopy } from "./external-name.ts";
-import type { CopyRow } from "./schema.ts";
+import type { DesiredObject } from "./external-name.ts";
+import type { RemoteObjectRow } from "./schema.ts";
 
 /** An object that should be there. `blocked`: why it may not be pushed. */
 interface Wanted {
-  readonly copy: WantedCopy;
+  readonly copy: DesiredObject;
   readonly blocked: string | null;
   /** Another destination has the name: whatever is outside under it is not ours. */
   readonly elsewhere: boolean;
   /** Other rows of the same name, whose object goes on living as this one. */
-  readonly heirTo: readonly CopyRow[];
+  readonly adoptedFrom: readonly RemoteObjectRow[];
 }
 
 /** One step from the objects that are recorded to those that are wanted. */
 export type Step =
   | ({ readonly kind: "add" | "keep" } & Wanted)
   /** It is or may be outside, and has to go. */
-  | { readonly kind: "retire"; readonly row: CopyRow }
+  | { readonly kind: "retire"; readonly row: RemoteObjectRow }
   /** It is not outside, or another row speaks for it now. */
-  | { readonly kind: "drop"; readonly row: CopyRow };
+  | { readonly kind: "drop"; readonly row: RemoteObjectRow };
 
 const keyOf = (subKey: string, name: string): string => `${subKey}\n${name}`;
-const keyOfRow = (row: CopyRow): string => keyOf(row.sub_key, row.external_name);
+const keyOfRow = (row: RemoteObjectRow): string => keyOf(row.sub_key, row.external_name);
 
 /** Which other destination has a name, by its fold. */
-export type Taken = ReadonlyMap<string, string>;
+export type TakenNames = ReadonlyMap<string, string>;
 
-export const NOT_TAKEN: Taken = new Map();
+export const NONE_TAKEN: TakenNames = new Map();
 
 /**
  * How to get from the recorded objects of one association to the wanted ones. Pure.
  * @param holder which other association holds a name (by its fold), null for none
  */
-export function planCopies(
-  rows: readonly CopyRow[],
-  wanted: readonly WantedCopy[],
+export function planObjects(
+  rows: readonly RemoteObjectRow[],
+  wanted: readonly DesiredObject[],
   holder: (fold: string) => string | null,
-  taken: Taken = NOT_TAKEN,
+  taken: TakenNames = NONE_TAKEN,
 ): Step[] {
   const recorded = new Set(rows.map(keyOfRow));
   const namesakes = Map.groupBy(rows, (row) => row.fold);
@@ -48,8 +48,8 @@ export function planCopies(
     const ambiguous = (claimants.get(copy.fold)?.length ?? 0) > 1;
     const elsewhere = taken.get(copy.fold) ?? null;
     const blocked = refusal(copy, ambiguous, holder(copy.fold), elsewhere);
-    const heirTo = (namesakes.get(copy.fold) ?? []).filter((row) => keyOfRow(row) !== key && mayBeOurs(row));
-    return { kind: recorded.has(key) ? "keep" : "add", copy, blocked, elsewhere: elsewhere !== null, heirTo };
+    const adoptedFrom = (namesakes.get(copy.fold) ?? []).filter((row) => keyOfRow(row) !== key && mayBeOurs(row));
+    return { kind: recorded.has(key) ? "keep" : "add", copy, blocked, elsewhere: elsewhere !== null, adoptedFrom };
   });
   const leftover = rows.filter((row) => !kept.has(keyOfRow(row)));
   return [
@@ -58,7 +58,12 @@ export function planCopies(
   ];
 }
 
-function refusal(copy: WantedCopy, ambiguous: boolean, holder: string | null, elsewhere: string | null): string | null {
+function refusal(
+  copy: DesiredObject,
+  ambiguous: boolean,
+  holder: string | null,
+  elsewhere: string | null,
+): string | null {
   const name = JSON.stringify(copy.name);
   if (copy.refused !== null) return copy.refused;
   if (ambiguous) return `several keys of the secret would be called ${name}`;
@@ -72,16 +77,16 @@ const MAYBE = 1;
 const OURS = 2;
 
 /** Whether something of ours is or may be outside under this name. */
-export const mayBeOurs = (row: CopyRow): boolean => row.ours !== UNTRIED;
+export const mayBeOurs = (row: RemoteObjectRow): boolean => row.ours !== UNTRIED;
 
 /** Whether no other destination that writes to the same place has the name. */
-const isClaimed = ({ claimed }: CopyRow, place: string): boolean => (claimed ?? "") === place;
+const isClaimed = ({ claimed }: RemoteObjectRow, place: string): boolean => (claimed ?? "") === place;
 
 /** Whether the destination has the name of a row, as opposed to one that only says why it may not be pushed. */
-const isHeld = (row: CopyRow): boolean => row.blocked === null || mayBeOurs(row);
+const isHeld = (row: RemoteObjectRow): boolean => row.blocked === null || mayBeOurs(row);
 
 /** The names, of the recorded and the wanted objects of an association, that another destination may have. Pure. */
-export function unclaimed(rows: readonly CopyRow[], wanted: readonly WantedCopy[], place: string): string[] {
+export function unclaimed(rows: readonly RemoteObjectRow[], wanted: readonly DesiredObject[], place: string): string[] {
   if (place === "") return [];
   const held = rows.filter(isHeld);
   const claimed = new Set(held.filter((row) => isClaimed(row, place)).map(({ fold }) => fold));
@@ -90,26 +95,26 @@ export function unclaimed(rows: readonly CopyRow[], wanted: readonly WantedCopy[
 }
 
 /** The external objects of a destination's associations. Methods that write are called inside the object's transaction. */
-export class Copies {
+export class RemoteObjects {
   readonly #sql: SqlStorage;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
   }
 
-  of(association: string): CopyRow[] {
-    return this.#sql.exec<CopyRow>("SELECT * FROM copies WHERE association = ?", association).toArray();
+  of(association: string): RemoteObjectRow[] {
+    return this.#sql.exec<RemoteObjectRow>("SELECT * FROM copies WHERE association = ?", association).toArray();
   }
 
   /** The objects that an association should have, as opposed to those that must go. */
-  live(association: string): CopyRow[] {
+  live(association: string): RemoteObjectRow[] {
     return this.of(association).filter((row) => row.obsolete === 0);
   }
 
   /** Live objects of all associations, in the order of association and key, behind a position. */
-  livePage(from: { readonly association: string; readonly subKey: string }, limit: number): CopyRow[] {
+  livePage(from: { readonly association: string; readonly subKey: string }, limit: number): RemoteObjectRow[] {
     return this.#sql
-      .exec<CopyRow>(
+      .exec<RemoteObjectRow>(
         `SELECT * FROM copies WHERE (association, sub_key) > (?, ?) AND obsolete = 0
          ORDER BY association, sub_key LIMIT ?`,
         from.association,
@@ -138,9 +143,9 @@ export class Copies {
     return held?.association ?? null;
   }
 
-  /** What `planCopies` says for an association. */
-  plan(association: string, wanted: readonly WantedCopy[], taken = NOT_TAKEN): Step[] {
-    return planCopies(this.of(association), wanted, (fold) => this.holder(fold, association), taken);
+  /** What `planObjects` says for an association. */
+  plan(association: string, wanted: readonly DesiredObject[], taken = NONE_TAKEN): Step[] {
+    return planObjects(this.of(association), wanted, (fold) => this.holder(fold, association), taken);
   }
 
   /** @param place the targets at which the names were found to be free */
@@ -148,12 +153,12 @@ export class Copies {
     for (const step of steps) {
       if (step.kind === "drop") this.#delete(step.row);
       else if (step.kind === "retire") this.#update(step.row, "obsolete = 1");
-      else this.#want(association, step, now, place);
+      else this.#setDesired(association, step, now, place);
     }
   }
 
   /** Other destinations were asked for what is or may be outside; `taken` is what they have. */
-  claim(association: string, taken: Taken, place: string): void {
+  claimNames(association: string, taken: TakenNames, place: string): void {
     for (const row of this.of(association).filter((one) => mayBeOurs(one) && !isClaimed(one, place))) {
       if (taken.has(row.fold)) this.#disown(row);
       else this.#update(row, "claimed = ?", place);
@@ -161,8 +166,8 @@ export class Copies {
   }
 
   /** The associations that have a name. `surely`: at least one has pushed it, or may have, where no other destination has it. */
-  having(fold: string, place: string): { readonly associations: readonly string[]; readonly surely: boolean } {
-    const rows = this.#sql.exec<CopyRow>("SELECT * FROM copies WHERE fold = ?", fold).toArray().filter(isHeld);
+  holdersOf(fold: string, place: string): { readonly associations: readonly string[]; readonly surely: boolean } {
+    const rows = this.#sql.exec<RemoteObjectRow>("SELECT * FROM copies WHERE fold = ?", fold).toArray().filter(isHeld);
     return {
       associations: [...new Set(rows.map(({ association }) => association))],
       surely: rows.some((row) => mayBeOurs(row) && isClaimed(row, place)),
@@ -170,7 +175,7 @@ export class Copies {
   }
 
   /** Other destinations are asked for the name again before anything is done under it. */
-  yield(fold: string): void {
+  yieldName(fold: string): void {
     this.#sql.exec("UPDATE copies SET claimed = NULL WHERE fold = ?", fold);
   }
 
@@ -184,7 +189,12 @@ export class Copies {
     );
   }
 
-  #want(association: string, { copy, blocked, elsewhere, heirTo }: Wanted, now: number, place: string): void {
+  #setDesired(
+    association: string,
+    { copy, blocked, elsewhere, adoptedFrom }: Wanted,
+    now: number,
+    place: string,
+  ): void {
     this.#sql.exec(
       `INSERT INTO copies (association, sub_key, external_name, fold, status, updated) VALUES (?1, ?2, ?3, ?4, 'PENDING', ?5)
        ON CONFLICT (association, sub_key, external_name) DO UPDATE SET obsolete = 0`,
@@ -195,7 +205,7 @@ export class Copies {
       now,
     );
     const row = { association, sub_key: copy.subKey, external_name: copy.name };
-    if (heirTo.length > 0) this.#inherit(row, heirTo);
+    if (adoptedFrom.length > 0) this.#inherit(row, adoptedFrom);
     if (elsewhere) this.#disown(row);
     if (blocked !== null) {
       this.#update(
@@ -210,7 +220,7 @@ export class Copies {
   }
 
   /** What is outside under this name was pushed for another row: with what, this one cannot tell. */
-  #inherit(row: Key, rows: readonly CopyRow[]): void {
+  #inherit(row: Key, rows: readonly RemoteObjectRow[]): void {
     const own = this.#find(row)?.tag_keys ?? "[]";
     const tags = new Set([own, ...rows.map((one) => one.tag_keys)].flatMap(parseKeys));
     const unsure = [this.#find(row), ...rows].map((one) => one?.unsure_since ?? null).filter((at) => at !== null);
@@ -227,7 +237,7 @@ export class Copies {
    * A claim of the association goes out. From now until its result is in, nothing is known of its objects, and they may carry
    * the new tags as well as the old. What must first be asked for elsewhere is pushed by no such claim.
    */
-  claimed(rows: readonly CopyRow[], tagKeys: readonly string[], now: number, place = ""): void {
+  leased(rows: readonly RemoteObjectRow[], tagKeys: readonly string[], now: number, place = ""): void {
     for (const row of rows) {
       const pushed = row.obsolete === 0 && row.blocked === null && isClaimed(row, place);
       const tags = pushed ? JSON.stringify([...new Set([...parseKeys(row.tag_keys), ...tagKeys])]) : row.tag_keys;
@@ -242,14 +252,14 @@ export class Copies {
   }
 
   /** Whatever is outside is pushed again. */
-  askAgain(association: string): void {
+  forgetFingerprints(association: string): void {
     this.#sql.exec("UPDATE copies SET fingerprint = NULL WHERE association = ?", association);
   }
 
   /** What a task did to one object, or failed to do. `version`: what is outside now. */
   record(
     association: string,
-    result: CopyResult,
+    result: ObjectResult,
     outside: { readonly version: number | null; readonly tagKeys: readonly string[] },
     now: number,
   ): void {
@@ -267,7 +277,7 @@ export class Copies {
     if (result.trouble) this.#recordTrouble(row, result.trouble, now);
   }
 
-  #recordGone(row: CopyRow, now: number): void {
+  #recordGone(row: RemoteObjectRow, now: number): void {
     this.#update(
       row,
       `ours = 0, known = 1, version = NULL, fingerprint = NULL, reference = NULL, tag_keys = '[]', left_alone = 0,
@@ -276,7 +286,7 @@ export class Copies {
     );
   }
 
-  #recordTrouble(row: CopyRow, trouble: Trouble, now: number): void {
+  #recordTrouble(row: RemoteObjectRow, trouble: Trouble, now: number): void {
     this.#update(
       row,
       "status = ?, error_code = ?, error_message = ?, updated = ?",
@@ -288,8 +298,8 @@ export class Copies {
   }
 
   #recordThere(
-    row: CopyRow,
-    { state, fingerprint, reference }: CopyResult,
+    row: RemoteObjectRow,
+    { state, fingerprint, reference }: ObjectResult,
     { version, tagKeys }: { readonly version: number | null; readonly tagKeys: readonly string[] },
     now: number,
   ): void {
@@ -307,7 +317,7 @@ export class Copies {
   }
 
   /** Without a fingerprint, since what is there is not what was to be pushed: the next push looks again. */
-  #recordLeft(row: CopyRow, version: number | null, now: number): void {
+  #recordLeft(row: RemoteObjectRow, version: number | null, now: number): void {
     this.#update(
       row,
       `known = 1, ours = ?, left_alone = 1, version = ?, fingerprint = NULL,
@@ -322,9 +332,9 @@ export class Copies {
     this.#sql.exec("DELETE FROM copies WHERE association = ?", association);
   }
 
-  #find(row: Key): CopyRow | undefined {
+  #find(row: Key): RemoteObjectRow | undefined {
     return this.#sql
-      .exec<CopyRow>(
+      .exec<RemoteObjectRow>(
         "SELECT * FROM copies WHERE association = ? AND sub_key = ? AND external_name = ?",
         row.association,
         row.sub_key,
@@ -353,14 +363,14 @@ export class Copies {
   }
 }
 
-type Key = Pick<CopyRow, "association" | "sub_key" | "external_name">;
+type Key = Pick<RemoteObjectRow, "association" | "sub_key" | "external_name">;
 
 const parseKeys = (keys: string): string[] => JSON.parse(keys) as string[];
 
 const OURS_IN_WORDS = ["no", "maybe", "certainly"] as const;
 
 /** An object as a Worker gets it. */
-export const copyTask = (row: CopyRow, place: string): CopyTask => ({
+export const objectTask = (row: RemoteObjectRow, place: string): ObjectTask => ({
   subKey: row.sub_key,
   name: row.external_name,
   obsolete: row.obsolete === 1,

@@ -15,14 +15,14 @@ interface Host {
   commit<T>(change: () => T): T;
   /** The newest living version of each of these secrets of a mount, null where there is none. */
   newest(mountUuid: string, secretNames: readonly string[]): Promise<(number | null)[]>;
-  want(row: AssociationRow, now: number, failed: boolean): void;
+  setDesired(row: AssociationRow, now: number, failed: boolean): void;
 }
 
 /**
  * The scan that finds what was missed: it compares every association with its source, a page at a time, and gives what had
  * failed for good another chance. Compares with our own records; it does not ask the provider.
  */
-export class Scan {
+export class Resync {
   readonly #host: Host;
 
   readonly #row: Kept<{ readonly next_at: number; readonly cursor: string } | null>;
@@ -74,7 +74,7 @@ export class Scan {
       for (const { id } of page) {
         const current = associations.find(id);
         if (current && this.#isBehind(current, newest.get(id) ?? null))
-          this.#host.want(current, now, hasFailed(current));
+          this.#host.setDesired(current, now, hasFailed(current));
       }
       // Restarted meanwhile: then it begins anew.
       const after = this.#row.get();

@@ -176,7 +176,7 @@ export interface AssociationRow extends Record<string, SqlStorageValue> {
   naming: number;
 }
 
-export interface CopyRow extends Record<string, SqlStorageValue> {
+export interface RemoteObjectRow extends Record<string, SqlStorageValue> {
   association: string;
   sub_key: string;
   external_name: string;

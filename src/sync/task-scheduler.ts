@@ -1,23 +1,23 @@
 import { createHash } from "node:crypto";
 import type { Claim } from "../platform/durable/lease.ts";
 import type { WorkList } from "../platform/durable/work-queue.ts";
-import { type CopyResult, type CopyTask, isCall, type SyncResult, type SyncTask } from "./association.ts";
+import { isCall, type ObjectResult, type ObjectTask, type SyncResult, type SyncTask } from "./association.ts";
 import { type Associations, secretOf } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
-import { type WantedCopy, wantedCopies } from "./external-name.ts";
+import { type DesiredObject, desiredObjects } from "./external-name.ts";
 import { Pacing } from "./pacing.ts";
 import { PURGE_ATTEMPTS, type Purge } from "./purge.ts";
-import { type Copies, copyTask, type Taken, unclaimed } from "./remote-objects.ts";
-import type { AssociationRow, CopyRow } from "./schema.ts";
+import { objectTask, type RemoteObjects, type TakenNames, unclaimed } from "./remote-objects.ts";
+import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 
 interface Parts {
   readonly record: DestinationRecord;
   readonly work: WorkList;
-  readonly copies: Copies;
+  readonly remoteObjects: RemoteObjects;
   readonly associations: Associations;
-  readonly objects: StoredObjects;
+  readonly storedObjects: StoredObjects;
   readonly purge: Purge;
   readonly breaker: Breaker;
   /** The targets in force, as one text. */
@@ -25,7 +25,7 @@ interface Parts {
 }
 
 /** Hands out the tasks of one destination and takes their results. Methods that write are called inside the object's transaction. */
-export class Desk {
+export class TaskScheduler {
   readonly #parts: Parts;
   readonly #pacing = new Pacing();
 
@@ -55,8 +55,8 @@ export class Desk {
     return taken ? Math.max(at, work.leaseEnd() ?? 0) : at;
   }
 
-  claim(found: Found, places: number, now: number, only?: string): SyncTask[] {
-    const { work, associations, copies, record, breaker } = this.#parts;
+  lease(found: Found, places: number, now: number, only?: string): SyncTask[] {
+    const { work, associations, remoteObjects, record, breaker } = this.#parts;
     const place = this.#parts.place(found);
     const tagKeys = Object.keys(record.tags(found.row));
     const trial = breaker.view() !== null;
@@ -66,8 +66,8 @@ export class Desk {
         work.forget(claim.id);
         return [];
       }
-      const rows = copies.of(row.id);
-      copies.claimed(rows, tagKeys, now, place);
+      const rows = remoteObjects.of(row.id);
+      remoteObjects.leased(rows, tagKeys, now, place);
       this.#pacing.spend(found.type.pace, 1, now);
       return [taskOf(claim, row, associations.namingOf(row).granularity, rows, place)];
     });
@@ -78,11 +78,11 @@ export class Desk {
    * @param keys the secret's top-level keys; null: nothing is to be pushed
    */
   unclaimed(found: Found, { id }: Claim, keys: readonly string[] | null): string[] {
-    const { associations, copies } = this.#parts;
+    const { associations, remoteObjects } = this.#parts;
     const row = associations.find(id);
     const wanted = row && keys ? this.#wanted(found, row, keys) : [];
     const place = this.#parts.place(found);
-    return unclaimed(copies.of(id), wanted, place);
+    return unclaimed(remoteObjects.of(id), wanted, place);
   }
 
   /**
@@ -90,28 +90,34 @@ export class Desk {
    * another destination may have a name.
    * @param keys as in `unclaimed`; @param taken the names that other destinations have
    */
-  plan(found: Found, claim: Claim, keys: readonly string[] | null, taken: Taken, now: number): CopyTask[] | null {
-    const { associations, copies, record, work } = this.#parts;
+  plan(
+    found: Found,
+    claim: Claim,
+    keys: readonly string[] | null,
+    taken: TakenNames,
+    now: number,
+  ): ObjectTask[] | null {
+    const { associations, remoteObjects, record, work } = this.#parts;
     const row = associations.find(claim.id);
     if (!row || !work.holds(claim, now)) return null;
     const place = this.#parts.place(found);
-    copies.claim(row.id, taken, place);
+    remoteObjects.claimNames(row.id, taken, place);
     if (keys) {
-      const steps = copies.plan(row.id, this.#wanted(found, row, keys), taken);
-      copies.apply(row.id, steps, now, place);
+      const steps = remoteObjects.plan(row.id, this.#wanted(found, row, keys), taken);
+      remoteObjects.apply(row.id, steps, now, place);
     }
-    const planned = copies.of(row.id);
-    if (keys) copies.claimed(planned, Object.keys(record.tags(found.row)), now, place);
-    return planned.map((copy) => copyTask(copy, place));
+    const planned = remoteObjects.of(row.id);
+    if (keys) remoteObjects.leased(planned, Object.keys(record.tags(found.row)), now, place);
+    return planned.map((copy) => objectTask(copy, place));
   }
 
-  #wanted(found: Found, row: AssociationRow, keys: readonly string[]): WantedCopy[] {
+  #wanted(found: Found, row: AssociationRow, keys: readonly string[]): DesiredObject[] {
     const { associations, record } = this.#parts;
-    return wantedCopies(record.scope(found.row, associations.namingOf(row)), found.type, secretOf(row), keys);
+    return desiredObjects(record.scope(found.row, associations.namingOf(row)), found.type, secretOf(row), keys);
   }
 
   /** Takes results. @returns the associations that have come to their end */
-  settle(results: readonly SyncResult[], now: number): AssociationRow[] {
+  complete(results: readonly SyncResult[], now: number): AssociationRow[] {
     const { associations, breaker, purge, record } = this.#parts;
     const found = record.find();
     const attempts = purge.runs() ? PURGE_ATTEMPTS : undefined;
@@ -119,9 +125,9 @@ export class Desk {
       const row = associations.find(result.claim.id);
       if (!row || !found) return [];
       const done = found.type.kind === "stored" ? this.#stored(result, found, now) : result;
-      const settled = associations.settle(row, done, now, attempts);
+      const settled = associations.complete(row, done, now, attempts);
       if (settled === "stale") return [];
-      breaker.ended(result, now);
+      breaker.record(result, now);
       this.#pacing.spend(found.type.pace, result.copies.filter(isCall).length - 1, now);
       if (found.type.kind === "stored") this.#keep(done.copies, found, now);
       return settled === "gone" ? [row] : [];
@@ -130,23 +136,23 @@ export class Desk {
 
   /** What a result comes to in our own storage, where it happens here and now: superseded by a newer wish, not at all. */
   #stored(result: SyncResult, { row }: Found, now: number): SyncResult {
-    const { work, objects } = this.#parts;
+    const { work, storedObjects } = this.#parts;
     if (!work.holds(result.claim, now)) return { ...result, copies: [] };
     if (row.update_policy !== "if-not-exists") return result;
     const copies = result.copies.map(
-      (copy): CopyResult =>
-        copy.value !== undefined && objects.has(copy.name)
+      (copy): ObjectResult =>
+        copy.value !== undefined && storedObjects.has(copy.name)
           ? { subKey: copy.subKey, name: copy.name, state: "left" }
           : copy,
     );
     return { ...result, copies };
   }
 
-  #keep(results: readonly CopyResult[], found: Found, now: number): void {
+  #keep(results: readonly ObjectResult[], found: Found, now: number): void {
     const tags = this.#parts.record.tags(found.row);
     for (const { state, name, value } of results) {
-      if (state === "absent") this.#parts.objects.remove(name);
-      else if (value !== undefined) this.#parts.objects.put(name, value, tags, now);
+      if (state === "absent") this.#parts.storedObjects.remove(name);
+      else if (value !== undefined) this.#parts.storedObjects.put(name, value, tags, now);
     }
   }
 }
@@ -155,7 +161,7 @@ const taskOf = (
   claim: Claim,
   row: AssociationRow,
   granularity: SyncTask["granularity"],
-  rows: readonly CopyRow[],
+  rows: readonly RemoteObjectRow[],
   place: string,
 ): SyncTask => ({
   claim,
@@ -163,6 +169,6 @@ const taskOf = (
   mountUuid: row.mount_uuid,
   secretName: row.secret_name,
   granularity,
-  copies: rows.map((row) => copyTask(row, place)),
+  copies: rows.map((row) => objectTask(row, place)),
   idempotencyToken: createHash("sha256").update(`${row.seed} ${row.intent}`).digest("hex"),
 });

@@ -7,9 +7,9 @@ import { textOf, warn } from "../platform/observability/log.ts";
 import { failure, type Permit, sender } from "../providers/outcome.ts";
 import type { AppCredentials } from "./apps.ts";
 import {
-  type CopyResult,
-  type CopyTask,
   isPaused,
+  type ObjectResult,
+  type ObjectTask,
   type Setup,
   type SyncResult,
   type SyncTask,
@@ -49,7 +49,7 @@ interface Value {
 export async function performTask(means: Means, setup: Setup, task: SyncTask): Promise<SyncResult> {
   const end = Date.now() + TASK_MS;
   const base = { claim: task.claim, tagKeys: Object.keys(setup.tags), unfinished: false };
-  const failed = (trouble: Trouble, copies: readonly CopyTask[] = []): SyncResult => ({
+  const failed = (trouble: Trouble, copies: readonly ObjectTask[] = []): SyncResult => ({
     ...base,
     trouble,
     version: null,
@@ -63,7 +63,7 @@ export async function performTask(means: Means, setup: Setup, task: SyncTask): P
     const source = newest?.value ?? null;
     const values = source === null ? [] : valuesOf(task.granularity, source.data);
     if (!Array.isArray(values)) return failed(values, task.copies);
-    const copies = await copiesFor(means, task, source && values);
+    const copies = await objectsFor(means, task, source && values);
     // The claim is void: nothing was done, and nobody waits for the result.
     if (copies === null) return { ...base, version: null, copies: [], unfinished: true };
     const context = await contextOf(means, setup, type);
@@ -83,7 +83,7 @@ export async function performTask(means: Means, setup: Setup, task: SyncTask): P
 const internal = (code: string, message: string): Trouble => ({ outcome: "internal", code, message });
 
 /** The source being gone and the wish being "absent" come to the same at the destination. */
-const isWanted = (copy: CopyTask, source: object | null): boolean => source !== null && !copy.obsolete;
+const isWanted = (copy: ObjectTask, source: object | null): boolean => source !== null && !copy.obsolete;
 
 function valuesOf(granularity: SyncTask["granularity"], data: string): Value[] | Trouble {
   if (granularity === "secret-path") {
@@ -101,11 +101,11 @@ function valuesOf(granularity: SyncTask["granularity"], data: string): Value[] |
  * pushed, because its name may have become free, or when another destination may have a name.
  * @param values null: nothing is to be pushed
  */
-async function copiesFor(
+async function objectsFor(
   means: Means,
   task: SyncTask,
   values: readonly Value[] | null,
-): Promise<readonly CopyTask[] | null> {
+): Promise<readonly ObjectTask[] | null> {
   if (!isToBePlanned(task.copies, values)) return task.copies;
   const planned = await means.object.plan(task.claim, values?.map(({ key }) => key) ?? null);
   if (planned === null) return null;
@@ -119,7 +119,7 @@ async function copiesFor(
   });
 }
 
-function isToBePlanned(copies: readonly CopyTask[], values: readonly Value[] | null): boolean {
+function isToBePlanned(copies: readonly ObjectTask[], values: readonly Value[] | null): boolean {
   if (copies.some((copy) => copy.unclaimed && (copy.ours !== "no" || values !== null))) return true;
   if (values === null) return false;
   const live = copies.filter((copy) => !copy.obsolete);
@@ -151,7 +151,7 @@ export async function contextOf(
 
 /** Does the objects of one task, one after the other. */
 class Job {
-  readonly results: CopyResult[] = [];
+  readonly results: ObjectResult[] = [];
   unfinished = false;
   readonly #type: DestinationType<unknown>;
   readonly #setup: Setup;
@@ -169,7 +169,7 @@ class Job {
     this.#end = end;
   }
 
-  async put(copy: CopyTask, value: string): Promise<void> {
+  async put(copy: ObjectTask, value: string): Promise<void> {
     if (copy.blocked) return this.#leave(copy);
     const fingerprint = this.#fingerprint(value);
     const same = copy.outside !== undefined && copy.outside !== null && copy.fingerprint === fingerprint;
@@ -204,7 +204,7 @@ class Job {
   }
 
   /** @param sourceGone the secret itself is gone, or is not wanted here any more */
-  async remove(copy: CopyTask, sourceGone: boolean): Promise<void> {
+  async remove(copy: ObjectTask, sourceGone: boolean): Promise<void> {
     if (copy.ours === "no") return this.#note(copy, { state: "absent" });
     if (this.#setup.retain) return this.#note(copy, { state: "retained" });
     if (sourceGone && copy.outside === null) return this.#note(copy, { state: "absent" });
@@ -238,15 +238,15 @@ class Job {
   }
 
   /** An object that nothing was tried on is as it was. */
-  #leave(copy: CopyTask, trouble?: Trouble): void {
+  #leave(copy: ObjectTask, trouble?: Trouble): void {
     this.results.push({ ...untouched(copy), ...(trouble && { trouble }) });
   }
 
-  #note({ subKey, name }: CopyTask, result: Omit<CopyResult, "subKey" | "name">): void {
+  #note({ subKey, name }: ObjectTask, result: Omit<ObjectResult, "subKey" | "name">): void {
     this.results.push({ subKey, name, ...result });
   }
 
-  #fail(copy: CopyTask, trouble: Trouble): void {
+  #fail(copy: ObjectTask, trouble: Trouble): void {
     // A refusal of this one object says nothing of the next; everything else does.
     const general =
       trouble.outcome !== "client" || trouble.code === "auth_failed" || trouble.code === "permission_denied";
@@ -270,7 +270,7 @@ class Job {
   }
 }
 
-const untouched = ({ subKey, name, outside, ours, unsureSince }: CopyTask): CopyResult => ({
+const untouched = ({ subKey, name, outside, ours, unsureSince }: ObjectTask): ObjectResult => ({
   subKey,
   name,
   state: "untouched",
@@ -280,6 +280,7 @@ const untouched = ({ subKey, name, outside, ours, unsureSince }: CopyTask): Copy
 });
 
 /** What was uncertain before a task that has changed nothing. */
-const unsureBefore = ({ unsureSince }: Pick<CopyTask, "unsureSince">) => (unsureSince === null ? {} : { unsureSince });
+const unsureBefore = ({ unsureSince }: Pick<ObjectTask, "unsureSince">) =>
+  unsureSince === null ? {} : { unsureSince };
 
 const digest = (parts: readonly string[]): string => createHash("sha256").update(JSON.stringify(parts)).digest("hex");

@@ -2,14 +2,14 @@ import type { Mutation } from "./mutation.ts";
 
 const UNIT = (name: string) => ({ file: `src/sync/${name}.ts`, suites: [`src/sync/${name}.test.ts`] });
 const BREAKER = UNIT("breaker");
-const COPIES = UNIT("remote-objects");
-const PAUSE = UNIT("pause");
-const PERMISSION = UNIT("permission");
-const SHARE = UNIT("queue-quota");
+const REMOTE_OBJECTS = UNIT("remote-objects");
+const GATE = UNIT("sync-gate");
+const GATE_LEASE = UNIT("gate-lease");
+const QUOTA = UNIT("queue-quota");
 const PACING = UNIT("pacing");
 const NAMING = UNIT("naming");
 const NEIGHBOURS = { file: "src/sync/neighbours.ts", suites: ["test/workers/sync-neighbours.test.ts"] };
-const SCAN = {
+const RESYNC = {
   file: "src/sync/resync.ts",
   suites: ["test/workers/sync-scan.test.ts", "test/workers/sync-breaker.test.ts"],
 };
@@ -84,19 +84,19 @@ export const sync: Mutation[] = [
     promise: "Nobody is rung for before the pause of an open breaker ends",
   },
   {
-    ...SCAN,
-    find: "this.#host.want(current, now, hasFailed(current));",
-    replace: "this.#host.want(current, now, false);",
+    ...RESYNC,
+    find: "this.#host.setDesired(current, now, hasFailed(current));",
+    replace: "this.#host.setDesired(current, now, false);",
     promise: "A scan puts what failed before behind the others",
   },
   {
-    ...SCAN,
+    ...RESYNC,
     find: "if (work) return work.claimed || work.attempts > 0;",
     replace: "if (work) return false;",
     promise: "A scan after a repair tries again what waits for its back-off",
   },
   {
-    ...SCAN,
+    ...RESYNC,
     find: 'if (row.wish === "absent" || (row.status !== "SYNCED" && row.status !== "UNSYNCED")) return true;',
     replace: 'if (row.status !== "SYNCED" && row.status !== "UNSYNCED") return true;',
     promise: "A scan removes what could not be removed before",
@@ -104,61 +104,61 @@ export const sync: Mutation[] = [
       "an association that is to go has status SYNCED or UNSYNCED never: wanting sets PENDING, an end deletes it",
   },
   {
-    ...SCAN,
+    ...RESYNC,
     find: "if (last && page.length === PAGE) this.#store(now, last.id);",
     replace: 'if (last && page.length === PAGE) this.#store(now, "");',
     promise: "A scan reaches the second page",
   },
   {
-    ...PAUSE,
+    ...GATE,
     find: "this.#permitUntil = running ? sent + permitMs : 0;",
     replace: "this.#permitUntil = running ? Date.now() + permitMs : 0;",
     promise: "A permission is counted from the question",
   },
   {
-    ...PAUSE,
+    ...GATE,
     find: "if (this.#permitUntil - sent >= PERMIT_LEAST_MS) return true;",
     replace: "if (this.#permitUntil >= sent - PERMIT_LEAST_MS) return true;",
     promise: "A permission that has run out is asked for anew",
   },
   {
-    ...PAUSE,
+    ...GATE,
     find: "return Math.max(0, this.#permitUntil - now);",
     replace: "return this.#permitUntil - now;",
     promise: "A permission that has run out permits nothing",
   },
   {
-    ...PERMISSION,
-    find: "const sent = Date.now();\n      const answer = await this.#question(longer).catch(() => null);",
-    replace: "const answer = await this.#question(longer).catch(() => null);\n      const sent = Date.now();",
+    ...GATE_LEASE,
+    find: "const sent = Date.now();\n      const answer = await this.#request(longer).catch(() => null);",
+    replace: "const answer = await this.#request(longer).catch(() => null);\n      const sent = Date.now();",
     promise: "A permission to push is counted from the question",
   },
   {
-    ...PERMISSION,
+    ...GATE_LEASE,
     find: "if (isPermitted()) return true;\n    }",
     replace: "return true;\n    }",
     promise: "A permission that ran out on its way is void",
   },
   {
-    ...PERMISSION,
+    ...GATE_LEASE,
     find: "return left > 0 && left <= LONGEST_MS;",
     replace: "return left >= 0 && left <= LONGEST_MS;",
     promise: "A permission ends on the millisecond",
   },
   {
-    ...PERMISSION,
+    ...GATE_LEASE,
     find: "if (!answer.running) return false;",
     replace: "",
     promise: "No call starts while syncing is paused, and nobody asks again and again",
   },
   {
-    ...PERMISSION,
+    ...GATE_LEASE,
     find: "if (running && permitMs > 0) permittedUntil",
     replace: "if (permitMs > 0) permittedUntil",
     promise: "An answer that says that syncing is paused permits nothing",
   },
   {
-    ...PERMISSION,
+    ...GATE_LEASE,
     find: "left <= LONGEST_MS;",
     replace: "true;",
     promise: "A clock that was set back prolongs no permission",
@@ -207,73 +207,73 @@ export const sync: Mutation[] = [
     promise: "A push without an answer may have been applied",
   },
   {
-    ...COPIES,
+    ...REMOTE_OBJECTS,
     find: 'return { kind: recorded.has(key) ? "keep" : "add", copy',
     replace: 'return { kind: "add", copy',
     promise: "A plan says which objects stay",
   },
   {
-    ...COPIES,
+    ...REMOTE_OBJECTS,
     find: "claimants.has(row.fold) || !mayBeOurs(row) ?",
     replace: "claimants.has(row.fold) ?",
     promise: "A name that was never tried is not removed: it may be somebody else's",
   },
   {
-    ...COPIES,
+    ...REMOTE_OBJECTS,
     find: "claimants.has(row.fold) || !mayBeOurs(row) ?",
     replace: "!mayBeOurs(row) ?",
     promise: "An object that goes on living under another key is not removed",
   },
   {
-    ...COPIES,
-    find: "elsewhere: elsewhere !== null, heirTo };",
-    replace: "elsewhere: false, heirTo };",
+    ...REMOTE_OBJECTS,
+    find: "elsewhere: elsewhere !== null, adoptedFrom };",
+    replace: "elsewhere: false, adoptedFrom };",
     promise: "What another destination has is not removed with the association",
   },
   {
-    ...COPIES,
+    ...REMOTE_OBJECTS,
     find: "return elsewhere === null ? null : `external",
     replace: "return elsewhere !== undefined ? null : `external",
     promise: "A name that another destination has is not pushed",
   },
   {
-    ...COPIES,
+    ...REMOTE_OBJECTS,
     find: "if (result.notOurs) this.#update(row,",
     replace: "if (result.notOurs && result.trouble) this.#update(row,",
     promise: "An object that nothing was tried on stays somebody else's",
   },
   {
-    ...COPIES,
+    ...REMOTE_OBJECTS,
     find: "const pushed = row.obsolete === 0 && row.blocked === null && isClaimed(row, place);",
     replace: "const pushed = row.obsolete === 0 && row.blocked === null;",
     promise: "A name that is still to be asked for elsewhere is pushed by no claim",
   },
   {
-    ...COPIES,
+    ...REMOTE_OBJECTS,
     find: "unsure_since = coalesce(unsure_since, ?)",
     replace: "unsure_since = coalesce(?, unsure_since)",
     promise: "Of several pushes of unknown outcome the first is on record",
   },
   {
-    ...COPIES,
+    ...REMOTE_OBJECTS,
     find: "if (!result.trouble || !isUnsure(result.trouble)) this.#update(row,",
     replace: "this.#update(row,",
     promise: "A push of unknown outcome stays on record until one is known",
   },
   {
-    ...COPIES,
+    ...REMOTE_OBJECTS,
     find: "unsure.length === 0 ? null : Math.min(...unsure),",
     replace: "null,",
     promise: "What a lost push may have left is found also when another key has taken over its name",
   },
   {
-    ...COPIES,
+    ...REMOTE_OBJECTS,
     find: "const all = new Set([...held, ...wanted]",
     replace: "const all = new Set([...wanted]",
     promise: "Other destinations are asked also before something is removed",
   },
   {
-    ...COPIES,
+    ...REMOTE_OBJECTS,
     find: 'if (place === "") return [];',
     replace: "",
     promise: "A destination that keeps its objects itself has no neighbours",
@@ -316,14 +316,14 @@ export const sync: Mutation[] = [
   },
   {
     ...NEIGHBOURS,
-    find: "copies.yield(name);",
+    find: "remoteObjects.yieldName(name);",
     replace: "",
     promise: "A name that was given up is asked for before it is used again",
   },
   {
     file: "src/sync/neighbours.ts",
     suites: ["test/workers/sync-neighbours.test.ts"],
-    find: "if (row) want(row, row.wish, Date.now());",
+    find: "if (row) setDesired(row, row.wish, Date.now());",
     replace: "",
     promise: "A destination whose name went to another one says so at once",
   },
@@ -398,25 +398,25 @@ export const sync: Mutation[] = [
     equivalent: "a forced purge never fails: it ends the destination where another one would fail",
   },
   {
-    ...SHARE,
+    ...QUOTA,
     find: "this.#store(kept, true)",
     replace: "this.#store(this.#row.get().granted, true)",
     promise: "Room that is not kept is given up before it is asked for",
   },
   {
-    ...SHARE,
+    ...QUOTA,
     find: "this.#reserved += admitted;",
     replace: "",
     promise: "Room that was promised is kept until it is used",
   },
   {
-    ...SHARE,
-    find: "work.promote(granted - this.#kept() - admitted);",
-    replace: "work.promote(granted - this.#kept());",
+    ...QUOTA,
+    find: "work.promote(granted - this.#inUse() - admitted);",
+    replace: "work.promote(granted - this.#inUse());",
     promise: "Room that was promised to a caller goes to nobody else",
   },
   {
-    ...SHARE,
+    ...QUOTA,
     find: "return granted > kept && this.#scarce;",
     replace: "return granted > kept;",
     promise: "While room is plenty what is not needed is given back later",

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, vi } from "vitest";
 import { forgetAnswers } from "../../src/access/authorizer.ts";
 import { forgetHealth } from "../../src/operations/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
-import { forgetPermissions } from "../../src/sync/permission.ts";
+import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
 import { clock } from "./clock.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
 import { made, noteWhatIsMade } from "./made.ts";
@@ -30,7 +30,7 @@ beforeEach(async () => {
   await emptyDeployment();
   made.clear();
   forgetAnswers();
-  forgetPermissions();
+  forgetGateLeases();
   forgetHealth();
 });
 

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Turn } from "../../src/sync/association.ts";
+import type { PollAnswer } from "../../src/sync/association.ts";
 import { performWork } from "../../src/sync/perform.ts";
 import type { SyncDestination } from "../../src/worker.ts";
 import { get, mountKv } from "./client.ts";
@@ -58,7 +58,7 @@ describe("a provider that is down", () => {
     expect(await calls()).toBeLessThan(first + 20);
     expect((await counts(AT))["PENDING"]).toBeGreaterThan(MANY - 40);
     const pause = Date.parse(circuit_breaker.next_attempt_at) - Date.now();
-    const turn = (await destination(AT).turn([], 6)) as unknown as Pick<Turn, "retryInMs">;
+    const turn = (await destination(AT).turn([], 6)) as unknown as Pick<PollAnswer, "retryInMs">;
     expect(turn.retryInMs ?? Number.POSITIVE_INFINITY).toBeGreaterThan(pause - 1_000);
   }, 120_000);
 

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { WorkList } from "../../src/platform/durable/work-queue.ts";
 import { Associations } from "../../src/sync/associations.ts";
-import { Copies } from "../../src/sync/remote-objects.ts";
+import { RemoteObjects } from "../../src/sync/remote-objects.ts";
 import type { SyncDestination } from "../../src/worker.ts";
 import { mountKv } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
@@ -33,7 +33,7 @@ async function fill(count: number): Promise<void> {
     const { storage } = state;
     const { sql } = storage;
     const work = new WorkList(sql);
-    const copies = new Copies(sql);
+    const copies = new RemoteObjects(sql);
     const associations = new Associations(sql, work, copies);
     const naming = { granularity: "secret-path", template: "" } as const;
     const now = Date.now();
@@ -43,7 +43,7 @@ async function fill(count: number): Promise<void> {
           const secretName = `s${String(index).padStart(6, "0")}`;
           const secret = { mountUuid: mount.uuid, mountAccessor: mount.accessor, mountPath: "kv/", secretName };
           const copy = { subKey: "", name: `x/${secretName}`, fold: `x/${secretName}`, refused: null };
-          const step = { kind: "add", copy, blocked: null, elsewhere: false, heirTo: [] } as const;
+          const step = { kind: "add", copy, blocked: null, elsewhere: false, adoptedFrom: [] } as const;
           associations.set(secret, { naming, steps: [step], place: "" }, now, true);
         }
       });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { MayRun } from "../objects/sync-control.ts";
-import { forgetPermissions, Permission } from "./permission.ts";
+import { forgetGateLeases, GateLease } from "./gate-lease.ts";
 
 /** How long the next answers take on their way; the last holds for all that follow. */
 let delays: number[] = [];
@@ -18,7 +18,7 @@ const at = (ms: number) => vi.setSystemTime(start + ms);
 beforeEach(() => {
   vi.useFakeTimers({ now: start });
   vi.stubGlobal("scheduler", { wait: async (ms: number) => void vi.setSystemTime(Date.now() + ms) });
-  forgetPermissions();
+  forgetGateLeases();
   [delays, running, asked] = [[], true, []];
 });
 afterEach(() => {
@@ -28,40 +28,40 @@ afterEach(() => {
 
 it("counts a permission from the question, and asks again the moment that it has run out", async () => {
   delays = [60, 0];
-  const permission = new Permission(ask);
-  expect(await permission.holds()).toBe(true);
+  const gateLease = new GateLease(ask);
+  expect(await gateLease.holds()).toBe(true);
   at(99);
-  expect(await permission.holds()).toBe(true);
+  expect(await gateLease.holds()).toBe(true);
   expect(asked).toEqual([0]);
   at(100);
-  expect(await permission.holds()).toBe(true);
+  expect(await gateLease.holds()).toBe(true);
   expect(asked).toEqual([0, 0]);
 });
 
 it("asks for longer when an answer has run out on its way, five times at most", async () => {
   delays = [100, 0];
-  expect(await new Permission(ask).holds()).toBe(true);
+  expect(await new GateLease(ask).holds()).toBe(true);
   expect(asked).toEqual([0, 400]);
-  forgetPermissions();
+  forgetGateLeases();
   [delays, asked] = [[1_600], []];
-  expect(await new Permission(ask).holds()).toBe(false);
+  expect(await new GateLease(ask).holds()).toBe(false);
   expect(asked).toEqual([0, 400, 800, 1_600, 3_200]);
 });
 
 it("says no while syncing is paused, without asking twice", async () => {
   running = false;
-  expect(await new Permission(ask).holds()).toBe(false);
+  expect(await new GateLease(ask).holds()).toBe(false);
   expect(asked).toEqual([0]);
   running = true;
-  expect(await new Permission(ask).holds()).toBe(true);
+  expect(await new GateLease(ask).holds()).toBe(true);
 });
 
 it("asks once for all that wait, and anew after that", async () => {
-  const permission = new Permission(ask);
-  expect(await Promise.all([permission.holds(), permission.holds()])).toEqual([true, true]);
+  const gateLease = new GateLease(ask);
+  expect(await Promise.all([gateLease.holds(), gateLease.holds()])).toEqual([true, true]);
   expect(asked).toEqual([0]);
   at(1_000);
-  expect(await permission.holds()).toBe(true);
+  expect(await gateLease.holds()).toBe(true);
   expect(asked).toEqual([0, 0]);
 });
 
@@ -71,34 +71,34 @@ it("repeats a question that failed, and says no when all fail", async () => {
     if (failures-- > 0) throw new Error("restarted");
     return ask(forMs);
   };
-  expect(await new Permission(failing).holds()).toBe(true);
+  expect(await new GateLease(failing).holds()).toBe(true);
   expect(Date.now()).toBe(start + 200);
-  forgetPermissions();
+  forgetGateLeases();
   failures = 5;
-  expect(await new Permission(failing).holds()).toBe(false);
+  expect(await new GateLease(failing).holds()).toBe(false);
 });
 
 it("takes what a turn permits from the time of its question, and nothing from one that permits nothing", async () => {
-  const permission = new Permission(ask);
-  permission.granted({ running: true, permitMs: 100 }, start - 50);
+  const gateLease = new GateLease(ask);
+  gateLease.extend({ running: true, permitMs: 100 }, start - 50);
   at(49);
-  expect([await permission.holds(), asked]).toEqual([true, []]);
+  expect([await gateLease.holds(), asked]).toEqual([true, []]);
   at(50);
-  await permission.holds();
+  await gateLease.holds();
   expect(asked).toEqual([0]);
-  permission.granted({ running: true, permitMs: 0 }, Date.now());
-  permission.granted({ running: false, permitMs: 5_000 }, Date.now());
+  gateLease.extend({ running: true, permitMs: 0 }, Date.now());
+  gateLease.extend({ running: false, permitMs: 5_000 }, Date.now());
   at(149);
-  await permission.holds();
+  await gateLease.holds();
   expect(asked).toEqual([0]);
   at(150);
-  await permission.holds();
+  await gateLease.holds();
   expect(asked).toEqual([0, 0]);
 });
 
 it("does not believe a permission that a clock set back has made longer than any", async () => {
-  await new Permission(ask).holds();
+  await new GateLease(ask).holds();
   at(-10_000);
-  await new Permission(ask).holds();
+  await new GateLease(ask).holds();
   expect(asked).toEqual([0, 0]);
 });

@@ -15,7 +15,7 @@ let permittedUntil = 0;
 const LONGEST_MS = 2_000;
 
 /** What was permitted is not known any more: the deployment is another one. */
-export const forgetPermissions = (): void => {
+export const forgetGateLeases = (): void => {
   permittedUntil = 0;
 };
 
@@ -25,37 +25,37 @@ function isPermitted(): boolean {
 }
 
 /** Whether calls may start: as long as the last answer holds, counted from when the question was sent. */
-export class Permission {
-  readonly #question: (forMs: number) => Promise<MayRun>;
-  #asking: Promise<boolean> | null = null;
+export class GateLease {
+  readonly #request: (forMs: number) => Promise<MayRun>;
+  #renewing: Promise<boolean> | null = null;
 
   /** @param question asks `SyncControl` for a permission that lasts at least `forMs` */
   constructor(question: (forMs: number) => Promise<MayRun>) {
-    this.#question = question;
+    this.#request = question;
   }
 
-  granted({ running, permitMs }: MayRun, sent: number): void {
+  extend({ running, permitMs }: MayRun, sent: number): void {
     if (running && permitMs > 0) permittedUntil = sent + permitMs;
   }
 
   readonly holds: Permit = async () => {
     if (isPermitted()) return true;
-    this.#asking ??= this.#ask().finally(() => {
-      this.#asking = null;
+    this.#renewing ??= this.#renew().finally(() => {
+      this.#renewing = null;
     });
-    return this.#asking;
+    return this.#renewing;
   };
 
-  async #ask(): Promise<boolean> {
+  async #renew(): Promise<boolean> {
     // An answer that ran out on its way was asked for too short a time.
     for (let question = 1, longer = 0; question <= MOST_QUESTIONS; question++, longer = 100 * 2 ** question) {
       const sent = Date.now();
-      const answer = await this.#question(longer).catch(() => null);
+      const answer = await this.#request(longer).catch(() => null);
       if (answer === null) {
         await scheduler.wait(ASK_AGAIN_MS);
         continue;
       }
-      this.granted(answer, sent);
+      this.extend(answer, sent);
       if (!answer.running) return false;
       // One that ran out on its way is void: a pause may have taken effect meanwhile.
       if (isPermitted()) return true;
