@@ -138,7 +138,7 @@ export class SyncDestination extends StoredObject {
     const purge = new Purge({
       ...stores,
       forget: (row) => announceAssociation(outbox, secretOf(row)),
-      ended: () => {
+      deleted: () => {
         announceDestination(outbox, true);
         note("destination-ended", { destination: self });
       },

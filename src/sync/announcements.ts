@@ -7,6 +7,13 @@ import type { SecretRef } from "./association.ts";
 import { secretOf } from "./associations.ts";
 import type { DestinationParts } from "./parts.ts";
 
+/**
+ * What a destination announces to other objects, through its outbox: to listings that it exists and which secrets it
+ * has, to mounts which secrets to report, to `SyncControl` its application and targets, to `AccessControl` that it
+ * holds keys. It pushes nothing to providers. Each delivery sends the state at the time of delivery, so lost or
+ * repeated rows do no harm. Costs one RPC per topic, or per mount and secret for `watch`.
+ */
+
 interface Host {
   /** The custom application in use, or null. @throws Sealed */
   usedApp(): string | null;
@@ -15,14 +22,14 @@ interface Host {
 
 const watchLane = (mountUuid: string, secretName: string): string => `${mountUuid}\n${secretName}`;
 
-/** Whoever must know of the destination is told what it has become. Inside a transaction. */
+/** Enqueues updates for every projection of this destination. Called inside a transaction. */
 export function announceDestination(outbox: Outbox, isNew: boolean): void {
   for (const topic of isNew ? ["key-holder", "listing", "app", "targets"] : ["listing", "app", "targets"]) {
     outbox.enlistLatest(topic, "", null);
   }
 }
 
-/** An association has come or gone: its mount tells us of its secret, or need not any more, and lists follow. Inside a transaction. */
+/** Enqueues updates of the mount's watch and of the listings for one secret. Called inside a transaction. */
 export function announceAssociation(outbox: Outbox, secret: SecretRef): void {
   announceWatch(outbox, secret);
   announceListing(outbox, secret);
@@ -33,12 +40,12 @@ function announceListing(outbox: Outbox, secret: SecretRef): void {
   outbox.enlist("associations", "", listing);
 }
 
-/** Inside a transaction. */
+/** Enqueues the update of the mount's watch on a secret. Called inside a transaction. */
 export function announceWatch(outbox: Outbox, { mountUuid, secretName }: SecretRef): void {
   outbox.enlistLatest("watch", watchLane(mountUuid, secretName), null);
 }
 
-/** Has the listings told of all there is once more, a page at a time. Inside a transaction. */
+/** Enqueues a full update of the listings, a page at a time. Called inside a transaction. */
 export function announceAll(outbox: Outbox): void {
   outbox.enlistLatest("listing", "", null);
   outbox.enlistLatest("relist", "", "");
@@ -46,12 +53,12 @@ export function announceAll(outbox: Outbox): void {
 
 const RELISTED = 500;
 
-/** Delivers what is to be known of `secret` elsewhere. */
+/** Delivers the pending announcements about `secret` now, before the caller answers. */
 export async function drainAssociation(outbox: Outbox, { mountUuid, secretName }: SecretRef): Promise<void> {
   await Promise.all([outbox.drain("watch", watchLane(mountUuid, secretName)), outbox.drain("associations")]);
 }
 
-/** How a destination tells others what they must know of it. Always what is so at the moment of delivery. */
+/** Handlers of the outbox topics of one destination. */
 export class Announcements {
   readonly #parts: DestinationParts;
   readonly #host: Host;
@@ -61,7 +68,10 @@ export class Announcements {
     this.#host = host;
   }
 
-  /** Has the mount tell us about a secret for as long as an association wants it. One lane a secret: coming and going never cross. */
+  /**
+   * Starts or ends the mount's watch on a secret, depending on whether an association exists. There is one lane per
+   * secret, so a start and an end never overtake each other.
+   */
   async watch(lane: string): Promise<(() => void) | undefined> {
     const { env, self, associations, work, setDesired } = this.#parts;
     const [mountUuid = "", secretName = ""] = lane.split("\n");
@@ -72,7 +82,7 @@ export class Announcements {
     }
     const newest = await kv.watch(secretName, self);
     return () => {
-      // A version written before the mount knew of us was told to nobody; a claim that is out may have read an older one.
+      // A version written before the watch began was not reported; a leased task may have read an older one.
       for (const row of associations.ofSecret(mountUuid, secretName)) {
         const waits = work.find(row.id);
         const missed = waits ? waits.claimed : newest !== row.synced_version;
@@ -95,10 +105,10 @@ export class Announcements {
     await projectAssociations(env.LISTINGS, destinationKeyOf(self), changes);
   }
 
-  /** Puts a page of associations in line behind whatever else the listings are told. @param rows what the page begins behind */
+  /** Enqueues one page of associations behind the pending listing updates. @param rows hold the id before the page */
   async relist(rows: OutboxRow[]): Promise<() => void> {
     const { outbox, associations } = this.#parts;
-    // One page at a time: the outbox must not hold as many rows as there are associations.
+    // One page at a time bounds the outbox to a page of rows.
     await outbox.drain("associations");
     if (outbox.holds("associations")) throw new Error("the listings are behind");
     return () => {
@@ -125,7 +135,7 @@ export class Announcements {
     const { env, self, record, purge, outbox } = this.#parts;
     const isThere = record.row() !== null || purge.find() !== null;
     if (!isThere) {
-      // Known until then, for the sake of snapshots and of its namespace: a later one at its path must not find it listed.
+      // `AccessControl` keeps the destination registered until its listings are gone: a successor must not find them.
       for (const topic of ["watch", "listing", "associations"]) await outbox.drain(topic);
       if (outbox.holds("watch")) throw new Error("its mounts do not know yet that it has ended");
       if (outbox.holds("listing") || outbox.holds("associations")) throw new Error("it is still listed");

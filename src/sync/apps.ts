@@ -3,14 +3,14 @@ import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { NamespaceContent } from "../platform/durable/ended-namespaces.ts";
 import { parseAppKey } from "../providers/repo-host-github/app-key.ts";
 
-/** A custom application as answers show it; its private key never leaves. */
+/** A custom application as responses show it, without its private key. */
 export interface AppView {
   readonly name: string;
   readonly app_id: number;
   readonly fingerprint: string;
 }
 
-/** An application as an adapter gets it: in memory only. */
+/** An application's credentials as adapters receive them. Never stored in this form. */
 export interface AppCredentials {
   readonly appId: string;
   /** PEM. */
@@ -25,7 +25,10 @@ interface Row extends Record<string, SqlStorageValue> {
   private_key: ArrayBuffer;
 }
 
-/** Custom applications of the repository host. Methods that write are called inside the object's transaction. */
+/**
+ * Custom applications of the repository host, with sealed private keys, and the destinations that use them. Owned by
+ * `SyncControl`, read by its RPC methods. Methods that write are called inside the object's transaction.
+ */
 export class Apps {
   readonly #sql: SqlStorage;
   readonly #keys: DataKeys;
@@ -77,7 +80,7 @@ export class Apps {
     return ok({ appId: row.app_id, privateKey: this.#keys.openText(row.private_key, context(namespace, name)) });
   }
 
-  /** Deletes an application that nobody uses. */
+  /** Deletes an application; refuses while a destination uses it. */
   delete(namespace: string, name: string): Result<AppView | null> {
     const users = this.users(namespace, name);
     if (users.length > 0) {
@@ -89,7 +92,7 @@ export class Apps {
     return before.ok ? before : ok(null);
   }
 
-  /** Deletes what a namespace that was deleted under an earlier release left to the next one at its path. */
+  /** Deletes applications without a namespace id, left by a namespace that an earlier release deleted at this path. */
   clear(namespace: string): void {
     this.#sql.exec("DELETE FROM apps WHERE namespace = ? AND namespace_id = ''", namespace);
   }
@@ -106,20 +109,20 @@ export class Apps {
       .map(({ destination }) => destination.slice(namespace.length));
   }
 
-  /** A destination is about to use an application, beside the one that it may use already. */
+  /** Registers a destination as user of an application, in addition to the application it uses already. */
   claim(namespace: string, destination: string, app: string): Result<null> {
     if (!this.#find(namespace, app)) return refuse("invalid", noSuchApp(app));
     this.#sql.exec("INSERT OR IGNORE INTO app_users VALUES (?, ?, ?)", namespace, app, destination);
     return ok(null);
   }
 
-  /** Says which application a destination uses, and no other; null for none (any more). */
+  /** Replaces the application that a destination uses; null for none. */
   use(namespace: string, destination: string, app: string | null): Result<null> {
     this.#sql.exec("DELETE FROM app_users WHERE destination = ?", destination);
     return app === null ? ok(null) : this.claim(namespace, destination, app);
   }
 
-  /** A destination does not use an application, whatever it once said. */
+  /** Removes a destination from the users of an application. */
   release(namespace: string, destination: string, app: string): void {
     this.#sql.exec(
       "DELETE FROM app_users WHERE namespace = ? AND app = ? AND destination = ?",
@@ -136,14 +139,14 @@ export class Apps {
   }
 }
 
-/** Applications as content of a namespace. */
+/** Applications as namespace content: a namespace with applications cannot be deleted. */
 export const APP_CONTENT: NamespaceContent = {
   one: "SELECT name FROM apps WHERE namespace = ? LIMIT 1",
   because: (namespace, name) =>
     `repo-host applications exist in namespace ${JSON.stringify(namespace)}, cannot remove: ${name}`,
 };
 
-/** Why a destination may not name an application. */
+/** The refusal of an `app_name` that does not exist. */
 export const noSuchApp = (name: string): string =>
   `app_name: there is no application ${JSON.stringify(name.slice(0, 128))}; create it first`;
 

@@ -14,20 +14,20 @@ interface Host {
   place(found: Found): string;
 }
 
-/** What setting a secret comes to. */
+/** The plan for setting a secret: the steps for its objects, and the names to check with other destinations. */
 export interface AssociationCheck {
   readonly ok: true;
   readonly found: Found;
   readonly naming: SetNaming;
   readonly steps: readonly Step[];
-  /** Names that another destination may have. */
+  /** Collision keys of names that another destination may own. */
   readonly unclaimed: readonly string[];
 }
 
 export const PURGING =
   "purge in progress: the destination is being deleted; associations can be neither set nor removed";
 
-/** What setting a secret would do to its objects, or why it may not be set. */
+/** Checks an association before it is set. Returns the planned steps, or the refusal. @throws Sealed */
 export function checkAssociation(
   { record, remoteObjects, purge, place }: Host,
   secret: SecretRef,
@@ -42,7 +42,7 @@ export function checkAssociation(
   if (tooMany !== null) return refuse("invalid", tooMany);
   const wanted = desiredObjects(record.scope(found.row, naming), found.type, secret, keys);
   const steps = remoteObjects.plan(associationId(secret), wanted, taken);
-  // One object that cannot be is a mistake to tell at once; of many, the others still can.
+  // With one object per secret a blocked name refuses the request; with one per key the other keys are still pushed.
   const asked = unclaimed(remoteObjects.of(associationId(secret)), wanted, place(found));
   const [blocked] = naming.granularity === "secret-path" ? steps.flatMap(blockedOf) : [];
   return blocked === undefined ? { ok: true, found, naming, steps, unclaimed: asked } : refuse("invalid", blocked);

@@ -2,7 +2,12 @@ import type { Claim, Ending } from "../platform/durable/lease.ts";
 import type { Failure } from "../providers/outcome.ts";
 import type { Granularity, UpdatePolicy } from "./destinations/destination-type.ts";
 
-/** How far a secret's copy at a destination is. Upstream's words, save for our own failure (contract: secret-sync 2.1). */
+/**
+ * Data types of secret sync: secrets, associations, tasks and their results. `Setup`, `PollAnswer`, `SyncTask` and
+ * `SyncResult` cross RPC between Worker and destination, so their field names are part of that interface.
+ */
+
+/** The sync status of an object, in Vault's words; `INTERNAL_ERROR` is added for failures of this service. */
 export type SyncStatus =
   | "PENDING"
   | "SYNCED"
@@ -12,7 +17,7 @@ export type SyncStatus =
   | "UNKNOWN"
   | "INTERNAL_ERROR";
 
-/** Which secret, so that its mount is found again whatever its path becomes. */
+/** Identifies a secret by its mount's uuid and accessor, which survive a move of the mount. */
 export interface SecretRef {
   readonly mountUuid: string;
   readonly mountAccessor: string;
@@ -24,7 +29,7 @@ export interface SecretRef {
 export const associationId = ({ mountAccessor, secretName }: Pick<SecretRef, "mountAccessor" | "secretName">): string =>
   `${mountAccessor}/${secretName}`;
 
-/** One external object of an association as answers show it; `sub_key` with granularity secret-key only. */
+/** One external object of an association as responses show it; `sub_key` with granularity secret-key only. */
 export interface AssociationView {
   readonly accessor: string;
   readonly secret_name: string;
@@ -34,39 +39,39 @@ export interface AssociationView {
   readonly updated_at: string;
   readonly error_code?: string;
   readonly error_message?: string;
-  /** Says why a success may not be what one expects. */
+  /** Explains a success without a push, such as an object left alone by `if-not-exists`. */
   readonly note?: string;
   readonly synced_version?: number;
   readonly attempts?: number;
   readonly next_attempt_at?: string;
 }
 
-/** Why something could not be done, as it is stored and shown. `internal`: through our own fault. */
+/** A failure as it is stored and shown. `internal`: caused by this service. */
 export type Trouble = Failure | { readonly outcome: "internal"; readonly code: string; readonly message: string };
 
-/** One external object, as a Worker gets it. */
+/** One external object of a task. */
 export interface ObjectTask {
   readonly subKey: string;
   readonly name: string;
-  /** To be removed, whatever the secret holds. */
+  /** The object is removed even when the secret exists. */
   readonly obsolete: boolean;
-  /** Whether something of ours is outside under this name; `no`: nothing was ever tried. */
+  /** Whether an object of this service exists under this name; `no`: no push was ever sent. */
   readonly ours: "no" | "maybe" | "certainly";
-  /** The version that is outside, null for none; undefined when that is not known for certain. */
+  /** The version at the provider, null for none; undefined while it is uncertain. */
   readonly outside: number | null | undefined;
-  /** Whether an earlier push succeeded: a hint what to try first. */
+  /** Whether an earlier push succeeded: a hint for the first call to try. */
   readonly knownToExist: boolean;
   readonly fingerprint: string | null;
   readonly reference: string | null;
   readonly previousTagKeys: readonly string[];
   readonly blocked: boolean;
-  /** When the first push of unknown outcome since the last known one began (ms since 1970), null when there was none. */
+  /** Start of the first push with unknown outcome since the last known one (ms since 1970); null for none. */
   readonly unsureSince: number | null;
-  /** Another destination may have the name: `plan` asks before anything is done under it. */
+  /** Another destination may own the name: `plan` checks before the object is touched. */
   readonly unclaimed: boolean;
 }
 
-/** What a Worker gets to perform: make the association so. */
+/** A task: the desired state of one association, leased to a Worker. */
 export interface SyncTask {
   readonly claim: Claim;
   readonly wish: "present" | "absent";
@@ -77,55 +82,55 @@ export interface SyncTask {
   readonly idempotencyToken: string;
 }
 
-/** What all tasks of a destination share. Holds connection secrets: it lives in memory only. */
+/** Settings shared by all tasks of a destination. Holds connection secrets, so it is never stored. */
 export interface Setup {
   readonly namespace: string;
   readonly type: string;
   readonly connection: unknown;
   readonly tags: Readonly<Record<string, string>>;
   readonly updatePolicy: UpdatePolicy;
-  /** Objects that are not wanted any more stay where they are. */
+  /** Obsolete objects stay at the provider (deletion policy `retain`). */
   readonly retain: boolean;
-  /** Keys the fingerprints of values. */
+  /** HMAC key for the fingerprints of values. */
   readonly fingerprintKey: string;
   readonly atOnce: number;
 }
 
-/** An answer to a Worker that asks for work. */
+/** The response to a Worker's poll. */
 export interface PollAnswer {
   /** False while syncing is paused. */
   readonly running: boolean;
-  /** How long from the question on calls may start without asking again. */
+  /** How long provider calls may start, counted from when the poll was sent. */
   readonly permitMs: number;
   readonly setup: Setup | null;
   readonly tasks: readonly SyncTask[];
-  /** When there may be more to do, in ms from now; null when nothing waits. */
+  /** Delay in ms until more work may be ready; null when no work waits. */
   readonly retryInMs: number | null;
 }
 
-/** What a task did to one external object. */
+/** The result of a task for one external object. */
 export interface ObjectResult {
   readonly subKey: string;
   readonly name: string;
   /**
-   * `kept`: it is what it should be already. `absent`: it is not there (any more). `untouched`: nothing was tried, it is as it
-   * was. `failed`: who knows.
+   * `kept`: the object was up to date. `left`: `if-not-exists` found an object. `absent`: no object exists.
+   * `retained`: the deletion policy keeps it. `untouched`: no call was made. `failed`: the state is uncertain.
    */
   readonly state: "pushed" | "kept" | "left" | "absent" | "retained" | "untouched" | "failed";
   readonly trouble?: Trouble;
-  /** Of an untouched one: what its record says was certain. */
+  /** Set for an untouched object whose recorded state was certain. */
   readonly certain?: true;
-  /** Of an untouched or failed one: what its task said of pushes before it. */
+  /** Set for an untouched or failed object: `unsureSince` of its task. */
   readonly unsureSince?: number;
-  /** For certain nothing of ours is outside under this name. */
+  /** No object of this service exists under this name. */
   readonly notOurs?: true;
   readonly fingerprint?: string;
   readonly reference?: string;
-  /** For destinations that keep their objects themselves: the value to keep. */
+  /** The value to store, for destinations of kind `stored`. */
   readonly value?: string;
 }
 
-/** Whether the provider was called for it. */
+/** Whether the provider was called for this object. */
 export const isCall = ({ state }: ObjectResult): boolean =>
   state !== "kept" && state !== "untouched" && state !== "retained";
 
@@ -133,16 +138,16 @@ export const isCall = ({ state }: ObjectResult): boolean =>
 export const isUnsure = (trouble: Trouble): boolean =>
   trouble.outcome === "unknown" || ("unsure" in trouble && trouble.unsure === true);
 
-/** What became of a task. */
+/** The result of a task. */
 export interface SyncResult {
   readonly claim: Claim;
-  /** What kept the whole task from being done, apart from its objects. */
+  /** A failure of the whole task, apart from its objects. */
   readonly trouble?: Trouble;
-  /** The version that is outside now; null when there is none (any more). */
+  /** The version at the provider now; null for none. */
   readonly version: number | null;
   readonly tagKeys: readonly string[];
   readonly copies: readonly ObjectResult[];
-  /** Objects remain that the time did not suffice for. */
+  /** The task ran out of time before all objects were handled. */
   readonly unfinished: boolean;
 }
 
@@ -153,7 +158,7 @@ const statusOf = {
   internal: "INTERNAL_ERROR",
 } as const satisfies Record<string, SyncStatus>;
 
-/** Worst first: what an association shows when its objects differ. */
+/** Worst first: the order in which one status is chosen for an association whose objects differ. */
 const SEVERITY: readonly SyncStatus[] = [
   "INTERNAL_ERROR",
   "CLIENT_SIDE_ERROR",
@@ -166,14 +171,14 @@ const SEVERITY: readonly SyncStatus[] = [
 
 export const statusFor = (trouble: Trouble): SyncStatus => statusOf[trouble.outcome];
 
-/** The one status that stands for many. */
+/** The worst of some statuses; undefined for none. */
 export const worst = (statuses: readonly SyncStatus[]): SyncStatus | undefined =>
   SEVERITY.find((status) => statuses.includes(status));
 
-/** Nothing was sent, because syncing is paused. */
+/** Whether the call was not sent because syncing is paused. */
 export const isPaused = (trouble: Trouble | undefined): boolean => trouble?.code === "paused";
 
-/** What the results of a task mean for its work row. */
+/** The completion of a task's lease, from the results of its objects: done, again, retry or park. */
 export function completionOf(result: SyncResult): Ending {
   const troubles = [result.trouble, ...result.copies.map((copy) => copy.trouble)].filter((one) => one !== undefined);
   if (troubles.some(isPaused)) return { kind: "again" };
@@ -183,10 +188,10 @@ export function completionOf(result: SyncResult): Ending {
       "retryAfterMs" in one && one.retryAfterMs !== undefined ? [one.retryAfterMs] : [],
     );
     if (waits.length === 0) return { kind: "retry" };
-    // A rate is counted for all calls together, so all of them pause.
+    // Providers count a rate over all calls, so a throttled call pauses the whole destination.
     return { kind: "retry", afterMs: Math.max(...waits), all: passing.some((one) => one.code === "throttled") };
   }
   if (result.unfinished) return { kind: "again" };
-  // Nothing changes a refusal of our configuration but a change of it, a new version, setting it again, or the scan.
+  // A refused configuration is retried after a change of it, a new version, another set, or by the resync.
   return troubles.length > 0 ? { kind: "park" } : { kind: "done" };
 }

@@ -4,12 +4,12 @@ import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord } from "./destination-record.ts";
 
-/** Associations as answers show them. */
+/** One page of associations as responses show them. */
 export interface AssociationsPage {
   readonly store_name: string;
   readonly store_type: string;
   readonly associated_secrets: readonly (readonly [key: string, view: AssociationView])[];
-  /** Behind which association the next page begins; null on the last. */
+  /** The id after which the next page begins; null on the last page. */
   readonly next: string | null;
 }
 
@@ -21,7 +21,7 @@ interface Host {
   readonly breaker: Breaker;
 }
 
-/** The associations named, or one page of all of them. */
+/** Returns the associations in `ids`, or one page of all when `ids` is null. */
 export function associationsPage(
   { record, associations, breaker }: Host,
   ids: readonly string[] | null,

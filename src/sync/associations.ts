@@ -21,23 +21,24 @@ export interface SetNaming {
   readonly template: string;
 }
 
-/** What is to be for an association that is set. */
+/** The plan for an association that is set. */
 interface Planned {
   readonly naming: SetNaming;
   readonly steps: readonly Step[];
-  /** The targets at which its names were found to be free. */
+  /** The targets at which its names were checked to be free. */
   readonly place: string;
 }
 
 /**
- * The associations of one destination: what should be there, and what is known to be there. A changed wish leaves work in
- * `work` under the association's id. Methods that write are called inside the object's transaction.
+ * The associations of one destination, with desired and known state. A change of the desired state enqueues a row in
+ * the work queue under the association's id. Owned by `SyncDestination`. An association costs one row, plus one row
+ * per remote object. Methods that write are called inside the object's transaction.
  */
 export class Associations {
   readonly #sql: SqlStorage;
   readonly #work: WorkList;
   readonly #remoteObjects: RemoteObjects;
-  /** Namings that were read lately, by their row: none ever changes. */
+  /** Cache of namings by row id; rows are immutable. */
   readonly #namings = new Map<number, SetNaming>();
 
   constructor(sql: SqlStorage, work: WorkList, remoteObjects: RemoteObjects) {
@@ -46,7 +47,7 @@ export class Associations {
     this.#remoteObjects = remoteObjects;
   }
 
-  /** What is kept of rows in memory may not be true any more. */
+  /** Drops cached rows after a rollback. */
   forgetKept(): void {
     this.#namings.clear();
   }
@@ -59,7 +60,7 @@ export class Associations {
     return this.#where("mount_uuid = ? AND secret_name = ?", mountUuid, secretName);
   }
 
-  /** By the path that the mount had, for mounts that are gone; of several mounts in one place the newest counts. */
+  /** Finds by the path the mount had when the secret was set. Of several mounts at that path the newest wins. */
   ofPath(mountPath: string, secretName: string): AssociationRow | null {
     const where = "mount_path = ? AND secret_name = ? ORDER BY rowid DESC LIMIT 1";
     return this.#where(where, mountPath, secretName)[0] ?? null;
@@ -73,13 +74,13 @@ export class Associations {
     return this.page("", 1).length > 0;
   }
 
-  /** How many there are, counted to `limit` at most. */
+  /** The number of associations, counted up to `limit`. */
   count(limit: number): number {
     return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM (SELECT 1 FROM associations LIMIT ?)", limit).one()
       .n;
   }
 
-  /** Why a purge did not come to its end, in one sentence. */
+  /** The error of a failed purge, in one sentence. */
   failures(): string {
     const page = this.page("", 1_000);
     const [first] = page.filter((row) => row.status !== "PENDING");
@@ -89,7 +90,7 @@ export class Associations {
     return `${count} ${count === "1" ? "secret" : "secrets"} could not be removed${because}`;
   }
 
-  /** The wish that a secret be here, or be pushed here again whatever is there. */
+  /** Sets an association to present with the planned objects, and forces a push of all of them. */
   set(secret: SecretRef, { naming, steps, place }: Planned, now: number, queued: boolean): void {
     const id = associationId(secret);
     if (!this.find(id)) this.#insert(id, secret, now);
@@ -99,7 +100,7 @@ export class Associations {
     this.setDesired(id, "present", now, queued);
   }
 
-  /** The naming that an association was set with, which holds until it is set again. */
+  /** The naming the association was last set with. */
   namingOf(row: AssociationRow): SetNaming {
     const kept = this.#namings.get(row.naming);
     if (kept) return kept;
@@ -115,9 +116,9 @@ export class Associations {
   }
 
   /**
-   * A new wish, or the old one again: the work starts over.
-   * @param queued false: no room in the queue; the work waits for it
-   * @param failed the last attempt failed, so others come first
+   * Sets the desired state, the same one included, and restarts the work.
+   * @param queued false: the row waits until there is room in the queue
+   * @param failed the last attempt failed, so the row is queued behind the others
    */
   setDesired(id: string, wish: "present" | "absent", now: number, queued: boolean, failed = false): void {
     this.#sql.exec(
@@ -131,9 +132,9 @@ export class Associations {
   }
 
   /**
-   * Takes the result of a task.
-   * @param maxAttempts after so many a failure that may pass counts as final
-   * @returns `gone` when the association has come to its end, `stale` when the result came too late for anything
+   * Records the result of a task.
+   * @param maxAttempts the number of attempts after which a transient failure is final; default none
+   * @returns `gone` when the association was deleted, `stale` when the lease was void
    */
   complete(row: AssociationRow, result: SyncResult, now: number, maxAttempts?: number): "gone" | "stays" | "stale" {
     const ending = completionOf(result);
@@ -141,10 +142,10 @@ export class Associations {
       ending.kind === "retry" && maxAttempts !== undefined ? { ...ending, attempts: maxAttempts } : ending;
     const settled = this.#work.settle(result.claim, limited, now);
     if (settled === "stale") return "stale";
-    // What happened outside is recorded even when the wish has changed since.
+    // The state at the provider is recorded even when the desired state has changed since the lease.
     for (const copy of result.copies) this.#remoteObjects.record(row.id, copy, result, now);
     if (settled === "superseded") {
-      // The push that was asked for meanwhile is still to come.
+      // A set during the task has requested another push.
       if (row.asked) this.#remoteObjects.forgetFingerprints(row.id);
       return "stays";
     }
@@ -152,7 +153,7 @@ export class Associations {
       this.delete(row.id);
       return "gone";
     }
-    // Paused or out of time: it goes on being pending.
+    // Paused or out of time: the status stays PENDING.
     if (ending.kind !== "again") this.#conclude(row, result, now);
     return "stays";
   }
@@ -164,8 +165,8 @@ export class Associations {
   }
 
   /**
-   * One entry an external object, by its key in answers; one for the association itself while it has none.
-   * @param openUntil until when the destination's breaker is open (ms since 1970), 0 while it is closed
+   * One entry per external object, by its key in responses; one for the association itself while it has no object.
+   * @param openUntil end of the open breaker's pause (ms since 1970), 0 while the breaker is closed
    */
   views(row: AssociationRow, openUntil: number): [key: string, view: AssociationView][] {
     const live = this.#remoteObjects.live(row.id);
@@ -180,7 +181,7 @@ export class Associations {
     const work = this.#work.find(row.id);
     const attempts = work?.attempts ?? 0;
     const waits = work !== null && !work.claimed && (attempts > 0 || openUntil > 0);
-    // What concerns the whole association stands above what its objects say.
+    // A pending state or a failure of the whole association takes precedence over the status of its objects.
     const own = row.status === "PENDING" || row.error_code !== null || copy === null;
     const { status, error_code, error_message, updated } = own ? row : copy;
     const leftAlone = copy?.left_alone === 1;
@@ -200,7 +201,7 @@ export class Associations {
     };
   }
 
-  /** How a task ended, in one word for the association, and for what concerns it as a whole. */
+  /** Stores the status of the association: the failure of the task, or the worst status of its objects. */
   #conclude(row: AssociationRow, result: SyncResult, now: number): void {
     const { trouble } = result;
     const live = this.#remoteObjects.live(row.id);

@@ -2,15 +2,15 @@ import { backoff } from "../lib/backoff.ts";
 import { Kept } from "../platform/durable/memo.ts";
 import { isCall, type SyncResult, type Trouble } from "./association.ts";
 
-/** Failures of so many associations without a success between them open the breaker. */
+/** The breaker opens after failures of this many associations without a success in between. */
 const ASSOCIATIONS = 5;
 const CAP_MS = 300_000;
-/** The longest pause while the destination has served some association since the others began to fail. */
+/** The longest pause while at least one association has succeeded since the failures began. */
 const PARTLY_UP_CAP_MS = 30_000;
 
 /**
- * Failures that the next association would meet, too. Every other code concerns one name (`contended`, `name_held`, `conflict`),
- * is our own failure, or is answered by the pause that it asks for (`throttled`, `paused`).
+ * Failure codes that affect the whole destination. Other codes concern one name (`contended`, `name_held`,
+ * `conflict`), are failures of this service, or carry their own pause (`throttled`, `paused`).
  */
 const GENERAL: ReadonlySet<string> = new Set([
   "auth_failed",
@@ -23,7 +23,7 @@ const GENERAL: ReadonlySet<string> = new Set([
 
 export interface BreakerView {
   readonly failures: number;
-  /** Nothing is tried before (ms since 1970). */
+  /** No task is handed out before this time (ms since 1970). */
   readonly openUntil: number;
 }
 
@@ -32,20 +32,27 @@ interface Row extends Record<string, SqlStorageValue> {
   readonly failures: number;
   /** 0 while it is closed. */
   readonly open_until: number;
-  /** Counts failures; what is later has the greater number, whatever clocks say. */
+  /** Sequence number of failures, independent of clocks. */
   readonly events: number;
   /** `events` at the last success. */
   readonly succeeded: number;
-  /** Failures since it opened. */
+  /** Failures since the breaker opened. */
   readonly trials: number;
 }
 
 const NEW: Row = { failures: 0, open_until: 0, events: 0, succeeded: 0, trials: 0 };
 
 /**
- * The circuit breaker of one destination: what fails for every secret (the provider is down, the credentials are dead) is
- * found out with a few, not with each of a million. It counts associations, so one that always fails holds up no other.
- * Costs one row for each association whose last attempt failed. Methods that write are called inside the object's transaction.
+ * The circuit breaker of one destination. A failure that affects every secret (provider down, credentials revoked) is
+ * detected with a few associations instead of all of them. It counts associations, not attempts, so one that always
+ * fails does not block the others. Costs one row per association whose last attempt failed. Methods that write are
+ * called inside the object's transaction.
+ *
+ *            5 associations fail          pause over
+ *   closed ----------------------> open ------------> trial (one task at a time)
+ *     ^                             ^                   |   |
+ *     |                             +---- it fails -----+   |
+ *     +------------- success, or close() -------------------+
  */
 export class Breaker {
   readonly #sql: SqlStorage;
@@ -56,7 +63,7 @@ export class Breaker {
     this.#row = new Kept(() => sql.exec<Row>("SELECT * FROM breaker").toArray()[0] ?? null);
   }
 
-  /** What is kept of it in memory may not be true any more. */
+  /** Drops the cached row after a rollback. */
   forget(): void {
     this.#row.forget();
   }
@@ -67,17 +74,18 @@ export class Breaker {
     return row && row.open_until > 0 ? { failures: row.failures, openUntil: row.open_until } : null;
   }
 
-  /** How many tasks may be out at a time, of `atOnce`. */
+  /** How many of `atOnce` tasks may be leased at a time. */
   limit(atOnce: number, now: number): number {
     const open = this.view();
     if (!open) return atOnce;
     return open.openUntil > now ? 0 : 1;
   }
 
+  /** Records the result of a task. */
   record({ claim, trouble, copies }: SyncResult, now: number): void {
     const troubles = [trouble, ...copies.map((copy) => copy.trouble)].filter((one) => one !== undefined);
     const broken = troubles.some(isGeneral);
-    // Of several objects some may have been pushed: then the destination is there.
+    // One object that was pushed shows that the destination is reachable.
     if (copies.some((copy) => !copy.trouble && isCall(copy))) this.#succeed();
     if (broken) this.#fail(claim.id, now);
     else if (this.#row.get() && troubles.every(({ outcome }) => outcome === "client")) {
@@ -85,7 +93,7 @@ export class Breaker {
     }
   }
 
-  /** Closes it, because its cause may be repaired. */
+  /** Closes the breaker, for instance after a change of the configuration. */
   close(): void {
     this.#sql.exec("DELETE FROM breaker");
     this.#sql.exec("DELETE FROM failing");
@@ -115,7 +123,7 @@ export class Breaker {
     this.#store({ ...before, failures, events, open_until, trials: before.trials + 1 });
   }
 
-  /** Associations whose failures began, or were last seen, after an event; counted as far as it matters. */
+  /** Counts associations whose first or latest failure came after an event, up to the threshold. */
   #count(column: "since" | "latest", after: number): number {
     const query = `SELECT count(*) AS n FROM (SELECT 1 FROM failing WHERE ${column} > ? LIMIT ?)`;
     return this.#sql.exec<{ n: number }>(query, after, ASSOCIATIONS).one().n;

@@ -9,11 +9,11 @@ import type { DestinationView } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import type { DestinationParts } from "./parts.ts";
 
-/** A destination as a read shows it, with what goes on there. */
+/** A destination as a read shows it, with a running purge and an open breaker. */
 export interface DestinationState extends DestinationView {
   readonly purge_initiated_at?: string;
   readonly purge_error?: string;
-  /** While failures in a row keep it from being tried at full speed. */
+  /** Present while the breaker is open. */
   readonly circuit_breaker?: { readonly failures: number; readonly next_attempt_at: string };
 }
 
@@ -22,10 +22,14 @@ export interface Configured {
   readonly warnings: readonly string[];
 }
 
-/** How a destination is created, changed and shown, and which custom application it uses. */
+/**
+ * The configuration of one destination: create, change and read, and the custom application it uses. Owned by
+ * `SyncDestination`. A write costs one RPC to `SyncControl` when an application is named, one to `AccessControl` when
+ * the destination is new.
+ */
 export class Configuration {
   readonly #parts: DestinationParts;
-  /** Applications that writes on their way are about to use. */
+  /** Applications named by writes in flight. */
   readonly #claimed: string[] = [];
 
   constructor(parts: DestinationParts) {
@@ -33,8 +37,8 @@ export class Configuration {
   }
 
   /**
-   * Creates the destination, or changes what the body names.
-   * @param word what the caller calls the type
+   * Creates the destination, or changes the fields in the body.
+   * @param word the type as the caller spells it
    * @param mode `patch`: a JSON merge patch, which creates nothing
    */
   async write(
@@ -53,10 +57,10 @@ export class Configuration {
         .finally(() => this.#claimed.splice(this.#claimed.indexOf(app), 1));
       if (!claimed.ok) return claimed;
     }
-    const known = record.row() ? ok(null) : await this.#becomeKnown();
-    if (!known.ok) return known;
+    const registered = record.row() ? ok(null) : await this.#register();
+    if (!registered.ok) return registered;
     const written = guarded((): Result<Configured> => {
-      // Once more: another write may have come in between.
+      // Defined again, because another write may have happened during the calls above.
       const again = record.define(key, body, mode, settings(env));
       if (!again.ok) return again;
       if (appIn(again.value) !== app) return refuse("conflict", "another write came in between; try again");
@@ -84,12 +88,12 @@ export class Configuration {
     });
   }
 
-  /** What it calls the provider with has been repaired elsewhere. */
+  /** Retries failed associations after the custom application's key was replaced. */
   repaired(): void {
     if (this.#parts.record.row()) this.#parts.commit(() => this.#tryAgain(Date.now()));
   }
 
-  /** Whether the destination uses a custom application, or is about to. @throws Sealed */
+  /** Whether the destination uses a custom application, or a write in flight names it. @throws Sealed */
   needsApp(name: string): boolean {
     return this.#claimed.includes(name) || this.usedApp() === name;
   }
@@ -101,13 +105,13 @@ export class Configuration {
     return found && appIn({ type: found.type, definition: record.definition(found.row) });
   }
 
-  /** Has `AccessControl` know of the destination before there is one: what it does not know of is in no snapshot. */
-  async #becomeKnown(): Promise<Result<null>> {
+  /** Registers the destination with `AccessControl` before it is stored: snapshots cover registered objects only. */
+  async #register(): Promise<Result<null>> {
     const { env, self, outbox, commit } = this.#parts;
-    // That one of this name has ended must not be told after the new one.
+    // The end of a predecessor of this name must be announced before the new destination.
     await outbox.drain("key-holder", "");
     if (outbox.holds("key-holder", "")) return STILL_ENDING;
-    // Tells later what has become of it, whatever keeps it from being stored: nothing else would, and its namespace would stay.
+    // A pending announcement removes the registration if the destination is never stored; it would block its namespace.
     commit(() => outbox.enlistLatest("key-holder", "new", null));
     return accessControl(env).admitDestination(self);
   }
@@ -124,7 +128,7 @@ export class Configuration {
     return ok(null);
   }
 
-  /** What was repaired gets its chance at once. */
+  /** Closes the breaker, ends pauses and resyncs now, because the cause of failures may be repaired. */
   #tryAgain(now: number): void {
     const { breaker, work, associations, resync } = this.#parts;
     breaker.close();

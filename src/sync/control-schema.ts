@@ -1,5 +1,7 @@
 import type { Migration } from "../platform/durable/migrations.ts";
 
+/** Schema of `SyncControl`: configuration, queue quotas, custom applications, gate leases, targets. */
+
 export const controlMigrations: Migration[] = [
   {
     because: "the global configuration; a missing row is the default",

@@ -6,14 +6,14 @@ import { MARKER_TAG, type ProviderSettings, type UpdatePolicy } from "./destinat
 import { type DestinationType, destinationTypes, type Granularity } from "./destinations/index.ts";
 import { checkTemplate } from "./naming.ts";
 
-/** The literal that stands for every sensitive value, whatever its length. */
+/** The literal shown in place of every sensitive value. */
 export const MASK = "*****";
 
-/** One of some words; an empty text is null. */
+/** An enumeration in which an empty text means null. */
 const choice = <const Word extends string>(rule: string, ...words: Word[]) =>
   z.preprocess((given) => (given === "" ? null : given), z.enum(words, rule).nullish());
 
-/** Fields that all types share. Null = the default; absent = as it was. */
+/** Fields that all types share. Null sets the default; an absent field keeps its value. */
 export const CommonFields = z.object({
   granularity: choice("must be secret-path or secret-key", "secret-path", "secret-key"),
   secret_name_template: z.string("must be a text").nullish(),
@@ -22,21 +22,21 @@ export const CommonFields = z.object({
   deletion_policy: choice("must be delete or retain", "delete", "retain"),
 });
 
-/** A destination's settings, checked: what is stored. */
+/** A destination's validated settings, as stored. */
 export interface Definition {
   readonly granularity: Granularity;
-  /** Whether the caller named it; else it is the type's default. */
+  /** Whether the caller set the granularity; otherwise it is the type's default. */
   readonly granularityGiven: boolean;
-  /** As written; empty = the type's default. */
+  /** The template as written; empty = the type's default. */
   readonly template: string;
   readonly customTags: Readonly<Record<string, string>>;
   readonly updatePolicy: UpdatePolicy;
-  /** What becomes of an object that is not wanted any more. */
+  /** Whether an obsolete object is deleted at the provider or left there. */
   readonly deletionPolicy: "delete" | "retain";
   readonly connection: Readonly<Record<string, unknown>>;
 }
 
-/** A definition that may be stored, and what its writer should know about it. */
+/** A valid definition, with warnings for the caller. */
 export interface Defined {
   readonly definition: Definition;
   readonly warnings: readonly string[];
@@ -44,7 +44,7 @@ export interface Defined {
 
 export const typeOf = (name: string): DestinationType<unknown> | undefined => destinationTypes.get(name);
 
-/** The template in force. */
+/** The destination's template, or the type's default. */
 export const effectiveTemplate = (
   type: DestinationType<unknown>,
   definition: Pick<Definition, "template" | "granularity">,
@@ -56,7 +56,7 @@ const orBefore = <T>(given: T | null | undefined, before: T | undefined): T | nu
 const isMask = (value: unknown): boolean => typeof value === "string" && /^\*+$/.test(value);
 
 /**
- * Checks what a caller wants a destination to be. On an existing one, fields that are left out or masked keep their value.
+ * Validates a create or update body. On an existing destination, absent or masked fields keep their value.
  * @param before the stored definition, or null when the destination is new
  */
 export function define(
@@ -116,7 +116,7 @@ export function patched(
     custom_tags === null ? {} : { ...before.customTags, ...(custom_tags as Record<string, string | null>) };
   for (const key of tags_to_remove ?? []) delete tags[key];
   const others = Object.entries(patch).filter(([key]) => key !== "tags_to_remove" && key !== "custom_tags");
-  // An empty text clears a field of the connection; those that all types share know null themselves.
+  // An empty text clears a field of the connection; the common fields accept null.
   const cleared = others.map(([key, value]): [string, unknown] => [
     key,
     value === null && !(key in CommonFields.shape) ? "" : value,
@@ -146,7 +146,7 @@ function refusedChange(
   return type.checkChange?.(was, is) ?? null;
 }
 
-/** Fields that some caller may send although they mean nothing here: paths, and parameters of other methods. */
+/** Fields accepted without a warning: parts of the path, and parameters of other methods. */
 const KNOWN_ELSEWHERE = ["name", "type", "tags_to_remove", "purge", "force_delete", "dry_run"];
 
 const knownFields = (type: DestinationType<unknown>): ReadonlyMap<string, null> =>
@@ -154,14 +154,14 @@ const knownFields = (type: DestinationType<unknown>): ReadonlyMap<string, null> 
     [...fieldsOf(type.connection), ...Object.keys(CommonFields.shape), ...KNOWN_ELSEWHERE].map((name) => [name, null]),
   );
 
-/** What calls to the provider use of a stored connection. */
+/** The connection as provider calls use it: one spelling per value, defaults filled in. */
 export const resolved = (
   type: DestinationType<unknown>,
   connection: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> =>
   (type.resolve?.(connection) as Readonly<Record<string, unknown>> | undefined) ?? connection;
 
-/** All tags an object carries: the caller's and the marker, which cannot be replaced. */
+/** All tags of an object: the caller's and the marker, which cannot be replaced. */
 export const tagsOf = (definition: Pick<Definition, "customTags">): Record<string, string> => ({
   ...definition.customTags,
   [MARKER_TAG]: "",

@@ -7,10 +7,14 @@ import { type AssociationsPage, associationsPage } from "./associations-page.ts"
 import type { DestinationParts } from "./parts.ts";
 import { NONE_TAKEN, type TakenNames } from "./remote-objects.ts";
 
-/** The request that states a wish also performs it; the doorbell keeps quiet for that long. */
+/** A request that sets the desired state also performs the work, so the wake-up is delayed by this long. */
 const INLINE_MS = 2_500;
 
-/** What is wished to be at a destination: secrets are set, removed, and change. */
+/**
+ * Sets the desired state of a destination's associations: set, remove, and changes reported by mounts. Owned by
+ * `SyncDestination`, whose RPC methods call it. A set costs one RPC to `SyncControl` when the queue quota is used up,
+ * and one to each neighbour for names used for the first time.
+ */
 export class DesiredState {
   readonly #parts: DestinationParts;
 
@@ -18,14 +22,14 @@ export class DesiredState {
     this.#parts = parts;
   }
 
-  /** What setting a secret would do to its objects, or why it may not be set. @throws Sealed */
+  /** Plans a set without storing it, or refuses it. @throws Sealed */
   check(secret: SecretRef, keys: readonly string[], taken = NONE_TAKEN): AssociationCheck | Refusal {
     return checkAssociation(this.#parts, secret, keys, taken);
   }
 
   /**
-   * DesiredState a secret to be here, or here again. The caller performs the work that this leaves.
-   * @param keys the secret's top-level keys, for destinations with one object a key
+   * Sets an association to present, or forces another push. The caller performs the work that this enqueues.
+   * @param keys the secret's top-level keys, for granularity secret-key
    */
   async set(secret: SecretRef, keys: readonly string[]): Promise<Result<AssociationsPage>> {
     const { work, quota, outbox, neighbours } = this.#parts;
@@ -37,7 +41,7 @@ export class DesiredState {
       return refuse("unavailable", "the sync queue is at capacity; nothing was recorded");
     }
     try {
-      // Once more: something may have changed while there was a question for room.
+      // Checked again, because the state may have changed while quota was requested.
       const written = await neighbours.claimNames(admitted.unclaimed, (taken) =>
         guarded(() => this.#recordSet(secret, keys, admitted.unclaimed, taken)),
       );
@@ -49,7 +53,7 @@ export class DesiredState {
     return associationsPage(this.#parts, [id]);
   }
 
-  /** DesiredState a secret to be gone from here. No association is a success. */
+  /** Sets an association to absent. Succeeds when there is no association. */
   async remove(secret: Pick<SecretRef, "mountAccessor" | "secretName">): Promise<Result<AssociationsPage>> {
     const { record, purge, associations, work, quota, wakeUp, commit, setDesired } = this.#parts;
     if (!record.row()) return refuse("missing");
@@ -67,7 +71,7 @@ export class DesiredState {
     return associationsPage(this.#parts, [id]);
   }
 
-  /** Secrets of a mount have changed in some way: what is here must be made their newest state. Never refused: it waits for room. */
+  /** Enqueues pushes of changed secrets of a mount. Never refused: without quota the rows wait. */
   async changed(mountUuid: string, secretNames: readonly string[]): Promise<void> {
     const { associations, gate, wakeUp, work, quota, commit, setDesired, behind } = this.#parts;
     const rows = secretNames
@@ -80,11 +84,11 @@ export class DesiredState {
       for (const row of rows) setDesired(row, "present", now);
     });
     if (work.waiting() > 0) await quota.tryRequest();
-    // Behind the answer: whoever told us has done its part once this is stored.
+    // Sent after the response: the mount's delivery is complete once the rows are stored.
     if (rings) behind(wakeUp.ring());
   }
 
-  /** @param asked the names that other destinations were asked for; @param taken those of them that they have */
+  /** @param asked the names checked with other destinations; @param taken the names among them that they own */
   #recordSet(secret: SecretRef, keys: readonly string[], asked: readonly string[], taken: TakenNames): Result<null> {
     const { associations, resync, wakeUp, outbox, commit, place } = this.#parts;
     const admitted = this.check(secret, keys, taken);

@@ -20,11 +20,11 @@ import type { DestinationType } from "./destinations/index.ts";
 import type { NamingScope } from "./external-name.ts";
 import type { DestinationRow } from "./schema.ts";
 
-/** A destination as answers show it, connection details masked. */
+/** A destination as responses show it, connection details masked. */
 export interface DestinationView {
   readonly name: string;
   readonly type: string;
-  /** Whether the level of granularity was named by the caller. Answers leave this out. */
+  /** Whether the caller set the granularity. Responses leave this field out. */
   readonly granularity_given: boolean;
   readonly connection_details: Record<string, unknown>;
   readonly options: {
@@ -41,12 +41,15 @@ export interface Found {
   readonly type: DestinationType<unknown>;
 }
 
-/** The destination itself, as its object stores it. Methods that write are called inside the object's transaction. */
+/**
+ * The stored destination: one row with its sealed connection. Owned by `SyncDestination`; row and setup are cached.
+ * Methods that write are called inside the object's transaction.
+ */
 export class DestinationRecord {
   readonly #sql: SqlStorage;
   readonly #keys: DataKeys;
   readonly #self: string;
-  /** The row as last read: nearly every step asks for it. */
+  /** Cache of the row; undefined before the first read. */
   #row: DestinationRow | null | undefined;
   #setup: Setup | undefined;
 
@@ -64,7 +67,7 @@ export class DestinationRecord {
     return this.#row;
   }
 
-  /** What is remembered of the row may not be true any more: a transaction that changed it was rolled back. */
+  /** Drops the cached row after a write or a rollback. */
   forget(): void {
     this.#row = undefined;
     this.#setup = undefined;
@@ -93,7 +96,7 @@ export class DestinationRecord {
   }
 
   /**
-   * Checks what a caller wants the destination to be.
+   * Validates a create, update or patch body.
    * @param mode `patch`: a JSON merge patch, which creates nothing
    * @throws Sealed
    */
@@ -115,7 +118,7 @@ export class DestinationRecord {
     return defined.ok ? ok({ ...defined.value, type }) : defined;
   }
 
-  /** @param word the type as its creator calls it; kept from then on. @throws Sealed */
+  /** @param word the type as the creator spells it; later writes keep it. @throws Sealed */
   store({ namespace, type, name }: DestinationKey, word: string, definition: Definition, now: number): void {
     this.#sql.exec(
       `INSERT INTO destination (id, namespace, type, name, granularity, template, custom_tags, connection, created, updated,
@@ -167,7 +170,7 @@ export class DestinationRecord {
     };
   }
 
-  /** What performing a task takes. @throws Sealed */
+  /** The settings that tasks need. @throws Sealed */
   setup(found: Found): Setup {
     this.#setup ??= this.#makeSetup(found);
     return this.#setup;
@@ -182,7 +185,7 @@ export class DestinationRecord {
       tags: tagsOf(definition),
       updatePolicy: definition.updatePolicy,
       retain: definition.deletionPolicy === "retain",
-      // Made when the destination is next written, for one that is older than fingerprints: until then all are pushed.
+      // A destination older than fingerprints gets a key with its next write; until then every object is pushed.
       fingerprintKey:
         row.fingerprint_key === null
           ? randomBytes(32).toString("hex")
@@ -191,12 +194,12 @@ export class DestinationRecord {
     };
   }
 
-  /** All tags that an object here carries. */
+  /** All tags of an object at this destination. */
   tags(row: DestinationRow): Record<string, string> {
     return tagsOf({ customTags: JSON.parse(row.custom_tags) as Record<string, string> });
   }
 
-  /** What names here are made from, with the naming given. */
+  /** The inputs of external names, for the given naming. */
   scope(row: DestinationRow, naming: SetNaming): NamingScope {
     return { namespace: row.namespace, name: row.name, word: row.word || row.type, ...naming };
   }

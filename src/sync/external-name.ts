@@ -2,37 +2,38 @@ import type { SecretRef } from "./association.ts";
 import type { DestinationType, Granularity } from "./destinations/destination-type.ts";
 import { baseName, normalise, parseTemplate, render } from "./naming.ts";
 
-/** What the names of a destination are made from, besides the secret. */
+/** The inputs of external names, besides the secret. */
 export interface NamingScope {
   readonly namespace: string;
   readonly name: string;
-  /** The type as the destination's creator called it. */
+  /** The type as the destination's creator spelled it. */
   readonly word: string;
   readonly granularity: Granularity;
-  /** As written; empty = the type's default. */
+  /** The template as written; empty = the type's default. */
   readonly template: string;
 }
 
-/** An external object that a secret should have. */
+/** The desired state of one external object of a secret: its name. */
 export interface DesiredObject {
   readonly subKey: string;
   readonly name: string;
-  readonly fold: string;
-  /** Why the provider would never take the name. */
+  /** Two names with the same collision key are one object to the provider. */
+  readonly collisionKey: string;
+  /** Why the provider refuses the name; null when the name is valid. */
   readonly refused: string | null;
 }
 
 const EMPTY = "its external name would be empty";
 
-/** So many objects a secret may have: one more makes it a refusal rather than a push that never ends. */
+/** The most objects of one secret; a secret with more keys is refused. */
 const MAX_KEYS = 1_000;
 
-/** Why a secret with so many keys is not pushed with granularity secret-key; null when it is. */
+/** The refusal of a secret with too many keys for granularity secret-key; null when it is accepted. */
 export const refusedKeys = (count: number): string | null =>
   count <= MAX_KEYS ? null : `the secret has ${count} keys; with granularity secret-key at most ${MAX_KEYS} are pushed`;
 
 /**
- * What a secret's objects are called at a destination: the template in force, spelled as the type allows.
+ * The names of a secret's objects at a destination: the rendered template, normalised by the rules of the type.
  * @param keys the secret's top-level keys; ignored with granularity secret-path, where there is one object
  */
 export function desiredObjects(
@@ -65,7 +66,7 @@ export function desiredObjects(
     return {
       subKey,
       name,
-      fold: naming.fold?.(name) ?? name,
+      collisionKey: naming.collisionKey?.(name) ?? name,
       refused: name === "" ? EMPTY : (naming.refuse?.(name) ?? null),
     };
   });

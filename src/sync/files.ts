@@ -2,8 +2,8 @@ import { ok, type Result, refuse } from "../lib/result.ts";
 import { MAX_FILE_BYTES, MAX_KEY_BYTES } from "./file-limits.ts";
 
 /**
- * The content of the file that `value`, an `@` and a path, names. A Worker has no file system: the bucket `FILES` stands
- * for one, and each namespace has its own folder in it, which no path leads out of.
+ * Reads the file named by `value`, an `@` and a path, from the bucket `FILES`. Each namespace has a folder of its own
+ * in the bucket, and no path leads out of it. Costs one read of the bucket.
  */
 export async function resolveFile(env: Env, namespace: string, value: string): Promise<Result<string>> {
   const path = value.replace(/^@\/*/, "");
@@ -23,7 +23,7 @@ export async function resolveFile(env: Env, namespace: string, value: string): P
     return refuse("invalid", `credentials: the object ${key} in the bucket FILES is larger than 1 MiB`);
   }
   try {
-    // Decoding drops a byte order mark, which editors leave and parsers trip over.
+    // Decoding drops a byte order mark, which JSON parsers refuse.
     return ok(new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(await object.arrayBuffer()));
   } catch (failure) {
     if (!(failure instanceof TypeError)) throw failure;

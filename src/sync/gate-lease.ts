@@ -1,20 +1,17 @@
 import type { MayRun } from "../objects/sync-control.ts";
 import type { Permit } from "../providers/outcome.ts";
 
-/** A permission that ran out on its way, or could not be asked for, is asked for anew, so many times. */
-const MOST_QUESTIONS = 5;
-const ASK_AGAIN_MS = 100;
+/** Attempts to renew a lease that expired on the way or failed. */
+const MOST_ATTEMPTS = 5;
+const RETRY_MS = 100;
 
-/**
- * Until when calls may start (ms since 1970): the longest permission that anybody in this isolate has got. A permission is
- * the deployment's, not a destination's.
- */
+/** End of the latest lease of this isolate (ms since 1970). A lease covers the deployment, not one destination. */
 let permittedUntil = 0;
 
-/** No permission is longer; what looks longer is a clock that was set back. */
+/** The longest lease. A longer remaining time means that the clock was set back. */
 const LONGEST_MS = 2_000;
 
-/** What was permitted is not known any more: the deployment is another one. */
+/** Drops the lease of this isolate. For tests, which replace the deployment. */
 export const forgetGateLeases = (): void => {
   permittedUntil = 0;
 };
@@ -24,20 +21,26 @@ function isPermitted(): boolean {
   return left > 0 && left <= LONGEST_MS;
 }
 
-/** Whether calls may start: as long as the last answer holds, counted from when the question was sent. */
+/**
+ * The lease of a Worker to start provider calls: valid for the granted time, counted from when the request was sent.
+ * Shared by the isolate. Costs one RPC to `SyncControl` per renewal; concurrent callers share it.
+ */
 export class GateLease {
   readonly #request: (forMs: number) => Promise<MayRun>;
   #renewing: Promise<boolean> | null = null;
 
-  /** @param question asks `SyncControl` for a permission that lasts at least `forMs` */
-  constructor(question: (forMs: number) => Promise<MayRun>) {
-    this.#request = question;
+  /** @param request requests a lease of at least `forMs` from `SyncControl` */
+  constructor(request: (forMs: number) => Promise<MayRun>) {
+    this.#request = request;
   }
+
+  /** Records a lease granted elsewhere, such as by a poll. @param sent when the request was sent */
 
   extend({ running, permitMs }: MayRun, sent: number): void {
     if (running && permitMs > 0) permittedUntil = sent + permitMs;
   }
 
+  /** Whether calls may start now; renews an expired lease first. False while syncing is paused. */
   readonly holds: Permit = async () => {
     if (isPermitted()) return true;
     this.#renewing ??= this.#renew().finally(() => {
@@ -47,17 +50,17 @@ export class GateLease {
   };
 
   async #renew(): Promise<boolean> {
-    // An answer that ran out on its way was asked for too short a time.
-    for (let question = 1, longer = 0; question <= MOST_QUESTIONS; question++, longer = 100 * 2 ** question) {
+    // A lease that expired on the way is requested again for a longer time.
+    for (let attempt = 1, longer = 0; attempt <= MOST_ATTEMPTS; attempt++, longer = 100 * 2 ** attempt) {
       const sent = Date.now();
       const answer = await this.#request(longer).catch(() => null);
       if (answer === null) {
-        await scheduler.wait(ASK_AGAIN_MS);
+        await scheduler.wait(RETRY_MS);
         continue;
       }
       this.extend(answer, sent);
       if (!answer.running) return false;
-      // One that ran out on its way is void: a pause may have taken effect meanwhile.
+      // A lease that expired on the way is void: a pause may have taken effect in the meantime.
       if (isPermitted()) return true;
     }
     return false;

@@ -18,15 +18,19 @@ import { appAccess, gateLeaseFor } from "./perform.ts";
 import type { InspectSetup, Keyless, KeysOf, ObjectRecord, PlannedObject } from "./preview.ts";
 import { contextOf } from "./task.ts";
 
-/** Looking at a provider without changing anything: previews, drift, and whether a connection works at all. */
+/**
+ * Reads the state at a provider without changing it: `verify` of a connection, `drift` of recorded objects, and
+ * `preview` of sets and configurations. Runs in the Worker, called by `routes/`. Costs one provider call per object,
+ * four at a time.
+ */
 
 const INSPECT_MS = 15_000;
 const INSPECTIONS_AT_ONCE = 4;
-/** Looks begun later than this are left to the next page. */
+/** No inspection begins after this time; the remaining records belong to the next page. */
 const PAGE_MS = 20_000;
-/** Objects that a preview looks up; of the others it says what our own records say. */
+/** The most objects a preview inspects at the provider; the others are planned from the records alone. */
 const PREVIEW_INSPECTIONS = 50;
-/** Secrets whose keys a preview reads at a time. */
+/** Secrets that a preview reads in parallel. */
 const READS_AT_ONCE = 6;
 
 interface Inspector {
@@ -35,17 +39,20 @@ interface Inspector {
   readonly context: () => CallContext;
 }
 
-/** What looking takes; null for a destination that is our own storage. */
-async function inspectorFor(env: Env, setup: InspectSetup): Promise<{ look: Inspector | null } | { trouble: Trouble }> {
+/** The inspector of a destination; null for a destination of kind `stored`. */
+async function inspectorFor(
+  env: Env,
+  setup: InspectSetup,
+): Promise<{ value: Inspector | null } | { trouble: Trouble }> {
   const type = typeOf(setup.type);
-  if (!type || type.kind === "stored") return { look: null };
-  const means = { settings: settings(env), permit: gateLeaseFor(env).holds, apps: appAccess(env) };
-  const context = await contextOf(means, setup, type);
+  if (!type || type.kind === "stored") return { value: null };
+  const dependencies = { settings: settings(env), permit: gateLeaseFor(env).holds, apps: appAccess(env) };
+  const context = await contextOf(dependencies, setup, type);
   if ("trouble" in context) return context;
-  return { look: { type, connection: setup.connection, context: () => context.make(INSPECT_MS) } };
+  return { value: { type, connection: setup.connection, context: () => context.make(INSPECT_MS) } };
 }
 
-const inspector =
+const inspectWith =
   ({ type, connection, context }: Inspector) =>
   (object: KnownObject): Promise<Inspection> =>
     type.inspect(object, connection, context());
@@ -57,16 +64,16 @@ export interface Verification {
   readonly message: string;
 }
 
-/** Tries the credentials and the target of a destination. */
+/** Verifies the credentials and the target of a destination. */
 export async function verify(env: Env, key: DestinationKey): Promise<Result<Verification>> {
   const destination = syncDestination(env, destinationName(key));
   const setup = await destination.setup();
   if (!setup.ok) return setup;
-  const inspector_ = await inspectorFor(env, setup.value);
-  if ("trouble" in inspector_) return ok(verificationOf(inspector_.trouble));
-  if (!inspector_.look)
+  const inspector = await inspectorFor(env, setup.value);
+  if ("trouble" in inspector) return ok(verificationOf(inspector.trouble));
+  if (!inspector.value)
     return ok({ ok: true, message: "The destination keeps its objects itself; there is nothing to try." });
-  const { type, connection, context } = inspector_.look;
+  const { type, connection, context } = inspector.value;
   const sample = await destination.sampleName();
   const probed = await type.probe(connection, context(), sample ?? undefined);
   return ok(
@@ -86,7 +93,7 @@ export interface Drift {
   readonly error_message?: string;
 }
 
-/** Compares recorded objects with what the provider shows. @returns by association key, in order; the first ones, if time runs out */
+/** Compares recorded objects with the provider. @returns drift by association key, in order; fewer if time runs out */
 export async function drift(
   env: Env,
   key: DestinationKey,
@@ -94,14 +101,14 @@ export async function drift(
 ): Promise<Result<[string, Drift][]>> {
   const setup = await syncDestination(env, destinationName(key)).setup();
   if (!setup.ok) return setup;
-  const inspector_ = await inspectorFor(env, setup.value);
+  const inspector = await inspectorFor(env, setup.value);
   const compare = async (record: ObjectRecord): Promise<Drift> => {
     const { name, reference } = record;
     if (record.version === undefined) return { external_name: name, state: "pending" };
-    if ("trouble" in inspector_) return driftOf(record, inspector_.trouble);
-    // Our own storage and our own records are one.
-    if (!inspector_.look) return { external_name: name, state: "in_sync" };
-    return driftOf(record, await inspector(inspector_.look)({ name, reference }));
+    if ("trouble" in inspector) return driftOf(record, inspector.trouble);
+    // A destination of kind `stored` has no state apart from its records.
+    if (!inspector.value) return { external_name: name, state: "in_sync" };
+    return driftOf(record, await inspectWith(inspector.value)({ name, reference }));
   };
   const end = Date.now() + PAGE_MS;
   return ok(
@@ -114,26 +121,26 @@ export async function drift(
   );
 }
 
-function driftOf(record: ObjectRecord, seen: Inspection | Trouble): Drift {
+function driftOf(record: ObjectRecord, found: Inspection | Trouble): Drift {
   const base = { external_name: record.name };
-  if (seen.outcome !== "ok") {
-    return { ...base, state: "unreadable", error_code: seen.code, error_message: seen.message };
+  if (found.outcome !== "ok") {
+    return { ...base, state: "unreadable", error_code: found.code, error_message: found.message };
   }
-  const owned = seen.owned === null ? {} : { owned: seen.owned };
+  const owned = found.owned === null ? {} : { owned: found.owned };
   if (record.version === null) {
-    return seen.state === "absent" ? { ...base, state: "in_sync" } : { ...base, state: "unexpected", ...owned };
+    return found.state === "absent" ? { ...base, state: "in_sync" } : { ...base, state: "unexpected", ...owned };
   }
-  if (seen.state === "absent") return { ...base, state: "missing" };
-  const state = seen.state === "unchanged" ? "in_sync" : seen.state;
+  if (found.state === "absent") return { ...base, state: "missing" };
+  const state = found.state === "unchanged" ? "in_sync" : found.state;
   return { ...base, state, ...owned };
 }
 
-/** An object of a plan, with what is there now. */
+/** A planned change, with the state found at the provider. */
 export interface InspectedObject extends PlannedObject {
   readonly outside?: "absent" | "ours" | "foreign" | "present" | "unreadable";
 }
 
-/** What setting a secret would do, given what is at the provider. */
+/** Previews a set: the planned changes, compared with the provider. */
 export async function previewSet(
   env: Env,
   key: DestinationKey,
@@ -144,7 +151,7 @@ export async function previewSet(
   const planned = await object.previewSet(secret, keys);
   if (!planned.ok) return planned;
   const setup = await object.setup();
-  return setup.ok ? ok(await seen(env, setup.value, planned.value)) : setup;
+  return setup.ok ? ok(await withRemoteState(env, setup.value, planned.value)) : setup;
 }
 
 export interface ConfigurationPreview {
@@ -153,7 +160,7 @@ export interface ConfigurationPreview {
   readonly next: string | null;
 }
 
-/** What a configuration would do to the associations once they are set again, given what is at the provider: one page of them. */
+/** Previews a configuration: the changes after all associations are set again, compared with the provider. One page. */
 export async function previewConfiguration(
   env: Env,
   key: DestinationKey,
@@ -172,7 +179,7 @@ export async function previewConfiguration(
       : await object.previewConfigure(key, body, mode, { after, keys: await keysOf(env, keyless) });
   if (!page.ok) return page;
   const { planned, warnings, next, setup } = page.value;
-  return ok({ planned: await seen(env, setup, planned), warnings, next });
+  return ok({ planned: await withRemoteState(env, setup, planned), warnings, next });
 }
 
 async function keysOf(env: Env, keyless: readonly Keyless[]): Promise<KeysOf> {
@@ -185,34 +192,39 @@ async function keysOf(env: Env, keyless: readonly Keyless[]): Promise<KeysOf> {
   return Object.fromEntries(read);
 }
 
-/** Completes a plan with what is at the provider: creating may turn out to be overwriting, or refused by the policy. */
-async function seen(env: Env, setup: InspectSetup, planned: readonly PlannedObject[]): Promise<InspectedObject[]> {
-  const inspector_ = await inspectorFor(env, setup);
-  const look = "trouble" in inspector_ ? async () => inspector_.trouble : inspector_.look && inspector(inspector_.look);
-  if (!look) return [...planned];
-  const looked = await inParallel(
+/** Compares planned changes with the provider: a create may become an update, or a refusal by the policy. */
+async function withRemoteState(
+  env: Env,
+  setup: InspectSetup,
+  planned: readonly PlannedObject[],
+): Promise<InspectedObject[]> {
+  const inspector = await inspectorFor(env, setup);
+  const inspect =
+    "trouble" in inspector ? async () => inspector.trouble : inspector.value && inspectWith(inspector.value);
+  if (!inspect) return [...planned];
+  const inspected = await inParallel(
     planned.slice(0, PREVIEW_INSPECTIONS),
     INSPECTIONS_AT_ONCE,
     async (copy): Promise<InspectedObject> => {
       if (copy.action === "refuse") return copy;
-      const found = await look({ name: copy.external_name, reference: null });
+      const found = await inspect({ name: copy.external_name, reference: null });
       if (found.outcome !== "ok") return { ...copy, outside: "unreadable", reason: found.message };
       const outside =
         found.state === "absent" ? "absent" : found.owned === null ? "present" : found.owned ? "ours" : "foreign";
-      return { ...copy, ...judged(copy.action, setup.updatePolicy, outside), outside };
+      return { ...copy, ...policyEffect(copy.action, setup.updatePolicy, outside), outside };
     },
   );
-  return [...looked, ...planned.slice(PREVIEW_INSPECTIONS)];
+  return [...inspected, ...planned.slice(PREVIEW_INSPECTIONS)];
 }
 
-type Judgement = Partial<Pick<PlannedObject, "action" | "reason">>;
+type PolicyEffect = Partial<Pick<PlannedObject, "action" | "reason">>;
 
-/** What a policy makes of a plan, given what is there. */
-function judged(
+/** The effect of the update policy on a planned change, given the state at the provider. */
+function policyEffect(
   action: PlannedObject["action"],
   policy: UpdatePolicy,
   outside: "absent" | "ours" | "foreign" | "present",
-): Judgement {
+): PolicyEffect {
   if (action === "delete") {
     const spared = policy !== "replace" && outside === "foreign";
     return spared ? { action: "retain", reason: "it does not carry our marker, and update_policy leaves it" } : {};
@@ -224,7 +236,7 @@ function judged(
   if (policy === "if-not-exists") {
     return { action: "retain", reason: "it is there already, and update_policy if-not-exists leaves it" };
   }
-  // Where a provider has no markers, our own record tells whose it is.
+  // A provider without markers leaves ownership to the records.
   const isOurs = outside === "ours" || (outside === "present" && action === "update");
   if (policy === "owned-only" && !isOurs) {
     return { action: "refuse", reason: "it is there already and does not carry our marker" };
@@ -232,7 +244,7 @@ function judged(
   return action === "create" ? { action: "update", reason: "it is there already and would be overwritten" } : {};
 }
 
-/** @param goesOn asked before each item; once it says no, none is begun any more */
+/** Maps items in parallel, in order. @param goesOn checked before each item; false ends the run after those begun */
 async function inParallel<T, U>(
   items: readonly T[],
   atOnce: number,

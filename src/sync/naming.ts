@@ -2,7 +2,12 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { Granularity, Naming } from "./destinations/destination-type.ts";
 
-/** What a name may be made of. `*BaseName` is the segment after the last slash. */
+/**
+ * External names: the template language (a subset of Go's text/template), and normalisation by the rules of a
+ * destination type. Pure: no state, no calls. Read by definition checks and by `external-name.ts`.
+ */
+
+/** The fields a template may refer to. `*BaseName` is the segment after the last slash. */
 export const templateFields = [
   "DestinationType",
   "DestinationName",
@@ -21,32 +26,32 @@ export type TemplateField = (typeof templateFields)[number];
 /** A value for every field; `SecretKey` is empty with granularity secret-path. */
 export type TemplateFields = Readonly<Record<TemplateField, string>>;
 
-/** Something that has a text: the AST of one operand, call or pipe (a pipe is a call whose last argument is piped). */
+/** The AST of an operand, call or pipe. A pipe is a call whose last argument is piped. */
 type Expression =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "field"; readonly field: TemplateField }
   | { readonly kind: "call"; readonly function: FunctionName; readonly arguments: readonly Argument[] };
 type Argument = Expression | { readonly kind: "number"; readonly number: number };
 
-/** A parsed name template: the texts of its parts, one after the other, are the name. */
+/** A parsed name template: the concatenated texts of its parts are the name. */
 export interface Template {
   readonly parts: readonly Expression[];
-  /** The fields it refers to. */
+  /** The fields the template refers to. */
   readonly fields: ReadonlySet<TemplateField>;
 }
 
 type Refused = { ok: false; message: string };
 export type ParsedTemplate = { ok: true; template: Template } | Refused;
 
-/** Characters (upstream's limit since 1.17). */
+/** Characters (Vault's limit since 1.17). */
 const maxTemplateLength = 100_000;
 const maxNesting = 32;
 
-/** `replace` can multiply: a template is refused when fields of `assumedField` characters could render longer than this. */
+/** A template is refused when fields of `assumedFieldLength` characters could render longer: `replace` can multiply. */
 const maxRenderedLength = 1_000_000;
 const assumedFieldLength = 4096;
 
-/** What an argument must be; the subject (what is piped) comes last. */
+/** The kinds of a function's arguments; the piped subject comes last. */
 const functions = {
   uppercase: ["text"],
   lowercase: ["text"],
@@ -62,9 +67,9 @@ const changing = new Set(["random", "uuid", "timestamp", "unix_time", "unix_time
 const keywords = new Set("if else end range with define template block break continue nil true false".split(" "));
 
 /**
- * Parses a name template: a subset of Go's text/template (contract/secret-sync.md 3.1). Text, and between
- * `{{` and `}}` a field, a "quoted" or `raw` text, or a call, piped on with `|`; `{{- ` and ` -}}` trim the
- * white space beside them. `message` is one sentence naming what was not understood.
+ * Parses a name template: a subset of Go's text/template (https://pkg.go.dev/text/template). A template is text with
+ * actions between `{{` and `}}`: a field, a "quoted" or `raw` text, or a call, chained with `|`. `{{- ` and ` -}}`
+ * trim the adjacent white space. `message` is one sentence that names the syntax error.
  */
 export function parseTemplate(text: string): ParsedTemplate {
   if (text.length > maxTemplateLength) {
@@ -88,9 +93,9 @@ export function parseTemplate(text: string): ParsedTemplate {
 }
 
 /**
- * Checks a template when it is written down, so that no push fails over it at night. Besides the grammar: it must
- * render something, and refer to the secret's key exactly when there is one object per key. `message` is the text
- * for the caller; `warning` tells that different secrets would get one name, null when not.
+ * Checks a template when a destination is written, so that no later push fails because of it. Besides the grammar: it
+ * must render a non-empty name, and refer to the secret's key exactly when there is one object per key. `message` is
+ * the text for the caller; `warning` is set when different secrets would get the same name.
  */
 export function checkTemplate(
   text: string,
@@ -117,19 +122,19 @@ export function checkTemplate(
   return { ok: true, template, warning: distinct ? null : warning };
 }
 
-/** The name before normalisation. Pure: equal fields give equal names. */
+/** The name before normalisation. Equal fields give equal names. */
 export function render(template: Template, fields: TemplateFields): string {
   return template.parts.map((part) => evaluate(part, fields)).join("");
 }
 
 /**
- * The name as the destination spells it: each character that is not permitted becomes the replacement (runs are not
- * collapsed, so that fewer names meet), and what is too long is cut with the `truncate_sha256` rule.
+ * The name as the destination spells it: each forbidden character becomes the replacement (runs are not collapsed, so
+ * that fewer names collide), and a name that is too long is cut with the `truncate_sha256` rule.
  */
 export function normalise(name: string, naming: Naming): string {
   const spelt = [...name].map((one) => (naming.allowed.test(one) ? one : naming.replacement)).join("");
   const adapt = naming.adapt ?? ((adapted: string) => adapted);
-  // Adapted again, because the hash of what was cut is spelled in its own way.
+  // Adapted again, because the appended hash has its own spelling.
   return adapt(truncateSha256(naming.maxLength, adapt(spelt)));
 }
 
@@ -139,7 +144,7 @@ export function baseName(path: string): string {
   return trimmed.slice(trimmed.lastIndexOf("/") + 1);
 }
 
-/** Why a template is refused; never leaves this file. */
+/** A syntax error of a template; caught in `parseTemplate`. */
 class Mistake extends Error {}
 
 const whiteSpace = " \\t\\r\\n";
@@ -199,7 +204,7 @@ function readTokens(text: string, start: number): { tokens: Token[]; end: number
         at < text.length ? `unexpected ${quote(text.slice(at, at + 10))}` : "an action is not closed with }}",
       );
     }
-    // ` -}}` belongs to the white space before it, so a run of spaces gives its last one back.
+    // ` -}}` includes the white space before it, so a run of spaces returns its last one.
     const closes = groups["space"] !== undefined && text.startsWith("-}}", tokenPattern.lastIndex);
     at = closes ? tokenPattern.lastIndex - 1 : tokenPattern.lastIndex;
     const token = readToken(groups);
@@ -230,7 +235,7 @@ const escapes: Record<string, string> = {
   ...{ "\\": "\\", '"': '"' },
 };
 
-/** A Go string literal, as far as names need it. */
+/** A Go string literal, limited to the escapes that names need. */
 function unquote(quoted: string): string {
   return quoted.slice(1, -1).replace(/\\(?:u([0-9a-fA-F]{4})|(.))/gs, (whole, hex, letter) => {
     const meaning = hex === undefined ? escapes[letter] : String.fromCharCode(Number.parseInt(hex, 16));
@@ -245,7 +250,7 @@ function readAction(tokens: readonly Token[]): Expression {
   if (at < tokens.length) throw new Mistake("a closing parenthesis has no opening one");
   return expression;
 
-  /** Stages separated by `|`, up to the end or a closing parenthesis, which is left. */
+  /** Reads stages separated by `|` up to the end or a closing parenthesis, which is not consumed. */
   function readPipe(depth: number): Expression {
     if (depth > maxNesting) throw new Mistake(`parentheses are nested deeper than ${maxNesting}`);
     let piped = readStage(null, depth);
@@ -314,7 +319,7 @@ function checkCall(name: string, given: readonly Argument[]): Expression {
   return { kind: "call", function: known, arguments: given };
 }
 
-/** An upper bound of the text's length; collects the fields it refers to. */
+/** An upper bound of the text's length; adds the fields it refers to. */
 function longestText(of: Argument, fields: Set<TemplateField>): number {
   if (of.kind === "text") return of.text.length;
   if (of.kind === "number") return of.number;
@@ -343,7 +348,7 @@ function evaluate(of: Argument, fields: TemplateFields): string {
     case "lowercase":
       return mapCase(first, (one) => one.toLowerCase());
     case "replace":
-      // A function, because in a text $& and the like would be expanded. An empty field finds nothing.
+      // A replacer function, because $& and the like would be expanded in a text. An empty field matches nothing.
       return first === "" ? third : third.replaceAll(first, () => second);
     case "truncate":
       return prefix(Number(first), second);
@@ -356,15 +361,15 @@ function evaluate(of: Argument, fields: TemplateFields): string {
   }
 }
 
-/** Go maps one character to one: ß stays ß, where JavaScript would write SS. */
+/** Go maps one character to one: ß stays ß, where JavaScript produces SS. */
 function mapCase(text: string, map: (character: string) => string): string {
   return [...text].map((one) => ([...map(one)].length === 1 ? map(one) : one)).join("");
 }
 
-/** Hex digits that `truncate_sha256` ends with. */
+/** Hex digits appended by `truncate_sha256`. */
 const hashLength = 8;
 
-/** Lengths are UTF-8 bytes as upstream; a character that would be cut in two is left out. */
+/** Lengths are UTF-8 bytes, as in Vault; a character that would be split is left out. */
 function prefix(bytes: number, text: string): string {
   const all = Buffer.from(text);
   let end = Math.min(bytes, all.length);
@@ -372,7 +377,7 @@ function prefix(bytes: number, text: string): string {
   return all.subarray(0, end).toString();
 }
 
-/** At most `bytes` UTF-8 bytes: too long a text keeps `bytes` - 8 and ends with a hash of what was cut away. */
+/** At most `bytes` UTF-8 bytes: a longer text keeps `bytes` - 8 and ends with a hash of the rest. */
 function truncateSha256(bytes: number, text: string): string {
   const all = Buffer.from(text);
   if (all.length <= bytes) return text;

@@ -9,18 +9,18 @@ import type { DestinationRecord, Found } from "./destination-record.ts";
 import { NONE_TAKEN, type RemoteObjects, type TakenNames } from "./remote-objects.ts";
 import type { AssociationRow } from "./schema.ts";
 
-/** A destination that asks another for names. */
+/** The sender of a `contest`: a destination that checks names with another one. */
 export interface Asker {
   readonly destination: string;
   readonly created: number;
   readonly targets: readonly string[];
-  /** Whether it is about to use the names, or only looks. */
+  /** Whether the sender is about to use the names; false for a preview. */
   readonly claims: boolean;
 }
 
-/** An answer to `contest`. */
+/** The response to `contest`: `kept` are the names the sender may not use. */
 export interface Contest {
-  /** False: the destination does not write to the asker's place (any more). */
+  /** False: the destination no longer writes to one of the sender's targets. */
   readonly shares: boolean;
   readonly kept: readonly string[];
 }
@@ -37,34 +37,35 @@ interface Parts {
 }
 
 /**
- * The other destinations that write to the same place at the provider: a name there belongs to one destination only.
+ * Neighbours: other destinations that write to the same targets at the provider. A name there belongs to one
+ * destination only. Owned by `SyncDestination`; costs one RPC per neighbour for names used for the first time.
  *
- * A destination registers its targets with `SyncControl`, which answers those that have one in common. It asks each of them
- * before it uses a name for the first time, and whoever is asked learns of the asker: so of two destinations at least the one
- * that claims last asks the other. A claim shows to others before they are asked, and a name that both claim at the same time,
- * or have from a time before they met, goes to the older destination. Without neighbours nothing is asked.
+ * A destination registers its targets with `SyncControl`, which returns the destinations with a common target. Before
+ * the first use of a name it checks the name with each of them, and each of them records the sender as a neighbour. So
+ * of two destinations at least the later one checks with the other. A claim is visible to others before the check is
+ * sent. A name that both claim at the same time, or own from before they met, goes to the older destination.
  */
 export class Neighbours {
   readonly #parts: Parts;
-  /** Claims on their way, each with the names that were given up to another destination meanwhile. */
+  /** Claims in flight, each with the names lost to another destination in the meantime. */
   readonly #claims = new Set<{ readonly names: ReadonlySet<string>; readonly lost: Map<string, string> }>();
 
-  /** The targets of the setup in force. */
-  #kept: { readonly setup: Setup; readonly targets: string[] } | null = null;
-  #telling: Promise<void> = Promise.resolve();
+  /** Cache of the targets, by setup. */
+  #cached: { readonly setup: Setup; readonly targets: string[] } | null = null;
+  #statement: Promise<void> = Promise.resolve();
 
   constructor(parts: Parts) {
     this.#parts = parts;
   }
 
-  /** The targets of a destination as one text, empty for none. @throws Sealed */
+  /** The targets of a destination joined to one text, empty for none. @throws Sealed */
   place(found: Found): string {
     return placeOf(this.#targets(found));
   }
 
   /**
-   * Asks for names, and records in one step with the answer what is done with those that are free.
-   * @throws when a neighbour cannot be asked; @throws Sealed
+   * Checks names with all neighbours, then calls `record` with the names they own, in the same turn.
+   * @throws when a neighbour does not answer; @throws Sealed
    */
   async claimNames<T>(names: readonly string[], record: (taken: TakenNames) => T): Promise<T> {
     if (names.length === 0) return record(NONE_TAKEN);
@@ -76,7 +77,7 @@ export class Neighbours {
       for (;;) {
         const before = this.#asked();
         const taken = await this.#ask(names, true);
-        // Its targets may have changed meanwhile, and with them those to be asked.
+        // A change of the targets in the meantime changes the set of neighbours.
         if (this.#asked() === before) return record(new Map([...taken, ...claim.lost]));
         await this.register();
       }
@@ -85,14 +86,14 @@ export class Neighbours {
     }
   }
 
-  /** Which of these names other destinations have now. */
+  /** The names among these that other destinations own, without claiming them. */
   async takenNames(names: readonly string[]): Promise<TakenNames> {
     if (names.length === 0) return NONE_TAKEN;
     await this.register();
     return this.#ask(names, false);
   }
 
-  /** Another destination asks for names. @returns those that it may not use */
+  /** Handles another destination's check of names. @returns the names that it may not use */
   contest(asker: Asker, names: readonly string[]): Contest {
     const { self, record, commit } = this.#parts;
     const found = record.find();
@@ -107,12 +108,12 @@ export class Neighbours {
     });
   }
 
-  /** Tells `SyncControl` of the targets, unless it knows. Only once the destination is stored: else it denies what it is asked. */
+  /** Registers changed targets with `SyncControl`. Called once the destination is stored, since `contest` needs its row. */
   register(): Promise<void> {
     return this.#inTurn(() => this.#register());
   }
 
-  /** Tells `SyncControl` that the destination has ended. */
+  /** Removes the targets from `SyncControl` after the destination was deleted. */
   leave(): Promise<void> {
     const { env, self, sql, record, commit } = this.#parts;
     return this.#inTurn(async () => {
@@ -143,11 +144,11 @@ export class Neighbours {
     });
   }
 
-  /** One statement to `SyncControl` at a time: the newest counts there. */
-  #inTurn(tell: () => Promise<void>): Promise<void> {
-    const told = this.#telling.then(tell);
-    this.#telling = told.catch(() => undefined);
-    return told;
+  /** Sends one statement to `SyncControl` at a time, because the newest replaces the others there. */
+  #inTurn(send: () => Promise<void>): Promise<void> {
+    const sent = this.#statement.then(send);
+    this.#statement = sent.catch(() => undefined);
+    return sent;
   }
 
   #keeps(name: string, place: string, asker: Asker, isOlder: boolean): boolean {
@@ -158,7 +159,7 @@ export class Neighbours {
     if (surely || isOlder || !asker.claims) return true;
     for (const claim of claims) claim.lost.set(name, this.#wordsFor(asker.destination));
     remoteObjects.yieldName(name);
-    // Their next attempt finds the name taken, and says so.
+    // Their next attempt finds the name taken and reports it.
     for (const row of holders.map((id) => associations.find(id))) if (row) setDesired(row, row.wish, Date.now());
     return false;
   }
@@ -182,7 +183,7 @@ export class Neighbours {
     for (const other of others) this.#parts.sql.exec("INSERT OR IGNORE INTO neighbours VALUES (?)", other);
   }
 
-  /** What a round of questions depends on. */
+  /** The targets that the current round of checks covers. */
   #asked(): string {
     const found = this.#parts.record.find();
     return found ? this.place(found) : "";
@@ -195,11 +196,11 @@ export class Neighbours {
       .map(({ destination }) => destination);
   }
 
-  /** Digests, because a target may hold part of the connection details. @throws Sealed */
+  /** Targets as SHA-256 digests, because a target may contain connection details. @throws Sealed */
   #targets(found: Found): string[] {
     const { env, record } = this.#parts;
     const setup = record.setup(found);
-    if (this.#kept?.setup === setup) return this.#kept.targets;
+    if (this.#cached?.setup === setup) return this.#cached.targets;
     const targets = found.type
       .targets(setup.connection, settings(env))
       .map((target) =>
@@ -208,11 +209,11 @@ export class Neighbours {
           .digest("hex"),
       )
       .sort();
-    this.#kept = { setup, targets };
+    this.#cached = { setup, targets };
     return targets;
   }
 
-  /** A destination in the words of an answer. Its name is told in its own namespace and in those above only. */
+  /** Describes a destination in an error message. Its name is shown in its own namespace and in those above only. */
   #wordsFor(other: string): string {
     const ours = destinationKeyOf(this.#parts.self).namespace;
     const { namespace, type, name } = destinationKeyOf(other);

@@ -1,8 +1,8 @@
 import type { Pace } from "./destinations/destination-type.ts";
 
 /**
- * How fast one destination may be written to: a bucket of `burst` tokens that fills with `perMinute`. In memory: after a
- * restart it is full, which the provider's own limit then corrects.
+ * The write rate of one destination: a token bucket of `burst` tokens, refilled at `perMinute`. Held in memory: after a
+ * restart it is full, and the provider's own limit applies.
  */
 export class Pacing {
   #tokens: number | null = null;
@@ -14,7 +14,7 @@ export class Pacing {
     return Math.max(0, Math.floor(this.#tokens ?? 0));
   }
 
-  /** Writes that were made, or given out to be made. Below zero: more were made than foreseen. */
+  /** Takes tokens for writes that were leased or made. The balance may become negative. */
   spend(pace: Pace, writes: number, now: number): void {
     this.#fill(pace, now);
     this.#tokens = (this.#tokens ?? 0) - writes;

@@ -14,7 +14,7 @@ import type { StoredObjects } from "./stored-objects.ts";
 import type { SyncGate } from "./sync-gate.ts";
 import type { TaskScheduler } from "./task-scheduler.ts";
 
-/** What the parts of one destination share. */
+/** The dependencies that the classes of one destination share. Built by `SyncDestination`. */
 export interface DestinationParts {
   readonly env: Env;
   /** The destination object's name. */
@@ -34,11 +34,11 @@ export interface DestinationParts {
   readonly scheduler: TaskScheduler;
   readonly wakeUp: Doorbell;
   readonly neighbours: Neighbours;
-  /** The targets in force, as one text. @throws Sealed */
+  /** The destination's targets joined to one text. @throws Sealed */
   readonly place: (found: Found) => string;
   readonly commit: <T>(change: () => T) => T;
-  /** States a wish, inside a transaction; room that is missing is asked for after it. */
+  /** Sets the desired state (in a transaction); requests queue quota afterwards if needed. */
   readonly setDesired: (row: AssociationRow, wish: "present" | "absent", now: number) => void;
-  /** Lets go on, behind the answer, what nobody waits for. */
+  /** Continues work after the response was sent. */
   readonly behind: (work: Promise<unknown>) => void;
 }

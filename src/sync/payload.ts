@@ -1,6 +1,11 @@
 import { createHash } from "node:crypto";
 
-/** Deeper data than this is refused: reading and writing it recurses. */
+/**
+ * Values of external objects, made from a secret's JSON text. Pure. Read by tasks and previews. Costs one parse and one
+ * serialisation of the secret.
+ */
+
+/** Deeper data is refused, because parsing and serialising recurse. */
 const maxDepth = 512;
 
 type Refused = { ok: false; message: string };
@@ -30,9 +35,9 @@ export function secretPathValue(data: string): { ok: true; value: string } | Ref
 }
 
 /**
- * The values of the external objects for granularity secret-key: one per top-level key, sorted. A text is itself,
- * a number or boolean its JSON text, a list or map compact JSON as in `secretPathValue`, null the empty text.
- * An empty secret has none. Refused as in `secretPathValue`.
+ * The values of the external objects for granularity secret-key: one per top-level key, sorted. A text is used as it
+ * is, a number or boolean as JSON text, a list or map as in `secretPathValue`, null as the empty text. An empty secret
+ * has no values. Refused as in `secretPathValue`.
  */
 export function secretKeyValues(data: string): { ok: true; values: { key: string; value: string }[] } | Refused {
   const parsed = parseData(data);
@@ -41,7 +46,7 @@ export function secretKeyValues(data: string): { ok: true; values: { key: string
   return { ok: true, values };
 }
 
-/** SHA-256 of the UTF-8 text, 64 hex digits: tells whether a value is the one pushed last. To be stored sealed only. */
+/** SHA-256 of the UTF-8 text, 64 hex digits, to compare a value with the last push. Stored sealed only. */
 export function contentHash(value: string): string {
   return createHash("sha256").update(value).digest("hex");
 }
@@ -62,7 +67,7 @@ function parseData(text: string): { ok: true; data: object } | Refused {
   return { ok: true, data };
 }
 
-/** Counts brackets outside of texts, without recursion: the parser itself would exhaust the stack. */
+/** Counts brackets outside texts without recursion, because the parser itself would exhaust the stack. */
 function isTooDeep(text: string): boolean {
   let depth = 0;
   let quoted = false;
@@ -84,7 +89,7 @@ function asText(value: unknown): string {
   return value === null ? "" : write(value);
 }
 
-/** Not JSON.stringify: an object lists keys that look like array indexes first, whatever order they were added in. */
+/** Compact JSON with sorted keys. JSON.stringify would put keys that look like array indexes first. */
 function write(value: unknown): string {
   if (typeof value !== "object" || value === null || json.isRawJSON(value)) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(write).join(",")}]`;

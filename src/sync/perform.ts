@@ -3,6 +3,8 @@ import type { SyncDestination } from "../objects/sync-destination.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { note } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
+import { handInSoon } from "../platform/observability/metrics/flush.ts";
+import { count } from "../platform/observability/metrics/isolate-counters.ts";
 import { settings } from "../platform/settings.ts";
 import {
   isCall,
@@ -14,27 +16,32 @@ import {
 } from "./association.ts";
 import { GateLease } from "./gate-lease.ts";
 import { type AppAccess, performTask } from "./task.ts";
-import { measureTask } from "./task-metrics.ts";
 
 /**
- * How many tasks one invocation performs at a time: it has so many connections. A call beyond them would wait inside the
- * runtime, and might leave when its permission has long run out.
+ * The Worker's side of secret sync: polls a destination for tasks, performs them in parallel and reports the results.
+ * Runs in requests that changed the desired state, and in the consumer of the queue `sync-work`.
+ */
+
+/**
+ * Tasks in parallel per invocation: the limit of simultaneous connections (Cloudflare Workers, "Limits"). A call beyond
+ * it would wait inside the runtime, possibly past the end of its gate lease.
  */
 const MOST_AT_ONCE = 6;
-/** An object that restarts is back soon; results are worth more patience than a question for work. */
+/** Delays before a poll with results is repeated. An object that restarts is available again soon. */
 const REPEAT_AFTER_MS = [200, 1_000, 3_000];
+
 interface Options {
-  /** How long new tasks are taken, in ms; those that are taken are finished. */
+  /** How long new tasks are leased, in ms; leased tasks are finished. */
   readonly budgetMs: number;
-  /** One association; default all that are ready. */
+  /** The id of one association; default all that are ready. */
   readonly only?: string;
-  /** How many tasks at a time, whatever the destination allows. */
+  /** The most tasks at a time, in addition to the destination's own limit. */
   readonly atOnce?: number;
-  /** What all that one invocation does for several destinations shares, so that it is asked for once. */
+  /** A gate lease shared by the destinations of one invocation. */
   readonly gateLease?: GateLease;
 }
 
-/** Does the work of several destinations beside each other; those that are too many for one invocation are rung for. */
+/** Performs the work of several destinations in parallel. The alarms of further destinations send their own wake-ups. */
 export async function performAll(env: Env, destinations: readonly string[], budgetMs: number): Promise<void> {
   const some = destinations.slice(0, MOST_AT_ONCE);
   const atOnce = Math.floor(MOST_AT_ONCE / some.length);
@@ -42,105 +49,123 @@ export async function performAll(env: Env, destinations: readonly string[], budg
   await Promise.all(some.map((destination) => performWork(env, destination, { budgetMs, atOnce, gateLease })));
 }
 
-/** A run that is asking its object for tasks just now. Whoever comes meanwhile has it ask once more, and need not run itself. */
-interface Asking {
+/** A poll in flight. A concurrent caller makes this run poll again instead of starting its own. */
+interface PendingPoll {
   readonly since: number;
   again: boolean;
 }
 
-/** A run that asks for longer may be gone with its request, without a word. */
-const GONE_MS = 5_000;
+/** A poll that takes longer counts as lost with its request. */
+const POLL_LOST_MS = 5_000;
 
-/** The runs of this isolate that are asking, by destination. */
-const asking = new Map<string, Asking>();
+/** The polls in flight of this isolate, by destination. */
+const polls = new Map<string, PendingPoll>();
 
 /**
- * Does what a destination wants done: takes tasks, pushes or removes, hands in the results, until nothing is ready or the
- * budget is spent. Runs in a Worker; several may run for one destination, the leases keep them apart.
+ * Performs the work of one destination: polls for tasks, performs them and reports the results, until no task is ready
+ * or the budget is spent. Several Workers may run for one destination; leases keep their tasks apart.
  */
 export async function performWork(
   env: Env,
   destination: string,
   { budgetMs, only, atOnce = MOST_AT_ONCE, gateLease = gateLeaseFor(env) }: Options,
 ): Promise<void> {
-  const other = only === undefined ? asking.get(destination) : undefined;
-  if (other && Date.now() - other.since < GONE_MS) {
+  const other = only === undefined ? polls.get(destination) : undefined;
+  if (other && Date.now() - other.since < POLL_LOST_MS) {
     other.again = true;
     return;
   }
   let end = Date.now() + budgetMs;
   const object = syncDestination(env, destination);
-  const means = { env, object, settings: settings(env), permit: gateLease.holds, apps: appAccess(env) };
+  const dependencies = { env, object, settings: settings(env), permit: gateLease.holds, apps: appAccess(env) };
   let results: SyncResult[] = [];
-  let flying = 0;
-  let landed = Promise.withResolvers<void>();
-  let places = only === undefined ? atOnce : 1;
+  let running = 0;
+  let completed = Promise.withResolvers<void>();
+  let slots = only === undefined ? atOnce : 1;
 
-  const fly = async (setup: Setup, task: SyncTask): Promise<void> => {
-    flying++;
-    const result = await performTask(means, setup, task);
-    noteTask(destination, task, result);
-    measureTask(destination, result);
-    // Not in one expression: that would pick the list of now, which is handed in and replaced while the task runs.
+  const start = async (setup: Setup, task: SyncTask): Promise<void> => {
+    running++;
+    const result = await performTask(dependencies, setup, task);
+    auditTask(destination, task, result);
+    countTask(destination, result);
+    // A statement of its own: `results` is replaced by polls while the task runs.
     results.push(result);
-    flying--;
-    landed.resolve();
+    running--;
+    completed.resolve();
   };
 
   for (;;) {
     const sent = Date.now();
-    const free = sent < end ? Math.max(0, places - flying) : 0;
-    const handedIn = results;
+    const free = sent < end ? Math.max(0, slots - running) : 0;
+    const reported = results;
     results = [];
-    landed = Promise.withResolvers();
-    const mine: Asking = { since: sent, again: false };
-    if (free > 0 && only === undefined) asking.set(destination, mine);
-    const turn = await takeTurn(object, handedIn, free, only)
+    completed = Promise.withResolvers();
+    const mine: PendingPoll = { since: sent, again: false };
+    if (free > 0 && only === undefined) polls.set(destination, mine);
+    const answer = await poll(object, reported, free, only)
       .catch((failure: unknown) => {
-        if (flying === 0 && results.length === 0) throw failure;
-        // Nothing new is begun, but what is under way is still handed in, and so is this.
+        if (running === 0 && results.length === 0) throw failure;
+        // No new task is begun; running tasks are still reported, together with these results.
         end = 0;
-        results.unshift(...handedIn);
-        return NOTHING;
+        results.unshift(...reported);
+        return EMPTY;
       })
       .finally(() => {
-        if (asking.get(destination) === mine) asking.delete(destination);
+        if (polls.get(destination) === mine) polls.delete(destination);
       });
-    gateLease.extend(turn, sent);
-    if (turn.setup) places = only === undefined ? Math.min(atOnce, turn.setup.atOnce) : 0;
-    for (const task of turn.setup ? turn.tasks : []) if (turn.setup) void fly(turn.setup, task);
-    if (flying === 0 && results.length === 0) {
-      // A rate that lets the next one through soon is worth waiting for; the rest is the alarm's.
-      const wait = mine.again ? 0 : turn.retryInMs;
-      if (only !== undefined || !turn.running || wait === null || Date.now() + wait >= end) return;
+    gateLease.extend(answer, sent);
+    if (answer.setup) slots = only === undefined ? Math.min(atOnce, answer.setup.atOnce) : 0;
+    for (const task of answer.setup ? answer.tasks : []) if (answer.setup) void start(answer.setup, task);
+    if (running === 0 && results.length === 0) {
+      // Waits for a rate limit that ends within the budget; later work is left to the alarm.
+      const wait = mine.again ? 0 : answer.retryInMs;
+      if (only !== undefined || !answer.running || wait === null || Date.now() + wait >= end) return;
       await scheduler.wait(Math.max(wait, 1));
-    } else if (results.length === 0 && !mine.again) await landed.promise;
+    } else if (results.length === 0 && !mine.again) await completed.promise;
   }
 }
 
-/** What was done outside the service, or tried there; how many objects, never their names. */
-function noteTask(destination: string, { claim, wish, mountUuid, secretName }: SyncTask, { copies }: SyncResult): void {
+/** Records a task that called the provider in the audit log: numbers of objects, never their names. */
+function auditTask(
+  destination: string,
+  { claim, wish, mountUuid, secretName }: SyncTask,
+  { copies }: SyncResult,
+): void {
   if (!copies.some(isCall)) return;
-  const count = (state: ObjectResult["state"]) => copies.filter((copy) => copy.state === state).length;
-  const counts = { pushed: count("pushed"), removed: count("absent"), left: count("left"), failed: count("failed") };
+  const numberOf = (state: ObjectResult["state"]) => copies.filter((copy) => copy.state === state).length;
+  const counts = {
+    pushed: numberOf("pushed"),
+    removed: numberOf("absent"),
+    left: numberOf("left"),
+    failed: numberOf("failed"),
+  };
   note("secret-synced", { destination, association: claim.id, wish, mount: mountUuid, secret: secretName, ...counts });
 }
 
-/** An answer that says nothing. */
-const NOTHING: PollAnswer = { running: false, permitMs: 0, setup: null, tasks: [], retryInMs: null };
+/** Counts a completed task and its objects, by outcome. */
+function countTask(destination: string, { trouble, copies, unfinished }: SyncResult): void {
+  const failed = trouble ?? copies.find((copy) => copy.trouble)?.trouble;
+  const outcome = failed ? (failed.code === "paused" ? "paused" : failed.outcome) : unfinished ? "unfinished" : "ok";
+  count("sallyport_sync_tasks_total", destination, outcome);
+  for (const { state } of copies) count("sallyport_sync_objects_total", destination, state);
+  handInSoon();
+}
 
-/** The object takes a result again as long as its lease holds, so one that was lost to its restart is handed in once more. */
-async function takeTurn(
+/** A poll answer without tasks. */
+const EMPTY: PollAnswer = { running: false, permitMs: 0, setup: null, tasks: [], retryInMs: null };
+
+/** Polls the object. A poll with results is repeated, since the object accepts a result for as long as its lease holds. */
+async function poll(
   object: Remote<SyncDestination>,
   results: readonly SyncResult[],
-  places: number,
+  slots: number,
   only: string | undefined,
 ): Promise<PollAnswer> {
   for (let failures = 0; ; failures++) {
     try {
-      const turn = await object.turn(results, places, only);
-      // A refusal means that the service is sealed: nothing was leased, the alarm asks again.
-      return "ok" in turn ? NOTHING : turn;
+      const answer = await object.turn(results, slots, only);
+      // A refusal means that the service is sealed: no task was leased, and the alarm sends another wake-up.
+      return "ok" in answer ? EMPTY : answer;
     } catch (failure) {
       const wait = results.length > 0 ? REPEAT_AFTER_MS[failures] : undefined;
       if (wait === undefined) throw failure;
@@ -150,10 +175,10 @@ async function takeTurn(
   }
 }
 
-/** A permission for what one invocation does. */
+/** The gate lease for one invocation. */
 export const gateLeaseFor = (env: Env): GateLease => new GateLease((forMs) => syncControl(env).mayRun(forMs));
 
-/** Custom applications. Asked for anew each time: a key that was replaced must not be used by what begins after that. */
+/** Reads custom applications. Never cached: calls that begin after a key was replaced must use the new key. */
 export function appAccess(env: Env): AppAccess {
   return (namespace, name) => syncControl(env).appCredentials(namespace, name);
 }

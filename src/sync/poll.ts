@@ -8,7 +8,10 @@ import type { DestinationParts } from "./parts.ts";
 
 const IDLE: PollAnswer = { running: true, permitMs: 0, setup: null, tasks: [], retryInMs: null };
 
-/** The turns that Workers take with a destination: they hand in results and get tasks. */
+/**
+ * The destination's side of a poll: completes the tasks that a Worker reports and leases it new ones. Owned by
+ * `SyncDestination`, called by its RPC methods `turn` and `plan`. A poll without ready tasks costs no transaction.
+ */
 export class Poll {
   readonly #parts: DestinationParts;
 
@@ -17,25 +20,24 @@ export class Poll {
   }
 
   /**
-   * Takes the results of tasks (what came too late, or answers an older wish, changes nothing) and hands out what is ready to
-   * be done, each task under a lease.
-   * @param places how many tasks the Worker can take; @param only one association
+   * Completes tasks and leases ready ones. A result with a stale lease changes nothing.
+   * @param slots the most tasks to lease; @param only the id of one association
    */
-  async run(results: readonly SyncResult[], places: number, only?: string): Promise<PollAnswer | Refusal> {
+  async run(results: readonly SyncResult[], slots: number, only?: string): Promise<PollAnswer | Refusal> {
     const { work, quota, gate, wakeUp } = this.#parts;
     wakeUp.answered();
     await this.#complete(results);
-    if (places <= 0) return IDLE;
+    if (slots <= 0) return IDLE;
     if (work.queued() === 0 && work.waiting() > 0) await quota.tryRequest();
     if (work.queued() === 0) return IDLE;
     if (!(await gate.mayRun())) return { ...IDLE, running: false };
-    return guarded(() => this.#handOut(places, only));
+    return guarded(() => this.#lease(slots, only));
   }
 
   /**
-   * Records what there is to be: the keys of a secret are others than its recorded objects, or another destination may have a
-   * name.
-   * @param keys null: nothing is to be pushed @returns null when the claim is void
+   * Plans the objects of a leased task again: the secret's keys differ from the recorded objects, or another destination
+   * may own a name.
+   * @param keys the secret's keys; null: nothing is pushed @returns null when the lease is void
    */
   async plan(claim: Claim, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
     const { record, scheduler, neighbours, commit } = this.#parts;
@@ -47,7 +49,7 @@ export class Poll {
     });
   }
 
-  /** One step of an ending that is on its way. */
+  /** Performs one step of a running purge. */
   async advancePurge(): Promise<void> {
     const { record, purge, work, quota, outbox, commit } = this.#parts;
     if (purge.due() === null) return;
@@ -56,23 +58,23 @@ export class Poll {
     if (!record.row()) await outbox.drain();
   }
 
-  #handOut(places: number, only: string | undefined): PollAnswer {
+  #lease(slots: number, only: string | undefined): PollAnswer {
     const { record, scheduler, gate, commit } = this.#parts;
     const found = record.find();
     if (!found) return IDLE;
     const due = scheduler.due(found, Date.now());
-    // Nothing to hand out, as for most of those who ask in a burst: without a transaction.
+    // Most polls of a burst find no ready task; they need no transaction.
     if (only === undefined && (due === null || due > Date.now())) {
       return { ...IDLE, retryInMs: due === null ? null : due - Date.now() };
     }
-    // Opened before anything is leased, so that a sealed service leases nothing.
+    // Unsealed first, so that a sealed service leases no task.
     const setup = record.setup(found);
     const now = Date.now();
-    const tasks = commit(() => scheduler.lease(found, places, now, only));
+    const tasks = commit(() => scheduler.lease(found, slots, now, only));
     const next = scheduler.due(found, now);
     return {
       running: true,
-      permitMs: gate.permitMs(now),
+      permitMs: gate.leaseMs(now),
       setup,
       tasks,
       retryInMs: next === null ? null : Math.max(0, next - now),

@@ -8,7 +8,12 @@ import { desiredObjects } from "./external-name.ts";
 import { mayBeOurs, planObjects, type RemoteObjects, type Step } from "./remote-objects.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
 
-/** What would be done to one external object. */
+/**
+ * Plans without effect: the changes that a set or a configuration would make, from the records of a destination, and
+ * the pages of recorded objects for drift checks. Called by `SyncDestination`; `inspect.ts` adds the provider's state.
+ */
+
+/** The change that would be made to one external object. */
 export interface PlannedObject {
   readonly association: string;
   readonly sub_key?: string;
@@ -17,33 +22,33 @@ export interface PlannedObject {
   readonly reason?: string;
 }
 
-/** What looking at a provider takes. Holds connection secrets: it lives in memory only. */
+/** Settings for inspecting a provider. Holds connection secrets, so it is never stored. */
 export type InspectSetup = Pick<Setup, "namespace" | "type" | "connection" | "updatePolicy">;
 
-/** An association whose objects depend on the keys that its secret has now. */
+/** An association whose objects depend on the current keys of its secret. */
 export interface Keyless {
   readonly id: string;
   readonly mountUuid: string;
   readonly secretName: string;
 }
 
-/** The top-level keys of secrets by the ids of their associations; null for a secret that is gone. */
+/** Top-level keys of secrets by association id; null for a secret without a living version. */
 export type KeysOf = Readonly<Record<string, readonly string[] | null>>;
 
 /** A page of a preview. */
 export interface PreviewPage {
   readonly planned: readonly PlannedObject[];
-  /** What the preview lacks; nothing is planned for these. */
+  /** Associations whose keys the caller must read first; nothing is planned for them. */
   readonly keyless: readonly Keyless[];
-  /** Behind which association the next page begins; null on the last. */
+  /** The id after which the next page begins; null on the last page. */
   readonly next: string | null;
 }
 
 const PAGE = 100;
 
 /**
- * The steps of one association as changes outside.
- * @param rows the objects that it has now
+ * The steps of one association as changes at the provider.
+ * @param rows the association's recorded objects
  */
 export function plannedChanges(
   association: string,
@@ -66,8 +71,8 @@ export function plannedChanges(
 }
 
 /**
- * What a configuration would do to one page of associations, once they are set again: those that would change.
- * @param keys what an earlier call found missing; null on the first
+ * The changes that a configuration would make to one page of associations once they are set again.
+ * @param keys the keys that an earlier call requested in `keyless`; null on the first call
  */
 export function previewed(
   {
@@ -83,20 +88,21 @@ export function previewed(
   const page = associations.page(after, PAGE);
   const isKeyed = definition.granularity === "secret-key";
   const keyless = isKeyed && keys === null ? page.map(keylessOf) : [];
-  /** Names that associations of this page would take. */
+  /** Names that earlier associations of this page would take, by collision key. */
   const taken = new Map<string, string>();
   const planned = (keyless.length > 0 ? [] : page).flatMap((row) => {
     const found = isKeyed ? keys?.[row.id] : [];
-    // A secret that is gone cannot be set.
+    // A secret without a living version cannot be set.
     if (!found) return [];
     const wanted = desiredObjects(scope, type, secretOf(row), found);
-    const holder = (fold: string) => remoteObjects.holder(fold, row.id) ?? taken.get(fold) ?? null;
+    const holder = (collisionKey: string) =>
+      remoteObjects.holder(collisionKey, row.id) ?? taken.get(collisionKey) ?? null;
     const rows = remoteObjects.of(row.id);
     const steps = planObjects(rows, wanted, holder);
     const blocked = steps.filter((step) => "blocked" in step && step.blocked !== null);
-    // An only object that cannot be is refused as a whole: what is there stays.
+    // With one object per secret a blocked name refuses the set, so the recorded object stays.
     const done = !isKeyed && blocked.length > 0 ? blocked : steps;
-    for (const step of done) if ("copy" in step && step.blocked === null) taken.set(step.copy.fold, row.id);
+    for (const step of done) if ("copy" in step && step.blocked === null) taken.set(step.copy.collisionKey, row.id);
     return plannedChanges(row.id, rows, done, definition.deletionPolicy).filter(({ action }) => action !== "update");
   });
   const setup = {
@@ -114,15 +120,15 @@ const keylessOf = (row: AssociationRow): Keyless => ({
   secretName: row.secret_name,
 });
 
-/** One object as it is recorded, to be compared with the provider. */
+/** One recorded object, to be compared with the provider. */
 export interface ObjectRecord {
-  /** As in the list of associations. */
+  /** The key in the list of associations. */
   readonly key: string;
   readonly name: string;
   readonly reference: string | null;
-  /** A page that begins behind this one. */
+  /** The cursor of the page after this record. */
   readonly cursor: string;
-  /** The version that should be outside, null for none; absent while that is not known for certain. */
+  /** The version expected at the provider, null for none; absent while it is uncertain. */
   readonly version?: number | null;
 }
 
@@ -131,7 +137,7 @@ export interface RecordsPage {
   readonly isLast: boolean;
 }
 
-/** One page of all live objects of a destination, by association. Null: `after` is no cursor. */
+/** One page of a destination's live objects, by association. Null when `after` is no cursor. */
 export function copyRecords(
   { associations, remoteObjects }: { readonly associations: Associations; readonly remoteObjects: RemoteObjects },
   after: string,
@@ -139,7 +145,7 @@ export function copyRecords(
 ): RecordsPage | null {
   const from = after === "" ? { association: "", subKey: "" } : readCursor(after);
   if (!from) return null;
-  // One more tells whether another page follows.
+  // One extra row shows whether another page follows.
   const page = remoteObjects.livePage(from, limit + 1);
   const records = page.slice(0, limit).map((copy) => {
     const certain = copy.known === 1 && associations.find(copy.association)?.status !== "PENDING";
@@ -154,7 +160,7 @@ export function copyRecords(
   return { records, isLast: page.length <= limit };
 }
 
-/** Ids of associations and keys of secrets may hold any separator, and cursors travel in queries. */
+/** JSON in base64url, because ids and keys may hold any separator, and cursors are sent in URL queries. */
 const cursorOf = (...position: [association: string, subKey: string]): string =>
   Buffer.from(JSON.stringify(position)).toString("base64url");
 

@@ -6,9 +6,9 @@ import type { DestinationRecord } from "./destination-record.ts";
 import type { AssociationRow, DestinationRow, PurgeRow } from "./schema.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 
-/** A failure that may pass counts as final for a purge after so many attempts. */
+/** During a purge a transient failure is final after this many attempts. */
 export const PURGE_ATTEMPTS = 5;
-/** So many failures in a row, and a purge has failed, however many secrets it has not tried yet. */
+/** A purge fails after this many failures in a row, even with untried secrets left. */
 const HOPELESS = 10;
 const PAGE = 500;
 
@@ -19,19 +19,27 @@ interface Host {
   readonly storedObjects: StoredObjects;
   readonly work: WorkList;
   readonly breaker: Breaker;
-  setDesired(row: AssociationRow, wish: "absent", now: number): void;
-  /** An association is no more. */
+  setDesired(row: AssociationRow, desired: "absent", now: number): void;
+  /** Called when an association was deleted. */
   forget(row: AssociationRow): void;
-  /** The destination is no more; nothing but its associations is left to be cleared away. */
-  ended(row: DestinationRow): void;
-  /** Nothing is left. */
+  /** Called when the destination's row was deleted; associations may remain. */
+  deleted(row: DestinationRow): void;
+  /** Called when the last association and stored object were deleted. */
   cleared(): void;
 }
 
 /**
- * The end of a destination: each association is told to go, page by page, and when the last is gone so is the destination. A
- * forced end does not wait for that, and clears away behind what nobody sees any more. All methods that write are called
- * inside the object's transaction.
+ * Deletion of a destination: sets each association to absent, page by page, and deletes the destination after the last
+ * one. A forced purge deletes the destination at once and clears the rows afterwards. Owned by `SyncDestination`, driven
+ * by its alarm and by polls. Costs one transaction per page of 500 associations. Methods that write are called inside
+ * the object's transaction.
+ *
+ *            begin             last association gone, or force
+ *   (none) --------> running ----------------------------------> clearing --> (none)
+ *                     ^  |                                           ^
+ *               begin |  | work left that fails                      |
+ *                     |  v                                           |
+ *                    failed ---------------- begin with force -------+
  */
 export class Purge {
   readonly #host: Host;
@@ -47,19 +55,19 @@ export class Purge {
     return this.#row.get();
   }
 
-  /** What is kept of it in memory may not be true any more. */
+  /** Drops the cached row after a rollback. */
   forget(): void {
     this.#row.forget();
   }
 
-  /** Whether one runs: then nothing is set or removed. One that failed does not. */
+  /** Whether a purge is running, which refuses set and remove. A failed purge does not count. */
   runs(): boolean {
     return this.find()?.error === null;
   }
 
   /**
-   * Begins the end; one that is on its way goes on as it is.
-   * @param removes whether what is outside is removed first; @param force ends even if that fails
+   * Begins a purge; a running one continues.
+   * @param removes whether the objects are removed at the provider first; @param force deletes even if that fails
    */
   begin({ removes, force }: { readonly removes: boolean; readonly force: boolean }, now: number): void {
     const { breaker } = this.#host;
@@ -69,27 +77,27 @@ export class Purge {
          ON CONFLICT (id) DO UPDATE SET initiated = excluded.initiated, cursor = '', error = NULL`,
         now,
       );
-      // Whoever asks knows of the failures so far, and has a fresh try coming.
+      // A repeated request retries at once: earlier failures no longer hold the work back.
       breaker.close();
     }
     if (force) this.#write("UPDATE purge SET force = 1");
     if (!removes) this.#end();
   }
 
-  /** When the next step can be taken, or null while there is none. */
+  /** When the next step is due (ms since 1970), or null while the purge waits or none is running. */
   due(): number | null {
     const purge = this.find();
     if (!purge || purge.error !== null) return null;
     return purge.cursor !== null || this.#host.record.row() === null || this.#isOver() ? 0 : null;
   }
 
-  /** One step: tells a page of associations to go, ends, fails, or clears away a page. */
+  /** Performs one step: sets a page of associations to absent, deletes the destination, fails, or clears a page of rows. */
   step(now: number): void {
     const { record, associations } = this.#host;
     const purge = this.find();
     if (!purge || this.due() === null) return;
     if (record.row() === null) this.#clearSome();
-    else if (purge.cursor !== null) this.#tellSome(purge.cursor, now);
+    else if (purge.cursor !== null) this.#removeSome(purge.cursor, now);
     else if (purge.force === 1 || !associations.any()) this.#end();
     else this.#fail();
   }
@@ -99,7 +107,7 @@ export class Purge {
     return work.queued() + work.waiting() === 0 || (breaker.view()?.failures ?? 0) >= HOPELESS;
   }
 
-  #tellSome(after: string, now: number): void {
+  #removeSome(after: string, now: number): void {
     const { associations, setDesired } = this.#host;
     const page = associations.page(after, PAGE);
     for (const row of page) setDesired(row, "absent", now);
@@ -111,12 +119,12 @@ export class Purge {
   }
 
   #end(): void {
-    const { record, breaker, ended } = this.#host;
+    const { record, breaker, deleted } = this.#host;
     const row = record.row();
     if (!row) return;
     record.delete();
     breaker.close();
-    ended(row);
+    deleted(row);
     this.#clearSome();
   }
 

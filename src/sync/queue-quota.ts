@@ -4,23 +4,23 @@ import type { WorkList } from "../platform/durable/work-queue.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { PAUSE_RECHECK_MS } from "./sync-gate.ts";
 
-/** What a destination says to `SyncControl` of the queue. Always the whole: only the newest statement counts. */
+/** A destination's quota request to `SyncControl`. States the whole need; a newer request replaces an older one. */
 export interface QuotaRequest {
-  /** Operations that are queued, or have been promised room: this much is never taken away. */
+  /** Operations that are queued or reserved; the grant never falls below this. */
   readonly kept: number;
-  /** Operations that wait until there is room. */
+  /** Operations that wait for quota. */
   readonly waiting: number;
-  /** Operations that are added if there is room now, and not at all if there is none. */
+  /** Operations that are queued only if quota is free now. */
   readonly asked: number;
 }
 
-/** What `SyncControl` answers. */
+/** The response of `SyncControl`. */
 export interface QuotaGrant {
   /** How many operations the destination may have queued. */
   readonly granted: number;
-  /** So little room is left that what is not needed should be given back at once. */
+  /** Little quota is left, so unused quota should be released at once. */
   readonly scarce: boolean;
-  /** False while syncing is paused: then room seldom comes. */
+  /** False while syncing is paused: then quota is seldom freed. */
   readonly running: boolean;
 }
 
@@ -33,28 +33,31 @@ interface Host {
   exchange(need: QuotaRequest): Promise<QuotaGrant>;
 }
 
-/** A question that may have been lost is asked again after this long. */
+/** A request without an answer is repeated after this long. */
 const LOST_MS = 2_000;
-/** While there is no room, it is asked for again after this long, and each time later. */
+/** Back-off between requests while the queue is full. */
 const FULL = { base: 100, cap: 5_000 };
-/** Room that is not needed any more is given back after this long, or with the next question. */
-const GIVE_BACK_MS = 2_500;
+/** Unused quota is released after this long, or with the next request. */
+const RELEASE_MS = 2_500;
 
 /**
- * A destination's share of the queue. One question at a time is out to `SyncControl`. What is not kept is given up before it
- * is asked, and what is granted is used once the answer is stored: so whatever is lost on the way, no room is ever used twice,
- * and the next question heals the rest.
+ * A destination's queue quota: the number of operations it may have queued, out of the capacity that `SyncControl`
+ * divides among all destinations. Owned by `SyncDestination`, read before each row is queued. Costs one stored row, and
+ * one RPC per request.
+ *
+ * One request is in flight at a time. Unused quota is given up before a request is sent, and a grant is used once it is
+ * stored. So a lost message never lets quota be used twice, and the next request corrects the rest.
  */
 export class QueueQuota {
   readonly #host: Host;
-  /** AssociationCheck, but not committed yet. */
+  /** Reserved by callers that have not committed yet. */
   #reserved = 0;
-  /** Callers that wait for room, and are told with the next answer. */
+  /** Callers that wait for the next grant. */
   #waiters: PromiseWithResolvers<boolean>[] = [];
   #running: Promise<unknown> = Promise.resolve();
   #next: Promise<void> | null = null;
   #requestedAt = 0;
-  /** Answers in a row that left something waiting. */
+  /** Grants in a row that left operations waiting. */
   #refusals = 0;
   #fullUntil = 0;
   #scarce = false;
@@ -72,17 +75,17 @@ export class QueueQuota {
     );
   }
 
-  /** What is kept of it in memory may not be true any more. */
+  /** Drops the cached row after a rollback. */
   forget(): void {
     this.#row.forget();
   }
 
-  /** Whether one more row may be queued without asking. */
+  /** Whether one more row may be queued under the current grant. */
   hasRoom(): boolean {
     return this.#row.get().granted > this.#inUse();
   }
 
-  /** Room for one row, to be given back with `release` once it is committed or given up. @returns false when the queue is full */
+  /** Reserves quota for one row until `release` is called. @returns false when the queue is full */
   async reserve(): Promise<boolean> {
     if (this.hasRoom()) {
       this.#reserved++;
@@ -90,7 +93,7 @@ export class QueueQuota {
     }
     const waiter = Promise.withResolvers<boolean>();
     this.#waiters.push(waiter);
-    // How the question ended, the waiter is told.
+    // A failure rejects the waiter, too.
     this.request().catch(() => undefined);
     return waiter.promise;
   }
@@ -99,7 +102,7 @@ export class QueueQuota {
     this.#reserved--;
   }
 
-  /** Brings the share in line with the need, and queues what waited for room. Who comes meanwhile shares the next question. */
+  /** Adjusts the quota to the need and queues waiting rows. Concurrent callers share the next request. */
   request(): Promise<void> {
     if (this.#next) return this.#next;
     const next = this.#running.then(() => {
@@ -111,7 +114,7 @@ export class QueueQuota {
     return next;
   }
 
-  /** Like `ask`, but never rejects: the alarm asks again. */
+  /** Like `request`, but never rejects: the alarm repeats it. */
   async tryRequest(): Promise<void> {
     try {
       await this.request();
@@ -120,15 +123,12 @@ export class QueueQuota {
     }
   }
 
-  /** The question is about to be asked: no alarm is needed for it. */
+  /** A request follows soon, so the alarm is not needed for it. */
   expectRequest(now: number): void {
     this.#requestedAt = now;
   }
 
-  /**
-   * Whether to ask without waiting for the alarm: others may want what is not needed here, or half of the room is free for
-   * what waits.
-   */
+  /** Whether to request before the alarm does: unused quota is scarce elsewhere, or half of the grant is free for waiting rows. */
   shouldRequest(): boolean {
     const { granted } = this.#row.get();
     const waiting = this.#host.work.waiting();
@@ -137,12 +137,12 @@ export class QueueQuota {
     return granted > kept && this.#scarce;
   }
 
-  /** When the alarm should ask: something waits for room, room is not needed any more, or no answer has come. Null: all is well. */
+  /** When the alarm should request: rows wait, quota is unused, or an answer is missing. Null when none of these holds. */
   due(): number | null {
     const { granted, open } = this.#row.get();
     if (open === 1) return this.#requestedAt + LOST_MS;
     if (this.#host.work.waiting() > 0) return this.#fullUntil || this.#requestedAt + LOST_MS;
-    return granted === this.#inUse() ? null : this.#requestedAt + GIVE_BACK_MS;
+    return granted === this.#inUse() ? null : this.#requestedAt + RELEASE_MS;
   }
 
   async #requestNow(): Promise<void> {
@@ -157,7 +157,7 @@ export class QueueQuota {
     }
   }
 
-  /** @returns how many of those that asked have been promised room */
+  /** @returns how many of the `asked` operations are reserved */
   async #exchange(asked: number): Promise<number> {
     const { work, commit } = this.#host;
     const kept = this.#inUse();
@@ -168,7 +168,7 @@ export class QueueQuota {
     let admitted = 0;
     commit.call(this.#host, () => {
       this.#store(granted, false);
-      // What began to wait after the question comes last: it is not what the answer is for.
+      // Rows that began to wait after the request was sent come last.
       work.promote(Math.min(waiting, granted - this.#inUse()));
       admitted = Math.max(0, Math.min(asked, granted - this.#inUse()));
       work.promote(granted - this.#inUse() - admitted);
@@ -177,7 +177,7 @@ export class QueueQuota {
       const wait = running ? backoff(this.#refusals, FULL) : PAUSE_RECHECK_MS;
       this.#fullUntil = work.waiting() > 0 ? Date.now() + wait : 0;
     });
-    // In this same turn: the next question gives up what nobody keeps.
+    // In the same turn as the commit: the next request gives up quota that is neither queued nor reserved.
     this.#reserved += admitted;
     return admitted;
   }

@@ -8,7 +8,7 @@ import { destinationMigrations, type RemoteObjectRow } from "./schema.ts";
 const wanted = (subKey: string, name: string, refused: string | null = null): DesiredObject => ({
   subKey,
   name,
-  fold: name.toLowerCase(),
+  collisionKey: name.toLowerCase(),
   refused,
 });
 

@@ -3,52 +3,66 @@ import { isUnsure, statusFor } from "./association.ts";
 import type { DesiredObject } from "./external-name.ts";
 import type { RemoteObjectRow } from "./schema.ts";
 
-/** An object that should be there. `blocked`: why it may not be pushed. */
-interface Wanted {
+/**
+ * The remote objects of a destination's associations (table `copies`): what exists or may exist at the provider under
+ * which name, and the plan from recorded to desired objects. Owned by `SyncDestination`. Costs one row per object.
+ *
+ * Column `ours` of a row:
+ *
+ *                  leased, or adopted from another row          push succeeded
+ *   0 UNTRIED ---------------------------------------> 1 MAYBE ---------------> 2 OURS
+ *      ^                                                  |                        |
+ *      +---- object absent, not ours, or another's name --+------------------------+
+ */
+
+/** A desired object of a plan. `blocked`: the reason it may not be pushed. */
+interface DesiredStep {
   readonly copy: DesiredObject;
   readonly blocked: string | null;
-  /** Another destination has the name: whatever is outside under it is not ours. */
+  /** Another destination owns the name, so an object under it is not ours. */
   readonly elsewhere: boolean;
-  /** Other rows of the same name, whose object goes on living as this one. */
+  /** Other rows with the same collision key, whose object becomes this one. */
   readonly adoptedFrom: readonly RemoteObjectRow[];
 }
 
-/** One step from the objects that are recorded to those that are wanted. */
+/** One step from the recorded objects to the desired ones. */
 export type Step =
-  | ({ readonly kind: "add" | "keep" } & Wanted)
-  /** It is or may be outside, and has to go. */
+  | ({ readonly kind: "add" | "keep" } & DesiredStep)
+  /** The object exists or may exist, and is to be removed. */
   | { readonly kind: "retire"; readonly row: RemoteObjectRow }
-  /** It is not outside, or another row speaks for it now. */
+  /** The object does not exist, or another row has adopted it. */
   | { readonly kind: "drop"; readonly row: RemoteObjectRow };
 
 const keyOf = (subKey: string, name: string): string => `${subKey}\n${name}`;
 const keyOfRow = (row: RemoteObjectRow): string => keyOf(row.sub_key, row.external_name);
 
-/** Which other destination has a name, by its fold. */
+/** Names owned by other destinations: collision key to a description of the owner. */
 export type TakenNames = ReadonlyMap<string, string>;
 
 export const NONE_TAKEN: TakenNames = new Map();
 
 /**
- * How to get from the recorded objects of one association to the wanted ones. Pure.
- * @param holder which other association holds a name (by its fold), null for none
+ * Plans the steps from the recorded objects of one association to the desired ones. Pure.
+ * @param holder returns the other association that holds a name (by its collision key), null for none
  */
 export function planObjects(
   rows: readonly RemoteObjectRow[],
   wanted: readonly DesiredObject[],
-  holder: (fold: string) => string | null,
+  holder: (collisionKey: string) => string | null,
   taken: TakenNames = NONE_TAKEN,
 ): Step[] {
   const recorded = new Set(rows.map(keyOfRow));
   const namesakes = Map.groupBy(rows, (row) => row.fold);
-  const claimants = Map.groupBy(wanted, (copy) => copy.fold);
+  const claimants = Map.groupBy(wanted, (copy) => copy.collisionKey);
   const kept = new Set(wanted.map((copy) => keyOf(copy.subKey, copy.name)));
   const steps = wanted.map((copy): Step => {
     const key = keyOf(copy.subKey, copy.name);
-    const ambiguous = (claimants.get(copy.fold)?.length ?? 0) > 1;
-    const elsewhere = taken.get(copy.fold) ?? null;
-    const blocked = refusal(copy, ambiguous, holder(copy.fold), elsewhere);
-    const adoptedFrom = (namesakes.get(copy.fold) ?? []).filter((row) => keyOfRow(row) !== key && mayBeOurs(row));
+    const ambiguous = (claimants.get(copy.collisionKey)?.length ?? 0) > 1;
+    const elsewhere = taken.get(copy.collisionKey) ?? null;
+    const blocked = refusal(copy, ambiguous, holder(copy.collisionKey), elsewhere);
+    const adoptedFrom = (namesakes.get(copy.collisionKey) ?? []).filter(
+      (row) => keyOfRow(row) !== key && mayBeOurs(row),
+    );
     return { kind: recorded.has(key) ? "keep" : "add", copy, blocked, elsewhere: elsewhere !== null, adoptedFrom };
   });
   const leftover = rows.filter((row) => !kept.has(keyOfRow(row)));
@@ -71,30 +85,30 @@ function refusal(
   return elsewhere === null ? null : `external name ${name} is taken by ${elsewhere}, which writes to the same place`;
 }
 
-/** Values of `ours`: never tried; a push went out, and who knows; a push succeeded. */
+/** Values of `ours`: no push was sent; a push was sent and its outcome is unknown; a push succeeded. */
 const UNTRIED = 0;
 const MAYBE = 1;
 const OURS = 2;
 
-/** Whether something of ours is or may be outside under this name. */
+/** Whether an object of this service exists or may exist under this name. */
 export const mayBeOurs = (row: RemoteObjectRow): boolean => row.ours !== UNTRIED;
 
-/** Whether no other destination that writes to the same place has the name. */
+/** Whether the name was checked with all destinations that share these targets. */
 const isClaimed = ({ claimed }: RemoteObjectRow, place: string): boolean => (claimed ?? "") === place;
 
-/** Whether the destination has the name of a row, as opposed to one that only says why it may not be pushed. */
+/** Whether the row holds its name; a blocked row without an object does not. */
 const isHeld = (row: RemoteObjectRow): boolean => row.blocked === null || mayBeOurs(row);
 
-/** The names, of the recorded and the wanted objects of an association, that another destination may have. Pure. */
+/** Collision keys of recorded and desired objects that another destination may own. Pure. */
 export function unclaimed(rows: readonly RemoteObjectRow[], wanted: readonly DesiredObject[], place: string): string[] {
   if (place === "") return [];
   const held = rows.filter(isHeld);
   const claimed = new Set(held.filter((row) => isClaimed(row, place)).map(({ fold }) => fold));
-  const all = new Set([...held, ...wanted].map(({ fold }) => fold));
+  const all = new Set([...held.map(({ fold }) => fold), ...wanted.map(({ collisionKey }) => collisionKey)]);
   return [...all.difference(claimed)];
 }
 
-/** The external objects of a destination's associations. Methods that write are called inside the object's transaction. */
+/** The remote objects of a destination's associations. Methods that write are called inside the object's transaction. */
 export class RemoteObjects {
   readonly #sql: SqlStorage;
 
@@ -106,12 +120,12 @@ export class RemoteObjects {
     return this.#sql.exec<RemoteObjectRow>("SELECT * FROM copies WHERE association = ?", association).toArray();
   }
 
-  /** The objects that an association should have, as opposed to those that must go. */
+  /** The desired objects of an association, without obsolete ones. */
   live(association: string): RemoteObjectRow[] {
     return this.of(association).filter((row) => row.obsolete === 0);
   }
 
-  /** Live objects of all associations, in the order of association and key, behind a position. */
+  /** Live objects of all associations after a position, ordered by association and key. */
   livePage(from: { readonly association: string; readonly subKey: string }, limit: number): RemoteObjectRow[] {
     return this.#sql
       .exec<RemoteObjectRow>(
@@ -124,31 +138,31 @@ export class RemoteObjects {
       .toArray();
   }
 
-  /** The name of some object that is there for certain. */
+  /** The name of any object that certainly exists, or null. */
   anyPushed(): string | null {
     const query =
       "SELECT external_name AS name FROM copies WHERE ours = ? AND version IS NOT NULL AND left_alone = 0 LIMIT 1";
     return this.#sql.exec<{ name: string }>(query, OURS).toArray()[0]?.name ?? null;
   }
 
-  /** Which other association holds a name; one still to be removed for it is held, too. */
-  holder(fold: string, association: string): string | null {
+  /** The other association that holds a name, including names of obsolete objects; null for none. */
+  holder(collisionKey: string, association: string): string | null {
     const [held] = this.#sql
       .exec<{ association: string }>(
         "SELECT association FROM copies WHERE fold = ? AND association <> ? AND (blocked IS NULL OR ours > 0) LIMIT 1",
-        fold,
+        collisionKey,
         association,
       )
       .toArray();
     return held?.association ?? null;
   }
 
-  /** What `planObjects` says for an association. */
+  /** Plans the steps of an association from its recorded objects. */
   plan(association: string, wanted: readonly DesiredObject[], taken = NONE_TAKEN): Step[] {
-    return planObjects(this.of(association), wanted, (fold) => this.holder(fold, association), taken);
+    return planObjects(this.of(association), wanted, (collisionKey) => this.holder(collisionKey, association), taken);
   }
 
-  /** @param place the targets at which the names were found to be free */
+  /** Applies a plan. @param place the targets with which the names were checked */
   apply(association: string, steps: readonly Step[], now: number, place = ""): void {
     for (const step of steps) {
       if (step.kind === "drop") this.#delete(step.row);
@@ -157,7 +171,7 @@ export class RemoteObjects {
     }
   }
 
-  /** Other destinations were asked for what is or may be outside; `taken` is what they have. */
+  /** Records the result of a check with the neighbours: names in `taken` are theirs, the others are claimed. */
   claimNames(association: string, taken: TakenNames, place: string): void {
     for (const row of this.of(association).filter((one) => mayBeOurs(one) && !isClaimed(one, place))) {
       if (taken.has(row.fold)) this.#disown(row);
@@ -165,21 +179,27 @@ export class RemoteObjects {
     }
   }
 
-  /** The associations that have a name. `surely`: at least one has pushed it, or may have, where no other destination has it. */
-  holdersOf(fold: string, place: string): { readonly associations: readonly string[]; readonly surely: boolean } {
-    const rows = this.#sql.exec<RemoteObjectRow>("SELECT * FROM copies WHERE fold = ?", fold).toArray().filter(isHeld);
+  /** The associations that hold a name. `surely`: at least one of them pushed it, or may have, under a checked name. */
+  holdersOf(
+    collisionKey: string,
+    place: string,
+  ): { readonly associations: readonly string[]; readonly surely: boolean } {
+    const rows = this.#sql
+      .exec<RemoteObjectRow>("SELECT * FROM copies WHERE fold = ?", collisionKey)
+      .toArray()
+      .filter(isHeld);
     return {
       associations: [...new Set(rows.map(({ association }) => association))],
       surely: rows.some((row) => mayBeOurs(row) && isClaimed(row, place)),
     };
   }
 
-  /** Other destinations are asked for the name again before anything is done under it. */
-  yieldName(fold: string): void {
-    this.#sql.exec("UPDATE copies SET claimed = NULL WHERE fold = ?", fold);
+  /** Gives up the claim of a name: it is checked with the neighbours again before its next use. */
+  yieldName(collisionKey: string): void {
+    this.#sql.exec("UPDATE copies SET claimed = NULL WHERE fold = ?", collisionKey);
   }
 
-  /** What is outside under the name is another destination's. */
+  /** Marks the object under this name as another destination's. */
   #disown(row: Key): void {
     this.#update(
       row,
@@ -191,7 +211,7 @@ export class RemoteObjects {
 
   #setDesired(
     association: string,
-    { copy, blocked, elsewhere, adoptedFrom }: Wanted,
+    { copy, blocked, elsewhere, adoptedFrom }: DesiredStep,
     now: number,
     place: string,
   ): void {
@@ -201,11 +221,11 @@ export class RemoteObjects {
       association,
       copy.subKey,
       copy.name,
-      copy.fold,
+      copy.collisionKey,
       now,
     );
     const row = { association, sub_key: copy.subKey, external_name: copy.name };
-    if (adoptedFrom.length > 0) this.#inherit(row, adoptedFrom);
+    if (adoptedFrom.length > 0) this.#adopt(row, adoptedFrom);
     if (elsewhere) this.#disown(row);
     if (blocked !== null) {
       this.#update(
@@ -219,8 +239,8 @@ export class RemoteObjects {
     } else this.#update(row, "blocked = NULL, claimed = ?", place);
   }
 
-  /** What is outside under this name was pushed for another row: with what, this one cannot tell. */
-  #inherit(row: Key, rows: readonly RemoteObjectRow[]): void {
+  /** Adopts the object pushed for other rows of this name; its content is uncertain. */
+  #adopt(row: Key, rows: readonly RemoteObjectRow[]): void {
     const own = this.#find(row)?.tag_keys ?? "[]";
     const tags = new Set([own, ...rows.map((one) => one.tag_keys)].flatMap(parseKeys));
     const unsure = [this.#find(row), ...rows].map((one) => one?.unsure_since ?? null).filter((at) => at !== null);
@@ -234,8 +254,8 @@ export class RemoteObjects {
   }
 
   /**
-   * A claim of the association goes out. From now until its result is in, nothing is known of its objects, and they may carry
-   * the new tags as well as the old. What must first be asked for elsewhere is pushed by no such claim.
+   * Records that the association was leased. Until the result is in, the state of its objects is uncertain, and they may
+   * carry the new tags as well as the old. Names not checked with the neighbours are not pushed under the lease.
    */
   leased(rows: readonly RemoteObjectRow[], tagKeys: readonly string[], now: number, place = ""): void {
     for (const row of rows) {
@@ -251,12 +271,12 @@ export class RemoteObjects {
     }
   }
 
-  /** Whatever is outside is pushed again. */
+  /** Forces the next task to push all objects. */
   forgetFingerprints(association: string): void {
     this.#sql.exec("UPDATE copies SET fingerprint = NULL WHERE association = ?", association);
   }
 
-  /** What a task did to one object, or failed to do. `version`: what is outside now. */
+  /** Records the result for one object. @param outside the version at the provider now, and the tags pushed */
   record(
     association: string,
     result: ObjectResult,
@@ -266,7 +286,7 @@ export class RemoteObjects {
     const row = this.#find({ association, sub_key: result.subKey, external_name: result.name });
     if (!row) return;
     if (result.notOurs) this.#update(row, "ours = ?", UNTRIED);
-    // A push of unknown outcome keeps what its claim has recorded.
+    // A push of unknown outcome keeps the value recorded by its lease.
     if (!result.trouble || !isUnsure(result.trouble)) this.#update(row, "unsure_since = ?", result.unsureSince ?? null);
     const isGone = result.state === "absent" || result.state === "retained";
     if (isGone && row.obsolete === 1) this.#delete(row);
@@ -316,7 +336,7 @@ export class RemoteObjects {
     );
   }
 
-  /** Without a fingerprint, since what is there is not what was to be pushed: the next push looks again. */
+  /** Records an object left alone, without a fingerprint: the next task checks it again. */
   #recordLeft(row: RemoteObjectRow, version: number | null, now: number): void {
     this.#update(
       row,
@@ -367,14 +387,14 @@ type Key = Pick<RemoteObjectRow, "association" | "sub_key" | "external_name">;
 
 const parseKeys = (keys: string): string[] => JSON.parse(keys) as string[];
 
-const OURS_IN_WORDS = ["no", "maybe", "certainly"] as const;
+const OWNERSHIP = ["no", "maybe", "certainly"] as const;
 
-/** An object as a Worker gets it. */
+/** The task for one object. */
 export const objectTask = (row: RemoteObjectRow, place: string): ObjectTask => ({
   subKey: row.sub_key,
   name: row.external_name,
   obsolete: row.obsolete === 1,
-  ours: OURS_IN_WORDS[row.ours] ?? "maybe",
+  ours: OWNERSHIP[row.ours] ?? "maybe",
   outside: row.known === 1 ? row.version : undefined,
   knownToExist: row.ours === OURS && row.version !== null,
   fingerprint: row.fingerprint,

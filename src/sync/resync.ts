@@ -13,14 +13,15 @@ interface Host {
   readonly work: WorkList;
   readonly everyMs: number;
   commit<T>(change: () => T): T;
-  /** The newest living version of each of these secrets of a mount, null where there is none. */
+  /** Reads the newest living version of each secret of a mount, null for none. */
   newest(mountUuid: string, secretNames: readonly string[]): Promise<(number | null)[]>;
   setDesired(row: AssociationRow, now: number, failed: boolean): void;
 }
 
 /**
- * The scan that finds what was missed: it compares every association with its source, a page at a time, and gives what had
- * failed for good another chance. Compares with our own records; it does not ask the provider.
+ * Periodic resync: compares every association with the newest version of its secret and enqueues the differences and
+ * final failures. Compares with records only; drift at the provider is not detected. Owned by `SyncDestination`, driven
+ * by its alarm. A page of 200 associations costs one RPC per mount.
  */
 export class Resync {
   readonly #host: Host;
@@ -34,22 +35,22 @@ export class Resync {
     );
   }
 
-  /** What is kept of it in memory may not be true any more. */
+  /** Drops the cached row after a rollback. */
   forget(): void {
     this.#row.forget();
   }
 
-  /** When the next page is due; null when there is nothing to scan. Scans go on for as long as there are associations. */
+  /** When the next page is due (ms since 1970); null while there are no associations. */
   due(): number | null {
     return this.#row.get()?.next_at ?? null;
   }
 
-  /** There is something to scan; inside a transaction. */
+  /** Schedules the first resync, unless one is scheduled. Called inside a transaction. */
   begin(now: number): void {
     if (!this.#row.get()) this.#store(now + this.#host.everyMs, "");
   }
 
-  /** Everything is looked at anew, from now on; inside a transaction. */
+  /** Starts over with the first page now. Called inside a transaction. */
   restart(now: number): void {
     this.#store(now, "");
   }
@@ -59,7 +60,7 @@ export class Resync {
     this.#row.forget();
   }
 
-  /** Looks at the next page. */
+  /** Compares the next page. */
   async step(now: number): Promise<void> {
     const { associations, commit } = this.#host;
     const row = this.#row.get();
@@ -76,7 +77,7 @@ export class Resync {
         if (current && this.#isBehind(current, newest.get(id) ?? null))
           this.#host.setDesired(current, now, hasFailed(current));
       }
-      // Restarted meanwhile: then it begins anew.
+      // A restart in the meantime has set its own position.
       const after = this.#row.get();
       if (after?.next_at !== row.next_at || after.cursor !== row.cursor) return;
       const last = page.at(-1);
@@ -86,7 +87,7 @@ export class Resync {
     });
   }
 
-  /** A mount that does not answer must not keep the others from being looked at: its secrets count as unchanged. */
+  /** Reads versions of one mount. Secrets of a mount that fails count as unchanged, so that other mounts are compared. */
   async #newest(mountUuid: string, rows: readonly AssociationRow[]): Promise<(number | null)[]> {
     try {
       return await this.#host.newest(
@@ -101,7 +102,7 @@ export class Resync {
 
   #isBehind(row: AssociationRow, newest: number | null): boolean {
     const work = this.#host.work.find(row.id);
-    // What has work is on its way, unless it waits after a failure, or is being done as things were before.
+    // A queued row is up to date, unless it waits after a failure or its task was leased before the change.
     if (work) return work.claimed || work.attempts > 0;
     if (row.wish === "absent" || (row.status !== "SYNCED" && row.status !== "UNSYNCED")) return true;
     return newest !== row.synced_version;
@@ -119,5 +120,5 @@ export class Resync {
 
 const HEALTHY: readonly SyncStatus[] = ["SYNCED", "UNSYNCED", "PENDING"];
 
-/** Whether the last attempt failed: others come first. */
+/** Whether the last attempt failed; such rows are queued behind the others. */
 const hasFailed = ({ status }: AssociationRow): boolean => !HEALTHY.includes(status);

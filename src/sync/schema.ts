@@ -1,6 +1,8 @@
 import type { Migration } from "../platform/durable/migrations.ts";
 import type { SyncStatus } from "./association.ts";
 
+/** Schema and rows of `SyncDestination`. Terms: `wish` is the desired state, `copies` are remote objects. */
+
 export const destinationMigrations: Migration[] = [
   {
     because: "the destination itself; connection details sealed, everything else plain",
@@ -154,7 +156,7 @@ export interface DestinationRow extends Record<string, SqlStorageValue> {
   deletion_policy: string;
   word: string;
   fingerprint_key: ArrayBuffer | null;
-  /** The targets that `SyncControl` knows of, as one text; null: it has been told of none. */
+  /** The targets registered with `SyncControl`, joined to one text; null: none were registered. */
   targets: string | null;
 }
 
@@ -188,12 +190,12 @@ export interface RemoteObjectRow extends Record<string, SqlStorageValue> {
   fingerprint: string | null;
   reference: string | null;
   tag_keys: string;
-  /** Why it may not be pushed, although its secret has it. */
+  /** The reason a desired object may not be pushed; null when it may. */
   blocked: string | null;
   left_alone: number;
-  /** When the first push of unknown outcome since the last known one began. */
+  /** Start of the first push with unknown outcome since the last known one (ms since 1970). */
   unsure_since: number | null;
-  /** The targets at which no other destination had the name, as one text; null: none was asked. */
+  /** The targets with which the name was checked to be free, joined to one text; null: not checked. */
   claimed: string | null;
   status: SyncStatus;
   error_code: string | null;
@@ -203,7 +205,7 @@ export interface RemoteObjectRow extends Record<string, SqlStorageValue> {
 
 export interface PurgeRow extends Record<string, SqlStorageValue> {
   initiated: number;
-  /** The last association told to go; null: all have been told. */
+  /** The last association that was set to absent; null: all were. */
   cursor: string | null;
   error: string | null;
   force: number;

@@ -7,13 +7,13 @@ export interface StoredObjectView {
   readonly updated_at: string;
 }
 
-/** The objects of a destination that keeps them itself, sealed. Methods that write are called inside the object's transaction. */
+/** Sealed objects of a destination of kind `stored`, one row each. Methods that write are called inside the object's transaction. */
 export class StoredObjects {
   readonly #sql: SqlStorage;
   readonly #keys: DataKeys;
   readonly #scope: string;
 
-  /** @param scope names the destination; values are bound to it */
+  /** @param scope the sealing context: the destination's name */
   constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
     this.#sql = sql;
     this.#keys = keys;
@@ -39,7 +39,7 @@ export class StoredObjects {
     this.#sql.exec("DELETE FROM stored_objects WHERE name = ?", name);
   }
 
-  /** Removes up to `limit` of them. @returns whether there may be more */
+  /** Removes up to `limit` objects. @returns whether more may remain */
   clear(limit: number): boolean {
     const names = this.#sql.exec<{ name: string }>("SELECT name FROM stored_objects LIMIT ?", limit).toArray();
     for (const { name } of names) this.remove(name);

@@ -23,7 +23,7 @@ it("counts a permission from the question, and asks again once less than 20 ms o
   delay = 60;
   const sent = Date.now();
   expect(await gate.mayRun()).toBe(true);
-  expect([gate.permitMs(Date.now()), gate.permitMs(sent + 99), gate.permitMs(sent + 101)]).toEqual([40, 1, 0]);
+  expect([gate.leaseMs(Date.now()), gate.leaseMs(sent + 99), gate.leaseMs(sent + 101)]).toEqual([40, 1, 0]);
   vi.setSystemTime(sent + 80);
   await gate.mayRun();
   expect(asked).toBe(1);
@@ -39,8 +39,8 @@ it("has no permission while syncing is paused, and looks again a minute after th
   vi.setSystemTime(Date.now() + 100);
   const sent = Date.now();
   expect(await gate.mayRun()).toBe(false);
-  expect([gate.permitMs(sent), gate.pausedUntil()]).toEqual([0, sent + PAUSE_RECHECK_MS]);
+  expect([gate.leaseMs(sent), gate.pausedUntil()]).toEqual([0, sent + PAUSE_RECHECK_MS]);
   expect([await gate.mayRun(), asked]).toEqual([false, 3]);
   gate.update({ running: true, permitMs: 100 }, sent);
-  expect([gate.permitMs(sent), gate.pausedUntil()]).toEqual([100, 0]);
+  expect([gate.leaseMs(sent), gate.pausedUntil()]).toEqual([100, 0]);
 });

@@ -1,41 +1,48 @@
 import type { MayRun } from "../objects/sync-control.ts";
 
-/** While syncing is paused nobody rings. Going on is told by `SyncControl`, and looked at again after this long. */
+/** While syncing is paused no wake-up is sent. `SyncControl` announces the end; this is the fallback interval. */
 export const PAUSE_RECHECK_MS = 60_000;
-/** A permission that holds for less than this is asked for anew. */
-const PERMIT_LEAST_MS = 20;
+/** A lease with less than this left is renewed. */
+const LEAST_LEASE_MS = 20;
 
-/** What a destination knows of the global pause. In memory: whoever knows nothing asks. */
+/**
+ * The destination's view of the global sync gate: a cached lease of `SyncControl` to start provider calls, or the
+ * knowledge that syncing is paused. Held in memory; costs one RPC per renewal.
+ *
+ *   unknown --mayRun()--> leased --lease over--> unknown
+ *      |                                            ^
+ *      +----mayRun()----> paused --PAUSE_RECHECK_MS-+
+ */
 export class SyncGate {
-  readonly #ask: () => Promise<MayRun>;
-  #permitUntil = 0;
+  readonly #request: () => Promise<MayRun>;
+  #leasedUntil = 0;
   #pausedUntil = 0;
 
-  constructor(ask: () => Promise<MayRun>) {
-    this.#ask = ask;
+  constructor(request: () => Promise<MayRun>) {
+    this.#request = request;
   }
 
   /** Whether calls to the provider may start now. */
   async mayRun(): Promise<boolean> {
     const sent = Date.now();
-    if (this.#permitUntil - sent >= PERMIT_LEAST_MS) return true;
-    const answer = await this.#ask();
+    if (this.#leasedUntil - sent >= LEAST_LEASE_MS) return true;
+    const answer = await this.#request();
     this.update(answer, sent);
     return answer.running;
   }
 
-  /** @param sent when the question was sent: what the answer permits counts from then */
+  /** @param sent when the request was sent; the lease counts from then */
   update({ running, permitMs }: MayRun, sent: number): void {
-    this.#permitUntil = running ? sent + permitMs : 0;
+    this.#leasedUntil = running ? sent + permitMs : 0;
     this.#pausedUntil = running ? 0 : sent + PAUSE_RECHECK_MS;
   }
 
-  /** For how long calls may still start without asking again. */
-  permitMs(now: number): number {
-    return Math.max(0, this.#permitUntil - now);
+  /** How long calls may still start under the current lease. */
+  leaseMs(now: number): number {
+    return Math.max(0, this.#leasedUntil - now);
   }
 
-  /** Before then nobody need ask whether the pause is over; 0 when none is known of. */
+  /** The next check of the pause (ms since 1970); 0 while no pause is known. */
   pausedUntil(): number {
     return this.#pausedUntil;
   }

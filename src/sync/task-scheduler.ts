@@ -20,11 +20,15 @@ interface Parts {
   readonly storedObjects: StoredObjects;
   readonly purge: Purge;
   readonly breaker: Breaker;
-  /** The targets in force, as one text. */
+  /** The destination's targets joined to one text. */
   place(found: Found): string;
 }
 
-/** Hands out the tasks of one destination and takes their results. Methods that write are called inside the object's transaction. */
+/**
+ * Schedules the tasks of one destination: leases ready associations within its limits (concurrency, pace, breaker), and
+ * completes them. Order and back-off are the work queue's. Owned by `SyncDestination`, called by `Poll`. A lease costs
+ * one update per association and object. Methods that write are called inside the object's transaction.
+ */
 export class TaskScheduler {
   readonly #parts: Parts;
   readonly #pacing = new Pacing();
@@ -33,34 +37,35 @@ export class TaskScheduler {
     this.#parts = parts;
   }
 
-  /** How many tasks may go out now: what the destination takes at once, its pace, and its health say so. */
+  /** How many tasks may be leased now, by concurrency, pace and breaker. */
   #free(found: Found, now: number, only?: string): number {
     const { work, breaker } = this.#parts;
     const { pace } = found.type;
     const limit = breaker.limit(pace.atOnce, now);
-    // Who asks for one association by name is the trial that the breaker waits for.
-    const places = (only === undefined ? limit : Math.max(1, limit)) - work.leased(now);
-    return Math.min(places, this.#pacing.room(pace, now));
+    // A poll for one association serves as the breaker's trial.
+    const slots = (only === undefined ? limit : Math.max(1, limit)) - work.leased(now);
+    return Math.min(slots, this.#pacing.room(pace, now));
   }
 
-  /** When there may be something to hand out (ms since 1970), or null. */
+  /** When a task may be ready (ms since 1970), or null. */
   due(found: Found, now: number): number | null {
     const ready = this.#parts.work.nextReady();
     if (ready === null) return null;
     const { breaker, work } = this.#parts;
     const { pace } = found.type;
     const at = Math.max(ready, breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(pace, now));
-    // All places taken: settling a claim frees one and asks again, unless its Worker has died.
+    // With all slots taken, a completion frees one and polls again; the end of a lease covers a Worker that died.
     const taken = work.leased(now) >= breaker.limit(pace.atOnce, Math.max(now, at));
     return taken ? Math.max(at, work.leaseEnd() ?? 0) : at;
   }
 
-  lease(found: Found, places: number, now: number, only?: string): SyncTask[] {
+  /** Leases up to `slots` ready tasks. @param only the id of one association */
+  lease(found: Found, slots: number, now: number, only?: string): SyncTask[] {
     const { work, associations, remoteObjects, record, breaker } = this.#parts;
     const place = this.#parts.place(found);
     const tagKeys = Object.keys(record.tags(found.row));
     const trial = breaker.view() !== null;
-    return work.claim(Math.min(places, this.#free(found, now, only)), now, only, trial).flatMap((claim) => {
+    return work.claim(Math.min(slots, this.#free(found, now, only)), now, only, trial).flatMap((claim) => {
       const row = associations.find(claim.id);
       if (!row) {
         work.forget(claim.id);
@@ -74,8 +79,8 @@ export class TaskScheduler {
   }
 
   /**
-   * Names that other destinations may have, of the objects that a claimed association has and should have.
-   * @param keys the secret's top-level keys; null: nothing is to be pushed
+   * Names of a leased association's recorded and desired objects that other destinations may own.
+   * @param keys the secret's top-level keys; null: nothing is pushed
    */
   unclaimed(found: Found, { id }: Claim, keys: readonly string[] | null): string[] {
     const { associations, remoteObjects } = this.#parts;
@@ -86,9 +91,9 @@ export class TaskScheduler {
   }
 
   /**
-   * Records what there is to be, before anything is called: the keys of a secret are others than its recorded objects, or
-   * another destination may have a name.
-   * @param keys as in `unclaimed`; @param taken the names that other destinations have
+   * Plans the objects of a leased association again before the provider is called: the secret's keys differ from the
+   * recorded objects, or another destination may own a name.
+   * @param keys as in `unclaimed`; @param taken the names that other destinations own
    */
   plan(
     found: Found,
@@ -116,7 +121,7 @@ export class TaskScheduler {
     return desiredObjects(record.scope(found.row, associations.namingOf(row)), found.type, secretOf(row), keys);
   }
 
-  /** Takes results. @returns the associations that have come to their end */
+  /** Completes tasks with their results. @returns the associations that were deleted */
   complete(results: readonly SyncResult[], now: number): AssociationRow[] {
     const { associations, breaker, purge, record } = this.#parts;
     const found = record.find();
@@ -134,7 +139,7 @@ export class TaskScheduler {
     });
   }
 
-  /** What a result comes to in our own storage, where it happens here and now: superseded by a newer wish, not at all. */
+  /** The result for a destination of kind `stored`, where the change is made now; none under a stale lease. */
   #stored(result: SyncResult, { row }: Found, now: number): SyncResult {
     const { work, storedObjects } = this.#parts;
     if (!work.holds(result.claim, now)) return { ...result, copies: [] };

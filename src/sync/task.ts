@@ -23,8 +23,8 @@ import { secretKeyValues, secretPathValue } from "./payload.ts";
 
 export type AppAccess = (namespace: string, name: string) => Promise<Result<AppCredentials>>;
 
-/** What performing takes besides the task. */
-export interface Means {
+/** The dependencies of a task, besides the task itself. */
+export interface TaskDependencies {
   readonly env: Env;
   readonly object: Pick<Remote<SyncDestination>, "plan">;
   readonly settings: ProviderSettings;
@@ -33,11 +33,11 @@ export interface Means {
 }
 
 /**
- * A task must be over well before its lease ends, because after that another Worker may act on the same secret, and before
- * the runtime ends what goes on behind an answer (30 s).
+ * A task ends well before its lease, after which another Worker may act on the same secret, and before the runtime ends
+ * work after a response (30 s: Cloudflare Workers, `ctx.waitUntil`).
  */
 const TASK_MS = 20_000;
-/** Less than this is not worth beginning an object with. */
+/** No object is begun with less time left. */
 const LEAST_MS = 2_000;
 
 interface Value {
@@ -45,8 +45,8 @@ interface Value {
   readonly value: string;
 }
 
-/** Performs one task. Never throws: what is our own fault is an outcome, too. */
-export async function performTask(means: Means, setup: Setup, task: SyncTask): Promise<SyncResult> {
+/** Performs one task: reads the secret, then pushes and removes objects. Never throws: failures are outcomes. */
+export async function performTask(dependencies: TaskDependencies, setup: Setup, task: SyncTask): Promise<SyncResult> {
   const end = Date.now() + TASK_MS;
   const base = { claim: task.claim, tagKeys: Object.keys(setup.tags), unfinished: false };
   const failed = (trouble: Trouble, copies: readonly ObjectTask[] = []): SyncResult => ({
@@ -58,22 +58,23 @@ export async function performTask(means: Means, setup: Setup, task: SyncTask): P
   try {
     const type = typeOf(setup.type);
     if (!type) return failed(internal("unknown_type", "this destination type is unknown"), task.copies);
-    const newest = task.wish === "present" ? await kvStore(means.env, task.mountUuid).newest(task.secretName) : null;
+    const newest =
+      task.wish === "present" ? await kvStore(dependencies.env, task.mountUuid).newest(task.secretName) : null;
     if (newest && !newest.ok) return failed(internal(newest.reason, newest.message), task.copies);
     const source = newest?.value ?? null;
     const values = source === null ? [] : valuesOf(task.granularity, source.data);
     if (!Array.isArray(values)) return failed(values, task.copies);
-    const copies = await objectsFor(means, task, source && values);
-    // The claim is void: nothing was done, and nobody waits for the result.
+    const copies = await objectsFor(dependencies, task, source && values);
+    // The lease is void: no call was made, and the result is ignored.
     if (copies === null) return { ...base, version: null, copies: [], unfinished: true };
-    const context = await contextOf(means, setup, type);
+    const context = await contextOf(dependencies, setup, type);
     if ("trouble" in context) return failed(context.trouble, copies);
-    const job = new Job(type, setup, task, context.make, end);
-    // New names come first: for a moment a secret may be there twice, but never not at all.
+    const run = new TaskRun(type, setup, task, context.make, end);
+    // Pushes precede removals: a renamed secret may exist twice for a moment, but is never missing.
     const contents = new Map(values.map(({ key, value }) => [key, value]));
-    for (const copy of copies) if (isWanted(copy, source)) await job.put(copy, contents.get(copy.subKey) ?? "");
-    for (const copy of copies) if (!isWanted(copy, source)) await job.remove(copy, source === null);
-    return { ...base, version: source?.version ?? null, copies: job.results, unfinished: job.unfinished };
+    for (const copy of copies) if (isDesired(copy, source)) await run.put(copy, contents.get(copy.subKey) ?? "");
+    for (const copy of copies) if (!isDesired(copy, source)) await run.remove(copy, source === null);
+    return { ...base, version: source?.version ?? null, copies: run.results, unfinished: run.unfinished };
   } catch (thrown) {
     warn("sync-task-failed", { destination: setup.type, association: task.claim.id, because: textOf(thrown) });
     return failed(internal("internal", "the service failed; it tries again"));
@@ -82,8 +83,8 @@ export async function performTask(means: Means, setup: Setup, task: SyncTask): P
 
 const internal = (code: string, message: string): Trouble => ({ outcome: "internal", code, message });
 
-/** The source being gone and the wish being "absent" come to the same at the destination. */
-const isWanted = (copy: ObjectTask, source: object | null): boolean => source !== null && !copy.obsolete;
+/** A deleted secret and the desired state "absent" have the same effect at the destination. */
+const isDesired = (copy: ObjectTask, source: object | null): boolean => source !== null && !copy.obsolete;
 
 function valuesOf(granularity: SyncTask["granularity"], data: string): Value[] | Trouble {
   if (granularity === "secret-path") {
@@ -97,23 +98,23 @@ function valuesOf(granularity: SyncTask["granularity"], data: string): Value[] |
 }
 
 /**
- * The objects of the task; recorded anew when the secret has other keys than those that are recorded, when one may not be
- * pushed, because its name may have become free, or when another destination may have a name.
- * @param values null: nothing is to be pushed
+ * The objects of the task. They are planned again when the secret's keys differ from the recorded objects, when a
+ * blocked name may have become free, or when another destination may own a name.
+ * @param values null: nothing is pushed
  */
 async function objectsFor(
-  means: Means,
+  dependencies: TaskDependencies,
   task: SyncTask,
   values: readonly Value[] | null,
 ): Promise<readonly ObjectTask[] | null> {
   if (!isToBePlanned(task.copies, values)) return task.copies;
-  const planned = await means.object.plan(task.claim, values?.map(({ key }) => key) ?? null);
+  const planned = await dependencies.object.plan(task.claim, values?.map(({ key }) => key) ?? null);
   if (planned === null) return null;
-  // What was known when the claim went out is known still.
+  // The state recorded at the lease is still valid.
   const before = new Map(task.copies.map((copy) => [`${copy.subKey}\n${copy.name}`, copy]));
   return planned.map((copy) => {
     const was = before.get(`${copy.subKey}\n${copy.name}`);
-    // What was known when the claim went out, of what another destination has: nothing.
+    // The state of an object that another destination owns is not ours to use.
     if (copy.ours === "no" && copy.unclaimed) return copy;
     return { ...copy, outside: was?.outside, ours: was?.ours ?? copy.ours, unsureSince: was?.unsureSince ?? null };
   });
@@ -130,27 +131,27 @@ function isToBePlanned(copies: readonly ObjectTask[], values: readonly Value[] |
 
 type MakeContext = (deadlineMs: number) => CallContext;
 
-/** What an adapter's calls take; a custom application is fetched when the connection names one. */
+/** Makes the context of an adapter's calls; reads the custom application when the connection names one. */
 export async function contextOf(
-  means: Pick<Means, "settings" | "permit" | "apps">,
+  dependencies: Pick<TaskDependencies, "settings" | "permit" | "apps">,
   setup: Pick<Setup, "namespace" | "connection">,
   type: DestinationType<unknown>,
 ): Promise<{ make: MakeContext } | { trouble: Trouble }> {
-  const { permit } = means;
+  const { permit } = dependencies;
   const name = type.appOf?.(setup.connection) ?? null;
-  const app = name === null ? null : await means.apps(setup.namespace, name);
+  const app = name === null ? null : await dependencies.apps(setup.namespace, name);
   if (app && !app.ok) return { trouble: failure("client", "app_missing", app.message) };
   return {
     make: (deadlineMs) => ({
-      settings: means.settings,
+      settings: dependencies.settings,
       send: sender({ deadlineMs, permit }),
       ...(app && { app: app.value }),
     }),
   };
 }
 
-/** Does the objects of one task, one after the other. */
-class Job {
+/** Performs the objects of one task, one after the other, and collects their results. */
+class TaskRun {
   readonly results: ObjectResult[] = [];
   unfinished = false;
   readonly #type: DestinationType<unknown>;
@@ -158,7 +159,7 @@ class Job {
   readonly #task: SyncTask;
   readonly #context: MakeContext;
   readonly #end: number;
-  /** What every further object would meet, too. */
+  /** A failure that would affect every further object. */
   #stopped: Trouble | null = null;
 
   constructor(type: DestinationType<unknown>, setup: Setup, task: SyncTask, context: MakeContext, end: number) {
@@ -203,7 +204,7 @@ class Job {
     this.#note(copy, { state: done.left ? "left" : "pushed", fingerprint, ...reference });
   }
 
-  /** @param sourceGone the secret itself is gone, or is not wanted here any more */
+  /** @param sourceGone the secret is deleted, or its association is set to absent */
   async remove(copy: ObjectTask, sourceGone: boolean): Promise<void> {
     if (copy.ours === "no") return this.#note(copy, { state: "absent" });
     if (this.#setup.retain) return this.#note(copy, { state: "retained" });
@@ -214,7 +215,7 @@ class Job {
     const known = { name: copy.name, reference: copy.reference };
     const context = this.#context(this.#budget());
     if (copy.ours === "maybe") {
-      // A push whose end is not known may have done nothing, and what is there is then somebody else's.
+      // A push of unknown outcome may have failed, and an object found now may belong to another writer.
       const seen = await this.#type.inspect(known, connection, context);
       if (seen.outcome === "ok" && (seen.state === "absent" || seen.owned === false)) {
         return this.#note(copy, { state: "absent" });
@@ -237,7 +238,7 @@ class Job {
     return enough;
   }
 
-  /** An object that nothing was tried on is as it was. */
+  /** Records an object without a call. */
   #leave(copy: ObjectTask, trouble?: Trouble): void {
     this.results.push({ ...untouched(copy), ...(trouble && { trouble }) });
   }
@@ -247,7 +248,7 @@ class Job {
   }
 
   #fail(copy: ObjectTask, trouble: Trouble): void {
-    // A refusal of this one object says nothing of the next; everything else does.
+    // A refusal concerns this object only; other failures affect the next objects, too.
     const general =
       trouble.outcome !== "client" || trouble.code === "auth_failed" || trouble.code === "permission_denied";
     if (general || isPaused(trouble)) this.#stopped = trouble;
@@ -258,7 +259,7 @@ class Job {
     });
   }
 
-  /** Tells whether an object is as it was pushed last: its content, its tags, and where it is pushed to. */
+  /** A keyed fingerprint of content, tags and target, to detect an object that is up to date. */
   #fingerprint(value: string): string {
     const { connection, tags, fingerprintKey } = this.#setup;
     const where = Object.entries(connection as Record<string, unknown>).filter(
@@ -279,7 +280,7 @@ const untouched = ({ subKey, name, outside, ours, unsureSince }: ObjectTask): Ob
   ...unsureBefore({ unsureSince }),
 });
 
-/** What was uncertain before a task that has changed nothing. */
+/** Keeps the start of an earlier uncertain push in a result without a call. */
 const unsureBefore = ({ unsureSince }: Pick<ObjectTask, "unsureSince">) =>
   unsureSince === null ? {} : { unsureSince };
 

@@ -72,8 +72,8 @@ export const sync: Mutation[] = [
   {
     file: "src/sync/task-scheduler.ts",
     suites: ["test/workers/sync-breaker.test.ts"],
-    find: "const places = (only === undefined ? limit : Math.max(1, limit)) - work.leased(now);",
-    replace: "const places = only === undefined ? limit : Math.max(1, limit);",
+    find: "const slots = (only === undefined ? limit : Math.max(1, limit)) - work.leased(now);",
+    replace: "const slots = only === undefined ? limit : Math.max(1, limit);",
     promise: "Leases that are out count against what a destination takes at once",
   },
   {
@@ -111,20 +111,20 @@ export const sync: Mutation[] = [
   },
   {
     ...GATE,
-    find: "this.#permitUntil = running ? sent + permitMs : 0;",
-    replace: "this.#permitUntil = running ? Date.now() + permitMs : 0;",
+    find: "this.#leasedUntil = running ? sent + permitMs : 0;",
+    replace: "this.#leasedUntil = running ? Date.now() + permitMs : 0;",
     promise: "A permission is counted from the question",
   },
   {
     ...GATE,
-    find: "if (this.#permitUntil - sent >= PERMIT_LEAST_MS) return true;",
-    replace: "if (this.#permitUntil >= sent - PERMIT_LEAST_MS) return true;",
+    find: "if (this.#leasedUntil - sent >= LEAST_LEASE_MS) return true;",
+    replace: "if (this.#leasedUntil >= sent - LEAST_LEASE_MS) return true;",
     promise: "A permission that has run out is asked for anew",
   },
   {
     ...GATE,
-    find: "return Math.max(0, this.#permitUntil - now);",
-    replace: "return this.#permitUntil - now;",
+    find: "return Math.max(0, this.#leasedUntil - now);",
+    replace: "return this.#leasedUntil - now;",
     promise: "A permission that has run out permits nothing",
   },
   {
@@ -268,8 +268,8 @@ export const sync: Mutation[] = [
   },
   {
     ...REMOTE_OBJECTS,
-    find: "const all = new Set([...held, ...wanted]",
-    replace: "const all = new Set([...wanted]",
+    find: "const all = new Set([...held.map(({ fold }) => fold), ",
+    replace: "const all = new Set([",
     promise: "Other destinations are asked also before something is removed",
   },
   {

@@ -42,7 +42,7 @@ async function fill(count: number): Promise<void> {
         for (let index = from; index < Math.min(from + 1_000, count); index++) {
           const secretName = `s${String(index).padStart(6, "0")}`;
           const secret = { mountUuid: mount.uuid, mountAccessor: mount.accessor, mountPath: "kv/", secretName };
-          const copy = { subKey: "", name: `x/${secretName}`, fold: `x/${secretName}`, refused: null };
+          const copy = { subKey: "", name: `x/${secretName}`, collisionKey: `x/${secretName}`, refused: null };
           const step = { kind: "add", copy, blocked: null, elsewhere: false, adoptedFrom: [] } as const;
           associations.set(secret, { naming, steps: [step], place: "" }, now, true);
         }

@@ -99,7 +99,7 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
     allowed: /^[0-9A-Za-z-]$/,
     maxLength: 127,
     replacement: "-",
-    fold: (name) => name.toLowerCase(),
+    collisionKey: (name) => name.toLowerCase(),
   },
   maxValueBytes,
   // A vault takes 300 new versions in 10 seconds ("Azure Key Vault service limits"), and others may write to it, too.

@@ -90,7 +90,7 @@ export interface Naming {
   /** What else the provider wants of the whole name, such as another first character; applied last, before the cut. */
   adapt?(name: string): string;
   /** Two names with equal folds are one object to the provider; default: the name itself. */
-  fold?(name: string): string;
+  collisionKey?(name: string): string;
   /** Why the provider would never take this name, one sentence; null when it would. */
   refuse?(name: string): string | null;
 }

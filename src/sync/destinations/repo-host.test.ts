@@ -139,7 +139,7 @@ describe("names", () => {
   ])("%s is spelt %s", (name, spelt) => expect(normalise(name, repoHost.naming)).toBe(spelt));
 
   it("that differ in case only are one, and GITHUB_ is kept by the provider", () => {
-    expect(repoHost.naming.fold?.("a")).toBe(repoHost.naming.fold?.("A"));
+    expect(repoHost.naming.collisionKey?.("a")).toBe(repoHost.naming.collisionKey?.("A"));
     expect(repoHost.naming.refuse?.("GITHUB_TOKEN")).toContain("GITHUB_");
     expect(repoHost.naming.refuse?.("MY_GITHUB_TOKEN")).toBeNull();
   });

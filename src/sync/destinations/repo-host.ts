@@ -92,7 +92,7 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
     maxLength: maxNameLength,
     replacement: "_",
     adapt: (name) => name.toUpperCase().replace(/^(?=\d)/, "_"),
-    fold: (name) => name.toUpperCase(),
+    collisionKey: (name) => name.toUpperCase(),
     refuse: (name) => (/^GITHUB_/i.test(name) ? "The name of a secret must not begin with GITHUB_." : null),
   },
   maxValueBytes,
