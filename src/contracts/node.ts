@@ -155,3 +155,6 @@ export interface Written {
   /** Index of the line that tells of the change, or of the last change if this one changed nothing; null when the stream could not take it yet. */
   readonly index: number | null;
 }
+
+/** The fields of a node as its agent or a scheduler reports it; the registry completes them. */
+export type NodeFields = Readonly<Record<string, unknown>>;

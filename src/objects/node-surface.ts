@@ -1,3 +1,4 @@
+import type { JoinRequest } from "@sallyport/agent-protocol";
 import type { DrainNote, DrainSpec } from "../cluster/nodes/drains.ts";
 import type { GivenNode } from "../cluster/nodes/fields.ts";
 import type { NodePoolPage, NodePoolQuery } from "../cluster/nodes/node-pools.ts";
@@ -6,8 +7,7 @@ import type { NodePage, NodeQuery, NodeText } from "../cluster/nodes/nodes-store
 import type { Eligibility, Written } from "../contracts/node.ts";
 import type { Result } from "../lib/result.ts";
 import type { AgentChange, AgentIdentity, AgentView, JoinTokenView } from "../node-agents/agent.ts";
-import type { Agents } from "../node-agents/agents.ts";
-import type { Cut, EnrolmentPage } from "../node-agents/enrolment.ts";
+import type { Cut, EnrolmentPage, NewJoinToken } from "../node-agents/enrolment.ts";
 import { HostVolumeSurface } from "./host-volume-surface.ts";
 import type { NodeParts } from "./node-parts.ts";
 
@@ -72,7 +72,7 @@ export abstract class NodeSurface extends HostVolumeSurface {
 
   // ---- agents ----
 
-  createJoinToken(...[wanted]: Parameters<Agents["createToken"]>): ReturnType<Agents["createToken"]> {
+  createJoinToken(wanted: NewJoinToken): { secret: string; token: JoinTokenView } {
     return this.members.agents.createToken(wanted);
   }
 
@@ -85,7 +85,7 @@ export abstract class NodeSurface extends HostVolumeSurface {
   }
 
   /** Lets an agent's key in: see `Enrolment.join`. @returns the node's id */
-  joinAgent(...[request, service]: Parameters<Agents["join"]>): Result<string> {
+  joinAgent(request: JoinRequest, service: string): Result<string> {
     return this.members.agents.join(request, service);
   }
 

@@ -37,6 +37,7 @@ import {
   copyRecords,
   type KeysOf,
   type PlannedObject,
+  type Preview,
   plannedChanges,
   previewed,
   type RecordsPage,
@@ -258,7 +259,7 @@ export class SyncDestination extends StoredObject {
     body: Readonly<Record<string, unknown>>,
     mode: "write" | "patch",
     page: { readonly after: string; readonly keys: KeysOf | null },
-  ): Result<ReturnType<typeof previewed>> {
+  ): Result<Preview> {
     return guarded(() => {
       const defined = this.#parts.record.define(key, body, mode, settings(this.env));
       return defined.ok ? ok(previewed(this.#parts, key, defined.value, page)) : defined;

@@ -70,6 +70,12 @@ export function plannedChanges(
   });
 }
 
+/** The changes of one page of associations that a configuration would cause. */
+export interface Preview extends PreviewPage {
+  readonly setup: InspectSetup;
+  readonly warnings: readonly string[];
+}
+
 /**
  * The changes that a configuration would make to one page of associations once they are set again.
  * @param keys the keys that an earlier call requested in `keyless`; null on the first call
@@ -83,7 +89,7 @@ export function previewed(
   key: DestinationKey,
   { definition, type, warnings }: Defined & { readonly type: DestinationType<unknown> },
   { after, keys }: { readonly after: string; readonly keys: KeysOf | null },
-): PreviewPage & { readonly setup: InspectSetup; readonly warnings: readonly string[] } {
+): Preview {
   const scope = { namespace: key.namespace, name: key.name, word: record.row()?.word || key.type, ...definition };
   const page = associations.page(after, PAGE);
   const isKeyed = definition.granularity === "secret-key";
