@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { TYPE_NAMES } from "../compat/dialect.ts";
+import type { Capability } from "../contracts/policies.ts";
 import { inOneSpelling } from "./aliases.ts";
-import { type Capability, capabilitiesFor, compilePaths, type ScopedPolicy } from "./path-rules.ts";
+import { capabilitiesFor, compilePaths, type ScopedPolicy } from "./path-rules.ts";
 
 const compiled = (rules: Readonly<Record<string, string>>, namespace = "") => {
   const paths = Object.entries(rules).map(([path, words]) => ({

@@ -1,5 +1,6 @@
 import { type TwoNames, twoNames, withSegment } from "../compat/sync-paths.ts";
-import { compilePaths, type PathAcl, type PathRule } from "./path-rules.ts";
+import type { PathRule } from "../contracts/policies.ts";
+import { compilePaths, type PathAcl } from "./path-rules.ts";
 
 /**
  * The question about a path, and the rules to put it to, in neutral names. A rule may name what has two names by either, and

@@ -1,6 +1,6 @@
+import type { Ask, Grant } from "../contracts/access-control.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import type { Refusal } from "../lib/result.ts";
-import type { Ask, Grant } from "./authorize.ts";
 
 /** How long an isolate may use an answer again. A revocation is seen everywhere within 2 s, the request's own time included. */
 const REUSE_MS = 1_500;

@@ -1,7 +1,8 @@
 import { timingSafeEqual } from "node:crypto";
+import type { AclToken } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { Facts } from "../platform/durable/deployment-state.ts";
-import { type AclToken, aclToken } from "./cluster-acl.ts";
+import { aclToken } from "./cluster-acl.ts";
 import type { TokenRow } from "./token.ts";
 import type { TokenSecrets } from "./token-secrets.ts";
 import { newAccessor, type TokenStore } from "./token-store.ts";

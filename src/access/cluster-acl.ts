@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import type { NewEvent } from "../contracts/event.ts";
 import { accessAccount } from "../contracts/event-accounts.ts";
-import type { Policy } from "./policy.ts";
-import type { JobAcl, PolicyRow } from "./policy-store.ts";
+import type { AclPolicy, AclRules, JobAcl, NamedRules, Policy } from "../contracts/policies.ts";
+import type { AclToken } from "../contracts/tokens.ts";
+import type { PolicyRow } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 
 /*
@@ -17,24 +18,6 @@ const goDuration = (seconds: number): string => {
 };
 
 const digest = (...parts: string[]): string => createHash("sha256").update(parts.join("\0")).digest("base64");
-
-export interface AclToken {
-  AccessorID: string;
-  CreateIndex: number | null;
-  CreateTime: string;
-  ExpirationTTL: string;
-  ExpirationTime: string | null;
-  Global: boolean;
-  Hash: string;
-  ModifyIndex: number | null;
-  Name: string;
-  Policies: string[] | null;
-  /** There are none; clients count them. */
-  Roles: [];
-  /** In the answer that creates the token, and in reads that may see it (docs/dialects.md); else empty. */
-  SecretID: string;
-  Type: "client" | "management";
-}
 
 export function aclToken(row: TokenRow, secret = ""): AclToken {
   const policies = policiesOf(row);
@@ -54,38 +37,6 @@ export function aclToken(row: TokenRow, secret = ""): AclToken {
     SecretID: secret,
     Type: management ? "management" : "client",
   };
-}
-
-export interface AclPolicy {
-  CreateIndex: number | null;
-  Description: string;
-  Hash: string;
-  /** Kept and shown; it governs nothing here. */
-  JobACL: JobAcl | null;
-  ModifyIndex: number | null;
-  Name: string;
-  Rules: string;
-  /** The rules as they were read; null on the event stream. */
-  RulesJSON: AclRules | null;
-}
-
-interface NamedRules {
-  readonly Name: string;
-  readonly Policy: "";
-  readonly Capabilities: readonly string[];
-}
-
-/** A policy's rules about areas C and D, with `policy` words as the capabilities that they stand for. */
-export interface AclRules {
-  readonly Namespaces: readonly (NamedRules & { readonly Variables: object | null })[] | null;
-  readonly NodePools: readonly NamedRules[] | null;
-  readonly HostVolumes: readonly NamedRules[] | null;
-  readonly Agent: { readonly Policy: string } | null;
-  readonly Node: { readonly Policy: string } | null;
-  readonly Operator: { readonly Policy: string; readonly Capabilities: readonly string[] } | null;
-  readonly Quota: { readonly Policy: string } | null;
-  readonly Plugin: { readonly Policy: string } | null;
-  readonly Raw: string;
 }
 
 /** Null where there is none, as upstream writes an empty list. */

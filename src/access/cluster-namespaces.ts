@@ -1,29 +1,9 @@
+import type { ClusterNamespace, JobSettings } from "../contracts/access-control.ts";
 import { NAMESPACE_NAME } from "../contracts/cluster-namespace.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { upperBound } from "../lib/text-range.ts";
 import type { Journal } from "./events.ts";
 import type { NamespaceEndings } from "./namespace-endings.ts";
-
-type Names = readonly string[] | null | undefined;
-type Choice = { readonly Default?: string | undefined; readonly Allowed?: Names; readonly Denied?: Names };
-
-/** Settings that govern jobs: kept and shown, without effect where no jobs are placed. */
-export interface JobSettings {
-  readonly Quota?: string | undefined;
-  readonly Capabilities?: Readonly<Record<string, Names>> | null | undefined;
-  readonly NodePoolConfiguration?: Choice | null | undefined;
-  readonly VaultConfiguration?: Choice | null | undefined;
-  readonly ConsulConfiguration?: Choice | null | undefined;
-}
-
-/** A namespace of areas C and D. */
-export interface ClusterNamespace extends JobSettings {
-  Name: string;
-  Description: string;
-  Meta: Record<string, string> | null;
-  CreateIndex: number | null;
-  ModifyIndex: number | null;
-}
 
 interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
   name: string;

@@ -1,16 +1,11 @@
+import type { AclToken, AclTokenPage } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import { type AclToken, aclToken, tokenUpserted } from "./cluster-acl.ts";
+import { aclToken, tokenUpserted } from "./cluster-acl.ts";
 import type { Journal } from "./events.ts";
 import type { ClusterTokenRequest, TokenRow } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenSecrets } from "./token-secrets.ts";
 import type { TokenStore } from "./token-store.ts";
-
-export interface AclTokenPage {
-  readonly tokens: AclToken[];
-  /** Where the following page starts. */
-  readonly next: string | null;
-}
 
 /** Tokens as areas C and D make, change and list them. They see all tokens, whoever made them. */
 export class ClusterTokens {

@@ -1,7 +1,7 @@
+import type { Ask, Grant } from "../contracts/access-control.ts";
 import { type ClusterRights, NO_CLUSTER_RULES } from "../contracts/cluster-rights.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { Identity } from "../platform/http/exchange.ts";
-import type { Ask, Grant } from "./authorize.ts";
 import { type Judge, refuseWrappedOnly } from "./judgement.ts";
 import type { MountTable } from "./mounts.ts";
 import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "./namespaces.ts";

@@ -1,24 +1,12 @@
 import type { Mount } from "../contracts/mount.ts";
+import type { Capability, ParameterConstraints, PathRule } from "../contracts/policies.ts";
+import type { Place } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { inOneSpelling } from "./aliases.ts";
 import type { MountTable } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
-import {
-  type Capability,
-  checkParameters,
-  granted,
-  type ParameterConstraints,
-  type PathAcl,
-  type PathRule,
-  ruleFor,
-} from "./path-rules.ts";
+import { checkParameters, granted, type PathAcl, ruleFor } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
-
-/** A path inside a namespace that exists. */
-export interface Place {
-  readonly namespace: string;
-  readonly path: string;
-}
 
 /** What a caller may do on one path. */
 export interface Judgement {

@@ -1,11 +1,9 @@
+import type { KeyHolder } from "../contracts/access-control.ts";
 import { ok, type Result } from "../lib/result.ts";
 import { upperBound } from "../lib/text-range.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { Facts } from "../platform/durable/deployment-state.ts";
 import type { MountTable } from "./mounts.ts";
-
-/** Kinds of objects that hold data keys and are no mount. */
-export type KeyHolder = "sync-destination" | "sync-control" | "identity-issuer" | "node-session" | "cluster-registry";
 
 interface Host {
   readonly sql: SqlStorage;

@@ -1,3 +1,4 @@
+import type { Namespace } from "../contracts/access-control.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { type CustomMetadataChange, changeCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { policyDeleted, tokenDeleted } from "./cluster-acl.ts";
@@ -5,7 +6,7 @@ import type { Journal } from "./events.ts";
 import type { KeyTerms } from "./key-rotation.ts";
 import type { MountTable } from "./mounts.ts";
 import type { NamespaceEndings } from "./namespace-endings.ts";
-import type { Namespace, NamespaceTree } from "./namespaces.ts";
+import type { NamespaceTree } from "./namespaces.ts";
 import type { PolicyStore } from "./policy-store.ts";
 import type { TokenStore } from "./token-store.ts";
 

@@ -1,13 +1,7 @@
+import type { Namespace } from "../contracts/access-control.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../platform/http/areas.ts";
-
-export interface Namespace {
-  readonly id: string;
-  /** From the root, with a trailing slash; the root itself is the empty text. */
-  readonly path: string;
-  readonly custom_metadata: Readonly<Record<string, string>>;
-}
 
 interface NamespaceRow extends Record<string, SqlStorageValue> {
   path: string;

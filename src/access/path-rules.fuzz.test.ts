@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { CAPABILITIES, type Capability, capabilitiesFor, compilePaths, type PathRule } from "./path-rules.ts";
+import { CAPABILITIES, type Capability, type PathRule } from "../contracts/policies.ts";
+import { capabilitiesFor, compilePaths } from "./path-rules.ts";
 
 describe("the compiled matcher", () => {
   /** The rules of the language, said as plainly as possible and without regard to speed. */

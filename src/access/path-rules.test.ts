@@ -1,14 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { textSteps } from "../../test/text-steps.ts";
-import {
-  type Capability,
-  capabilitiesFor,
-  compilePaths,
-  mayBelow,
-  type ParameterConstraints,
-  type PathRule,
-  ruleFor,
-} from "./path-rules.ts";
+import type { Capability, ParameterConstraints, PathRule } from "../contracts/policies.ts";
+import { capabilitiesFor, compilePaths, mayBelow, ruleFor } from "./path-rules.ts";
 
 const rule = (path: string, capabilities: string, constraints: ParameterConstraints = {}): PathRule => ({
   path,

@@ -1,4 +1,11 @@
 import { neutralField, otherName } from "../compat/cloud-b-names.ts";
+import type {
+  Capability,
+  ParameterConstraints,
+  ParameterRule,
+  ParameterValue,
+  PathRule,
+} from "../contracts/policies.ts";
 import { matchesGlob } from "../lib/glob.ts";
 
 /**
@@ -7,47 +14,6 @@ import { matchesGlob } from "../lib/glob.ts";
  * Only one pattern decides about a path. Rules with that same pattern, from however many policies, are merged
  * when they are compiled; rules with other patterns have no say, however much they match.
  */
-
-export const CAPABILITIES = [
-  "create",
-  "delete",
-  "deny",
-  "list",
-  "patch",
-  "read",
-  "recover",
-  "scan",
-  "subscribe",
-  "sudo",
-  "update",
-] as const;
-
-export type Capability = (typeof CAPABILITIES)[number];
-
-export type ParameterValue = string | number | boolean | null | readonly ParameterValue[];
-
-/** Values named for one parameter; none means any value. The name is lower case, or `*` for all others. */
-export interface ParameterRule {
-  readonly name: string;
-  readonly values: readonly ParameterValue[];
-}
-
-/** What a request to a path may carry, beside the right to make it. */
-export interface ParameterConstraints {
-  readonly allowedParameters?: readonly ParameterRule[];
-  readonly deniedParameters?: readonly ParameterRule[];
-  readonly requiredParameters?: readonly string[];
-  /** Seconds. */
-  readonly minWrappingTtl?: number;
-  /** Seconds. */
-  readonly maxWrappingTtl?: number;
-}
-
-/** One `path` block. The pattern has no leading slash; `deny` stands alone. */
-export interface PathRule extends ParameterConstraints {
-  readonly path: string;
-  readonly capabilities: readonly Capability[];
-}
 
 /** The path rules of a policy and the namespace it belongs to: `""` for the root, else for example `ns1/`. */
 export interface ScopedPolicy {

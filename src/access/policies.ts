@@ -1,12 +1,9 @@
+import type { AclPolicy, PolicyAttributes, PolicyWritten } from "../contracts/policies.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import { type AclPolicy, aclPolicy, policyDeleted, policyUpserted } from "./cluster-acl.ts";
+import { aclPolicy, policyDeleted, policyUpserted } from "./cluster-acl.ts";
 import type { Journal } from "./events.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
-import type { PolicyAttributes, PolicyStore } from "./policy-store.ts";
-
-export interface PolicyWritten {
-  readonly index: number | null;
-}
+import type { PolicyStore } from "./policy-store.ts";
 
 /** Writing and reading policies, as both families of routes do it. */
 export class Policies {

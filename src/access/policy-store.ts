@@ -1,8 +1,8 @@
 import { type ClusterRights, MANAGEMENT, mergeClusterRules } from "../contracts/cluster-rights.ts";
+import type { GoverningRule, Policy, PolicyAttributes, VolumeRule } from "../contracts/policies.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { compilePaths, type PathAcl } from "./path-rules.ts";
-import { DEFAULT_POLICY, type Policy, parsePolicy } from "./policy.ts";
-import type { GoverningRule, VolumeRule } from "./volume-rules.ts";
+import { DEFAULT_POLICY, parsePolicy } from "./policy.ts";
 
 export interface PolicyRow extends Record<string, SqlStorageValue> {
   namespace: string;
@@ -14,20 +14,6 @@ export interface PolicyRow extends Record<string, SqlStorageValue> {
   modify_index: number | null;
   /** The job that the policy is attached to, as JSON; it governs nothing here. */
   job_acl: string | null;
-}
-
-/** What describes a policy beside its document. */
-export interface PolicyAttributes {
-  readonly description: string;
-  readonly jobAcl: JobAcl | null;
-}
-
-/** The job, group or task that a policy is attached to upstream. */
-export interface JobAcl {
-  readonly Namespace: string;
-  readonly JobID: string;
-  readonly Group: string;
-  readonly Task: string;
 }
 
 /** What a set of policies allows, ready to be asked. */

@@ -1,3 +1,4 @@
+import type { Policy } from "../contracts/policies.ts";
 /**
  * The policy language: what a document written by a user says, or why it is refused.
  *
@@ -6,7 +7,6 @@
  */
 
 import {
-  type ClusterRules,
   FAMILIES,
   type Family,
   HOST_VOLUME_CAPABILITIES,
@@ -25,8 +25,14 @@ import {
   VARIABLE_CAPABILITIES,
   type VariableCapability,
 } from "../contracts/cluster-rights.ts";
+import {
+  CAPABILITIES,
+  type Capability,
+  type ParameterRule,
+  type ParameterValue,
+  type PathRule,
+} from "../contracts/policies.ts";
 import { type HclMember, type HclObject, type HclValue, parseHcl, quote } from "../lib/hcl.ts";
-import { CAPABILITIES, type Capability, type ParameterRule, type ParameterValue, type PathRule } from "./path-rules.ts";
 import {
   type Block,
   blocks,
@@ -39,16 +45,7 @@ import {
   texts,
   title,
 } from "./policy-blocks.ts";
-import type { VolumeRule } from "./volume-rules.ts";
 import { readVolumeRules } from "./volume-rules-document.ts";
-
-/** What a policy says, as plain data that can be stored and sent. */
-export interface Policy {
-  readonly paths: readonly PathRule[];
-  readonly cluster: ClusterRules;
-  /** What it asks of everybody's volumes. */
-  readonly volumeRules?: readonly VolumeRule[];
-}
 
 export type PolicyResult =
   | { readonly ok: true; readonly policy: Policy }

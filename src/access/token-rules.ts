@@ -1,3 +1,4 @@
+import type { AuthBlock } from "../contracts/tokens.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { expirationSeconds } from "./cluster-acl.ts";
@@ -13,23 +14,6 @@ import {
   type TokenRow,
 } from "./token.ts";
 import type { NewToken, TokenStore } from "./token-store.ts";
-
-/** The `auth` block of an answer that hands out or renews a token (contract: clients 4.2). */
-export interface AuthBlock {
-  readonly client_token: string;
-  readonly accessor: string;
-  readonly policies: readonly string[];
-  readonly token_policies: readonly string[];
-  readonly identity_policies: null;
-  readonly metadata: Readonly<Record<string, string>> | null;
-  readonly orphan: boolean;
-  readonly entity_id: "";
-  readonly lease_duration: number;
-  readonly renewable: boolean;
-  readonly mfa_requirement: null;
-  readonly num_uses: number;
-  readonly token_type: "service";
-}
 
 /** The rules by which tokens are made, renewed and shown. What is done with them is `Tokens`' and `ClusterTokens`'. */
 export class TokenRules {

@@ -1,37 +1,15 @@
+import type { Capability } from "../contracts/policies.ts";
+import type { Authed, TokenName, Wish } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { note } from "../platform/observability/audit/actions.ts";
 import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
 import type { Journal } from "./events.ts";
-import { allows, type Judge, type Place } from "./judgement.ts";
+import { allows, type Judge } from "./judgement.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
-import type { Capability } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
 import type { TokenRequest, TokenRow } from "./token.ts";
-import type { AuthBlock, TokenRules } from "./token-rules.ts";
+import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
-
-/** A caller whose request was let in, and what it asks of one path more. */
-export interface Wish extends Place {
-  /** The caller, as `authorize` answered it. */
-  readonly accessor: string;
-  /** The capabilities that it takes, all of them. */
-  readonly needs: readonly Capability[];
-  /** The request's parameters. */
-  readonly given: Readonly<Record<string, unknown>>;
-}
-
-/**
- * How a request names a token: the caller's own, by its text or by the accessor that `authorize` answered; by an accessor or a
- * text, which must live in the namespace `within` or below; or by its text, for a caller who may do so where the token lives.
- */
-export type TokenName =
-  | { own: string }
-  | { accessor: string; within?: undefined }
-  | { token: string; within: string }
-  | { accessor: string; within: string }
-  | { token: string; by: Wish };
-
-export type Authed = { auth: AuthBlock; warnings: readonly string[] };
 
 /** How long a token outlives the start of its last request, which may still ask about it. */
 const LAST_REQUEST_MS = 10_000;

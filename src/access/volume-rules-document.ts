@@ -1,7 +1,7 @@
+import { ENFORCEMENTS, type VolumeRule } from "../contracts/policies.ts";
 import { readPattern } from "../lib/bexpr/pattern.ts";
 import { quote } from "../lib/hcl.ts";
 import { type Block, fieldsOf, memberOf, refuse, text, texts, title } from "./policy-blocks.ts";
-import { ENFORCEMENTS, type VolumeRule } from "./volume-rules.ts";
 
 /** How `volume_rule` blocks are written in a policy document. */
 

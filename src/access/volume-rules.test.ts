@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type Enforcement, type GoverningRule, judgeVolume, type VolumeFacts } from "./volume-rules.ts";
+import type { Enforcement, GoverningRule } from "../contracts/policies.ts";
+import { judgeVolume, type VolumeFacts } from "./volume-rules.ts";
 
 const facts: VolumeFacts = {
   name: "db",

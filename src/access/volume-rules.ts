@@ -1,3 +1,4 @@
+import type { GoverningRule, VolumeRule } from "../contracts/policies.ts";
 import { readPattern } from "../lib/bexpr/pattern.ts";
 import { matchesGlob } from "../lib/glob.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
@@ -5,29 +6,6 @@ import { ok, type Result, refuse } from "../lib/result.ts";
 /**
  * Volume rules: what policies ask of every volume, whoever makes it, the holder of a management token too (docs/volume-rules.md).
  */
-
-/** `advisory` only warns, `soft-mandatory` may be overridden, `hard-mandatory` may not. */
-export const ENFORCEMENTS = ["advisory", "soft-mandatory", "hard-mandatory"] as const;
-export type Enforcement = (typeof ENFORCEMENTS)[number];
-
-/** One `volume_rule` block. What it does not name, it does not ask. */
-export interface VolumeRule {
-  readonly name: string;
-  readonly enforcement: Enforcement;
-  /** Globs; absent = all of them. */
-  readonly namespaces?: readonly string[];
-  readonly plugins?: readonly string[];
-  /** A regular expression in RE2's syntax, found anywhere in the name. */
-  readonly namePattern?: string;
-  /** In bytes. */
-  readonly maxCapacity?: number;
-  readonly nodePools?: readonly string[];
-}
-
-/** A rule and the policy that it stands in. */
-export interface GoverningRule extends VolumeRule {
-  readonly policy: string;
-}
 
 /** What rules judge of a volume, of whatever kind. */
 export interface VolumeFacts {

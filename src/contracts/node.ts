@@ -158,3 +158,63 @@ export interface Written {
 
 /** The fields of a node as its agent or a scheduler reports it; the registry completes them. */
 export type NodeFields = Readonly<Record<string, unknown>>;
+
+export interface NodeQuery {
+  /** The id of the first node wanted. */
+  readonly from: string;
+  readonly limit: number;
+  readonly reverse?: boolean;
+  /** Ids from the first text on, before the second. */
+  readonly range?: readonly [string, string];
+  readonly pool?: string;
+}
+
+export interface NodePage {
+  readonly rows: readonly NodeText[];
+  /** The id of the node that follows. */
+  readonly next: string | null;
+}
+
+/** A node as reads show it: `body` is its JSON text, indexes included. */
+export interface NodeText {
+  readonly id: string;
+  readonly body: string;
+  readonly modifyIndex: number;
+}
+
+/** An event that a node tells of itself. */
+export interface NodeEventGiven {
+  readonly message: string;
+  readonly subsystem: string;
+  readonly details: Readonly<Record<string, string>> | null;
+  /** When it happened (ms); now if missing. */
+  readonly at?: number;
+}
+
+export interface DrainSpec {
+  /** Nanoseconds, as decimal text: negative = at once, 0 = when the last allocation has ended, however long that takes. */
+  readonly deadline: string;
+  readonly ignoreSystemJobs: boolean;
+}
+
+/** Who drains, and what they note about it. */
+export interface DrainNote {
+  readonly accessor: string;
+  /** null leaves what was noted before. */
+  readonly meta: Readonly<Record<string, string>> | null;
+}
+
+export interface NodePoolQuery {
+  /** The name of the first pool wanted. */
+  readonly from: string;
+  readonly limit: number;
+  /** Names that begin with this. */
+  readonly prefix?: string;
+}
+
+export interface NodePoolPage {
+  /** JSON texts of pools, by name. */
+  readonly rows: readonly string[];
+  /** The name of the pool that follows. */
+  readonly next: string | null;
+}

@@ -81,3 +81,56 @@ export interface Kept {
   readonly terminal: boolean;
   readonly body: string;
 }
+
+export interface ReportedQuery {
+  readonly topic: ReportedTopic;
+  /** null = all of them. */
+  readonly namespace: string | null;
+  /** Only what belongs to this job of the namespace. */
+  readonly job?: string;
+  /** Only what is on this node, in whatever namespace. */
+  readonly node?: string;
+  /** Only ids that begin with this. */
+  readonly prefix?: string;
+  /** The token of the first row wanted; empty = from the beginning. */
+  readonly from: string;
+  readonly limit: number;
+  readonly reverse?: boolean;
+}
+
+/** A page of reported objects, the jobs of allocations, and what allocations of jobs are doing, in the order of the rows. */
+export interface JoinedPage extends ReportedPage {
+  readonly jobs: JobTexts;
+  readonly counts?: readonly JobCounts[];
+}
+
+/** JSON texts of jobs by `jobKey`. */
+export type JobTexts = Readonly<Record<string, string>>;
+
+/** How many allocations of each group are in each state, how many children, and what waits for room: of one job. */
+export interface JobCounts {
+  readonly groups: readonly (readonly [group: string, status: string, count: number])[];
+  readonly children: readonly (readonly [status: string, count: number])[];
+  /** By task group, as the newest evaluations say it; JSON text. */
+  readonly queued: string | null;
+}
+
+export interface CountedJob {
+  readonly job: ReportedObject;
+  readonly counts: JobCounts;
+}
+
+/** Which of a source's reports this is. */
+export interface SourceLine {
+  readonly name: string;
+  readonly index: number;
+  /** Tells lines of one index apart; empty when a source gives every report an index of its own. */
+  readonly line: string;
+}
+
+export interface Ingested {
+  /** The line's index; null when the stream could not take it yet, which it will. */
+  readonly index: number | null;
+  /** False when the source had told this before. */
+  readonly applied: boolean;
+}

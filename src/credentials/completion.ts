@@ -1,4 +1,5 @@
 import type { CloudAccount, CloudFailure, NewPassword } from "../contracts/cloud-directory.ts";
+import type { JobEnd, Wanted } from "../contracts/credential-engine.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { Claim } from "../platform/durable/lease.ts";
@@ -14,7 +15,7 @@ import { passwordRemoval, type Removal, retried, straysOf, undoOf } from "./remo
 import type { Roles } from "./roles.ts";
 import { straysOfRotation, undoOfRotation } from "./rotation.ts";
 import { CALL_MS } from "./step.ts";
-import { ended, goesOn, type JobEnd, type Wanted } from "./turn.ts";
+import { ended, goesOn } from "./turn.ts";
 
 interface Parts {
   readonly jobs: Jobs;

@@ -1,29 +1,17 @@
 import { createHash } from "node:crypto";
+import type { IssueAsk, Started } from "../contracts/credential-engine.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { type Issue, lockOf, undoOfIssue } from "./issue.ts";
 import { HAND_OVER_MS } from "./job.ts";
 import type { Job } from "./jobs.ts";
 import { newKeyAdd } from "./key-add.ts";
-import { type MountTtls, passwordLife, termsOf } from "./lease-ttl.ts";
+import { passwordLife, termsOf } from "./lease-ttl.ts";
 import type { EngineParts } from "./parts.ts";
 import { newProvision } from "./provision.ts";
 import type { Role } from "./role.ts";
 import { applicationOf, wantedGrants, wantedMemberships } from "./role-write.ts";
 import { REQUEST_MS } from "./saga-runner.ts";
-import type { Started } from "./turn.ts";
-
-/** Who asks for credentials of which role. */
-export interface IssueAsk {
-  readonly role: string;
-  /** The accessor of the caller's token. */
-  readonly token: string;
-  /** What the caller calls this request, so that repeating it gives the same lease; null: nothing. */
-  readonly key: string | null;
-  readonly mount: MountTtls;
-  /** The credentials are tried out before they are answered, for the rest of the request's time. */
-  readonly verified: boolean;
-}
 
 /** Credentials that are being made for requests. */
 export class Issues {

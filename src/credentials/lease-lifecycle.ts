@@ -1,18 +1,12 @@
+import type { LeaseRow, MountTtls, Renewed, Started } from "../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { note } from "../platform/observability/audit/actions.ts";
 import { warn } from "../platform/observability/log.ts";
 import { endOf } from "./issue.ts";
 import type { Work } from "./job.ts";
-import { type MountTtls, renewed } from "./lease-ttl.ts";
-import { holdingIn, type LeaseRow, secondsLeft } from "./leases.ts";
+import { renewed } from "./lease-ttl.ts";
+import { holdingIn, secondsLeft } from "./leases.ts";
 import type { EngineParts } from "./parts.ts";
-import type { Started } from "./turn.ts";
-
-export interface Renewed {
-  readonly ttl: number;
-  readonly renewable: boolean;
-  readonly warnings: readonly string[];
-}
 
 const AT_A_TIME = 100;
 

@@ -1,15 +1,10 @@
+import type { MountTtls } from "../contracts/credential-engine.ts";
 import { goDuration } from "../lib/go-duration.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { Role } from "./role.ts";
 
 /** The longest life of a lease unless the mount says otherwise, in seconds (768 h). */
 const SYSTEM_MAX_TTL = 768 * 3600;
-
-/** What a mount says about its leases, in seconds; 0 = the system's. */
-export interface MountTtls {
-  readonly default_lease_ttl: number;
-  readonly max_lease_ttl: number;
-}
 
 type RoleTtls = Pick<Role, "ttl" | "max_ttl" | "explicit_max_ttl">;
 

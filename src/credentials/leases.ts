@@ -1,28 +1,10 @@
+import type { LeaseRow, LeaseView } from "../contracts/credential-engine.ts";
 import { upperBound } from "../lib/text-range.ts";
 import { Kept } from "../platform/durable/memo.ts";
 import type { Holding } from "./issue.ts";
 
 /** `ending`: its revocation is under way. `irrevocable`: that has failed so often that a person should look. */
 export type LeaseState = "live" | "ending" | "irrevocable";
-
-export interface LeaseRow extends Record<string, SqlStorageValue> {
-  /** Relative to the mount: `creds/<role>/<random>`. */
-  id: string;
-  role: string;
-  /** The accessor of the token that it belongs to. */
-  token: string;
-  holding: string;
-  issued: number;
-  expires: number;
-  key_ends: number;
-  renewed: number | null;
-  renewable: number;
-  state: string;
-  failure: string | null;
-  repeat: string | null;
-  sealed: ArrayBuffer | null;
-  hand_over_by: number | null;
-}
 
 export interface NewLease {
   readonly id: string;
@@ -37,18 +19,6 @@ export interface NewLease {
   readonly handOverBy: number | null;
   readonly repeat: string | null;
   readonly sealed: Uint8Array | null;
-}
-
-/** What a lookup shows, but for the mount's path. */
-export interface LeaseView {
-  readonly id: string;
-  readonly issue_time: string;
-  readonly expire_time: string;
-  readonly last_renewal: string | null;
-  readonly renewable: boolean;
-  /** Seconds; zero or less once it is over. */
-  readonly ttl: number;
-  readonly revoke_error?: string;
 }
 
 /** The leases of one mount. Methods that write are called inside the object's transaction. */

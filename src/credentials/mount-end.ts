@@ -1,8 +1,9 @@
 import type { CloudAccount } from "../contracts/cloud-directory.ts";
+import type { LeaseRow } from "../contracts/credential-engine.ts";
 import { endOf } from "./issue.ts";
 import type { Issues } from "./issues.ts";
 import type { LeaseEnds } from "./lease-lifecycle.ts";
-import { holdingIn, type LeaseRow } from "./leases.ts";
+import { holdingIn } from "./leases.ts";
 import type { EngineParts } from "./parts.ts";
 import { undoOfRole } from "./role-changes.ts";
 import type { RootAccount } from "./root-account.ts";

@@ -1,8 +1,17 @@
 import type { Cloud, CloudAccount } from "../contracts/cloud-directory.ts";
+import type {
+  CredentialEngineApi,
+  Done,
+  JobEnd,
+  Report,
+  Started,
+  Step,
+  Turn,
+  Wanted,
+} from "../contracts/credential-engine.ts";
 import type { Mount } from "../contracts/mount.ts";
 import { credentialEngine } from "../contracts/stubs.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
-import type { CredentialEngine } from "../objects/credential-engine.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { isFrozen, patiently } from "../platform/durable/snapshot/frozen.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
@@ -10,8 +19,7 @@ import { settings } from "../platform/settings.ts";
 import { cloudB } from "../providers/cloud-b-azure/client.ts";
 import { sender } from "../providers/outcome.ts";
 import { assertionFor } from "./assertion.ts";
-import { performStep, type Step } from "./step.ts";
-import type { Done, JobEnd, Report, Started, Turn, Wanted } from "./turn.ts";
+import { performStep } from "./step.ts";
 
 /** How many jobs one Worker performs at a time for one engine when a bell has called it. */
 const AT_ONCE = 4;
@@ -25,7 +33,7 @@ const LOGINS = 3;
 const LOGIN_EVERY_MS = 500;
 
 /** A fresh stub each time: one whose object was restarted stays broken. */
-type Engine = () => Remote<CredentialEngine>;
+type Engine = () => Remote<CredentialEngineApi>;
 
 /** The cloud as an account sees it, for calls that take `deadlineMs` together. */
 async function cloudAs(env: Env, account: CloudAccount, deadlineMs: number): Promise<Cloud> {

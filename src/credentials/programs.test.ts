@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { randomFrom } from "../../test/crash/random.ts";
 import type { CloudFailure, Directory, Resources } from "../contracts/cloud-directory.ts";
+import type { Step, StepResult } from "../contracts/credential-engine.ts";
 import { endOf, holdingOf, type Issue, issuing, straysOfIssue, undoOfIssue } from "./issue.ts";
 import { addingKey, type KeyAdd, newKeyAdd } from "./key-add.ts";
 import { newProvision, provisioning } from "./provision.ts";
 import { passwordRemoval, passwordSearch, type Removal, removing, retried, straysOf } from "./removal.ts";
 import { newRotation, type Rotation, rotating, straysOfRotation, undoOfRotation } from "./rotation.ts";
-import { type Program, performStep, runOf, type Step, type StepResult, step } from "./step.ts";
+import { type Program, performStep, runOf, step } from "./step.ts";
 
 type World = Directory & Resources;
 

@@ -1,4 +1,5 @@
 import type { CloudFailure, NewApplication } from "../contracts/cloud-directory.ts";
+import type { Step } from "../contracts/credential-engine.ts";
 import { isNotYetThere } from "../providers/cloud-b-azure/lag.ts";
 import {
   again,
@@ -7,7 +8,6 @@ import {
   isWorthRepeating,
   type Program,
   passes,
-  type Step,
   step,
   type Verdict,
 } from "./step.ts";

@@ -1,7 +1,8 @@
+import type { Step } from "../contracts/credential-engine.ts";
 import { isNotYetThere } from "../providers/cloud-b-azure/lag.ts";
 import type { KeyAdd } from "./key-add.ts";
 import { assignmentPath, type Provision } from "./provision.ts";
-import { again, answerOf, type Program, passes, type Step, step } from "./step.ts";
+import { again, answerOf, type Program, passes, step } from "./step.ts";
 
 /**
  * One thing to be taken away. `purge`: of what was deleted, so that it cannot be restored; `since`, when we deleted it.

@@ -1,4 +1,5 @@
 import type { Dialect } from "../compat/dialect.ts";
+import type { Started } from "../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { note } from "../platform/observability/audit/actions.ts";
 import type { EngineParts } from "./parts.ts";
@@ -6,7 +7,6 @@ import { type Removal, undoOf } from "./removal.ts";
 import { draftRole, type Role, type RoleBody } from "./role.ts";
 import { newRoleWrite } from "./role-write.ts";
 import { REQUEST_MS } from "./saga-runner.ts";
-import type { Started } from "./turn.ts";
 
 /** What becomes of the application that a role has kept, once the role is no more. Null when it has kept none. */
 export const undoOfRole = (role: Role, now: number): Removal | null =>

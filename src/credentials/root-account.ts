@@ -1,10 +1,10 @@
+import type { Started, Wanted } from "../contracts/credential-engine.ts";
 import type { Home } from "../contracts/federation.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { warn } from "../platform/observability/log.ts";
 import { type ConfigBody, changeConfig, changesIdentity } from "./config.ts";
 import type { EngineParts } from "./parts.ts";
 import { newRotation, undoOfRotation } from "./rotation.ts";
-import type { Started, Wanted } from "./turn.ts";
 
 const ROTATION_MS = 10 * 60_000;
 const DEFAULT_ROOT_TTL = 182 * 86_400;

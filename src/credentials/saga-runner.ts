@@ -1,4 +1,5 @@
 import type { CloudAccount, CloudFailure } from "../contracts/cloud-directory.ts";
+import type { Report, Started, Step, Turn, Wanted } from "../contracts/credential-engine.ts";
 import { backoff } from "../lib/backoff.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { Claim } from "../platform/durable/lease.ts";
@@ -7,8 +8,8 @@ import { warn } from "../platform/observability/log.ts";
 import type { Endings } from "./completion.ts";
 import { type Work, working } from "./job.ts";
 import type { Job, Jobs, NewJob } from "./jobs.ts";
-import { CALL_MS, runOf, type Step } from "./step.ts";
-import { goesOn, type Report, type Started, type Turn, type Wanted } from "./turn.ts";
+import { CALL_MS, runOf } from "./step.ts";
+import { goesOn } from "./turn.ts";
 
 /** How long making something for a request may take, all its steps together. */
 export const REQUEST_MS = 85_000;

@@ -1,11 +1,8 @@
-import type { Cloud, CloudCode, CloudFailure, CloudResult } from "../contracts/cloud-directory.ts";
+import type { Cloud, CloudCode, CloudFailure } from "../contracts/cloud-directory.ts";
+import type { Step, StepResult } from "../contracts/credential-engine.ts";
 
 /** The calls of a turn may take this long; far less than a claim lasts, so that no call outlives the claim it was made under. */
 export const CALL_MS = 20_000;
-
-/** One call of the cloud as a value: what an object hands out, and a Worker makes. */
-export type Step = { [K in keyof Cloud]: { readonly call: K; readonly args: Parameters<Cloud[K]> } }[keyof Cloud];
-export type StepResult = CloudResult<unknown>;
 
 export const step = <K extends keyof Cloud>(call: K, ...args: Parameters<Cloud[K]>): Step =>
   ({ call, args }) as unknown as Step;

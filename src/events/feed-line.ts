@@ -1,3 +1,4 @@
+import type { StoredLine } from "../contracts/event-log.ts";
 import { within } from "../lib/timeout.ts";
 import { Line } from "./line.ts";
 
@@ -5,9 +6,6 @@ import { Line } from "./line.ts";
  * How lines travel from the log to its relays: a text line each, its index, its facts and its events with tabs between. JSON
  * holds no bare tab or line feed, so nothing needs to be escaped, and nothing of it is parsed on the way.
  */
-
-/** A line as it is stored: its index, its facts if they were, and its events, all as they stand in the log. */
-export type StoredLine = readonly [index: number, facts: string | null, events: string];
 
 export const storedLine = ({ index, storedFacts, text }: Line): StoredLine => [index, storedFacts, text];
 export const lineFrom = ([index, facts, events]: StoredLine): Line => Line.stored(index, events, facts);

@@ -1,14 +1,6 @@
-import { type StoredLine, storedLine } from "./feed-line.ts";
+import type { FeedPage, StoredLine } from "../contracts/event-log.ts";
+import { storedLine } from "./feed-line.ts";
 import { type LogView, SCAN_SIZE } from "./group.ts";
-
-/** Part of the backlog, for readers of a relay who are behind what it holds. */
-export interface FeedPage {
-  readonly lines: readonly StoredLine[];
-  /** There are no others up to here. */
-  readonly upTo: number;
-  /** Lines up to this index have left the buffer. */
-  readonly evicted: number;
-}
 
 /** The lines after a cursor that may be shown, within bounds. @param traces as in `LogView.after` */
 export function feedPage(log: LogView, cursor: number, traces: readonly string[] | null): FeedPage {

@@ -1,17 +1,11 @@
+import type { Bounds, FeedPage } from "../contracts/event-log.ts";
 import { backoff } from "../lib/backoff.ts";
 import { within } from "../lib/timeout.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { feedLines, lineFrom } from "./feed-line.ts";
-import type { FeedPage } from "./feed-page.ts";
 import type { LogView, Slice } from "./group.ts";
 import type { Line } from "./line.ts";
 import { Ring } from "./ring.ts";
-
-/** What the buffer holds; `oldest` is 0 when it is empty. */
-export interface Bounds {
-  readonly oldest: number;
-  readonly newest: number;
-}
 
 /** The log, as a relay reaches it. */
 export interface FeedSource {

@@ -1,15 +1,6 @@
 import { createPrivateKey, generateKeyPairSync, sign } from "node:crypto";
+import type { PublicKey } from "../contracts/identity-issuer.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
-
-/** A key as verifiers read it (RFC 7517, 4; RFC 7518, 6.3.1). */
-export interface PublicKey {
-  readonly use: "sig";
-  readonly kty: "RSA";
-  readonly kid: string;
-  readonly alg: "RS256";
-  readonly n: string;
-  readonly e: string;
-}
 
 /** How often the keys rotate. */
 export const ROTATION_PERIOD_MS = 24 * 3_600_000;

@@ -1,14 +1,7 @@
 import { CLOUD_B_PLUGIN, MOUNT_CLAIM } from "../compat/identity-names.ts";
-import { type Bearer, subjectOf } from "../contracts/federation.ts";
+import { subjectOf } from "../contracts/federation.ts";
+import type { TokenAsk } from "../contracts/identity-issuer.ts";
 import { VERSION } from "../platform/version.ts";
-
-/** A token that is wanted. `issuer` as the discovery document under it says it. */
-export interface TokenAsk extends Bearer {
-  readonly issuer: string;
-  readonly audience: string;
-  /** Seconds; 0: the default of an hour. */
-  readonly ttlSeconds: number;
-}
 
 const DEFAULT_TTL = 3_600;
 /** A token must not outlive its key, which stays published for this long after it has signed for the last time. Seconds. */

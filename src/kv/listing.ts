@@ -1,8 +1,4 @@
-/** One page of the names directly below a folder; a name with a trailing slash is a folder itself. */
-export interface ListedPage {
-  readonly keys: string[];
-  readonly more: boolean;
-}
+import type { ListedPage } from "../contracts/kv-store.ts";
 
 /**
  * Reads a page of a folder from the index of paths, sorted. Costs about a row for each name or folder, however many

@@ -1,15 +1,8 @@
-import type { SecretRow, VersionRow } from "./version.ts";
+import type { SecretRow, VersionSummary } from "../contracts/kv-store.ts";
+import type { VersionRow } from "./version.ts";
 
 /** One version together with what its path says about it. */
 export type FoundVersion = VersionRow & Pick<SecretRow, "custom_metadata">;
-
-export interface VersionSummary extends Record<string, SqlStorageValue> {
-  version: number;
-  created: number;
-  deletion: number | null;
-  /** 1 = its data is gone for good. */
-  destroyed: number;
-}
 
 /** The secrets of one mount as rows: statements only. What may change, and when, `KvStore` decides. */
 export class Secrets {

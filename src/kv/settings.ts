@@ -1,15 +1,6 @@
+import type { KvConfig, MetadataSettings, SecretRow } from "../contracts/kv-store.ts";
 import { ok, type Result } from "../lib/result.ts";
-import { type CustomMetadataChange, changeCustomMetadata } from "../platform/http/custom-metadata.ts";
-import type { KvConfig, SecretRow } from "./version.ts";
-
-/** What a caller may set on a path. Absent means unchanged; null in a patch means the default again. */
-export interface MetadataSettings {
-  readonly max_versions?: number | null | undefined;
-  readonly cas_required?: boolean | null | undefined;
-  /** Seconds. */
-  readonly delete_version_after?: number | null | undefined;
-  readonly custom_metadata?: CustomMetadataChange | null | undefined;
-}
+import { changeCustomMetadata } from "../platform/http/custom-metadata.ts";
 
 /** A path's row with settings changed. @param patch merges custom metadata key by key, and null clears */
 export function changeSettings(

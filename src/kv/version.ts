@@ -1,3 +1,4 @@
+import type { KvConfig, SecretRow, VersionView } from "../contracts/kv-store.ts";
 /** A version as stored. `deletion` in ms: null = lives, past = deleted, future = will be. */
 export type VersionRow = {
   path: string;
@@ -8,36 +9,8 @@ export type VersionRow = {
   sealed: ArrayBuffer | null;
 };
 
-export interface SecretRow extends Record<string, SqlStorageValue> {
-  path: string;
-  created: number;
-  updated: number;
-  current_version: number;
-  oldest_version: number;
-  max_versions: number;
-  cas_required: number;
-  delete_version_after: number;
-  custom_metadata: string | null;
-}
-
-/** Settings of a mount. `delete_version_after` in seconds; negative switches the feature off for the whole mount. */
-export interface KvConfig {
-  readonly max_versions: number;
-  readonly cas_required: boolean;
-  readonly delete_version_after: number;
-}
-
 export const DEFAULT_CONFIG: KvConfig = { max_versions: 0, cas_required: false, delete_version_after: 0 };
 const DEFAULT_MAX_VERSIONS = 10;
-
-/** The `metadata` member of answers about one version. */
-export interface VersionView {
-  readonly created_time: string;
-  readonly custom_metadata: Readonly<Record<string, string>> | null;
-  readonly deletion_time: string;
-  readonly destroyed: boolean;
-  readonly version: number;
-}
 
 /** A path before its first version. */
 export const emptySecret = (path: string, now: number): SecretRow => ({

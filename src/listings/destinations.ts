@@ -1,3 +1,4 @@
+import type { AssociationListing } from "../contracts/sync-destination.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 
@@ -5,12 +6,6 @@ export interface DestinationListing {
   readonly namespace: string;
   readonly type: string;
   readonly name: string;
-}
-
-/** A secret by the path that its mount had when it was associated. */
-export interface AssociationListing {
-  readonly mount: string;
-  readonly secret: string;
 }
 
 /** Brings the listing of one destination in line: `exists` or not, and then none of its associations either. Idempotent. */

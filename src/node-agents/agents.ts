@@ -1,8 +1,8 @@
 import type { JoinRequest } from "@sallyport/agent-protocol";
 import type { NodeVolumesChange, Written } from "../contracts/node.ts";
+import type { AgentChange, JoinTokenView, NewJoinToken } from "../contracts/node-agents.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import type { AgentChange, JoinTokenView } from "./agent.ts";
-import type { Enrolment, NewJoinToken } from "./enrolment.ts";
+import type { Enrolment } from "./enrolment.ts";
 
 /** The nodes of the registry, as their agents change them. `heard`: the number of the agent's message, applied once. */
 interface NodeRegistry {

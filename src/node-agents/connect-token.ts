@@ -1,7 +1,7 @@
 import { connectClaims, describe, TOKEN_SECONDS } from "@sallyport/agent-protocol";
 import { decodeJwt, importJWK, jwtVerify } from "jose";
+import type { AgentIdentity } from "../contracts/node-agents.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import type { AgentIdentity } from "./agent.ts";
 
 /** A token that an agent connects by, as it says itself: nothing in it is proven yet. */
 export interface ClaimedToken {

@@ -1,27 +1,16 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { JoinRequest } from "@sallyport/agent-protocol";
+import type {
+  AgentChange,
+  AgentIdentity,
+  AgentView,
+  Cut,
+  EnrolmentPage,
+  JoinTokenView,
+  NewJoinToken,
+} from "../contracts/node-agents.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { Timed } from "../platform/durable/blocking/timed.ts";
-import type { AgentChange, AgentIdentity, AgentView, JoinTokenView } from "./agent.ts";
-
-export interface NewJoinToken {
-  readonly pool: string;
-  readonly name: string | null;
-  readonly ttlSeconds: number;
-}
-
-/** Which page of a list is wanted: at most `limit` rows from the id `from` on, from the beginning when it is empty. */
-export interface Cut {
-  readonly from: string;
-  readonly limit: number;
-  readonly reverse: boolean;
-}
-
-/** `next` is where the following page begins. */
-export interface EnrolmentPage<View> {
-  readonly rows: readonly View[];
-  readonly next: string | null;
-}
 
 interface TokenRow extends Record<string, SqlStorageValue> {
   accessor: string;

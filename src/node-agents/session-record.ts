@@ -6,8 +6,8 @@ import {
   type ReportedHostVolume,
   type VolumesChange,
 } from "@sallyport/agent-protocol";
+import type { AgentChange } from "../contracts/node-agents.ts";
 import { Kept } from "../platform/durable/memo.ts";
-import type { AgentChange } from "./agent.ts";
 import type { Link } from "./link.ts";
 
 interface SessionRow extends Record<string, SqlStorageValue> {

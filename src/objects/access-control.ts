@@ -1,10 +1,9 @@
-import type { Ask, Grant } from "../access/authorize.ts";
 import { type EndedMount, REMAINS } from "../access/ended-mounts.ts";
-import type { KeyHolder } from "../access/key-rotation.ts";
 import { accessMigrations } from "../access/schema.ts";
 import { streamScope } from "../access/stream-rights.ts";
 import { knownPage, type Source } from "../backup/known.ts";
 import { Restores, refusedByRestore } from "../backup/restores.ts";
+import type { AccessControlApi, Ask, Grant, KeyHolder } from "../contracts/access-control.ts";
 import { destinationKeyOf } from "../contracts/destination.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
 import { clusterRegistry, credentialEngine, eventLog, kvStore, syncControl } from "../contracts/stubs.ts";
@@ -27,7 +26,7 @@ const EXPIRED_PER_ALARM = 500;
  * Owner of who may do what: tokens, policies, namespaces and the mount table. One for the deployment.
  * The parts decide; this class, and the surfaces that it builds on, turn locked keys into refusals and wait for the event stream.
  */
-export class AccessControl extends MountSurface {
+export class AccessControl extends MountSurface implements AccessControlApi {
   protected readonly parts: AccessParts;
   readonly #restores: Restores;
   readonly #births: Births;

@@ -1,4 +1,4 @@
-import type { KeyHolder } from "../access/key-rotation.ts";
+import type { KeyHolder } from "../contracts/access-control.ts";
 import type { MountType } from "../contracts/mount.ts";
 import {
   clusterRegistry,

@@ -1,23 +1,26 @@
 import { knownPage, type Source } from "../backup/known.ts";
 import { CLUSTER_CONTENT } from "../cluster/namespace-content.ts";
 import { nodeMigrations } from "../cluster/nodes/schema.ts";
-import { Ingestion, nodesOf, type SourceLine } from "../cluster/reports/ingestion.ts";
-import { type JobCounts, JobJoins, type JobTexts } from "../cluster/reports/job-joins.ts";
+import { Ingestion, nodesOf } from "../cluster/reports/ingestion.ts";
+import { JobJoins } from "../cluster/reports/job-joins.ts";
 import { JOB_SUMMARY_TABLES } from "../cluster/reports/job-shapes.ts";
 import { fromStream } from "../cluster/reports/report-stream.ts";
 import { Reported } from "../cluster/reports/reported.ts";
-import type { ReportedQuery } from "../cluster/reports/reported-order.ts";
 import { clusterMigrations } from "../cluster/reports/schema.ts";
 import { together } from "../contracts/change-set.ts";
+import type { ClusterRegistryApi } from "../contracts/cluster-registry.ts";
 import { Journal } from "../contracts/event-publisher.ts";
 import type { OperationResult } from "../contracts/node-operation.ts";
+import type { CountedJob, JoinedPage, ReportedQuery } from "../contracts/reports.ts";
 import {
   type FullList,
+  type JobTexts,
   type NamedObjects,
   REPORTED_TOPICS,
   type ReportedObject,
   type ReportedPage,
   type ReportedTopic,
+  type SourceLine,
 } from "../contracts/reports.ts";
 import { accessControl, eventLog, nodeSession } from "../contracts/stubs.ts";
 import { type Result, refuse } from "../lib/result.ts";
@@ -48,7 +51,7 @@ import { NodeSurface } from "./node-surface.ts";
  * Owner of what the cluster consists of. One for the deployment, so that an allocation and what it claims change in one
  * transaction. The parts decide; this class is their surface.
  */
-export class ClusterRegistry extends NodeSurface {
+export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   readonly #indexes: TableIndexes;
   readonly #waiters: Waiters;
   readonly #journal: Journal<Stamp>;
@@ -309,17 +312,6 @@ export class ClusterRegistry extends NodeSurface {
   #wakeLater(): void {
     queueMicrotask(() => this.#waiters.wake(this.#indexes.takeMoved()));
   }
-}
-
-/** A page of reported objects, the jobs of allocations, and what allocations of jobs are doing, in the order of the rows. */
-interface JoinedPage extends ReportedPage {
-  readonly jobs: JobTexts;
-  readonly counts?: readonly JobCounts[];
-}
-
-interface CountedJob {
-  readonly job: ReportedObject;
-  readonly counts: JobCounts;
 }
 
 const GONE = refuse("invalid", "volume validation failed: the namespace was deleted meanwhile");

@@ -1,16 +1,26 @@
 import type { Dialect } from "../compat/dialect.ts";
 import type { CloudAccount } from "../contracts/cloud-directory.ts";
+import type {
+  CredentialEngineApi,
+  IssueAsk,
+  LeaseView,
+  MountTtls,
+  Renewed,
+  Report,
+  Started,
+  Turn,
+  Wanted,
+} from "../contracts/credential-engine.ts";
 import type { Home } from "../contracts/federation.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { Endings } from "../credentials/completion.ts";
 import { accountOf, type CloudSettings, type ConfigBody, configView } from "../credentials/config.ts";
 import { ConfigStore } from "../credentials/config-store.ts";
-import { type IssueAsk, Issues } from "../credentials/issues.ts";
+import { Issues } from "../credentials/issues.ts";
 import type { Work } from "../credentials/job.ts";
 import { Jobs } from "../credentials/jobs.ts";
-import { LeaseEnds, type Renewed } from "../credentials/lease-lifecycle.ts";
-import type { MountTtls } from "../credentials/lease-ttl.ts";
-import { Leases, type LeaseView, leaseView } from "../credentials/leases.ts";
+import { LeaseEnds } from "../credentials/lease-lifecycle.ts";
+import { Leases, leaseView } from "../credentials/leases.ts";
 import { MountEnd } from "../credentials/mount-end.ts";
 import type { EngineParts } from "../credentials/parts.ts";
 import { type RoleBody, roleView } from "../credentials/role.ts";
@@ -19,7 +29,7 @@ import { Roles } from "../credentials/roles.ts";
 import { RootAccount } from "../credentials/root-account.ts";
 import { Desk } from "../credentials/saga-runner.ts";
 import { engineMigrations } from "../credentials/schema.ts";
-import { claimOf, type Report, type Started, type Turn, type Wanted } from "../credentials/turn.ts";
+import { claimOf } from "../credentials/turn.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
@@ -38,7 +48,7 @@ const PAGE = 1_000;
  * mount's uuid. It never calls the cloud: it hands out one step of a job at a time, and a Worker takes it. Its parts, in
  * `src/credentials`, decide; this is their surface.
  */
-export class CredentialEngine extends StoredObject {
+export class CredentialEngine extends StoredObject implements CredentialEngineApi {
   readonly #self: string;
   readonly #keys: DataKeys;
   readonly #parts: EngineParts;

@@ -1,16 +1,26 @@
+import type {
+  CsiOperation,
+  CsiOutcome,
+  CsiPlugin,
+  CsiVolumePage,
+  CsiVolumeQuery,
+  FoundCsiVolume,
+  InstancePage,
+  Name,
+  PluginPage,
+  Role,
+  ShowableClaim,
+} from "../contracts/csi-volumes.ts";
 import type { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import type { CsiAsks } from "../volumes/csi/asks.ts";
-import { type ShowableClaim, showable } from "../volumes/csi/claim.ts";
+import { showable } from "../volumes/csi/claim.ts";
 import type { CsiClaims } from "../volumes/csi/claims.ts";
 import type { Csi } from "../volumes/csi/csi.ts";
 import type { CsiVolumes } from "../volumes/csi/csi-volumes.ts";
-import type { CsiOperation } from "../volumes/csi/operations.ts";
-import type { CsiPlugin, Role } from "../volumes/csi/plugin.ts";
-import { CSI_PLUGIN, type InstancePage, type PluginPage } from "../volumes/csi/plugins.ts";
-import type { FoundCsiVolume, Name } from "../volumes/csi/volume.ts";
-import { CSI_VOLUME, type CsiVolumePage, type CsiVolumeQuery } from "../volumes/csi/volume-store.ts";
-import type { CsiOutcome, CsiWork } from "../volumes/csi/work.ts";
+import { CSI_PLUGIN } from "../volumes/csi/plugins.ts";
+import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
+import type { CsiWork } from "../volumes/csi/work.ts";
 
 /** What of `ClusterRegistry` is about CSI: its parts decide, this is their surface. */
 export abstract class CsiSurface extends StoredObject {

@@ -1,6 +1,6 @@
 import type { Append } from "../contracts/event.ts";
-import type { Bounds } from "../events/feed.ts";
-import { type FeedPage, feedPage } from "../events/feed-page.ts";
+import type { Bounds, EventLogApi, FeedPage } from "../contracts/event-log.ts";
+import { feedPage } from "../events/feed-page.ts";
 import type { LogView } from "../events/group.ts";
 import type { Line } from "../events/line.ts";
 import { LineStore, lineMigrations } from "../events/line-store.ts";
@@ -15,7 +15,7 @@ import { measuredReaders, readersOf, stream } from "./event-streams.ts";
  * The one sequence of cluster events. One writer at a time (`append`, in order of arrival); any number of readers, each only
  * a cursor that pulls. The newest lines are in memory, the whole buffer is in storage.
  */
-export class EventLog extends StoredObject {
+export class EventLog extends StoredObject implements EventLogApi {
   readonly #store: LineStore;
   readonly #ring = new Ring();
   readonly #view: LogView;

@@ -1,6 +1,8 @@
 import { DurableObject } from "cloudflare:workers";
+import type { Bounds } from "../contracts/event-log.ts";
+import type { EventRelayApi } from "../contracts/event-relay.ts";
 import { eventLog } from "../contracts/stubs.ts";
-import { type Bounds, Feed } from "../events/feed.ts";
+import { Feed } from "../events/feed.ts";
 import type { Readers } from "../events/readers.ts";
 import type { Subscription } from "../events/subscription.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
@@ -12,7 +14,7 @@ import { measuredReaders, readersOf, stream } from "./event-streams.ts";
  * Serves streams in the log's place, as near to their readers as it was made, and is itself one reader of the log. It stores
  * nothing: when it dies, its streams end, and their readers go on by index wherever they come next.
  */
-export class EventRelay extends DurableObject<Env> {
+export class EventRelay extends DurableObject<Env> implements EventRelayApi {
   readonly #feed: Feed;
   readonly #readers: Readers;
   /** Streams that are being opened. */

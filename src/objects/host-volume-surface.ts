@@ -1,9 +1,16 @@
+import type {
+  ClaimPage,
+  ClaimQuery,
+  FoundVolume,
+  Outcome,
+  VolumePage,
+  VolumeQuery,
+} from "../contracts/host-volumes.ts";
 import type { VolumeClaims } from "../volumes/claims/claims.ts";
-import { type ClaimPage, type ClaimQuery, VOLUME_CLAIM } from "../volumes/claims/store.ts";
+import { VOLUME_CLAIM } from "../volumes/claims/store.ts";
 import type { HostVolumeParts } from "../volumes/host/host-volume-parts.ts";
-import { HOST_VOLUME, type VolumePage, type VolumeQuery } from "../volumes/host/host-volume-store.ts";
-import type { HostVolumes, Outcome } from "../volumes/host/host-volumes.ts";
-import type { FoundVolume } from "../volumes/usage.ts";
+import { HOST_VOLUME } from "../volumes/host/host-volume-store.ts";
+import type { HostVolumes } from "../volumes/host/host-volumes.ts";
 import { CsiSurface } from "./csi-surface.ts";
 
 /** What of `ClusterRegistry` is about host volumes and sticky claims on them: their parts decide, this is their surface. */

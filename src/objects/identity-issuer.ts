@@ -1,7 +1,8 @@
+import type { IdentityIssuerApi, PublicKey, TokenAsk } from "../contracts/identity-issuer.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { identityMigrations } from "../identity/schema.ts";
-import { type PublicKey, SigningKeys, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
-import { claimsOf, type TokenAsk } from "../identity/token.ts";
+import { SigningKeys, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
+import { claimsOf } from "../identity/token.ts";
 import { originOf } from "../lib/origin.ts";
 import { ok, type Result } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -14,7 +15,7 @@ import { settings } from "../platform/settings.ts";
  * Issuer of the identity tokens by which mounts log in at their providers without a secret. One for the deployment; its
  * private keys never leave it. Keys are made when the first token or the list of keys is asked for.
  */
-export class IdentityIssuer extends StoredObject {
+export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
   readonly #keys: DataKeys;
   readonly #signing: SigningKeys;
 

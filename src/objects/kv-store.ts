@@ -1,19 +1,21 @@
+import type {
+  GoneVersion,
+  KvConfig,
+  KvStoreApi,
+  ListedPage,
+  MetadataSettings,
+  MetadataView,
+  ReadVersion,
+  SecretRow,
+  WriteRights,
+  Written,
+} from "../contracts/kv-store.ts";
 import { syncDestination } from "../contracts/stubs.ts";
-import { type ListedPage, listFolder } from "../kv/listing.ts";
+import { listFolder } from "../kv/listing.ts";
 import { kvMigrations } from "../kv/schema.ts";
-import { Secrets, type VersionSummary } from "../kv/secrets.ts";
-import { changeConfig, changeSettings, type MetadataSettings } from "../kv/settings.ts";
-import {
-  DEFAULT_CONFIG,
-  deletionAt,
-  emptySecret,
-  type KvConfig,
-  keptVersions,
-  lives,
-  type SecretRow,
-  type VersionView,
-  versionView,
-} from "../kv/version.ts";
+import { Secrets } from "../kv/secrets.ts";
+import { changeConfig, changeSettings } from "../kv/settings.ts";
+import { DEFAULT_CONFIG, deletionAt, emptySecret, keptVersions, lives, versionView } from "../kv/version.ts";
 import { Watchers } from "../kv/watchers.ts";
 import { mergePatch, parseLossless } from "../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
@@ -23,34 +25,6 @@ import type { OutboxRow } from "../platform/durable/outbox.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { note } from "../platform/observability/audit/actions.ts";
 
-export interface GoneVersion {
-  readonly ok: true;
-  readonly state: "gone";
-  readonly metadata: VersionView;
-}
-
-/** What a read of one version finds. `data` is the secret's JSON text, exactly as written. */
-export type ReadVersion =
-  | { readonly ok: true; readonly state: "lives"; readonly data: string; readonly metadata: VersionView }
-  | GoneVersion;
-
-export interface Written {
-  readonly metadata: VersionView;
-  /** The destinations that were told, so that the Worker can try their pushes at once. */
-  readonly watchers: readonly string[];
-}
-
-export interface MetadataView {
-  readonly row: SecretRow;
-  readonly versions: readonly VersionSummary[];
-}
-
-/** Which kinds of write the caller holds; whether one is a create is known only here. */
-export interface WriteRights {
-  readonly create: boolean;
-  readonly update: boolean;
-}
-
 const WATCHERS_TOLD_INLINE = 8;
 const EXPIRED_PER_ALARM = 500;
 /** Paths that a destination is told of at once. */
@@ -59,7 +33,7 @@ const TOLD_AT_ONCE = 100;
 const MAX_DATA_BYTES = 1024 * 1024;
 
 /** Owner of the secrets of one KV mount: versions, metadata, and who watches which path. Named by the mount's uuid. */
-export class KvStore extends StoredObject {
+export class KvStore extends StoredObject implements KvStoreApi {
   readonly #keys: DataKeys;
   readonly #mount: string;
   readonly #secrets: Secrets;

@@ -1,3 +1,4 @@
+import type { MetricsApi } from "../contracts/metrics.ts";
 import { gather } from "../operations/scrape.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { Counters, counterMigrations } from "../platform/observability/metrics/counters.ts";
@@ -8,7 +9,7 @@ import type { Series } from "../platform/observability/metrics/series.ts";
 const REUSE_MS = 1_000;
 
 /** What is counted in Workers, added up; and who asks all other objects how they are. One for the deployment. */
-export class Metrics extends StoredObject {
+export class Metrics extends StoredObject implements MetricsApi {
   readonly #counters: Counters;
   #gathered: { readonly at: number; readonly series: readonly Series[] } | undefined;
   #gathering: Promise<readonly Series[]> | undefined;

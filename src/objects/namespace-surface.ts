@@ -1,5 +1,4 @@
-import type { ClusterNamespace, JobSettings } from "../access/cluster-namespaces.ts";
-import type { Namespace } from "../access/namespaces.ts";
+import type { ClusterNamespace, JobSettings, Namespace } from "../contracts/access-control.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { PolicySurface } from "./policy-surface.ts";
 

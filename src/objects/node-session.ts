@@ -11,6 +11,7 @@ import {
   TOKEN_SECONDS,
 } from "@sallyport/agent-protocol";
 import type { Operation, OperationResult } from "../contracts/node-operation.ts";
+import type { ConnectRequest, NodeSessionApi, SessionState } from "../contracts/node-session.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { within } from "../lib/timeout.ts";
@@ -29,23 +30,6 @@ import { note } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
 
-/** What a Worker that has verified an agent's token asks of its session. */
-export interface ConnectRequest {
-  readonly jti: string;
-  /** When the token was made, seconds since 1970. */
-  readonly issued: number;
-  readonly pool: string;
-  readonly boundName: string | null;
-}
-
-/** How an operator sees a session. */
-export interface SessionState {
-  /** When the agent was last heard of, ms since 1970; null before the first time. */
-  readonly seen: number | null;
-  readonly inFlight: number;
-  readonly queued: number;
-}
-
 /** An agent that was lost no longer ago than this may be about to come back, as after a deployment. */
 const BRIEFLY_GONE_MS = 30_000;
 const COMEBACK_MS = 5_000;
@@ -59,7 +43,7 @@ const OPERATIONS_PER_TURN = 100;
  * What goes on between the service and the agent of one node: its WebSocket, which hibernates, and the operations it is asked
  * for. Nobody waits in here for an operation: its result is committed when it arrives, and its owner told through the outbox.
  */
-export class NodeSession extends StoredObject {
+export class NodeSession extends StoredObject implements NodeSessionApi {
   readonly #node: string;
   readonly #record: SessionRecord;
   readonly #operations: Operations;

@@ -1,13 +1,27 @@
 import type { JoinRequest } from "@sallyport/agent-protocol";
-import type { DrainNote, DrainSpec } from "../cluster/nodes/drains.ts";
 import type { GivenNode } from "../cluster/nodes/fields.ts";
-import type { NodePoolPage, NodePoolQuery } from "../cluster/nodes/node-pools.ts";
-import type { NodeEventGiven } from "../cluster/nodes/nodes.ts";
-import type { NodePage, NodeQuery, NodeText } from "../cluster/nodes/nodes-store.ts";
-import type { Eligibility, Written } from "../contracts/node.ts";
+import type {
+  DrainNote,
+  DrainSpec,
+  Eligibility,
+  NodeEventGiven,
+  NodePage,
+  NodePoolPage,
+  NodePoolQuery,
+  NodeQuery,
+  NodeText,
+  Written,
+} from "../contracts/node.ts";
+import type {
+  AgentChange,
+  AgentIdentity,
+  AgentView,
+  Cut,
+  EnrolmentPage,
+  JoinTokenView,
+  NewJoinToken,
+} from "../contracts/node-agents.ts";
 import type { Result } from "../lib/result.ts";
-import type { AgentChange, AgentIdentity, AgentView, JoinTokenView } from "../node-agents/agent.ts";
-import type { Cut, EnrolmentPage, NewJoinToken } from "../node-agents/enrolment.ts";
 import { HostVolumeSurface } from "./host-volume-surface.ts";
 import type { NodeParts } from "./node-parts.ts";
 

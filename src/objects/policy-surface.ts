@@ -1,7 +1,4 @@
-import type { AclPolicy } from "../access/cluster-acl.ts";
-import type { PolicyWritten } from "../access/policies.ts";
-import type { PolicyAttributes } from "../access/policy-store.ts";
-import type { GoverningRule } from "../access/volume-rules.ts";
+import type { AclPolicy, GoverningRule, PolicyAttributes, PolicyWritten } from "../contracts/policies.ts";
 import type { Result } from "../lib/result.ts";
 import { TokenSurface } from "./token-surface.ts";
 

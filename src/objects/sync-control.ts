@@ -1,5 +1,7 @@
 import { knownPage } from "../backup/known.ts";
 import { accessControl, syncDestination } from "../contracts/stubs.ts";
+import type { MayRun, QuotaGrant, QuotaRequest, SyncConfig, SyncControlApi } from "../contracts/sync-control.ts";
+import { type AppCredentials, type AppView, DEFAULTS } from "../contracts/sync-control.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
@@ -8,22 +10,8 @@ import type { KnownPage } from "../platform/durable/object-kinds.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
-import { APP_CONTENT, type AppCredentials, Apps, type AppView } from "../sync/apps.ts";
+import { APP_CONTENT, Apps } from "../sync/apps.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
-import type { QuotaGrant, QuotaRequest } from "../sync/queue-quota.ts";
-
-export interface SyncConfig {
-  readonly disabled: boolean;
-  readonly queue_capacity: number;
-}
-
-/** Whether calls to providers may start, and for how long that holds, counted from when the question was sent. */
-export interface MayRun {
-  readonly running: boolean;
-  readonly permitMs: number;
-}
-
-export const DEFAULTS: SyncConfig = { disabled: false, queue_capacity: 1_000_000 };
 
 /** How long a permission to call providers holds, unless longer is asked for. A pause has taken effect once all have run out. */
 const PERMIT_MS = 100;
@@ -44,7 +32,7 @@ const AHEAD = 64;
  * What concerns all destinations: the pause, the queue's capacity, and the custom applications. One for the deployment.
  * Destinations state how much of the queue they need, always as a whole: so what was lost is healed by the next statement.
  */
-export class SyncControl extends StoredObject {
+export class SyncControl extends StoredObject implements SyncControlApi {
   readonly #keys: DataKeys;
   readonly #apps: Apps;
   readonly #ended: EndedNamespaces;

@@ -1,7 +1,22 @@
 import type { DestinationKey } from "../contracts/destination.ts";
 import { kvStore, syncControl } from "../contracts/stubs.ts";
+import type { QuotaGrant, QuotaRequest } from "../contracts/sync-control.ts";
+import type {
+  AssociationListing,
+  AssociationsPage,
+  AssociationView,
+  Configured,
+  Contest,
+  DestinationState,
+  KeysOf,
+  PlannedObject,
+  Preview,
+  RecordsPage,
+  StoredObjectView,
+  SyncDestinationApi,
+} from "../contracts/sync-destination.ts";
+import type { Granularity, ObjectTask, PollAnswer, SecretRef, Setup } from "../contracts/sync-tasks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
-import type { AssociationListing } from "../listings/destinations.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
 import type { Claim } from "../platform/durable/lease.ts";
@@ -14,40 +29,24 @@ import { countedSeries } from "../platform/observability/metrics/object-counters
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
 import { Announcements, announceAll, announceAssociation, announceDestination } from "../sync/announcements.ts";
-import {
-  type AssociationView,
-  associationId,
-  type ObjectTask,
-  type PollAnswer,
-  type SecretRef,
-  type Setup,
-} from "../sync/association.ts";
+import { associationId } from "../sync/association.ts";
 import { Associations, secretOf } from "../sync/associations.ts";
-import { type AssociationsPage, associationsPage } from "../sync/associations-page.ts";
+import { associationsPage } from "../sync/associations-page.ts";
 import { Breaker } from "../sync/breaker.ts";
-import { Configuration, type Configured, type DestinationState } from "../sync/configuration.ts";
+import { Configuration } from "../sync/configuration.ts";
 import { DesiredState } from "../sync/desired-state.ts";
 import { DestinationRecord, type Found } from "../sync/destination-record.ts";
-import type { Granularity } from "../sync/destinations/destination-type.ts";
 import { desiredObjects } from "../sync/external-name.ts";
-import { type Contest, Neighbours } from "../sync/neighbours.ts";
+import { Neighbours } from "../sync/neighbours.ts";
 import type { DestinationParts } from "../sync/parts.ts";
 import { Poll } from "../sync/poll.ts";
-import {
-  copyRecords,
-  type KeysOf,
-  type PlannedObject,
-  type Preview,
-  plannedChanges,
-  previewed,
-  type RecordsPage,
-} from "../sync/preview.ts";
+import { copyRecords, plannedChanges, previewed } from "../sync/preview.ts";
 import { Purge } from "../sync/purge.ts";
-import { QueueQuota, type QuotaGrant, type QuotaRequest } from "../sync/queue-quota.ts";
+import { QueueQuota } from "../sync/queue-quota.ts";
 import { RemoteObjects } from "../sync/remote-objects.ts";
 import { Resync } from "../sync/resync.ts";
 import { type AssociationRow, destinationMigrations } from "../sync/schema.ts";
-import { StoredObjects, type StoredObjectView } from "../sync/stored-objects.ts";
+import { StoredObjects } from "../sync/stored-objects.ts";
 import { SyncGate } from "../sync/sync-gate.ts";
 import { TaskScheduler } from "../sync/task-scheduler.ts";
 
@@ -57,7 +56,7 @@ const PAGE = 1_000;
  * Owner of one destination: its connection details, its associations, and what still has to be done there. Its parts, in
  * `src/sync`, decide; this is their surface.
  */
-export class SyncDestination extends StoredObject {
+export class SyncDestination extends StoredObject implements SyncDestinationApi {
   readonly #keys: DataKeys;
   readonly #parts: DestinationParts;
   readonly #configuration: Configuration;

@@ -1,8 +1,6 @@
-import type { AclToken } from "../access/cluster-acl.ts";
-import type { AclTokenPage } from "../access/cluster-tokens.ts";
-import type { Capability } from "../access/path-rules.ts";
 import type { ClusterTokenRequest, TokenRequest } from "../access/token.ts";
-import type { Authed, TokenName, Wish } from "../access/tokens.ts";
+import type { Capability } from "../contracts/policies.ts";
+import type { AclToken, AclTokenPage, Authed, TokenName, Wish } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";

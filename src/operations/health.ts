@@ -1,7 +1,7 @@
+import type { AccessControlApi } from "../contracts/access-control.ts";
 import { ACCESS_CONTROL, storedObject } from "../contracts/stored-objects.ts";
 import { accessControl, clusterRegistry, eventLog, syncControl } from "../contracts/stubs.ts";
 import { within } from "../lib/timeout.ts";
-import type { AccessControl } from "../objects/access-control.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
 import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
@@ -12,7 +12,7 @@ import type { Vitals } from "../platform/observability/metrics/health-stats.ts";
 /** Which parts of the service can be reached, and what they say of themselves. */
 export interface Health {
   /** What `AccessControl` says; null when it cannot be reached, and then nothing works. */
-  readonly access: Awaited<ReturnType<Remote<AccessControl>["status"]>> | null;
+  readonly access: Awaited<ReturnType<Remote<AccessControlApi>["status"]>> | null;
   readonly parts: Readonly<Record<Part, Condition>>;
   /** Effects that are promised and not delivered yet, in the parts that were reached. */
   readonly outbox: { readonly rows: number; readonly oldestMs: number };

@@ -1,3 +1,4 @@
+import type { Failure } from "../contracts/failure.ts";
 import { isLoopback } from "../lib/hosts.ts";
 
 /** The answer bodies we read are small documents; one that is larger is not the provider we think it is. */
@@ -5,26 +6,6 @@ const maxBodyBytes = 1024 * 1024;
 
 /** The longest wait a provider may ask of us, in milliseconds: more would park work on one header's word. */
 export const maxRetryAfterMs = 60 * 60 * 1000;
-
-/**
- * Why a call to a provider did not succeed.
- *
- * - `client`: our configuration, credentials, rights or data are refused; the same call will be refused again
- *   until someone changes something (status CLIENT_SIDE_ERROR).
- * - `external`: the provider fails or throttles; the same call may succeed later (EXTERNAL_SERVICE_ERROR).
- * - `unknown`: the call left and no usable answer came back, so it may or may not have been applied (UNKNOWN).
- *
- * `code` is a stable snake_case word for programs, `message` one sentence for people. Neither ever holds a
- * value, a key or free text the provider sent. `retryAfterMs`: the wait the provider asked for, milliseconds. `unsure`: the
- * provider answered that it failed, and may have applied a write all the same.
- */
-export interface Failure {
-  outcome: "client" | "external" | "unknown";
-  code: string;
-  message: string;
-  retryAfterMs?: number;
-  unsure?: boolean;
-}
 
 /** An answer of any status (except a redirect), its body read whole as UTF-8 text. */
 export interface Answered {

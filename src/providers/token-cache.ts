@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Failure } from "./outcome.ts";
+import type { Failure } from "../contracts/failure.ts";
 
 /** A short-lived credential, such as an access token or a session. */
 export interface Issued {

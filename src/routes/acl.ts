@@ -1,7 +1,8 @@
 import * as z from "zod";
-import type { AclPolicy, AclToken } from "../access/cluster-acl.ts";
 import { ClusterTokenRequest } from "../access/token.ts";
+import type { AclPolicy } from "../contracts/policies.ts";
 import { accessControl, eventLog } from "../contracts/stubs.ts";
+import type { AclToken } from "../contracts/tokens.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";

@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { may } from "../access/authorize.ts";
-import type { Capability } from "../access/path-rules.ts";
 import { TokenRequest } from "../access/token.ts";
-import type { TokenName } from "../access/tokens.ts";
+import type { Capability } from "../contracts/policies.ts";
 import { accessControl } from "../contracts/stubs.ts";
+import type { TokenName } from "../contracts/tokens.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
 import { duration } from "../platform/http/fields.ts";
 import { formFields } from "./server/body.ts";

@@ -1,11 +1,11 @@
 import type * as z from "zod";
 import { wordMountType, wordRole } from "../compat/cloud-b-names.ts";
+import type { JobEnd, Started } from "../contracts/credential-engine.ts";
 import { credentialEngine } from "../contracts/stubs.ts";
 import { homeOf } from "../credentials/assertion.ts";
 import { ConfigBody } from "../credentials/config.ts";
 import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/perform.ts";
 import { ROLE_NAME, RoleBody } from "../credentials/role.ts";
-import type { JobEnd, Started } from "../credentials/turn.ts";
 import { refuse } from "../lib/result.ts";
 import { patiently } from "../platform/durable/snapshot/frozen.ts";
 import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import type { SourceLine } from "../cluster/reports/ingestion.ts";
 import { MAX_REPORT_BYTES, type ReportBody, readReports } from "../cluster/reports/report-body.ts";
 import { asStream } from "../cluster/reports/report-stream.ts";
 import { TOPICS } from "../cluster/reports/topics/index.ts";
 import { NAMESPACE_NAME } from "../contracts/cluster-namespace.ts";
 import { allowsOperator } from "../contracts/cluster-rights.ts";
+import type { SourceLine } from "../contracts/reports.ts";
 import { type FullList, REPORTED_TOPICS, type Report } from "../contracts/reports.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";

@@ -7,7 +7,7 @@ import {
   type ClusterRights,
   type NamespaceRight,
 } from "../contracts/cluster-rights.ts";
-import type { Texts } from "../volumes/csi/volume.ts";
+import type { Texts } from "../contracts/csi-volumes.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
 import type { AuthorisedCall } from "./server/route.ts";
 

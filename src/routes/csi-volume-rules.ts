@@ -1,7 +1,7 @@
 import { governs, judgeVolume } from "../access/volume-rules.ts";
+import type { CsiRequest } from "../contracts/csi-volumes.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { ok, type Result } from "../lib/result.ts";
-import type { CsiRequest } from "../volumes/csi/volume.ts";
 
 /**
  * Judges a volume by the rules of policies before anything is asked of a plugin; see `judgeHostVolume`. Node pools do not

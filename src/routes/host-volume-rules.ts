@@ -1,7 +1,8 @@
-import { type GoverningRule, governs, judgeVolume, type VolumeFacts } from "../access/volume-rules.ts";
+import { governs, judgeVolume, type VolumeFacts } from "../access/volume-rules.ts";
+import type { HostVolumeRequest } from "../contracts/host-volumes.ts";
+import type { GoverningRule } from "../contracts/policies.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { ok, type Result } from "../lib/result.ts";
-import type { HostVolumeRequest } from "../volumes/host/host-volume.ts";
 
 /** What the rules of policies say of a new or changed volume: why not, or what they warn of. */
 export type Judgement = Result<readonly string[]>;

@@ -1,12 +1,11 @@
 import { may } from "../access/authorize.ts";
+import type { MetadataSettings, MetadataView, ReadVersion, Written } from "../contracts/kv-store.ts";
 import { accessControl, kvStore } from "../contracts/stubs.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "../kv/bodies.ts";
-import type { MetadataSettings } from "../kv/settings.ts";
 import { subkeys } from "../kv/subkeys.ts";
 import { timestamp } from "../kv/version.ts";
 import { goDuration } from "../lib/go-duration.ts";
 import type { Refusal, Result } from "../lib/result.ts";
-import type { MetadataView, ReadVersion, Written } from "../objects/kv-store.ts";
 import { readCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import type { Verb } from "../platform/http/target.ts";

@@ -1,10 +1,9 @@
 import * as z from "zod";
 import { nodeFields } from "../cluster/nodes/filter-fields.ts";
-import type { NodeQuery } from "../cluster/nodes/nodes-store.ts";
 import { HEX_PREFIX_RULE, hexRange } from "../cluster/reports/hex-prefix.ts";
 import { LEGACY_NODE_FIELDS, nodeVersion } from "../compat/node-names.ts";
 import { allowsNode } from "../contracts/cluster-rights.ts";
-import type { Node, Written } from "../contracts/node.ts";
+import type { Node, NodeQuery, Written } from "../contracts/node.ts";
 import { ELIGIBILITIES } from "../contracts/node.ts";
 import { clusterRegistry, nodeSession } from "../contracts/stubs.ts";
 import { parseLossless } from "../lib/json.ts";

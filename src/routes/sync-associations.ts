@@ -7,11 +7,12 @@ import {
   wordType,
 } from "../compat/sync-names.ts";
 import { accessControl, kvStore } from "../contracts/stubs.ts";
-import { type AssociationListing, destinationsOf, listAssociatedSecrets } from "../listings/destinations.ts";
+import type { AssociationListing, AssociationsPage, AssociationView } from "../contracts/sync-destination.ts";
+import type { SecretRef } from "../contracts/sync-tasks.ts";
+import { destinationsOf, listAssociatedSecrets } from "../listings/destinations.ts";
 import { badRequest, denied, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { flag } from "../platform/http/fields.ts";
-import { type AssociationView, associationId, type SecretRef, worst } from "../sync/association.ts";
-import type { AssociationsPage } from "../sync/associations-page.ts";
+import { associationId, worst } from "../sync/association.ts";
 import { previewSet } from "../sync/inspect.ts";
 import { secretKeyValues } from "../sync/payload.ts";
 import { envelope, keyList, rawStream } from "./server/respond.ts";

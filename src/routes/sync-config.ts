@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { syncControl } from "../contracts/stubs.ts";
-import { DEFAULTS } from "../objects/sync-control.ts";
+import { DEFAULTS } from "../contracts/sync-control.ts";
 import { denied } from "../platform/http/errors.ts";
 import { flag, integer } from "../platform/http/fields.ts";
 import { settings } from "../platform/settings.ts";

@@ -2,7 +2,7 @@ import type { DestinationKey } from "../contracts/destination.ts";
 import { destinationName } from "../contracts/destination.ts";
 import type { Mount } from "../contracts/mount.ts";
 import { accessControl, syncDestination } from "../contracts/stubs.ts";
-import type { SyncDestination } from "../objects/sync-destination.ts";
+import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
 import { typeOf } from "../sync/definition.ts";
@@ -37,7 +37,7 @@ export function checkedType({ params: { type = "" } }: AuthorisedCall): string {
   return type;
 }
 
-export const destinationAt = (call: AuthorisedCall, key: DestinationKey): Remote<SyncDestination> =>
+export const destinationAt = (call: AuthorisedCall, key: DestinationKey): Remote<SyncDestinationApi> =>
   syncDestination(call.env, destinationName(key));
 
 /** A mount's path without slashes around it. */

@@ -1,5 +1,6 @@
 import { HEX_PREFIX_RULE, hexRange } from "../cluster/reports/hex-prefix.ts";
 import { allowsNamespace, CSI_LIST_RIGHTS } from "../contracts/cluster-rights.ts";
+import type { VolumeQuery } from "../contracts/host-volumes.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, denied, notFound } from "../platform/http/errors.ts";
 import { csiVolumeFields, csiVolumeStub, type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume.ts";
@@ -11,7 +12,6 @@ import {
   type ShownHostVolume,
   shownHostVolume,
 } from "../volumes/host/host-volume.ts";
-import type { VolumeQuery } from "../volumes/host/host-volume-store.ts";
 import { allowsOne } from "./csi-access.ts";
 import { blocking, type Reading } from "./server/blocking.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";

@@ -1,9 +1,10 @@
 import { destinationKeyOf } from "../contracts/destination.ts";
 import { accessControl, kvStore, syncControl } from "../contracts/stubs.ts";
-import { type AssociationListing, projectAssociations, projectDestination } from "../listings/destinations.ts";
+import type { AssociationListing } from "../contracts/sync-destination.ts";
+import type { SecretRef } from "../contracts/sync-tasks.ts";
+import { projectAssociations, projectDestination } from "../listings/destinations.ts";
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
 import { warn } from "../platform/observability/log.ts";
-import type { SecretRef } from "./association.ts";
 import { secretOf } from "./associations.ts";
 import type { DestinationParts } from "./parts.ts";
 

@@ -1,21 +1,8 @@
+import type { AppCredentials, AppView } from "../contracts/sync-control.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { NamespaceContent } from "../platform/durable/ended-namespaces.ts";
 import { parseAppKey } from "../providers/repo-host-github/app-key.ts";
-
-/** A custom application as responses show it, without its private key. */
-export interface AppView {
-  readonly name: string;
-  readonly app_id: number;
-  readonly fingerprint: string;
-}
-
-/** An application's credentials as adapters receive them. Never stored in this form. */
-export interface AppCredentials {
-  readonly appId: string;
-  /** PEM. */
-  readonly privateKey: string;
-}
 
 interface Row extends Record<string, SqlStorageValue> {
   namespace: string;

@@ -1,5 +1,6 @@
+import type { SecretRef } from "../contracts/sync-tasks.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
-import { associationId, type SecretRef } from "./association.ts";
+import { associationId } from "./association.ts";
 import type { SetNaming } from "./associations.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import type { Granularity } from "./destinations/index.ts";

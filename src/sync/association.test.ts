@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { completionOf, isUnsure, type ObjectResult, type SyncResult, type Trouble, worst } from "./association.ts";
+import type { ObjectResult, SyncResult, Trouble } from "../contracts/sync-tasks.ts";
+import { completionOf, isUnsure, worst } from "./association.ts";
 
 const trouble = (outcome: Trouble["outcome"], code: string, retryAfterMs?: number): Trouble => ({
   ...({ outcome, code, message: "m" } as Trouble),

@@ -1,17 +1,8 @@
+import type { AssociationsPage } from "../contracts/sync-destination.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import type { AssociationView } from "./association.ts";
 import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord } from "./destination-record.ts";
-
-/** One page of associations as responses show them. */
-export interface AssociationsPage {
-  readonly store_name: string;
-  readonly store_type: string;
-  readonly associated_secrets: readonly (readonly [key: string, view: AssociationView])[];
-  /** The id after which the next page begins; null on the last page. */
-  readonly next: string | null;
-}
 
 const PAGE = 1_000;
 

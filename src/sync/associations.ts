@@ -1,15 +1,7 @@
+import type { AssociationView, SyncStatus } from "../contracts/sync-destination.ts";
+import type { Granularity, SecretRef, SyncResult } from "../contracts/sync-tasks.ts";
 import type { WorkList } from "../platform/durable/work-queue.ts";
-import {
-  type AssociationView,
-  associationId,
-  completionOf,
-  type SecretRef,
-  type SyncResult,
-  type SyncStatus,
-  statusFor,
-  worst,
-} from "./association.ts";
-import type { Granularity } from "./destinations/destination-type.ts";
+import { associationId, completionOf, statusFor, worst } from "./association.ts";
 import type { RemoteObjects, Step } from "./remote-objects.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
 

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { memorySql } from "../../test/memory-sql.ts";
-import type { ObjectResult, SyncResult, Trouble } from "./association.ts";
+import type { ObjectResult, SyncResult, Trouble } from "../contracts/sync-tasks.ts";
 import { Breaker } from "./breaker.ts";
 import { destinationMigrations } from "./schema.ts";
 

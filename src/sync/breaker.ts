@@ -1,6 +1,7 @@
+import type { SyncResult, Trouble } from "../contracts/sync-tasks.ts";
 import { backoff } from "../lib/backoff.ts";
 import { Kept } from "../platform/durable/memo.ts";
-import { isCall, type SyncResult, type Trouble } from "./association.ts";
+import { isCall } from "./association.ts";
 
 /** The breaker opens after failures of this many associations without a success in between. */
 const ASSOCIATIONS = 5;

@@ -1,26 +1,13 @@
 import type { DestinationKey } from "../contracts/destination.ts";
 import { accessControl, syncControl } from "../contracts/stubs.ts";
+import type { Configured, DestinationState } from "../contracts/sync-destination.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
 import { settings } from "../platform/settings.ts";
 import { announceDestination } from "./announcements.ts";
 import type { Definition } from "./definition.ts";
-import type { DestinationView } from "./destination-record.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import type { DestinationParts } from "./parts.ts";
-
-/** A destination as a read shows it, with a running purge and an open breaker. */
-export interface DestinationState extends DestinationView {
-  readonly purge_initiated_at?: string;
-  readonly purge_error?: string;
-  /** Present while the breaker is open. */
-  readonly circuit_breaker?: { readonly failures: number; readonly next_attempt_at: string };
-}
-
-export interface Configured {
-  readonly state: DestinationState;
-  readonly warnings: readonly string[];
-}
 
 /**
  * The configuration of one destination: create, change and read, and the custom application it uses. Owned by

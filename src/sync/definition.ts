@@ -1,8 +1,9 @@
 import * as z from "zod";
+import type { UpdatePolicy } from "../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { asMap, fieldsOf, stringList, stringMap } from "../platform/http/fields.ts";
 import { ignored, unknownFields } from "../platform/http/unknown-fields.ts";
-import { MARKER_TAG, type ProviderSettings, type UpdatePolicy } from "./destinations/destination-type.ts";
+import { MARKER_TAG, type ProviderSettings } from "./destinations/destination-type.ts";
 import { type DestinationType, destinationTypes, type Granularity } from "./destinations/index.ts";
 import { checkTemplate } from "./naming.ts";
 

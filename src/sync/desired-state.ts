@@ -1,9 +1,11 @@
+import type { AssociationsPage } from "../contracts/sync-destination.ts";
+import type { SecretRef } from "../contracts/sync-tasks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
 import { announceAssociation, announceWatch, drainAssociation } from "./announcements.ts";
-import { associationId, type SecretRef } from "./association.ts";
+import { associationId } from "./association.ts";
 import { type AssociationCheck, checkAssociation, PURGING } from "./association-check.ts";
-import { type AssociationsPage, associationsPage } from "./associations-page.ts";
+import { associationsPage } from "./associations-page.ts";
 import type { DestinationParts } from "./parts.ts";
 import { NONE_TAKEN, type TakenNames } from "./remote-objects.ts";
 

@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
 import type { DestinationKey } from "../contracts/destination.ts";
+import type { DestinationView } from "../contracts/sync-destination.ts";
+import type { Setup, UpdatePolicy } from "../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
-import type { Setup } from "./association.ts";
 import type { SetNaming } from "./associations.ts";
 import {
   type Defined,
@@ -15,26 +16,10 @@ import {
   tagsOf,
   typeOf,
 } from "./definition.ts";
-import type { ProviderSettings, UpdatePolicy } from "./destinations/destination-type.ts";
+import type { ProviderSettings } from "./destinations/destination-type.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import type { NamingScope } from "./external-name.ts";
 import type { DestinationRow } from "./schema.ts";
-
-/** A destination as responses show it, connection details masked. */
-export interface DestinationView {
-  readonly name: string;
-  readonly type: string;
-  /** Whether the caller set the granularity. Responses leave this field out. */
-  readonly granularity_given: boolean;
-  readonly connection_details: Record<string, unknown>;
-  readonly options: {
-    readonly granularity_level: string;
-    readonly secret_name_template: string;
-    readonly custom_tags: Readonly<Record<string, string>>;
-    readonly update_policy: string;
-    readonly deletion_policy: string;
-  };
-}
 
 export interface Found {
   readonly row: DestinationRow;

@@ -1,5 +1,5 @@
-import type { SecretRef } from "./association.ts";
-import type { DestinationType, Granularity } from "./destinations/destination-type.ts";
+import type { Granularity, SecretRef } from "../contracts/sync-tasks.ts";
+import type { DestinationType } from "./destinations/destination-type.ts";
 import { baseName, normalise, parseTemplate, render } from "./naming.ts";
 
 /** The inputs of external names, besides the secret. */

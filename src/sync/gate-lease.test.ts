@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import type { MayRun } from "../objects/sync-control.ts";
+import type { MayRun } from "../contracts/sync-control.ts";
 import { forgetGateLeases, GateLease } from "./gate-lease.ts";
 
 /** How long the next answers take on their way; the last holds for all that follow. */

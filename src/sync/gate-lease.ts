@@ -1,4 +1,4 @@
-import type { MayRun } from "../objects/sync-control.ts";
+import type { MayRun } from "../contracts/sync-control.ts";
 import type { Permit } from "../providers/outcome.ts";
 
 /** Attempts to renew a lease that expired on the way or failed. */

@@ -1,21 +1,15 @@
 import type { DestinationKey } from "../contracts/destination.ts";
 import { destinationName } from "../contracts/destination.ts";
 import { kvStore, syncControl, syncDestination } from "../contracts/stubs.ts";
+import type { InspectSetup, Keyless, KeysOf, ObjectRecord, PlannedObject } from "../contracts/sync-destination.ts";
+import type { SecretRef, Trouble, UpdatePolicy } from "../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { settings } from "../platform/settings.ts";
 import { noSuchApp } from "./apps.ts";
-import type { SecretRef, Trouble } from "./association.ts";
 import { typeOf } from "./definition.ts";
-import type {
-  CallContext,
-  Inspection,
-  KnownObject,
-  RemoteDestinationType,
-  UpdatePolicy,
-} from "./destinations/destination-type.ts";
+import type { CallContext, Inspection, KnownObject, RemoteDestinationType } from "./destinations/destination-type.ts";
 import { secretKeyValues } from "./payload.ts";
 import { appAccess, gateLeaseFor } from "./perform.ts";
-import type { InspectSetup, Keyless, KeysOf, ObjectRecord, PlannedObject } from "./preview.ts";
 import { contextOf } from "./task.ts";
 
 /**

@@ -1,6 +1,7 @@
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
-import type { Granularity, Naming } from "./destinations/destination-type.ts";
+import type { Granularity } from "../contracts/sync-tasks.ts";
+import type { Naming } from "./destinations/destination-type.ts";
 
 /**
  * External names: the template language (a subset of Go's text/template), and normalisation by the rules of a

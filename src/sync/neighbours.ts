@@ -1,29 +1,14 @@
 import { createHash } from "node:crypto";
 import { destinationKeyOf } from "../contracts/destination.ts";
 import { syncControl, syncDestination } from "../contracts/stubs.ts";
+import type { Asker, Contest } from "../contracts/sync-destination.ts";
+import type { Setup } from "../contracts/sync-tasks.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
-import type { Setup } from "./association.ts";
 import type { Associations } from "./associations.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import { NONE_TAKEN, type RemoteObjects, type TakenNames } from "./remote-objects.ts";
 import type { AssociationRow } from "./schema.ts";
-
-/** The sender of a `contest`: a destination that checks names with another one. */
-export interface Asker {
-  readonly destination: string;
-  readonly created: number;
-  readonly targets: readonly string[];
-  /** Whether the sender is about to use the names; false for a preview. */
-  readonly claims: boolean;
-}
-
-/** The response to `contest`: `kept` are the names the sender may not use. */
-export interface Contest {
-  /** False: the destination no longer writes to one of the sender's targets. */
-  readonly shares: boolean;
-  readonly kept: readonly string[];
-}
 
 interface Parts {
   readonly env: Env;

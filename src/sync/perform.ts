@@ -1,19 +1,13 @@
 import { syncControl, syncDestination } from "../contracts/stubs.ts";
-import type { SyncDestination } from "../objects/sync-destination.ts";
+import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
+import type { ObjectResult, PollAnswer, Setup, SyncResult, SyncTask } from "../contracts/sync-tasks.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { note } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { handInSoon } from "../platform/observability/metrics/flush.ts";
 import { count } from "../platform/observability/metrics/isolate-counters.ts";
 import { settings } from "../platform/settings.ts";
-import {
-  isCall,
-  type ObjectResult,
-  type PollAnswer,
-  type Setup,
-  type SyncResult,
-  type SyncTask,
-} from "./association.ts";
+import { isCall } from "./association.ts";
 import { GateLease } from "./gate-lease.ts";
 import { type AppAccess, performTask } from "./task.ts";
 
@@ -156,7 +150,7 @@ const EMPTY: PollAnswer = { running: false, permitMs: 0, setup: null, tasks: [],
 
 /** Polls the object. A poll with results is repeated, since the object accepts a result for as long as its lease holds. */
 async function poll(
-  object: Remote<SyncDestination>,
+  object: Remote<SyncDestinationApi>,
   results: readonly SyncResult[],
   slots: number,
   only: string | undefined,

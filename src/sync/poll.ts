@@ -1,8 +1,8 @@
+import type { ObjectTask, PollAnswer, SyncResult } from "../contracts/sync-tasks.ts";
 import type { Refusal } from "../lib/result.ts";
 import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
 import type { Claim } from "../platform/durable/lease.ts";
 import { announceAssociation } from "./announcements.ts";
-import type { ObjectTask, PollAnswer, SyncResult } from "./association.ts";
 import { secretOf } from "./associations.ts";
 import type { DestinationParts } from "./parts.ts";
 

@@ -1,5 +1,5 @@
 import type { DestinationKey } from "../contracts/destination.ts";
-import type { Setup } from "./association.ts";
+import type { Keyless, KeysOf, PlannedObject, Preview, RecordsPage } from "../contracts/sync-destination.ts";
 import { type Associations, secretOf } from "./associations.ts";
 import { type Defined, resolved } from "./definition.ts";
 import type { DestinationRecord } from "./destination-record.ts";
@@ -12,37 +12,6 @@ import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
  * Plans without effect: the changes that a set or a configuration would make, from the records of a destination, and
  * the pages of recorded objects for drift checks. Called by `SyncDestination`; `inspect.ts` adds the provider's state.
  */
-
-/** The change that would be made to one external object. */
-export interface PlannedObject {
-  readonly association: string;
-  readonly sub_key?: string;
-  readonly external_name: string;
-  readonly action: "create" | "update" | "delete" | "retain" | "refuse";
-  readonly reason?: string;
-}
-
-/** Settings for inspecting a provider. Holds connection secrets, so it is never stored. */
-export type InspectSetup = Pick<Setup, "namespace" | "type" | "connection" | "updatePolicy">;
-
-/** An association whose objects depend on the current keys of its secret. */
-export interface Keyless {
-  readonly id: string;
-  readonly mountUuid: string;
-  readonly secretName: string;
-}
-
-/** Top-level keys of secrets by association id; null for a secret without a living version. */
-export type KeysOf = Readonly<Record<string, readonly string[] | null>>;
-
-/** A page of a preview. */
-export interface PreviewPage {
-  readonly planned: readonly PlannedObject[];
-  /** Associations whose keys the caller must read first; nothing is planned for them. */
-  readonly keyless: readonly Keyless[];
-  /** The id after which the next page begins; null on the last page. */
-  readonly next: string | null;
-}
 
 const PAGE = 100;
 
@@ -68,12 +37,6 @@ export function plannedChanges(
     if (blocked !== null) return [{ ...shown, action: "refuse", reason: blocked }];
     return [{ ...shown, action: ours.has(copy.name) || step.adoptedFrom.length > 0 ? "update" : "create" }];
   });
-}
-
-/** The changes of one page of associations that a configuration would cause. */
-export interface Preview extends PreviewPage {
-  readonly setup: InspectSetup;
-  readonly warnings: readonly string[];
 }
 
 /**
@@ -125,23 +88,6 @@ const keylessOf = (row: AssociationRow): Keyless => ({
   mountUuid: row.mount_uuid,
   secretName: row.secret_name,
 });
-
-/** One recorded object, to be compared with the provider. */
-export interface ObjectRecord {
-  /** The key in the list of associations. */
-  readonly key: string;
-  readonly name: string;
-  readonly reference: string | null;
-  /** The cursor of the page after this record. */
-  readonly cursor: string;
-  /** The version expected at the provider, null for none; absent while it is uncertain. */
-  readonly version?: number | null;
-}
-
-export interface RecordsPage {
-  readonly records: readonly ObjectRecord[];
-  readonly isLast: boolean;
-}
 
 /** One page of a destination's live objects, by association. Null when `after` is no cursor. */
 export function copyRecords(

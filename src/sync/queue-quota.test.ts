@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { randomFrom } from "../../test/crash/random.ts";
 import { memorySql } from "../../test/memory-sql.ts";
+import type { QuotaGrant, QuotaRequest } from "../contracts/sync-control.ts";
 import { WorkList, workMigrations } from "../platform/durable/work-queue.ts";
-import { QueueQuota, type QuotaGrant, type QuotaRequest } from "./queue-quota.ts";
+import { QueueQuota } from "./queue-quota.ts";
 import { destinationMigrations } from "./schema.ts";
 
 const settled = async () => {

@@ -1,28 +1,9 @@
+import type { QuotaGrant, QuotaRequest } from "../contracts/sync-control.ts";
 import { backoff } from "../lib/backoff.ts";
 import { Kept } from "../platform/durable/memo.ts";
 import type { WorkList } from "../platform/durable/work-queue.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { PAUSE_RECHECK_MS } from "./sync-gate.ts";
-
-/** A destination's quota request to `SyncControl`. States the whole need; a newer request replaces an older one. */
-export interface QuotaRequest {
-  /** Operations that are queued or reserved; the grant never falls below this. */
-  readonly kept: number;
-  /** Operations that wait for quota. */
-  readonly waiting: number;
-  /** Operations that are queued only if quota is free now. */
-  readonly asked: number;
-}
-
-/** The response of `SyncControl`. */
-export interface QuotaGrant {
-  /** How many operations the destination may have queued. */
-  readonly granted: number;
-  /** Little quota is left, so unused quota should be released at once. */
-  readonly scarce: boolean;
-  /** False while syncing is paused: then quota is seldom freed. */
-  readonly running: boolean;
-}
 
 interface Host {
   /** The destination object's name. */

@@ -1,6 +1,6 @@
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { beforeEach, describe, expect, it } from "vitest";
-import type { ObjectResult, ObjectTask } from "./association.ts";
+import type { ObjectResult, ObjectTask } from "../contracts/sync-tasks.ts";
 import type { DesiredObject } from "./external-name.ts";
 import { objectTask, planObjects, RemoteObjects, type Step, unclaimed } from "./remote-objects.ts";
 import { destinationMigrations, type RemoteObjectRow } from "./schema.ts";

@@ -1,4 +1,4 @@
-import type { ObjectResult, ObjectTask, Trouble } from "./association.ts";
+import type { ObjectResult, ObjectTask, Trouble } from "../contracts/sync-tasks.ts";
 import { isUnsure, statusFor } from "./association.ts";
 import type { DesiredObject } from "./external-name.ts";
 import type { RemoteObjectRow } from "./schema.ts";

@@ -1,7 +1,7 @@
+import type { SyncStatus } from "../contracts/sync-destination.ts";
 import { Kept } from "../platform/durable/memo.ts";
 import type { WorkList } from "../platform/durable/work-queue.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
-import type { SyncStatus } from "./association.ts";
 import type { Associations } from "./associations.ts";
 import type { AssociationRow } from "./schema.ts";
 

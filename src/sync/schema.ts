@@ -1,5 +1,5 @@
+import type { SyncStatus } from "../contracts/sync-destination.ts";
 import type { Migration } from "../platform/durable/migrations.ts";
-import type { SyncStatus } from "./association.ts";
 
 /** Schema and rows of `SyncDestination`. Terms: `wish` is the desired state, `copies` are remote objects. */
 

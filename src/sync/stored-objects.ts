@@ -1,11 +1,5 @@
+import type { StoredObjectView } from "../contracts/sync-destination.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
-
-export interface StoredObjectView {
-  readonly name: string;
-  readonly value: string;
-  readonly tags: Record<string, string>;
-  readonly updated_at: string;
-}
 
 /** Sealed objects of a destination of kind `stored`, one row each. Methods that write are called inside the object's transaction. */
 export class StoredObjects {

@@ -1,4 +1,4 @@
-import type { MayRun } from "../objects/sync-control.ts";
+import type { MayRun } from "../contracts/sync-control.ts";
 
 /** While syncing is paused no wake-up is sent. `SyncControl` announces the end; this is the fallback interval. */
 export const PAUSE_RECHECK_MS = 60_000;

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
+import type { ObjectResult, ObjectTask, SyncResult, SyncTask } from "../contracts/sync-tasks.ts";
 import type { Claim } from "../platform/durable/lease.ts";
 import type { WorkList } from "../platform/durable/work-queue.ts";
-import { isCall, type ObjectResult, type ObjectTask, type SyncResult, type SyncTask } from "./association.ts";
+import { isCall } from "./association.ts";
 import { type Associations, secretOf } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";

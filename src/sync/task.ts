@@ -1,20 +1,13 @@
 import { createHash, createHmac } from "node:crypto";
 import { kvStore } from "../contracts/stubs.ts";
+import type { AppCredentials } from "../contracts/sync-control.ts";
+import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
+import type { ObjectResult, ObjectTask, Setup, SyncResult, SyncTask, Trouble } from "../contracts/sync-tasks.ts";
 import type { Result } from "../lib/result.ts";
-import type { SyncDestination } from "../objects/sync-destination.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { failure, type Permit, sender } from "../providers/outcome.ts";
-import type { AppCredentials } from "./apps.ts";
-import {
-  isPaused,
-  type ObjectResult,
-  type ObjectTask,
-  type Setup,
-  type SyncResult,
-  type SyncTask,
-  type Trouble,
-} from "./association.ts";
+import { isPaused } from "./association.ts";
 import { typeOf } from "./definition.ts";
 import type { CallContext, ProviderSettings } from "./destinations/destination-type.ts";
 import type { DestinationType } from "./destinations/index.ts";
@@ -26,7 +19,7 @@ export type AppAccess = (namespace: string, name: string) => Promise<Result<AppC
 /** The dependencies of a task, besides the task itself. */
 export interface TaskDependencies {
   readonly env: Env;
-  readonly object: Pick<Remote<SyncDestination>, "plan">;
+  readonly object: Pick<Remote<SyncDestinationApi>, "plan">;
   readonly settings: ProviderSettings;
   readonly permit: Permit;
   readonly apps: AppAccess;

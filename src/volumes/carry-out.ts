@@ -1,8 +1,8 @@
+import type { Outcome, Search, Step } from "../contracts/host-volumes.ts";
 import { clusterRegistry } from "../contracts/stubs.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { refusalError, unwrap } from "../platform/http/errors.ts";
-import type { Outcome, Step } from "./host/host-volumes.ts";
-import { SEARCH_BEGIN, type Search } from "./host/placement.ts";
+import { SEARCH_BEGIN } from "./host/placement.ts";
 import { outcomeBy } from "./outcome-by.ts";
 
 /** The way to the node and back. */

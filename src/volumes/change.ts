@@ -1,5 +1,6 @@
-import { DEFAULT_CAPABILITY, type HostVolumeRequest, type StoredVolume } from "./host/host-volume.ts";
-import type { Change, VolumeMethod } from "./operations.ts";
+import type { HostVolumeRequest, StoredVolume, VolumeMethod } from "../contracts/host-volumes.ts";
+import { DEFAULT_CAPABILITY } from "./host/host-volume.ts";
+import type { Change } from "./operations.ts";
 
 /** What a volume becomes: what is asked for, and for an update what it has where nothing is asked. */
 export function changeOf(request: HostVolumeRequest, volume: StoredVolume | null): Change {

@@ -1,12 +1,6 @@
+import type { Constraint } from "../contracts/host-volumes.ts";
 import { readPattern } from "../lib/bexpr/pattern.ts";
 import { versionRules } from "./version.ts";
-
-/** A rule that a node must keep. Targets are texts, or refer to the node: `${attr.kernel.name}`. */
-export interface Constraint {
-  readonly LTarget: string;
-  readonly Operand: string;
-  readonly RTarget: string;
-}
 
 /** What constraints ask of a node. */
 export interface NodeFacts {

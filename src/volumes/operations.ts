@@ -1,16 +1,14 @@
-import { hostVolumeKey, METHODS, type Method } from "@sallyport/agent-protocol";
+import { hostVolumeKey, METHODS } from "@sallyport/agent-protocol";
+import type { StoredVolume, VolumeMethod } from "../contracts/host-volumes.ts";
 import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import type { Refusal, Result } from "../lib/result.ts";
 import { uuidV7 } from "../lib/uuid-v7.ts";
 import type { Stamp, Stamped } from "../platform/durable/blocking/index-backfill.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
-import type { StoredVolume } from "./host/host-volume.ts";
 import { Attendance } from "./operation-waiters.ts";
 
 /** The table's name in stamps. */
 export const VOLUME_OPERATION = "volume_operations";
-
-export type VolumeMethod = Extract<Method, `dhv.${string}`>;
 
 /** What a volume becomes once its operation has succeeded. */
 export type Change = Pick<StoredVolume, "name" | "pluginId" | "wanted" | "capacityBytes" | "hostPath">;

@@ -1,5 +1,5 @@
+import type { StoredVolume } from "../contracts/host-volumes.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
-import type { StoredVolume } from "./host/host-volume.ts";
 import { namesOf } from "./host/update-rules.ts";
 
 interface Allocation extends Record<string, SqlStorageValue> {
@@ -97,12 +97,6 @@ function mayUse(allocation: Allocation, job: Job, name: string): boolean {
   return Object.values(group?.Volumes ?? {}).some(
     ({ Type, Source = "", PerAlloc = false }) => Type === "host" && (PerAlloc ? `${Source}${index}` : Source) === name,
   );
-}
-
-/** A volume, and the ids of the allocations that use it. */
-export interface FoundVolume {
-  readonly volume: StoredVolume;
-  readonly users: readonly string[];
 }
 
 /** Why a volume that is used is not deleted; null when nobody uses it. */

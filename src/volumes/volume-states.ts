@@ -1,8 +1,8 @@
 import { NOTHING, type NodeFollower, type Told } from "../contracts/change-set.ts";
+import type { State, StoredVolume } from "../contracts/host-volumes.ts";
 import type { Node } from "../contracts/node.ts";
 import { refuse } from "../lib/result.ts";
 import type { VolumeClaims } from "./claims/claims.ts";
-import type { State, StoredVolume } from "./host/host-volume.ts";
 import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp } from "./host/host-volume-store.ts";
 import type { NodeView, VolumeNode } from "./node-view.ts";
 import type { VolumeOperations } from "./operations.ts";

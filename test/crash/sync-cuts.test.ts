@@ -1,8 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { SyncResult } from "../../src/contracts/sync-tasks.ts";
 import type { Bell } from "../../src/platform/durable/wake-up.ts";
-import type { SyncResult } from "../../src/sync/association.ts";
 import { del, get, mountKv, patch, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
 import { byItself as passing } from "../workers/passing-time.ts";

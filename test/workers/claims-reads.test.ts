@@ -1,7 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { type ClaimQuery, ClaimStore } from "../../src/volumes/claims/store.ts";
+import type { ClaimQuery } from "../../src/contracts/host-volumes.ts";
+import { ClaimStore } from "../../src/volumes/claims/store.ts";
 import { holderOf } from "./access.ts";
 import { claims, listClaims, placed, stickyJob } from "./claims-helpers.ts";
 import { type Answer, del, get, put, send } from "./client.ts";

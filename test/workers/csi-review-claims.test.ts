@@ -1,10 +1,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it } from "vitest";
+import type { CsiClaim } from "../../src/contracts/csi-volumes.ts";
 import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { refuse } from "../../src/lib/result.ts";
 import { failure } from "../../src/volumes/csi/claim-controller.ts";
-import type { CsiClaim } from "../../src/volumes/csi/claim-store.ts";
 import { type CsiFields, requestOf } from "../../src/volumes/csi/request-body.ts";
 import { del, get } from "./client.ts";
 import { clock } from "./clock.ts";

@@ -7,8 +7,8 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { Started, Turn } from "../../src/contracts/credential-engine.ts";
 import { performJob } from "../../src/credentials/perform.ts";
-import type { Started, Turn } from "../../src/credentials/turn.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { Bell } from "../../src/platform/durable/wake-up.ts";
 import worker from "../../src/worker.ts";

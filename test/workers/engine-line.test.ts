@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { Started, Turn } from "../../src/credentials/turn.ts";
+import type { Started, Turn } from "../../src/contracts/credential-engine.ts";
 import type { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { Claim } from "../../src/platform/durable/lease.ts";
 import { get } from "./client.ts";

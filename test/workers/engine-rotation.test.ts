@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { Turn } from "../../src/credentials/turn.ts";
+import type { Turn } from "../../src/contracts/credential-engine.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { AzureOptions } from "../doubles/cloud-b-azure-types.ts";
 import { get, put } from "./client.ts";

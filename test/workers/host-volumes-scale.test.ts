@@ -1,6 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import { HostVolumeStore, type VolumeQuery } from "../../src/volumes/host/host-volume-store.ts";
+import type { VolumeQuery } from "../../src/contracts/host-volumes.ts";
+import { HostVolumeStore } from "../../src/volumes/host/host-volume-store.ts";
 import { NodeView } from "../../src/volumes/node-view.ts";
 import { VolumeUsage } from "../../src/volumes/usage.ts";
 import { addNode, nodeId } from "./host-volumes.ts";

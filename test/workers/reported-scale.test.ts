@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { Reported } from "../../src/cluster/reports/reported.ts";
-import type { ReportedQuery } from "../../src/cluster/reports/reported-order.ts";
+import type { ReportedQuery } from "../../src/contracts/reports.ts";
 import { ClusterRegistry } from "../../src/worker.ts";
 import { get } from "./client.ts";
 import { gone, job, report, uuid } from "./reports.ts";

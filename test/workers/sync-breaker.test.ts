@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { PollAnswer } from "../../src/sync/association.ts";
+import type { PollAnswer } from "../../src/contracts/sync-tasks.ts";
 import { performWork } from "../../src/sync/perform.ts";
 import type { SyncDestination } from "../../src/worker.ts";
 import { get, mountKv } from "./client.ts";

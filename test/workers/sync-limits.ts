@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
-import type { SecretRef } from "../../src/sync/association.ts";
+import type { SecretRef } from "../../src/contracts/sync-tasks.ts";
 import { type Answer, get, patch } from "./client.ts";
 
 /** What tests of pause and capacity share. */

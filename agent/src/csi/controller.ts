@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { status } from "@grpc/grpc-js";
 import type { ParamsOf, ResultOf } from "@sallyport/agent-protocol";
 import type { RequestDraft, Response } from "@sallyport/csi-wire";
-import type { Secrets } from "../ops/handlers.ts";
+import type { Secrets } from "../ops/handler.ts";
 import type { PluginClient } from "./client.ts";
 import { refusedIn } from "./confirmed.ts";
 import { capabilityOf, countOf, externalVolumeOf, rangeOf, snapshotOf, Unusable } from "./convert.ts";

@@ -1,6 +1,6 @@
 import type { NodeReport, ParamsOf, ResultOf } from "@sallyport/agent-protocol";
 import { KeyedQueue } from "../keyed-queue.ts";
-import type { Handlers, Outcome, Run } from "../ops/handlers.ts";
+import type { Handlers, Outcome, Run } from "../ops/handler.ts";
 import type { CsiConfig, Role } from "./config.ts";
 import { controllerWorks, type Works } from "./controller.ts";
 import { nodeWorks } from "./node.ts";

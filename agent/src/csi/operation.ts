@@ -1,5 +1,5 @@
 import { describe, METHODS, type Method, type OperationError, type ResultOf } from "@sallyport/agent-protocol";
-import type { Outcome } from "../ops/handlers.ts";
+import type { Outcome } from "../ops/handler.ts";
 import { Unusable } from "./convert.ts";
 import { CallFailure, errorOf } from "./failure.ts";
 

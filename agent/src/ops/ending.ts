@@ -1,5 +1,5 @@
 import type { ErrorKind, OperationError } from "@sallyport/agent-protocol";
-import type { Outcome } from "./handlers.ts";
+import type { Outcome } from "./handler.ts";
 import type { Ending } from "./journal.ts";
 
 /** Shorter values would turn ordinary words into gaps. */

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AgentFrame, Req, Res } from "@sallyport/agent-protocol";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import type { Handlers, Outcome } from "./handlers.ts";
+import type { Handlers, Outcome } from "./handler.ts";
 import { Journal } from "./journal.ts";
 import { Operations } from "./operations.ts";
 

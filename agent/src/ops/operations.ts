@@ -14,7 +14,7 @@ import {
 import { KeyedQueue } from "../keyed-queue.ts";
 import { error, textOf, warn } from "../log.ts";
 import { endingOf, isFinal, refusal, withoutSecrets } from "./ending.ts";
-import type { Handlers, Outcome, Run, Secrets } from "./handlers.ts";
+import type { Handlers, Outcome, Run, Secrets } from "./handler.ts";
 import type { Accepted, Ending, Entry, Journal } from "./journal.ts";
 import { mountFlagsOf, withoutMountFlags } from "./mount-flags.ts";
 

@@ -1,6 +1,6 @@
 import { NOTHING, type Told, tell } from "../../contracts/change-set.ts";
 import type { Journal } from "../../contracts/event-publisher.ts";
-import type { DrainStrategy, LastDrain, Node, Written } from "../../contracts/node.ts";
+import type { DrainNote, DrainSpec, DrainStrategy, LastDrain, Node, Written } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
@@ -14,19 +14,6 @@ const DRAINS_PER_ALARM = 500;
 /** Who begins a drain that is done gets this long to end it, before the alarm steps in. */
 const GRACE_MS = 2_000;
 const NS_PER_MS = 1_000_000n;
-
-export interface DrainSpec {
-  /** Nanoseconds, as decimal text: negative = at once, 0 = when the last allocation has ended, however long that takes. */
-  readonly deadline: string;
-  readonly ignoreSystemJobs: boolean;
-}
-
-/** Who drains, and what they note about it. */
-export interface DrainNote {
-  readonly accessor: string;
-  /** null leaves what was noted before. */
-  readonly meta: Readonly<Record<string, string>> | null;
-}
 
 /**
  * Drains: a node gets no new work, and is done when nothing that counts runs on it any more, or at its deadline. A drain that

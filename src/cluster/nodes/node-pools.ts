@@ -1,5 +1,6 @@
 import { NOTHING, type Told } from "../../contracts/change-set.ts";
 import type { NewEvent } from "../../contracts/event.ts";
+import type { NodePoolPage, NodePoolQuery } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
 import type { Reported } from "../reports/reported.ts";
 
@@ -20,21 +21,6 @@ export interface NodePool {
   readonly SchedulerConfiguration: object | null;
   readonly CreateIndex: number;
   readonly ModifyIndex: number;
-}
-
-export interface NodePoolQuery {
-  /** The name of the first pool wanted. */
-  readonly from: string;
-  readonly limit: number;
-  /** Names that begin with this. */
-  readonly prefix?: string;
-}
-
-export interface NodePoolPage {
-  /** JSON texts of pools, by name. */
-  readonly rows: readonly string[];
-  /** The name of the pool that follows. */
-  readonly next: string | null;
 }
 
 interface Row extends Record<string, SqlStorageValue> {

@@ -1,4 +1,5 @@
 import { NOTHING, type NodeFollower, type Told, together } from "../../contracts/change-set.ts";
+import type { NodePage, NodeQuery, NodeText } from "../../contracts/node.ts";
 import {
   KEPT_EVENTS,
   type Node,
@@ -37,29 +38,6 @@ export interface StoredNode extends NodePlace {
   /** null until that line's index is known. */
   readonly createIndex: number | null;
   readonly modifyIndex: number | null;
-}
-
-/** A node as reads show it: `body` is its JSON text, indexes included. */
-export interface NodeText {
-  readonly id: string;
-  readonly body: string;
-  readonly modifyIndex: number;
-}
-
-export interface NodeQuery {
-  /** The id of the first node wanted. */
-  readonly from: string;
-  readonly limit: number;
-  readonly reverse?: boolean;
-  /** Ids from the first text on, before the second. */
-  readonly range?: readonly [string, string];
-  readonly pool?: string;
-}
-
-export interface NodePage {
-  readonly rows: readonly NodeText[];
-  /** The id of the node that follows. */
-  readonly next: string | null;
 }
 
 /** What is written of a node beside its record; what is missing stays. */

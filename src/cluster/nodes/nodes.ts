@@ -1,7 +1,18 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Told, tell, together } from "../../contracts/change-set.ts";
 import type { Journal } from "../../contracts/event-publisher.ts";
-import type { Eligibility, Node, NodeEvent, NodeStatus, NodeVolumesChange, Written } from "../../contracts/node.ts";
+import type {
+  Eligibility,
+  Node,
+  NodeEvent,
+  NodeEventGiven,
+  NodePage,
+  NodeQuery,
+  NodeStatus,
+  NodeText,
+  NodeVolumesChange,
+  Written,
+} from "../../contracts/node.ts";
 import type { NodeReport } from "../../contracts/reports.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
@@ -12,27 +23,10 @@ import { completeNode } from "./complete.ts";
 import { type GivenNode, givenNode } from "./fields.ts";
 import type { NodePools } from "./node-pools.ts";
 import { changedVolumes } from "./node-volumes.ts";
-import {
-  dueNode,
-  type NodePage,
-  type NodePlace,
-  type NodeQuery,
-  type NodeStore,
-  type NodeText,
-  type StoredNode,
-} from "./nodes-store.ts";
+import { dueNode, type NodePlace, type NodeStore, type StoredNode } from "./nodes-store.ts";
 
 /** Nodes that go down in one alarm; after an outage of a site, the others follow at once. */
 const NODES_PER_ALARM = 500;
-
-/** An event that a node tells of itself. */
-export interface NodeEventGiven {
-  readonly message: string;
-  readonly subsystem: string;
-  readonly details: Readonly<Record<string, string>> | null;
-  /** When it happened (ms); now if missing. */
-  readonly at?: number;
-}
 
 /** Where a node stands, which a new account of what it is leaves as it is. */
 const LIFE = [

@@ -1,27 +1,20 @@
 import type { Told } from "../../contracts/change-set.ts";
 import type { NewEvent } from "../../contracts/event.ts";
 import type { Journal, Origin } from "../../contracts/event-publisher.ts";
-import type { FullList, Kept, ObjectReport, Report, ReportedTopic } from "../../contracts/reports.ts";
+import type {
+  FullList,
+  Ingested,
+  Kept,
+  ObjectReport,
+  Report,
+  ReportedTopic,
+  SourceLine,
+} from "../../contracts/reports.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
 import { Refused } from "../../platform/durable/refused.ts";
 import type { Nodes } from "../nodes/nodes.ts";
 import type { Reported } from "./reported.ts";
-
-/** Which of a source's reports this is. */
-export interface SourceLine {
-  readonly name: string;
-  readonly index: number;
-  /** Tells lines of one index apart; empty when a source gives every report an index of its own. */
-  readonly line: string;
-}
-
-export interface Ingested {
-  /** The line's index; null when the stream could not take it yet, which it will. */
-  readonly index: number | null;
-  /** False when the source had told this before. */
-  readonly applied: boolean;
-}
 
 /**
  * Sees every change of an object of a topic, inside its transaction: `before` is null for a new one, `after` for one that is

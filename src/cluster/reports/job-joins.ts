@@ -1,15 +1,4 @@
-import type { ReportedObject, ReportedPage } from "../../contracts/reports.ts";
-
-/** How many allocations of each group are in each state, how many children, and what waits for room: of one job. */
-export interface JobCounts {
-  readonly groups: readonly (readonly [group: string, status: string, count: number])[];
-  readonly children: readonly (readonly [status: string, count: number])[];
-  /** By task group, as the newest evaluations say it; JSON text. */
-  readonly queued: string | null;
-}
-
-/** JSON texts of jobs by `jobKey`. */
-export type JobTexts = Readonly<Record<string, string>>;
+import type { JobCounts, JobTexts, ReportedObject, ReportedPage } from "../../contracts/reports.ts";
 
 export const jobKey = (namespace: string, jobId: string): string => `${namespace}\n${jobId}`;
 

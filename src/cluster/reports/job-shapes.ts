@@ -1,5 +1,5 @@
+import type { JobCounts } from "../../contracts/reports.ts";
 import { parseLossless } from "../../lib/json.ts";
-import type { JobCounts } from "./job-joins.ts";
 import { type Fields, isSet, objectOf, textOf } from "./topics/topic.ts";
 
 /*

@@ -1,21 +1,5 @@
-import type { ReportedTopic } from "../../contracts/reports.ts";
+import type { ReportedQuery } from "../../contracts/reports.ts";
 import { upperBound } from "../../lib/text-range.ts";
-
-export interface ReportedQuery {
-  readonly topic: ReportedTopic;
-  /** null = all of them. */
-  readonly namespace: string | null;
-  /** Only what belongs to this job of the namespace. */
-  readonly job?: string;
-  /** Only what is on this node, in whatever namespace. */
-  readonly node?: string;
-  /** Only ids that begin with this. */
-  readonly prefix?: string;
-  /** The token of the first row wanted; empty = from the beginning. */
-  readonly from: string;
-  readonly limit: number;
-  readonly reverse?: boolean;
-}
 
 /**
  * `name`: by namespace and id. `id`: by id, then namespace, which is how a prefix is found in all namespaces by one seek.

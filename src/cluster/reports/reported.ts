@@ -1,11 +1,17 @@
 import type { NewEvent } from "../../contracts/event.ts";
 import type { Kept, NamedObjects, ReportedObject, ReportedPage } from "../../contracts/reports.ts";
-import { type FullList, type ObjectReport, REPORTED_TOPICS, type ReportedTopic } from "../../contracts/reports.ts";
+import {
+  type FullList,
+  type ObjectReport,
+  REPORTED_TOPICS,
+  type ReportedQuery,
+  type ReportedTopic,
+} from "../../contracts/reports.ts";
 import { isPlainObject, parseLossless } from "../../lib/json.ts";
 import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { removalReport } from "./object-report.ts";
-import { type ReportedQuery, selection, tokenOf } from "./reported-order.ts";
+import { selection, tokenOf } from "./reported-order.ts";
 
 /** A stored object as reads show it: `body` is its JSON text with its indexes. */
 /** What a report has come to. */

@@ -1,4 +1,5 @@
-import { clockDiffers, type Failure, failure, retryAfterMs } from "../outcome.ts";
+import type { Failure } from "../../contracts/failure.ts";
+import { clockDiffers, failure, retryAfterMs } from "../outcome.ts";
 
 export type CloudAService = "secretsmanager" | "sts";
 

@@ -1,5 +1,6 @@
 import { AwsV4Signer } from "aws4fetch";
-import { type Call, type Failure, failure, type Send } from "../outcome.ts";
+import type { Failure } from "../../contracts/failure.ts";
+import { type Call, failure, type Send } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
 import { type CloudAFailure, type CloudAService, refusal, unanswered } from "./errors.ts";
 

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { CloudCode, CloudFailure } from "../../contracts/cloud-directory.ts";
-import { type Failure, maxRetryAfterMs, retryAfterMs } from "../outcome.ts";
+import type { Failure } from "../../contracts/failure.ts";
+import { maxRetryAfterMs, retryAfterMs } from "../outcome.ts";
 import { type TokenFailure, word } from "./login.ts";
 
 /** What a call is about, for the messages of its failures. */

@@ -1,6 +1,7 @@
 import * as z from "zod";
+import type { Failure } from "../../contracts/failure.ts";
 import { isListed, isLoopback } from "../../lib/hosts.ts";
-import { type Failure, failure, isWebPage, retryAfterMs, type Send } from "../outcome.ts";
+import { failure, isWebPage, retryAfterMs, type Send } from "../outcome.ts";
 import { type Cloud, cloudNamed, clouds, parseJson, sendAuthorized, word } from "./login.ts";
 
 /** How a destination reaches its vault. */

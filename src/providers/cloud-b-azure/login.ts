@@ -1,6 +1,7 @@
 import * as z from "zod";
+import type { Failure } from "../../contracts/failure.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
-import { type Call, type Failure, failure, retryAfterMs, type Send } from "../outcome.ts";
+import { type Call, failure, retryAfterMs, type Send } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
 
 /** One of the provider's separate clouds. They share no tenants, hosts or tokens. */

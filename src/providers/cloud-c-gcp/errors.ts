@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { type Failure, failure, retryAfterMs } from "../outcome.ts";
+import type { Failure } from "../../contracts/failure.ts";
+import { failure, retryAfterMs } from "../outcome.ts";
 
 /** `status` is the name of the google.rpc code that the service answered, null when it answered none. */
 export interface CloudCFailure {

@@ -1,6 +1,7 @@
 import { importPKCS8, SignJWT } from "jose";
 import * as z from "zod";
-import { type Failure, failure, isWebPage, type Send } from "../outcome.ts";
+import type { Failure } from "../../contracts/failure.ts";
+import { failure, isWebPage, type Send } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
 import { type CloudCAnswer, parseObject, refusal, tokenRefusal, unanswered } from "./errors.ts";
 import type { ServiceAccountKey } from "./key.ts";

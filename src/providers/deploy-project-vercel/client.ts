@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { type Failure, failure, isWebPage, retryAfterMs, type Send } from "../outcome.ts";
+import type { Failure } from "../../contracts/failure.ts";
+import { failure, isWebPage, retryAfterMs, type Send } from "../outcome.ts";
 
 export const deploymentEnvironments = ["development", "preview", "production"] as const;
 export type DeploymentEnvironment = (typeof deploymentEnvironments)[number];

@@ -1,9 +1,10 @@
 import { createPrivateKey } from "node:crypto";
 import { SignJWT } from "jose";
 import * as z from "zod";
+import type { Failure } from "../../contracts/failure.ts";
 import { isListed } from "../../lib/hosts.ts";
 import { VERSION } from "../../platform/version.ts";
-import { clockDiffers, type Failure, failure, isWebPage, type Send } from "../outcome.ts";
+import { clockDiffers, failure, isWebPage, type Send } from "../outcome.ts";
 import { TokenCache } from "../token-cache.ts";
 import { meaningOf } from "./errors.ts";
 

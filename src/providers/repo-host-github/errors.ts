@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { type Failure, failure, retryAfterMs } from "../outcome.ts";
+import type { Failure } from "../../contracts/failure.ts";
+import { failure, retryAfterMs } from "../outcome.ts";
 
 /** "Wait for at least one minute" is the rule where an answer names no wait (GitHub's REST API, "Rate limits"). */
 const defaultWaitMs = 60_000;

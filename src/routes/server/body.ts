@@ -1,4 +1,5 @@
-import { checkParameters, type ParameterConstraints } from "../../access/path-rules.ts";
+import { checkParameters } from "../../access/path-rules.ts";
+import type { ParameterConstraints } from "../../contracts/policies.ts";
 import { isPlainObject, parseJson, parseLossless } from "../../lib/json.ts";
 import type { Area } from "../../platform/http/areas.ts";
 import { badRequest, denied, invalid, RequestError } from "../../platform/http/errors.ts";

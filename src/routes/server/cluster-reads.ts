@@ -1,7 +1,7 @@
 import { HEX_PREFIX_RULE, hexRange } from "../../cluster/reports/hex-prefix.ts";
-import { type JobCounts, type JobTexts, jobKey } from "../../cluster/reports/job-joins.ts";
+import { jobKey } from "../../cluster/reports/job-joins.ts";
 import { completeJob, JOB_SUMMARY_TABLES, jobIn, withJob, withJobType } from "../../cluster/reports/job-shapes.ts";
-import { isToken, type ReportedQuery } from "../../cluster/reports/reported-order.ts";
+import { isToken } from "../../cluster/reports/reported-order.ts";
 import { type Fields, textOf } from "../../cluster/reports/topics/topic.ts";
 import {
   allowsNamespace,
@@ -9,7 +9,7 @@ import {
   type ClusterRights,
   type NamespaceRight,
 } from "../../contracts/cluster-rights.ts";
-import type { ReportedObject, ReportedTopic } from "../../contracts/reports.ts";
+import type { JobCounts, JobTexts, ReportedObject, ReportedQuery, ReportedTopic } from "../../contracts/reports.ts";
 import { clusterRegistry } from "../../contracts/stubs.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 import { parseLossless } from "../../lib/json.ts";

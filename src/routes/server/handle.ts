@@ -1,10 +1,10 @@
-import type { Grant } from "../../access/authorize.ts";
 import { authorize, forgetAnswers } from "../../access/authorizer.ts";
-import type { Capability } from "../../access/path-rules.ts";
 import { wordField } from "../../compat/cloud-b-names.ts";
 import { type Dialect, dialectOf, firstHeader, requestHeader } from "../../compat/dialect.ts";
 import { wordMessage } from "../../compat/sync-names.ts";
 import { neutralPath } from "../../compat/sync-paths.ts";
+import type { Grant } from "../../contracts/access-control.ts";
+import type { Capability } from "../../contracts/policies.ts";
 import { accessControl } from "../../contracts/stubs.ts";
 import { SERVICE_ROOTS } from "../../platform/http/areas.ts";
 import { namespaceOf, tokenOf } from "../../platform/http/caller.ts";

@@ -1,7 +1,7 @@
 import { Router } from "itty-router";
 import type * as z from "zod";
-import type { Grant } from "../../access/authorize.ts";
 import type { Dialect } from "../../compat/dialect.ts";
+import type { Grant } from "../../contracts/access-control.ts";
 import type { ClusterRights } from "../../contracts/cluster-rights.ts";
 import { decodePath, type Verb } from "../../platform/http/target.ts";
 

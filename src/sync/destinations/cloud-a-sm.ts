@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
+import type { Failure } from "../../contracts/failure.ts";
 import { type CloudAFailure, unanswered } from "../../providers/cloud-a-aws/errors.ts";
 import {
   accountOfKey,
@@ -10,7 +11,7 @@ import {
   type SecretsManager,
   secretsManager,
 } from "../../providers/cloud-a-aws/secrets-manager.ts";
-import { type Failure, failure } from "../../providers/outcome.ts";
+import { failure } from "../../providers/outcome.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
 
 /** SecretString is 1 to 65 536 bytes, a name 1 to 512 characters (CreateSecret, API version 2017-10-17). */

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { Failure } from "../../contracts/failure.ts";
 import {
   type CloudBConnection,
   cloudOf,
@@ -8,7 +9,7 @@ import {
   type VaultFailure,
 } from "../../providers/cloud-b-azure/key-vault.ts";
 import { clouds } from "../../providers/cloud-b-azure/login.ts";
-import { type Failure, failure } from "../../providers/outcome.ts";
+import { failure } from "../../providers/outcome.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "./destination-type.ts";
 
 /** A secret is at most 25 KB ("About Azure Key Vault secrets"), a name 1 to 127 characters (SetSecret, secret-name). */

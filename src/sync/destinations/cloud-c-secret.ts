@@ -1,8 +1,8 @@
 import * as z from "zod";
+import type { Failure } from "../../contracts/failure.ts";
 import { crc32c } from "../../lib/crc32c.ts";
 import type { CloudCFailure } from "../../providers/cloud-c-gcp/errors.ts";
 import { type CloudCConnection, secretManager, unreadable } from "../../providers/cloud-c-gcp/secret-manager.ts";
-import type { Failure } from "../../providers/outcome.ts";
 import type { CallContext } from "./destination-type.ts";
 
 /** What a write with an etag is answered when the object has changed: AIP-154, and what it said before 2021. */

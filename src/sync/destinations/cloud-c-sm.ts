@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
+import type { Failure } from "../../contracts/failure.ts";
 import type { CloudCFailure } from "../../providers/cloud-c-gcp/errors.ts";
 import { projectPattern, projectRule, serviceAccountKey } from "../../providers/cloud-c-gcp/key.ts";
 import {
@@ -8,7 +9,7 @@ import {
   refuseTokenUri,
   secretManager,
 } from "../../providers/cloud-c-gcp/secret-manager.ts";
-import { type Failure, failure } from "../../providers/outcome.ts";
+import { failure } from "../../providers/outcome.ts";
 import { labelsOf, labelText, maxLabels } from "./cloud-c-labels.ts";
 import { conflicts, intentAnnotation, owedBy, readReference, referenceTo, remoteSecret } from "./cloud-c-secret.ts";
 import { type ExternalObject, MARKER_TAG, type RemoteDestinationType } from "./destination-type.ts";

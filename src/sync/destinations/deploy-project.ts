@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
+import type { Failure } from "../../contracts/failure.ts";
 import {
   type Answer,
   type ApiFailure,
@@ -11,7 +12,7 @@ import {
   type Variable,
   type VariableChange,
 } from "../../providers/deploy-project-vercel/client.ts";
-import { type Failure, failure } from "../../providers/outcome.ts";
+import { failure } from "../../providers/outcome.ts";
 import type { Done, ExternalObject, Inspection, KnownObject, Put, RemoteDestinationType } from "./destination-type.ts";
 
 /** What all variables of a deployment may have together, names included ("Environment variables", size limits). */

@@ -1,12 +1,11 @@
 import type * as z from "zod";
+import type { Failure } from "../../contracts/failure.ts";
+import type { Granularity, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import type { Settings } from "../../platform/settings.ts";
-import type { Failure, Send } from "../../providers/outcome.ts";
+import type { Send } from "../../providers/outcome.ts";
 
 /** The tag that marks every object as ours; its value is empty. */
 export const MARKER_TAG = "hashicorp:vault";
-
-/** What may be done to an object that is there already. `owned-only`: only what carries our marker is touched. */
-export type UpdatePolicy = "replace" | "if-not-exists" | "owned-only";
 
 /** One external object, as far as we know of it. */
 export interface KnownObject {
@@ -76,8 +75,6 @@ export type Done = { outcome: "ok" } | Failure;
 export type Inspection =
   | { outcome: "ok"; state: "absent" | "unchanged" | "changed" | "present"; owned: boolean | null }
   | Failure;
-
-export type Granularity = "secret-path" | "secret-key";
 
 /** How a type spells names. */
 export interface Naming {

@@ -6,7 +6,8 @@ import type { DestinationType } from "./destination-type.ts";
 import { inMem } from "./in-mem.ts";
 import { repoHost } from "./repo-host.ts";
 
-export type { DestinationType, Granularity } from "./destination-type.ts";
+export type { Granularity } from "../../contracts/sync-tasks.ts";
+export type { DestinationType } from "./destination-type.ts";
 
 /**
  * Every destination type by the word in its path. A `connection` handed to a type must have been parsed by that

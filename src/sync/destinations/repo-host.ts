@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { type Failure, failure } from "../../providers/outcome.ts";
+import type { Failure } from "../../contracts/failure.ts";
+import { failure } from "../../providers/outcome.ts";
 import {
   type Answer,
   type Refused,

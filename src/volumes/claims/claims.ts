@@ -1,10 +1,10 @@
 import type { Told } from "../../contracts/change-set.ts";
 import type { Journal } from "../../contracts/event-publisher.ts";
+import type { StoredVolume } from "../../contracts/host-volumes.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
 import { stickyVolumes, type TaskGroup } from "../../contracts/sticky-volumes.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
-import type { StoredVolume } from "../host/host-volume.ts";
 import type { HostVolumeStore } from "../host/host-volume-store.ts";
 import { type Ask, ClaimAsks } from "./asks.ts";
 import { type ClaimStore, VOLUME_CLAIM } from "./store.ts";

@@ -1,19 +1,5 @@
+import type { StoredClaim } from "../../contracts/host-volumes.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
-
-/** A task group's claim on a host volume as rows keep it. */
-export interface StoredClaim {
-  readonly id: string;
-  readonly namespace: string;
-  readonly jobId: string;
-  readonly taskGroup: string;
-  readonly volumeId: string;
-  readonly volumeName: string;
-  /** The allocation that holds it, or held it last. */
-  readonly allocId: string;
-  /** Null until the stream has taken the line that tells of it. */
-  readonly createIndex: number | null;
-  readonly modifyIndex: number | null;
-}
 
 /** As lists show it (contract: events-and-volumes 5.9). */
 export const shownClaim = (claim: StoredClaim) => ({

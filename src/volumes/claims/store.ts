@@ -1,28 +1,9 @@
+import type { ClaimPage, ClaimQuery, StoredClaim } from "../../contracts/host-volumes.ts";
 import { upperBound } from "../../lib/text-range.ts";
 import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
-import type { StoredClaim } from "./record.ts";
 
 /** The table's name in stamps and indexes. Claims have no topic: the line of what made or ended one moves its index. */
 export const VOLUME_CLAIM = "VolumeClaim";
-
-export interface ClaimQuery {
-  /** null = all of them. */
-  readonly namespace: string | null;
-  readonly jobId?: string;
-  readonly taskGroup?: string;
-  readonly volumeName?: string;
-  /** Of its id. */
-  readonly prefix: string;
-  /** Namespace and id of the first row wanted. */
-  readonly from: readonly [namespace: string, id: string];
-  readonly limit: number;
-  readonly reverse: boolean;
-}
-
-export interface ClaimPage {
-  readonly rows: readonly StoredClaim[];
-  readonly next: readonly [namespace: string, id: string] | null;
-}
 
 /** What there is one claim for. */
 export type Claimant = Pick<StoredClaim, "namespace" | "jobId" | "taskGroup" | "volumeId">;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type Claimed, type Mode, refusedClaim } from "./admission.ts";
+import type { Mode } from "../../contracts/csi-volumes.ts";
+import { type Claimed, refusedClaim } from "./admission.ts";
 
 const FULL = "volume max claims reached";
 

@@ -1,4 +1,5 @@
 import type { CsiMethod } from "@sallyport/agent-protocol";
+import type { Asked, Name, PageAsk, SnapshotAsked, SnapshotRequest, Texts } from "../../contracts/csi-volumes.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
 import { controllersFor } from "./controllers.ts";
@@ -6,37 +7,9 @@ import { NEEDS } from "./methods.ts";
 import type { CsiOperations } from "./operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
-import { type Name, remoteId, type Texts } from "./volume.ts";
+import { remoteId } from "./volume.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";
 import type { CsiWork } from "./work.ts";
-
-/** An operation of which nothing is kept here but how it ends. */
-export interface Asked {
-  readonly operation: string;
-}
-
-/** What of a volume answers about its snapshots show. */
-export interface SnapshotAsked extends Asked {
-  readonly pluginId: string;
-  readonly name: string;
-}
-
-export interface SnapshotRequest {
-  readonly source: Name;
-  /** Empty = that of the volume. */
-  readonly pluginId: string;
-  /** Empty = one is made up. */
-  readonly name: string;
-  readonly parameters: Texts;
-  /** Laid over those that are kept with the volume. */
-  readonly secrets: Texts;
-}
-
-interface PageAsk {
-  readonly pluginId: string;
-  readonly maxEntries: number;
-  readonly startingToken: string;
-}
 
 interface Parts {
   readonly store: CsiVolumeStore;

@@ -1,9 +1,8 @@
+import type { CsiOutcome, CsiStep } from "../../contracts/csi-volumes.ts";
 import { clusterRegistry } from "../../contracts/stubs.ts";
 import { type Result, refuse } from "../../lib/result.ts";
 import { refusalError, unwrap } from "../../platform/http/errors.ts";
 import { outcomeBy } from "../outcome-by.ts";
-import type { CsiStep } from "./csi-volumes.ts";
-import type { CsiOutcome } from "./work.ts";
 
 /** The way to the node and back. */
 const GRACE_MS = 10_000;

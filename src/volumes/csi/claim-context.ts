@@ -1,11 +1,11 @@
+import type { CsiClaim, CsiPlugin, CsiVolume } from "../../contracts/csi-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import { refusedClaim } from "./admission.ts";
 import type { Situation } from "./claim-state-machine.ts";
-import type { CsiClaim, CsiClaimStore } from "./claim-store.ts";
+import type { CsiClaimStore } from "./claim-store.ts";
 import type { CsiOperations } from "./operations.ts";
-import type { CsiPlugin } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
-import { type CsiVolume, isSchedulable } from "./volume.ts";
+import { isSchedulable } from "./volume.ts";
 
 /** The attribute by which agents tell the starts of their machine apart. */
 export const BOOT = "unique.boot";

@@ -1,4 +1,5 @@
 import type { CsiClaimMethod } from "@sallyport/agent-protocol";
+import type { CsiClaim, CsiVolume, Name, Texts } from "../../contracts/csi-volumes.ts";
 import type { Journal } from "../../contracts/event-publisher.ts";
 import type { MountOptions } from "../../contracts/volume-asks.ts";
 import { backoff } from "../../lib/backoff.ts";
@@ -11,13 +12,13 @@ import { Attendance } from "../operation-waiters.ts";
 import type { ClaimSituations } from "./claim-context.ts";
 import { claimParams, forClaim } from "./claim-params.ts";
 import { nextStep, type Step } from "./claim-state-machine.ts";
-import type { CsiClaim, CsiClaimStore } from "./claim-store.ts";
+import type { CsiClaimStore } from "./claim-store.ts";
 import { controllersFor } from "./controllers.ts";
 import { failedAt, NEEDS } from "./methods.ts";
 import type { Leftovers } from "./orphans.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
-import { type CsiVolume, type Name, remoteId, type Texts } from "./volume.ts";
+import { remoteId } from "./volume.ts";
 import { CLAIMED, CSI_VOLUME, type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp } from "./volume-store.ts";
 import type { CsiWork } from "./work.ts";
 

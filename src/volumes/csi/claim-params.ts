@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import type { CsiClaimMethod, CsiParamsOf } from "@sallyport/agent-protocol";
+import type { CsiClaim, CsiVolume, Texts } from "../../contracts/csi-volumes.ts";
 import type { MountOptions } from "../../contracts/volume-asks.ts";
-import type { CsiClaim } from "./claim-store.ts";
 import { mountParam } from "./params.ts";
-import { type CsiVolume, remoteId, type Texts } from "./volume.ts";
+import { remoteId } from "./volume.ts";
 
 /** What an operation for a claim notes about it. */
 export interface ForClaim {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { CLAIM_STATES, type ClaimState } from "../../contracts/csi-volumes.ts";
 import { refuse } from "../../lib/result.ts";
-import { CLAIM_STATES, type ClaimState, nextStep, type Situation } from "./claim-state-machine.ts";
+import { nextStep, type Situation } from "./claim-state-machine.ts";
 
 const NODES = ["ours", "theirs", "away", "down", "gone"] as const;
 

@@ -1,15 +1,7 @@
 import type { CsiClaimMethod } from "@sallyport/agent-protocol";
+import type { ClaimState } from "../../contracts/csi-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import { failedAt } from "./methods.ts";
-
-/**
- * How far a claim has come. Taken: `pending` (recorded, in use, not admitted), `taken`, `attached` (its node may use the
- * volume), `published` (its allocation finds it at a path). Released: `unpublishing`, `node-detached`, `controller-detached`.
- */
-export const CLAIM_STATES = [
-  ...["pending", "taken", "attached", "published", "unpublishing", "node-detached", "controller-detached"],
-] as const;
-export type ClaimState = (typeof CLAIM_STATES)[number];
 
 /** What a claim's next step follows from. */
 export interface Situation {

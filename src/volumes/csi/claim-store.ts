@@ -1,46 +1,7 @@
+import type { ClaimState, CsiClaim, CsiUser, FoundCsiVolume, Mode, Name } from "../../contracts/csi-volumes.ts";
 import type { Refusal } from "../../lib/result.ts";
-import type { Holders, Mode } from "./admission.ts";
-import type { ClaimState, Situation } from "./claim-state-machine.ts";
-import type { CsiUser, FoundCsiVolume, Name } from "./volume.ts";
-
-/** An allocation's claim on a volume. Times in milliseconds. */
-export interface CsiClaim {
-  readonly row: number;
-  readonly namespace: string;
-  readonly volumeId: string;
-  readonly allocId: string;
-  readonly nodeId: string;
-  /** What the plugin calls the node, as it was when the claim was taken: later the node may be gone. */
-  readonly externalNodeId: string;
-  /** Empty while the volume is not known. */
-  readonly pluginId: string;
-  readonly mode: Mode;
-  /** Until it is taken, what was asked for; empty = the volume's. */
-  readonly accessMode: string;
-  readonly attachmentMode: string;
-  /** The volume's access mode while it is held: that of its first claim. Empty until this one is taken. */
-  readonly volumeMode: string;
-  readonly state: ClaimState;
-  /** The operation that is under way for it. */
-  readonly operation: string | null;
-  readonly attachAsked: boolean;
-  readonly publishAsked: boolean;
-  readonly owesExpansion: boolean;
-  /** In which start of its machine the node was asked to publish it; empty when that is not known. */
-  readonly boot: string;
-  /** How often the step has failed. */
-  readonly attempts: number;
-  /** Why the step has not been done. */
-  readonly refusal: Refusal | null;
-  /** When to look at it; null = when something changes. */
-  readonly due: number | null;
-  /** Mount options asked for, and what the controller told for the node service; sealed. */
-  readonly mount: ArrayBuffer | null;
-  readonly publishContext: ArrayBuffer | null;
-  readonly path: string;
-  readonly created: number;
-  readonly updated: number;
-}
+import type { Holders } from "./admission.ts";
+import type { Situation } from "./claim-state-machine.ts";
 
 export type NewClaim = Pick<
   CsiClaim,

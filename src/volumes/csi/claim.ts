@@ -1,5 +1,5 @@
+import type { CsiClaim, ShowableClaim } from "../../contracts/csi-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
-import type { CsiClaim } from "./claim-store.ts";
 
 /** Claims as answers show them. */
 
@@ -23,9 +23,6 @@ export const shownClaim = (claim: ShowableClaim) => ({
   Path: claim.path,
   State: claim.state,
 });
-
-/** A claim without what is sealed in its row. */
-export type ShowableClaim = Omit<CsiClaim, "mount" | "publishContext">;
 
 export function showable({ mount: _mount, publishContext: _context, ...claim }: CsiClaim): ShowableClaim {
   return claim;

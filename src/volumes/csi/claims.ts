@@ -1,15 +1,13 @@
 import type { CsiClaimMethod, CsiResultOf } from "@sallyport/agent-protocol";
 import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import type { ClaimState, CsiClaim, CsiOperation, Name } from "../../contracts/csi-volumes.ts";
 import type { Node } from "../../contracts/node.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { holder, inUse } from "./claim.ts";
 import { BOOT } from "./claim-context.ts";
 import { type ClaimWalk, failure, nameOf, type WalkParts } from "./claim-controller.ts";
 import type { ForClaim } from "./claim-params.ts";
-import type { ClaimState } from "./claim-state-machine.ts";
-import type { CsiClaim } from "./claim-store.ts";
-import { CSI_OPERATION, type CsiOperation } from "./operations.ts";
-import type { Name } from "./volume.ts";
+import { CSI_OPERATION } from "./operations.ts";
 import type { Effects } from "./work.ts";
 
 interface Parts extends WalkParts {

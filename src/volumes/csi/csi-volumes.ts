@@ -1,4 +1,13 @@
 import { CSI_METHODS, type CsiMethod, type CsiResultOf } from "@sallyport/agent-protocol";
+import type {
+  CsiOperation,
+  CsiPlugin,
+  CsiRequest,
+  CsiStep,
+  CsiVolume,
+  Name,
+  Texts,
+} from "../../contracts/csi-volumes.ts";
 import type { Journal } from "../../contracts/event-publisher.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
@@ -7,23 +16,14 @@ import type { CsiClaims } from "./claims.ts";
 import { controllersFor } from "./controllers.ts";
 import { type Merged, merged, sizeFault } from "./merge.ts";
 import { failedAt, NEEDS } from "./methods.ts";
-import { CSI_OPERATION, type CsiOperation, type CsiOperations } from "./operations.ts";
+import { CSI_OPERATION, type CsiOperations } from "./operations.ts";
 import { mountParam, topologyParam, validateParams } from "./params.ts";
-import type { CsiPlugin } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
-import { type CsiRequest, type CsiVolume, type Name, remoteId, type Texts, withoutFlags } from "./volume.ts";
+import { remoteId, withoutFlags } from "./volume.ts";
 import { type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp, DEREGISTERED, REGISTERED } from "./volume-store.ts";
 import type { CsiWork, Effects } from "./work.ts";
 
-/** How far a request has come. */
-export type CsiStep =
-  /** Wait for this operation. */
-  | { readonly kind: "begun"; readonly operation: string }
-  /** Another change of the volume runs: wait for it, then ask again. */
-  | { readonly kind: "busy"; readonly operation: string }
-  /** No plugin has to be asked. */
-  | { readonly kind: "ready" };
 /** What is not kept here, and changes all the same: who waits for its list asks the plugin anew. */
 export const CSI_SNAPSHOT = "CSISnapshot";
 const SNAPSHOT_CHANGES: ReadonlySet<CsiMethod> = new Set([

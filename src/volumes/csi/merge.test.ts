@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import type { CsiRequest, CsiVolume } from "../../contracts/csi-volumes.ts";
 import { humanBytes, merged } from "./merge.ts";
-import type { CsiRequest, CsiVolume } from "./volume.ts";
 
 const request: CsiRequest = {
   ...{ id: "v", namespace: "default", name: "", pluginId: "p", externalId: "", cloneId: "", snapshotId: "" },

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
+import type { CsiRequest, CsiVolume, Texts } from "../../contracts/csi-volumes.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { joinedErrors } from "../joined-errors.ts";
-import { type Capability, type CsiRequest, type CsiVolume, REDACTED, type Texts } from "./volume.ts";
+import { type Capability, REDACTED } from "./volume.ts";
 
 /** What a request for a volume that is there makes of it (contract: events-and-volumes 4.6, 4.7). */
 export interface Merged {

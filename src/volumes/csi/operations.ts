@@ -1,4 +1,5 @@
 import { CSI_METHODS, type CsiMethod, csiVolumeKey } from "@sallyport/agent-protocol";
+import type { CsiOperation } from "../../contracts/csi-volumes.ts";
 import { revealed } from "../../contracts/hidden-params.ts";
 import type { Operation } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
@@ -13,35 +14,6 @@ export const CSI_OPERATION = "csi_operations";
 
 /** Users and claims take turns, so that neither waits for all that the other wants. */
 const FOR_CLAIM = `method IN (${[...CLAIM_METHODS].map((method) => `'${method}'`).join(", ")})`;
-
-/** What a plugin is doing, or has lately done. Times in milliseconds. */
-export interface CsiOperation {
-  readonly id: string;
-  readonly gen: number;
-  readonly pluginId: string;
-  readonly namespace: string;
-  /** Empty when it is about none. */
-  readonly volumeId: string;
-  readonly nodeId: string;
-  /** Every node that was asked, the last one included. */
-  readonly tried: readonly string[];
-  /** One of these may have done it, or may yet. */
-  readonly uncertain: boolean;
-  readonly method: CsiMethod;
-  readonly state: "queued" | "running" | "done" | "failed";
-  readonly params: Readonly<Record<string, unknown>>;
-  /** What becomes of the volume once it has succeeded. */
-  readonly change: unknown;
-  /** No other change of the volume may run meanwhile. */
-  readonly locks: boolean;
-  readonly sealed: ArrayBuffer | null;
-  readonly refusal: Refusal | null;
-  readonly result: unknown;
-  /** The index of the line that told of its end; null while it is not known, or when there was nothing to tell. */
-  readonly index: number | null;
-  readonly created: number;
-  readonly ended: number | null;
-}
 
 export interface NewCsiOperation
   extends Pick<

@@ -1,4 +1,5 @@
 import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import type { CsiClaim } from "../../contracts/csi-volumes.ts";
 import type { Journal } from "../../contracts/event-publisher.ts";
 import type { Node } from "../../contracts/node.ts";
 import { backoff } from "../../lib/backoff.ts";
@@ -6,7 +7,6 @@ import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { forClaim } from "./claim-params.ts";
-import type { CsiClaim } from "./claim-store.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiWork } from "./work.ts";
 

@@ -1,5 +1,5 @@
+import type { CsiVolume, Topology, TopologyRequest } from "../../contracts/csi-volumes.ts";
 import type { MountOptions } from "../../contracts/volume-asks.ts";
-import type { CsiVolume, Topology, TopologyRequest } from "./volume.ts";
 import { remoteId } from "./volume.ts";
 
 /** What plugins are told of volumes. */

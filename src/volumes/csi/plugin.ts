@@ -1,9 +1,7 @@
+import type { CsiInfo, CsiPlugin, Role } from "../../contracts/csi-volumes.ts";
 import { isPlainObject } from "../../lib/json.ts";
 
 /** CSI plugins as nodes tell of them and as answers and events show them (contract: events-and-volumes 7.3). */
-
-export const ROLES = ["controller", "node"] as const;
-export type Role = (typeof ROLES)[number];
 
 const CONTROLLER_FLAGS = [
   ...["SupportsAttachDetach", "SupportsClone", "SupportsCondition", "SupportsCreateDelete"],
@@ -20,21 +18,6 @@ export type ControllerFlag =
   | "SupportsExpand"
   | "SupportsListSnapshots"
   | "SupportsListVolumes";
-
-/** One instance of a plugin, on one node. */
-export interface CsiInfo {
-  readonly AllocID: string;
-  readonly ControllerInfo?: Readonly<Record<string, boolean>>;
-  readonly HealthDescription: string;
-  readonly Healthy: boolean;
-  readonly NodeInfo?: Readonly<Record<string, unknown>>;
-  readonly PluginID: string;
-  readonly Provider: string;
-  readonly ProviderVersion: string;
-  readonly RequiresControllerPlugin: boolean;
-  readonly RequiresTopologies: boolean;
-  readonly UpdateTime: string | null;
-}
 
 type Given = Readonly<Record<string, unknown>>;
 const textIn = (given: Given, name: string): string => {
@@ -70,26 +53,6 @@ const nodeInfo = (given: Given) => ({
   MaxVolumes: Number.isSafeInteger(given["MaxVolumes"]) ? given["MaxVolumes"] : 0,
   ...flags(given, NODE_FLAGS),
 });
-
-export interface PluginCounts {
-  readonly controllersHealthy: number;
-  readonly controllersExpected: number;
-  readonly nodesHealthy: number;
-  readonly nodesExpected: number;
-}
-
-/** A plugin as it is stored, and its counts. Times in milliseconds. */
-export interface CsiPlugin extends PluginCounts {
-  readonly id: string;
-  readonly provider: string;
-  readonly version: string;
-  readonly controllerRequired: boolean;
-  readonly createTime: number;
-  readonly modifyTime: number;
-  /** Null until the stream has taken the line that tells of it. */
-  readonly createIndex: number | null;
-  readonly modifyIndex: number | null;
-}
 
 /** As lists show a plugin. */
 export const pluginStub = (plugin: CsiPlugin) => ({

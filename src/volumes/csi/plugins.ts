@@ -1,8 +1,10 @@
 import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import type { InstancePage, PluginPage } from "../../contracts/csi-volumes.ts";
+import { type CsiInfo, type CsiPlugin, ROLES, type Role } from "../../contracts/csi-volumes.ts";
 import type { NewEvent } from "../../contracts/event.ts";
 import type { Node } from "../../contracts/node.ts";
 import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
-import { type CsiInfo, type CsiPlugin, csiInfo, pluginJson, ROLES, type Role } from "./plugin.ts";
+import { csiInfo, pluginJson } from "./plugin.ts";
 
 /** The table's name in stamps and indexes: its topic. */
 export const CSI_PLUGIN = "CSIPlugin";
@@ -11,18 +13,6 @@ export const CSI_PLUGIN = "CSIPlugin";
 const SHOWN_IN_EVENTS = 100;
 const MOST_REMEMBERED = 1_000;
 const PAGE = 500;
-
-export interface PluginPage {
-  readonly plugins: readonly CsiPlugin[];
-  /** The id of the plugin that follows. */
-  readonly next: string | null;
-}
-
-export interface InstancePage {
-  readonly instances: readonly (readonly [nodeId: string, info: CsiInfo])[];
-  /** The id of the node that follows. */
-  readonly next: string | null;
-}
 
 interface PluginRow extends Record<string, SqlStorageValue> {
   id: string;

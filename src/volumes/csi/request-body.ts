@@ -1,8 +1,9 @@
 import * as z from "zod";
+import type { CsiRequest, Topology } from "../../contracts/csi-volumes.ts";
 import { isPlainObject } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { type Guesses, respelt, spelling } from "../host/spelling.ts";
-import { ACCESS_MODES, ATTACHMENT_MODES, type CsiRequest, type Topology } from "./volume.ts";
+import { ACCESS_MODES, ATTACHMENT_MODES } from "./volume.ts";
 
 /** The body of register and create, its spelling and its types settled; what its fields say is checked by `requestOf`. */
 export interface CsiBody {

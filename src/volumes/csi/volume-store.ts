@@ -1,10 +1,17 @@
+import type {
+  CsiPlugin,
+  CsiVolume,
+  CsiVolumePage,
+  CsiVolumeQuery,
+  FoundCsiVolume,
+  Name,
+} from "../../contracts/csi-volumes.ts";
 import type { NewEvent } from "../../contracts/event.ts";
 import { volumeAccount } from "../../contracts/event-accounts.ts";
 import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
 import type { CsiClaimStore } from "./claim-store.ts";
-import type { CsiPlugin } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
-import { type CsiVolume, csiVolumeJson, type FoundCsiVolume, type Name, withoutFlags } from "./volume.ts";
+import { csiVolumeJson, withoutFlags } from "./volume.ts";
 
 /** The table's name in stamps and indexes: its topic. */
 export const CSI_VOLUME = "CSIVolume";
@@ -13,26 +20,6 @@ export const CSI_VOLUME = "CSIVolume";
 export const REGISTERED = "CSIVolumeRegistered";
 export const DEREGISTERED = "CSIVolumeDeregistered";
 export const CLAIMED = "CSIVolumeClaim";
-
-export interface CsiVolumeQuery {
-  /** null = all of them. */
-  readonly namespace: string | null;
-  readonly pluginId?: string;
-  /** Beginnings of texts. */
-  readonly pluginPrefix?: string;
-  readonly prefix?: string;
-  /** Of the nodes that it is claimed on. */
-  readonly nodePrefix?: string;
-  /** Namespace and id of the first row wanted. */
-  readonly from: readonly [namespace: string, id: string];
-  readonly limit: number;
-  readonly reverse: boolean;
-}
-
-export interface CsiVolumePage {
-  readonly rows: readonly FoundCsiVolume[];
-  readonly next: readonly [namespace: string, id: string] | null;
-}
 
 interface Row extends Record<string, SqlStorageValue> {
   namespace: string;

@@ -1,6 +1,6 @@
+import type { CsiPlugin, CsiUser, CsiVolume, FoundCsiVolume } from "../../contracts/csi-volumes.ts";
 import type { MountOptions } from "../../contracts/volume-asks.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
-import type { CsiPlugin } from "./plugin.ts";
 
 /** CSI volumes as requests ask for them, as rows keep them, and as answers and events show them (contract: events-and-volumes 4.2). */
 
@@ -13,73 +13,6 @@ export const ATTACHMENT_MODES = ["file-system", "block-device"] as const;
 export interface Capability {
   readonly AccessMode: string;
   readonly AttachmentMode: string;
-}
-export interface Topology {
-  readonly Segments: Readonly<Record<string, string>>;
-}
-export interface TopologyRequest {
-  readonly Required: readonly Topology[] | null;
-  readonly Preferred: readonly Topology[] | null;
-}
-export type Texts = Readonly<Record<string, string>>;
-
-/** A request to register, create or update, its fields checked. Empty texts and maps were left out. */
-export interface CsiRequest {
-  readonly id: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly pluginId: string;
-  readonly externalId: string;
-  readonly capabilities: readonly Capability[];
-  /** Null = as the volume has them. */
-  readonly mount: MountOptions | null;
-  readonly topologyRequest: TopologyRequest | null;
-  readonly parameters: Texts;
-  readonly context: Texts;
-  readonly capacityMin: number;
-  readonly capacityMax: number;
-  readonly cloneId: string;
-  readonly snapshotId: string;
-  /** Null = as the volume has them. */
-  readonly secrets: Texts | null;
-}
-
-/** A volume as a row keeps it; its secrets, and the flags of its mounts, lie elsewhere. Sizes in bytes, times in milliseconds. */
-export interface CsiVolume extends Omit<CsiRequest, "secrets"> {
-  readonly provider: string;
-  readonly providerVersion: string;
-  readonly controllerRequired: boolean;
-  readonly topologies: readonly Topology[];
-  /** 0 = not known. */
-  readonly capacityBytes: number;
-  /** The disk has grown, and file systems on nodes have yet to. */
-  readonly nodeExpansionOwed: boolean;
-  readonly createTime: number;
-  readonly modifyTime: number;
-  /** Null until the stream has taken the line that tells of it. */
-  readonly createIndex: number | null;
-  readonly modifyIndex: number | null;
-}
-
-export interface Name {
-  readonly namespace: string;
-  readonly id: string;
-}
-
-/** An allocation that uses a volume. */
-export interface CsiUser {
-  readonly allocId: string;
-  readonly nodeId: string;
-  readonly readOnly: boolean;
-}
-
-/** A volume, its plugin as it is now, and who uses it. */
-export interface FoundCsiVolume {
-  readonly volume: CsiVolume;
-  readonly plugin: CsiPlugin | null;
-  readonly users: readonly CsiUser[];
-  /** Those of its first claim; null when nobody has claimed it. */
-  readonly modes: Capability | null;
 }
 
 /** By what the provider knows it. */

@@ -1,5 +1,6 @@
 import { CSI_METHODS, describe } from "@sallyport/agent-protocol";
 import { NOTHING, type NodeFollower, type Told } from "../../contracts/change-set.ts";
+import type { CsiOperation, CsiOutcome, Texts } from "../../contracts/csi-volumes.ts";
 import type { Journal } from "../../contracts/event-publisher.ts";
 import { hiding } from "../../contracts/hidden-params.ts";
 import type { Node } from "../../contracts/node.ts";
@@ -14,19 +15,10 @@ import { Attendance } from "../operation-waiters.ts";
 import { refusalOf } from "../operations.ts";
 import { controllersFor } from "./controllers.ts";
 import { failedAt, isForClaim, NEEDS } from "./methods.ts";
-import { type CsiOperation, type CsiOperations, isOpen, type NewCsiOperation } from "./operations.ts";
+import { type CsiOperations, isOpen, type NewCsiOperation } from "./operations.ts";
 import { csiInfo } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
-import type { Texts } from "./volume.ts";
-
-/** How an operation has ended. */
-export interface CsiOutcome {
-  /** Null when it has succeeded. */
-  readonly refusal: Refusal | null;
-  readonly result: unknown;
-  readonly index: number | null;
-}
 
 /** What an operation means for volumes. */
 export interface Effects {

@@ -1,8 +1,9 @@
 import type { NewEvent } from "../../contracts/event.ts";
 import { volumeAccount } from "../../contracts/event-accounts.ts";
+import type { State, StoredVolume, VolumePage, VolumeQuery, Wanted } from "../../contracts/host-volumes.ts";
 import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
-import { hostVolumeJson, type State, type StoredVolume, type Wanted } from "./host-volume.ts";
+import { hostVolumeJson } from "./host-volume.ts";
 
 /** The table's name in stamps and indexes: its topic. */
 export const HOST_VOLUME = "HostVolume";
@@ -10,28 +11,6 @@ export const HOST_VOLUME = "HostVolume";
 /** Types of events. */
 export const REGISTERED = "HostVolumeRegistered";
 export const DELETED = "HostVolumeDeleted";
-
-export interface VolumeQuery {
-  /** null = all of them. */
-  readonly namespace: string | null;
-  readonly nodeId?: string;
-  readonly pluginId?: string;
-  /** Beginnings of texts. */
-  readonly nodePrefix?: string;
-  readonly pluginPrefix?: string;
-  readonly nodePool?: string;
-  /** Of its id or its name. */
-  readonly prefix?: string;
-  /** Namespace and id of the first row wanted. */
-  readonly from: readonly [namespace: string, id: string];
-  readonly limit: number;
-  readonly reverse: boolean;
-}
-
-export interface VolumePage {
-  readonly rows: readonly StoredVolume[];
-  readonly next: readonly [namespace: string, id: string] | null;
-}
 
 interface Row extends Record<string, SqlStorageValue> {
   id: string;

@@ -1,5 +1,5 @@
+import type { Capability, StoredVolume } from "../../contracts/host-volumes.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
-import type { Constraint } from "../constraint.ts";
 
 /** Host volumes as requests ask for them, as rows keep them, and as answers and events show them (contract: events-and-volumes 5.2). */
 
@@ -11,61 +11,7 @@ export const ACCESS_MODES = [
 ] as const;
 export const ATTACHMENT_MODES = ["file-system", "block-device"] as const;
 
-export interface Capability {
-  readonly AccessMode: string;
-  readonly AttachmentMode: string;
-}
-
 export const DEFAULT_CAPABILITY: Capability = { AccessMode: "single-node-writer", AttachmentMode: "file-system" };
-
-/** What a volume was asked to be, beyond its place. */
-export interface Wanted {
-  readonly parameters: Readonly<Record<string, string>>;
-  readonly constraints: readonly Constraint[];
-  readonly capabilities: readonly Capability[];
-  /** In bytes; 0 is unset. */
-  readonly capacityMin: number;
-  readonly capacityMax: number;
-}
-
-/** A request to create, register or update, its fields checked. Empty texts were left out. */
-export interface HostVolumeRequest extends Omit<Wanted, "capabilities"> {
-  /** The volume to update; null makes a new one. */
-  readonly id: string | null;
-  readonly namespace: string;
-  readonly name: string;
-  readonly nodeId: string;
-  readonly nodePool: string;
-  readonly pluginId: string;
-  /** Empty = as the volume has it. */
-  readonly capabilities: readonly Capability[];
-  /** Only a registration names these. */
-  readonly hostPath: string;
-  readonly capacityBytes: number;
-}
-
-export type State = "pending" | "ready" | "unavailable";
-
-/** A volume as a row keeps it. Times in milliseconds. */
-export interface StoredVolume {
-  readonly id: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly nodeId: string;
-  readonly nodePool: string;
-  readonly pluginId: string;
-  readonly state: State;
-  /** False while its first operation runs: it holds its name on the node, and nobody sees it yet. */
-  readonly made: boolean;
-  readonly wanted: Wanted;
-  readonly capacityBytes: number;
-  readonly hostPath: string;
-  readonly createTime: number;
-  readonly modifyTime: number;
-  /** Null until the stream has taken the line that tells of it. */
-  readonly createIndex: number | null;
-  readonly modifyIndex: number | null;
-}
 
 const nanoseconds = (ms: number): number => ms * 1_000_000;
 

@@ -1,5 +1,16 @@
 import { METHODS } from "@sallyport/agent-protocol";
 import type { Journal } from "../../contracts/event-publisher.ts";
+import type {
+  Begun,
+  FoundVolume,
+  HostVolumeRequest,
+  Outcome,
+  Search,
+  State,
+  Step,
+  StoredVolume,
+  VolumeMethod,
+} from "../../contracts/host-volumes.ts";
 import type { OperationResult } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
@@ -9,47 +20,12 @@ import type { OutboxRow } from "../../platform/durable/outbox.ts";
 import { changeOf, paramsOf } from "../change.ts";
 import type { VolumeClaims } from "../claims/claims.ts";
 import { NodeView, type VolumeNode } from "../node-view.ts";
-import {
-  type Change,
-  operationStamp,
-  refusalOf,
-  type VolumeMethod,
-  type VolumeOperation,
-  type VolumeOperations,
-} from "../operations.ts";
-import { type FoundVolume, inUse, VolumeUsage } from "../usage.ts";
+import { type Change, operationStamp, refusalOf, type VolumeOperation, type VolumeOperations } from "../operations.ts";
+import { inUse, VolumeUsage } from "../usage.ts";
 import { stateOn } from "../volume-states.ts";
-import type { HostVolumeRequest, State, StoredVolume } from "./host-volume.ts";
 import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp, REGISTERED } from "./host-volume-store.ts";
-import { hasRoom, nodeNamed, obstacleOf, type Search, search, unreachable } from "./placement.ts";
+import { hasRoom, nodeNamed, obstacleOf, search, unreachable } from "./placement.ts";
 import { namesOf, updateRefusal } from "./update-rules.ts";
-
-/** What recognises a request that comes again. */
-export interface Begun {
-  readonly request: string;
-  /** The caller named the request itself, so that it is the same whenever it comes. */
-  readonly named: boolean;
-}
-
-/** How far a request has come. */
-export type Step =
-  /** Wait for this operation; its end is the answer. */
-  | { readonly kind: "begun"; readonly operation: string }
-  /** Another operation of the volume runs: wait for it, then ask again. */
-  | { readonly kind: "busy"; readonly operation: string }
-  /** No node has been found yet: go on from here. */
-  | { readonly kind: "searching"; readonly search: Search }
-  /** Nothing had to be done by the node. */
-  | { readonly kind: "done"; readonly index: number | null };
-
-/** How an operation has ended. */
-export interface Outcome {
-  /** Null when it has succeeded. */
-  readonly refusal: Refusal | null;
-  /** The volume as it is now; null once it is deleted. */
-  readonly volume: StoredVolume | null;
-  readonly index: number | null;
-}
 
 interface Parts {
   readonly sql: SqlStorage;

@@ -1,18 +1,9 @@
 import { MAX_VOLUMES } from "@sallyport/agent-protocol";
+import type { Constraint, HostVolumeRequest, Search } from "../../contracts/host-volumes.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { type Constraint, constraintsMet } from "../constraint.ts";
+import { constraintsMet } from "../constraint.ts";
 import { isInPool, type NodeView, type VolumeNode } from "../node-view.ts";
-import type { HostVolumeRequest } from "./host-volume.ts";
 import type { HostVolumeStore } from "./host-volume-store.ts";
-
-/** Where the search for a node has come to. */
-export interface Search {
-  /** The id from which on nodes have not been looked at. */
-  readonly from: string;
-  readonly hadVolume: number;
-  /** Nodes that cannot take the volume, counted by reason. */
-  readonly infeasible: Readonly<Record<string, number>>;
-}
 
 export const SEARCH_BEGIN: Search = { from: "", hadVolume: 0, infeasible: {} };
 

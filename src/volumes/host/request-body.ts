@@ -1,15 +1,10 @@
 import * as z from "zod";
+import type { Capability, Constraint, HostVolumeRequest } from "../../contracts/host-volumes.ts";
 import { isPlainObject } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import {
-  type Constraint,
-  constraintFaults,
-  hasTooManyPatterns,
-  isBetweenAllocations,
-  TOO_MANY_PATTERNS,
-} from "../constraint.ts";
+import { constraintFaults, hasTooManyPatterns, isBetweenAllocations, TOO_MANY_PATTERNS } from "../constraint.ts";
 import { joinedErrors, oneOrJoined } from "../joined-errors.ts";
-import { ACCESS_MODES, ATTACHMENT_MODES, type Capability, type HostVolumeRequest } from "./host-volume.ts";
+import { ACCESS_MODES, ATTACHMENT_MODES } from "./host-volume.ts";
 import { type Guesses, respelt, spelling } from "./spelling.ts";
 
 /** The body of create and register, its spelling and its types settled; what its fields say is checked by `requestOf`. */

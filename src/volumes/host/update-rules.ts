@@ -1,6 +1,6 @@
+import type { HostVolumeRequest, StoredVolume } from "../../contracts/host-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import { joinedErrors } from "../joined-errors.ts";
-import type { HostVolumeRequest, StoredVolume } from "./host-volume.ts";
 
 /** What an update of a volume may not change (contract: events-and-volumes 5.7); null when it may be tried. */
 export function updateRefusal(

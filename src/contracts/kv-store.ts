@@ -1,0 +1,128 @@
+import type { Refusal, Result } from "../lib/result.ts";
+import type { CustomMetadataChange } from "../platform/http/custom-metadata.ts";
+import type { StoredObjectApi } from "./stored-objects.ts";
+
+/** Which kinds of write the caller holds; whether one is a create is known only here. */
+export interface WriteRights {
+  readonly create: boolean;
+  readonly update: boolean;
+}
+
+export interface Written {
+  readonly metadata: VersionView;
+  /** The destinations that were told, so that the Worker can try their pushes at once. */
+  readonly watchers: readonly string[];
+}
+
+/** The `metadata` member of answers about one version. */
+export interface VersionView {
+  readonly created_time: string;
+  readonly custom_metadata: Readonly<Record<string, string>> | null;
+  readonly deletion_time: string;
+  readonly destroyed: boolean;
+  readonly version: number;
+}
+
+export interface GoneVersion {
+  readonly ok: true;
+  readonly state: "gone";
+  readonly metadata: VersionView;
+}
+
+/** What a read of one version finds. `data` is the secret's JSON text, exactly as written. */
+export type ReadVersion =
+  | { readonly ok: true; readonly state: "lives"; readonly data: string; readonly metadata: VersionView }
+  | GoneVersion;
+
+export interface MetadataView {
+  readonly row: SecretRow;
+  readonly versions: readonly VersionSummary[];
+}
+
+export interface SecretRow extends Record<string, SqlStorageValue> {
+  path: string;
+  created: number;
+  updated: number;
+  current_version: number;
+  oldest_version: number;
+  max_versions: number;
+  cas_required: number;
+  delete_version_after: number;
+  custom_metadata: string | null;
+}
+
+export interface VersionSummary extends Record<string, SqlStorageValue> {
+  version: number;
+  created: number;
+  deletion: number | null;
+  /** 1 = its data is gone for good. */
+  destroyed: number;
+}
+
+/** What a caller may set on a path. Absent means unchanged; null in a patch means the default again. */
+export interface MetadataSettings {
+  readonly max_versions?: number | null | undefined;
+  readonly cas_required?: boolean | null | undefined;
+  /** Seconds. */
+  readonly delete_version_after?: number | null | undefined;
+  readonly custom_metadata?: CustomMetadataChange | null | undefined;
+}
+
+/** One page of the names directly below a folder; a name with a trailing slash is a folder itself. */
+export interface ListedPage {
+  readonly keys: string[];
+  readonly more: boolean;
+}
+
+/** Settings of a mount. `delete_version_after` in seconds; negative switches the feature off for the whole mount. */
+export interface KvConfig {
+  readonly max_versions: number;
+  readonly cas_required: boolean;
+  readonly delete_version_after: number;
+}
+
+/** The methods of `KvStore` that other objects and Workers call. */
+export interface KvStoreApi extends StoredObjectApi {
+  /**
+   * Writes a new version.
+   * @param data JSON text of an object; @param cas the version the caller expects to replace, null = not given
+   */
+  put(path: string, data: string, cas: number | null, rights: WriteRights): Result<Written>;
+  /** Writes a new version: the newest with a JSON merge patch applied. */
+  patch(path: string, patch: string, cas: number | null): Result<Written> | GoneVersion;
+  /** @param version 0 = the newest */
+  read(path: string, version: number): ReadVersion | Refusal;
+  /** Deletes the newest version so that it can be undeleted. Nothing there counts as deleted. */
+  deleteNewest(path: string): Result<Written["watchers"]>;
+  deleteVersions(path: string, versions: readonly number[]): Result<Written["watchers"]>;
+  undelete(path: string, versions: readonly number[]): Result<Written["watchers"]>;
+  destroyVersions(path: string, versions: readonly number[]): Result<Written["watchers"]>;
+  metadata(path: string): Result<MetadataView>;
+  /**
+   * Sets metadata; creates the path without a version when `rights` are given and it is absent.
+   * @param patch merges custom metadata key by key, null clears
+   * @returns warnings
+   */
+  setMetadata(path: string, changes: MetadataSettings, patch: boolean, rights: WriteRights | null): Result<string[]>;
+  /** Removes a path with all its versions. */
+  deleteMetadata(path: string): Result<Written["watchers"]>;
+  /** One page of the names directly below a folder, sorted. @param after a name: the page starts behind it */
+  list(folder: string, after: string, limit: number): ListedPage;
+  config(): KvConfig;
+  setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void;
+  rekey(term: number): void;
+  /** The mount is gone: forgets every secret and tells those who watched. Idempotent. */
+  destroy(): Promise<void>;
+  /** Tells `destination` from now on when `path` changes. Idempotent. @returns the newest living version, or null */
+  watch(path: string, destination: string): number | null;
+  unwatch(path: string, destination: string): void;
+  /** The newest living version, which is what a destination should hold; `value` null when there is none. */
+  newest(path: string): Result<{
+    version: number;
+    data: string;
+  } | null>;
+  /** The newest living version of each path, null where there is none. */
+  newestVersions(paths: readonly string[]): (number | null)[];
+  /** Delivers what waits to be told, and resolves when it was tried. */
+  flush(): Promise<void>;
+}

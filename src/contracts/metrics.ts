@@ -1,0 +1,11 @@
+import type { Key } from "../platform/observability/metrics/isolate-counters.ts";
+import type { Series } from "../platform/observability/metrics/series.ts";
+import type { StoredObjectApi } from "./stored-objects.ts";
+
+/** The methods of `Metrics` that other objects and Workers call. */
+export interface MetricsApi extends StoredObjectApi {
+  /** Takes what an isolate has counted since its last batch. Idempotent by reporter and batch. */
+  add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[]): void;
+  /** All series there are now; gauges are up to a second old. */
+  read(): Promise<Series[]>;
+}

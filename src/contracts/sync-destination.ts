@@ -1,0 +1,217 @@
+import type { Refusal, Result } from "../lib/result.ts";
+import type { Claim } from "../platform/durable/lease.ts";
+import type { DestinationKey } from "./destination.ts";
+import type { StoredObjectApi } from "./stored-objects.ts";
+import type { ObjectTask, PollAnswer, SecretRef, Setup, SyncResult } from "./sync-tasks.ts";
+
+/** The sender of a `contest`: a destination that checks names with another one. */
+export interface Asker {
+  readonly destination: string;
+  readonly created: number;
+  readonly targets: readonly string[];
+  /** Whether the sender is about to use the names; false for a preview. */
+  readonly claims: boolean;
+}
+
+export interface Configured {
+  readonly state: DestinationState;
+  readonly warnings: readonly string[];
+}
+
+/** A destination as a read shows it, with a running purge and an open breaker. */
+export interface DestinationState extends DestinationView {
+  readonly purge_initiated_at?: string;
+  readonly purge_error?: string;
+  /** Present while the breaker is open. */
+  readonly circuit_breaker?: { readonly failures: number; readonly next_attempt_at: string };
+}
+
+/** A destination as responses show it, connection details masked. */
+export interface DestinationView {
+  readonly name: string;
+  readonly type: string;
+  /** Whether the caller set the granularity. Responses leave this field out. */
+  readonly granularity_given: boolean;
+  readonly connection_details: Record<string, unknown>;
+  readonly options: {
+    readonly granularity_level: string;
+    readonly secret_name_template: string;
+    readonly custom_tags: Readonly<Record<string, string>>;
+    readonly update_policy: string;
+    readonly deletion_policy: string;
+  };
+}
+
+/** One page of associations as responses show them. */
+export interface AssociationsPage {
+  readonly store_name: string;
+  readonly store_type: string;
+  readonly associated_secrets: readonly (readonly [key: string, view: AssociationView])[];
+  /** The id after which the next page begins; null on the last page. */
+  readonly next: string | null;
+}
+
+/** One external object of an association as responses show it; `sub_key` with granularity secret-key only. */
+export interface AssociationView {
+  readonly accessor: string;
+  readonly secret_name: string;
+  readonly sub_key?: string;
+  readonly external_name: string;
+  readonly sync_status: SyncStatus;
+  readonly updated_at: string;
+  readonly error_code?: string;
+  readonly error_message?: string;
+  /** Explains a success without a push, such as an object left alone by `if-not-exists`. */
+  readonly note?: string;
+  readonly synced_version?: number;
+  readonly attempts?: number;
+  readonly next_attempt_at?: string;
+}
+
+/** The sync status of an object, in Vault's words; `INTERNAL_ERROR` is added for failures of this service. */
+export type SyncStatus =
+  | "PENDING"
+  | "SYNCED"
+  | "UNSYNCED"
+  | "CLIENT_SIDE_ERROR"
+  | "EXTERNAL_SERVICE_ERROR"
+  | "UNKNOWN"
+  | "INTERNAL_ERROR";
+
+export interface StoredObjectView {
+  readonly name: string;
+  readonly value: string;
+  readonly tags: Record<string, string>;
+  readonly updated_at: string;
+}
+
+/** The change that would be made to one external object. */
+export interface PlannedObject {
+  readonly association: string;
+  readonly sub_key?: string;
+  readonly external_name: string;
+  readonly action: "create" | "update" | "delete" | "retain" | "refuse";
+  readonly reason?: string;
+}
+
+/** Top-level keys of secrets by association id; null for a secret without a living version. */
+export type KeysOf = Readonly<Record<string, readonly string[] | null>>;
+
+/** The changes of one page of associations that a configuration would cause. */
+export interface Preview extends PreviewPage {
+  readonly setup: InspectSetup;
+  readonly warnings: readonly string[];
+}
+
+/** A page of a preview. */
+export interface PreviewPage {
+  readonly planned: readonly PlannedObject[];
+  /** Associations whose keys the caller must read first; nothing is planned for them. */
+  readonly keyless: readonly Keyless[];
+  /** The id after which the next page begins; null on the last page. */
+  readonly next: string | null;
+}
+
+/** An association whose objects depend on the current keys of its secret. */
+export interface Keyless {
+  readonly id: string;
+  readonly mountUuid: string;
+  readonly secretName: string;
+}
+
+/** Settings for inspecting a provider. Holds connection secrets, so it is never stored. */
+export type InspectSetup = Pick<Setup, "namespace" | "type" | "connection" | "updatePolicy">;
+
+export interface RecordsPage {
+  readonly records: readonly ObjectRecord[];
+  readonly isLast: boolean;
+}
+
+/** One recorded object, to be compared with the provider. */
+export interface ObjectRecord {
+  /** The key in the list of associations. */
+  readonly key: string;
+  readonly name: string;
+  readonly reference: string | null;
+  /** The cursor of the page after this record. */
+  readonly cursor: string;
+  /** The version expected at the provider, null for none; absent while it is uncertain. */
+  readonly version?: number | null;
+}
+
+/** The response to `contest`: `kept` are the names the sender may not use. */
+export interface Contest {
+  /** False: the destination no longer writes to one of the sender's targets. */
+  readonly shares: boolean;
+  readonly kept: readonly string[];
+}
+
+/** A secret by the path that its mount had when it was associated. */
+export interface AssociationListing {
+  readonly mount: string;
+  readonly secret: string;
+}
+
+/** The methods of `SyncDestination` that other objects and Workers call. */
+export interface SyncDestinationApi extends StoredObjectApi {
+  configure(
+    key: DestinationKey,
+    body: Readonly<Record<string, unknown>>,
+    {
+      word,
+      mode,
+    }?: {
+      word?: string;
+      mode?: "write" | "patch";
+    },
+  ): Promise<Result<Configured>>;
+  repaired(): void;
+  read(): Result<DestinationState>;
+  /**
+   * Deletes the destination. With associations only when asked to: `purge` removes their objects first, behind the answer;
+   * `force` deletes even if that fails, and without `purge` leaves the objects where they are. One that is gone counts as
+   * deleted.
+   */
+  delete(options?: { readonly purge: boolean; readonly force: boolean }): Promise<Result<null>>;
+  /** Whether the destination uses a custom application, or is about to. @throws Sealed */
+  needsApp(name: string): boolean;
+  set(secret: SecretRef, keys?: readonly string[]): Promise<Result<AssociationsPage>>;
+  remove(secret: Pick<SecretRef, "mountAccessor" | "secretName">): Promise<Result<AssociationsPage>>;
+  changed(mountUuid: string, secretNames: readonly string[]): Promise<void>;
+  /** The accessor of an association by the mount's path, for mounts that are gone. */
+  accessorOf(mountPath: string, secretName: string): string | null;
+  /** The entries of a secret, by the path that its mount had when it was set. */
+  ofSecret(mountPath: string, secretName: string): (readonly [string, AssociationView])[];
+  /** The associations named, or one page of all of them. */
+  associations(ids: readonly string[] | null, after?: string, limit?: number): Result<AssociationsPage>;
+  /** Objects of a destination that keeps them itself, with their values. */
+  storedObjects(after: string): Result<StoredObjectView[]>;
+  /** What setting a secret would do. */
+  previewSet(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedObject[]>>;
+  /** What a configuration would do to the associations once they are set again: one page of them. */
+  previewConfigure(
+    key: DestinationKey,
+    body: Readonly<Record<string, unknown>>,
+    mode: "write" | "patch",
+    page: {
+      readonly after: string;
+      readonly keys: KeysOf | null;
+    },
+  ): Result<Preview>;
+  /** One page of the objects that are recorded, to be compared with the provider. */
+  copyRecords(after: string, limit: number): Result<RecordsPage>;
+  /** What calling the provider takes. */
+  setup(): Result<Setup>;
+  /** An external name: that of an object which is there, else one that a secret of no importance would have. */
+  sampleName(): string | null;
+  turn(results: readonly SyncResult[], slots: number, only?: string): Promise<PollAnswer | Refusal>;
+  plan(claim: Claim, keys: readonly string[] | null): Promise<ObjectTask[] | null>;
+  /** Another destination, which writes to the same place, asks for names. */
+  contest(asker: Asker, names: readonly string[]): Contest;
+  /**
+   * Has the listings brought in line with what is here.
+   * @param listed what they say is associated, to be looked at, too @returns whether all has been told
+   */
+  relist(listed: readonly AssociationListing[] | null): Promise<boolean>;
+  rekey(term: number): void;
+}

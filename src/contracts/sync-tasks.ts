@@ -1,0 +1,111 @@
+import type { Claim } from "../platform/durable/lease.ts";
+import type { Failure } from "./failure.ts";
+/** Identifies a secret by its mount's uuid and accessor, which survive a move of the mount. */
+export interface SecretRef {
+  readonly mountUuid: string;
+  readonly mountAccessor: string;
+  readonly mountPath: string;
+  readonly secretName: string;
+}
+
+/** The result of a task. */
+export interface SyncResult {
+  readonly claim: Claim;
+  /** A failure of the whole task, apart from its objects. */
+  readonly trouble?: Trouble;
+  /** The version at the provider now; null for none. */
+  readonly version: number | null;
+  readonly tagKeys: readonly string[];
+  readonly copies: readonly ObjectResult[];
+  /** The task ran out of time before all objects were handled. */
+  readonly unfinished: boolean;
+}
+
+/** A failure as it is stored and shown. `internal`: caused by this service. */
+export type Trouble = Failure | { readonly outcome: "internal"; readonly code: string; readonly message: string };
+
+/** The result of a task for one external object. */
+export interface ObjectResult {
+  readonly subKey: string;
+  readonly name: string;
+  /**
+   * `kept`: the object was up to date. `left`: `if-not-exists` found an object. `absent`: no object exists.
+   * `retained`: the deletion policy keeps it. `untouched`: no call was made. `failed`: the state is uncertain.
+   */
+  readonly state: "pushed" | "kept" | "left" | "absent" | "retained" | "untouched" | "failed";
+  readonly trouble?: Trouble;
+  /** Set for an untouched object whose recorded state was certain. */
+  readonly certain?: true;
+  /** Set for an untouched or failed object: `unsureSince` of its task. */
+  readonly unsureSince?: number;
+  /** No object of this service exists under this name. */
+  readonly notOurs?: true;
+  readonly fingerprint?: string;
+  readonly reference?: string;
+  /** The value to store, for destinations of kind `stored`. */
+  readonly value?: string;
+}
+
+/** Settings shared by all tasks of a destination. Holds connection secrets, so it is never stored. */
+export interface Setup {
+  readonly namespace: string;
+  readonly type: string;
+  readonly connection: unknown;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly updatePolicy: UpdatePolicy;
+  /** Obsolete objects stay at the provider (deletion policy `retain`). */
+  readonly retain: boolean;
+  /** HMAC key for the fingerprints of values. */
+  readonly fingerprintKey: string;
+  readonly atOnce: number;
+}
+
+/** What may be done to an object that is there already. `owned-only`: only what carries our marker is touched. */
+export type UpdatePolicy = "replace" | "if-not-exists" | "owned-only";
+
+/** The response to a Worker's poll. */
+export interface PollAnswer {
+  /** False while syncing is paused. */
+  readonly running: boolean;
+  /** How long provider calls may start, counted from when the poll was sent. */
+  readonly permitMs: number;
+  readonly setup: Setup | null;
+  readonly tasks: readonly SyncTask[];
+  /** Delay in ms until more work may be ready; null when no work waits. */
+  readonly retryInMs: number | null;
+}
+
+/** A task: the desired state of one association, leased to a Worker. */
+export interface SyncTask {
+  readonly claim: Claim;
+  readonly wish: "present" | "absent";
+  readonly mountUuid: string;
+  readonly secretName: string;
+  readonly granularity: Granularity;
+  readonly copies: readonly ObjectTask[];
+  readonly idempotencyToken: string;
+}
+
+export type Granularity = "secret-path" | "secret-key";
+
+/** One external object of a task. */
+export interface ObjectTask {
+  readonly subKey: string;
+  readonly name: string;
+  /** The object is removed even when the secret exists. */
+  readonly obsolete: boolean;
+  /** Whether an object of this service exists under this name; `no`: no push was ever sent. */
+  readonly ours: "no" | "maybe" | "certainly";
+  /** The version at the provider, null for none; undefined while it is uncertain. */
+  readonly outside: number | null | undefined;
+  /** Whether an earlier push succeeded: a hint for the first call to try. */
+  readonly knownToExist: boolean;
+  readonly fingerprint: string | null;
+  readonly reference: string | null;
+  readonly previousTagKeys: readonly string[];
+  readonly blocked: boolean;
+  /** Start of the first push with unknown outcome since the last known one (ms since 1970); null for none. */
+  readonly unsureSince: number | null;
+  /** Another destination may own the name: `plan` checks before the object is touched. */
+  readonly unclaimed: boolean;
+}
