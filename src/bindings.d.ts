@@ -17,7 +17,7 @@ declare namespace Cloudflare {
     /** The files that the Worker serves as they are. */
     ASSETS: Fetcher;
     LISTINGS: D1Database;
-    SYNC_WORK: Queue<import("./platform/durable/wake-up.ts").Bell>;
+    SYNC_WORK: Queue<import("./platform/durable/wake-up.ts").WakeUpMessage>;
     /** The files that `@path` names. A deployment may leave it out. */
     FILES?: R2Bucket;
     /** Says whether the disk is full; bound by `npm start` only. */

@@ -1,6 +1,6 @@
 import { env as deployment, waitUntil } from "cloudflare:workers";
 import { performJobs } from "./credentials/perform.ts";
-import type { Bell } from "./platform/durable/wake-up.ts";
+import type { WakeUpMessage } from "./platform/durable/wake-up.ts";
 import { writeActionsTo } from "./platform/observability/audit/actions.ts";
 import { record } from "./platform/observability/audit/batch-writer.ts";
 import { textOf, warn } from "./platform/observability/log.ts";
@@ -38,9 +38,9 @@ export default {
     exec.waitUntil(answered);
     await Promise.race([answered, scheduler.wait(HOLD_MS)]);
   },
-} satisfies ExportedHandler<Env, Bell>;
+} satisfies ExportedHandler<Env, WakeUpMessage>;
 
-async function answerBell(queue: string, message: Message<Bell>, env: Env): Promise<void> {
+async function answerBell(queue: string, message: Message<WakeUpMessage>, env: Env): Promise<void> {
   const { destination, engine } = (message.body ?? {}) as { destination?: unknown; engine?: unknown };
   const name = destination ?? engine;
   // A message without an object name is dropped. Dead letters are only counted: the work rows are the truth, and the object's

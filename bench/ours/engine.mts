@@ -25,7 +25,7 @@ export class CredentialEngine extends Engine {
     const apart = (lastEnd - firstEnd) / Math.max(1, to - from - 1);
     // The engine's own parts know nothing of these rows.
     this.commit(() => {
-      this.rolledBack();
+      this.onRollback();
       for (let number = from; number < to; number++) {
         const expires = Math.round(firstEnd + (number - from) * apart);
         leases.insert({

@@ -11,7 +11,7 @@
 
 import type { NewEvent } from "../../src/contracts/event.ts";
 import { eventLog, syncDestination } from "../../src/contracts/stubs.ts";
-import type { Bell } from "../../src/platform/durable/wake-up.ts";
+import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm.ts";
 import service from "../../src/worker.ts";
 import type { ClusterRegistry, FillCluster, FillCsi } from "./cluster.mts";
@@ -74,7 +74,7 @@ export default {
     } else await Promise.all((body as Associate).destinations.map((name) => associate(env, name, body as Associate)));
     return new Response("{}", { headers: { "Content-Type": "application/json" } });
   },
-} satisfies ExportedHandler<Env, Bell>;
+} satisfies ExportedHandler<Env, WakeUpMessage>;
 
 let appended = 0;
 

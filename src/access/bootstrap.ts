@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { AclToken } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import type { Facts } from "../platform/durable/deployment-state.ts";
+import type { DeploymentState } from "../platform/durable/deployment-state.ts";
 import { aclToken } from "./cluster-acl.ts";
 import type { TokenRow } from "./token.ts";
 import type { TokenSecrets } from "./token-secrets.ts";
@@ -9,11 +9,11 @@ import { newAccessor, type TokenStore } from "./token-store.ts";
 
 /** The first root token of a deployment: made once, locally by a setting, elsewhere for whoever knows the setting. */
 export class Bootstrap {
-  readonly #facts: Facts;
+  readonly #facts: DeploymentState;
   readonly #tokens: TokenStore;
   readonly #secrets: TokenSecrets;
 
-  constructor(facts: Facts, tokens: TokenStore, secrets: TokenSecrets) {
+  constructor(facts: DeploymentState, tokens: TokenStore, secrets: TokenSecrets) {
     this.#facts = facts;
     this.#tokens = tokens;
     this.#secrets = secrets;

@@ -2,7 +2,7 @@ import type { KeyHolder } from "../contracts/access-control.ts";
 import { ok, type Result } from "../lib/result.ts";
 import { upperBound } from "../lib/text-range.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
-import type { Facts } from "../platform/durable/deployment-state.ts";
+import type { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { MountTable } from "./mounts.ts";
 
 interface Host {
@@ -15,11 +15,11 @@ interface Host {
 /** The deployment's key term, and who has to hear of a new one. */
 export class KeyTerms {
   readonly #host: Host;
-  readonly #facts: Facts;
+  readonly #facts: DeploymentState;
   readonly #keys: DataKeys;
   readonly #mounts: MountTable;
 
-  constructor(host: Host, facts: Facts, keys: DataKeys, mounts: MountTable) {
+  constructor(host: Host, facts: DeploymentState, keys: DataKeys, mounts: MountTable) {
     this.#host = host;
     this.#facts = facts;
     this.#keys = keys;

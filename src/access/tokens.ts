@@ -1,7 +1,7 @@
 import type { Capability } from "../contracts/policies.ts";
 import type { Authed, TokenName, Wish } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import { note } from "../platform/observability/audit/actions.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
 import type { Journal } from "./events.ts";
 import { allows, type Judge } from "./judgement.ts";
@@ -102,7 +102,7 @@ export class Tokens {
       this.#journal.commit(() => {
         for (const row of expired) this.#end(row);
       });
-      for (const { accessor } of expired) note("token-expired", { accessor });
+      for (const { accessor } of expired) recordAction("token-expired", { accessor });
     }
   }
 

@@ -3,7 +3,7 @@ import { accessControl } from "../contracts/stubs.ts";
 import { parseKeyring } from "../platform/crypto/keyring.ts";
 import { bornWith, isKind, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
-import { note } from "../platform/observability/audit/actions.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { type ObjectRecord, Opener, type RowsRecord } from "./format.ts";
 import { framesOf } from "./frames.ts";
@@ -43,7 +43,7 @@ export async function restoreSnapshot(env: Env, body: ReadableStream<Uint8Array>
     throw failure;
   }
   const { snapshot, taken } = opener.header;
-  note("restored", { snapshot, taken, ...loaded });
+  recordAction("restored", { snapshot, taken, ...loaded });
   await finish(env);
   return { snapshot, taken, ...loaded, listings: await listings(env) };
 }

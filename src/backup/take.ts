@@ -1,9 +1,9 @@
 import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../contracts/stored-objects.ts";
 import { type Refusal, type Result, refuse } from "../lib/result.ts";
 import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
-import { FREEZE_MS } from "../platform/durable/snapshot/frozen.ts";
-import type { CutPart, CutPlace } from "../platform/durable/snapshot/object-snapshot.ts";
-import type { CutView } from "../platform/durable/snapshot/snapshot-lock.ts";
+import { QUIESCE_MS } from "../platform/durable/snapshot/frozen.ts";
+import type { SnapshotPage, SnapshotPosition } from "../platform/durable/snapshot/object-snapshot.ts";
+import type { SnapshotView } from "../platform/durable/snapshot/snapshot-lock.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { everyObject } from "./directory.ts";
 import { Sealer } from "./format.ts";
@@ -18,7 +18,7 @@ const KEEP_MS = 15_000;
 
 interface Frozen {
   readonly object: ObjectName;
-  readonly view: CutView;
+  readonly view: SnapshotView;
 }
 
 /** A snapshot of everything, as a stream that is made as fast as it is read. @throws Sealed */
@@ -90,7 +90,7 @@ async function cutAll(env: Env, snapshot: string): Promise<{ ok: true; value: Fr
     if (!refused) {
       const begun = Date.now();
       refused = await throughout(freeze);
-      if (!refused && Date.now() - begun > FREEZE_MS - MARGIN_MS) refused = refuse("unavailable", NOT_AT_REST);
+      if (!refused && Date.now() - begun > QUIESCE_MS - MARGIN_MS) refused = refuse("unavailable", NOT_AT_REST);
     }
     if (refused) {
       await end(tried.values());
@@ -121,8 +121,8 @@ async function* sealed(
     for (let next = left[0]; next; left.shift(), next = left[0]) {
       const { object, view } = next;
       yield sealer.seal({ type: "object", ...object, ...view });
-      for (let from: CutPlace | null | undefined; from !== null; ) {
-        const part: Result<CutPart> = await again(() => storedObject(env, object).cutPart(snapshot, from ?? null));
+      for (let from: SnapshotPosition | null | undefined; from !== null; ) {
+        const part: Result<SnapshotPage> = await again(() => storedObject(env, object).cutPart(snapshot, from ?? null));
         if (!part.ok) throw new Error(part.message);
         for (const rows of part.value.some) yield sealer.seal({ type: "rows", ...rows });
         from = part.value.next;

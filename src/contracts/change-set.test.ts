@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Stamp } from "../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill } from "../platform/durable/blocking/index-backfill.ts";
 import { type Told, tell, together } from "./change-set.ts";
 import type { NewEvent } from "./event.ts";
 import { Journal } from "./event-publisher.ts";
@@ -19,7 +19,7 @@ const node: Told = { events: [event("Node", "n")], stamps: [{ table: "Node", row
 /** The promises that a change becomes. */
 function promised(told: Told) {
   const lines: Told[] = [];
-  const journal = new Journal<Stamp>({
+  const journal = new Journal<IndexBackfill>({
     commit: (change) => change(),
     enlist: (entry) => lines.push(typeof entry === "function" ? entry(7) : entry),
     drain: async () => undefined,
@@ -39,7 +39,7 @@ describe("what a change tells", () => {
   });
 
   it("goes on in further lines when one cannot hold it, each row with the line that tells of it", () => {
-    const claim: Stamp = { table: "claims", row: ["c"] };
+    const claim: IndexBackfill = { table: "claims", row: ["c"] };
     const { lines } = promised(
       together([node, ...["a", "b", "c"].map((id) => volume(id, 600_000)), { events: [], stamps: [claim] }]),
     );

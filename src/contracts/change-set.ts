@@ -1,4 +1,4 @@
-import type { Stamp } from "../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill } from "../platform/durable/blocking/index-backfill.ts";
 import type { NewEvent } from "./event.ts";
 import type { Journal, Origin } from "./event-publisher.ts";
 import type { Node, NodeEventType } from "./node.ts";
@@ -6,7 +6,7 @@ import type { Node, NodeEventType } from "./node.ts";
 /** What a change puts into its line: events, and the rows that get the line's index. */
 export interface Told {
   readonly events: readonly NewEvent[];
-  readonly stamps: readonly Stamp[];
+  readonly stamps: readonly IndexBackfill[];
   readonly origins?: readonly Origin[];
 }
 
@@ -27,7 +27,7 @@ const LINE_BYTES = 1_000_000;
  * Promises the line that tells of a change, inside the caller's transaction, and further lines for what does not fit in it.
  * @returns the number of the first
  */
-export function tell(journal: Journal<Stamp>, change: (line: number) => Told): number {
+export function tell(journal: Journal<IndexBackfill>, change: (line: number) => Told): number {
   const rest: Told[] = [];
   const first = journal.emitNoted((line) => {
     const [head = NOTHING, ...others] = inLines(change(line));
@@ -51,7 +51,7 @@ function inLines({ events, stamps, origins = [] }: Told): Told[] {
     lines.at(-1)?.push(event);
     bytes += size;
   }
-  const lineOf = ({ table, row }: Stamp) =>
+  const lineOf = ({ table, row }: IndexBackfill) =>
     Math.max(
       0,
       lines.findIndex((line) => line.some(({ Topic, Key }) => Topic === table && row.includes(Key))),

@@ -1,6 +1,6 @@
 import type { Dialect } from "../compat/dialect.ts";
 import type { Refusal, Result } from "../lib/result.ts";
-import type { Claim } from "../platform/durable/lease.ts";
+import type { WorkLease } from "../platform/durable/lease.ts";
 import type { Cloud, CloudAccount, CloudResult } from "./cloud-directory.ts";
 import type { Home } from "./federation.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
@@ -77,7 +77,7 @@ export interface Wanted {
 export type Turn =
   | {
       readonly kind: "steps";
-      readonly claim: Claim;
+      readonly claim: WorkLease;
       /** One after the other, until one fails. */
       readonly steps: readonly Step[];
       /** Which turn of the job it is, so that its report counts once. */
@@ -86,7 +86,7 @@ export type Turn =
       /** For all of them together. */
       readonly deadlineMs: number;
     }
-  | { readonly kind: "wait"; readonly ms: number; readonly claim: Claim | null; readonly inLine?: true }
+  | { readonly kind: "wait"; readonly ms: number; readonly claim: WorkLease | null; readonly inLine?: true }
   | { readonly kind: "end"; readonly end: JobEnd }
   | { readonly kind: "idle" };
 
@@ -135,7 +135,7 @@ export interface MountTtls {
 
 /** What a Worker hands in: what became of the steps that it came to, or (null) that it has waited. */
 export interface Report {
-  readonly claim: Claim;
+  readonly claim: WorkLease;
   readonly done: { readonly seq: number; readonly results: readonly Done[] } | null;
 }
 

@@ -1,4 +1,4 @@
-import type { Vitals } from "../platform/observability/metrics/health-stats.ts";
+import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
 
 /** The methods of `EventRelay` that other objects and Workers call. */
 export interface EventRelayApi {
@@ -9,5 +9,5 @@ export interface EventRelayApi {
     following: boolean;
   };
   /** How the relay is: it has no rows, and nothing that is due. */
-  vitals(): Vitals;
+  vitals(): HealthStats;
 }

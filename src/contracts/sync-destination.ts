@@ -1,5 +1,5 @@
 import type { Refusal, Result } from "../lib/result.ts";
-import type { Claim } from "../platform/durable/lease.ts";
+import type { WorkLease } from "../platform/durable/lease.ts";
 import type { DestinationKey } from "./destination.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 import type { ObjectTask, PollAnswer, SecretRef, Setup, SyncResult } from "./sync-tasks.ts";
@@ -205,7 +205,7 @@ export interface SyncDestinationApi extends StoredObjectApi {
   /** An external name: that of an object which is there, else one that a secret of no importance would have. */
   sampleName(): string | null;
   turn(results: readonly SyncResult[], slots: number, only?: string): Promise<PollAnswer | Refusal>;
-  plan(claim: Claim, keys: readonly string[] | null): Promise<ObjectTask[] | null>;
+  plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null>;
   /** Another destination, which writes to the same place, asks for names. */
   contest(asker: Asker, names: readonly string[]): Contest;
   /**

@@ -1,4 +1,4 @@
-import type { Claim } from "../platform/durable/lease.ts";
+import type { WorkLease } from "../platform/durable/lease.ts";
 import type { Failure } from "./failure.ts";
 /** Identifies a secret by its mount's uuid and accessor, which survive a move of the mount. */
 export interface SecretRef {
@@ -10,7 +10,7 @@ export interface SecretRef {
 
 /** The result of a task. */
 export interface SyncResult {
-  readonly claim: Claim;
+  readonly claim: WorkLease;
   /** A failure of the whole task, apart from its objects. */
   readonly trouble?: Trouble;
   /** The version at the provider now; null for none. */
@@ -77,7 +77,7 @@ export interface PollAnswer {
 
 /** A task: the desired state of one association, leased to a Worker. */
 export interface SyncTask {
-  readonly claim: Claim;
+  readonly claim: WorkLease;
   readonly wish: "present" | "absent";
   readonly mountUuid: string;
   readonly secretName: string;

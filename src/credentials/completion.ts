@@ -2,9 +2,9 @@ import type { CloudAccount, CloudFailure, NewPassword } from "../contracts/cloud
 import type { JobEnd, Wanted } from "../contracts/credential-engine.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
-import type { Claim } from "../platform/durable/lease.ts";
-import type { WorkList } from "../platform/durable/work-queue.ts";
-import { note } from "../platform/observability/audit/actions.ts";
+import type { WorkLease } from "../platform/durable/lease.ts";
+import type { WorkQueue } from "../platform/durable/work-queue.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 import { warn } from "../platform/observability/log.ts";
 import type { ConfigStore } from "./config-store.ts";
 import { holdingOf, straysOfIssue, undoOfIssue } from "./issue.ts";
@@ -19,7 +19,7 @@ import { ended, goesOn } from "./turn.ts";
 
 interface Parts {
   readonly jobs: Jobs;
-  readonly work: WorkList;
+  readonly work: WorkQueue;
   readonly leases: Leases;
   readonly roles: Roles;
   readonly config: ConfigStore;
@@ -44,12 +44,12 @@ export class Endings {
   }
 
   /** Nothing is left to do. @param value what the last step has answered */
-  finished(job: Job, claim: Claim, value: unknown, now: number): JobEnd {
+  finished(job: Job, claim: WorkLease, value: unknown, now: number): JobEnd {
     return this.#counted(job.work.kind, this.#finished(job, claim, value, now));
   }
 
   /** It cannot go on: what it has made is taken away again, or kept on record. @returns why, for whoever waits */
-  failed(job: Job, work: Work, claim: Claim, because: Refusal, failure: CloudFailure | null, now: number): JobEnd {
+  failed(job: Job, work: Work, claim: WorkLease, because: Refusal, failure: CloudFailure | null, now: number): JobEnd {
     return this.#counted(work.kind, this.#failed(job, work, claim, because, failure, now));
   }
 
@@ -58,7 +58,7 @@ export class Endings {
     return end;
   }
 
-  #finished(job: Job, claim: Claim, value: unknown, now: number): JobEnd {
+  #finished(job: Job, claim: WorkLease, value: unknown, now: number): JobEnd {
     const { work } = job;
     switch (work.kind) {
       case "issue":
@@ -72,7 +72,7 @@ export class Endings {
     }
   }
 
-  #failed(job: Job, work: Work, claim: Claim, because: Refusal, failure: CloudFailure | null, now: number): JobEnd {
+  #failed(job: Job, work: Work, claim: WorkLease, because: Refusal, failure: CloudFailure | null, now: number): JobEnd {
     if (work.kind === "removal") return this.#stuck(job, work, claim, because, failure, now);
     warn("job-failed", { engine: this.#parts.scope, job: job.id, kind: work.kind, because: because.message });
     const { jobs, roles, config } = this.#parts;
@@ -165,7 +165,7 @@ export class Endings {
     jobs.delete(id);
     const strays = straysOfIssue(issue, now);
     if (strays) this.remove(`strays ${id}`, strays, "strays", null, now);
-    note("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: terms.ttl });
+    recordAction("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: terms.ttl });
     const ttl = secondsLeft(expires, now);
     return ended(terms.warnings, { leaseId: id, ttl, renewable: true, clientId, clientSecret });
   }
@@ -193,7 +193,7 @@ export class Endings {
     }
     // The role makes a principal for each lease from now on.
     if (before && !provision) this.remove(`kept ${id}`, undoOf(before, now), "application of a role", null, now);
-    note("role-written", { engine: scope, role: name });
+    recordAction("role-written", { engine: scope, role: name });
     return ended();
   }
 
@@ -210,18 +210,18 @@ export class Endings {
     if (strays) this.remove(`strays ${id}`, strays, "strays", null, now);
     if (replaces !== null)
       this.remove(id, passwordRemoval(add.application, replaces, 0), "replaced root secret", null, now);
-    note("root-rotated", { engine: scope, key: add.key.keyId, replaced: replaces });
+    recordAction("root-rotated", { engine: scope, key: add.key.keyId, replaced: replaces });
     return ended(replaces === null ? [OLD_STAYS] : []);
   }
 
-  #removed(job: Job, work: WorkOf<"removal">, claim: Claim, now: number): JobEnd {
+  #removed(job: Job, work: WorkOf<"removal">, claim: WorkLease, now: number): JobEnd {
     if (work.removal.stuck.length > 0) {
       return this.#stuck(job, work, claim, refuse("invalid", job.failure ?? "it could not be removed"), null, now);
     }
     const { jobs, leases, scope } = this.#parts;
     jobs.delete(job.id);
     if (work.lease) leases.delete(job.id);
-    note(work.lease ? "lease-revoked" : "removed", { engine: scope, job: job.id, what: work.because });
+    recordAction(work.lease ? "lease-revoked" : "removed", { engine: scope, job: job.id, what: work.because });
     return ended();
   }
 
@@ -229,7 +229,7 @@ export class Endings {
   #stuck(
     job: Job,
     work: WorkOf<"removal">,
-    claim: Claim,
+    claim: WorkLease,
     because: Refusal,
     failure: CloudFailure | null,
     now: number,
@@ -243,7 +243,7 @@ export class Endings {
     if (work.lease) leases.failed(job.id, message, over ? "irrevocable" : "ending");
     const doubled = Math.min(Math.round(2 ** rounds * 10_000 * (0.5 + Math.random())), MOST_MS);
     const afterMs = Math.max(over ? DAY_MS : doubled, failure?.retryAfterMs ?? 0);
-    list.settle(claim, { kind: "retry", afterMs }, now);
+    list.complete(claim, { kind: "retry", afterMs }, now);
     warn("removal-failed", { engine: scope, job: job.id, what: work.because, rounds, because: message });
     return because;
   }

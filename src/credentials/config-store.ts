@@ -1,8 +1,8 @@
 import { backoff } from "../lib/backoff.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
-import { Facts } from "../platform/durable/deployment-state.ts";
-import { Kept } from "../platform/durable/memo.ts";
+import { DeploymentState } from "../platform/durable/deployment-state.ts";
+import { Memo } from "../platform/durable/memo.ts";
 import { type EngineConfig, nextRotation } from "./config.ts";
 
 const ROTATION = ["rotation_schedule", "rotation_window", "rotation_period", "disable_automated_rotation"] as const;
@@ -13,22 +13,22 @@ const RETRY = { base: 60_000, cap: 3_600_000 };
 export class ConfigStore {
   readonly #sql: SqlStorage;
   readonly #keys: DataKeys;
-  readonly #facts: Facts;
+  readonly #facts: DeploymentState;
   readonly #context: string;
-  readonly #config: Kept<EngineConfig | null>;
+  readonly #config: Memo<EngineConfig | null>;
   /** What every commit asks for. */
-  readonly #state: Kept<{ readonly rotationDue: string | null; readonly closingUntil: number; readonly gone: boolean }>;
+  readonly #state: Memo<{ readonly rotationDue: string | null; readonly closingUntil: number; readonly gone: boolean }>;
 
   constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
     this.#sql = sql;
     this.#keys = keys;
-    this.#facts = new Facts(sql);
+    this.#facts = new DeploymentState(sql);
     this.#context = `${scope} config`;
-    this.#config = new Kept(() => {
+    this.#config = new Memo(() => {
       const [row] = sql.exec<{ sealed: ArrayBuffer }>("SELECT sealed FROM config").toArray();
       return row ? (JSON.parse(keys.openText(row.sealed, this.#context)) as EngineConfig) : null;
     });
-    this.#state = new Kept(() => ({
+    this.#state = new Memo(() => ({
       rotationDue: this.#facts.get("rotation_due"),
       closingUntil: Number(this.#facts.get("closing_until") ?? 0),
       gone: this.#facts.get("gone") !== null,

@@ -1,7 +1,7 @@
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import { Sealed } from "../platform/crypto/keyring.ts";
-import type { Claim } from "../platform/durable/lease.ts";
-import { LEASE_MS, type WorkList } from "../platform/durable/work-queue.ts";
+import type { WorkLease } from "../platform/durable/lease.ts";
+import { LEASE_MS, type WorkQueue } from "../platform/durable/work-queue.ts";
 import type { Work } from "./job.ts";
 import { Line } from "./line.ts";
 
@@ -54,13 +54,13 @@ export type NewJob = Pick<Job, "id" | "work"> & { readonly lock?: string | null;
 export class Jobs {
   readonly #sql: SqlStorage;
   readonly #keys: DataKeys;
-  readonly #work: WorkList;
+  readonly #work: WorkQueue;
   readonly #scope: string;
   /** Jobs as stored last, the latest at the end: the next step need not open the row. */
   readonly #recent = new Map<string, Job>();
   readonly #line = new Line();
 
-  constructor(sql: SqlStorage, keys: DataKeys, work: WorkList, scope: string) {
+  constructor(sql: SqlStorage, keys: DataKeys, work: WorkQueue, scope: string) {
     this.#sql = sql;
     this.#keys = keys;
     this.#work = work;
@@ -93,7 +93,7 @@ export class Jobs {
     });
     // A claim on the job before is void for this one.
     this.#work.forget(id);
-    this.#work.want(id, readyAt);
+    this.#work.setDesired(id, readyAt);
   }
 
   /** Records what is known by now, and answers the job as it then is. */
@@ -126,8 +126,8 @@ export class Jobs {
   /** Tries it again at once, as if it had never failed; one that is being worked on goes on. */
   retry(id: string, now: number): void {
     this.setFailures(id, 0);
-    if (this.#work.find(id)?.claimed) return;
-    this.#work.want(id, now);
+    if (this.#work.find(id)?.leased) return;
+    this.#work.setDesired(id, now);
   }
 
   delete(id: string): void {
@@ -205,8 +205,8 @@ export class Jobs {
     return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM jobs WHERE kind = ?", kind).one().n;
   }
 
-  claim(now: number, only?: string): Claim | null {
-    return this.#work.claim(1, now, only)[0] ?? null;
+  claim(now: number, only?: string): WorkLease | null {
+    return this.#work.lease(1, now, only)[0] ?? null;
   }
 
   #job(row: Row): Job {

@@ -1,6 +1,6 @@
 import type { LeaseRow, MountTtls, Renewed, Started } from "../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import { note } from "../platform/observability/audit/actions.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 import { warn } from "../platform/observability/log.ts";
 import { endOf } from "./issue.ts";
 import type { Work } from "./job.ts";
@@ -37,7 +37,7 @@ export class LeaseEnds {
     if (!next.ok) return next;
     const { expires, renewable, warnings } = next.value;
     commit(() => leases.extend(id, expires, renewable, now));
-    note("lease-renewed", { engine: scope, lease: id, expires });
+    recordAction("lease-renewed", { engine: scope, lease: id, expires });
     return ok({ ttl: secondsLeft(expires, now), renewable, warnings });
   }
 
@@ -84,7 +84,7 @@ export class LeaseEnds {
     const { leases, scope } = this.#parts;
     for (const lease of leases.expired(now, AT_A_TIME)) this.end(lease, now);
     for (const lease of leases.notHandedOver(now, AT_A_TIME)) {
-      note("lease-not-handed-over", { engine: scope, lease: lease.id, token: lease.token });
+      recordAction("lease-not-handed-over", { engine: scope, lease: lease.id, token: lease.token });
       this.end(lease, now);
     }
   }
@@ -105,6 +105,6 @@ export class LeaseEnds {
     const removal = endOf(holdingIn(lease), lease.issued);
     const work: Work = { kind: "removal", removal, because: "lease", account: null, lease: true };
     jobs.put({ id: lease.id, work }, now);
-    note("lease-ends", { engine: scope, lease: lease.id, token: lease.token });
+    recordAction("lease-ends", { engine: scope, lease: lease.id, token: lease.token });
   }
 }

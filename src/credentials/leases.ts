@@ -1,6 +1,6 @@
 import type { LeaseRow, LeaseView } from "../contracts/credential-engine.ts";
 import { upperBound } from "../lib/text-range.ts";
-import { Kept } from "../platform/durable/memo.ts";
+import { Memo } from "../platform/durable/memo.ts";
 import type { Holding } from "./issue.ts";
 
 /** `ending`: its revocation is under way. `irrevocable`: that has failed so often that a person should look. */
@@ -24,15 +24,15 @@ export interface NewLease {
 /** The leases of one mount. Methods that write are called inside the object's transaction. */
 export class Leases {
   readonly #sql: SqlStorage;
-  readonly #nextExpiry: Kept<number | null>;
-  readonly #nextHandOver: Kept<number | null>;
+  readonly #nextExpiry: Memo<number | null>;
+  readonly #nextHandOver: Memo<number | null>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
-    this.#nextExpiry = new Kept(
+    this.#nextExpiry = new Memo(
       () => sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM leases WHERE state = 'live'").one().at,
     );
-    this.#nextHandOver = new Kept(
+    this.#nextHandOver = new Memo(
       () =>
         sql
           .exec<{ at: number | null }>("SELECT min(hand_over_by) AS at FROM leases WHERE hand_over_by IS NOT NULL")

@@ -1,6 +1,6 @@
 import type { CloudAccount } from "../contracts/cloud-directory.ts";
 import type { Result } from "../lib/result.ts";
-import type { WorkList } from "../platform/durable/work-queue.ts";
+import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import type { Endings } from "./completion.ts";
 import type { CloudSettings } from "./config.ts";
 import type { ConfigStore } from "./config-store.ts";
@@ -17,7 +17,7 @@ export interface EngineParts {
   readonly roles: Roles;
   readonly leases: Leases;
   readonly jobs: Jobs;
-  readonly work: WorkList;
+  readonly work: WorkQueue;
   readonly desk: Desk;
   readonly endings: Endings;
   readonly settings: () => CloudSettings;

@@ -13,7 +13,7 @@ import type { Mount } from "../contracts/mount.ts";
 import { credentialEngine } from "../contracts/stubs.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
-import { isFrozen, patiently } from "../platform/durable/snapshot/frozen.ts";
+import { isFrozen, retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
 import { cloudB } from "../providers/cloud-b-azure/client.ts";
@@ -157,7 +157,7 @@ async function takeTurn(
   } catch (failure) {
     if (!report) throw failure;
     // What was made at the cloud is worth waiting until it can be written down.
-    if (isFrozen(failure)) return patiently(() => object().turn(wanted, report, hasLeft));
+    if (isFrozen(failure)) return retryWhileFrozen(() => object().turn(wanted, report, hasLeft));
     warn("turn-repeated", { job: report.claim.id, because: textOf(failure) });
     await scheduler.wait(REPEAT_AFTER_MS);
     return object().turn(wanted, report, hasLeft);

@@ -1,7 +1,7 @@
 import type { Dialect } from "../compat/dialect.ts";
 import type { Started } from "../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import { note } from "../platform/observability/audit/actions.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 import type { EngineParts } from "./parts.ts";
 import { type Removal, undoOf } from "./removal.ts";
 import { draftRole, type Role, type RoleBody } from "./role.ts";
@@ -63,7 +63,7 @@ export class RoleChanges {
       commit(() => {
         if (other.value !== null) jobs.delete(other.value);
         roles.delete(name);
-        note("role-deleted", { engine: scope, role: name });
+        recordAction("role-deleted", { engine: scope, role: name });
         const removal = undoOfRole(role, now);
         if (!removal) return null;
         const id = `kept ${name} ${crypto.randomUUID()}`;

@@ -2,8 +2,8 @@ import type { CloudAccount, CloudFailure } from "../contracts/cloud-directory.ts
 import type { Report, Started, Step, Turn, Wanted } from "../contracts/credential-engine.ts";
 import { backoff } from "../lib/backoff.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import type { Claim } from "../platform/durable/lease.ts";
-import type { WorkList } from "../platform/durable/work-queue.ts";
+import type { WorkLease } from "../platform/durable/lease.ts";
+import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { warn } from "../platform/observability/log.ts";
 import type { Endings } from "./completion.ts";
 import { type Work, working } from "./job.ts";
@@ -22,7 +22,7 @@ const UNREADABLE_MS = 3_600_000;
 
 interface Parts {
   readonly jobs: Jobs;
-  readonly work: WorkList;
+  readonly work: WorkQueue;
   readonly endings: Endings;
   readonly account: () => Result<CloudAccount>;
 }
@@ -60,7 +60,7 @@ export class Desk {
     if (!claim) return this.#elsewhere(wanted, now);
     if (report && !work.holds(claim, now)) {
       // The job has become another meanwhile: its claim is of no use to anybody.
-      work.settle(claim, { kind: "again" }, now);
+      work.complete(claim, { kind: "again" }, now);
       return this.#elsewhere(wanted, now);
     }
     const job = this.#find(claim, now);
@@ -76,7 +76,7 @@ export class Desk {
   }
 
   /** The job of a claim. One that cannot be read is set aside, so that it does not hold up those behind it. */
-  #find(claim: Claim, now: number): Job | null {
+  #find(claim: WorkLease, now: number): Job | null {
     const { jobs, work } = this.#parts;
     try {
       const job = jobs.find(claim.id);
@@ -85,12 +85,12 @@ export class Desk {
     } catch (failure) {
       if (!jobs.isUnreadable(failure)) throw failure;
       warn("job-unreadable", { job: claim.id });
-      work.settle(claim, { kind: "retry", afterMs: UNREADABLE_MS }, now);
+      work.complete(claim, { kind: "retry", afterMs: UNREADABLE_MS }, now);
       return null;
     }
   }
 
-  #take(before: Job, claim: Claim, { results }: NonNullable<Report["done"]>, now: number, unwanted: boolean): Turn {
+  #take(before: Job, claim: WorkLease, { results }: NonNullable<Report["done"]>, now: number, unwanted: boolean): Turn {
     let job = before;
     let last: unknown;
     for (const { step, result } of results) {
@@ -102,12 +102,12 @@ export class Desk {
   }
 
   /** Removes the unfinished credentials of a caller that has left. No call of theirs is out: this claim made the last. */
-  #abandon(job: Job, claim: Claim, now: number): Turn {
+  #abandon(job: Job, claim: WorkLease, now: number): Turn {
     const because = refuse("unavailable", "the caller left before the answer");
     return { kind: "end", end: this.#parts.endings.failed(job, job.work, claim, because, null, now) };
   }
 
-  #refused(job: Job, claim: Claim, step: Step, failure: CloudFailure, now: number): Turn {
+  #refused(job: Job, claim: WorkLease, step: Step, failure: CloudFailure, now: number): Turn {
     const { jobs } = this.#parts;
     const verdict = working.refused(job.work, step, failure, now, job.tries);
     if (verdict.kind === "failed") return this.#fail(job, claim, step, failure, now);
@@ -121,14 +121,14 @@ export class Desk {
     if (ms > LONGEST_HOLD_MS || (job.deadline !== null && now + ms >= job.deadline)) {
       return this.#fail(next, claim, step, failure, now);
     }
-    return { kind: "wait", ms, claim: this.#parts.work.keep(claim, now) };
+    return { kind: "wait", ms, claim: this.#parts.work.renew(claim, now) };
   }
 
   /**
    * @param job with what its last step has told, which is stored here together with what comes next
    * @param value what the last step has answered: a new password is in nobody's hands but these
    */
-  #advance(job: Job, claim: Claim, now: number, value?: unknown): Turn {
+  #advance(job: Job, claim: WorkLease, now: number, value?: unknown): Turn {
     const { jobs, work, endings } = this.#parts;
     const next = working.next(job.work, now);
     if (next === null) return { kind: "end", end: endings.finished(job, claim, value, now) };
@@ -138,20 +138,20 @@ export class Desk {
     }
     if ("wait" in next) {
       jobs.keep(job, {});
-      if (next.wait <= LONGEST_PAUSE_MS) return { kind: "wait", ms: next.wait, claim: work.keep(claim, now) };
-      work.settle(claim, { kind: "retry", afterMs: next.wait }, now);
+      if (next.wait <= LONGEST_PAUSE_MS) return { kind: "wait", ms: next.wait, claim: work.renew(claim, now) };
+      work.complete(claim, { kind: "retry", afterMs: next.wait }, now);
       return { kind: "end", end: goesOn(work.find(job.id)?.readyAt ?? now + next.wait) };
     }
-    if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, claim: work.keep(claim, now), inLine: true };
+    if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, claim: work.renew(claim, now), inLine: true };
     const account = this.#accountOf(job.work);
     if (!account.ok) return { kind: "end", end: endings.failed(job, job.work, claim, account, null, now) };
     const { steps, state } = runOf(working, job.work, next, now);
     const { seq } = jobs.keep(job, { work: state });
     const deadlineMs = Math.min(CALL_MS, (job.deadline ?? Number.POSITIVE_INFINITY) - now);
-    return { kind: "steps", claim: work.keep(claim, now), steps, seq, account: account.value, deadlineMs };
+    return { kind: "steps", claim: work.renew(claim, now), steps, seq, account: account.value, deadlineMs };
   }
 
-  #fail(job: Job, claim: Claim, step: Step, failure: CloudFailure, now: number): Turn {
+  #fail(job: Job, claim: WorkLease, step: Step, failure: CloudFailure, now: number): Turn {
     const because = refuse(
       failure.outcome === "client" ? "invalid" : "unavailable",
       `${doing(step)}: ${failure.message}`,
@@ -171,7 +171,7 @@ export class Desk {
     const kind = jobs.kindOf(wanted.job);
     if (kind !== wanted.kind) return { kind: "end", end: endings.past(wanted, now) };
     const row = work.find(wanted.job);
-    if (kind === "removal" && row && !row.claimed && row.readyAt > now) {
+    if (kind === "removal" && row && !row.leased && row.readyAt > now) {
       return { kind: "end", end: endings.past(wanted, now) };
     }
     return { kind: "wait", ms: LOOK_AGAIN_MS, claim: null };

@@ -1,8 +1,8 @@
 import type { Issued, JobEnd, Turn } from "../contracts/credential-engine.ts";
-import type { Claim } from "../platform/durable/lease.ts";
+import type { WorkLease } from "../platform/durable/lease.ts";
 
 /** The claim that a turn leaves its Worker with. */
-export const claimOf = (turn: Turn | null): Claim | null => (turn && "claim" in turn ? turn.claim : null);
+export const claimOf = (turn: Turn | null): WorkLease | null => (turn && "claim" in turn ? turn.claim : null);
 
 export const ended = (warnings: readonly string[] = [], issued: Issued | null = null): JobEnd => ({
   ...{ ok: true, issued, warnings, goesOnAt: null },

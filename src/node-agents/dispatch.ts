@@ -3,7 +3,7 @@ import { type HiddenParams, hiding, revealed } from "../contracts/hidden-params.
 import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import { ok, type Result } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
-import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { warn } from "../platform/observability/log.ts";
 import { send } from "./link.ts";
 import type { OperationRow, Operations, Outcome } from "./operations.ts";
@@ -42,7 +42,7 @@ export class Dispatch {
   take(operation: Operation): Result<null> {
     const { operations, commit, keys, holdKeys } = this.#host;
     const { id, secrets } = operation;
-    const taken = guarded(() => {
+    const taken = refuseIfSealed(() => {
       const [params, hidden] = hiding(operation.params);
       const sealed = secrets || hidden ? keys().seal(JSON.stringify({ secrets, hidden }), contextOf(id)) : null;
       const next = commit(() => {
@@ -73,7 +73,7 @@ export class Dispatch {
     const to = rows.length > 0 && live();
     if (!to) return;
     for (const row of rows) {
-      const frame = guarded(() => ok(this.#frameOf(row)));
+      const frame = refuseIfSealed(() => ok(this.#frameOf(row)));
       // Without its secrets it cannot be sent; its deadline tells.
       if (frame.ok) send(to.socket, frame.value);
       else warn("operation-not-sent", { node, operation: row.id, because: frame.message });

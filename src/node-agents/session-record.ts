@@ -7,7 +7,7 @@ import {
   type VolumesChange,
 } from "@sallyport/agent-protocol";
 import type { AgentChange } from "../contracts/node-agents.ts";
-import { Kept } from "../platform/durable/memo.ts";
+import { Memo } from "../platform/durable/memo.ts";
 import type { Link } from "./link.ts";
 
 interface SessionRow extends Record<string, SqlStorageValue> {
@@ -53,11 +53,11 @@ function named(body: string): [name: string, volume: ReportedHostVolume] {
 /** What is stored of an agent's connections. Writes run inside the caller's transaction. */
 export class SessionRecord {
   readonly #sql: SqlStorage;
-  readonly #row: Kept<SessionRow>;
+  readonly #row: Memo<SessionRow>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
-    this.#row = new Kept(() => sql.exec<SessionRow>("SELECT * FROM session").one());
+    this.#row = new Memo(() => sql.exec<SessionRow>("SELECT * FROM session").one());
   }
 
   get row(): Readonly<SessionRow> {

@@ -10,7 +10,7 @@ import { clusterRegistry, credentialEngine, eventLog, kvStore, syncControl } fro
 import type { Refusal, Result } from "../lib/result.ts";
 import { recordBirth } from "../listings/births.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
-import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
@@ -64,7 +64,7 @@ export class AccessControl extends MountSurface implements AccessControlApi {
       restart: () => this.restart(),
     });
     this.#births = new Births(this.sql);
-    this.onceThawed(() => this.#setUp());
+    this.whenResumed(() => this.#setUp());
   }
 
   // ---- every request ----
@@ -77,7 +77,7 @@ export class AccessControl extends MountSurface implements AccessControlApi {
   /** Who calls, what the request may do, and which mount it is about. Counts a use of a token that has only so many. */
   authorize(ask: Ask): Grant | Refusal {
     if (this.isBeingRestored && ask.path !== "sys/snapshot") return refusedByRestore();
-    return guarded(() => {
+    return refuseIfSealed(() => {
       // While sealed nobody is known, which must not look like a bad token.
       this.parts.tokenHashKey();
       return this.parts.gatekeeper.authorize(ask);
@@ -180,7 +180,7 @@ export class AccessControl extends MountSurface implements AccessControlApi {
    * anew under the newest master key, everywhere. Reads and writes go on meanwhile.
    */
   async rotateKeys(): Promise<Result<null>> {
-    const rotated = guarded(() => this.parts.terms.rotate(Date.now()));
+    const rotated = refuseIfSealed(() => this.parts.terms.rotate(Date.now()));
     if (rotated.ok) await this.outbox.drain("rekey");
     return rotated;
   }

@@ -26,7 +26,7 @@ import type { Mount } from "../contracts/mount.ts";
 import { ok, type Result } from "../lib/result.ts";
 import { DataKeys } from "../platform/crypto/data-keys.ts";
 import { Sealed } from "../platform/crypto/keyring.ts";
-import { Facts } from "../platform/durable/deployment-state.ts";
+import { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 
 /** The owners of what is in namespaces and neither a row here nor an object that `key_holders` names. */
@@ -54,7 +54,7 @@ interface Host {
 /** What `AccessControl` consists of, put together: who decides what, on the object's rows. */
 export class AccessParts {
   readonly keys: DataKeys;
-  readonly facts: Facts;
+  readonly facts: DeploymentState;
   readonly leaseHolders: LeaseHolders;
   readonly tokenStore: TokenStore;
   readonly tokenSecrets: TokenSecrets;
@@ -79,7 +79,7 @@ export class AccessParts {
   constructor({ sql, outbox, commit, masterKey, keepsTokenSecrets, append, content }: Host) {
     this.#sql = sql;
     this.keys = new DataKeys(sql, "access-control", masterKey);
-    this.facts = new Facts(sql);
+    this.facts = new DeploymentState(sql);
     this.leaseHolders = new LeaseHolders({
       sql,
       commit,

@@ -26,7 +26,7 @@ import { accessControl, eventLog, nodeSession } from "../contracts/stubs.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { enrolmentMigrations } from "../node-agents/schema.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
-import type { Stamp, Stamped } from "../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../platform/durable/blocking/index-backfill.ts";
 import { SharedRead } from "../platform/durable/blocking/shared-read.ts";
 import { TableIndexes } from "../platform/durable/blocking/table-indexes.ts";
 import type { Timed } from "../platform/durable/blocking/timed.ts";
@@ -54,7 +54,7 @@ import { NodeSurface } from "./node-surface.ts";
 export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   readonly #indexes: TableIndexes;
   readonly #waiters: Waiters;
-  readonly #journal: Journal<Stamp>;
+  readonly #journal: Journal<IndexBackfill>;
   readonly #reported: Reported;
   readonly #joins: JobJoins;
   readonly #joined: SharedRead<JoinedPage>;
@@ -67,7 +67,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   /** That this object holds data keys has been promised to be told since it woke. */
   #keysTold = false;
   /** Who gives the rows of a table their indexes. */
-  readonly #stamped: Readonly<Record<string, Stamped>>;
+  readonly #stamped: Readonly<Record<string, IndexedRows>>;
   /** Whose rows the alarm is for. */
   readonly #timed: readonly Timed[];
   /** Asked with every commit: one statement, not one for each part. */
@@ -274,7 +274,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
     await Promise.all(this.#timed.map((part) => part.onAlarm(now)));
   }
 
-  protected override rolledBack(): void {
+  protected override onRollback(): void {
     this.#keysTold = false;
     // The first one may have been made in there.
     this.#keys = undefined;
@@ -303,7 +303,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
     return this.#keys;
   }
 
-  #stamp(stamp: Stamp, index: number): void {
+  #stamp(stamp: IndexBackfill, index: number): void {
     this.#stamped[stamp.table]?.stamp(stamp, index);
     if (!UNREAD.has(stamp.table)) this.#indexes.note(stamp.table, index);
   }

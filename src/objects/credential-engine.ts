@@ -32,12 +32,12 @@ import { engineMigrations } from "../credentials/schema.ts";
 import { claimOf } from "../credentials/turn.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
-import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
-import { Doorbell } from "../platform/durable/wake-up.ts";
-import { WorkList, workMigrations } from "../platform/durable/work-queue.ts";
+import { WakeUp } from "../platform/durable/wake-up.ts";
+import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
 import { engineMeasures } from "../platform/observability/metrics/measures.ts";
-import { countedSeries, countHere } from "../platform/observability/metrics/object-counters.ts";
+import { countedSeries, countInObject } from "../platform/observability/metrics/object-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
 
@@ -57,7 +57,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   readonly #issues: Issues;
   readonly #leaseEnds: LeaseEnds;
   readonly #mountEnd: MountEnd;
-  readonly #bell: Doorbell;
+  readonly #bell: WakeUp;
 
   protected override get kind() {
     return "credential-engine" as const;
@@ -72,11 +72,11 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     );
     const { sql } = this;
     this.#self = ctx.id.name ?? ctx.id.toString();
-    this.#bell = new Doorbell(env.SYNC_WORK, this.#self, "engine");
+    this.#bell = new WakeUp(env.SYNC_WORK, this.#self, "engine");
     const scope = `credential-engine ${this.#self}`;
     const keys = new DataKeys(sql, scope, () => this.env.MASTER_KEY);
     this.#keys = keys;
-    const work = new WorkList(sql);
+    const work = new WorkQueue(sql);
     const config = new ConfigStore(sql, keys, scope);
     const stores = {
       work,
@@ -86,7 +86,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
       roles: new Roles(sql),
     };
     const count = (kind: Work["kind"], outcome: string) =>
-      countHere(sql, "sallyport_engine_jobs_ended_total", kind, outcome);
+      countInObject(sql, "sallyport_engine_jobs_ended_total", kind, outcome);
     const endings = new Endings({ ...stores, keys, scope, count });
     const known = (): CloudSettings => settings(this.env);
     const account = () => accountOf(config.find(), known());
@@ -103,15 +103,15 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   // ---- configuration ----
 
   config(): Result<Record<string, unknown>> {
-    return guarded(() => ok(configView(this.#parts.config.find())));
+    return refuseIfSealed(() => ok(configView(this.#parts.config.find())));
   }
 
   setConfig(body: ConfigBody, idsRequired: boolean, home: Home | null): Result<null> {
-    return guarded(() => this.#root.configure(body, idsRequired, home));
+    return refuseIfSealed(() => this.#root.configure(body, idsRequired, home));
   }
 
   deleteConfig(): Result<null> {
-    return guarded(() => {
+    return refuseIfSealed(() => {
       this.#root.forget();
       return ok(null);
     });
@@ -119,11 +119,11 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   /** Whom the engine acts as. */
   account(): Result<CloudAccount> {
-    return guarded(() => this.#parts.account());
+    return refuseIfSealed(() => this.#parts.account());
   }
 
   rotateRoot(): Result<Started> {
-    return guarded(() => this.#root.rotate());
+    return refuseIfSealed(() => this.#root.rotate());
   }
 
   // ---- roles ----
@@ -139,18 +139,18 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   writeRole(name: string, body: RoleBody, dialect: Dialect): Result<Started> {
-    return guarded(() => this.#roleChanges.write(name, body, dialect));
+    return refuseIfSealed(() => this.#roleChanges.write(name, body, dialect));
   }
 
   deleteRole(name: string): Result<Started | null> {
-    return guarded(() => this.#roleChanges.delete(name));
+    return refuseIfSealed(() => this.#roleChanges.delete(name));
   }
 
   // ---- credentials ----
 
   /** Begins to make credentials, or finds those that the same request has begun or got before. */
   async issue(ask: IssueAsk): Promise<Result<Started>> {
-    const started = guarded(() => this.#issues.begin(ask, Date.now()));
+    const started = refuseIfSealed(() => this.#issues.begin(ask, Date.now()));
     const claim = started.ok ? claimOf(started.value.turn) : null;
     if (!started.ok || !claim) return started;
     const { wanted } = started.value;
@@ -173,8 +173,8 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
    * @param hasLeft the request's caller has hung up, and its credentials are not to be finished
    */
   turn(wanted: Wanted | null, report: Report | null, hasLeft = false): Turn | Refusal {
-    if (!wanted) this.#bell.answered();
-    return guarded(() => this.commit(() => this.#parts.desk.turn(wanted, report, Date.now(), hasLeft)));
+    if (!wanted) this.#bell.resume();
+    return refuseIfSealed(() => this.commit(() => this.#parts.desk.turn(wanted, report, Date.now(), hasLeft)));
   }
 
   /** Resolves once a job may have the lock that it waits for, and after a while in any case. */
@@ -216,12 +216,12 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   revoke(id: string): Result<Started | null> {
-    return guarded(() => ok(this.#leaseEnds.revoke(id)));
+    return refuseIfSealed(() => ok(this.#leaseEnds.revoke(id)));
   }
 
   /** Has the leases named revoked as soon as may be, and answers without waiting for it. */
   revokeSoon(ids: readonly string[]): Result<null> {
-    return guarded(() => {
+    return refuseIfSealed(() => {
       this.#leaseEnds.revokeSoon(ids);
       return ok(null);
     });
@@ -262,7 +262,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   // ---- inside ----
 
-  protected override rolledBack(): void {
+  protected override onRollback(): void {
     const { work, jobs, leases, config } = this.#parts;
     for (const part of [work, jobs, leases, config]) part.forgetKept();
   }
@@ -287,9 +287,9 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     this.commit(() => {
       this.#leaseEnds.endExpired(now);
       // No request performs it: the bell brings a Worker.
-      if (this.#root.rotateIfDue(now)) this.#bell.answered();
+      if (this.#root.rotateIfDue(now)) this.#bell.resume();
     });
     const ready = this.#bell.due(this.#parts.work.nextReady());
-    if (ready !== null && ready <= now && this.#bell.lift(now)) await this.#bell.ring();
+    if (ready !== null && ready <= now && this.#bell.shouldNotify(now)) await this.#bell.notify();
   }
 }

@@ -125,7 +125,7 @@ export class EventLog extends StoredObject implements EventLogApi {
 
   protected override async onAlarm(): Promise<void> {}
 
-  protected override rolledBack(): void {
+  protected override onRollback(): void {
     this.#store.reload();
   }
 

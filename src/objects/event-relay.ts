@@ -6,7 +6,7 @@ import { Feed } from "../events/feed.ts";
 import type { Readers } from "../events/readers.ts";
 import type { Subscription } from "../events/subscription.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
-import type { Vitals } from "../platform/observability/metrics/health-stats.ts";
+import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
 import { settings } from "../platform/settings.ts";
 import { measuredReaders, readersOf, stream } from "./event-streams.ts";
 
@@ -49,7 +49,7 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
   }
 
   /** How the relay is: it has no rows, and nothing that is due. */
-  vitals(): Vitals {
+  vitals(): HealthStats {
     return {
       bytes: this.ctx.storage.sql.databaseSize,
       outbox: { rows: 0, oldestMs: 0 },

@@ -6,9 +6,9 @@ import { claimsOf } from "../identity/token.ts";
 import { originOf } from "../lib/origin.ts";
 import { ok, type Result } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
-import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
-import { note } from "../platform/observability/audit/actions.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 import { settings } from "../platform/settings.ts";
 
 /**
@@ -44,7 +44,7 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
     this.commit(() => {
       this.sql.exec("INSERT INTO config VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET issuer = excluded.issuer", issuer);
     });
-    note("identity-issuer-configured", { issuer });
+    recordAction("identity-issuer-configured", { issuer });
   }
 
   /** The origin of all issuers: what was set, else the setting `PUBLIC_URL`; null when each request's own is. */
@@ -61,13 +61,13 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
   /** A new token, signed with the current key. */
   async sign(ask: TokenAsk): Promise<Result<string>> {
     const begun = await this.#begun();
-    return begun.ok ? guarded(() => ok(this.#signing.sign(claimsOf(ask, Date.now())))) : begun;
+    return begun.ok ? refuseIfSealed(() => ok(this.#signing.sign(claimsOf(ask, Date.now())))) : begun;
   }
 
   /** @param verificationMs how long the key that signed until now stays published; the usual time unless given */
   async rotate(verificationMs = VERIFICATION_TTL_MS): Promise<Result<null>> {
     const begun = await this.#begun();
-    return begun.ok ? guarded(() => this.#rotate(verificationMs, Date.now())) : begun;
+    return begun.ok ? refuseIfSealed(() => this.#rotate(verificationMs, Date.now())) : begun;
   }
 
   rekey(term: number): void {
@@ -87,7 +87,7 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
 
   async #begun(): Promise<Result<null>> {
     if (this.#signing.any()) return ok(null);
-    const begun = guarded(() => {
+    const begun = refuseIfSealed(() => {
       this.commit(() => {
         this.#signing.begin(Date.now());
         this.outbox.enlistLatest("key-holder", "", null);
@@ -100,7 +100,7 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
 
   #rotate(verificationMs: number, now: number): Result<null> {
     const kid = this.commit(() => this.#signing.rotate(verificationMs, now));
-    note("identity-key-rotated", { kid });
+    recordAction("identity-key-rotated", { kid });
     return ok(null);
   }
 

@@ -20,10 +20,10 @@ import { Watchers } from "../kv/watchers.ts";
 import { mergePatch, parseLossless } from "../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
-import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
-import { note } from "../platform/observability/audit/actions.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 
 const WATCHERS_TOLD_INLINE = 8;
 const EXPIRED_PER_ALARM = 500;
@@ -65,7 +65,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
    * @param data JSON text of an object; @param cas the version the caller expects to replace, null = not given
    */
   put(path: string, data: string, cas: number | null, rights: WriteRights): Result<Written> {
-    return guarded(() => {
+    return refuseIfSealed(() => {
       const secret = this.#secrets.find(path);
       return this.#refusesWrite(secret, cas, rights) ?? this.#write(path, secret, data);
     });
@@ -73,7 +73,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
 
   /** Writes a new version: the newest with a JSON merge patch applied. */
   patch(path: string, patch: string, cas: number | null): Result<Written> | GoneVersion {
-    return guarded((): Result<Written> | GoneVersion => {
+    return refuseIfSealed((): Result<Written> | GoneVersion => {
       const newest = this.#open(path, 0);
       if (!newest.ok || newest.state === "gone") return newest;
       const secret = this.#secrets.find(path);
@@ -86,7 +86,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
 
   /** @param version 0 = the newest */
   read(path: string, version: number): ReadVersion | Refusal {
-    return guarded(() => this.#open(path, version));
+    return refuseIfSealed(() => this.#open(path, version));
   }
 
   /** Deletes the newest version so that it can be undeleted. Nothing there counts as deleted. */
@@ -184,7 +184,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
 
   /** The newest living version, which is what a destination should hold; `value` null when there is none. */
   newest(path: string): Result<{ version: number; data: string } | null> {
-    return guarded(() => {
+    return refuseIfSealed(() => {
       const row = this.#secrets.newestLiving(path, Date.now());
       if (!row || row.sealed === null) return ok(null);
       return ok({ version: row.version, data: this.#keys.openText(row.sealed, this.#context(path, row.version)) });
@@ -214,7 +214,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
       const expired = this.#watchers.takeExpired(now, EXPIRED_PER_ALARM);
       return { expired, told: expired.flatMap((path) => this.#tellWatchers(path)) };
     });
-    for (const secret of expired) note("version-expired", { mount: this.#mount, secret });
+    for (const secret of expired) recordAction("version-expired", { mount: this.#mount, secret });
     if (told.length > 0) await this.outbox.drain("changed");
   }
 

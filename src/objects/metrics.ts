@@ -50,7 +50,7 @@ export class Metrics extends StoredObject implements MetricsApi {
 
   protected override async onAlarm(): Promise<void> {}
 
-  protected override rolledBack(): void {
+  protected override onRollback(): void {
     this.#counters.forget();
   }
 }

@@ -7,14 +7,14 @@ import type { NodeFollower } from "../contracts/change-set.ts";
 import type { Journal } from "../contracts/event-publisher.ts";
 import { Agents } from "../node-agents/agents.ts";
 import { Enrolment } from "../node-agents/enrolment.ts";
-import type { Stamp, Stamped } from "../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../platform/durable/blocking/timed.ts";
 
 type AgentsHost = ConstructorParameters<typeof Agents>[0];
 
 interface Host extends Pick<AgentsHost, "commit" | "promiseRevocation" | "abandon" | "revoked"> {
   readonly sql: SqlStorage;
-  readonly journal: Journal<Stamp>;
+  readonly journal: Journal<IndexBackfill>;
   readonly reported: Reported;
   /** What changes together with nodes. */
   readonly followers: () => readonly NodeFollower[];
@@ -40,7 +40,7 @@ export class NodeParts {
     this.agents = new Agents({ ...host, enrolment: this.enrolment, nodes: this.nodes });
   }
 
-  get stamped(): Readonly<Record<string, Stamped>> {
+  get stamped(): Readonly<Record<string, IndexedRows>> {
     return { Node: this.#store };
   }
 

@@ -24,9 +24,9 @@ import { sessionMigrations } from "../node-agents/schema.ts";
 import { SessionRecord } from "../node-agents/session-record.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
-import { FREEZE_MS, isFrozen } from "../platform/durable/snapshot/frozen.ts";
+import { isFrozen, QUIESCE_MS } from "../platform/durable/snapshot/frozen.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
-import { note } from "../platform/observability/audit/actions.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
 
@@ -96,7 +96,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     });
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
     // After a deployment the sockets are gone, and nobody has said so.
-    this.onceThawed(() => {
+    this.whenResumed(() => {
       const { live, seen } = this.#record.row;
       if (live !== null && !this.#connections.live()) this.#connections.lose(seen ?? 0);
     });
@@ -121,7 +121,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
       return refuse("conflict", `${operation.key}: a newer operation was taken on before`);
     const taken = this.#dispatch.take(operation);
     const { id, method, key } = operation;
-    if (taken.ok) note("operation-begun", { node: this.#node, operation: id, method, about: key });
+    if (taken.ok) recordAction("operation-begun", { node: this.#node, operation: id, method, about: key });
     return taken;
   }
 
@@ -186,7 +186,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   }
 
   override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
-    if (this.isFrozen) await this.thawed();
+    if (this.isFrozen) await this.resumed();
     const link = linkOf(socket);
     if (link.state === "over") return;
     try {
@@ -194,7 +194,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     } catch (failure) {
       if (!isFrozen(failure)) throw failure;
       // It comes back, and tells again what was not taken.
-      close(socket, CLOSE.slowDown, slowDown(FREEZE_MS));
+      close(socket, CLOSE.slowDown, slowDown(QUIESCE_MS));
     } finally {
       // What became of it may have to be told.
       await this.outbox.drain("agent");
@@ -202,7 +202,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   }
 
   override async webSocketClose(socket: WebSocket): Promise<void> {
-    if (this.isFrozen) await this.thawed();
+    if (this.isFrozen) await this.resumed();
     this.#connections.lost(socket);
     // Sockets that hibernate are not answered by the runtime, and the agent would wait for it.
     close(socket, NORMAL, "");
@@ -282,7 +282,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   }
 
   #promise({ id, key, result }: Outcome): void {
-    note("operation-ended", { node: this.#node, operation: id, about: key, state: result.state });
+    recordAction("operation-ended", { node: this.#node, operation: id, about: key, state: result.state });
     this.outbox.enlist("result", key, { id, result });
   }
 
@@ -290,7 +290,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     for (const outcome of this.#operations.abandon(now, OPERATIONS_PER_TURN)) this.#promise(outcome);
   }
 
-  protected override rolledBack(): void {
+  protected override onRollback(): void {
     this.#record.forget();
   }
 

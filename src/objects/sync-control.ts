@@ -4,7 +4,7 @@ import type { MayRun, QuotaGrant, QuotaRequest, SyncConfig, SyncControlApi } fro
 import { type AppCredentials, type AppView, DEFAULTS } from "../contracts/sync-control.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
-import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
 import type { KnownPage } from "../platform/durable/object-kinds.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
@@ -172,7 +172,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     appId: number,
     privateKey: string,
   ): Promise<Result<AppView>> {
-    const written = guarded(() =>
+    const written = refuseIfSealed(() =>
       this.commit(() => {
         const admitted = this.#ended.admit([namespaceId]);
         if (!admitted.ok) return admitted;
@@ -196,7 +196,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
   }
 
   appCredentials(namespace: string, name: string): Result<AppCredentials> {
-    return guarded(() => this.#apps.credentials(namespace, name));
+    return refuseIfSealed(() => this.#apps.credentials(namespace, name));
   }
 
   /** Refused while a destination uses it. One that is gone already counts as deleted. */

@@ -18,12 +18,12 @@ import type {
 import type { Granularity, ObjectTask, PollAnswer, SecretRef, Setup } from "../contracts/sync-tasks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
-import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
-import type { Claim } from "../platform/durable/lease.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
+import type { WorkLease } from "../platform/durable/lease.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
-import { Doorbell } from "../platform/durable/wake-up.ts";
-import { WorkList, workMigrations } from "../platform/durable/work-queue.ts";
-import { note } from "../platform/observability/audit/actions.ts";
+import { WakeUp } from "../platform/durable/wake-up.ts";
+import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 import { destinationMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
@@ -104,7 +104,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     const { sql, env, outbox } = this;
     const commit = <T>(change: () => T): T => this.commit(change);
     const gate = new SyncGate(() => syncControl(env).mayRun());
-    const work = new WorkList(sql, { failedLast: true });
+    const work = new WorkQueue(sql, { failedLast: true });
     const remoteObjects = new RemoteObjects(sql);
     const associations = new Associations(sql, work, remoteObjects);
     const exchange = async (need: QuotaRequest): Promise<QuotaGrant> => {
@@ -140,7 +140,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
       forget: (row) => announceAssociation(outbox, secretOf(row)),
       deleted: () => {
         announceDestination(outbox, true);
-        note("destination-ended", { destination: self });
+        recordAction("destination-ended", { destination: self });
       },
       cleared: () => {
         resync.end();
@@ -150,7 +150,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     const neighbours = new Neighbours({ ...stores, env, self });
     const place = (found: Found): string => neighbours.place(found);
     const scheduler = new TaskScheduler({ ...stores, purge, place });
-    const wakeUp = new Doorbell(env.SYNC_WORK, self);
+    const wakeUp = new WakeUp(env.SYNC_WORK, self);
     const behind = (work: Promise<unknown>): void => this.ctx.waitUntil(work);
     return { ...stores, env, self, outbox, quota, gate, purge, resync, scheduler, wakeUp, neighbours, place, behind };
   }
@@ -231,7 +231,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   /** Objects of a destination that keeps them itself, with their values. */
   storedObjects(after: string): Result<StoredObjectView[]> {
     const { record, storedObjects } = this.#parts;
-    return guarded(() =>
+    return refuseIfSealed(() =>
       record.find()?.type.kind === "stored" ? ok(storedObjects.page(after, PAGE)) : refuse("missing"),
     );
   }
@@ -240,10 +240,10 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   /** What setting a secret would do. */
   async previewSet(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedObject[]>> {
-    const before = guarded(() => this.#desiredState.check(secret, keys));
+    const before = refuseIfSealed(() => this.#desiredState.check(secret, keys));
     if (!before.ok) return before;
     const taken = await this.#parts.neighbours.takenNames(before.unclaimed);
-    return guarded(() => {
+    return refuseIfSealed(() => {
       const admitted = this.#desiredState.check(secret, keys, taken);
       if (!admitted.ok) return admitted;
       const { steps, found } = admitted;
@@ -259,7 +259,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     mode: "write" | "patch",
     page: { readonly after: string; readonly keys: KeysOf | null },
   ): Result<Preview> {
-    return guarded(() => {
+    return refuseIfSealed(() => {
       const defined = this.#parts.record.define(key, body, mode, settings(this.env));
       return defined.ok ? ok(previewed(this.#parts, key, defined.value, page)) : defined;
     });
@@ -275,7 +275,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   /** What calling the provider takes. */
   setup(): Result<Setup> {
     const { record } = this.#parts;
-    return guarded(() => {
+    return refuseIfSealed(() => {
       const found = record.find();
       return found ? ok(record.setup(found)) : refuse("missing");
     });
@@ -294,7 +294,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     return this.#poll.run(...given);
   }
 
-  plan(claim: Claim, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
+  plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
     return this.#poll.plan(claim, keys);
   }
 
@@ -324,7 +324,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   // ---- inside ----
 
-  protected override rolledBack(): void {
+  protected override onRollback(): void {
     const { record, breaker, quota, purge, resync, work, associations } = this.#parts;
     for (const part of [record, breaker, quota, purge, resync]) part.forget();
     for (const part of [work, associations]) part.forgetKept();
@@ -353,7 +353,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     const asks = quota.due();
     if (asks !== null && asks <= now) await quota.tryRequest();
     const ready = this.#workDue();
-    if (ready !== null && ready <= now && wakeUp.lift(now)) await wakeUp.ring();
+    if (ready !== null && ready <= now && wakeUp.shouldNotify(now)) await wakeUp.notify();
     // Last, because mounts that do not answer must hold up nothing else.
     await resync.step(now);
     if (work.waiting() > 0) await quota.tryRequest();

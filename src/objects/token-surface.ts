@@ -2,7 +2,7 @@ import type { ClusterTokenRequest, TokenRequest } from "../access/token.ts";
 import type { Capability } from "../contracts/policies.ts";
 import type { AclToken, AclTokenPage, Authed, TokenName, Wish } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { settings } from "../platform/settings.ts";
 import type { AccessParts } from "./access-parts.ts";
@@ -22,7 +22,7 @@ export abstract class TokenSurface extends StoredObject {
   }
 
   lookupToken(name: TokenName): Result<Record<string, unknown>> {
-    return guarded(() => this.parts.tokens.lookup(name));
+    return refuseIfSealed(() => this.parts.tokens.lookup(name));
   }
 
   renewToken(name: TokenName, increment: number): Promise<Result<Authed>> {
@@ -44,7 +44,7 @@ export abstract class TokenSurface extends StoredObject {
     namespace: string,
     paths: readonly string[],
   ): Result<Record<string, (Capability | "root")[]>> {
-    return guarded(() => this.parts.tokens.capabilities(name, namespace, paths));
+    return refuseIfSealed(() => this.parts.tokens.capabilities(name, namespace, paths));
   }
 
   /** Whether a caller may do more than its request was let in for. Counts no use. */
@@ -64,7 +64,7 @@ export abstract class TokenSurface extends StoredObject {
 
   bootstrap(secret: string | null): Result<AclToken> {
     const wanted = settings(this.env).BOOTSTRAP_SECRET;
-    return guarded(() => this.commit(() => this.parts.bootstrap.claim(secret, wanted)));
+    return refuseIfSealed(() => this.commit(() => this.parts.bootstrap.claim(secret, wanted)));
   }
 
   async createClusterToken(request: ClusterTokenRequest): Promise<Result<AclToken>> {
@@ -82,7 +82,7 @@ export abstract class TokenSurface extends StoredObject {
   }
 
   readClusterToken(accessor: string, reveal = false): Result<AclToken> {
-    return guarded(() => this.parts.clusterTokens.read(accessor, reveal));
+    return refuseIfSealed(() => this.parts.clusterTokens.read(accessor, reveal));
   }
 
   listClusterTokens(prefix: string, from: string, limit: number, onlyGlobal: boolean): AclTokenPage {
@@ -96,7 +96,7 @@ export abstract class TokenSurface extends StoredObject {
 
   /** Answers when the events of a change have had their chance to be on the stream. */
   async #published<T>(change: () => Result<T>): Promise<Result<T>> {
-    const result = guarded(change);
+    const result = refuseIfSealed(change);
     if (!result.ok) return result;
     // Behind the answer: leases of tokens that have ended.
     this.ctx.waitUntil(this.outbox.drain("leases"));

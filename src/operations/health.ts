@@ -7,7 +7,7 @@ import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.
 import type { Remote } from "../platform/durable/rpc.ts";
 import { isDiskFull } from "../platform/http/disk.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
-import type { Vitals } from "../platform/observability/metrics/health-stats.ts";
+import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
 
 /** Which parts of the service can be reached, and what they say of themselves. */
 export interface Health {
@@ -137,7 +137,7 @@ export async function reached<T>(part: string, ask: () => Promise<T>, failed?: F
   }
 }
 
-function outboxOf(vitals: readonly (Vitals | null | undefined)[]): Health["outbox"] {
+function outboxOf(vitals: readonly (HealthStats | null | undefined)[]): Health["outbox"] {
   const states = vitals.flatMap((each) => (each ? [each.outbox] : []));
   return {
     rows: states.reduce((sum, { rows }) => sum + rows, 0),
@@ -145,7 +145,7 @@ function outboxOf(vitals: readonly (Vitals | null | undefined)[]): Health["outbo
   };
 }
 
-function agentsIn({ series }: Vitals): Health["agents"] {
+function agentsIn({ series }: HealthStats): Health["agents"] {
   const agents = series.filter(({ name }) => name === "sallyport_agents");
   const number = (state: string) => Number(agents.find(({ labels }) => labels[0] === state)?.value ?? 0);
   return { connected: number("connected"), known: number("connected") + number("away") };

@@ -13,7 +13,7 @@ import {
 import { within } from "../lib/timeout.ts";
 import { someDestinations } from "../listings/destinations.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
-import type { Vitals } from "../platform/observability/metrics/health-stats.ts";
+import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
 import { isWhole, type Series, series, withLabel } from "../platform/observability/metrics/series.ts";
 import { VERSION } from "../platform/version.ts";
 
@@ -31,7 +31,7 @@ interface Asked {
   readonly kind: string;
   /** The label by which it is known: no uuid, but what people call it. */
   readonly name: string;
-  readonly vitals: () => Promise<Vitals>;
+  readonly vitals: () => Promise<HealthStats>;
   /** Comes before the labels of its own series. */
   readonly whose?: string;
 }
@@ -64,10 +64,10 @@ const ONE_OF = ["AccessControl", "EventLog", "ClusterRegistry", "SyncControl", "
 const MANY_OF = ["KvStore", "CredentialEngine", "SyncDestination", "EventRelay"];
 
 /** @param own how the object is that asks, which cannot ask itself */
-export async function gather(env: Env, own: Vitals): Promise<Series[]> {
+export async function gather(env: Env, own: HealthStats): Promise<Series[]> {
   const began = Date.now();
   const round = new Round();
-  const one = (kind: string, name: string, vitals: () => Promise<Vitals>): Asked => ({ kind, name, vitals });
+  const one = (kind: string, name: string, vitals: () => Promise<HealthStats>): Asked => ({ kind, name, vitals });
   const singles = [
     one("AccessControl", "main", () => accessControl(env).vitals()),
     one("EventLog", "log", () => eventLog(env).vitals()),
@@ -150,7 +150,7 @@ async function askAll(asked: readonly Asked[], round: Round): Promise<void> {
 function measured(
   kind: string,
   name: string,
-  { bytes, outbox, alarmLagMs, series: own }: Vitals,
+  { bytes, outbox, alarmLagMs, series: own }: HealthStats,
   whose?: string,
 ): Series[] {
   return [

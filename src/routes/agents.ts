@@ -9,7 +9,7 @@ import { readConnectToken, verifyConnectToken } from "../node-agents/connect-tok
 import { badRequest, notFound, RequestError, unwrap } from "../platform/http/errors.ts";
 import { asDuration, caseless, duration } from "../platform/http/fields.ts";
 import { unmatched } from "../platform/http/methods.ts";
-import { note } from "../platform/observability/audit/actions.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 import { RESERVED_AGENTS } from "./agent-self.ts";
 import { type Listing, list } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
@@ -39,7 +39,7 @@ const writes = (rights: ClusterRights): boolean => allowsNode(rights, "write");
 async function createToken(call: AuthorisedCall, { NodePool, Name, TTL }: z.output<typeof NewToken>) {
   const wanted = { pool: NodePool, name: Name === "" ? null : Name, ttlSeconds: TTL };
   const { secret, token } = await clusterRegistry(call.env).createJoinToken(wanted);
-  note("join-token-created", { accessor: token.AccessorID, pool: NodePool, by: call.grant.identity.accessor });
+  recordAction("join-token-created", { accessor: token.AccessorID, pool: NodePool, by: call.grant.identity.accessor });
   return clusterJson(call, { ...token, Token: secret });
 }
 
@@ -145,7 +145,7 @@ export const agentRoutes = [
       // Names the deployment, whatever address it is reached at.
       const { clusterId } = await accessControl(call.env).status();
       const node = unwrap(await clusterRegistry(call.env).joinAgent(request, clusterId));
-      note("agent-joined", { node });
+      recordAction("agent-joined", { node });
       return clusterJson(call, { NodeID: node, Service: clusterId });
     },
   }),
@@ -172,7 +172,7 @@ export const agentRoutes = [
     handle: async (call) => {
       const node = nodeOf(call);
       const { index } = unwrap(await clusterRegistry(call.env).removeAgent(node));
-      note("agent-removed", { node, by: call.grant.identity.accessor });
+      recordAction("agent-removed", { node, by: call.grant.identity.accessor });
       return clusterEmpty({ index });
     },
   }),

@@ -7,7 +7,7 @@ import { ConfigBody } from "../credentials/config.ts";
 import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/perform.ts";
 import { ROLE_NAME, RoleBody } from "../credentials/role.ts";
 import { refuse } from "../lib/result.ts";
-import { patiently } from "../platform/durable/snapshot/frozen.ts";
+import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
 import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
@@ -57,11 +57,11 @@ const cleanUpBehind = (call: AuthorisedCall): void =>
  */
 async function handOver(call: AuthorisedCall, lease: string): Promise<void> {
   if (call.request.signal.aborted) {
-    unwrap(await patiently(() => engine(call).revokeSoon([lease])));
+    unwrap(await retryWhileFrozen(() => engine(call).revokeSoon([lease])));
     cleanUpBehind(call);
     throw refusalError(refuse("unavailable", "the caller left before the answer"));
   }
-  const leaves = () => patiently(() => engine(call).handOver(lease));
+  const leaves = () => retryWhileFrozen(() => engine(call).handOver(lease));
   // Repeating it is harmless, and a lease whose answer was refused here must not live on.
   if (await leaves().catch(leaves)) return;
   throw refusalError(refuse("unavailable", "the lease ended before the answer; ask again"));

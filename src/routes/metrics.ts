@@ -2,7 +2,7 @@ import { allowsAgent } from "../contracts/cluster-rights.ts";
 import { metrics } from "../contracts/stubs.ts";
 import { badRequest } from "../platform/http/errors.ts";
 import { CONTENT_TYPES, type Format, written } from "../platform/observability/metrics/exposition.ts";
-import { handIn } from "../platform/observability/metrics/flush.ts";
+import { flushCounts } from "../platform/observability/metrics/flush.ts";
 import { type AuthorisedCall, cluster, secrets } from "./server/route.ts";
 
 /** What is measured (docs/metrics.md), at the paths of both families of clients. */
@@ -25,7 +25,7 @@ function formatOf({ query, request, dialect }: AuthorisedCall): Format {
 async function show(call: AuthorisedCall): Promise<Response> {
   const format = formatOf(call);
   // So that whoever asks sees what has just happened here.
-  await handIn();
+  await flushCounts();
   const series = await metrics(call.env).read();
   return new Response(written(format, series, new Date()), {
     headers: { "Content-Type": CONTENT_TYPES[format], "Cache-Control": "no-store" },

@@ -86,7 +86,7 @@ export class Announcements {
       // A version written before the watch began was not reported; a leased task may have read an older one.
       for (const row of associations.ofSecret(mountUuid, secretName)) {
         const waits = work.find(row.id);
-        const missed = waits ? waits.claimed : newest !== row.synced_version;
+        const missed = waits ? waits.leased : newest !== row.synced_version;
         if (missed && row.wish === "present") setDesired(row, "present", Date.now());
       }
     };

@@ -1,6 +1,6 @@
 import type { SyncStatus } from "../contracts/sync-destination.ts";
 import type { ObjectResult, SecretRef, SyncResult, Trouble } from "../contracts/sync-tasks.ts";
-import type { Ending } from "../platform/durable/lease.ts";
+import type { WorkOutcome } from "../platform/durable/lease.ts";
 
 /**
  * Data types of secret sync: secrets, associations, tasks and their results. `Setup`, `PollAnswer`, `SyncTask` and
@@ -47,7 +47,7 @@ export const worst = (statuses: readonly SyncStatus[]): SyncStatus | undefined =
 export const isPaused = (trouble: Trouble | undefined): boolean => trouble?.code === "paused";
 
 /** The completion of a task's lease, from the results of its objects: done, again, retry or park. */
-export function completionOf(result: SyncResult): Ending {
+export function completionOf(result: SyncResult): WorkOutcome {
   const troubles = [result.trouble, ...result.copies.map((copy) => copy.trouble)].filter((one) => one !== undefined);
   if (troubles.some(isPaused)) return { kind: "again" };
   const passing = troubles.filter((one) => one.outcome !== "client");

@@ -1,6 +1,6 @@
 import type { AssociationView, SyncStatus } from "../contracts/sync-destination.ts";
 import type { Granularity, SecretRef, SyncResult } from "../contracts/sync-tasks.ts";
-import type { WorkList } from "../platform/durable/work-queue.ts";
+import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { associationId, completionOf, statusFor, worst } from "./association.ts";
 import type { RemoteObjects, Step } from "./remote-objects.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
@@ -28,12 +28,12 @@ interface Planned {
  */
 export class Associations {
   readonly #sql: SqlStorage;
-  readonly #work: WorkList;
+  readonly #work: WorkQueue;
   readonly #remoteObjects: RemoteObjects;
   /** Cache of namings by row id; rows are immutable. */
   readonly #namings = new Map<number, SetNaming>();
 
-  constructor(sql: SqlStorage, work: WorkList, remoteObjects: RemoteObjects) {
+  constructor(sql: SqlStorage, work: WorkQueue, remoteObjects: RemoteObjects) {
     this.#sql = sql;
     this.#work = work;
     this.#remoteObjects = remoteObjects;
@@ -120,7 +120,7 @@ export class Associations {
       now,
       id,
     );
-    this.#work.want(id, now, queued, failed);
+    this.#work.setDesired(id, now, queued, failed);
   }
 
   /**
@@ -132,7 +132,7 @@ export class Associations {
     const ending = completionOf(result);
     const limited =
       ending.kind === "retry" && maxAttempts !== undefined ? { ...ending, attempts: maxAttempts } : ending;
-    const settled = this.#work.settle(result.claim, limited, now);
+    const settled = this.#work.complete(result.claim, limited, now);
     if (settled === "stale") return "stale";
     // The state at the provider is recorded even when the desired state has changed since the lease.
     for (const copy of result.copies) this.#remoteObjects.record(row.id, copy, result, now);
@@ -172,7 +172,7 @@ export class Associations {
   #view(row: AssociationRow, copy: RemoteObjectRow | null, openUntil: number): AssociationView {
     const work = this.#work.find(row.id);
     const attempts = work?.attempts ?? 0;
-    const waits = work !== null && !work.claimed && (attempts > 0 || openUntil > 0);
+    const waits = work !== null && !work.leased && (attempts > 0 || openUntil > 0);
     // A pending state or a failure of the whole association takes precedence over the status of its objects.
     const own = row.status === "PENDING" || row.error_code !== null || copy === null;
     const { status, error_code, error_message, updated } = own ? row : copy;

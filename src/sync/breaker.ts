@@ -1,6 +1,6 @@
 import type { SyncResult, Trouble } from "../contracts/sync-tasks.ts";
 import { backoff } from "../lib/backoff.ts";
-import { Kept } from "../platform/durable/memo.ts";
+import { Memo } from "../platform/durable/memo.ts";
 import { isCall } from "./association.ts";
 
 /** The breaker opens after failures of this many associations without a success in between. */
@@ -57,11 +57,11 @@ const NEW: Row = { failures: 0, open_until: 0, events: 0, succeeded: 0, trials: 
  */
 export class Breaker {
   readonly #sql: SqlStorage;
-  readonly #row: Kept<Row | null>;
+  readonly #row: Memo<Row | null>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
-    this.#row = new Kept(() => sql.exec<Row>("SELECT * FROM breaker").toArray()[0] ?? null);
+    this.#row = new Memo(() => sql.exec<Row>("SELECT * FROM breaker").toArray()[0] ?? null);
   }
 
   /** Drops the cached row after a rollback. */

@@ -2,7 +2,7 @@ import type { DestinationKey } from "../contracts/destination.ts";
 import { accessControl, syncControl } from "../contracts/stubs.ts";
 import type { Configured, DestinationState } from "../contracts/sync-destination.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { settings } from "../platform/settings.ts";
 import { announceDestination } from "./announcements.ts";
 import type { Definition } from "./definition.ts";
@@ -34,7 +34,7 @@ export class Configuration {
     { word, mode = "write" }: { word?: string; mode?: "write" | "patch" } = {},
   ): Promise<Result<Configured>> {
     const { env, self, record, outbox } = this.#parts;
-    const defined = guarded(() => record.define(key, body, mode, settings(env)));
+    const defined = refuseIfSealed(() => record.define(key, body, mode, settings(env)));
     if (!defined.ok) return defined;
     const app = appIn(defined.value);
     if (app !== null) {
@@ -46,7 +46,7 @@ export class Configuration {
     }
     const registered = record.row() ? ok(null) : await this.#register();
     if (!registered.ok) return registered;
-    const written = guarded((): Result<Configured> => {
+    const written = refuseIfSealed((): Result<Configured> => {
       // Defined again, because another write may have happened during the calls above.
       const again = record.define(key, body, mode, settings(env));
       if (!again.ok) return again;
@@ -61,7 +61,7 @@ export class Configuration {
   }
 
   read(): Result<DestinationState> {
-    return guarded(() => {
+    return refuseIfSealed(() => {
       const { record, purge, breaker } = this.#parts;
       const found = record.find();
       if (!found) return refuse("missing");

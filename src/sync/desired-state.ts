@@ -1,7 +1,7 @@
 import type { AssociationsPage } from "../contracts/sync-destination.ts";
 import type { SecretRef } from "../contracts/sync-tasks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
-import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { announceAssociation, announceWatch, drainAssociation } from "./announcements.ts";
 import { associationId } from "./association.ts";
 import { type AssociationCheck, checkAssociation, PURGING } from "./association-check.ts";
@@ -36,7 +36,7 @@ export class DesiredState {
   async set(secret: SecretRef, keys: readonly string[]): Promise<Result<AssociationsPage>> {
     const { work, quota, outbox, neighbours } = this.#parts;
     const id = associationId(secret);
-    const admitted = guarded(() => this.check(secret, keys));
+    const admitted = refuseIfSealed(() => this.check(secret, keys));
     if (!admitted.ok) return admitted;
     const reserved = !work.find(id);
     if (reserved && !(await quota.reserve())) {
@@ -45,7 +45,7 @@ export class DesiredState {
     try {
       // Checked again, because the state may have changed while quota was requested.
       const written = await neighbours.claimNames(admitted.unclaimed, (taken) =>
-        guarded(() => this.#recordSet(secret, keys, admitted.unclaimed, taken)),
+        refuseIfSealed(() => this.#recordSet(secret, keys, admitted.unclaimed, taken)),
       );
       if (!written.ok) return written;
     } finally {
@@ -66,7 +66,7 @@ export class DesiredState {
       const now = Date.now();
       commit(() => {
         setDesired(row, "absent", now);
-        wakeUp.expectClaimWithin(INLINE_MS, now);
+        wakeUp.expectLeaseWithin(INLINE_MS, now);
       });
       if (work.waiting() > 0) await quota.tryRequest();
     }
@@ -81,13 +81,13 @@ export class DesiredState {
       .filter((row) => row.wish === "present");
     if (rows.length === 0) return;
     const now = Date.now();
-    const rings = gate.pausedUntil() <= now && wakeUp.lift(now);
+    const rings = gate.pausedUntil() <= now && wakeUp.shouldNotify(now);
     commit(() => {
       for (const row of rows) setDesired(row, "present", now);
     });
     if (work.waiting() > 0) await quota.tryRequest();
     // Sent after the response: the mount's delivery is complete once the rows are stored.
-    if (rings) behind(wakeUp.ring());
+    if (rings) behind(wakeUp.notify());
   }
 
   /** @param asked the names checked with other destinations; @param taken the names among them that they own */
@@ -107,7 +107,7 @@ export class DesiredState {
         announceAssociation(outbox, secret);
       }
       associations.set(secret, { naming, steps, place: place(found) }, now, true);
-      wakeUp.expectClaimWithin(INLINE_MS, now);
+      wakeUp.expectLeaseWithin(INLINE_MS, now);
     });
     return ok(null);
   }

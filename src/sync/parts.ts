@@ -1,6 +1,6 @@
 import type { Outbox } from "../platform/durable/outbox.ts";
-import type { Doorbell } from "../platform/durable/wake-up.ts";
-import type { WorkList } from "../platform/durable/work-queue.ts";
+import type { WakeUp } from "../platform/durable/wake-up.ts";
+import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
@@ -22,7 +22,7 @@ export interface DestinationParts {
   readonly sql: SqlStorage;
   readonly outbox: Outbox;
   readonly record: DestinationRecord;
-  readonly work: WorkList;
+  readonly work: WorkQueue;
   readonly remoteObjects: RemoteObjects;
   readonly associations: Associations;
   readonly storedObjects: StoredObjects;
@@ -32,7 +32,7 @@ export interface DestinationParts {
   readonly purge: Purge;
   readonly resync: Resync;
   readonly scheduler: TaskScheduler;
-  readonly wakeUp: Doorbell;
+  readonly wakeUp: WakeUp;
   readonly neighbours: Neighbours;
   /** The destination's targets joined to one text. @throws Sealed */
   readonly place: (found: Found) => string;

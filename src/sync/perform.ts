@@ -2,9 +2,9 @@ import { syncControl, syncDestination } from "../contracts/stubs.ts";
 import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
 import type { ObjectResult, PollAnswer, Setup, SyncResult, SyncTask } from "../contracts/sync-tasks.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
-import { note } from "../platform/observability/audit/actions.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
-import { handInSoon } from "../platform/observability/metrics/flush.ts";
+import { flushCountsSoon } from "../platform/observability/metrics/flush.ts";
 import { count } from "../platform/observability/metrics/isolate-counters.ts";
 import { settings } from "../platform/settings.ts";
 import { isCall } from "./association.ts";
@@ -133,7 +133,14 @@ function auditTask(
     left: numberOf("left"),
     failed: numberOf("failed"),
   };
-  note("secret-synced", { destination, association: claim.id, wish, mount: mountUuid, secret: secretName, ...counts });
+  recordAction("secret-synced", {
+    destination,
+    association: claim.id,
+    wish,
+    mount: mountUuid,
+    secret: secretName,
+    ...counts,
+  });
 }
 
 /** Counts a completed task and its objects, by outcome. */
@@ -142,7 +149,7 @@ function countTask(destination: string, { trouble, copies, unfinished }: SyncRes
   const outcome = failed ? (failed.code === "paused" ? "paused" : failed.outcome) : unfinished ? "unfinished" : "ok";
   count("sallyport_sync_tasks_total", destination, outcome);
   for (const { state } of copies) count("sallyport_sync_objects_total", destination, state);
-  handInSoon();
+  flushCountsSoon();
 }
 
 /** A poll answer without tasks. */

@@ -1,7 +1,7 @@
 import type { ObjectTask, PollAnswer, SyncResult } from "../contracts/sync-tasks.ts";
 import type { Refusal } from "../lib/result.ts";
-import { guarded } from "../platform/crypto/refuse-if-sealed.ts";
-import type { Claim } from "../platform/durable/lease.ts";
+import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
+import type { WorkLease } from "../platform/durable/lease.ts";
 import { announceAssociation } from "./announcements.ts";
 import { secretOf } from "./associations.ts";
 import type { DestinationParts } from "./parts.ts";
@@ -25,13 +25,13 @@ export class Poll {
    */
   async run(results: readonly SyncResult[], slots: number, only?: string): Promise<PollAnswer | Refusal> {
     const { work, quota, gate, wakeUp } = this.#parts;
-    wakeUp.answered();
+    wakeUp.resume();
     await this.#complete(results);
     if (slots <= 0) return IDLE;
     if (work.queued() === 0 && work.waiting() > 0) await quota.tryRequest();
     if (work.queued() === 0) return IDLE;
     if (!(await gate.mayRun())) return { ...IDLE, running: false };
-    return guarded(() => this.#lease(slots, only));
+    return refuseIfSealed(() => this.#lease(slots, only));
   }
 
   /**
@@ -39,7 +39,7 @@ export class Poll {
    * may own a name.
    * @param keys the secret's keys; null: nothing is pushed @returns null when the lease is void
    */
-  async plan(claim: Claim, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
+  async plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null> {
     const { record, scheduler, neighbours, commit } = this.#parts;
     const before = record.find();
     if (!before) return null;

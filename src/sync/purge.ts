@@ -1,5 +1,5 @@
-import { Kept } from "../platform/durable/memo.ts";
-import type { WorkList } from "../platform/durable/work-queue.ts";
+import { Memo } from "../platform/durable/memo.ts";
+import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord } from "./destination-record.ts";
@@ -17,7 +17,7 @@ interface Host {
   readonly record: DestinationRecord;
   readonly associations: Associations;
   readonly storedObjects: StoredObjects;
-  readonly work: WorkList;
+  readonly work: WorkQueue;
   readonly breaker: Breaker;
   setDesired(row: AssociationRow, desired: "absent", now: number): void;
   /** Called when an association was deleted. */
@@ -44,11 +44,11 @@ interface Host {
 export class Purge {
   readonly #host: Host;
 
-  readonly #row: Kept<PurgeRow | null>;
+  readonly #row: Memo<PurgeRow | null>;
 
   constructor(host: Host) {
     this.#host = host;
-    this.#row = new Kept(() => host.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null);
+    this.#row = new Memo(() => host.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null);
   }
 
   find(): PurgeRow | null {

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { randomFrom } from "../../test/crash/random.ts";
 import { memorySql } from "../../test/memory-sql.ts";
 import type { QuotaGrant, QuotaRequest } from "../contracts/sync-control.ts";
-import { WorkList, workMigrations } from "../platform/durable/work-queue.ts";
+import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
 import { QueueQuota } from "./queue-quota.ts";
 import { destinationMigrations } from "./schema.ts";
 
@@ -11,7 +11,7 @@ const settled = async () => {
 };
 
 let sql: SqlStorage;
-let work: WorkList;
+let work: WorkQueue;
 let quota: QueueQuota;
 let asked: { need: QuotaRequest; answer: PromiseWithResolvers<QuotaGrant> }[];
 
@@ -33,7 +33,7 @@ function restart(): void {
 
 beforeEach(() => {
   sql = memorySql([...workMigrations, ...destinationMigrations]);
-  work = new WorkList(sql);
+  work = new WorkQueue(sql);
   restart();
 });
 
@@ -41,11 +41,11 @@ const grant = async (granted: number, scarce = false): Promise<void> => {
   asked.shift()?.answer.resolve({ granted, scarce, running: true });
   await settled();
 };
-const setDesired = (id: string): void => work.want(id, 0, quota.hasRoom());
+const setDesired = (id: string): void => work.setDesired(id, 0, quota.hasRoom());
 /** Admits one row as a set does. */
 const admit = async (id: string): Promise<boolean> => {
   if (!(await quota.reserve())) return false;
-  work.want(id, 0);
+  work.setDesired(id, 0);
   quota.release();
   return true;
 };

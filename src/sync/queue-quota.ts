@@ -1,7 +1,7 @@
 import type { QuotaGrant, QuotaRequest } from "../contracts/sync-control.ts";
 import { backoff } from "../lib/backoff.ts";
-import { Kept } from "../platform/durable/memo.ts";
-import type { WorkList } from "../platform/durable/work-queue.ts";
+import { Memo } from "../platform/durable/memo.ts";
+import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { PAUSE_RECHECK_MS } from "./sync-gate.ts";
 
@@ -9,7 +9,7 @@ interface Host {
   /** The destination object's name. */
   readonly self: string;
   readonly sql: SqlStorage;
-  readonly work: WorkList;
+  readonly work: WorkQueue;
   commit<T>(change: () => T): T;
   exchange(need: QuotaRequest): Promise<QuotaGrant>;
 }
@@ -43,11 +43,11 @@ export class QueueQuota {
   #fullUntil = 0;
   #scarce = false;
 
-  readonly #row: Kept<{ readonly granted: number; readonly open: number }>;
+  readonly #row: Memo<{ readonly granted: number; readonly open: number }>;
 
   constructor(host: Host) {
     this.#host = host;
-    this.#row = new Kept(
+    this.#row = new Memo(
       () =>
         host.sql.exec<{ granted: number; open: number }>("SELECT granted, open FROM share").toArray()[0] ?? {
           granted: 0,

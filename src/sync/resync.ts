@@ -1,6 +1,6 @@
 import type { SyncStatus } from "../contracts/sync-destination.ts";
-import { Kept } from "../platform/durable/memo.ts";
-import type { WorkList } from "../platform/durable/work-queue.ts";
+import { Memo } from "../platform/durable/memo.ts";
+import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import type { Associations } from "./associations.ts";
 import type { AssociationRow } from "./schema.ts";
@@ -10,7 +10,7 @@ const PAGE = 200;
 interface Host {
   readonly sql: SqlStorage;
   readonly associations: Associations;
-  readonly work: WorkList;
+  readonly work: WorkQueue;
   readonly everyMs: number;
   commit<T>(change: () => T): T;
   /** Reads the newest living version of each secret of a mount, null for none. */
@@ -26,11 +26,11 @@ interface Host {
 export class Resync {
   readonly #host: Host;
 
-  readonly #row: Kept<{ readonly next_at: number; readonly cursor: string } | null>;
+  readonly #row: Memo<{ readonly next_at: number; readonly cursor: string } | null>;
 
   constructor(host: Host) {
     this.#host = host;
-    this.#row = new Kept(
+    this.#row = new Memo(
       () => host.sql.exec<{ next_at: number; cursor: string }>("SELECT next_at, cursor FROM scan").toArray()[0] ?? null,
     );
   }
@@ -103,7 +103,7 @@ export class Resync {
   #isBehind(row: AssociationRow, newest: number | null): boolean {
     const work = this.#host.work.find(row.id);
     // A queued row is up to date, unless it waits after a failure or its task was leased before the change.
-    if (work) return work.claimed || work.attempts > 0;
+    if (work) return work.leased || work.attempts > 0;
     if (row.wish === "absent" || (row.status !== "SYNCED" && row.status !== "UNSYNCED")) return true;
     return newest !== row.synced_version;
   }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ObjectResult, ObjectTask, SyncResult, SyncTask } from "../contracts/sync-tasks.ts";
-import type { Claim } from "../platform/durable/lease.ts";
-import type { WorkList } from "../platform/durable/work-queue.ts";
+import type { WorkLease } from "../platform/durable/lease.ts";
+import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { isCall } from "./association.ts";
 import { type Associations, secretOf } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
@@ -15,7 +15,7 @@ import type { StoredObjects } from "./stored-objects.ts";
 
 interface Parts {
   readonly record: DestinationRecord;
-  readonly work: WorkList;
+  readonly work: WorkQueue;
   readonly remoteObjects: RemoteObjects;
   readonly associations: Associations;
   readonly storedObjects: StoredObjects;
@@ -57,7 +57,7 @@ export class TaskScheduler {
     const at = Math.max(ready, breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(pace, now));
     // With all slots taken, a completion frees one and polls again; the end of a lease covers a Worker that died.
     const taken = work.leased(now) >= breaker.limit(pace.atOnce, Math.max(now, at));
-    return taken ? Math.max(at, work.leaseEnd() ?? 0) : at;
+    return taken ? Math.max(at, work.firstLeaseEnd() ?? 0) : at;
   }
 
   /** Leases up to `slots` ready tasks. @param only the id of one association */
@@ -66,7 +66,7 @@ export class TaskScheduler {
     const place = this.#parts.place(found);
     const tagKeys = Object.keys(record.tags(found.row));
     const trial = breaker.view() !== null;
-    return work.claim(Math.min(slots, this.#free(found, now, only)), now, only, trial).flatMap((claim) => {
+    return work.lease(Math.min(slots, this.#free(found, now, only)), now, only, trial).flatMap((claim) => {
       const row = associations.find(claim.id);
       if (!row) {
         work.forget(claim.id);
@@ -83,7 +83,7 @@ export class TaskScheduler {
    * Names of a leased association's recorded and desired objects that other destinations may own.
    * @param keys the secret's top-level keys; null: nothing is pushed
    */
-  unclaimed(found: Found, { id }: Claim, keys: readonly string[] | null): string[] {
+  unclaimed(found: Found, { id }: WorkLease, keys: readonly string[] | null): string[] {
     const { associations, remoteObjects } = this.#parts;
     const row = associations.find(id);
     const wanted = row && keys ? this.#wanted(found, row, keys) : [];
@@ -98,7 +98,7 @@ export class TaskScheduler {
    */
   plan(
     found: Found,
-    claim: Claim,
+    claim: WorkLease,
     keys: readonly string[] | null,
     taken: TakenNames,
     now: number,
@@ -164,7 +164,7 @@ export class TaskScheduler {
 }
 
 const taskOf = (
-  claim: Claim,
+  claim: WorkLease,
   row: AssociationRow,
   granularity: SyncTask["granularity"],
   rows: readonly RemoteObjectRow[],

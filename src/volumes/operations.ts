@@ -3,7 +3,7 @@ import type { StoredVolume, VolumeMethod } from "../contracts/host-volumes.ts";
 import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import type { Refusal, Result } from "../lib/result.ts";
 import { uuidV7 } from "../lib/uuid-v7.ts";
-import type { Stamp, Stamped } from "../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../platform/durable/blocking/index-backfill.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
 import { Attendance } from "./operation-waiters.ts";
 
@@ -70,7 +70,7 @@ const KEPT_MS = 3_600_000;
 const MOST_ALIKE = 100;
 
 /** Operations on volumes: written down before they are sent, and until somebody has read how they ended. */
-export class VolumeOperations implements Stamped {
+export class VolumeOperations implements IndexedRows {
   readonly #host: OperationsHost;
   readonly #attendance = new Attendance();
 
@@ -154,7 +154,7 @@ export class VolumeOperations implements Stamped {
     );
   }
 
-  stamp({ row: [id = ""] }: Stamp, index: number): void {
+  stamp({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.#host.sql.exec("UPDATE volume_operations SET idx = ? WHERE id = ?", index, id);
   }
 
@@ -210,7 +210,7 @@ export class VolumeOperations implements Stamped {
 }
 
 /** Gives an operation the index of the line that tells of its end. */
-export const operationStamp = ({ id }: VolumeOperation): Stamp => ({ table: VOLUME_OPERATION, row: [id] });
+export const operationStamp = ({ id }: VolumeOperation): IndexBackfill => ({ table: VOLUME_OPERATION, row: [id] });
 
 const operationOf = (row: Row): VolumeOperation => ({
   id: row.id,

@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { SyncResult } from "../../src/contracts/sync-tasks.ts";
-import type { Bell } from "../../src/platform/durable/wake-up.ts";
+import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import { del, get, mountKv, patch, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
 import { byItself as passing } from "../workers/passing-time.ts";
@@ -334,11 +334,11 @@ describe("with a queue whose messages", () => {
       "come several times",
       () =>
         send().mockImplementation(async (bell) => {
-          await Promise.all([1, 2, 3].map(() => original(bell as Bell)));
+          await Promise.all([1, 2, 3].map(() => original(bell as WakeUpMessage)));
           return undefined as never;
         }),
     ],
-    ["come late", () => send().mockImplementation((bell) => original(bell as Bell, { delaySeconds: 2 }))],
+    ["come late", () => send().mockImplementation((bell) => original(bell as WakeUpMessage, { delaySeconds: 2 }))],
   ];
 
   it.each(fates)("%s, everything arrives once", async (_what, befall) => {

@@ -111,7 +111,7 @@ export const backup: Mutation[] = [
   },
   {
     ...FREEZE,
-    find: "if (this.#held && !isMine && now < this.#keptUntil)",
+    find: "if (this.#held && !isMine && now < this.#aliveUntil)",
     replace: "if (this.#held && !isMine && now < 0)",
     promise: "Snapshots are taken one at a time",
   },
@@ -123,7 +123,7 @@ export const backup: Mutation[] = [
   },
   {
     ...FREEZE,
-    find: "if (isMine) return renewCut(sql);",
+    find: "if (isMine) return renewSnapshot(sql);",
     replace: "if (isMine) return;",
     promise: "A snapshot is of the moment at which the last object was frozen",
   },
@@ -159,7 +159,7 @@ export const backup: Mutation[] = [
   },
   {
     ...TAKE,
-    find: "if (!refused && Date.now() - begun > FREEZE_MS - MARGIN_MS)",
+    find: "if (!refused && Date.now() - begun > QUIESCE_MS - MARGIN_MS)",
     replace: "if (!refused && Date.now() - begun > 10 * FREEZE_MS)",
     promise: "A snapshot of which some objects thawed before the last was frozen fails",
   },

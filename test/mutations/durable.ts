@@ -73,7 +73,7 @@ export const durable: Mutation[] = [
   },
   {
     ...OUTBOX,
-    find: "this.#flights.delete(key);",
+    find: "this.#deliveries.delete(key);",
     replace: "",
     promise: "A lane can be delivered again after a delivery ended",
   },

@@ -625,8 +625,8 @@ export const jobs: Mutation[] = [
   {
     file: "src/credentials/completion.ts",
     suites: ["test/workers/engine-looks.test.ts"],
-    find: 'if (strays) this.remove(`strays ${id}`, strays, "strays", null, now);\n    note("lease-issued"',
-    replace: 'note("lease-issued"',
+    find: 'if (strays) this.remove(`strays ${id}`, strays, "strays", null, now);\n    recordAction("lease-issued"',
+    replace: 'recordAction("lease-issued"',
     promise: "Strays beside a lease are removed by themselves",
   },
   {

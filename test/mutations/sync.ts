@@ -91,7 +91,7 @@ export const sync: Mutation[] = [
   },
   {
     ...RESYNC,
-    find: "if (work) return work.claimed || work.attempts > 0;",
+    find: "if (work) return work.leased || work.attempts > 0;",
     replace: "if (work) return false;",
     promise: "A scan after a repair tries again what waits for its back-off",
   },

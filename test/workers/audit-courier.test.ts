@@ -1,11 +1,11 @@
 import { describe, expect, it, vi } from "vitest";
-import { Courier } from "../../src/platform/observability/audit/batch-writer.ts";
+import { BatchWriter } from "../../src/platform/observability/audit/batch-writer.ts";
 import type { Sink } from "../../src/platform/observability/audit/sinks.ts";
 
 class Kept implements Sink {
   readonly name = "bucket";
   readonly batches: string[][] = [];
-  async keep(lines: readonly string[]): Promise<void> {
+  async write(lines: readonly string[]): Promise<void> {
     this.batches.push([...lines]);
   }
 }
@@ -16,17 +16,17 @@ const keepAlive = (work: Promise<unknown>) => void behind.push(work);
 describe("lines on their way", () => {
   it("that come at one moment are one write, and all who wait are told", async () => {
     const sink = new Kept();
-    const courier = new Courier([sink]);
-    const told = await Promise.all(["a", "b", "c"].map((line) => courier.handOver(line, keepAlive)));
+    const courier = new BatchWriter([sink]);
+    const told = await Promise.all(["a", "b", "c"].map((line) => courier.write(line, keepAlive)));
     expect(told).toEqual([true, true, true]);
     expect(sink.batches).toEqual([["a", "b", "c"]]);
   });
 
   it("for which nobody waits go along with the next for which somebody does", async () => {
     const sink = new Kept();
-    const courier = new Courier([sink]);
-    courier.bring("later", keepAlive);
-    await courier.handOver("now", keepAlive);
+    const courier = new BatchWriter([sink]);
+    courier.writeLater("later", keepAlive);
+    await courier.write("now", keepAlive);
     expect(sink.batches).toEqual([["later", "now"]]);
     await Promise.all(behind);
     expect(sink.batches).toHaveLength(1);
@@ -34,39 +34,39 @@ describe("lines on their way", () => {
 
   it("whose carrier is gone with its request are carried by the next", async () => {
     const sink = new Kept();
-    const courier = new Courier([sink]);
+    const courier = new BatchWriter([sink]);
     vi.spyOn(scheduler, "wait").mockImplementationOnce(() => new Promise(() => undefined));
-    courier.bring("left behind", () => undefined);
+    courier.writeLater("left behind", () => undefined);
     const later = Date.now() + 60_000;
     vi.spyOn(Date, "now").mockReturnValue(later);
-    courier.bring("next", keepAlive);
+    courier.writeLater("next", keepAlive);
     await Promise.all(behind);
     expect(sink.batches).toEqual([["left behind", "next"]]);
   });
 
   it("for which somebody waits whose carrier is gone are carried by who waits, with all that was left behind", async () => {
     const sink = new Kept();
-    const courier = new Courier([sink]);
+    const courier = new BatchWriter([sink]);
     vi.spyOn(scheduler, "wait").mockImplementationOnce(() => new Promise(() => undefined));
     // So the runtime treats what a request that has ended would have settled.
     const gone = { promise: Promise.reject(new Error("ended")), resolve: () => undefined, reject: () => undefined };
     gone.promise.catch(() => undefined);
     vi.spyOn(Promise, "withResolvers").mockReturnValueOnce(gone as never);
-    courier.bring("left behind", () => undefined);
+    courier.writeLater("left behind", () => undefined);
     // Comes when the batch is about to be closed, and so goes along with it.
     const soon = Date.now() + 1_000;
     vi.spyOn(Date, "now").mockReturnValue(soon);
-    expect(await courier.handOver("waited for", keepAlive)).toBe(true);
+    expect(await courier.write("waited for", keepAlive)).toBe(true);
     expect(sink.batches).toEqual([["left behind", "waited for"]]);
   });
 
   it("are refused when too many wait for a sink, and taken again when it has had them", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => undefined);
     const sink = new Kept();
-    const courier = new Courier([sink]);
+    const courier = new BatchWriter([sink]);
     const large = "a".repeat(3 * 1024 * 1024);
-    const told = ["1", "2", "3"].map((n) => courier.handOver(n + large, keepAlive));
+    const told = ["1", "2", "3"].map((n) => courier.write(n + large, keepAlive));
     expect(await Promise.all(told)).toEqual([true, true, false]);
-    expect(await courier.handOver(large, keepAlive)).toBe(true);
+    expect(await courier.write(large, keepAlive)).toBe(true);
   });
 });

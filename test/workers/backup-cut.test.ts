@@ -2,11 +2,11 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import {
-  beginCut,
-  type CutPart,
-  type CutPlace,
-  cutPart,
-  endCut,
+  beginSnapshot,
+  endSnapshot,
+  type SnapshotPage,
+  type SnapshotPosition,
+  snapshotPage,
 } from "../../src/platform/durable/snapshot/object-snapshot.ts";
 import { tablesOf, type Value } from "../../src/platform/durable/snapshot/tables.ts";
 import { randomFrom } from "../crash/random.ts";
@@ -75,12 +75,12 @@ describe("a cut", () => {
         // Rows so large that each is a page.
         for (let n = 0; n < 4; n++) sql.exec("INSERT INTO numbered (v) VALUES (?)", "x".repeat(300_000));
         const before = now(sql);
-        storage.transactionSync(() => beginCut(sql));
+        storage.transactionSync(() => beginSnapshot(sql));
         for (let n = 0; n < 60; n++) change(sql, random);
         const read: Record<string, Value[][]> = Object.fromEntries(tables(sql).map(({ name }) => [name, []]));
         let parts = 0;
-        for (let from: CutPlace | null | undefined; from !== null; parts++) {
-          const part: CutPart | null = cutPart(sql, from ?? null);
+        for (let from: SnapshotPosition | null | undefined; from !== null; parts++) {
+          const part: SnapshotPage | null = snapshotPage(sql, from ?? null);
           for (const { table, rows } of part?.some ?? []) read[table]?.push(...rows.map((row) => [...row]));
           from = part?.next ?? null;
           for (let n = 0; n < 20; n++) change(sql, random);
@@ -88,7 +88,7 @@ describe("a cut", () => {
         expect(parts).toBeGreaterThan(2);
         expect(read).toEqual(before);
         const after = now(sql);
-        storage.transactionSync(() => endCut(sql));
+        storage.transactionSync(() => endSnapshot(sql));
         expect(now(sql)).toEqual(after);
         expect(sql.exec("SELECT name FROM sqlite_master WHERE name GLOB '*:*'").toArray()).toEqual([]);
       }),
@@ -98,22 +98,22 @@ describe("a cut", () => {
     inScratch((sql, storage) => {
       for (let n = 0; n < 4; n++) sql.exec("INSERT INTO numbered (v) VALUES (?)", "x".repeat(400_000));
       sql.exec("INSERT INTO named VALUES ('n', ?, NULL)", "x".repeat(400_000));
-      storage.transactionSync(() => beginCut(sql));
+      storage.transactionSync(() => beginSnapshot(sql));
       const sizes: number[] = [];
-      for (let from: CutPlace | null | undefined; from !== null; ) {
-        const part: CutPart | null = cutPart(sql, from ?? null);
+      for (let from: SnapshotPosition | null | undefined; from !== null; ) {
+        const part: SnapshotPage | null = snapshotPage(sql, from ?? null);
         sizes.push(JSON.stringify(part?.some).length);
         from = part?.next ?? null;
       }
       expect(sizes.length).toBeLessThanOrEqual(3);
       expect(Math.max(...sizes)).toBeLessThan(1_000_000);
-      expect(cutPart(sql, { table: "unknown", after: null })).toBeNull();
+      expect(snapshotPage(sql, { table: "unknown", after: null })).toBeNull();
     }));
 
   it("costs a row for each row that changes, and nothing for those that do not", () =>
     inScratch((sql, storage) => {
       for (let n = 0; n < 5_000; n++) sql.exec("INSERT INTO numbered (v) VALUES ('v')");
-      storage.transactionSync(() => beginCut(sql));
+      storage.transactionSync(() => beginSnapshot(sql));
       sql.exec("UPDATE numbered SET v = 'w' WHERE n <= 3");
       sql.exec("UPDATE numbered SET v = 'x' WHERE n <= 3");
       expect(sql.exec(`SELECT count(*) AS n FROM "cut:numbered"`).one()).toEqual({ n: 3 });

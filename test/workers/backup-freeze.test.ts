@@ -3,8 +3,8 @@ import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { storedObject } from "../../src/contracts/stored-objects.ts";
 import { kvStore, nodeSession } from "../../src/contracts/stubs.ts";
-import { FREEZE_MS } from "../../src/platform/durable/snapshot/frozen.ts";
-import { CUT_MS } from "../../src/platform/durable/snapshot/snapshot-lock.ts";
+import { QUIESCE_MS } from "../../src/platform/durable/snapshot/frozen.ts";
+import { SNAPSHOT_TIMEOUT_MS } from "../../src/platform/durable/snapshot/snapshot-lock.ts";
 import type { KvStore } from "../../src/worker.ts";
 import { ClusterRegistry, CredentialEngine } from "../../src/worker.ts";
 import { holderOf, path } from "./access.ts";
@@ -161,18 +161,18 @@ describe("a snapshot", () => {
     await storedObject(env, { kind: "kv-store", name: uuid }).freeze("dead");
     expect((await put("/v1/kv/data/a", { data: { v: 2 } })).status).toBe(503);
     const alarm = () => runInDurableObject(stub, (_object, { storage }) => storage.getAlarm());
-    expect(await alarm()).toBeLessThanOrEqual(Date.now() + FREEZE_MS);
-    await later(FREEZE_MS + 1, stub);
+    expect(await alarm()).toBeLessThanOrEqual(Date.now() + QUIESCE_MS);
+    await later(QUIESCE_MS + 1, stub);
     expect(
       await kvStore(env, uuid)
         .watch("a", "in-mem/none")
         .catch(() => "frozen"),
     ).toBe("frozen");
-    vi.spyOn(Date, "now").mockImplementation(() => performance.timeOrigin + performance.now() + FREEZE_MS + 2_000);
+    vi.spyOn(Date, "now").mockImplementation(() => performance.timeOrigin + performance.now() + QUIESCE_MS + 2_000);
     expect((await put("/v1/kv/data/a", { data: { v: 2 } })).status).toBe(200);
     vi.restoreAllMocks();
     expect((await cutTables()).length).toBeGreaterThan(0);
-    await later(CUT_MS + 1_000, stub);
+    await later(SNAPSHOT_TIMEOUT_MS + 1_000, stub);
     expect(await cutTables()).toEqual([]);
   });
 
@@ -182,7 +182,7 @@ describe("a snapshot", () => {
     const taking = begin();
     await frozen.reached();
     const real = Date.now.bind(Date);
-    vi.spyOn(Date, "now").mockImplementation(() => real() + FREEZE_MS);
+    vi.spyOn(Date, "now").mockImplementation(() => real() + QUIESCE_MS);
     frozen.goOn();
     const refused = await taking;
     expect(refused.status).toBe(503);

@@ -10,7 +10,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { Started, Turn } from "../../src/contracts/credential-engine.ts";
 import { performJob } from "../../src/credentials/perform.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
-import type { Bell } from "../../src/platform/durable/wake-up.ts";
+import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import worker from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
 import type { Everything, Fault, OperationName } from "../doubles/cloud-b-azure-types.ts";
@@ -314,9 +314,9 @@ describe("an object that restarts", () => {
 });
 
 describe("a bell for an engine", () => {
-  const ring = async (...bodies: Bell[]) => {
+  const ring = async (...bodies: WakeUpMessage[]) => {
     const messages = bodies.map((body, position) => ({ id: `m${position}`, timestamp: new Date(), attempts: 1, body }));
-    const batch = createMessageBatch<Bell>("sync-work", messages);
+    const batch = createMessageBatch<WakeUpMessage>("sync-work", messages);
     const context = createExecutionContext();
     await worker.queue(batch, env, context);
     return getQueueResult(batch, context);

@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { Started, Turn } from "../../src/contracts/credential-engine.ts";
 import type { CredentialEngine } from "../../src/objects/credential-engine.ts";
-import type { Claim } from "../../src/platform/durable/lease.ts";
+import type { WorkLease } from "../../src/platform/durable/lease.ts";
 import { get } from "./client.ts";
 import { clock } from "./clock.ts";
 import {
@@ -55,11 +55,11 @@ describe("callers of one application", () => {
   };
   const ask = ({ wanted, turn }: Started): Promise<Turn> =>
     inEngine((engine) => {
-      const { claim } = turn as { claim: Claim };
+      const { claim } = turn as { claim: WorkLease };
       return engine.turn(wanted, { claim, done: null }) as Turn;
     });
   const leaves = ({ wanted, turn }: Started) =>
-    inEngine((engine) => engine.turn(wanted, { claim: (turn as { claim: Claim }).claim, done: null }, true));
+    inEngine((engine) => engine.turn(wanted, { claim: (turn as { claim: WorkLease }).claim, done: null }, true));
   const kinds = async (...started: Started[]) => {
     const turns = [];
     for (const each of started) turns.push((await ask(each)).kind);

@@ -7,7 +7,7 @@ import { KvStore } from "../../src/objects/kv-store.ts";
 import { Metrics } from "../../src/objects/metrics.ts";
 import type { Answered } from "../../src/platform/http/exchange.ts";
 import { definitionOf, isMetric } from "../../src/platform/observability/metrics/catalogue.ts";
-import { handIn } from "../../src/platform/observability/metrics/flush.ts";
+import { flushCounts } from "../../src/platform/observability/metrics/flush.ts";
 import { count, keyOf } from "../../src/platform/observability/metrics/isolate-counters.ts";
 import { measureAnswer } from "../../src/platform/observability/metrics/requests.ts";
 import { holderOf } from "./access.ts";
@@ -218,9 +218,9 @@ describe("counts of Workers", () => {
       throw new Error("cut off");
     });
     count(REQUESTS, ...Object.values(labels));
-    await handIn();
+    await flushCounts();
     count(REQUESTS, ...Object.values(labels));
-    await handIn();
+    await flushCounts();
     broken.mockRestore();
     expect(await total(labels)).toBe(2);
   });
@@ -228,7 +228,7 @@ describe("counts of Workers", () => {
   it("are of no more series than there is room for: the rest is one", async () => {
     const many = Array.from({ length: 1_200 }, (_, n) => `destination-${n}`);
     for (const destination of many) count("sallyport_sync_tasks_total", destination, "ok");
-    await handIn();
+    await flushCounts();
     const tasks = (samples: readonly Sample[]) => samples.filter(({ name }) => name === "sallyport_sync_tasks_total");
     const samples = tasks(await scrape());
     expect(samples.length).toBeLessThan(600);

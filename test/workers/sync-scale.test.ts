@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { WorkList } from "../../src/platform/durable/work-queue.ts";
+import { WorkQueue } from "../../src/platform/durable/work-queue.ts";
 import { Associations } from "../../src/sync/associations.ts";
 import { RemoteObjects } from "../../src/sync/remote-objects.ts";
 import type { SyncDestination } from "../../src/worker.ts";
@@ -32,7 +32,7 @@ async function fill(count: number): Promise<void> {
   await runInDurableObject(destination(at()), async (_object, state) => {
     const { storage } = state;
     const { sql } = storage;
-    const work = new WorkList(sql);
+    const work = new WorkQueue(sql);
     const copies = new RemoteObjects(sql);
     const associations = new Associations(sql, work, copies);
     const naming = { granularity: "secret-path", template: "" } as const;

@@ -1,19 +1,19 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import type { Claim } from "../../src/platform/durable/lease.ts";
+import type { WorkLease } from "../../src/platform/durable/lease.ts";
 import { migrate } from "../../src/platform/durable/migrations.ts";
-import { LEASE_MS, WorkList, workMigrations } from "../../src/platform/durable/work-queue.ts";
+import { LEASE_MS, WorkQueue, workMigrations } from "../../src/platform/durable/work-queue.ts";
 
 /** Bounds and second steps of the work list, on real storage with a clock that only the test moves. */
-const withWork = (run: (work: WorkList) => void): Promise<void> =>
+const withWork = (run: (work: WorkQueue) => void): Promise<void> =>
   runInDurableObject(env.EVENT_LOG.getByName("work-bounds"), (_object, state) => {
     migrate(state.storage, "work", workMigrations);
-    run(new WorkList(state.storage.sql));
+    run(new WorkQueue(state.storage.sql));
   });
 
-const claimed = (work: WorkList, now: number): Claim => {
-  const [claim] = work.claim(1, now);
+const claimed = (work: WorkQueue, now: number): WorkLease => {
+  const [claim] = work.lease(1, now);
   if (!claim) throw new Error("nothing was claimed");
   return claim;
 };
@@ -21,56 +21,56 @@ const claimed = (work: WorkList, now: number): Claim => {
 describe("a lease", () => {
   it("holds until its last millisecond, and for the newest desired state only", () =>
     withWork((work) => {
-      work.want("a", 0);
+      work.setDesired("a", 0);
       const claim = claimed(work, 0);
       expect([work.holds(claim, LEASE_MS - 1), work.holds(claim, LEASE_MS)]).toEqual([true, false]);
-      work.want("a", 1);
+      work.setDesired("a", 1);
       expect(work.holds(claim, 2)).toBe(false);
     }));
 
   it("is prolonged by its holder, and not by the holder of an expired one", () =>
     withWork((work) => {
-      work.want("a", 0);
+      work.setDesired("a", 0);
       const first = claimed(work, 0);
       const second = claimed(work, LEASE_MS);
-      expect(work.keep(second, LEASE_MS + 10).leaseUntil).toBe(2 * LEASE_MS + 10);
-      work.keep(first, LEASE_MS + 500);
-      expect(work.leaseEnd()).toBe(2 * LEASE_MS + 10);
+      expect(work.renew(second, LEASE_MS + 10).leaseUntil).toBe(2 * LEASE_MS + 10);
+      work.renew(first, LEASE_MS + 500);
+      expect(work.firstLeaseEnd()).toBe(2 * LEASE_MS + 10);
     }));
 
   it("counts from its claim to its settlement", () =>
     withWork((work) => {
-      work.want("a", 0);
-      expect([work.leased(0), work.leaseEnd()]).toEqual([0, null]);
+      work.setDesired("a", 0);
+      expect([work.leased(0), work.firstLeaseEnd()]).toEqual([0, null]);
       const claim = claimed(work, 0);
-      expect([work.leased(0), work.leaseEnd()]).toEqual([1, LEASE_MS]);
-      work.settle(claim, { kind: "again" }, 1);
-      expect([work.leased(1), work.leaseEnd()]).toEqual([0, null]);
+      expect([work.leased(0), work.firstLeaseEnd()]).toEqual([1, LEASE_MS]);
+      work.complete(claim, { kind: "again" }, 1);
+      expect([work.leased(1), work.firstLeaseEnd()]).toEqual([0, null]);
     }));
 });
 
 describe("a row", () => {
   it("that is handed back without an outcome keeps its count of attempts", () =>
     withWork((work) => {
-      work.want("a", 0);
-      expect(work.settle(claimed(work, 0), { kind: "retry" }, 1)).toBe("retrying");
-      expect(work.settle(claimed(work, 60_000), { kind: "again" }, 60_001)).toBe("retrying");
+      work.setDesired("a", 0);
+      expect(work.complete(claimed(work, 0), { kind: "retry" }, 1)).toBe("retrying");
+      expect(work.complete(claimed(work, 60_000), { kind: "again" }, 60_001)).toBe("retrying");
       expect(work.find("a")).toMatchObject({ attempts: 1, claimed: false });
     }));
 
   it("is parked by its last attempt", () =>
     withWork((work) => {
-      work.want("a", 0);
+      work.setDesired("a", 0);
       const outcomes = [0, 60_000].map((now) =>
-        work.settle(claimed(work, now), { kind: "retry", attempts: 2 }, now + 1),
+        work.complete(claimed(work, now), { kind: "retry", attempts: 2 }, now + 1),
       );
       expect([outcomes, work.find("a")]).toEqual([["retrying", "parked"], null]);
     }));
 
   it("that has waited longest for room is queued first", () =>
     withWork((work) => {
-      work.want("young", 2_000, false);
-      work.want("old", 1_000, false);
+      work.setDesired("young", 2_000, false);
+      work.setDesired("old", 1_000, false);
       expect([work.promote(1), work.waiting(), work.queued()]).toEqual([1, 1, 1]);
       expect(claimed(work, 3_000).id).toBe("old");
     }));
@@ -79,12 +79,12 @@ describe("a row", () => {
 describe("a pause", () => {
   it("that one row was asked for holds all rows, until the latest time that was asked for", () =>
     withWork((work) => {
-      work.want("a", 0);
-      work.want("b", 0);
-      work.settle(claimed(work, 0), { kind: "retry", all: true, afterMs: 60_000 }, 1);
+      work.setDesired("a", 0);
+      work.setDesired("b", 0);
+      work.complete(claimed(work, 0), { kind: "retry", all: true, afterMs: 60_000 }, 1);
       work.pause(30_000);
       expect(work.pausedUntil()).toBe(60_001);
-      expect([work.claim(2, 60_000), work.claim(2, 60_001).length]).toEqual([[], 2]);
+      expect([work.lease(2, 60_000), work.lease(2, 60_001).length]).toEqual([[], 2]);
       work.unpause();
       expect(work.pausedUntil()).toBe(0);
     }));

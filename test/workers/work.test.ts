@@ -1,67 +1,67 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import type { Claim, Ending } from "../../src/platform/durable/lease.ts";
+import type { WorkLease, WorkOutcome } from "../../src/platform/durable/lease.ts";
 import { migrate } from "../../src/platform/durable/migrations.ts";
-import { type Bell, Doorbell, RING_AGAIN_MS } from "../../src/platform/durable/wake-up.ts";
-import { LEASE_MS, WorkList, workMigrations } from "../../src/platform/durable/work-queue.ts";
+import { NOTIFY_AGAIN_MS, WakeUp, type WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
+import { LEASE_MS, WorkQueue, workMigrations } from "../../src/platform/durable/work-queue.ts";
 import { randomFrom } from "../crash/random.ts";
 
 /** A work list on real storage, and a clock that only the test moves. */
-const withWork = <R>(run: (work: WorkList) => R | Promise<R>): Promise<R> =>
+const withWork = <R>(run: (work: WorkQueue) => R | Promise<R>): Promise<R> =>
   runInDurableObject(env.EVENT_LOG.getByName("work"), (_object, state) => {
     migrate(state.storage, "work", workMigrations);
-    return run(new WorkList(state.storage.sql));
+    return run(new WorkQueue(state.storage.sql));
   });
 
-const DONE: Ending = { kind: "done" };
-const only = (claims: Claim[]): Claim => {
+const DONE: WorkOutcome = { kind: "done" };
+const only = (claims: WorkLease[]): WorkLease => {
   expect(claims).toHaveLength(1);
-  return claims[0] as Claim;
+  return claims[0] as WorkLease;
 };
 
 describe("a claim", () => {
   it("is handed out once until it is settled or its lease has run out", () =>
     withWork((work) => {
-      work.want("a", 1_000);
-      const claim = only(work.claim(10, 1_000));
+      work.setDesired("a", 1_000);
+      const claim = only(work.lease(10, 1_000));
       expect(claim).toMatchObject({ id: "a", generation: 1, leaseUntil: 1_000 + LEASE_MS });
-      expect(work.claim(10, 1_000 + LEASE_MS - 1)).toEqual([]);
-      expect(work.claim(10, 1_000 + LEASE_MS - 1, "a")).toEqual([]);
+      expect(work.lease(10, 1_000 + LEASE_MS - 1)).toEqual([]);
+      expect(work.lease(10, 1_000 + LEASE_MS - 1, "a")).toEqual([]);
       expect(work.nextReady()).toBe(claim.leaseUntil);
-      const second = only(work.claim(10, claim.leaseUntil));
+      const second = only(work.lease(10, claim.leaseUntil));
       expect(second.lease).not.toBe(claim.lease);
-      expect(work.settle(claim, DONE, claim.leaseUntil + 1)).toBe("stale");
-      expect(work.settle(second, DONE, claim.leaseUntil + 1)).toBe("done");
+      expect(work.complete(claim, DONE, claim.leaseUntil + 1)).toBe("stale");
+      expect(work.complete(second, DONE, claim.leaseUntil + 1)).toBe("done");
       expect(work.nextReady()).toBeNull();
     }));
 
   it("whose lease has run out settles nothing, even when nobody else has claimed", () =>
     withWork((work) => {
-      work.want("a", 0);
-      const claim = only(work.claim(1, 0));
-      expect(work.settle(claim, DONE, LEASE_MS)).toBe("stale");
+      work.setDesired("a", 0);
+      const claim = only(work.lease(1, 0));
+      expect(work.complete(claim, DONE, LEASE_MS)).toBe("stale");
       expect(work.queued()).toBe(1);
     }));
 
   it("is settled once: a repeated answer changes nothing", () =>
     withWork((work) => {
-      work.want("a", 0);
-      const claim = only(work.claim(1, 0));
-      expect([work.settle(claim, DONE, 1), work.settle(claim, DONE, 2)]).toEqual(["done", "stale"]);
-      work.want("a", 3);
-      expect(work.settle(claim, DONE, 4)).toBe("stale");
+      work.setDesired("a", 0);
+      const claim = only(work.lease(1, 0));
+      expect([work.complete(claim, DONE, 1), work.complete(claim, DONE, 2)]).toEqual(["done", "stale"]);
+      work.setDesired("a", 3);
+      expect(work.complete(claim, DONE, 4)).toBe("stale");
       expect(work.queued()).toBe(1);
     }));
 
   it("of an older wish is superseded by the newer one, which is ready at once", () =>
     withWork((work) => {
-      work.want("a", 0);
-      const claim = only(work.claim(1, 0));
-      work.want("a", 10);
-      expect(work.claim(1, 10), "two never act on one thing").toEqual([]);
-      expect(work.settle(claim, DONE, 20)).toBe("superseded");
-      expect(only(work.claim(1, 20)).generation).toBe(2);
+      work.setDesired("a", 0);
+      const claim = only(work.lease(1, 0));
+      work.setDesired("a", 10);
+      expect(work.lease(1, 10), "two never act on one thing").toEqual([]);
+      expect(work.complete(claim, DONE, 20)).toBe("superseded");
+      expect(only(work.lease(1, 20)).generation).toBe(2);
     }));
 
   it("takes what has been ready longest, and no more than asked for", () =>
@@ -72,19 +72,19 @@ describe("a claim", () => {
         ["middle", 20],
         ["future", 99],
       ] as const)
-        work.want(id, at);
-      expect(work.claim(2, 50).map(({ id }) => id)).toEqual(["early", "middle"]);
-      expect(work.claim(9, 50).map(({ id }) => id)).toEqual(["late"]);
+        work.setDesired(id, at);
+      expect(work.lease(2, 50).map(({ id }) => id)).toEqual(["early", "middle"]);
+      expect(work.lease(9, 50).map(({ id }) => id)).toEqual(["late"]);
     }));
 
   it("of something forgotten is void, also when the same comes back", () =>
     withWork((work) => {
-      work.want("a", 0);
-      const claim = only(work.claim(1, 0));
+      work.setDesired("a", 0);
+      const claim = only(work.lease(1, 0));
       work.forget("a");
-      expect(work.settle(claim, DONE, 1)).toBe("stale");
-      work.want("a", 2);
-      expect(work.settle(claim, DONE, 3), "the generation begins anew, the lease does not").toBe("stale");
+      expect(work.complete(claim, DONE, 1)).toBe("stale");
+      work.setDesired("a", 2);
+      expect(work.complete(claim, DONE, 3), "the generation begins anew, the lease does not").toBe("stale");
       expect(work.queued()).toBe(1);
     }));
 });
@@ -92,11 +92,11 @@ describe("a claim", () => {
 describe("an ending", () => {
   it("that asks for another try waits longer each time, and at least as long as was asked", () =>
     withWork((work) => {
-      work.want("a", 0);
+      work.setDesired("a", 0);
       let now = 0;
       const waits: number[] = [];
       for (let attempt = 0; attempt < 12; attempt++) {
-        expect(work.settle(only(work.claim(1, now)), { kind: "retry" }, now + 1)).toBe("retrying");
+        expect(work.complete(only(work.lease(1, now)), { kind: "retry" }, now + 1)).toBe("retrying");
         const next = work.nextReady() ?? 0;
         waits.push(next - now);
         expect(work.find("a")).toMatchObject({ attempts: attempt + 1, claimed: false });
@@ -105,49 +105,49 @@ describe("an ending", () => {
       expect(waits[0]).toBeLessThanOrEqual(1_001);
       expect(waits[8]).toBeGreaterThan(60_000);
       expect(Math.max(...waits)).toBeLessThanOrEqual(300_001);
-      work.settle(only(work.claim(1, now)), { kind: "retry", afterMs: 3_600_000 }, now + 1);
+      work.complete(only(work.lease(1, now)), { kind: "retry", afterMs: 3_600_000 }, now + 1);
       expect(work.nextReady()).toBe(now + 3_600_001);
     }));
 
   it("is forgotten with a new wish, which starts from the first attempt", () =>
     withWork((work) => {
-      work.want("a", 0);
-      work.settle(only(work.claim(1, 0)), { kind: "retry", afterMs: 500_000 }, 1);
-      work.want("a", 2);
+      work.setDesired("a", 0);
+      work.complete(only(work.lease(1, 0)), { kind: "retry", afterMs: 500_000 }, 1);
+      work.setDesired("a", 2);
       expect(work.find("a")).toMatchObject({ attempts: 0, readyAt: 2 });
     }));
 
   it("that parks leaves nothing to do until the wish changes", () =>
     withWork((work) => {
-      work.want("a", 0);
-      expect(work.settle(only(work.claim(1, 0)), { kind: "park" }, 1)).toBe("parked");
+      work.setDesired("a", 0);
+      expect(work.complete(only(work.lease(1, 0)), { kind: "park" }, 1)).toBe("parked");
       expect(work.nextReady()).toBeNull();
     }));
 
   it("that asks for a pause of all is heard although its wish has changed, and shortens no longer pause", () =>
     withWork((work) => {
-      for (const id of ["a", "b"]) work.want(id, 0);
-      const [first, second] = work.claim(2, 0);
+      for (const id of ["a", "b"]) work.setDesired(id, 0);
+      const [first, second] = work.lease(2, 0);
       if (!first || !second) throw new Error("no claims");
-      work.want(first.id, 1);
-      expect(work.settle(first, { kind: "retry", afterMs: 60_000, all: true }, 2)).toBe("superseded");
-      expect([work.pausedUntil(), work.claim(2, 60_001)]).toEqual([60_002, []]);
-      expect(work.settle(second, { kind: "retry", afterMs: 1_000, all: true }, 3)).toBe("retrying");
+      work.setDesired(first.id, 1);
+      expect(work.complete(first, { kind: "retry", afterMs: 60_000, all: true }, 2)).toBe("superseded");
+      expect([work.pausedUntil(), work.lease(2, 60_001)]).toEqual([60_002, []]);
+      expect(work.complete(second, { kind: "retry", afterMs: 1_000, all: true }, 3)).toBe("retrying");
       expect([work.pausedUntil(), work.nextReady()]).toEqual([60_002, 60_002]);
-      expect(work.claim(2, 60_002)).toHaveLength(2);
+      expect(work.lease(2, 60_002)).toHaveLength(2);
     }));
 
   it("that asks for a pause of all stops every claim until then, new wishes included", () =>
     withWork((work) => {
-      work.want("a", 0);
-      work.want("b", 0);
-      const [a] = work.claim(1, 0);
-      work.settle(a as Claim, { kind: "retry", afterMs: 30_000, all: true }, 1);
-      work.want("c", 2);
-      expect(work.claim(10, 30_000)).toEqual([]);
-      expect(work.claim(10, 30_000, "c")).toEqual([]);
+      work.setDesired("a", 0);
+      work.setDesired("b", 0);
+      const [a] = work.lease(1, 0);
+      work.complete(a as WorkLease, { kind: "retry", afterMs: 30_000, all: true }, 1);
+      work.setDesired("c", 2);
+      expect(work.lease(10, 30_000)).toEqual([]);
+      expect(work.lease(10, 30_000, "c")).toEqual([]);
       expect(work.nextReady()).toBe(30_001);
-      expect(work.claim(10, 30_001)).toHaveLength(3);
+      expect(work.lease(10, 30_001)).toHaveLength(3);
     }));
 });
 
@@ -159,7 +159,7 @@ it.each([12, 13, 14, 15, 16, 17, 18])("keeps every wish and never lets claims ov
     /** How often each id was wished, and which of those wishes a settled effect has covered. */
     const wished = new Map<string, number>();
     const covered = new Map<string, number>();
-    const out: { claim: Claim; covers: number }[] = [];
+    const out: { claim: WorkLease; covers: number }[] = [];
     let superseded = 0;
     let stale = 0;
     let now = 0;
@@ -169,10 +169,10 @@ it.each([12, 13, 14, 15, 16, 17, 18])("keeps every wish and never lets claims ov
       const roll = random();
       if (roll < 0.3) {
         const id = pick(ids);
-        work.want(id, now);
+        work.setDesired(id, now);
         wished.set(id, (wished.get(id) ?? 0) + 1);
       } else if (roll < 0.6) {
-        for (const claim of work.claim(1 + Math.floor(random() * 3), now, random() < 0.3 ? pick(ids) : undefined)) {
+        for (const claim of work.lease(1 + Math.floor(random() * 3), now, random() < 0.3 ? pick(ids) : undefined)) {
           const live = out.filter((other) => other.claim.id === claim.id && other.claim.leaseUntil > now);
           expect(live, "claims of one id overlap").toEqual([]);
           out.push({ claim, covers: wished.get(claim.id) ?? 0 });
@@ -182,8 +182,8 @@ it.each([12, 13, 14, 15, 16, 17, 18])("keeps every wish and never lets claims ov
         const { claim, covers } = out[index] as (typeof out)[number];
         const repeat = random() < 0.2;
         if (!repeat) out.splice(index, 1);
-        const ending = pick<Ending>([DONE, DONE, { kind: "retry" }, { kind: "retry", afterMs: 9_000, all: true }]);
-        const settled = work.settle(claim, ending, now);
+        const ending = pick<WorkOutcome>([DONE, DONE, { kind: "retry" }, { kind: "retry", afterMs: 9_000, all: true }]);
+        const settled = work.complete(claim, ending, now);
         if (settled === "done") {
           expect(claim.leaseUntil).toBeGreaterThan(now);
           expect(covers, "done although the wish changed").toBe(wished.get(claim.id));
@@ -203,7 +203,7 @@ it.each([12, 13, 14, 15, 16, 17, 18])("keeps every wish and never lets claims ov
     // At rest, everything ends.
     for (let round = 0; round < 1_000 && work.queued() > 0; round++) {
       now = Math.max(now, work.nextReady() ?? 0);
-      for (const claim of work.claim(10, now)) work.settle(claim, DONE, now);
+      for (const claim of work.lease(10, now)) work.complete(claim, DONE, now);
     }
     expect(work.queued()).toBe(0);
     expect([superseded > 0, stale > 0]).toEqual([true, true]);
@@ -211,35 +211,40 @@ it.each([12, 13, 14, 15, 16, 17, 18])("keeps every wish and never lets claims ov
 );
 
 describe("the doorbell", () => {
-  const bell = (send = async (_bell: Bell) => undefined) => new Doorbell({ send } as unknown as Queue<Bell>, "d");
+  const bell = (send = async (_bell: WakeUpMessage) => undefined) =>
+    new WakeUp({ send } as unknown as Queue<WakeUpMessage>, "d");
 
   it("rings once until a claim has run, or for a while", () => {
     const one = bell();
-    expect([one.lift(0), one.lift(1), one.lift(RING_AGAIN_MS - 1)]).toEqual([true, false, false]);
-    expect(one.lift(RING_AGAIN_MS)).toBe(true);
-    one.answered();
-    expect(one.lift(RING_AGAIN_MS + 1)).toBe(true);
+    expect([one.shouldNotify(0), one.shouldNotify(1), one.shouldNotify(NOTIFY_AGAIN_MS - 1)]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    expect(one.shouldNotify(NOTIFY_AGAIN_MS)).toBe(true);
+    one.resume();
+    expect(one.shouldNotify(NOTIFY_AGAIN_MS + 1)).toBe(true);
   });
 
   it("tells the alarm to come when it may ring again, not before", () => {
     const one = bell();
-    one.lift(100);
-    expect([one.due(null), one.due(50), one.due(999_999)]).toEqual([null, 100 + RING_AGAIN_MS, 999_999]);
+    one.shouldNotify(100);
+    expect([one.due(null), one.due(50), one.due(999_999)]).toEqual([null, 100 + NOTIFY_AGAIN_MS, 999_999]);
   });
 
   it("keeps quiet for whoever is about to claim anyway", () => {
     const one = bell();
-    one.expectClaimWithin(2_000, 0);
-    expect([one.lift(1_999), one.lift(2_000)]).toEqual([false, true]);
+    one.expectLeaseWithin(2_000, 0);
+    expect([one.shouldNotify(1_999), one.shouldNotify(2_000)]).toEqual([false, true]);
   });
 
   it("survives a queue that takes nothing", async () => {
-    const rung: Bell[] = [];
+    const rung: WakeUpMessage[] = [];
     const broken = bell(async (sent) => {
       rung.push(sent);
       throw new Error("queue is down");
     });
-    await expect(broken.ring()).resolves.toBeUndefined();
+    await expect(broken.notify()).resolves.toBeUndefined();
     expect(rung).toEqual([{ destination: "d" }]);
   });
 });

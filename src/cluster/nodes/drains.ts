@@ -3,9 +3,9 @@ import type { Journal } from "../../contracts/event-publisher.ts";
 import type { DrainNote, DrainSpec, DrainStrategy, LastDrain, Node, Written } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
-import { note } from "../../platform/observability/audit/actions.ts";
+import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { happened } from "./nodes.ts";
 import { dueNode, type NodeStore, type StoredNode } from "./nodes-store.ts";
 
@@ -23,9 +23,9 @@ export class Drains implements Timed {
   readonly due = dueNode("drain_due");
   readonly #sql: SqlStorage;
   readonly #store: NodeStore;
-  readonly #journal: Journal<Stamp>;
+  readonly #journal: Journal<IndexBackfill>;
 
-  constructor(sql: SqlStorage, store: NodeStore, journal: Journal<Stamp>) {
+  constructor(sql: SqlStorage, store: NodeStore, journal: Journal<IndexBackfill>) {
     this.#sql = sql;
     this.#store = store;
     this.#journal = journal;
@@ -97,7 +97,7 @@ export class Drains implements Timed {
     for (let count = 0; count < DRAINS_PER_ALARM; count++) {
       const id = this.#store.due("drain_due", now);
       if (id === null) break;
-      if (this.#look(id, now) !== null) note("drain-ended", { node: id });
+      if (this.#look(id, now) !== null) recordAction("drain-ended", { node: id });
     }
     await this.#journal.published();
   }

@@ -8,7 +8,7 @@ import {
   type NodeVolumesChange,
 } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
-import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { NodeVolumes, VOLUMES_TEXT } from "./node-volumes.ts";
 
@@ -75,7 +75,7 @@ export const dueNode = (deadline: Deadline): string =>
   `SELECT min(${deadline}) FROM nodes WHERE ${deadline} IS NOT NULL`;
 
 /** The rows of the nodes, and the events that tell of their changes. */
-export class NodeStore implements Stamped {
+export class NodeStore implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #volumes: NodeVolumes;
   readonly #pages: SharedRead<NodePage>;
@@ -241,7 +241,7 @@ export class NodeStore implements Stamped {
   }
 
   /** Gives a node, and the events that came with the change, the index of the line that told of it. */
-  stamp({ row: [row = "", line = ""] }: Stamp, index: number): void {
+  stamp({ row: [row = "", line = ""] }: IndexBackfill, index: number): void {
     const [held] = this.#sql.exec<{ events: string }>("SELECT events FROM nodes WHERE row = ?", Number(row)).toArray();
     if (!held) return;
     const events = (JSON.parse(held.events) as NodeEvent[]).map((event) =>

@@ -16,9 +16,9 @@ import type {
 import type { NodeReport } from "../../contracts/reports.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
-import { note } from "../../platform/observability/audit/actions.ts";
+import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { completeNode } from "./complete.ts";
 import { type GivenNode, givenNode } from "./fields.ts";
 import type { NodePools } from "./node-pools.ts";
@@ -46,11 +46,11 @@ export class Nodes implements Timed {
   readonly due = dueNode("down_at");
   readonly #store: NodeStore;
   readonly #pools: NodePools;
-  readonly #journal: Journal<Stamp>;
+  readonly #journal: Journal<IndexBackfill>;
   readonly #graceMs: () => number;
 
   /** @param graceMs a node that lost its connection counts as down when it has not come back within this time */
-  constructor(store: NodeStore, pools: NodePools, journal: Journal<Stamp>, graceMs: () => number) {
+  constructor(store: NodeStore, pools: NodePools, journal: Journal<IndexBackfill>, graceMs: () => number) {
     this.#store = store;
     this.#pools = pools;
     this.#journal = journal;
@@ -216,7 +216,7 @@ export class Nodes implements Timed {
       this.#journal.commit(() =>
         tell(this.#journal, (line) => this.#turn(line, known, "down", "Node heartbeat missed")),
       );
-      note("node-down", { node: id });
+      recordAction("node-down", { node: id });
     }
     await this.#journal.published();
   }

@@ -11,7 +11,7 @@ import type {
   SourceLine,
 } from "../../contracts/reports.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { Refused } from "../../platform/durable/refused.ts";
 import type { Nodes } from "../nodes/nodes.ts";
 import type { Reported } from "./reported.ts";
@@ -40,7 +40,7 @@ export const nodesOf = (before: Kept | null, after: Kept | null): string[] => [
 
 export interface IngestionHost {
   readonly sql: SqlStorage;
-  readonly journal: Journal<Stamp>;
+  readonly journal: Journal<IndexBackfill>;
   readonly reported: Reported;
   readonly nodes: Pick<Nodes, "refuseReport" | "report">;
   /** Asked in this order. */
@@ -48,9 +48,9 @@ export interface IngestionHost {
 }
 
 /** How what schedulers report is taken in. */
-export class Ingestion implements Stamped {
+export class Ingestion implements IndexedRows {
   readonly #sql: SqlStorage;
-  readonly #journal: Journal<Stamp>;
+  readonly #journal: Journal<IndexBackfill>;
   readonly #reported: Reported;
   readonly #nodes: Pick<Nodes, "refuseReport" | "report">;
   readonly #takers: Takers;
@@ -91,7 +91,7 @@ export class Ingestion implements Stamped {
   }
 
   /** Notes which line a source's report became. */
-  stamp({ row: [source = "", line = "", sourceIndex = ""] }: Stamp, index: number): void {
+  stamp({ row: [source = "", line = "", sourceIndex = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       "UPDATE report_sources SET idx = ? WHERE source = ? AND line = ? AND source_index = ?",
       ...[index, source, line, Number(sourceIndex)],
@@ -180,7 +180,7 @@ export class Ingestion implements Stamped {
 class LineDraft {
   readonly #events: NewEvent[] = [];
   readonly #origins: Origin[] = [];
-  readonly #stamps = new Map<string, Stamp>();
+  readonly #stamps = new Map<string, IndexBackfill>();
   #bytes = 0;
 
   /** Whether something of this size may join; anything may be the first. */
@@ -209,7 +209,7 @@ class LineDraft {
     return { events: this.#events, stamps: [...this.#stamps.values()], origins: this.#origins };
   }
 
-  #count(what: NewEvent | Stamp, position: number): void {
+  #count(what: NewEvent | IndexBackfill, position: number): void {
     this.#bytes += Buffer.byteLength(JSON.stringify(what));
     if (this.#bytes <= MAX_LINE_BYTES) return;
     const rule = `what it tells takes more than ${MAX_LINE_BYTES} bytes as one line of the stream`;

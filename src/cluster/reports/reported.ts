@@ -8,7 +8,7 @@ import {
   type ReportedTopic,
 } from "../../contracts/reports.ts";
 import { isPlainObject, parseLossless } from "../../lib/json.ts";
-import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { removalReport } from "./object-report.ts";
 import { selection, tokenOf } from "./reported-order.ts";
@@ -19,7 +19,7 @@ export interface Taken {
   readonly event: NewEvent;
   /** The line that creates the object, while it has no index: it belongs into the event, at its first cut. */
   readonly origin: number | null;
-  readonly stamp: Stamp;
+  readonly stamp: IndexBackfill;
   readonly before: Kept | null;
   readonly after: Kept | null;
 }
@@ -41,7 +41,7 @@ interface Row extends Record<string, SqlStorageValue> {
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 
 /** The newest of each object that schedulers report: jobs, allocations, evaluations, deployments and what else has a topic. */
-export class Reported implements Stamped {
+export class Reported implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #pages: SharedRead<ReportedPage>;
 
@@ -78,7 +78,7 @@ export class Reported implements Stamped {
   }
 
   /** Gives an object the index of the line that told of it, unless it is another one of that name by now. */
-  stamp({ table, row: [namespace = "", id = "", line] }: Stamp, index: number): void {
+  stamp({ table, row: [namespace = "", id = "", line] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       `UPDATE reported SET create_index = ifnull(create_index, ?1), modify_index = ?1
        WHERE topic = ?2 AND namespace = ?3 AND id = ?4 AND (?5 IS NULL OR ifnull(create_line, 0) <= ?5)`,

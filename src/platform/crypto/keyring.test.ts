@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { decrypt, encrypt, GCM_OVERHEAD } from "./aes-gcm.ts";
 import { parseKeyring, Sealed } from "./keyring.ts";
-import { guarded } from "./refuse-if-sealed.ts";
+import { refuseIfSealed } from "./refuse-if-sealed.ts";
 
 const key = (fill: number) => Buffer.alloc(32, fill);
 const text = (fill: number) => key(fill).toString("base64");
@@ -70,12 +70,12 @@ it("opens a value that lies somewhere inside a larger buffer", () => {
 });
 
 it("turns only its own failure into a refusal", () => {
-  const refused = guarded(() => {
+  const refused = refuseIfSealed(() => {
     throw new Sealed("sealed: because");
   });
   expect(refused).toEqual({ ok: false, reason: "sealed", message: "sealed: because" });
   expect(() =>
-    guarded(() => {
+    refuseIfSealed(() => {
       throw new TypeError("a defect");
     }),
   ).toThrow("a defect");

@@ -2,7 +2,7 @@ import { type Refusal, refuse } from "../../lib/result.ts";
 import { Sealed } from "./keyring.ts";
 
 /** Runs `work`; while the keys cannot be used, the answer is the refusal that says why. */
-export function guarded<T>(work: () => T): T | Refusal {
+export function refuseIfSealed<T>(work: () => T): T | Refusal {
   try {
     return work();
   } catch (failure) {

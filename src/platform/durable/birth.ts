@@ -36,7 +36,7 @@ export type Register = (object: ObjectName, id: string, fresh: boolean) => Promi
  *   empty ──id──> unrecorded ──record has this id──> recorded
  *                     └────────record has another──> lost, until the file is put back
  */
-export class Birth {
+export class StorageIdentity {
   readonly #storage: DurableObjectStorage;
   readonly #object: ObjectName;
   #state: State;

@@ -1,5 +1,5 @@
 /** Single values that describe the deployment: its id, whether it has its first root token, its key term. */
-export class Facts {
+export class DeploymentState {
   readonly #sql: SqlStorage;
 
   constructor(sql: SqlStorage) {

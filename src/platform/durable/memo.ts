@@ -1,5 +1,5 @@
 /** What is asked for far more often than it changes. Whoever changes its rows forgets it, and so does a commit that fails. */
-export class Kept<T> {
+export class Memo<T> {
   readonly #read: () => T;
   #kept: { readonly value: T } | null = null;
 

@@ -62,7 +62,7 @@ export class Outbox {
   readonly #topics: Readonly<Record<string, Deliver>>;
   readonly #commit: (change: () => void) => void;
   /** The lanes being delivered. One delivery at a time a lane keeps its order; who comes meanwhile joins it. */
-  readonly #flights = new Map<string, Flight>();
+  readonly #deliveries = new Map<string, LaneDelivery>();
 
   /** @param commit runs a change in one transaction and re-arms the alarm */
   constructor(sql: SqlStorage, topics: Readonly<Record<string, Deliver>>, commit: (change: () => void) => void) {
@@ -167,13 +167,13 @@ export class Outbox {
     const newest = this.#newest(topic, lane);
     if (newest === null) return;
     const key = `${topic}\n${lane}`;
-    let flight = this.#flights.get(key);
+    let flight = this.#deliveries.get(key);
     if (!flight) {
-      const begun: Flight = { delivered: 0, over: false, step: Promise.withResolvers() };
+      const begun: LaneDelivery = { delivered: 0, over: false, step: Promise.withResolvers() };
       flight = begun;
-      this.#flights.set(key, begun);
+      this.#deliveries.set(key, begun);
       // Begins a moment later, so that it is on record before it can be over.
-      queueMicrotask(() => void this.#fly(topic, lane, key, begun));
+      queueMicrotask(() => void this.#deliverLane(topic, lane, key, begun));
     }
     // Not until the lane is empty: on a busy one that would be never.
     while (!flight.over && flight.delivered < newest) await flight.step.promise;
@@ -189,7 +189,7 @@ export class Outbox {
    * Delivers a lane until it is empty or fails. Leaves the record in the same turn in which it found nothing to deliver:
    * whoever enlisted before that turn has been served, whoever enlists after it starts anew.
    */
-  async #fly(topic: string, lane: string, key: string, flight: Flight): Promise<void> {
+  async #deliverLane(topic: string, lane: string, key: string, flight: LaneDelivery): Promise<void> {
     try {
       for (;;) {
         const rows = this.#deliverable(topic, lane);
@@ -204,7 +204,7 @@ export class Outbox {
       // Not the delivery but our own storage: the rows are as they were, and so is their alarm.
       warn("outbox-failed", { topic, lane, because: textOf(failure) });
     } finally {
-      this.#flights.delete(key);
+      this.#deliveries.delete(key);
       flight.over = true;
       flight.step.resolve();
     }
@@ -263,7 +263,7 @@ export class Outbox {
   }
 }
 
-interface Flight {
+interface LaneDelivery {
   /** The newest row that was delivered. */
   delivered: number;
   over: boolean;

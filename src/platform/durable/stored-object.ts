@@ -1,15 +1,15 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Result } from "../../lib/result.ts";
 import { textOf, warn } from "../observability/log.ts";
-import { AlarmLag, type Vitals } from "../observability/metrics/health-stats.ts";
+import { AlarmLag, type HealthStats } from "../observability/metrics/health-stats.ts";
 import type { Series } from "../observability/metrics/series.ts";
-import { Birth } from "./birth.ts";
+import { StorageIdentity } from "./birth.ts";
 import { isEmpty, migrateAll, type Schema } from "./migrations.ts";
 import type { KnownPage, ObjectKind, ObjectName } from "./object-kinds.ts";
 import { type Deliver, Outbox, outboxMigrations } from "./outbox.ts";
 import { remote } from "./rpc.ts";
-import type { CutPart, CutPlace } from "./snapshot/object-snapshot.ts";
-import { type CutView, Hold } from "./snapshot/snapshot-lock.ts";
+import type { SnapshotPage, SnapshotPosition } from "./snapshot/object-snapshot.ts";
+import { SnapshotLock, type SnapshotView } from "./snapshot/snapshot-lock.ts";
 import type { Value } from "./snapshot/tables.ts";
 
 /** `AccessControl`, as far as every object calls it. */
@@ -20,7 +20,7 @@ interface BirthRegister {
 /** While an alarm works, the next one is set this far ahead; after one that failed, it is the next try. */
 const ALARM_GUARD_MS = 5_000;
 /** More rows than a table has. */
-const MANY = 1e12;
+const UNBOUNDED = 1e12;
 /** Between two alarms of an object, whatever its rows say: a defect must not become a busy loop. */
 const ALARM_GAP_MS = 250;
 
@@ -37,8 +37,8 @@ export abstract class StoredObject extends DurableObject<Env> {
   #armed: number | null | undefined;
   #committing = false;
   readonly #lag = new AlarmLag();
-  readonly #hold: Hold;
-  readonly #birth: Birth | null;
+  readonly #lock: SnapshotLock;
+  readonly #birth: StorageIdentity | null;
   /** Whether the object may change what is in its storage: that is its own. */
   #hasBegun: boolean;
   /** What waits for the object to take changes again. */
@@ -52,9 +52,9 @@ export abstract class StoredObject extends DurableObject<Env> {
     migrateAll(ctx.storage, this.schema);
     const { kind } = this;
     const name = ctx.id.name ?? ctx.id.toString();
-    this.#birth = kind && new Birth(ctx.storage, { kind, name }, fresh);
+    this.#birth = kind && new StorageIdentity(ctx.storage, { kind, name }, fresh);
     this.#hasBegun = this.#birth?.isRecorded ?? true;
-    this.#hold = new Hold(ctx.storage, this.schema);
+    this.#lock = new SnapshotLock(ctx.storage, this.schema);
     this.outbox = new Outbox(this.sql, topics, (change) => this.commit(change));
     if (!this.#hasBegun) ctx.blockConcurrencyWhile(() => this.#begin()).catch(() => {});
   }
@@ -92,18 +92,18 @@ export abstract class StoredObject extends DurableObject<Env> {
   protected async onFrozenAlarm(_now: number): Promise<void> {}
 
   /** A commit has failed: what an object remembers of rows may not be true any more. */
-  protected rolledBack(): void {}
+  protected onRollback(): void {}
 
   /** Rows that wait, as the time they wait for: with any, an alarm is set. Tests check it on every object. */
   nextDue(): number | null {
     const now = Date.now();
-    const own = this.#hold.isFrozen(now) ? [this.frozenDeadline()] : [this.outbox.nextDue(), this.ownDeadline()];
-    const due = [...own, this.#hold.nextDue(now)].filter((at) => at !== null);
+    const own = this.#lock.isFrozen(now) ? [this.frozenDeadline()] : [this.outbox.nextDue(), this.ownDeadline()];
+    const due = [...own, this.#lock.nextDue(now)].filter((at) => at !== null);
     return due.length === 0 ? null : Math.min(...due);
   }
 
   /** How the object is. Reads a few rows, however many there are. */
-  vitals(): Vitals {
+  vitals(): HealthStats {
     const now = Date.now();
     return {
       bytes: this.sql.databaseSize,
@@ -123,7 +123,7 @@ export abstract class StoredObject extends DurableObject<Env> {
    * @throws Frozen while a snapshot or a restore lets nothing change
    */
   protected commit<T>(change: () => T): T {
-    this.#hold.check();
+    this.#lock.check();
     // Armed only by the outermost: what an inner one had armed would be undone if the outer one fails.
     if (this.#committing) return this.ctx.storage.transactionSync(change);
     this.#committing = true;
@@ -132,7 +132,7 @@ export abstract class StoredObject extends DurableObject<Env> {
       this.#arm(due);
       return result;
     } catch (failure) {
-      this.rolledBack();
+      this.onRollback();
       throw failure;
     } finally {
       this.#committing = false;
@@ -141,21 +141,21 @@ export abstract class StoredObject extends DurableObject<Env> {
 
   /** Whether a restore has begun here that has not ended. */
   protected get isBeingRestored(): boolean {
-    return this.#hold.restore !== null;
+    return this.#lock.restore !== null;
   }
 
   /** Whether the object takes no change just now. */
   protected get isFrozen(): boolean {
-    return this.#hold.isFrozen(Date.now());
+    return this.#lock.isFrozen(Date.now());
   }
 
   /** Resolves once the object takes changes again, for all who wait in their order. */
-  protected thawed(): Promise<void> {
-    return new Promise((resolve) => this.onceThawed(resolve));
+  protected resumed(): Promise<void> {
+    return new Promise((resolve) => this.whenResumed(resolve));
   }
 
   /** Runs what changes rows: now, or once the object takes changes again. */
-  protected onceThawed(work: () => void): void {
+  protected whenResumed(work: () => void): void {
     this.#postponed.push(work);
     if (!this.isFrozen) this.#catchUp();
   }
@@ -163,33 +163,33 @@ export abstract class StoredObject extends DurableObject<Env> {
   // ---- snapshots and restores: see `Hold` ----
 
   prepareCut(snapshot: string): Result<null> {
-    const prepared = this.#hold.prepare(snapshot, Date.now());
+    const prepared = this.#lock.prepare(snapshot, Date.now());
     this.#arm(this.nextDue());
     return prepared;
   }
 
-  freeze(snapshot: string): Result<CutView> {
-    const cut = this.#hold.freeze(snapshot, Date.now());
+  freeze(snapshot: string): Result<SnapshotView> {
+    const cut = this.#lock.freeze(snapshot, Date.now());
     this.#arm(this.nextDue());
     return cut;
   }
 
   thaw(snapshot: string): boolean {
-    const wasFrozen = this.#hold.thaw(snapshot, Date.now());
+    const wasFrozen = this.#lock.thaw(snapshot, Date.now());
     this.#catchUp();
     return wasFrozen;
   }
 
-  cutPart(snapshot: string, from: CutPlace | null): Result<CutPart> {
-    return this.#hold.part(snapshot, from);
+  cutPart(snapshot: string, from: SnapshotPosition | null): Result<SnapshotPage> {
+    return this.#lock.part(snapshot, from);
   }
 
   keepCut(snapshot: string): void {
-    this.#hold.keep(snapshot, Date.now());
+    this.#lock.keep(snapshot, Date.now());
   }
 
   endCut(snapshot: string): void {
-    this.#hold.endCut(snapshot, Date.now());
+    this.#lock.endCut(snapshot, Date.now());
     this.#arm(this.nextDue());
     this.#catchUp();
   }
@@ -201,28 +201,28 @@ export abstract class StoredObject extends DurableObject<Env> {
 
   /** Whether nothing is here but rows of these tables. */
   holdsOnly(tables: readonly string[]): boolean {
-    const any = Object.fromEntries(tables.map((table) => [table, MANY]));
-    return this.#hold.tableBeyond(any) === null;
+    const any = Object.fromEntries(tables.map((table) => [table, UNBOUNDED]));
+    return this.#lock.tableBeyond(any) === null;
   }
 
   holdForRestore(restore: string, mayHold: Readonly<Record<string, number>>): Result<null> {
-    return this.#hold.hold(restore, mayHold);
+    return this.#lock.hold(restore, mayHold);
   }
 
-  beginStaging(restore: string, view: CutView): Result<null> {
-    return this.#hold.beginStaging(restore, view);
+  beginStaging(restore: string, view: SnapshotView): Result<null> {
+    return this.#lock.beginStaging(restore, view);
   }
 
   stage(restore: string, table: string, columns: readonly string[], rows: readonly (readonly Value[])[]): Result<null> {
-    return this.#hold.stage(restore, table, columns, rows);
+    return this.#lock.stage(restore, table, columns, rows);
   }
 
   swap(restore: string): Result<null> {
-    return this.#hold.swap(restore);
+    return this.#lock.swap(restore);
   }
 
   release(restore: string): void {
-    if (this.#hold.release(restore)) this.#catchUp();
+    if (this.#lock.release(restore)) this.#catchUp();
   }
 
   /** Forgets everything that is only in memory. The call itself fails. */
@@ -237,14 +237,14 @@ export abstract class StoredObject extends DurableObject<Env> {
     const now = Date.now();
     this.#armed = null;
     try {
-      this.#hold.passTime(now);
-      if (this.#hold.isFrozen(now)) {
+      this.#lock.tick(now);
+      if (this.#lock.isFrozen(now)) {
         await this.onFrozenAlarm(now);
         return this.#arm(this.nextDue());
       }
       this.#runPostponed();
       const due = this.nextDue();
-      this.#lag.rang(due, now);
+      this.#lag.recordAlarm(due, now);
       if (due === null || due > now) return this.#arm(due);
       // Set before anything is tried: rows never wait without an alarm, however this ends.
       this.#arm(now + ALARM_GUARD_MS);

@@ -1,6 +1,6 @@
 import { backoff } from "../../lib/backoff.ts";
-import type { Claim, Ending, Settled } from "./lease.ts";
-import { Kept } from "./memo.ts";
+import type { CompletionResult, WorkLease, WorkOutcome } from "./lease.ts";
+import { Memo } from "./memo.ts";
 import type { Migration } from "./migrations.ts";
 
 export const workMigrations: Migration[] = [
@@ -45,7 +45,7 @@ export const workMigrations: Migration[] = [
 /** A claim is void after this long; every provider call must end well before. */
 export const LEASE_MS = 60_000;
 /** Claims that are out are counted so far: nobody hands out as many at a time. */
-const MOST_LEASED = 1_000;
+const MAX_LEASED = 1_000;
 /** A row whose last attempt failed is claimed before others once it has waited this long, and at most once in this time. */
 const FAILED_EVERY_MS = 30_000;
 
@@ -63,21 +63,21 @@ interface Row extends Record<string, SqlStorageValue> {
 export interface WorkView {
   readonly attempts: number;
   readonly readyAt: number;
-  readonly claimed: boolean;
+  readonly leased: boolean;
 }
 
 /**
  * The work rows of one object: one row a thing, however often it changes. Methods that write are called inside the
  * object's transaction, next to the rows they speak about.
  */
-export class WorkList {
+export class WorkQueue {
   readonly #sql: SqlStorage;
-  readonly #counts: Kept<{ readonly queued: number; readonly waiting: number }>;
+  readonly #counts: Memo<{ readonly queued: number; readonly waiting: number }>;
   /** The earliest `ready_at`: of rows whose last attempt did not fail, and of the others. */
-  readonly #firstReady: Kept<readonly (number | null)[]>;
+  readonly #firstReady: Memo<readonly (number | null)[]>;
   /** When the leases of claims that are out end, the last first. */
-  readonly #leaseEnds: Kept<readonly number[]>;
-  readonly #pausedUntil: Kept<number>;
+  readonly #leaseEnds: Memo<readonly number[]>;
+  readonly #pausedUntil: Memo<number>;
   readonly #failedLast: boolean;
   /** When a failed row was last claimed before others. Lost with the object, which costs one early attempt. */
   #failedAt = Number.NEGATIVE_INFINITY;
@@ -86,11 +86,11 @@ export class WorkList {
   constructor(sql: SqlStorage, { failedLast = false } = {}) {
     this.#sql = sql;
     this.#failedLast = failedLast;
-    this.#counts = new Kept(() => {
+    this.#counts = new Memo(() => {
       const [waiting, queued] = sql.exec<{ n: number }>("SELECT n FROM work_counts ORDER BY queued").toArray();
       return { queued: queued?.n ?? 0, waiting: waiting?.n ?? 0 };
     });
-    this.#firstReady = new Kept(() =>
+    this.#firstReady = new Memo(() =>
       [0, 1].map(
         (failed) =>
           sql
@@ -98,16 +98,16 @@ export class WorkList {
             .one().at,
       ),
     );
-    this.#leaseEnds = new Kept(() =>
+    this.#leaseEnds = new Memo(() =>
       sql
         .exec<{ at: number }>(
           "SELECT ready_at AS at FROM work WHERE lease IS NOT NULL ORDER BY ready_at DESC LIMIT ?",
-          MOST_LEASED,
+          MAX_LEASED,
         )
         .toArray()
         .map(({ at }) => at),
     );
-    this.#pausedUntil = new Kept(
+    this.#pausedUntil = new Memo(
       () => sql.exec<{ until: number }>("SELECT until FROM work_pause").toArray()[0]?.until ?? 0,
     );
   }
@@ -123,7 +123,7 @@ export class WorkList {
    * @param queued false: a row that is new waits until `promote` finds room for it
    * @param failed what was tried for it last has failed; of a row that exists this is known already
    */
-  want(id: string, now: number, queued = true, failed = false): void {
+  setDesired(id: string, now: number, queued = true, failed = false): void {
     this.#write(
       [this.#counts, this.#firstReady],
       `INSERT INTO work (id, generation, ready_at, queued, failed) VALUES (?, 1, ?, ?, ?)
@@ -156,7 +156,7 @@ export class WorkList {
    * Leases up to `limit` ready rows, longest ready first; with `failedLast`, rows whose last attempt failed behind the others.
    * @param trial no failed row is preferred, however long it has waited
    */
-  claim(limit: number, now: number, only?: string, trial = false): Claim[] {
+  lease(limit: number, now: number, only?: string, trial = false): WorkLease[] {
     if (limit <= 0 || this.pausedUntil() > now) return [];
     const ready =
       only !== undefined
@@ -195,20 +195,20 @@ export class WorkList {
   }
 
   /** Whether a claim can still be settled, and its wish is the newest. */
-  holds(claim: Claim, now: number): boolean {
+  holds(claim: WorkLease, now: number): boolean {
     const row = this.#find(claim.id);
     return row !== null && row.lease === claim.lease && row.ready_at > now && row.generation === claim.generation;
   }
 
   /** Makes a claim last anew, counted from now: work that is done in steps keeps it from step to step. */
-  keep(claim: Claim, now: number): Claim {
+  renew(claim: WorkLease, now: number): WorkLease {
     const leaseUntil = now + LEASE_MS;
     this.#move("ready_at = ? WHERE id = ? AND lease = ?", leaseUntil, claim.id, claim.lease);
     return { ...claim, leaseUntil };
   }
 
   /** Ends a claim. The caller records its own outcome only for "done", "parked" and "retrying". */
-  settle(claim: Claim, ending: Ending, now: number): Settled {
+  complete(claim: WorkLease, ending: WorkOutcome, now: number): CompletionResult {
     const row = this.#find(claim.id);
     if (!row || row.lease !== claim.lease || row.ready_at <= now) return "stale";
     // A pause that all rows are asked for tells nothing of this one.
@@ -244,7 +244,7 @@ export class WorkList {
     return {
       attempts: row.attempts,
       readyAt: Math.max(row.ready_at, this.pausedUntil()),
-      claimed: row.lease !== null,
+      leased: row.lease !== null,
     };
   }
 
@@ -264,7 +264,7 @@ export class WorkList {
   }
 
   /** When the first of the claims that are out ends (ms since 1970), or null. */
-  leaseEnd(): number | null {
+  firstLeaseEnd(): number | null {
     return this.#leaseEnds.get().at(-1) ?? null;
   }
 
@@ -304,7 +304,7 @@ export class WorkList {
   }
 
   /** @param changes what is kept in memory and may be something else afterwards */
-  #write(changes: readonly Kept<unknown>[], statement: string, ...values: SqlStorageValue[]): void {
+  #write(changes: readonly Memo<unknown>[], statement: string, ...values: SqlStorageValue[]): void {
     this.#sql.exec(statement, ...values);
     for (const kept of changes) kept.forget();
   }

@@ -66,7 +66,7 @@ export function beginExchange(request: Request, url: URL, token: string | null, 
 }
 
 /** Notes who calls and what about. */
-export function recognise(
+export function recordTarget(
   exchange: Exchange,
   {
     identity,

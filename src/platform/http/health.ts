@@ -2,5 +2,5 @@
 const HEALTH = /^\/(?:(?:v1\/)?sys\/(?:health|seal-status|leader)|v1\/agent\/health)$/;
 
 /** @param method of the request @param path as it was sent */
-export const asksHealth = ({ method, path }: { readonly method: string; readonly path: string }): boolean =>
+export const isHealthCheck = ({ method, path }: { readonly method: string; readonly path: string }): boolean =>
   (method === "GET" || method === "HEAD") && HEALTH.test(path);

@@ -1,6 +1,6 @@
 import { RequestError } from "../http/errors.ts";
 import type { Answered, Exchange } from "../http/exchange.ts";
-import { asksHealth } from "../http/health.ts";
+import { isHealthCheck } from "../http/health.ts";
 import { textOf, warn } from "../observability/log.ts";
 import { settings } from "../settings.ts";
 import { networkOf } from "./address.ts";
@@ -17,14 +17,14 @@ type Limit = keyof typeof PERIOD_S;
 const MOST_REMEMBERED = 10_000;
 
 /** Networks whose callers were refused too often, and until when they are (ms since 1970). Of this isolate, like the next. */
-const shut = new Map<string, number>();
+const blockedNetworks = new Map<string, number>();
 /** Keyed hashes of tokens that were good lately: they do not pay for others at their address. */
-const good = new Set<string>();
+const goodTokens = new Set<string>();
 
 /** Forgets what this isolate knows of callers. */
 export function forgetCallers(): void {
-  shut.clear();
-  good.clear();
+  blockedNetworks.clear();
+  goodTokens.clear();
 }
 
 function tooMany(limit: Limit): RequestError {
@@ -66,8 +66,8 @@ export async function admit(exchange: Exchange, env: Env): Promise<void> {
   const { tokenHash, address } = exchange;
   const network = networkOf(address);
   // Where health is asked, 429 means that another server is in charge.
-  if (network === null || asksHealth(exchange)) return;
-  if (isShut(network) && !(tokenHash !== null && good.has(tokenHash))) throw tooMany("LIMIT_REFUSED");
+  if (network === null || isHealthCheck(exchange)) return;
+  if (isShut(network) && !(tokenHash !== null && goodTokens.has(tokenHash))) throw tooMany("LIMIT_REFUSED");
   if (tokenHash === null) return;
   if (!(await isWithin(env, "LIMIT_TOKEN", tokenHash))) throw tooMany("LIMIT_TOKEN");
 }
@@ -78,33 +78,33 @@ export async function admit(exchange: Exchange, env: Env): Promise<void> {
  */
 export async function admitOpen(exchange: Exchange, env: Env): Promise<void> {
   const network = networkOf(exchange.address);
-  if (network === null || asksHealth(exchange)) return;
+  if (network === null || isHealthCheck(exchange)) return;
   if (!(await isWithin(env, "LIMIT_OPEN", network))) throw tooMany("LIMIT_OPEN");
 }
 
 function isShut(network: string): boolean {
-  const until = shut.get(network);
+  const until = blockedNetworks.get(network);
   if (until === undefined) return false;
   if (until > Date.now()) return true;
-  shut.delete(network);
+  blockedNetworks.delete(network);
   return false;
 }
 
 /** Counts callers that are refused because nobody knows them, behind the answer. */
 export function countRefusal({ status, caller, tokenHash, address }: Answered, env: Env, exec: ExecutionContext): void {
   if (caller !== null) {
-    if (tokenHash !== null && !good.has(tokenHash)) remember(good, () => good.add(tokenHash));
+    if (tokenHash !== null && !goodTokens.has(tokenHash)) remember(goodTokens, () => goodTokens.add(tokenHash));
     return;
   }
   if (status !== 401 && status !== 403) return;
-  if (tokenHash !== null) good.delete(tokenHash);
+  if (tokenHash !== null) goodTokens.delete(tokenHash);
   const network = networkOf(address);
   if (network !== null) exec.waitUntil(shutIfTooMany(network, env));
 }
 
 async function shutIfTooMany(network: string, env: Env): Promise<void> {
   if (await isWithin(env, "LIMIT_REFUSED", network)) return;
-  remember(shut, () => shut.set(network, Date.now() + PERIOD_S.LIMIT_REFUSED * 1_000));
+  remember(blockedNetworks, () => blockedNetworks.set(network, Date.now() + PERIOD_S.LIMIT_REFUSED * 1_000));
 }
 
 /** Forgetting all is no harm: the next requests tell again. */

@@ -16,7 +16,7 @@ import {
   type Exchange,
   endExchange,
   namespaceNamed,
-  recognise,
+  recordTarget,
 } from "../../platform/http/exchange.ts";
 import { parseDuration } from "../../platform/http/fields.ts";
 import { options, unmatched } from "../../platform/http/methods.ts";
@@ -195,7 +195,7 @@ async function ask({ env, token, request, exchange }: Base, target: Target, fres
       : { token, namespace: namespaceOf(request.headers), path: target.path, list: target.verb === "LIST" };
   const answer = await authorize(env, question, fresh);
   if (!answer.ok) throw refusalError(answer);
-  recognise(exchange, answer);
+  recordTarget(exchange, answer);
   return answer;
 }
 

@@ -4,7 +4,7 @@ import type { StoredVolume } from "../../contracts/host-volumes.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
 import { stickyVolumes, type TaskGroup } from "../../contracts/sticky-volumes.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { HostVolumeStore } from "../host/host-volume-store.ts";
 import { type Ask, ClaimAsks } from "./asks.ts";
 import { type ClaimStore, VOLUME_CLAIM } from "./store.ts";
@@ -21,16 +21,16 @@ interface JobBody {
 
 interface Parts {
   readonly sql: SqlStorage;
-  readonly journal: Journal<Stamp>;
+  readonly journal: Journal<IndexBackfill>;
   readonly store: ClaimStore;
   readonly volumes: HostVolumeStore;
 }
 
-const stamp = (id: string): Stamp => ({ table: VOLUME_CLAIM, row: [id] });
+const stamp = (id: string): IndexBackfill => ({ table: VOLUME_CLAIM, row: [id] });
 /** Moves the table's index; the rows are gone. */
 const GONE = stamp("");
 
-const told = (stamps: readonly Stamp[]): Told => ({ events: [], stamps });
+const told = (stamps: readonly IndexBackfill[]): Told => ({ events: [], stamps });
 
 /**
  * Claims of task groups on sticky host volumes (contract: events-and-volumes 5.9). One is made when an allocation is placed on a
@@ -39,7 +39,7 @@ const told = (stamps: readonly Stamp[]): Told => ({ events: [], stamps });
  */
 export class VolumeClaims {
   readonly #sql: SqlStorage;
-  readonly #journal: Journal<Stamp>;
+  readonly #journal: Journal<IndexBackfill>;
   readonly #store: ClaimStore;
   readonly #volumes: HostVolumeStore;
   readonly #asks: ClaimAsks;
@@ -88,13 +88,13 @@ export class VolumeClaims {
   }
 
   /** A volume is there, perhaps under a new name. @returns the claims of those who waited for it */
-  volumeMade(volume: StoredVolume): Stamp[] {
+  volumeMade(volume: StoredVolume): IndexBackfill[] {
     const asks = this.#asks.takeForVolume(volume.nodeId, volume.namespace, volume.name);
     return asks.flatMap((ask) => this.#claim(ask, volume));
   }
 
   /** A volume is gone, and all claims on it. */
-  volumeGone(id: string): Stamp[] {
+  volumeGone(id: string): IndexBackfill[] {
     return this.#store.removeOfVolume(id) ? [GONE] : [];
   }
 
@@ -123,7 +123,7 @@ export class VolumeClaims {
     return stickyVolumes(JSON.parse(job.groups ?? "[]") as TaskGroup[], taskGroup);
   }
 
-  #claimAll(ask: Ask, names: readonly string[]): Stamp[] {
+  #claimAll(ask: Ask, names: readonly string[]): IndexBackfill[] {
     return names.flatMap((name) => {
       const volume = this.#volumeNamed(ask, name);
       if (volume) return this.#claim(ask, volume);
@@ -139,7 +139,7 @@ export class VolumeClaims {
   }
 
   /** Gives a group's claim on a volume to an allocation: that of one that has ended moves, any other one is replaced. */
-  #claim({ namespace, jobId, taskGroup, allocId }: Ask, volume: StoredVolume): Stamp[] {
+  #claim({ namespace, jobId, taskGroup, allocId }: Ask, volume: StoredVolume): IndexBackfill[] {
     const claimant = { namespace, jobId, taskGroup, volumeId: volume.id };
     const known = this.#store.of(claimant);
     if (known?.allocId === allocId) return [];

@@ -1,6 +1,6 @@
 import type { ClaimPage, ClaimQuery, StoredClaim } from "../../contracts/host-volumes.ts";
 import { upperBound } from "../../lib/text-range.ts";
-import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 
 /** The table's name in stamps and indexes. Claims have no topic: the line of what made or ended one moves its index. */
 export const VOLUME_CLAIM = "VolumeClaim";
@@ -24,7 +24,7 @@ interface Row extends Record<string, SqlStorageValue> {
 const MAX_ROWS_LOOKED_AT = 5_000;
 
 /** The rows of claims. */
-export class ClaimStore implements Stamped {
+export class ClaimStore implements IndexedRows {
   readonly #sql: SqlStorage;
 
   constructor(sql: SqlStorage) {
@@ -94,7 +94,7 @@ export class ClaimStore implements Stamped {
   }
 
   /** Gives a claim the index of the line that made or moved it. */
-  stamp({ row: [id = ""] }: Stamp, index: number): void {
+  stamp({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       "UPDATE volume_claims SET create_index = ifnull(create_index, ?1), modify_index = ?1 WHERE id = ?2",
       index,

@@ -1,7 +1,7 @@
 import type { CsiMethod } from "@sallyport/agent-protocol";
 import type { Asked, Name, PageAsk, SnapshotAsked, SnapshotRequest, Texts } from "../../contracts/csi-volumes.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
+import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { controllersFor } from "./controllers.ts";
 import { NEEDS } from "./methods.ts";
 import type { CsiOperations } from "./operations.ts";
@@ -46,7 +46,7 @@ export class CsiAsks {
   }
 
   createSnapshot(request: SnapshotRequest, digest: string): Result<SnapshotAsked> {
-    return guarded((): Result<SnapshotAsked> => {
+    return refuseIfSealed((): Result<SnapshotAsked> => {
       const { store, secrets, operations } = this.#parts;
       const { source, parameters } = request;
       const volume = store.find(source);
@@ -72,7 +72,7 @@ export class CsiAsks {
     secrets: Texts,
     digest: string,
   ): Result<Asked> {
-    return guarded((): Result<Asked> => {
+    return refuseIfSealed((): Result<Asked> => {
       const { plugins, operations, work } = this.#parts;
       const again = operations.begunBy(digest);
       if (again) return ok({ operation: again.id });

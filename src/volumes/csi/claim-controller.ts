@@ -4,8 +4,8 @@ import type { Journal } from "../../contracts/event-publisher.ts";
 import type { MountOptions } from "../../contracts/volume-asks.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
-import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { Attendance } from "../operation-waiters.ts";
@@ -23,7 +23,7 @@ import { CLAIMED, CSI_VOLUME, type CsiVolumeStore, csiVolumeEvent, csiVolumeStam
 import type { CsiWork } from "./work.ts";
 
 export interface WalkParts {
-  readonly journal: Journal<Stamp>;
+  readonly journal: Journal<IndexBackfill>;
   readonly claims: CsiClaimStore;
   readonly situations: ClaimSituations;
   readonly leftovers: Leftovers;
@@ -83,7 +83,7 @@ export class ClaimWalk implements Timed {
   }
 
   /** Tells of a volume whose claims have changed, inside a transaction. */
-  tell(name: Name, stamps: readonly Stamp[]): void {
+  tell(name: Name, stamps: readonly IndexBackfill[]): void {
     const { store, claims, journal } = this.#parts;
     const known = store.find(name);
     if (!known) return;
@@ -187,7 +187,7 @@ export class ClaimWalk implements Timed {
   }
 
   #begin(method: CsiClaimMethod, given: CsiClaim, volume: CsiVolume): Result<string> {
-    return guarded((): Result<string> => {
+    return refuseIfSealed((): Result<string> => {
       const { claims, plugins, secrets, work } = this.#parts;
       const externalNodeId = given.externalNodeId || plugins.externalNodeId(volume.pluginId, given.nodeId);
       if (given.externalNodeId === "") claims.update(given, { externalNodeId });

@@ -2,7 +2,7 @@ import type { Told } from "../../contracts/change-set.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
 import { volumeIdOf } from "../../contracts/volume-asks.ts";
 import { ok } from "../../lib/result.ts";
-import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
+import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { Refused } from "../../platform/durable/refused.ts";
 import type { CsiClaimStore, NewClaim } from "./claim-store.ts";
 import type { JobAsk, JobAsks } from "./job-asks.ts";
@@ -70,7 +70,7 @@ export class ClaimIntake {
       asks.forget(namespace, id);
       return UNSEEN;
     }
-    const noted = guarded(() => ok(asks.note(namespace, id, after.body)));
+    const noted = refuseIfSealed(() => ok(asks.note(namespace, id, after.body)));
     if (!noted.ok) throw new Refused(noted);
     if (!noted.value) return UNSEEN;
     const live = sql
@@ -111,7 +111,7 @@ export class ClaimIntake {
   }
 
   #sealed(mount: unknown): Uint8Array {
-    const sealed = guarded(() => ok(this.#parts.secrets.sealForClaim(mount)));
+    const sealed = refuseIfSealed(() => ok(this.#parts.secrets.sealForClaim(mount)));
     if (!sealed.ok) throw new Refused(sealed);
     return sealed.value;
   }

@@ -10,8 +10,8 @@ import type {
 } from "../../contracts/csi-volumes.ts";
 import type { Journal } from "../../contracts/event-publisher.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
-import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { CsiClaims } from "./claims.ts";
 import { controllersFor } from "./controllers.ts";
 import { type Merged, merged, sizeFault } from "./merge.ts";
@@ -36,7 +36,7 @@ const READY: CsiStep = { kind: "ready" };
 const LATER_OPERATIONS = 100;
 
 interface Parts {
-  readonly journal: Journal<Stamp>;
+  readonly journal: Journal<IndexBackfill>;
   readonly store: CsiVolumeStore;
   readonly plugins: CsiPlugins;
   readonly claims: CsiClaims;
@@ -71,7 +71,7 @@ export class CsiVolumes implements Effects {
    * @param nodeId the node whose controller validates; null = any
    */
   validate(request: CsiRequest, nodeId: string | null, digest: string): Result<CsiStep> {
-    return guarded((): Result<CsiStep> => {
+    return refuseIfSealed((): Result<CsiStep> => {
       const { store, work, secrets, plugins } = this.#parts;
       const checked = this.#checked(request);
       if (!checked.ok) return checked;
@@ -97,7 +97,7 @@ export class CsiVolumes implements Effects {
 
   /** Makes a volume that is there as large as asked for. */
   grow(request: CsiRequest, digest: string): Result<CsiStep> {
-    return guarded((): Result<CsiStep> => {
+    return refuseIfSealed((): Result<CsiStep> => {
       const checked = this.#checked(request);
       if (!checked.ok) return checked;
       const ahead = this.#ahead(request, digest);
@@ -121,7 +121,7 @@ export class CsiVolumes implements Effects {
 
   /** Has a plugin make a volume. @returns "ready" when there is one already, which is then updated */
   create(request: CsiRequest, digest: string): Result<CsiStep> {
-    return guarded((): Result<CsiStep> => {
+    return refuseIfSealed((): Result<CsiStep> => {
       const ahead = this.#ahead(request, digest);
       if (ahead) return ok(ahead);
       const checked = this.#checked(request);
@@ -145,7 +145,7 @@ export class CsiVolumes implements Effects {
   /** Writes volumes that their plugins know, new ones or changed: all of them or none, as one line. */
   async commit(requests: readonly CsiRequest[]): Promise<Result<{ readonly index: number | null }>> {
     const { journal, operations, store, secrets, claims } = this.#parts;
-    const written = guarded(
+    const written = refuseIfSealed(
       (): Result<number> =>
         journal.commit((): Result<number> => {
           const volumes: CsiVolume[] = [];
@@ -189,7 +189,7 @@ export class CsiVolumes implements Effects {
    * @param given laid over the secrets that are kept with it
    */
   delete(name: Name, given: Texts, digest: string): Result<CsiStep> {
-    return guarded((): Result<CsiStep> => {
+    return refuseIfSealed((): Result<CsiStep> => {
       const { store, plugins, secrets } = this.#parts;
       const volume = store.find(name);
       if (!volume) return refuse("missing", `volume not found: ${name.id}`);
@@ -362,7 +362,7 @@ export class CsiVolumes implements Effects {
     return null;
   }
 
-  #remove(volume: CsiVolume, stamps: readonly Stamp[]): number {
+  #remove(volume: CsiVolume, stamps: readonly IndexBackfill[]): number {
     const { journal, store, claims } = this.#parts;
     claims.volumeGone(volume);
     const last = store.shown({ ...volume, modifyTime: Date.now() });
@@ -372,7 +372,7 @@ export class CsiVolumes implements Effects {
 }
 
 const quoted = JSON.stringify;
-const ended = ({ id }: CsiOperation): Stamp => ({ table: CSI_OPERATION, row: [id] });
+const ended = ({ id }: CsiOperation): IndexBackfill => ({ table: CSI_OPERATION, row: [id] });
 
 /** Others' volumes are not told of. */
 function taken({ method, pluginId, namespace }: CsiOperation, holder: Name): Refusal {

@@ -3,7 +3,7 @@ import type { Journal } from "../../contracts/event-publisher.ts";
 import type { Operation } from "../../contracts/node-operation.ts";
 import type { Result } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
-import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { CsiAsks } from "./asks.ts";
 import { ClaimSituations } from "./claim-context.ts";
@@ -22,7 +22,7 @@ import { CsiWork } from "./work.ts";
 
 interface Host {
   readonly sql: SqlStorage;
-  readonly journal: Journal<Stamp>;
+  readonly journal: Journal<IndexBackfill>;
   readonly keys: () => DataKeys;
   /** Notes that this object holds data keys; inside a transaction. */
   readonly holdKeys: () => void;
@@ -76,7 +76,7 @@ export class Csi {
     return [this.plugins, this.work, this.claims, this.#leftovers];
   }
 
-  get stamped(): Readonly<Record<string, Stamped>> {
+  get stamped(): Readonly<Record<string, IndexedRows>> {
     return { [CSI_PLUGIN]: this.plugins, [CSI_VOLUME]: this.store, [CSI_OPERATION]: this.operations };
   }
 

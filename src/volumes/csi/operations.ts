@@ -4,7 +4,7 @@ import { revealed } from "../../contracts/hidden-params.ts";
 import type { Operation } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
-import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { claimKey, type ForClaim } from "./claim-params.ts";
 import { CLAIM_METHODS, isForClaim, SERIAL } from "./methods.ts";
 import type { Hidden } from "./secrets.ts";
@@ -67,7 +67,7 @@ const OPEN = "state IN ('queued', 'running')";
 export const isOpen = ({ state }: Pick<CsiOperation, "state">): boolean => state === "queued" || state === "running";
 
 /** Operations of CSI plugins: written down before they are sent, and for a while after they have ended. */
-export class CsiOperations implements Stamped {
+export class CsiOperations implements IndexedRows {
   readonly #host: Host;
   /** When each namespace, and its claims, had the last turn, by plugin; while there is a queue. */
   readonly #turns = new Map<string, Map<string, number>>();
@@ -195,7 +195,7 @@ export class CsiOperations implements Stamped {
     return this.#rows("due <= ? AND state = 'queued' ORDER BY due LIMIT 500", now).map(operationOf);
   }
 
-  stamp({ row: [id = ""] }: Stamp, index: number): void {
+  stamp({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.#host.sql.exec("UPDATE csi_operations SET idx = ? WHERE id = ?", index, id);
   }
 

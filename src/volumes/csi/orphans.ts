@@ -3,8 +3,8 @@ import type { CsiClaim } from "../../contracts/csi-volumes.ts";
 import type { Journal } from "../../contracts/event-publisher.ts";
 import type { Node } from "../../contracts/node.ts";
 import { backoff } from "../../lib/backoff.ts";
-import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
-import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { forClaim } from "./claim-params.ts";
 import type { CsiPlugins } from "./plugins.ts";
@@ -24,7 +24,7 @@ interface Leftover extends Record<string, SqlStorageValue> {
 
 interface Parts {
   readonly sql: SqlStorage;
-  readonly journal: Journal<Stamp>;
+  readonly journal: Journal<IndexBackfill>;
   readonly plugins: CsiPlugins;
   readonly work: CsiWork;
 }
@@ -103,7 +103,7 @@ export class Leftovers implements NodeFollower, Timed {
       sql.exec("UPDATE csi_leftovers SET due = NULL WHERE row = ?", row);
       return;
     }
-    const begun = guarded(() =>
+    const begun = refuseIfSealed(() =>
       work.begin(
         {
           ...{ pluginId, namespace, volumeId, nodeId, locks: false, method: "csi.node.detach" },

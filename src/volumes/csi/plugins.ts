@@ -3,7 +3,7 @@ import type { InstancePage, PluginPage } from "../../contracts/csi-volumes.ts";
 import { type CsiInfo, type CsiPlugin, ROLES, type Role } from "../../contracts/csi-volumes.ts";
 import type { NewEvent } from "../../contracts/event.ts";
 import type { Node } from "../../contracts/node.ts";
-import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { csiInfo, pluginJson } from "./plugin.ts";
 
 /** The table's name in stamps and indexes: its topic. */
@@ -33,7 +33,7 @@ interface InstanceRow extends Record<string, SqlStorageValue> {
 }
 
 /** CSI plugins: what nodes say of them, and what that comes to. Everything is counted anew from rows. */
-export class CsiPlugins implements NodeFollower, Stamped {
+export class CsiPlugins implements NodeFollower, IndexedRows {
   readonly #sql: SqlStorage;
   /** Every read and every step of a claim asks, and counting takes as long as there are nodes. */
   readonly #remembered = new Map<string, CsiPlugin>();
@@ -149,7 +149,7 @@ export class CsiPlugins implements NodeFollower, Stamped {
     return { events, stamps: events.map(({ Key }) => ({ table: CSI_PLUGIN, row: [Key] })) };
   }
 
-  stamp({ row: [id = ""] }: Stamp, index: number): void {
+  stamp({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.forget();
     this.#sql.exec(
       "UPDATE csi_plugins SET create_index = ifnull(create_index, ?1), modify_index = ?1 WHERE id = ?2",

@@ -8,7 +8,7 @@ import type {
 } from "../../contracts/csi-volumes.ts";
 import type { NewEvent } from "../../contracts/event.ts";
 import { volumeAccount } from "../../contracts/event-accounts.ts";
-import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import type { CsiClaimStore } from "./claim-store.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import { csiVolumeJson, withoutFlags } from "./volume.ts";
@@ -36,7 +36,7 @@ const MAX_ROWS_LOOKED_AT = 5_000;
 const MOST_SHARING = 100;
 
 /** The rows of CSI volumes. */
-export class CsiVolumeStore implements Stamped {
+export class CsiVolumeStore implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #plugins: CsiPlugins;
   readonly #claims: CsiClaimStore;
@@ -144,7 +144,7 @@ export class CsiVolumeStore implements Stamped {
     );
   }
 
-  stamp({ row: [namespace = "", id = ""] }: Stamp, index: number): void {
+  stamp({ row: [namespace = "", id = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       `UPDATE csi_volumes SET create_index = ifnull(create_index, ?1), modify_index = ?1
        WHERE namespace = ?2 AND id = ?3`,
@@ -164,7 +164,7 @@ export const csiVolumeEvent = (type: string, found: FoundCsiVolume): NewEvent =>
   Payload: { Volume: { ...csiVolumeJson(found), ModifyIndex: null } },
 });
 
-export const csiVolumeStamp = ({ namespace, id }: Name): Stamp => ({ table: CSI_VOLUME, row: [namespace, id] });
+export const csiVolumeStamp = ({ namespace, id }: Name): IndexBackfill => ({ table: CSI_VOLUME, row: [namespace, id] });
 
 const volumeOf = (row: Row): CsiVolume => ({
   ...(JSON.parse(row.body) as Omit<CsiVolume, "createIndex" | "modifyIndex">),

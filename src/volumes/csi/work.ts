@@ -6,11 +6,11 @@ import { hiding } from "../../contracts/hidden-params.ts";
 import type { Node } from "../../contracts/node.ts";
 import type { Operation, OperationResult } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import { guarded } from "../../platform/crypto/refuse-if-sealed.ts";
-import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
+import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
-import { note } from "../../platform/observability/audit/actions.ts";
+import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { Attendance } from "../operation-waiters.ts";
 import { refusalOf } from "../operations.ts";
 import { controllersFor } from "./controllers.ts";
@@ -35,7 +35,7 @@ export interface Effects {
 }
 
 interface Parts {
-  readonly journal: Journal<Stamp>;
+  readonly journal: Journal<IndexBackfill>;
   readonly plugins: CsiPlugins;
   readonly operations: CsiOperations;
   readonly secrets: CsiSecrets;
@@ -166,7 +166,7 @@ export class CsiWork implements Timed, NodeFollower {
       return waited;
     });
     for (const { id, method, pluginId, namespace, volumeId } of dropped)
-      note("operation-dropped", { operation: id, method, plugin: pluginId, namespace, volume: volumeId });
+      recordAction("operation-dropped", { operation: id, method, plugin: pluginId, namespace, volume: volumeId });
   }
 
   // ---- inside ----
@@ -181,7 +181,7 @@ export class CsiWork implements Timed, NodeFollower {
     for (;;) {
       const operation = operations.find(id);
       if (operation?.state !== "running") return null;
-      const opened = guarded(() => ok(secrets.open(operation.sealed)));
+      const opened = refuseIfSealed(() => ok(secrets.open(operation.sealed)));
       const why = this.#effectsOf(operation)?.mayStart(operation);
       if (why) return why;
       if (!opened.ok) return opened;

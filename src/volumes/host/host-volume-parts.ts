@@ -2,7 +2,7 @@ import type { NodeFollower } from "../../contracts/change-set.ts";
 import type { Journal } from "../../contracts/event-publisher.ts";
 import type { Operation } from "../../contracts/node-operation.ts";
 import type { Result } from "../../lib/result.ts";
-import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { VolumeClaims } from "../claims/claims.ts";
 import { ClaimStore, VOLUME_CLAIM } from "../claims/store.ts";
@@ -14,7 +14,7 @@ import { HostVolumes } from "./host-volumes.ts";
 
 interface Host {
   readonly sql: SqlStorage;
-  readonly journal: Journal<Stamp>;
+  readonly journal: Journal<IndexBackfill>;
   /** Promises that an operation on a volume is sent; inside a transaction. */
   readonly promise: (volumeId: string, operation: string) => void;
   /** Sends what was promised about a volume. Never rejects. */
@@ -46,7 +46,7 @@ export class HostVolumeParts {
     return [this.states];
   }
 
-  get stamped(): Readonly<Record<string, Stamped>> {
+  get stamped(): Readonly<Record<string, IndexedRows>> {
     return { [HOST_VOLUME]: this.store, [VOLUME_OPERATION]: this.#operations, [VOLUME_CLAIM]: this.claimStore };
   }
 

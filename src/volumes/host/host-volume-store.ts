@@ -1,7 +1,7 @@
 import type { NewEvent } from "../../contracts/event.ts";
 import { volumeAccount } from "../../contracts/event-accounts.ts";
 import type { State, StoredVolume, VolumePage, VolumeQuery, Wanted } from "../../contracts/host-volumes.ts";
-import type { Stamp, Stamped } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { hostVolumeJson } from "./host-volume.ts";
 
@@ -35,7 +35,7 @@ const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 const MAX_ROWS_LOOKED_AT = 5_000;
 
 /** The rows of host volumes, and of the names that they hold on their nodes. */
-export class HostVolumeStore implements Stamped {
+export class HostVolumeStore implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #pages: SharedRead<VolumePage>;
 
@@ -154,7 +154,7 @@ export class HostVolumeStore implements Stamped {
   }
 
   /** Gives a volume the index of the line that told of it. */
-  stamp({ row: [id = ""] }: Stamp, index: number): void {
+  stamp({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       "UPDATE host_volumes SET create_index = ifnull(create_index, ?), modify_index = ? WHERE id = ?",
       index,
@@ -185,7 +185,7 @@ export const hostVolumeEvent = (type: string, volume: StoredVolume): NewEvent =>
   Payload: { Volume: { ...hostVolumeJson(volume), ModifyIndex: null } },
 });
 
-export const hostVolumeStamp = ({ id }: Pick<StoredVolume, "id">): Stamp => ({ table: HOST_VOLUME, row: [id] });
+export const hostVolumeStamp = ({ id }: Pick<StoredVolume, "id">): IndexBackfill => ({ table: HOST_VOLUME, row: [id] });
 
 const volumeOf = (row: Row): StoredVolume => ({
   id: row.id,

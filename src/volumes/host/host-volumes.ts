@@ -14,7 +14,7 @@ import type {
 import type { OperationResult } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
-import type { Stamp } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
 import { changeOf, paramsOf } from "../change.ts";
@@ -29,7 +29,7 @@ import { namesOf, updateRefusal } from "./update-rules.ts";
 
 interface Parts {
   readonly sql: SqlStorage;
-  readonly journal: Journal<Stamp>;
+  readonly journal: Journal<IndexBackfill>;
   readonly store: HostVolumeStore;
   readonly operations: VolumeOperations;
   readonly claims: VolumeClaims;

@@ -9,8 +9,8 @@ export const isFrozen = (failure: unknown): failure is Error => failure instance
 const AGAIN_MS = 200;
 
 /** Calls an object again while it is frozen, for what would be a pity to lose. @param call changes nothing when it is refused */
-export async function patiently<T>(call: () => Promise<T>): Promise<T> {
-  for (const end = Date.now() + FREEZE_MS; ; ) {
+export async function retryWhileFrozen<T>(call: () => Promise<T>): Promise<T> {
+  for (const end = Date.now() + QUIESCE_MS; ; ) {
     try {
       return await call();
     } catch (failure) {
@@ -21,4 +21,4 @@ export async function patiently<T>(call: () => Promise<T>): Promise<T> {
 }
 
 /** A snapshot never keeps an object from changing for longer than this. */
-export const FREEZE_MS = 10_000;
+export const QUIESCE_MS = 10_000;

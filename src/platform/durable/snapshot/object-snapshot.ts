@@ -10,29 +10,29 @@ const PART_ROWS = 2_000;
 const PART_BYTES = 512 * 1024;
 
 /** Rows of one table, in the order of its key. */
-export interface CutRows {
+export interface SnapshotRows {
   readonly table: string;
   readonly columns: readonly string[];
   readonly rows: readonly (readonly Value[])[];
 }
 
 /** A place between two rows: `after` is the key of the one in front, null before the first. */
-export interface CutPlace {
+export interface SnapshotPosition {
   readonly table: string;
   readonly after: readonly Value[] | null;
 }
 
 /** Rows of one table after the other. `next`: where the next part begins; null on the last. */
-export interface CutPart {
-  readonly some: readonly CutRows[];
-  readonly next: CutPlace | null;
+export interface SnapshotPage {
+  readonly some: readonly SnapshotRows[];
+  readonly next: SnapshotPosition | null;
 }
 
 const copyOf = (table: Pick<Table, "name">): string => `cut:${table.name}`;
 const keyNames = (table: Table): string[] => table.key.map((_, position) => `key:${position}`);
 
 /** Begins a cut. Inside a transaction. */
-export function beginCut(sql: SqlStorage): void {
+export function beginSnapshot(sql: SqlStorage): void {
   for (const table of tablesOf(sql)) {
     const keys = keyNames(table);
     const copy = quoted(copyOf(table));
@@ -59,12 +59,12 @@ export function beginCut(sql: SqlStorage): void {
 }
 
 /** Has a cut be of this moment instead. Inside a transaction. */
-export function renewCut(sql: SqlStorage): void {
+export function renewSnapshot(sql: SqlStorage): void {
   for (const table of tablesOf(sql)) sql.exec(`DELETE FROM ${quoted(copyOf(table))}`);
 }
 
 /** Ends a cut, if there is one. Inside a transaction. */
-export function endCut(sql: SqlStorage): void {
+export function endSnapshot(sql: SqlStorage): void {
   for (const type of ["trigger", "table"]) {
     const names = sql
       .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = ? AND name GLOB 'cut:*'", type)
@@ -77,16 +77,16 @@ export function endCut(sql: SqlStorage): void {
  * Rows as they were, table by table, as many as one answer should hold; tables without any are left out.
  * @returns null when there is no such place
  */
-export function cutPart(sql: SqlStorage, from: CutPlace | null): CutPart | null {
+export function snapshotPage(sql: SqlStorage, from: SnapshotPosition | null): SnapshotPage | null {
   const tables = tablesOf(sql);
   const first = from ? tables.findIndex(({ name }) => name === from.table) : 0;
   if (first < 0) return null;
-  const some: CutRows[] = [];
+  const some: SnapshotRows[] = [];
   let [rows, bytes] = [PART_ROWS, PART_BYTES];
   for (const [at, table] of tables.slice(first).entries()) {
     const after = at === 0 && from ? from.after : null;
     if (rows <= 0 || bytes <= 0) return { some, next: { table: table.name, after } };
-    const page = cutPage(sql, table, after, { rows, bytes });
+    const page = tablePage(sql, table, after, { rows, bytes });
     if (page.rows.length > 0) some.push({ table: table.name, columns: table.columns, rows: page.rows });
     if (page.next) return { some, next: { table: table.name, after: page.next } };
     rows -= page.rows.length;
@@ -96,7 +96,7 @@ export function cutPart(sql: SqlStorage, from: CutPlace | null): CutPart | null 
 }
 
 /** A page of a table as it was. `next`: the key behind which the next page begins; null on the last. */
-function cutPage(
+function tablePage(
   sql: SqlStorage,
   table: Table,
   after: readonly Value[] | null,
@@ -105,7 +105,7 @@ function cutPage(
   const { columns, key } = table;
   // Sizes first: a row may have 2 MB, and a cursor that is left halfway would lock the table.
   const sizes = sql
-    .exec<{ size: number }>(...asItWas(table, after, `${columns.map(sizeOf).join(" + ")} AS size`, most.rows))
+    .exec<{ size: number }>(...selectSnapshot(table, after, `${columns.map(sizeOf).join(" + ")} AS size`, most.rows))
     .toArray();
   if (sizes.length === 0) return { rows: [], bytes: 0, next: null };
   let bytes = 0;
@@ -114,7 +114,7 @@ function cutPage(
     return bytes > most.bytes;
   });
   const limit = within < 0 ? most.rows : within + 1;
-  const found = [...sql.exec(...asItWas(table, after, list(columns), limit)).raw<Value[]>()];
+  const found = [...sql.exec(...selectSnapshot(table, after, list(columns), limit)).raw<Value[]>()];
   return {
     rows: found.map((row) => row.slice(key.length)),
     bytes,
@@ -123,7 +123,7 @@ function cutPage(
 }
 
 /** Selects of a table as it was, in order of its key: the key, and `what`. */
-function asItWas(
+function selectSnapshot(
   table: Table,
   after: readonly Value[] | null,
   what: string,

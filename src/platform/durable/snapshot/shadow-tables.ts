@@ -9,16 +9,16 @@ import { type Ddl, ddlAt, dropAll, list, quoted, type Value } from "./tables.ts"
 const nameOf = (table: string): string => `load:${table}`;
 
 /** Makes the tables that a snapshot's rows go to, as they were at these versions. Inside a transaction. @returns what `swap` needs */
-export function beginStaging(storage: DurableObjectStorage, schema: Schema, versions: Versions): Ddl {
+export function createShadowTables(storage: DurableObjectStorage, schema: Schema, versions: Versions): Ddl {
   const ddl = ddlAt(storage, schema, versions);
-  endStaging(storage.sql);
+  dropShadowTables(storage.sql);
   for (const { name, sql } of ddl.tables)
     storage.sql.exec(sql.replace(/^CREATE TABLE\s+("[^"]+"|\w+)/i, `CREATE TABLE ${quoted(nameOf(name))}`));
   return ddl;
 }
 
 /** Adds rows. Inside a transaction. @throws when the table is not one of the snapshot's versions, or does not take a row */
-export function stage(
+export function insertShadowRows(
   sql: SqlStorage,
   table: string,
   columns: readonly string[],
@@ -30,7 +30,7 @@ export function stage(
 }
 
 /** Forgets what was staged. Inside a transaction. */
-export function endStaging(sql: SqlStorage): void {
+export function dropShadowTables(sql: SqlStorage): void {
   const names = sql.exec<{ name: string }>(
     "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'load:*'",
   );
@@ -38,7 +38,7 @@ export function endStaging(sql: SqlStorage): void {
 }
 
 /** Puts what was staged in the tables' places, and brings it to the schema of today. Inside a transaction. */
-export function swap(
+export function swapShadowTables(
   storage: DurableObjectStorage,
   schema: Schema,
   { ddl, versions, sequences }: { ddl: Ddl; versions: Versions; sequences: Readonly<Record<string, number>> },

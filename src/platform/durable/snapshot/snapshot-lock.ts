@@ -1,13 +1,20 @@
 import { ok, type Refusal, type Result, refuse } from "../../../lib/result.ts";
 import { textOf, warn } from "../../observability/log.ts";
 import { NewerSchema, type Schema, type Versions, versionsOf } from "../migrations.ts";
-import { FREEZE_MS, Frozen } from "./frozen.ts";
-import { beginCut, type CutPart, type CutPlace, cutPart, endCut, renewCut } from "./object-snapshot.ts";
-import { beginStaging, endStaging, stage, swap } from "./shadow-tables.ts";
+import { Frozen, QUIESCE_MS } from "./frozen.ts";
+import {
+  beginSnapshot,
+  endSnapshot,
+  renewSnapshot,
+  type SnapshotPage,
+  type SnapshotPosition,
+  snapshotPage,
+} from "./object-snapshot.ts";
+import { createShadowTables, dropShadowTables, insertShadowRows, swapShadowTables } from "./shadow-tables.ts";
 import { type Ddl, quoted, sequencesOf, tablesOf, type Value } from "./tables.ts";
 
 /** What an object is at the moment of a snapshot, but for its rows. */
-export interface CutView {
+export interface SnapshotView {
   readonly versions: Versions;
   /** The last number that each table has given out. */
   readonly sequences: Readonly<Record<string, number>>;
@@ -25,16 +32,20 @@ interface CutHold {
 interface LoadHold {
   readonly kind: "load";
   readonly restore: string;
-  readonly staged: { readonly ddl: Ddl; readonly versions: Versions; readonly sequences: CutView["sequences"] } | null;
+  readonly staged: {
+    readonly ddl: Ddl;
+    readonly versions: Versions;
+    readonly sequences: SnapshotView["sequences"];
+  } | null;
   readonly swapped: boolean;
 }
 
 /** A snapshot that takes longer than this has failed. */
-export const CUT_MS = 60 * 60_000;
+export const SNAPSHOT_TIMEOUT_MS = 60 * 60_000;
 /** Nothing was heard of a snapshot for so long: it has died. */
-const KEPT_MS = 60_000;
+const HEARTBEAT_TIMEOUT_MS = 60_000;
 /** When a cut that could not be ended is tried again. */
-const LATER_MS = 5_000;
+const RETRY_MS = 5_000;
 const KEY = "hold";
 
 export const SNAPSHOT_RUNS = "a snapshot is being taken; try again in a moment";
@@ -45,12 +56,12 @@ export const RESTORE_RUNS =
  * How an object is held for a snapshot or a restore: frozen, so that it takes no change, and with a cut or with rows to come.
  * Kept beside the tables, so that no snapshot has it, and that it outlives the object's memory.
  */
-export class Hold {
+export class SnapshotLock {
   readonly #storage: DurableObjectStorage;
   readonly #schema: Schema;
   #held: CutHold | LoadHold | null;
   /** Until when no other snapshot may be begun; forgotten with the object's memory. */
-  #keptUntil = 0;
+  #aliveUntil = 0;
 
   constructor(storage: DurableObjectStorage, schema: Schema) {
     this.#storage = storage;
@@ -80,7 +91,7 @@ export class Hold {
   }
 
   /** Ends a cut whose snapshot has died. */
-  passTime(now: number): void {
+  tick(now: number): void {
     if (this.#held?.kind === "cut" && this.#held.ends <= now) this.endCut(this.#held.snapshot, now);
   }
 
@@ -92,8 +103,8 @@ export class Hold {
   }
 
   /** Has the cut be of now, and takes no change until `thaw`, or for `FREEZE_MS`. Refused while another snapshot lives. */
-  freeze(snapshot: string, now: number): Result<CutView> {
-    const cut = this.#cut(snapshot, now, now + FREEZE_MS);
+  freeze(snapshot: string, now: number): Result<SnapshotView> {
+    const cut = this.#cut(snapshot, now, now + QUIESCE_MS);
     if (!cut.ok) return cut;
     const { sql } = this.#storage;
     return ok({ versions: versionsOf(sql), sequences: sequencesOf(sql) });
@@ -102,13 +113,16 @@ export class Hold {
   #cut(snapshot: string, now: number, frozenUntil: number): Result<null> {
     if (this.#held?.kind === "load") return refuse("conflict", RESTORE_RUNS);
     const isMine = this.#held?.snapshot === snapshot;
-    if (this.#held && !isMine && now < this.#keptUntil)
-      return refuse("conflict", `another snapshot is being taken, or has died less than ${KEPT_MS / 1000} seconds ago`);
-    this.#keptUntil = now + KEPT_MS;
-    this.#change({ kind: "cut", snapshot, frozenUntil, ends: now + CUT_MS }, (sql) => {
-      if (isMine) return renewCut(sql);
-      endCut(sql);
-      beginCut(sql);
+    if (this.#held && !isMine && now < this.#aliveUntil)
+      return refuse(
+        "conflict",
+        `another snapshot is being taken, or has died less than ${HEARTBEAT_TIMEOUT_MS / 1000} seconds ago`,
+      );
+    this.#aliveUntil = now + HEARTBEAT_TIMEOUT_MS;
+    this.#change({ kind: "cut", snapshot, frozenUntil, ends: now + SNAPSHOT_TIMEOUT_MS }, (sql) => {
+      if (isMine) return renewSnapshot(sql);
+      endSnapshot(sql);
+      beginSnapshot(sql);
     });
     return ok(null);
   }
@@ -121,15 +135,15 @@ export class Hold {
   }
 
   /** Rows from a place on; null: from the first. */
-  part(snapshot: string, from: CutPlace | null): Result<CutPart> {
+  part(snapshot: string, from: SnapshotPosition | null): Result<SnapshotPage> {
     const isMine = this.#held?.kind === "cut" && this.#held.snapshot === snapshot;
-    const part = isMine ? cutPart(this.#storage.sql, from) : null;
+    const part = isMine ? snapshotPage(this.#storage.sql, from) : null;
     return part ? ok(part) : refuse("conflict", "the snapshot has ended: another was begun, or it took too long");
   }
 
   /** The snapshot goes on. */
   keep(snapshot: string, now: number): void {
-    if (this.#held?.kind === "cut" && this.#held.snapshot === snapshot) this.#keptUntil = now + KEPT_MS;
+    if (this.#held?.kind === "cut" && this.#held.snapshot === snapshot) this.#aliveUntil = now + HEARTBEAT_TIMEOUT_MS;
   }
 
   /** Ends a cut; a little later when a walk through a table was left halfway, which locks all until it is forgotten. */
@@ -137,10 +151,10 @@ export class Hold {
     const held = this.#held;
     if (held?.kind !== "cut" || held.snapshot !== snapshot) return;
     try {
-      this.#change(null, endCut);
+      this.#change(null, endSnapshot);
     } catch (failure) {
       warn("cut-left", { snapshot, because: textOf(failure) });
-      this.#change({ ...held, frozenUntil: 0, ends: now + LATER_MS });
+      this.#change({ ...held, frozenUntil: 0, ends: now + RETRY_MS });
     }
   }
 
@@ -156,19 +170,19 @@ export class Hold {
     if (this.#held?.restore === restore) return ok(null);
     const full = this.#held ? null : this.tableBeyond(mayHold);
     if (full !== null) return refuse("conflict", `the deployment is not empty: there are rows in ${full}`);
-    this.#change({ kind: "load", restore, staged: null, swapped: false }, endStaging);
+    this.#change({ kind: "load", restore, staged: null, swapped: false }, dropShadowTables);
     return ok(null);
   }
 
   /** Makes room for the rows to come. @param view what the object was */
-  beginStaging(restore: string, { versions, sequences }: CutView): Result<null> {
+  beginStaging(restore: string, { versions, sequences }: SnapshotView): Result<null> {
     const held = this.#heldFor(restore);
     if (!held.ok) return held;
     for (const [module, applied] of Object.entries(versions)) {
       const known = this.#schema[module]?.length ?? 0;
       if (applied > known) return refuse("invalid", `snapshot: ${new NewerSchema(module, applied, known).message}`);
     }
-    const ddl = this.#storage.transactionSync(() => beginStaging(this.#storage, this.#schema, versions));
+    const ddl = this.#storage.transactionSync(() => createShadowTables(this.#storage, this.#schema, versions));
     this.#change({ ...held.value, staged: { ddl, versions, sequences } });
     return ok(null);
   }
@@ -177,7 +191,7 @@ export class Hold {
     const held = this.#heldFor(restore);
     if (!held.ok) return held;
     try {
-      this.#storage.transactionSync(() => stage(this.#storage.sql, table, columns, rows));
+      this.#storage.transactionSync(() => insertShadowRows(this.#storage.sql, table, columns, rows));
     } catch {
       // Not its text: that may quote a row.
       return refuse("invalid", `the rows of table ${table} do not fit its schema`);
@@ -191,14 +205,14 @@ export class Hold {
     if (!held.ok || held.value.swapped) return held.ok ? ok(null) : held;
     const { staged } = held.value;
     if (!staged) return refuse("invalid", "no rows have come");
-    this.#change({ ...held.value, swapped: true }, () => swap(this.#storage, this.#schema, staged));
+    this.#change({ ...held.value, swapped: true }, () => swapShadowTables(this.#storage, this.#schema, staged));
     return ok(null);
   }
 
   /** Ends what a restore did: keeps what was swapped, forgets what was not. @returns whether the object was held for it */
   release(restore: string): boolean {
     if (this.restore !== restore) return false;
-    this.#change(null, endStaging);
+    this.#change(null, dropShadowTables);
     return true;
   }
 

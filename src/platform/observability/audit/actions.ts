@@ -10,6 +10,6 @@ export function writeActionsTo(to: Write): void {
 }
 
 /** Writes down what was done without a request or behind it. Ids and counts only: never a value, a token or a body. */
-export function note(event: string, fields: Fields = {}): void {
+export function recordAction(event: string, fields: Fields = {}): void {
   write(actionLine(event, fields));
 }

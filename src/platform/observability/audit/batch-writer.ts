@@ -4,30 +4,30 @@ import { measureLost } from "../metrics/audit.ts";
 import { type Sink, sinksOf } from "./sinks.ts";
 
 /** Lines for which nobody waits go together for so long. */
-const LINGER_MS = 1_000;
+const BACKGROUND_DELAY_MS = 1_000;
 /** The same for lines for which a request waits: what comes at one moment is one write. */
-const HURRY_MS = 5;
+const FOREGROUND_DELAY_MS = 5;
 /** How long a request waits for its line; after that, it was not handed over. */
 const DEADLINE_MS = 5_000;
 /** A sink that fails is tried again after these pauses: what runs behind an answer has 30 s in all. */
-const AGAIN_AFTER_MS = [500, 2_000, 5_000];
+const RETRY_DELAYS_MS = [500, 2_000, 5_000];
 /** Lines held for sinks that do not take them, in characters. What comes beyond is not handed over. */
-const MOST_HELD = 8 * 1024 * 1024;
+const MAX_BUFFERED_CHARS = 8 * 1024 * 1024;
 
 interface Batch {
   readonly lines: string[];
   /** In characters, also when its lines have been taken out. */
   size: number;
   /** Settles in the request that carries it only; the runtime rejects it for others when that request has ended. */
-  readonly kept: PromiseWithResolvers<boolean>;
+  readonly written: PromiseWithResolvers<boolean>;
   /** When it will have been closed, in ms since 1970. */
-  readonly closes: number;
+  readonly closesAt: number;
 }
 
 /** A batch that is still open so long after it should have been closed has lost its carrier. */
-const GONE_MS = 2_000;
+const STALE_AFTER_MS = 2_000;
 /** So long after that, whoever carried it is gone, too: nothing goes on behind an answer for longer. */
-const OVER_MS = 60_000;
+const DEAD_AFTER_MS = 60_000;
 
 type KeepAlive = (work: Promise<unknown>) => void;
 
@@ -35,7 +35,7 @@ type KeepAlive = (work: Promise<unknown>) => void;
  * Carries lines to the sinks. Whoever brings the first line of a batch carries it for all who come until it is closed. A carrier
  * may be gone with its request, without a word; what it has left behind goes along with the next.
  */
-export class Courier {
+export class BatchWriter {
   readonly #sinks: readonly Sink[];
   readonly #batches = new Set<Batch>();
   #open: Batch | null = null;
@@ -50,31 +50,32 @@ export class Courier {
   }
 
   /** Has a line kept some time soon. One that is lost is counted in the log. */
-  bring(line: string, keepAlive: KeepAlive): void {
-    if (this.hasSinks && !this.#join(line, LINGER_MS, keepAlive)) lost(1, "full", "too many lines wait");
+  writeLater(line: string, keepAlive: KeepAlive): void {
+    if (this.hasSinks && !this.#append(line, BACKGROUND_DELAY_MS, keepAlive))
+      reportLost(1, "full", "too many lines wait");
   }
 
   /** Has a line kept now. @returns whether every sink has it */
-  async handOver(line: string, keepAlive: KeepAlive): Promise<boolean> {
+  async write(line: string, keepAlive: KeepAlive): Promise<boolean> {
     if (!this.hasSinks) return true;
     const late = scheduler.wait(DEADLINE_MS).then(() => false);
     for (;;) {
-      const batch = this.#join(line, HURRY_MS, keepAlive);
+      const batch = this.#append(line, FOREGROUND_DELAY_MS, keepAlive);
       if (!batch) return false;
       try {
-        return await Promise.race([batch.kept.promise, late]);
+        return await Promise.race([batch.written.promise, late]);
       } catch {
         // Its carrier is gone, and may have handed the line over: then it comes twice.
-        this.#forget(batch, line);
+        this.#abandon(batch, line);
       }
     }
   }
 
-  #join(line: string, withinMs: number, keepAlive: KeepAlive): Batch | null {
+  #append(line: string, withinMs: number, keepAlive: KeepAlive): Batch | null {
     const now = Date.now();
     const open = this.#open;
     if (!this.#hasRoom(line.length, now)) return null;
-    if (open && open.closes <= now + withinMs && now < open.closes + GONE_MS) {
+    if (open && open.closesAt <= now + withinMs && now < open.closesAt + STALE_AFTER_MS) {
       open.lines.push(line);
       open.size += line.length;
       return open;
@@ -82,53 +83,53 @@ export class Courier {
     // Takes along what waits for a later time, or for a carrier that is gone.
     const lines = [...(open?.lines.splice(0) ?? []), line];
     if (open) this.#batches.delete(open);
-    const batch: Batch = { lines, size: sizeOf(lines), kept: Promise.withResolvers(), closes: now + withinMs };
+    const batch: Batch = { lines, size: sizeOf(lines), written: Promise.withResolvers(), closesAt: now + withinMs };
     this.#open = batch;
     this.#batches.add(batch);
-    keepAlive(this.#carry(batch, withinMs));
+    keepAlive(this.#flush(batch, withinMs));
     return batch;
   }
 
   #hasRoom(more: number, now: number): boolean {
     let held = more;
     for (const batch of this.#batches) held += batch.size;
-    if (held <= MOST_HELD) return true;
-    for (const batch of this.#batches) if (batch.closes + OVER_MS < now) this.#batches.delete(batch);
+    if (held <= MAX_BUFFERED_CHARS) return true;
+    for (const batch of this.#batches) if (batch.closesAt + DEAD_AFTER_MS < now) this.#batches.delete(batch);
     return false;
   }
 
   /** Its carrier is gone: what it has not taken up goes along with the next, which is `line` again. */
-  #forget(batch: Batch, line: string): void {
+  #abandon(batch: Batch, line: string): void {
     this.#batches.delete(batch);
     if (this.#open !== batch) return;
     const others = batch.lines.splice(0).filter((each) => each !== line);
-    this.#open = { ...batch, lines: others, closes: 0 };
+    this.#open = { ...batch, lines: others, closesAt: 0 };
   }
 
-  async #carry(batch: Batch, afterMs: number): Promise<void> {
+  async #flush(batch: Batch, afterMs: number): Promise<void> {
     await scheduler.wait(afterMs);
     if (this.#open === batch) this.#open = null;
     const lines = batch.lines.splice(0);
     let left = lines.length === 0 ? [] : this.#sinks;
-    for (const pause of [0, ...AGAIN_AFTER_MS]) {
+    for (const pause of [0, ...RETRY_DELAYS_MS]) {
       if (pause > 0) await scheduler.wait(pause);
-      left = await keep(left, lines);
-      batch.kept.resolve(left.length === 0);
+      left = await writeTo(left, lines);
+      batch.written.resolve(left.length === 0);
       if (left.length === 0) break;
     }
     this.#batches.delete(batch);
-    if (left.length > 0) lost(lines.length, "failed", left.map(({ name }) => name).join());
+    if (left.length > 0) reportLost(lines.length, "failed", left.map(({ name }) => name).join());
   }
 }
 
 const sizeOf = (lines: readonly string[]): number => lines.reduce((sum, line) => sum + line.length, 0);
 
 /** @returns the sinks that may not have the lines */
-async function keep(sinks: readonly Sink[], lines: readonly string[]): Promise<Sink[]> {
+async function writeTo(sinks: readonly Sink[], lines: readonly string[]): Promise<Sink[]> {
   const failed = await Promise.all(
     sinks.map(async (sink) => {
       try {
-        await sink.keep(lines);
+        await sink.write(lines);
         return [];
       } catch (failure) {
         warn("audit-sink-failed", { sink: sink.name, lines: lines.length, because: textOf(failure) });
@@ -139,25 +140,25 @@ async function keep(sinks: readonly Sink[], lines: readonly string[]): Promise<S
   return failed.flat();
 }
 
-function lost(lines: number, reason: "failed" | "full", because: string): void {
+function reportLost(lines: number, reason: "failed" | "full", because: string): void {
   warn("audit-lost", { lines, because });
   measureLost(lines, reason);
 }
 
-const couriers = new WeakMap<object, Courier>();
+const batchWriters = new WeakMap<object, BatchWriter>();
 
 /** Writes a line to the Worker's log and to the sinks, without anybody waiting for it. */
 export function record(env: Env, line: string, keepAlive: KeepAlive): void {
   if (settings(env).AUDIT_LOG === "on") console.info(line);
-  courierOf(env).bring(line, keepAlive);
+  batchWriterOf(env).writeLater(line, keepAlive);
 }
 
 /** The one of this isolate, for what `env` binds. */
-export function courierOf(env: Env): Courier {
-  let found = couriers.get(env);
+export function batchWriterOf(env: Env): BatchWriter {
+  let found = batchWriters.get(env);
   if (!found) {
-    found = new Courier(sinksOf(env));
-    couriers.set(env, found);
+    found = new BatchWriter(sinksOf(env));
+    batchWriters.set(env, found);
   }
   return found;
 }

@@ -1,8 +1,8 @@
 import { RequestError } from "../../http/errors.ts";
 import type { Answered, Exchange } from "../../http/exchange.ts";
-import { asksHealth } from "../../http/health.ts";
+import { isHealthCheck } from "../../http/health.ts";
 import { settings } from "../../settings.ts";
-import { courierOf, record } from "./batch-writer.ts";
+import { batchWriterOf, record } from "./batch-writer.ts";
 import { answerLine, requestLine } from "./line.ts";
 
 /**
@@ -10,9 +10,9 @@ import { answerLine, requestLine } from "./line.ts";
  * @throws RequestError 503 when no sink has taken the line; nothing has been done then
  */
 export async function auditRequest(exchange: Exchange, env: Env, exec: ExecutionContext): Promise<void> {
-  const courier = courierOf(env);
-  if (!courier.hasSinks || settings(env).AUDIT_ON_FAILURE[exchange.area] === "open" || asksHealth(exchange)) return;
-  const kept = await courier.handOver(requestLine(exchange, env), (work) => exec.waitUntil(work));
+  const courier = batchWriterOf(env);
+  if (!courier.hasSinks || settings(env).AUDIT_ON_FAILURE[exchange.area] === "open" || isHealthCheck(exchange)) return;
+  const kept = await courier.write(requestLine(exchange, env), (work) => exec.waitUntil(work));
   if (!kept) {
     throw new RequestError(503, "the audit log cannot be written, so nothing was done; try again", {
       "Retry-After": "1",

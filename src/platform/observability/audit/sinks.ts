@@ -4,13 +4,13 @@ import { uuidV7 } from "../../../lib/uuid-v7.ts";
 export interface Sink {
   readonly name: "queue" | "bucket";
   /** Keeps all lines. Rejects when it may not have; then some may be kept, and come again. */
-  readonly keep: (lines: readonly string[]) => Promise<void>;
+  readonly write: (lines: readonly string[]) => Promise<void>;
 }
 
 export function sinksOf({ AUDIT_QUEUE: queue, AUDIT_BUCKET: bucket }: Env): Sink[] {
   const sinks: Sink[] = [];
-  if (queue) sinks.push({ name: "queue", keep: (lines) => send(queue, lines) });
-  if (bucket) sinks.push({ name: "bucket", keep: (lines) => put(bucket, lines) });
+  if (queue) sinks.push({ name: "queue", write: (lines) => send(queue, lines) });
+  if (bucket) sinks.push({ name: "bucket", write: (lines) => put(bucket, lines) });
   return sinks;
 }
 

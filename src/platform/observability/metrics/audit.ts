@@ -1,8 +1,8 @@
-import { handInSoon } from "./flush.ts";
+import { flushCountsSoon } from "./flush.ts";
 import { countMany } from "./isolate-counters.ts";
 
 /** Counts lines of the audit log that a sink will never have. */
 export function measureLost(lines: number, reason: "failed" | "full"): void {
   countMany("sallyport_audit_lines_lost_total", lines, reason);
-  handInSoon();
+  flushCountsSoon();
 }

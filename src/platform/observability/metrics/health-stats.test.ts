@@ -8,17 +8,17 @@ it("an alarm's lag is the worst of five minutes, or what is overdue now", () => 
   expect(lag.ms(null, NOW)).toBe(0);
   expect(lag.ms(NOW + 500, NOW)).toBe(0);
   expect(lag.ms(NOW - 500, NOW)).toBe(500);
-  lag.rang(NOW - 3_000, NOW);
-  lag.rang(NOW + 1_000 - 20, NOW + 1_000);
+  lag.recordAlarm(NOW - 3_000, NOW);
+  lag.recordAlarm(NOW + 1_000 - 20, NOW + 1_000);
   expect(lag.ms(null, NOW + 299_000)).toBe(3_000);
   expect(lag.ms(NOW, NOW + 299_000)).toBe(299_000);
   expect(lag.ms(null, NOW + 301_000)).toBe(0);
-  lag.rang(NOW + 400_000 - 10, NOW + 400_000);
+  lag.recordAlarm(NOW + 400_000 - 10, NOW + 400_000);
   expect(lag.ms(null, NOW + 400_000)).toBe(10);
 });
 
 it("what is due at once is not late for ages", () => {
   const lag = new AlarmLag();
-  lag.rang(0, NOW);
+  lag.recordAlarm(0, NOW);
   expect(lag.ms(0, NOW)).toBe(0);
 });

@@ -1,7 +1,7 @@
 import type { Series } from "./series.ts";
 
 /** What every object tells of itself. */
-export interface Vitals {
+export interface HealthStats {
   /** The size of its database. */
   readonly bytes: number;
   readonly outbox: OutboxState;
@@ -25,7 +25,7 @@ export class AlarmLag {
   #worst = { at: 0, ms: 0 };
 
   /** An alarm rings. @param due what it was for */
-  rang(due: number | null, now: number): void {
+  recordAlarm(due: number | null, now: number): void {
     const ms = lateBy(due, now);
     if (ms >= this.#worst.ms || now - this.#worst.at > WORST_OF_MS) this.#worst = { at: now, ms };
   }

@@ -52,7 +52,7 @@ function add(name: MetricName, labels: readonly string[], part: string, by: numb
 }
 
 /** Whether there is anything to hand in. */
-export const anyCounted = (): boolean => counts.size > 0;
+export const hasCounts = (): boolean => counts.size > 0;
 
 /** Takes what was counted; what comes from now on is counted anew. */
 export function takeCounts(): Map<Key, number> {

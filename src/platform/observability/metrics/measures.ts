@@ -1,5 +1,5 @@
 import type { Migration } from "../../durable/migrations.ts";
-import { countedTable, endsCounted, rowsCounted } from "./object-counters.ts";
+import { completionsCounted, countedTable, rowsCounted } from "./object-counters.ts";
 
 /* What each kind of object counts of its rows. These come behind the object's own tables, which they are about. */
 
@@ -46,7 +46,7 @@ export const clusterMeasures: Migration[] = [
       rowsCounted("sallyport_volume_operations", {
         ...{ table, columns: ["state"], labels: [kind, column("method"), column("state")], when: open },
       }),
-      endsCounted("sallyport_volume_operations_ended_total", {
+      completionsCounted("sallyport_volume_operations_ended_total", {
         ...{ table, columns: ["state"], labels: [kind, column("method"), outcome] },
         when: (row) => `${row}.state IN ('done', 'failed')`,
       }),

@@ -54,7 +54,10 @@ export function rowsCounted(metric: MetricName, { table, columns, labels, when =
 }
 
 /** How often rows of a table have come to their end, that is, to a state that only `when` is true of. */
-export function endsCounted(metric: MetricName, { table, columns, labels, when = () => "TRUE" }: Rows): Migration {
+export function completionsCounted(
+  metric: MetricName,
+  { table, columns, labels, when = () => "TRUE" }: Rows,
+): Migration {
   return {
     because: `how often rows of ${table} have ended`,
     sql: `CREATE TRIGGER ${metric.replace("sallyport_", "counted_")}_${table} AFTER UPDATE OF ${columns.join(", ")} ON ${table}
@@ -63,7 +66,7 @@ export function endsCounted(metric: MetricName, { table, columns, labels, when =
 }
 
 /** Counts what no table tells. Call inside the object's transaction. */
-export function countHere(sql: SqlStorage, metric: MetricName, ...labels: string[]): void {
+export function countInObject(sql: SqlStorage, metric: MetricName, ...labels: string[]): void {
   sql.exec(
     "INSERT INTO counted VALUES (?, ?, 1) ON CONFLICT (metric, labels) DO UPDATE SET n = n + 1",
     metric,

@@ -1,5 +1,5 @@
 import type { Answered } from "../../http/exchange.ts";
-import { handInSoon } from "./flush.ts";
+import { flushCountsSoon } from "./flush.ts";
 import { count, observe } from "./isolate-counters.ts";
 
 /** Which part of the service a route belongs to, for latencies; by the beginning of its path. */
@@ -24,5 +24,5 @@ export function measureAnswer({ method, route, area, status, durationMs }: Answe
   const [verb = "", path = ""] = route?.split(" ") ?? [METHODS.has(method) ? method : "other", "none"];
   count("sallyport_http_requests_total", path, verb, String(status));
   observe("sallyport_http_request_duration_seconds", durationMs / 1000, route === null ? "none" : partOf(path, area));
-  handInSoon();
+  flushCountsSoon();
 }
