@@ -1,4 +1,4 @@
-// Checks docs/coverage.md: every promise of the interface document is either open or proved by tests that exist and ran.
+// Checks docs/internals/coverage.md: every promise of the interface document is either open or proved by tests that exist and ran.
 //
 //   node scripts/coverage.ts [report.json]     report.json: what `vitest --reporter=json` wrote; run it at the root
 //
@@ -359,7 +359,7 @@ function nodes(value: unknown): Node[] {
 
 /** Everything `measureCoverage` wants, read from a working copy. A report that cannot be read is an error, not an absence. */
 export function loadCoverage(root: string, reportPath?: string): Parameters<typeof measureCoverage> {
-  const markdown = readFileSync(resolve(root, "docs/coverage.md"), "utf8");
+  const markdown = readFileSync(resolve(root, "docs/internals/coverage.md"), "utf8");
   const sources = new Map<string, string>();
   for (const file of citedFiles(markdown)) {
     const path = resolve(root, file);
@@ -376,7 +376,7 @@ export function loadCoverage(root: string, reportPath?: string): Parameters<type
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   try {
     const { problems, proved, open, total } = measureCoverage(...loadCoverage(process.cwd(), process.argv[2]));
-    for (const problem of problems) console.error(`docs/coverage.md ${problem}`);
+    for (const problem of problems) console.error(`docs/internals/coverage.md ${problem}`);
     console.log(`coverage: ${proved}/${open}/${total} (proved/open/total)`);
     if (problems.length > 0) process.exitCode = 1;
   } catch (error) {

@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { unstable_readConfig } from "wrangler";
 import { QUIET_WRANGLER } from "./runtime.ts";
 
-/** Budget of the whole Worker, compressed. The platform takes much more (docs/deploy.md), but starts it later. */
+/** Budget of the whole Worker, compressed. The platform takes much more (docs/operate/deploy.md), but starts it later. */
 export const BUDGET_KIB = 400;
 /** Budget of the top level of all modules on an idle machine. The platform's limit is a second. */
 export const STARTUP_MS = 100;

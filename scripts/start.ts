@@ -178,7 +178,9 @@ function banner({ baseUrl, token }: Service, settings: LocalSettings, nodes: str
     "",
     `export SALLYPORT_ADDR=${baseUrl} SALLYPORT_TOKEN=${token}`,
     ...(nodes.length > 0 ? [`export VOLUMES=${volumes}`] : []),
-    ...(settings.playground ? [`export PROVIDERS=${resolve(settings.stateDir, "providers")}  # see docs/sync.md`] : []),
+    ...(settings.playground
+      ? [`export PROVIDERS=${resolve(settings.stateDir, "providers")}  # see docs/guides/sync.md`]
+      : []),
     ...steps,
     "",
   ].join("\n");

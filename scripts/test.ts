@@ -1,5 +1,5 @@
 /**
- * `npm test`: types, lint, every suite, and whether docs/coverage.md names only tests that ran; stops at the first that fails.
+ * `npm test`: types, lint, every suite, and whether docs/internals/coverage.md names only tests that ran; stops at the first that fails.
  * `npm test -- kv` hands the words to vitest and runs nothing else. The last line says what came of it, and how long it took.
  */
 import { spawnSync } from "node:child_process";

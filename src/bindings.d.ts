@@ -22,7 +22,7 @@ declare namespace Cloudflare {
     FILES?: R2Bucket;
     /** Says whether the disk is full; bound by `npm start` only. */
     LOCAL_DISK?: Fetcher;
-    /** Request limits (docs/limits.md). An absent binding means no limit. */
+    /** Request limits (docs/reference/limits.md). An absent binding means no limit. */
     LIMIT_TOKEN?: RateLimit;
     LIMIT_OPEN?: RateLimit;
     LIMIT_REFUSED?: RateLimit;

@@ -1,5 +1,5 @@
 /*
- * The events that a subscriber must receive, as a second implementation of docs/events.md: it shares neither code nor mistakes
+ * The events that a subscriber must receive, as a second implementation of docs/guides/events.md: it shares neither code nor mistakes
  * with the service.
  */
 

@@ -2,7 +2,7 @@ import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { TokenRow } from "./token.ts";
 
 /**
- * Sealed copies of the secrets of tokens made under `/v1/acl`, which upstream clients read back (docs/dialects.md). The
+ * Sealed copies of the secrets of tokens made under `/v1/acl`, which upstream clients read back (docs/reference/compatibility.md). The
  * column `tokens.secret` holds them; each is bound to its token's accessor. The setting `ACL_TOKEN_SECRETS` turns them off.
  */
 export class TokenSecrets {

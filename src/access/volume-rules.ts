@@ -4,7 +4,7 @@ import { matchesGlob } from "../lib/glob.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 
 /**
- * Volume rules: what policies ask of every volume, whoever makes it, the holder of a management token too (docs/volume-rules.md).
+ * Volume rules: what policies ask of every volume, whoever makes it, the holder of a management token too (docs/reference/volume-rules.md).
  */
 
 /** What rules judge of a volume, of whatever kind. */

@@ -1,6 +1,6 @@
 /**
  * Whose words a caller speaks. `upstream`: the request used an upstream header or path name, so the answer follows upstream
- * where the two differ (docs/dialects.md). Everything inside the service speaks neutral.
+ * where the two differ (docs/reference/compatibility.md). Everything inside the service speaks neutral.
  */
 export type Dialect = "neutral" | "upstream";
 

@@ -81,7 +81,7 @@ export interface AclToken {
   Policies: string[] | null;
   /** There are none; clients count them. */
   Roles: [];
-  /** In the answer that creates the token, and in reads that may see it (docs/dialects.md); else empty. */
+  /** In the answer that creates the token, and in reads that may see it (docs/reference/compatibility.md); else empty. */
   SecretID: string;
   Type: "client" | "management";
 }

@@ -7,7 +7,7 @@ export const GUIDE = {
     "Every path is written as it is by default. `secret` stands for the path of any mount of type `kv`, `cloud-b` for that of any mount of type `cloud-b`: put the mount's own path in its place.",
     "POST and PUT are the same. LIST is a method where the way allows it; here it is a GET with `list=true`, written with a slash at the end of its path. Parameters in paths marked `x-sallyport-slashes` may hold slashes.",
     'Numbers, flags, lists and maps in bodies of areas A and B may come as text, as command-line clients send them: `"true"`, `"5"`, `"a,b"`, `"k=v"`. Fields of bodies of areas C and D are found whatever their case. Null is what is left out, except in a patch.',
-    "Requests that use the upstream systems' own headers or path names are answered in their words; this document speaks ours (docs/dialects.md).",
+    "Requests that use the upstream systems' own headers or path names are answered in their words; this document speaks ours (docs/reference/compatibility.md).",
     "`x-sallyport-right` says what the caller must be allowed: a capability on a path, or a right of areas C and D.",
   ].join("\n\n"),
 } as const;

@@ -28,7 +28,9 @@ export const page: Parameters = {
   next_token: text(`Where the page begins: the value of ${clusterHeader.nextToken[0]} of the page before.`),
 };
 export const filter: Parameters = {
-  filter: text('An expression over the fields of the stored record, such as `Name contains "db"` (docs/reads.md).'),
+  filter: text(
+    'An expression over the fields of the stored record, such as `Name contains "db"` (docs/reference/reads.md).',
+  ),
 };
 export const prefix: Parameters = { prefix: text("Only what begins with this.") };
 export const reverse: Parameters = { reverse: flag("Last rows first.") };

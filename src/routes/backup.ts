@@ -8,7 +8,7 @@ import { unwrap } from "../platform/http/errors.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { secrets } from "./server/route.ts";
 
-/** Snapshots of everything, restoring them, and making the lists anew (docs/backup.md). */
+/** Snapshots of everything, restoring them, and making the lists anew (docs/operate/backup.md). */
 export const backupRoutes = [
   secrets({
     verb: "GET",

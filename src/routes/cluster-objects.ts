@@ -11,7 +11,7 @@ import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** Where a scheduler outside reports what it does (docs/reports.md). */
+/** Where a scheduler outside reports what it does (docs/guides/reports.md). */
 
 const SOURCE_NAME = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 

@@ -30,7 +30,7 @@ export const mayAny =
   (rights: ClusterRights, call: Pick<AuthorisedCall, "query">): boolean =>
     allowsOne(rights, namespaceOf(call), capabilities);
 
-/** The right to write volumes; upstream's callers need to see plugins, too (docs/dialects.md). */
+/** The right to write volumes; upstream's callers need to see plugins, too (docs/reference/compatibility.md). */
 export const mayWrite = (rights: ClusterRights, { dialect }: AuthorisedCall, namespace: string): boolean =>
   allowsNamespace(rights, namespace, "csi-write-volume") && (dialect === "neutral" || allowsPlugin(rights, "read"));
 

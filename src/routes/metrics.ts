@@ -5,7 +5,7 @@ import { CONTENT_TYPES, type Format, written } from "../platform/observability/m
 import { flushCounts } from "../platform/observability/metrics/flush.ts";
 import { type AuthorisedCall, cluster, secrets } from "./server/route.ts";
 
-/** What is measured (docs/metrics.md), at the paths of both families of clients. */
+/** What is measured (docs/operate/metrics.md), at the paths of both families of clients. */
 
 const FORMATS: ReadonlySet<string> = new Set(Object.keys(CONTENT_TYPES));
 

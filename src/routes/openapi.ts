@@ -1,7 +1,7 @@
 import { type Call, open } from "./server/route.ts";
 
 /**
- * The API for machines and for people (docs/openapi.md), open to everybody. Both files are static assets beside the Worker, so they
+ * The API for machines and for people (docs/reference/openapi.md), open to everybody. Both files are static assets beside the Worker, so they
  * cost it neither size nor memory.
  */
 

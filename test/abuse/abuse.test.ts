@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 
-/** The part of the abuse suite (docs/abuse.md) that always runs: the same requests each time. */
+/** The part of the abuse suite (docs/internals/abuse.md) that always runs: the same requests each time. */
 
 interface Report {
   readonly sent: number;

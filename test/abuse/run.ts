@@ -1,5 +1,5 @@
 /**
- * `npm run test:abuse`: requests that are wrong in every way, at every route of the real service. See docs/abuse.md.
+ * `npm run test:abuse`: requests that are wrong in every way, at every route of the real service. See docs/internals/abuse.md.
  * ABUSE_SEED and ABUSE_REQUESTS say which and how many, ABUSE_ONLY at which routes; the figures go to ABUSE_REPORT as JSON, what the
  * service printed to ABUSE_LOG.
  */

@@ -15,13 +15,13 @@ interface Promised {
 
 /** Answers of 5xx that are promised, each for a reason that it tells; anything else of 5xx is a defect. */
 const promised: readonly Promised[] = [
-  // The caller says which code it wants (docs/metrics.md, "Health").
+  // The caller says which code it wants (docs/operate/metrics.md, "Health").
   { statuses: [501, 503, 599, 500, 504, 507], at: / \/v1\/sys\/health$/, because: /"initialized":true/ },
-  // Work at the cloud that another request has overtaken or given up (docs/credentials.md).
+  // Work at the cloud that another request has overtaken or given up (docs/guides/credentials.md).
   { statuses: [503], at: / \/v1\/cloud-b\//, because: /interrupted|given up|under way/ },
-  // Nothing changes while a consistent copy of everything is made (docs/backup.md).
+  // Nothing changes while a consistent copy of everything is made (docs/operate/backup.md).
   { statuses: [503], at: /^/, because: /a snapshot is being taken/ },
-  // A node without an agent of ours cannot be asked (docs/host-volumes.md).
+  // A node without an agent of ours cannot be asked (docs/guides/host-volumes.md).
   { statuses: [503], at: / \/v1\/volume\/host\//, because: /has no agent of this service/ },
 ];
 

@@ -1,5 +1,5 @@
 /**
- * `npm run test:faults`: everything works while everything dies; then all of it must be as it was promised (docs/faults.md).
+ * `npm run test:faults`: everything works while everything dies; then all of it must be as it was promised (docs/internals/faults.md).
  *
  *   FAULTS_SEED=123      the same choices again
  *   FAULTS_SECONDS=60    how long things are killed; 420 otherwise

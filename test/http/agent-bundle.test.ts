@@ -6,7 +6,7 @@ import { EXIT } from "../../agent/src/exit.ts";
 import { AgentProcess, fakeService, JOIN_TOKEN, nodeDirectory } from "./agent-service.ts";
 
 const BUNDLE = "agent/dist/sallyport-agent.mjs";
-const page = readFileSync("docs/agent.md", "utf8");
+const page = readFileSync("docs/guides/agent.md", "utf8");
 const unit = readFileSync("agent/sallyport-agent.service", "utf8");
 
 beforeAll(() => {

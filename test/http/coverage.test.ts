@@ -9,7 +9,7 @@ import { checkCoverage, citedFiles, loadCoverage, measureCoverage, type VitestJs
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const FILE = "test/workers/kv.test.ts";
 
-describe("docs/coverage.md", () => {
+describe("docs/internals/coverage.md", () => {
   it("is well formed, and every reference names a test that exists, is not skipped and, in the report, passed", () => {
     const named = process.env["SALLYPORT_TEST_REPORT"];
     // The report of a run is written when the run ends, so in a first run there is none yet.
@@ -218,9 +218,9 @@ describe("the coverage check", () => {
   describe("as a command", () => {
     const root = mkdtempSync(join(tmpdir(), "coverage-"));
     afterAll(() => rmSync(root, { recursive: true }));
-    mkdirSync(join(root, "docs"));
+    mkdirSync(join(root, "docs/internals"), { recursive: true });
     mkdirSync(join(root, "test/workers"), { recursive: true });
-    writeFileSync(join(root, "docs/coverage.md"), page(cite("g › a"), "| A.y | Says y | open |"));
+    writeFileSync(join(root, "docs/internals/coverage.md"), page(cite("g › a"), "| A.y | Says y | open |"));
     writeFileSync(join(root, FILE), "describe('g', () => { it('a', f) })");
 
     it("prints the count and succeeds when there is no problem", () => {
@@ -232,7 +232,7 @@ describe("the coverage check", () => {
       expect(run(reportOf(["g", "a", "failed"]))).toMatchObject({
         status: 1,
         stdout: "coverage: 0/1/2 (proved/open/total)\n",
-        stderr: `docs/coverage.md line 3, A.x: the test ended failed, not passed: ${FILE} › g › a\n`,
+        stderr: `docs/internals/coverage.md line 3, A.x: the test ended failed, not passed: ${FILE} › g › a\n`,
       });
     });
 

@@ -18,7 +18,7 @@ import { WORKER_SETTINGS } from "../../scripts/settings.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "sallyport-deploy-"));
 const config = unstable_readConfig({ config: "wrangler.toml" });
-const page = readFileSync("docs/deploy.md", "utf8");
+const page = readFileSync("docs/operate/deploy.md", "utf8");
 const SECRETS = { MASTER_KEY: Buffer.alloc(32, 7).toString("base64"), BOOTSTRAP_SECRET: "presented-once" };
 
 /** The lines of the first commands below a heading of the page. */
@@ -114,7 +114,7 @@ describe("what is deployed, running", () => {
   });
 });
 
-describe("docs/deploy.md", () => {
+describe("docs/operate/deploy.md", () => {
   it("makes everything that wrangler.toml binds", () => {
     const made = [...page.matchAll(/npx wrangler (?:d1|queues|r2 bucket) create ([\w-]+)/g)].map(([, name]) => name);
     const { producers = [], consumers = [] } = config.queues;
@@ -137,6 +137,6 @@ describe("docs/deploy.md", () => {
 
   it("names only documents that are there", () => {
     const links = [...page.matchAll(/\]\(([\w./-]+\.(?:md|yml|json|toml))/g)].map(([, link = ""]) => link);
-    for (const link of links) expect(() => readFileSync(join("docs", link)), link).not.toThrow();
+    for (const link of links) expect(() => readFileSync(join("docs/operate", link)), link).not.toThrow();
   });
 });

@@ -5,7 +5,7 @@ import { checkCoverage, citedFiles } from "../../scripts/coverage.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const read = (name: string): string => readFileSync(ROOT + name, "utf8");
-const page = read("docs/security.md");
+const page = read("docs/operate/security.md");
 
 const HEADER = "| Threat | What they can do | What they cannot | Shown by |";
 
@@ -24,7 +24,7 @@ function threats(): { line: number; cells: string[] }[] {
   return rows;
 }
 
-describe("docs/security.md", () => {
+describe("docs/operate/security.md", () => {
   it("names for each threat what can be done, what cannot, and tests that exist and are not skipped", () => {
     const rows = threats();
     expect(rows.length).toBeGreaterThan(40);

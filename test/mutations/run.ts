@@ -1,6 +1,6 @@
 /**
  * `npm run test:mutations [-- AREA …]`: applies small wrong changes to the code, one at a time, and counts those that the
- * test suites notice. See docs/mutations.md. MUTATIONS_ONLY=TEXT takes only rows whose file or text contains TEXT,
+ * test suites notice. See docs/internals/mutations.md. MUTATIONS_ONLY=TEXT takes only rows whose file or text contains TEXT,
  * MUTATIONS_JOBS says how many run at once, MUTATIONS_REPORT names a file for the figures as JSON.
  */
 

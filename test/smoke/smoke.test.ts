@@ -303,9 +303,9 @@ describe("the playground", () => {
   it("shows the tours of the documents working, and begins anew at each start", async () => {
     const settings = { PLAYGROUND: "1", STATE_DIR: "playground" };
     const service = await npmStart(settings).ready();
-    const guides = ["guides/policies-and-tokens", "guides/namespaces", "guides/secrets"];
+    const guides = ["policies-and-tokens", "namespaces", "secrets"];
     for (const page of ["events", "volumes", "sync", "credentials", ...guides]) {
-      const shown = shownIn(join(dir, `docs/${page}.md`), "Tour");
+      const shown = shownIn(join(dir, `docs/guides/${page}.md`), "Tour");
       const printed = await service.session(shown.map(({ command }) => command));
       expect(shown.length).toBeGreaterThan(8);
       for (const [at, { command, output }] of shown.entries())

@@ -6,7 +6,7 @@ import { fingerprint, ID, registry } from "./nodes-helpers.ts";
 import { allocation, deployment, evaluation, gone, job, type Reported, report, send } from "./reports.ts";
 import { closeAll, openStream } from "./streams.ts";
 
-/* Sentences of the interface document about the stream as a whole (docs/coverage.md). */
+/* Sentences of the interface document about the stream as a whole (docs/internals/coverage.md). */
 
 afterEach(closeAll);
 

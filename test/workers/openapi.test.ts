@@ -50,11 +50,11 @@ describe("the document of the API", () => {
     const status = async (name: string) => (await env.ASSETS.fetch(`https://assets/${name}`)).status;
     expect(await Promise.all(["openapi.json", "openapi.html"].map(status))).toEqual([200, 200]);
     const others = [
-      "openapi.md",
-      "storage.md",
-      "alerts.yml",
+      "reference/openapi.md",
+      "internals/storage.md",
+      "operate/alerts.yml",
       ".assetsignore",
-      "decisions/0001-seal-in-the-same-turn.md",
+      "internals/decisions/0001-seal-in-the-same-turn.md",
       "",
     ];
     expect(await Promise.all(others.map(status))).toEqual(others.map(() => 404));

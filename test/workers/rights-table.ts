@@ -256,7 +256,7 @@ export const clusterRights: Readonly<Record<string, string>> = {
   "DELETE /v1/volume/claim/:id": HOST_DELETE,
 };
 
-/** Where callers of the upstream dialect need something else (docs/dialects.md). */
+/** Where callers of the upstream dialect need something else (docs/reference/compatibility.md). */
 export const upstreamRights: Readonly<Record<string, string>> = {
   "POST /v1/volumes": "namespace:csi-write-volume & plugin:read",
   "POST /v1/volume/csi/:id": "namespace:csi-write-volume & plugin:read",

@@ -7,7 +7,7 @@ import { get, list, mountKv, patch, put, send } from "./client.ts";
 import { joinToken, ScriptedAgent } from "./scripted-agent.ts";
 import { setAssociation } from "./sync-helpers.ts";
 
-/** Who may not do what, where docs/security.md says so and the tests of a single area do not. */
+/** Who may not do what, where docs/operate/security.md says so and the tests of a single area do not. */
 
 const ALL = path("*", "create", "read", "update", "patch", "delete", "list", "sudo");
 const EVERYWHERE = ["/v1/sys/mounts", "/v1/kv/data/a", "/v1/nodes", "/v1/event/stream", "/v1/sys/sync/config"];

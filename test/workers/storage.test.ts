@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import page from "../../docs/storage.md?raw";
+import page from "../../docs/internals/storage.md?raw";
 import { get, mountKv, put } from "./client.ts";
 
 const EVERYWHERE = ["migrations", "outbox"];

@@ -24,7 +24,7 @@ export const backup = group(
       id: "takeSnapshot",
       summary: "Takes a snapshot of everything",
       description:
-        "A sealed file of one moment (docs/backup.md). Writes may be refused with 503 for seconds as it begins.",
+        "A sealed file of one moment (docs/operate/backup.md). Writes may be refused with 503 for seconds as it begins.",
       answers: { 200: { kind: "text", description: "The file.", type: "application/octet-stream" } },
       errors: [409],
     },

@@ -264,7 +264,7 @@ export const nodes = group(
       id: "connectAgent",
       summary: "Opens an agent's WebSocket",
       description:
-        "`Authorization: Bearer` carries a token that the agent signs with its key (docs/agent.md). Messages are JSON, one each; their schemas are in `x-sallyport-frames`.",
+        "`Authorization: Bearer` carries a token that the agent signs with its key (docs/guides/agent.md). Messages are JSON, one each; their schemas are in `x-sallyport-frames`.",
       headers: {
         Upgrade: required(word("It is no other request.", "websocket")),
         "Sec-WebSocket-Protocol": required(word("What the agent speaks.", SUBPROTOCOL)),

@@ -23,7 +23,7 @@ const Metrics = z
 
 const metrics: Omit<Operation, "id"> = {
   summary: "Reads what is measured",
-  description: "As Prometheus text, as OpenMetrics or as JSON, by `format` or `Accept` (docs/metrics.md).",
+  description: "As Prometheus text, as OpenMetrics or as JSON, by `format` or `Accept` (docs/operate/metrics.md).",
   query: { format: word("The form; otherwise `Accept` says it.", "prometheus", "openmetrics", "json") },
   answers: {
     200: {

@@ -12,7 +12,7 @@ it("who is over a limit is told to wait for as long as it counts", () => {
   expect(Object.fromEntries(bound.map(({ name, period }) => [name, period]))).toEqual(PERIOD_S);
 });
 
-it("docs/limits.md says the numbers that are in wrangler.toml", () => {
-  const page = readFileSync("docs/limits.md", "utf8");
+it("docs/reference/limits.md says the numbers that are in wrangler.toml", () => {
+  const page = readFileSync("docs/reference/limits.md", "utf8");
   for (const { name, limit, period } of bound) expect(page).toContain(`| \`${name}\` | ${limit} in ${period} s |`);
 });

@@ -6,7 +6,7 @@ import { settings } from "../settings.ts";
 import { networkOf } from "./address.ts";
 
 /*
- * How much one caller may ask (docs/limits.md). The platform counts, near the caller and roughly; the numbers are in
+ * How much one caller may ask (docs/reference/limits.md). The platform counts, near the caller and roughly; the numbers are in
  * wrangler.toml. What is over a limit is refused before anything is done for it.
  */
 

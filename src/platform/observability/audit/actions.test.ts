@@ -13,8 +13,8 @@ function eventsInCode(): Set<string> {
   return new Set(first.flatMap((words) => [...words.matchAll(/"([a-z-]+)"/g)].map(([, event = ""]) => event)));
 }
 
-it("docs/audit.md names every action that is written down, and no other", () => {
-  const [, list = ""] = /\nActions are: ([^.]*)\./.exec(readFileSync("docs/audit.md", "utf8")) ?? [];
+it("docs/operate/audit.md names every action that is written down, and no other", () => {
+  const [, list = ""] = /\nActions are: ([^.]*)\./.exec(readFileSync("docs/operate/audit.md", "utf8")) ?? [];
   const named = [...list.matchAll(/`([a-z-]+)`/g)].map(([, event]) => event);
   expect(named.toSorted()).toEqual([...eventsInCode()].toSorted());
 });

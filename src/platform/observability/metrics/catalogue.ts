@@ -1,6 +1,6 @@
 /**
  * Every metric there is: the one place of their names. Names, units and suffixes follow the conventions of Prometheus; labels
- * are few and their values bounded, so that the number of series is, too. docs/metrics.md is compared with this list.
+ * are few and their values bounded, so that the number of series is, too. docs/operate/metrics.md is compared with this list.
  */
 
 export interface Definition {

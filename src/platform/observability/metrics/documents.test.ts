@@ -18,9 +18,9 @@ describe("the catalogue", () => {
   });
 });
 
-describe("docs/metrics.md", () => {
+describe("docs/operate/metrics.md", () => {
   it("lists every metric with its type, labels and meaning, and no other", () => {
-    const page = readFileSync("docs/metrics.md", "utf8");
+    const page = readFileSync("docs/operate/metrics.md", "utf8");
     const rows = [...page.matchAll(/^\| `(sallyport_\w+)` \| (\w+) \| (.*?) \| (.*) \|$/gm)];
     const listed = rows.map(([, name, type, labels = "", help]) => ({
       ...{ name, type, help },
@@ -47,10 +47,10 @@ const Dashboard = z.object({
   ),
 });
 
-const dashboard = Dashboard.parse(JSON.parse(readFileSync("docs/grafana-dashboard.json", "utf8")));
+const dashboard = Dashboard.parse(JSON.parse(readFileSync("docs/operate/grafana-dashboard.json", "utf8")));
 
 /** The rules of the file, as far as it is written here: one block of `key: value` lines a rule, a long `expr` folded. */
-const rules = readFileSync("docs/alerts.yml", "utf8")
+const rules = readFileSync("docs/operate/alerts.yml", "utf8")
   .split(/^ {6}- alert: /m)
   .slice(1)
   .map((block) => ({
@@ -90,7 +90,7 @@ function expectSound(query: string, text: string): void {
   expect(query.split("(").length, query).toBe(query.split(")").length);
 }
 
-describe("docs/grafana-dashboard.json", () => {
+describe("docs/operate/grafana-dashboard.json", () => {
   const targets = dashboard.panels.flatMap(({ title, targets }) => targets.map((target) => ({ title, ...target })));
 
   it.each(targets)("asks in $title for what there is: $expr", ({ expr, legendFormat }) => {
@@ -110,7 +110,7 @@ describe("docs/grafana-dashboard.json", () => {
   });
 });
 
-describe("docs/alerts.yml", () => {
+describe("docs/operate/alerts.yml", () => {
   it.each(rules)("$name asks for what there is", ({ expr, summary, severity }) => {
     expectSound(expr, summary);
     expect(severity).toMatch(/^(warning|critical)$/);
