@@ -9,10 +9,10 @@ import { secretOf } from "./associations.ts";
 import type { DestinationParts } from "./parts.ts";
 
 /**
- * What a destination announces to other objects, through its outbox: to listings that it exists and which secrets it
- * has, to mounts which secrets to report, to `SyncControl` its application and targets, to `AccessControl` that it
- * holds keys. It pushes nothing to providers. Each delivery sends the state at the time of delivery, so lost or
- * repeated rows do no harm. Costs one RPC per topic, or per mount and secret for `watch`.
+ * Announcements of a destination to other objects, through its outbox. Listings receive its existence and its secrets,
+ * mounts the secrets to report, `SyncControl` its application and targets, `AccessControl` that it holds keys. Nothing
+ * is pushed to providers. Each delivery sends the state at the time of delivery, so lost or repeated rows do no harm.
+ * Costs one RPC per topic, or per mount and secret for `watch`.
  */
 
 interface Host {

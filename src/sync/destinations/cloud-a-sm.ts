@@ -18,10 +18,10 @@ import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType }
 const maxValueBytes = 65_536;
 const namePattern = /^[A-Za-z0-9/_+=.@-]{1,512}$/;
 
-/** Create, exists, look, update, gone, create … ends here: somebody else changes the same secret as fast as we do. */
+/** Limit of create, describe and update steps while another writer changes the same secret. */
 const maxSteps = 8;
 
-/** A forced deletion frees the name only after a moment, during which it can be neither created nor restored. */
+/** After a forced deletion the name can be neither created nor restored for a short time. */
 const nameHeldRetryMs = 10_000;
 
 const text = (rule: RegExp, message: string) =>
@@ -54,7 +54,7 @@ const connection = z
     }
   })
   .transform((given): CloudAConnection => {
-    // An empty string clears a field, and an unset field is absent from what a read answers.
+    // An empty string clears a field, and reads leave out unset fields.
     const set = Object.entries(given).filter(([, value]) => value !== undefined && value !== "");
     return Object.fromEntries(set);
   });
@@ -62,9 +62,9 @@ const connection = z
 /**
  * AWS Secrets Manager. One external object is one secret; its value is the SecretString, its reference a VersionId.
  *
- * Needs the actions CreateSecret, UpdateSecret, DeleteSecret, TagResource; UntagResource when tags are taken away,
- * RestoreSecret when somebody scheduled a secret of ours for deletion. DescribeSecret is needed to inspect, for the
- * update policy `owned-only` and to remove what is ours only; elsewhere it is used when it is allowed.
+ * Requires the actions CreateSecret, UpdateSecret, DeleteSecret and TagResource; UntagResource when tags are removed;
+ * RestoreSecret when a secret of ours was scheduled for deletion. DescribeSecret is required to inspect and for the
+ * update policy `owned-only`; elsewhere it is used when it is allowed.
  *
  * A name may end in a hyphen and six characters although the vendor advises against it: such a name can be taken for
  * another secret's ARN only where partial ARNs are used, and every call here names the secret in full.
@@ -115,11 +115,11 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
       if (!seen.ok) return seen.outcome;
       if (!seen.secret?.owned) return { outcome: "ok" };
     }
-    // Forced, because a recovery window of 7 to 30 days would block the name for the next push.
+    // Forced: a recovery window of 7 to 30 days would block the name for the next push.
     const deleted = await client.call("DeleteSecret", { SecretId: name, ForceDeleteWithoutRecovery: true });
     if (deleted.ok || deleted.error?.type === "ResourceNotFound") return { outcome: "ok" };
     if (isDenied(deleted)) {
-      // A policy that asks for our tag denies what carries none, the absent secret too.
+      // A policy that requires our tag denies calls on secrets without it, absent ones included.
       const seen = await look(client, name);
       if (seen.ok && seen.secret === null) return { outcome: "ok" };
     }
@@ -136,9 +136,9 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   },
 
   /**
-   * Asks STS whose the keys and the role are, which no policy denies, then looks at `sample`. A role made for pushing may be
-   * denied that, so it is also asked to change a secret that cannot exist: "not found" proves the right. When both are
-   * denied there is no right, or one bound to the tag of our objects, of which an absent one has none.
+   * Identifies keys and role with STS, which no policy denies, then describes `sample`. A role limited to pushes may be
+   * denied that, so an update of a secret that cannot exist follows: "not found" proves the permission. When both are
+   * denied, the permission is missing or limited to secrets with our tag, which an absent secret lacks.
    */
   async probe(details, context, sample = `sallyport/probe/${crypto.randomUUID()}`) {
     const client = secretsManager(details, context);
@@ -155,7 +155,7 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   },
 };
 
-/** The account and the region. */
+/** One target: the account and the region. */
 function targets(details: CloudAConnection, settings: CloudASettings): string[] {
   const resolved = resolveAccount(details, settings);
   if (!resolved.ok) return [];
@@ -164,8 +164,8 @@ function targets(details: CloudAConnection, settings: CloudASettings): string[] 
 }
 
 /**
- * `if-not-exists`. Created with the intent's own token, so that a repeat after a lost answer is recognised: by the
- * provider, which then answers OK and writes nothing, or by the current version's id.
+ * Update policy `if-not-exists`. Creates with the intent's own token, so that a repeat after a lost answer is
+ * recognised: by the provider, which then returns OK without a write, or by the id of the current version.
  */
 async function createOnly(object: ExternalObject, client: SecretsManager): Promise<Put> {
   const { name } = object;
@@ -183,12 +183,17 @@ async function createOnly(object: ExternalObject, client: SecretsManager): Promi
     return failure("client", "name_held", message);
   }
   if (secret?.current === token) return { outcome: "ok", reference: token };
-  // Where nothing can be seen the provider's word counts: OK is this intent's own version.
+  // Without DescribeSecret the provider's OK identifies this intent's own version.
   if (created.ok && secret === null) return created.put;
   return seen.ok && secret === null ? contended(name) : { outcome: "ok", left: true };
 }
 
-/** `replace` and `owned-only`: the latter looks before it touches what is there. */
+/**
+ * Update policies `replace` and `owned-only`; the latter describes an existing secret before it changes it.
+ *
+ *   create --exists--> update (owned-only: look) --not found--> create
+ *   create, update --scheduled for deletion--> restore --> update --> done
+ */
 async function write(object: ExternalObject, client: SecretsManager): Promise<Put> {
   const { name, value } = object;
   const existing = object.updatePolicy === "owned-only" ? "look" : "update";
@@ -198,8 +203,8 @@ async function write(object: ExternalObject, client: SecretsManager): Promise<Pu
   let denied: Failure | null = null;
   for (let steps = 0; steps < maxSteps; steps++) {
     if (step === "create") {
-      // Never the intent's own token: a repeated create with a known token and equal content is answered OK
-      // without writing, even when a later version is the current one. A name that exists must come back as such.
+      // Never the intent's own token: a repeated create with a known token and equal content returns OK without a
+      // write, even when a later version is current. An existing name must be reported as existing.
       const created = await create(object, client, freshToken());
       if (created.ok) return created.put;
       const exists = created.error?.type === "ResourceExists";
@@ -221,17 +226,17 @@ async function write(object: ExternalObject, client: SecretsManager): Promise<Pu
       const updated = await client.call("UpdateSecret", parameters);
       if (updated.ok) return settleTags(object, client, stored(updated.body, "UpdateSecret"));
       if (updated.error?.type === "ResourceExists") {
-        // A version with this token exists, so this content was stored once; that is all it proves. It is done
-        // only if that version is the current one: an edit from outside may have come after it.
+        // A version with this token exists, so this content was stored once. The push is complete only if that version
+        // is current: another writer may have changed the secret since.
         const seen = await look(client, name);
         if (seen.ok && seen.secret?.current === token) {
           return settleTags(object, client, { outcome: "ok", reference: token });
         }
-        // Not current, or not ours to see: store the content once more, as a version of its own.
+        // Not current, or not visible: store the content again as a new version.
         token = freshToken();
       } else if (updated.error?.type === "ResourceNotFound") step = "create";
       else if (isScheduledForDeletion(updated)) step = "restore";
-      // A policy that asks for our tag denies what carries none, the absent secret too: creating it tells.
+      // A policy that requires our tag denies calls on absent secrets, too: a create shows which case applies.
       else if (isDenied(updated) && denied === null) [denied, step] = [updated.outcome, "create"];
       else return updated.outcome;
     } else {
@@ -253,7 +258,7 @@ async function create(
   return created.ok ? { ok: true, put: stored(created.body, "CreateSecret") } : created;
 }
 
-/** Whatever stores a value is answered with the version's id; an answer without one is not the service's. */
+/** Reads the version id of a stored value. An answer without an id does not come from the service. */
 function stored(body: Record<string, unknown>, operation: string): Put {
   const { VersionId: reference } = body;
   return typeof reference === "string" && reference.length <= 64
@@ -261,7 +266,7 @@ function stored(body: Record<string, unknown>, operation: string): Put {
     : failure("unknown", "unreadable_answer", `${operation} was answered without a version id.`);
 }
 
-/** Brings the tags of an existing secret in line; create has set them already. Takes away first: 50 is the limit. */
+/** Updates the tags of an existing secret; create has set them already. Removes first, because the limit is 50. */
 async function settleTags(
   { name, tags, previousTagKeys }: ExternalObject,
   client: SecretsManager,
@@ -280,7 +285,7 @@ async function settleTags(
   return put;
 }
 
-/** What DescribeSecret tells. `current`: the id of the version labelled AWSCURRENT, null when none is. */
+/** The result of DescribeSecret. `current`: the id of the version labelled AWSCURRENT, or null. */
 interface Seen {
   owned: boolean;
   current: string | null;
@@ -293,7 +298,7 @@ const described = z.object({
   DeletedDate: z.unknown().optional(),
 });
 
-/** `secret` is null when there is none. */
+/** Describes a secret; `secret` is null when it does not exist. */
 async function look(client: SecretsManager, name: string): Promise<{ ok: true; secret: Seen | null } | CloudAFailure> {
   const answer = await client.call("DescribeSecret", { SecretId: name });
   if (!answer.ok) return answer.error?.type === "ResourceNotFound" ? { ok: true, secret: null } : answer;
@@ -328,8 +333,8 @@ function checkObject({ name, value }: ExternalObject): Failure | null {
 }
 
 /**
- * The version id of this intent with this value: 64 hex digits (a token is 32 to 64 characters). The value is part
- * of it, so that equal tokens mean equal content whatever the caller does.
+ * The version id of this intent with this value: 64 hex digits (a token has 32 to 64 characters). The value is part of
+ * it, so equal tokens imply equal content.
  */
 function versionToken({ idempotencyToken, name, value }: ExternalObject): string {
   return createHash("sha256")
@@ -341,10 +346,10 @@ const freshToken = () => (crypto.randomUUID() + crypto.randomUUID()).replaceAll(
 
 const tagList = (tags: Record<string, string>) => Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
 
-/** The service denied this very operation; that a role, or something before the service, is denied is another thing. */
+/** Whether the service denied this operation itself, not the role or a proxy in front of the service. */
 const isDenied = ({ error, outcome }: CloudAFailure) => Boolean(error?.type) && outcome.code === "permission_denied";
 
-/** The same error type is used for other states too, so the text decides. */
+/** The error type is shared with other states, so the text decides. */
 function isScheduledForDeletion({ error }: CloudAFailure): boolean {
   return (
     error?.type === "InvalidRequest" && /scheduled for deletion|marked (for deletion|deleted)/i.test(error.message)

@@ -16,13 +16,13 @@ import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType }
 const maxValueBytes = 25_600;
 const namePattern = /^[0-9A-Za-z-]{1,127}$/;
 
-/** How long `put` waits for a deletion or a recovery between its tries, milliseconds: usually seconds, up to a minute. */
+/** Waits of `put` for a deletion or a recovery, milliseconds. Usually seconds suffice, at most a minute. */
 const waitsMs = [200, 300, 500, 1000, 2000, 2000];
 
-/** When to come back after that. */
+/** The retry delay after these waits. */
 const nameHeldRetryMs = 10_000;
 
-/** 500 versions in pages of the largest size. A secret that has more cannot even be backed up ("Azure Key Vault backup"). */
+/** 500 versions in pages of the largest size. A secret with more cannot be backed up either ("Azure Key Vault backup"). */
 const maxPages = 20;
 
 const required = (rule: RegExp, message: string) =>
@@ -49,7 +49,7 @@ const connection = z.object({
     if (problem !== null) context.addIssue({ code: "custom", message: problem });
     return given;
   }),
-  // Both become part of a token request; the tenant a segment of its path.
+  // Both are sent in a token request; the tenant is a segment of its path.
   tenant_id: required(
     /^[\dA-Za-z](?:[\dA-Za-z.-]{0,251}[\dA-Za-z])?$/,
     "must be a tenant's id or domain name: letters, digits, dots and hyphens",
@@ -64,19 +64,18 @@ const connection = z.object({
 });
 
 /**
- * Azure Key Vault, with the secret of an app registration. One external object is one secret; each push is a new version,
- * and the reference is that version's id.
+ * Azure Key Vault, with the secret of an app registration. One external object is one secret; each push is a new
+ * version, and the reference is that version's id.
  *
- * Needs the permissions set and delete, and recover to take back a name that was deleted (every deletion is soft, and a
- * removed secret is left recoverable); get tells whether a refused name is a deleted one where the refusal does not say so.
- * `inspect`, `probe` and the update policies other than `replace` need list: they
- * read the list of versions, since reading a secret would answer its value. These policies also need get, for a name that
- * was deleted: there it answers no value.
+ * Requires the permissions set and delete, and recover to reuse a deleted name: every deletion is soft, and a removed
+ * secret stays recoverable. get shows whether a refused name is a deleted one when the refusal does not say so.
+ * `inspect`, `probe` and the update policies other than `replace` require list: they read the list of versions, because
+ * reading a secret would return its value. These policies also require get for deleted names, which returns no value.
  *
- * Tags belong to a version, so a push sets the complete set, and foreign tags stay on the older versions. A push whose
- * answer is lost makes one more version of equal content when it is repeated. There are no conditional writes: somebody
- * else's secret that appears between look and write gets our version on top. Under `if-not-exists` a push that broke off
- * between recovery and write finds its own recovered secret, and leaves it.
+ * Tags belong to a version, so a push sets the complete set, and foreign tags stay on older versions. A repeated push
+ * after a lost answer adds one more version of equal content. There are no conditional writes: a foreign secret created
+ * between check and write receives our version on top. Under `if-not-exists` a push interrupted between recovery and
+ * write finds its own recovered secret, and leaves it.
  */
 export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
   kind: "remote",
@@ -146,12 +145,12 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
   },
 
   async probe(details, { settings, send }) {
-    // The versions of a secret that does not exist are an empty list.
+    // A secret that does not exist has an empty list of versions.
     const path = "/secrets/sallyport-connection-check/versions?maxresults=1";
     const listed = await keyVault(details, settings, send).call("GetSecretVersions", "GET", path);
     if (listed.ok) return { outcome: "ok" };
     const { outcome } = listed;
-    // Only a call to the vault itself can end so: without a token the outcome is not "unknown".
+    // Only a call to the vault itself has this outcome: without a token the outcome is not "unknown".
     if (outcome.outcome !== "unknown" || outcome.code !== "network_error") return outcome;
     const { host } = new URL(details.key_vault_uri);
     return failure("external", "network_error", `No vault can be reached at ${host}; key_vault_uri may be wrong.`);
@@ -171,9 +170,9 @@ function checkObject({ name, value }: ExternalObject): Failure | null {
 const Bundle = z.object({ id: z.string().regex(/\/[\w-]{1,128}$/) });
 
 /**
- * Writes a new version. A deleted secret of this name is recovered first, since its name is taken until it is purged;
- * unless the policy is `replace`, only one of ours is. The write itself is what is tried again until a deletion or recovery
- * has ended: a read can succeed while writes are still refused (Azure/azure-sdk-for-net, issue 31581).
+ * Writes a new version. A deleted secret of this name is recovered first, because the name is taken until the purge;
+ * unless the policy is `replace`, only a secret of ours is recovered. The write itself is retried until the deletion or
+ * recovery is complete: a read can succeed while writes are still refused (Azure/azure-sdk-for-net, issue 31581).
  */
 async function write(vault: KeyVault, object: ExternalObject): Promise<Put> {
   const { name, value, contentType, tags } = object;
@@ -198,8 +197,8 @@ async function write(vault: KeyVault, object: ExternalObject): Promise<Put> {
 }
 
 /**
- * Takes back a deleted secret. Null when the write may be tried again.
- * @param mayBeThere nothing says that the secret is a deleted one, so that is asked first
+ * Recovers a deleted secret. Null when the write may be retried.
+ * @param mayBeThere the refusal did not name a deleted secret, so a lookup comes first
  */
 async function recover(
   vault: KeyVault,
@@ -211,14 +210,14 @@ async function recover(
   if (!isFree || mayBeThere) {
     const deleted = await vault.call("GetDeletedSecret", "GET", path);
     if (!deleted.ok && deleted.code === "SecretNotFound") return null;
-    // Without the right to look, recovering tells: it finds nothing when nothing is deleted.
+    // Without permission for the lookup, the recovery itself reports a missing deleted secret.
     const mayTry = isFree && !deleted.ok && deleted.outcome.code === "permission_denied";
     if (!deleted.ok && !mayTry) return deleted.outcome;
     const tags = deleted.ok ? Tagged.safeParse(deleted.body).data?.tags : null;
     if (!isFree && !Object.hasOwn(tags ?? {}, MARKER_TAG)) return notOwned(name);
   }
   const recovered = await vault.call("RecoverDeletedSecret", "POST", `${path}/recover`);
-  // Not found: it was purged, or somebody else has recovered it.
+  // Not found: the secret was purged, or another caller recovered it.
   const passes = recovered.ok || recovered.code === "SecretNotFound" || isHeld(recovered) || isBareConflict(recovered);
   return passes ? null : recovered.outcome;
 }
@@ -243,8 +242,8 @@ const Page = z.object({
 type Version = z.infer<typeof Page>["value"][number];
 
 /**
- * The newest version of a secret with its tags, never a value; none when there is no such secret. Times are whole seconds,
- * so there may be several. The list is in the order of the versions' ids, so all its pages must be read.
+ * The newest version of a secret with its tags, without its value; empty when the secret does not exist. Times are whole
+ * seconds, so several versions may be newest. The list is ordered by version id, so all pages are read.
  */
 async function newestVersions(
   vault: KeyVault,
@@ -264,7 +263,7 @@ async function newestVersions(
     const { value, nextLink } = parsed.data;
     const latest = Math.max(...[...newest, ...value].map(({ created }) => created));
     newest = [...newest, ...value].filter(({ created }) => created === latest);
-    // Of the link only the query is taken: the token goes to the host of key_vault_uri and nowhere else.
+    // Only the query of the link is used: the token is sent to the host of key_vault_uri only.
     const next = nextLink ? URL.parse(nextLink)?.search : null;
     if (!next) return { ok: true, newest };
     query = next;
@@ -277,7 +276,7 @@ const isOurs = (newest: readonly Version[]): boolean => newest.every(({ tags }) 
 
 const isHeld = ({ outcome }: VaultFailure): boolean => outcome.code === "name_held";
 
-/** A conflict without a reason: a deleted secret holds the name, or somebody else changes it. */
+/** A conflict without a reason: a deleted secret holds the name, or another writer changes the secret. */
 const isBareConflict = ({ status, inner }: VaultFailure): boolean => status === 409 && inner === "";
 
 const nameHeld = (name: string): Failure =>

@@ -1,6 +1,7 @@
 /**
- * Tags as labels of a secret. Rules: Secret Manager API v1, resource Secret, field `labels`: at most 64; keys of 1 to 63
- * characters `[\p{Ll}\p{Lo}][\p{Ll}\p{Lo}\p{N}_-]*`, values of 0 to 63 `[\p{Ll}\p{Lo}\p{N}_-]*`, each at most 128 bytes.
+ * Conversion of tags to labels of a secret. Secret Manager API v1, resource Secret, field `labels`: at most 64; keys of
+ * 1 to 63 characters `[\p{Ll}\p{Lo}][\p{Ll}\p{Lo}\p{N}_-]*`, values of 0 to 63 `[\p{Ll}\p{Lo}\p{N}_-]*`, each at most
+ * 128 bytes.
  */
 export const maxLabels = 64;
 const maxCharacters = 63;
@@ -11,11 +12,11 @@ const firstOfKey = /^[\p{Ll}\p{Lo}]/u;
 
 export type Labels = { ok: true; labels: Record<string, string> } | { ok: false; message: string };
 
-/** The label key that a tag key becomes: in lower case, and each character that labels do not have is a hyphen. */
+/** The label for a tag text: in lower case, with a hyphen for each character that labels do not allow. */
 export const labelText = (text: string): string =>
   [...text.toLowerCase()].map((one) => (permitted.test(one) ? one : "-")).join("");
 
-/** The labels for a complete set of tags, or why they cannot be, in one sentence. */
+/** The labels for a complete set of tags, or the refusal in one sentence. */
 export function labelsOf(tags: Readonly<Record<string, string>>): Labels {
   const refuse = (message: string): Labels => ({ ok: false, message: `custom_tags: ${message}` });
   const entries = Object.entries(tags);

@@ -5,26 +5,26 @@ import type { CloudCFailure } from "../../providers/cloud-c-gcp/errors.ts";
 import { type CloudCConnection, secretManager, unreadable } from "../../providers/cloud-c-gcp/secret-manager.ts";
 import type { CallContext } from "./destination-type.ts";
 
-/** What a write with an etag is answered when the object has changed: AIP-154, and what it said before 2021. */
+/** Statuses of a write whose etag is outdated: AIP-154, and its wording before 2021. */
 export const conflicts: readonly (string | null)[] = ["ABORTED", "FAILED_PRECONDITION"];
 
-/** The annotation on secrets that we created: which intent did it. */
+/** The annotation on secrets created by this service, with the intent that created them. */
 export const intentAnnotation = "sallyport-intent";
 
-/** A version of a secret. The etag makes sure that it is the very one: a secret that is created again counts from 1. */
+/** A version of a secret. The etag tells it from the same number in a secret that was created again. */
 export interface Version {
   /** Decimal, from 1. */
   number: string;
   etag: string;
 }
 
-/** Versions that a push of unknown outcome may have left: numbers above `after`, created since it began (ms since 1970). */
+/** Versions that a push of unknown outcome may have added: numbers above `after`, created since `since` (ms since 1970). */
 export interface Owed {
   readonly after: string;
   readonly since: number;
 }
 
-/** The content of a reference: the version that the last push wrote, then older ones of ours that are still to be destroyed. */
+/** A reference's content: the version of the last push, followed by older versions of ours not destroyed yet. */
 export interface Reference {
   readonly versions: readonly Version[];
   readonly owed: Owed | null;
@@ -34,7 +34,7 @@ const number = z.string().regex(/^\d{1,18}$/);
 const Versions = z
   .array(z.tuple([number, z.string()]))
   .transform((given) => given.map(([number, etag]): Version => ({ number, etag })));
-/** The list alone unless something is owed. */
+/** Stored as the list alone unless versions are owed. */
 const StoredReference = z.union([
   Versions.transform((versions): Reference => ({ versions, owed: null })),
   z.object({ versions: Versions, owed: z.object({ after: number, since: z.number() }) }),
@@ -48,7 +48,7 @@ export function readReference(reference: string | null): Reference {
   }
 }
 
-/** A reference has room for 512 characters, which is about fifteen versions; the oldest are given up. */
+/** Writes a reference of at most 512 characters, about fifteen versions; the oldest are dropped. */
 export function referenceTo(versions: readonly Version[], owed: Owed | null = null): string {
   const kept = versions.map(({ number, etag }) => [number, etag]);
   const text = () => JSON.stringify(owed === null ? kept : { versions: kept, owed });
@@ -57,20 +57,20 @@ export function referenceTo(versions: readonly Version[], owed: Owed | null = nu
 }
 
 /**
- * The versions to look for before `newest`, null for none.
- * @param unsureSince when the first push of unknown outcome began, null when none did since the reference
+ * The versions to search for before `newest`, null for none.
+ * @param unsureSince start of the first push of unknown outcome since the reference was written, null for none
  */
 export function owedBy({ versions, owed }: Reference, unsureSince: number | null, newest: Version): Owed | null {
   if (owed === null && unsureSince === null) return null;
   const after = owed?.after ?? versions[0]?.number ?? "0";
   const since = Math.min(owed?.since ?? Number.POSITIVE_INFINITY, unsureSince ?? Number.POSITIVE_INFINITY);
-  // Numbers that began again are those of another secret of the name.
+  // Numbers restart when the secret is created again.
   return { after: Number(newest.number) <= Number(after) ? "0" : after, since };
 }
 
-/** How far the provider's clock may be behind ours; assertions are refused long before. */
+/** Tolerance for the provider's clock; a larger difference makes assertions fail. */
 const CLOCK_MS = 5 * 60_000;
-/** Versions of one page, and pages, that are searched for lost ones: the newest come first. */
+/** Bounds of the search for lost versions, newest first. */
 const pageSize = 100;
 const maxPages = 20;
 
@@ -89,11 +89,11 @@ const ListedVersions = z.object({
   nextPageToken: z.string().default(""),
 });
 
-/** The requests about one secret. Each is sent once. */
+/** The requests for one secret. Each is sent once. */
 export function remoteSecret(name: string, details: CloudCConnection, context: CallContext) {
   const { call } = secretManager(details, context);
   const path = `secrets/${name}`;
-  // Answers name the project by its number, whatever we called it.
+  // Answers name the project by number, even when the request used its id.
   const versionName = new RegExp(`^projects/[^/]+/secrets/${name}/versions/(\\d{1,18})$`);
   const versionOf = (body: Record<string, unknown>): Version | null => {
     const { data } = SecretVersion.safeParse(body);
@@ -125,7 +125,7 @@ export function remoteSecret(name: string, details: CloudCConnection, context: C
       const payload = { data: data.toString("base64"), dataCrc32c: String(crc32c(data)) };
       const answer = await call("AddSecretVersion", "POST", `${path}:addVersion`, { payload });
       if (!answer.ok) {
-        // A provider that fails may have added the version all the same.
+        // The version may have been added although the provider reported a failure.
         const { outcome } = answer;
         return outcome.code === "provider_unavailable" ? { ...answer, outcome: { ...outcome, unsure: true } } : answer;
       }
@@ -140,7 +140,7 @@ export function remoteSecret(name: string, details: CloudCConnection, context: C
       return version ? { ok: true as const, version } : notUnderstood(unreadable("GetSecretVersion", "external"));
     },
 
-    /** Enabled versions before `newest` that a lost push may have added. Null: they cannot be listed now. */
+    /** Enabled versions before `newest` that a lost push may have added. Null when they cannot be listed now. */
     async lost({ after, since }: Owed, newest: Version): Promise<readonly Version[] | null> {
       const found: Version[] = [];
       let token = "";
@@ -162,12 +162,12 @@ export function remoteSecret(name: string, details: CloudCConnection, context: C
       return found;
     },
 
-    /** Destroys versions and answers those that are still to be destroyed. */
+    /** Destroys versions. Returns those not destroyed yet. */
     async destroy(versions: readonly Version[]): Promise<readonly Version[]> {
       for (const [at, { number, etag }] of versions.entries()) {
         const condition = etag === "" ? {} : { etag };
         const answer = await call("DestroySecretVersion", "POST", `${path}/versions/${number}:destroy`, condition);
-        // Gone, destroyed already, or not the version that we wrote any more: in each case there is nothing left to do.
+        // Deleted, destroyed already, or replaced by a version of another secret: the destruction is complete.
         if (answer.ok || answer.status === "NOT_FOUND" || conflicts.includes(answer.status)) continue;
         return versions.slice(at);
       }

@@ -18,10 +18,10 @@ import { type ExternalObject, MARKER_TAG, type RemoteDestinationType } from "./d
 const namePattern = /^[A-Za-z0-9_-]{1,255}$/;
 const maxValueBytes = 65_536;
 
-/** Create, exists, look, gone, create … ends here: somebody else changes the same secret as fast as we do. */
+/** Limit of create and look steps while another writer changes the same secret. */
 const maxSteps = 8;
 
-/** How the built-in marker is spelled as a label. */
+/** The built-in marker as a label. */
 const markerLabel = labelText(MARKER_TAG);
 
 const connection = z
@@ -43,17 +43,17 @@ const connection = z
   });
 
 /**
- * Google Secret Manager, with a service account's key. One external object is one secret with automatic replication; its
- * value is the newest version, and the version that our last push wrote before is destroyed.
+ * Google Secret Manager, with a service account's key. One external object is one secret with automatic replication. Its
+ * value is the newest version; a push destroys the version of the push before.
  *
- * Needs the permissions secrets.create, secrets.delete, versions.add and versions.destroy; secrets.get and secrets.update for
- * custom tags and for secrets that were there before; versions.list after a push whose outcome is unknown; versions.get for
- * `inspect` and `if-not-exists`.
+ * Requires the permissions secrets.create, secrets.delete, versions.add and versions.destroy; secrets.get and
+ * secrets.update for custom tags and for secrets that existed before; versions.list after a push of unknown outcome;
+ * versions.get for `inspect` and `if-not-exists`.
  *
- * A push whose answer is lost after its version was added adds another one when it is repeated. That push lists the versions
- * and destroys those between the last known one of ours and its own that were created since the lost push began. Nothing tells
- * them from a version that somebody else adds in that time, which is destroyed with them. A version that could not be listed
- * or destroyed is remembered in the reference and tried again at the next push.
+ * A repeated push after a lost answer adds another version. It then lists the versions and destroys those between the
+ * last known version of ours and its own that were created since the lost push began. A version added by another writer
+ * in that time cannot be told from them and is destroyed, too. A version that could not be listed or destroyed is kept
+ * in the reference and tried again by the next push.
  */
 export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   kind: "remote",
@@ -61,7 +61,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   connection,
   sensitive: ["credentials"],
   targets: (details) => [projectOf(details)],
-  // The project is fixed as well, but not the field: a new key may make it necessary to name the project that was implied.
+  // `checkChange` fixes the project, not the field: with a new key the implied project may have to be named.
   immutable: [],
   defaults: {
     granularity: "secret-path",
@@ -119,12 +119,12 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
         if (updatePolicy === "if-not-exists") {
           const newest = await secret.newest();
           if (newest.ok) {
-            // Created by this very intent and written once: that was a push of ours whose answer was lost.
+            // Created by this intent and written once: a push of ours whose answer was lost.
             const ours = seen.annotations[intentAnnotation] === intent && newest.version.number === "1";
             return ours ? { outcome: "ok", reference: referenceTo([newest.version]) } : { outcome: "ok", left: true };
           }
           if (newest.status !== "NOT_FOUND") return newest.outcome;
-          // Without a version it is what an interrupted push of ours left, or else somebody's to fill.
+          // A secret without a version is left by an interrupted push of ours, if it carries our marker.
           if (!isOurs(seen)) return { outcome: "ok", left: true };
         }
         const wanted = labelsWith(seen.labels, labels, object.previousTagKeys);
@@ -138,14 +138,14 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
         if (relabelled.ok) continue;
         if (relabelled.status === "NOT_FOUND") step = "create";
         else if (conflicts.includes(relabelled.status) && refusedEtag !== seen.etag) {
-          // Somebody changed it in between, perhaps: it is looked at again, and refused again only if it had not changed.
+          // A concurrent change is possible: the secret is read again; an unchanged etag makes the refusal final.
           [refusedEtag, step] = [seen.etag, "look"];
         } else return relabelled.outcome;
       } else {
         const added = await secret.add(object.value);
         if (added.ok) {
           const { version } = added;
-          // Whatever the reference names was in a secret that is gone.
+          // The versions in the reference belong to a secret that was deleted.
           if (created) return { outcome: "ok", reference: referenceTo([version]) };
           const known = readReference(object.reference);
           const owed = owedBy(known, object.unsureSince ?? null, version);
@@ -188,7 +188,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
     if (!newest.ok && newest.status !== "NOT_FOUND") return newest.outcome;
     const [ours] = readReference(reference).versions;
     if (ours === undefined) return { outcome: "ok", state: "present", owned };
-    // The etag tells a version of the same number in a secret that was deleted and created again, and one that was disabled.
+    // The etag differs when the version was disabled, or when the secret was deleted and created again.
     const unchanged = newest.ok && newest.version.number === ours.number && newest.version.etag === ours.etag;
     return { outcome: "ok", state: unchanged ? "unchanged" : "changed", owned };
   },
@@ -198,7 +198,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
     const listed = await call("ListSecrets", "GET", "secrets?pageSize=1");
     if (listed.ok) return { outcome: "ok" };
     if (listed.outcome.code !== "permission_denied") return inProject(listed, details);
-    // A role made for pushing has no need to list, so what it may do to one secret is asked as well.
+    // A role limited to pushes may lack list, so a read of one secret is tried as well.
     const looked = await call("GetSecret", "GET", "secrets/sallyport-probe");
     if (looked.ok || looked.status === "NOT_FOUND") return { outcome: "ok" };
     if (looked.outcome.code !== "permission_denied") return looked.outcome;
@@ -210,8 +210,8 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
 type Step = "create" | "look" | "write";
 
 /**
- * Labels can only be replaced all at once, so they are looked at first whenever they may have to change. Of the labels of the
- * last push only the keys are known: a label with a value may always have changed.
+ * The first step of a push. Labels can only be replaced all at once, so they are read first when they may have to change.
+ * Of the last push's labels only the keys are recorded, so a label with a value may have changed.
  */
 function firstStep({ updatePolicy, knownToExist, tags, previousTagKeys }: ExternalObject): Step {
   if (updatePolicy === "if-not-exists") return "create";
@@ -240,7 +240,7 @@ function checkObject({ name, value }: ExternalObject): Failure | null {
   return null;
 }
 
-/** Hashed once more, because who may look at the secret sees it. */
+/** The intent as an annotation: hashed again, because it is visible to every reader of the secret. */
 const intentMark = ({ idempotencyToken, name }: ExternalObject): string =>
   createHash("sha256")
     .update(JSON.stringify([idempotencyToken, name]))
@@ -255,13 +255,13 @@ const notOwned = (name: string): Failure =>
     `The secret ${name} exists and does not carry the label ${markerLabel}, so it is not ours.`,
   );
 
-/** Where the path names no secret, what is not found is the project. */
+/** The failure of a request whose path names no secret: "not found" refers to the project. */
 function inProject({ status, outcome }: CloudCFailure, details: CloudCConnection): Failure {
   if (status !== "NOT_FOUND") return outcome;
   return failure("client", "project_not_found", `There is no project ${projectOf(details)}.`);
 }
 
-/** The labels a secret should have: those of others, and ours in place of what ours were before. */
+/** The desired labels of a secret: foreign labels unchanged, and ours in place of our previous ones. */
 function labelsWith(
   present: Record<string, string>,
   wanted: Record<string, string>,

@@ -15,17 +15,17 @@ import {
 import { failure } from "../../providers/outcome.ts";
 import type { Done, ExternalObject, Inspection, KnownObject, Put, RemoteDestinationType } from "./destination-type.ts";
 
-/** What all variables of a deployment may have together, names included ("Environment variables", size limits). */
+/** The size of all variables of a deployment together, names included ("Environment variables", size limits). */
 const maxValueBytes = 65_536;
 const namePattern = /^[A-Za-z_][A-Za-z0-9_]{0,255}$/;
 
-/** Begins the comment (at most 500 characters) of every variable that we wrote. */
+/** Prefix of the comment (at most 500 characters) of every variable written by this service. */
 const marker = "managed by sallyport sync";
 
-/** Conflict, look again … ends here: somebody else changes the same variable as fast as we do. */
+/** Limit of retries after conflicts while another writer changes the same variable. */
 const maxRounds = 3;
 
-/** Page "Reserved environment variables". Others, of the platform itself, are left to the provider to refuse. */
+/** Page "Reserved environment variables". The provider refuses further names of the platform itself. */
 const reservedNames = new Set([
   "AWS_SECRET_KEY",
   "AWS_EXECUTION_ENV",
@@ -68,21 +68,21 @@ const connection = z
 
 /**
  * Environment variables of a Vercel project. One external object is one variable (a record with an id) for the
- * connection's deployment environments, all branches. Deployments that exist keep the values they were made with.
+ * connection's deployment environments, all branches. Existing deployments keep their values.
  *
- * Names are unique per environment, so another record of the same name can cover some of ours. Policy `replace` takes
- * from such a record only the environments that are ours; what it says for the others stays. A record whose environments
- * are all ours becomes ours. Records for one branch, which stand beside ours, are never touched.
+ * Names are unique per environment, so another record of the same name can cover some of our environments. Policy
+ * `replace` removes our environments from such a record and leaves it the others. A record that covers our environments
+ * only is adopted. Records for one branch are never changed.
  *
- * A record is ours when its id is the one we remember or its comment begins with our marker. Two destinations of one
- * project that share an environment therefore never push the same name.
+ * A record is ours when its id is recorded or its comment begins with our marker. Two destinations of one project that
+ * share an environment therefore never push the same name.
  */
 export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
   kind: "remote",
   type: "deploy-project",
   connection,
   sensitive: ["access_token"],
-  // Without its team a project is another one, or none.
+  // The team is part of the target: without it a project id refers to another project.
   targets: ({ project_id: project, team_id: team = "", deployment_environments: environments }) =>
     environments.map((one) => JSON.stringify([team, project, one])),
   immutable: ["project_id"],
@@ -105,7 +105,7 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
     refuse: (name) => (reservedNames.has(name) ? `${name} is reserved by the provider.` : null),
   },
   maxValueBytes,
-  // The API's limits count per endpoint and minute and come with each answer; none is promised in its documentation.
+  // The API's limits count per endpoint and minute and come with each answer; the documentation states none.
   pace: { atOnce: 2, burst: 30, perMinute: 120 },
 
   async put(object, details, context) {
@@ -119,7 +119,7 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
     if (known !== null && object.updatePolicy === "replace") {
       const edited = await api.edit(known.id, object.name, changeOf(wanted, known.type));
       if (edited.ok && edited.variable.gitBranch === null) return done(edited.variable);
-      // Gone, in the way of another record, or not of the type we knew: a look at the list tells.
+      // Deleted, in conflict with another record, or of another type: the list below decides.
       if (!edited.ok && !isNotFound(edited) && !isRejected(edited)) return edited.outcome;
     }
 
@@ -143,7 +143,7 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
       if (written.ok) return done(written.variable);
       if (isConflict(written)) {
         if (object.updatePolicy === "if-not-exists") return { outcome: "ok", left: true };
-        // Either it came between the list and the write, or it is one that the token may not see.
+        // The record appeared after the list was read, or it is invisible to the token.
         contended = object.updatePolicy === "owned-only" ? notOwned(object.name) : written.outcome;
       } else if (!adopted || !isNotFound(written)) {
         return written.outcome;
@@ -155,7 +155,7 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
   async remove(object, details, context) {
     const api = deployProjectApi(details, context);
     const known = readReference(object.reference);
-    // With the environments it was written for: the connection may have lost some since.
+    // Includes the environments of the last push: the connection may have lost some since.
     const targets = [...new Set([...details.deployment_environments, ...(known?.target ?? [])])];
     const listed = await api.list();
     if (!listed.ok) return listed.outcome;
@@ -203,7 +203,7 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
       return listed.ok ? { outcome: "ok" } : listed.outcome;
     }
     if (project.outcome.code !== "permission_denied") return project.outcome;
-    // One status stands for a token that is wrong and for one that may not: the account tells, it needs no project.
+    // The status is the same for an invalid token and a missing permission; the user's account tells them apart.
     const user = await api.readUser();
     return !user.ok && (user.error?.status === 401 || user.error?.status === 403)
       ? failure("client", "auth_failed", "The access token is not accepted.")
@@ -218,7 +218,7 @@ interface Wanted {
   comment: string;
 }
 
-/** A sensitive variable stays one: its key and type are not accepted in a change, not even unchanged. */
+/** A change of a variable. A sensitive one accepts neither key nor type, not even unchanged. */
 function changeOf({ name, value, target, comment }: Wanted, type: string, gitBranch: string | null = null) {
   const change: VariableChange = type === "sensitive" ? { value } : { key: name, value, type: "encrypted" };
   return { ...change, target, comment, ...(gitBranch === null ? {} : { gitBranch: null }) };
@@ -232,7 +232,7 @@ const newVariable = ({ name, value, target, comment }: Wanted) => ({
   comment,
 });
 
-/** The record we remember, and all for all branches with this name that cover one of `targets`. */
+/** The recorded variable, and the variables of this name for all branches that cover one of `targets`. */
 function find(variables: Variable[], name: string, targets: readonly string[], id: string | undefined) {
   return {
     own: variables.find((one) => one.id === id),
@@ -242,7 +242,7 @@ function find(variables: Variable[], name: string, targets: readonly string[], i
   };
 }
 
-/** The one to write into: one with our marker, else one that has nothing beyond our environments. */
+/** The record to write into: one with our marker, else one that covers our environments only. */
 function adoptable(overlapping: Variable[], targets: readonly string[]): Variable | undefined {
   return (
     overlapping.find((one) => isMarked(one) && sameTargets(one.target, targets)) ??
@@ -264,7 +264,7 @@ async function write(
     return api.edit(adopted.id, wanted.name, changeOf({ ...wanted, target }, adopted.type, adopted.gitBranch));
   };
   if (adopted && others.length > 0) {
-    // Others lose theirs only once the provider has taken the value.
+    // The others lose their environments only after the provider has accepted the value.
     const tried = await change(adopted.target);
     if (!tried.ok) return tried;
   }
@@ -274,13 +274,13 @@ async function write(
   }
   const written = await change(wanted.target);
   if (!written.ok && written.outcome.outcome === "client" && !adopted) {
-    // Refused, so nothing of ours is there: they get back what they had, if that is possible.
+    // The write was refused, so the others get their environments back where possible.
     for (const other of others) await api.edit(other.id, other.key, { target: other.target });
   }
   return written;
 }
 
-/** Ends what `variable` says for `targets`; it is deleted when nothing else is left of it. */
+/** Removes `targets` from a variable; deletes it when no other environment is left. */
 async function takeAway(api: DeployProject, variable: Variable, targets: readonly string[]): Promise<Answer<object>> {
   const rest = variable.target.filter((target) => !targets.includes(target));
   const taken = hasMore(variable, targets)
@@ -318,7 +318,7 @@ function checkObject({ name, value }: ExternalObject): Failure | null {
   return failure("client", "value_too_large", message);
 }
 
-/** Recognises what a push whose answer was lost has written. Says nothing about the value: the token is not guessable. */
+/** Identifies the variable written by a push whose answer was lost. Reveals nothing of the value: the token is secret. */
 const intentOf = ({ idempotencyToken, name, value }: ExternalObject) =>
   createHash("sha256")
     .update(JSON.stringify([idempotencyToken, name, value]))
@@ -330,7 +330,7 @@ const done = ({ id, updatedAt, type, target }: Variable): Put => ({
   reference: [id, updatedAt, type, target.join(",")].join(" "),
 });
 
-/** What `done` wrote; null when there is none or it is not readable. */
+/** Reads the reference written by `done`; null when it is absent or unreadable. */
 function readReference(reference: KnownObject["reference"]) {
   const [id, updatedAt, type, target] = reference?.split(" ") ?? [];
   if (!id || !type || target === undefined) return null;

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { cloudASm } from "./cloud-a-sm.ts";
 import type { StoredDestinationType } from "./destination-type.ts";
 
-/** A destination to try things out with: objects are kept in the destination's own storage, readable through the API. */
+/** A destination for trials: its objects are stored in the destination itself and readable through the API. */
 export const inMem: StoredDestinationType<Record<string, never>> = {
   kind: "stored",
   type: "in-mem",
@@ -10,10 +10,10 @@ export const inMem: StoredDestinationType<Record<string, never>> = {
   sensitive: [],
   targets: () => [],
   immutable: [],
-  // The rules of the commonest real type, so that a trial shows what production would do.
+  // The rules of the most common remote type, so that a trial behaves like production.
   defaults: cloudASm.defaults,
   naming: cloudASm.naming,
   maxValueBytes: cloudASm.maxValueBytes,
-  // Our own storage has no limits worth keeping.
+  // The destination's own storage needs no rate limit.
   pace: { atOnce: 6, burst: 1_000_000, perMinute: 60_000_000 },
 };

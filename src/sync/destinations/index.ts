@@ -10,8 +10,8 @@ export type { Granularity } from "../../contracts/sync-tasks.ts";
 export type { DestinationType } from "./destination-type.ts";
 
 /**
- * Every destination type by the word in its path. A `connection` handed to a type must have been parsed by that
- * type's own schema: the map cannot say so in types.
+ * Every destination type by its name in paths. A `connection` passed to a type must be the output of that type's own
+ * schema, which the types of this map cannot express.
  */
 export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = new Map(
   [cloudASm, cloudBKv, cloudCSm, repoHost, deployProject, inMem].map((type) => [

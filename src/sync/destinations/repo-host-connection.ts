@@ -15,7 +15,7 @@ const word = <const Word extends string>(...words: Word[]) =>
     z.enum(words, `must be ${words.join(" or ")}`).optional(),
   );
 
-/** Each is looked up at the repository host, one call a name. */
+/** Each name costs one call to the repository host. */
 const maxSelected = 100;
 
 /** Accounts: letters, digits, hyphens, and the underscore of managed users. */
@@ -60,7 +60,7 @@ const fields = z.object({
 });
 type Fields = z.infer<typeof fields>;
 
-/** The create body's fields of a repo-host destination; what is unset, or set to an empty text, is absent. */
+/** The create body's fields of a repo-host destination; unset and empty fields are absent. */
 export const repoHostConnection: z.ZodType<RepoHostConnection> = fields
   .superRefine((given, context) => {
     for (const [path, message] of problems(given)) context.addIssue({ code: "custom", path: [path], message });
@@ -77,7 +77,7 @@ export function resolveRepoHost({ enterprise_url: url, ...rest }: RepoHostConnec
   return { secrets_location: "repository", ...rest, ...(origin !== null && { enterprise_url: origin }) };
 }
 
-/** Fields that need each other, or exclude each other. */
+/** Violations of the rules between fields. */
 function* problems(given: Fields): Generator<[path: keyof Fields, message: string]> {
   if (!given.app_name !== !given.installation_id) {
     const missing = given.app_name ? "installation_id" : "app_name";
@@ -109,7 +109,7 @@ function* problems(given: Fields): Generator<[path: keyof Fields, message: strin
   }
 }
 
-/** The origin; the path of the API may be given and is left out. Null when it is no such URL. */
+/** The origin of an enterprise URL, without the API's path; null when it is no valid one. */
 function enterpriseOrigin(given: string): string | null {
   const url = URL.parse(given);
   if (url === null || !/^\/(api\/v3\/?)?$/.test(url.pathname) || url.search || url.hash || url.username || url.password)

@@ -43,7 +43,7 @@ describe("connection fields", () => {
     expect(parsed).toMatchObject(expected);
     expect(Object.values(parsed)).not.toContain("");
     expect(parsed).not.toHaveProperty("extra");
-    // What a read answers and a later merge hands back must be taken again as it is.
+    // A merge sends the connection of an earlier read back, so the schema must accept its own output.
     expect(repoHost.connection.parse(parsed)).toEqual(parsed);
   });
 

@@ -14,7 +14,7 @@ import { TokenCache } from "../../providers/token-cache.ts";
 import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "./destination-type.ts";
 import { repoHostConnection, resolveRepoHost } from "./repo-host-connection.ts";
 
-/** "Secrets are limited to 48 KB in size" (GitHub's documentation, "Using secrets", limits); no limit of a name is told. */
+/** "Secrets are limited to 48 KB in size" (GitHub's documentation, "Using secrets", limits); names have no stated limit. */
 const maxValueBytes = 48 * 1024;
 const maxNameLength = 255;
 const namePattern = /^[A-Z_][A-Z0-9_]{0,254}$/;
@@ -22,10 +22,10 @@ const namePattern = /^[A-Z_][A-Z0-9_]{0,254}$/;
 const keyLifeMs = 5 * 60_000;
 const repositoryIdLifeMs = 60 * 60_000;
 
-/** Times of change are told in seconds, by another clock than the answers'. */
+/** Tolerance between the time of change, in whole seconds, and the `Date` header, from another clock. */
 const clockToleranceMs = 5000;
 
-/** Where the secrets live. `limit`: how many there can be (same page as the size). */
+/** The owner of the secrets. `limit`: the most secrets it can hold (same page as the size). */
 interface Place {
   kind: "repository" | "environment" | "organization";
   label: string;
@@ -33,11 +33,11 @@ interface Place {
   limit: number;
 }
 
-/** What a write needs to know of the place. */
+/** The inputs of a write: the public key and the access rule. */
 interface Target {
   keyId: string;
   publicKey: Uint8Array;
-  /** Who may use the secret: for organizations. Always sent whole, since an update without the list clears it. */
+  /** For organizations: the repositories with access. Always sent in full, because an update without the list clears it. */
   access: { visibility?: string; selected_repository_ids?: number[] };
 }
 
@@ -56,20 +56,19 @@ const RepositoryAnswer = z.object({
 /**
  * GitHub Actions secrets of a repository, one of its environments, or an organization. One external object is one secret.
  *
- * A token needs: classic, the scope `repo` (organization: `admin:org`); fine-grained, Secrets: write (environment: also
- * Environments: write; organization: Secrets of the organization). An application needs the same permissions.
+ * Permissions: a classic token requires the scope `repo` (organization: `admin:org`), a fine-grained token Secrets: write
+ * (environment: also Environments: write; organization: Secrets of the organization). An application requires the same.
  *
- * Values cannot be read back and there is nowhere to leave a mark, so a secret is ours when an earlier push of it is known
- * to have succeeded. What follows: `owned-only` refuses, and `if-not-exists` leaves, a secret of ours whose first push was
- * applied without us ever learning it. There is no conditional write either: what somebody creates between our look and
- * our write is overwritten.
+ * Values cannot be read and secrets carry no marker, so a secret is ours when an earlier push is recorded as successful.
+ * Consequently `owned-only` refuses, and `if-not-exists` leaves, a secret of ours whose first push had an unknown outcome.
+ * There are no conditional writes: a secret created between check and write is overwritten.
  */
 export const repoHost: RemoteDestinationType<RepoHostConnection> = {
   kind: "remote",
   type: "repo-host",
   connection: repoHostConnection,
   sensitive: ["access_token"],
-  // Names of accounts, repositories and environments are told apart without regard to case.
+  // Names of accounts, repositories and environments are case-insensitive.
   targets: (connection) => [`${connection.enterprise_url ?? ""}${placeOf(connection).path}`.toLowerCase()],
   immutable: [
     "repository_owner",
@@ -122,14 +121,14 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
     if (!target.ok) return target.status === 404 ? whyMissing(host, place, connection) : target.outcome;
     let answer = await write(host, place, object, target);
     if (!answer.ok && answer.status === 422) {
-      // The key may have been replaced since it was read (or a selected repository); nothing in the answer tells so.
+      // The key or a selected repository may have been replaced since it was read; the answer does not say so.
       const fresh = await targetOf(host, place, connection, { fresh: true });
       if (fresh.ok && !sameTarget(target, fresh)) {
         target = fresh;
         answer = await write(host, place, object, target);
       }
     }
-    // Under `replace` the next attempt repeats it. Under the others that attempt would take the secret for a foreign one.
+    // Under `replace` the next attempt repeats the write. Under the other policies it would find a foreign secret.
     if (!answer.ok && answer.outcome.outcome === "unknown" && policy !== "replace") {
       answer = await write(host, place, object, target);
     }
@@ -174,8 +173,8 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
     if (wrongApp !== null) return wrongApp.outcome;
     const key = await host.call("GET", `${place.path}/public-key`);
     if (!key.ok) return key.status === 404 ? whyMissing(host, place, connection) : key.outcome;
-    // Only classic tokens tell their scopes, also that they have none, which suffices to read the key of a public repository.
-    // That a fine-grained one may write shows at the first push.
+    // Only classic tokens report their scopes. A token without any can still read the key of a public repository.
+    // The write permission of a fine-grained token shows at the first push.
     const scopes = key.headers.get("x-oauth-scopes")?.split(/[\s,]+/);
     const needed = place.kind === "organization" ? ["admin:org"] : ["repo", "public_repo"];
     if (scopes && !needed.some((scope) => scopes.includes(scope))) {
@@ -220,7 +219,7 @@ function checkObject({ name, value }: ExternalObject): Failure | null {
 
 type Found = ({ ok: true } & Target) | (Pick<Refused, "ok" | "outcome"> & { status?: number | null });
 
-/** The place's key and who may use the secret, read when none is held, or when `fresh` is asked for. */
+/** The public key and access rule of the place, from the cache unless `fresh`. */
 async function targetOf(
   host: RepoHost,
   place: Place,
@@ -254,7 +253,7 @@ async function targetOf(
   return got.ok ? { ok: true, ...got.token } : { ...got, status };
 }
 
-/** The ids of repositories. Each one learned is kept, so that a long list is not begun anew when time runs out. */
+/** The ids of repositories. Each id is cached, so a long list continues after a deadline. */
 async function idsOf(
   host: RepoHost,
   organization: string,
@@ -292,14 +291,14 @@ function write(host: RepoHost, place: Place, { name, value }: ExternalObject, ta
   return host.call("PUT", `${place.path}/${name}`, { encrypted_value, key_id: target.keyId, ...target.access });
 }
 
-/** The reference is the provider's time of the write: all that a later look can be compared with. */
+/** The outcome of a write. The reference is the provider's time of the write, for comparison by `inspect`. */
 function written({ status, headers }: Extract<Answer, { ok: true }>, name: string): Put {
   if (status !== 201 && status !== 204) return unreadable(`The write of ${name}`);
   const told = Date.parse(headers.get("date") ?? "");
   return { outcome: "ok", reference: new Date(Number.isNaN(told) ? Date.now() : told).toISOString() };
 }
 
-/** Something other than the service may have spoken. */
+/** The failure for an answer that may come from another server than the provider. */
 const unreadable = (what: string): Failure =>
   failure("unknown", "unreadable_answer", `${what} was answered, but not as the provider does.`);
 
@@ -309,7 +308,7 @@ const notOwned = (name: string): Failure =>
 const notVisible = (label: string): Failure =>
   failure("client", "not_found", `There is no ${label.replace(/^the /, "")}, or the credentials may not see it.`);
 
-/** Why the place answers "not found": the provider also says so of what the credentials may not see. */
+/** Explains "not found" of the place, which the provider also returns for resources hidden from the credentials. */
 async function whyMissing(host: RepoHost, place: Place, connection: RepoHostConnection): Promise<Failure> {
   if (place.kind === "organization") return notVisible(place.label);
   const repository = await host.call("GET", repositoryPath(connection));
@@ -321,8 +320,8 @@ async function whyMissing(host: RepoHost, place: Place, connection: RepoHostConn
 }
 
 /**
- * After "not found" about a secret: ok when the place is there, or is an environment that is gone from a repository we
- * see. A repository or organization that cannot be seen proves nothing, since its secrets may be there still.
+ * Proves the absence of a secret after "not found": ok when the place is visible, or is a deleted environment of a
+ * visible repository. An invisible repository or organization proves nothing, because its secrets may still exist.
  */
 async function proveAbsent(host: RepoHost, place: Place, connection: RepoHostConnection): Promise<Done> {
   const key = await host.call("GET", `${place.path}/public-key`);
@@ -332,7 +331,7 @@ async function proveAbsent(host: RepoHost, place: Place, connection: RepoHostCon
   return why.code === "environment_not_found" ? { outcome: "ok" } : why;
 }
 
-/** A place that is full has no code of its own, so it is counted. */
+/** Explains a refused write. A full place has no error code of its own, so its secrets are counted. */
 async function whyRefused(host: RepoHost, place: Place, name: string, answer: Refused): Promise<Failure> {
   const seen = await host.call("GET", `${place.path}/${name}`);
   if (seen.ok || seen.status !== 404) return answer.outcome;
@@ -350,7 +349,7 @@ async function probeRepository(host: RepoHost, connection: RepoHostConnection): 
   if (!seen.success) return failure("external", "unreadable_answer", `The answer about ${label} cannot be read.`);
   const { archived, permissions } = seen.data;
   if (archived) return failure("client", "read_only", `It is archived, and so read-only: ${label}.`);
-  // Of an application these say nothing: what it may do was granted with its token.
+  // These permissions are the user's; an application's were granted with its token.
   const mayWrite = ["admin", "maintain", "push"].some((role) => permissions?.[role]);
   if (host.kind === "token" && permissions !== undefined && !mayWrite) {
     return failure("client", "permission_denied", `The access token's user may not write to ${label}.`);
