@@ -42,7 +42,7 @@ export interface CloudFailure {
   readonly code: CloudCode;
   /** One sentence for people with the provider's own code and what to grant or fix; never free text of the provider's. */
   readonly message: string;
-  /** Of the answer; null when there was none. */
+  /** The status of the answer; null without one. */
   readonly status: number | null;
   /** Such as Request_ResourceNotFound or AADSTS7000215; empty when the provider gave none that may be shown. */
   readonly providerCode: string;

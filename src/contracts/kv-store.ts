@@ -14,7 +14,7 @@ export interface Written {
   readonly watchers: readonly string[];
 }
 
-/** The `metadata` member of answers about one version. */
+/** The `metadata` member of responses about one version. */
 export interface VersionView {
   readonly created_time: string;
   readonly custom_metadata: Readonly<Record<string, string>> | null;
@@ -55,11 +55,11 @@ export interface VersionSummary extends Record<string, SqlStorageValue> {
   version: number;
   created: number;
   deletion: number | null;
-  /** 1 = its data is gone for good. */
+  /** 1 = the data is destroyed permanently. */
   destroyed: number;
 }
 
-/** What a caller may set on a path. Absent means unchanged; null in a patch means the default again. */
+/** The settings of a path. Absent means unchanged; null in a patch restores the default. */
 export interface MetadataSettings {
   readonly max_versions?: number | null | undefined;
   readonly cas_required?: boolean | null | undefined;
@@ -74,7 +74,7 @@ export interface ListedPage {
   readonly more: boolean;
 }
 
-/** Settings of a mount. `delete_version_after` in seconds; negative switches the feature off for the whole mount. */
+/** Settings of a mount. `delete_version_after` in seconds; a negative value disables the feature for the mount. */
 export interface KvConfig {
   readonly max_versions: number;
   readonly cas_required: boolean;

@@ -173,7 +173,7 @@ export interface SyncDestinationApi extends StoredObjectApi {
    * deleted.
    */
   delete(options?: { readonly purge: boolean; readonly force: boolean }): Promise<Result<null>>;
-  /** Whether the destination uses a custom application, or is about to. @throws Sealed */
+  /** Whether the destination uses a custom application, or a write in flight names it. @throws Sealed */
   needsApp(name: string): boolean;
   set(secret: SecretRef, keys?: readonly string[]): Promise<Result<AssociationsPage>>;
   remove(secret: Pick<SecretRef, "mountAccessor" | "secretName">): Promise<Result<AssociationsPage>>;
@@ -182,7 +182,7 @@ export interface SyncDestinationApi extends StoredObjectApi {
   accessorOf(mountPath: string, secretName: string): string | null;
   /** The entries of a secret, by the path that its mount had when it was set. */
   ofSecret(mountPath: string, secretName: string): (readonly [string, AssociationView])[];
-  /** The associations named, or one page of all of them. */
+  /** Returns the associations in `ids`, or one page of all when `ids` is null. */
   associations(ids: readonly string[] | null, after?: string, limit?: number): Result<AssociationsPage>;
   /** Objects of a destination that keeps them itself, with their values. */
   storedObjects(after: string): Result<StoredObjectView[]>;

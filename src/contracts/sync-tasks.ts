@@ -60,7 +60,7 @@ export interface Setup {
   readonly atOnce: number;
 }
 
-/** What may be done to an object that is there already. `owned-only`: only what carries our marker is touched. */
+/** The treatment of an existing object. `owned-only`: only objects with our marker are changed. */
 export type UpdatePolicy = "replace" | "if-not-exists" | "owned-only";
 
 /** The response to a Worker's poll. */

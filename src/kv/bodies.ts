@@ -3,9 +3,9 @@ import { isPlainObject } from "../lib/json.ts";
 import { badRequest } from "../platform/http/errors.ts";
 import { duration, flag, integer, signedDuration } from "../platform/http/fields.ts";
 
-/** Request bodies of a KV mount, in all the spellings that clients use (contract: clients 1.1 and 3). */
+/** Schemas of the request bodies of a KV mount. They accept the JSON types and texts sent by clients of Vault's KV API. */
 
-/** How many versions a path can be told to keep, and a request can name. */
+/** The largest `max_versions`, and the most versions in one request. */
 const MAX_VERSIONS = 10_000;
 
 export const DataBody = z.object({
@@ -31,7 +31,7 @@ function asList(value: unknown): unknown {
   return value.trim() === "" ? [] : value.split(",");
 }
 
-/** The versions that a request names. @throws RequestError 400 when there are none */
+/** The versions named by a request. @throws RequestError 400 for none */
 export function versionsOf({ versions }: z.infer<typeof VersionsBody>): number[] {
   if (!versions || versions.length === 0) throw badRequest("No version number provided");
   return versions;
@@ -52,6 +52,6 @@ export const MetadataBody = z.object({
   max_versions: maxVersions().nullish(),
   cas_required: flag().nullish(),
   delete_version_after: duration("cannot provide negative value").nullish(),
-  /** Judged as a whole, so that one answer tells every violation. */
+  /** Validated by `readCustomMetadata`, so that one answer lists every violation. */
   custom_metadata: z.unknown().optional(),
 });

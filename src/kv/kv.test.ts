@@ -3,8 +3,7 @@ import { goDuration } from "../lib/go-duration.ts";
 import { changeCustomMetadata, readCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { ConfigBody, MetadataBody } from "./bodies.ts";
 import { changeSettings } from "./settings.ts";
-import { subkeys } from "./subkeys.ts";
-import { deletionAt, emptySecret, keptVersions, lives, timestamp } from "./version.ts";
+import { deletionAt, emptySecret, keptVersions, lives, subkeys, timestamp } from "./version.ts";
 
 describe("times", () => {
   it("shows times with nanoseconds, and none as an empty text", () => {

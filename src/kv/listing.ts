@@ -1,14 +1,15 @@
 import type { ListedPage } from "../contracts/kv-store.ts";
 
 /**
- * Reads a page of a folder from the index of paths, sorted. Costs about a row for each name or folder, however many
- * paths lie inside: a folder is skipped by starting the walk anew behind it. No walk is left halfway, as that would lock the table.
- * @param folder empty for the root, else with its trailing slash; @param after a name: the page starts behind it
+ * Reads a page of a folder from the index of paths, sorted. Costs about one row per name or folder, independent of the
+ * number of paths inside: a folder is skipped by a new query after it. Every cursor is read to its end, because an open
+ * one locks the table.
+ * @param folder empty for the root, else with a trailing slash; @param after the last name of the page before
  */
 export function listFolder(sql: SqlStorage, folder: string, after: string, limit: number): ListedPage {
   const keys: string[] = [];
   let from = after === "" ? folder : behind(folder + after);
-  // One behind a folder, as another may follow, and twice as many each time among plain names.
+  // Reads one row after a folder, because another folder may follow, and doubles the count among plain names.
   for (let count = 1; ; ) {
     const paths = pathsFrom(sql, folder, from, count);
     let inside: string | undefined;
@@ -39,5 +40,5 @@ function pathsFrom(sql: SqlStorage, folder: string, from: string, count: number)
   return cursor.toArray();
 }
 
-/** The first path behind `name`, and behind everything inside it when it is a folder. No path holds a NUL. */
+/** The first path after `name`, and after its content when it is a folder. No path contains a NUL. */
 const behind = (name: string): string => (name.endsWith("/") ? `${name.slice(0, -1)}0` : `${name}\u0000`);

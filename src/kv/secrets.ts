@@ -1,10 +1,13 @@
 import type { SecretRow, VersionSummary } from "../contracts/kv-store.ts";
 import type { VersionRow } from "./version.ts";
 
-/** One version together with what its path says about it. */
+/** One version with its path's custom metadata. */
 export type FoundVersion = VersionRow & Pick<SecretRow, "custom_metadata">;
 
-/** The secrets of one mount as rows: statements only. What may change, and when, `KvStore` decides. */
+/**
+ * The rows of one mount's secrets and versions: statements without rules, which are in `KvStore`, the owner. Methods
+ * that write are called inside the object's transaction.
+ */
 export class Secrets {
   readonly #sql: SqlStorage;
 
@@ -99,7 +102,7 @@ export class Secrets {
     this.#sql.exec("DELETE FROM versions WHERE path = ? AND version <= ?", path, upTo);
   }
 
-  // The next three answer whether anything changed. The versions travel as one JSON list: bound parameters are limited.
+  // The next three return whether a row changed. Versions are bound as one JSON list, because parameters are limited.
 
   delete(path: string, versions: readonly number[], now: number): boolean {
     return this.#changed(

@@ -2,7 +2,7 @@ import type { KvConfig, MetadataSettings, SecretRow } from "../contracts/kv-stor
 import { ok, type Result } from "../lib/result.ts";
 import { changeCustomMetadata } from "../platform/http/custom-metadata.ts";
 
-/** A path's row with settings changed. @param patch merges custom metadata key by key, and null clears */
+/** Applies settings to a path's row. @param patch merges custom metadata key by key, and null restores the default */
 export function changeSettings(
   row: SecretRow,
   changes: MetadataSettings,
@@ -21,11 +21,11 @@ export function changeSettings(
   });
 }
 
-/** The mount's settings changed; absent and null mean unchanged. */
+/** Applies settings to the mount's configuration; absent and null mean unchanged. */
 export const changeConfig = (config: KvConfig, changes: Omit<MetadataSettings, "custom_metadata">): KvConfig => ({
   max_versions: changes.max_versions ?? config.max_versions,
   cas_required: changes.cas_required ?? config.cas_required,
-  // Any negative value switches the feature off, and all of them are shown as -1s.
+  // Any negative value disables the feature and is shown as -1s.
   delete_version_after: Math.max(-1, changes.delete_version_after ?? config.delete_version_after),
 });
 

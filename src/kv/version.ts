@@ -1,5 +1,17 @@
 import type { KvConfig, SecretRow, VersionView } from "../contracts/kv-store.ts";
-/** A version as stored. `deletion` in ms: null = lives, past = deleted, future = will be. */
+import { isPlainObject } from "../lib/json.ts";
+
+/**
+ * Rows and views of secrets and versions, with the rules of their lifetime. Pure.
+ *
+ *            deletion time reached, or delete
+ *   living ----------------------------------> deleted
+ *      |    <---------------------------------    |
+ *      |                undelete                  |
+ *      +-------------> destroyed <----------------+     (final: the data is gone)
+ */
+
+/** A version as stored. `deletion` in ms: null = never, past = deleted, future = scheduled. */
 export type VersionRow = {
   path: string;
   version: number;
@@ -36,7 +48,7 @@ export const versionView = (
   version: version.version,
 });
 
-/** RFC 3339 with nanoseconds, UTC, as the clients of this API expect. */
+/** RFC 3339 with nanoseconds, UTC, as in Vault's API; empty for null. */
 export const timestamp = (ms: number | null): string =>
   ms === null ? "" : new Date(ms).toISOString().replace("Z", "000000Z");
 
@@ -44,12 +56,22 @@ export const timestamp = (ms: number | null): string =>
 export const lives = (row: Pick<VersionRow, "deletion" | "sealed">, now: number): boolean =>
   row.sealed !== null && (row.deletion === null || row.deletion > now);
 
-/** How many versions a path keeps. */
+/** The number of versions that a path retains. */
 export const keptVersions = (key: number, mount: number): number => Math.max(key, mount) || DEFAULT_MAX_VERSIONS;
 
-/** When a version made at `created` will be deleted by itself (ms), or null: the shorter of the two settings that are set. */
+/** The scheduled deletion (ms) of a version created at `created`: the shorter of the two settings; null for none. */
 export function deletionAt(created: number, key: number, mount: number): number | null {
   if (mount < 0) return null;
   const set = [key, mount].filter((seconds) => seconds > 0);
   return set.length === 0 ? null : created + Math.min(...set) * 1000;
+}
+
+/** A secret's keys without its values: every leaf and empty object is null. @param depth 0 = unlimited */
+export function subkeys(data: Readonly<Record<string, unknown>>, depth: number): Record<string, unknown> {
+  const entries = Object.entries(data).map(([key, value]): [string, unknown] => {
+    const walks = depth !== 1 && isPlainObject(value) && Object.keys(value).length > 0;
+    return [key, walks ? subkeys(value, Math.max(0, depth - 1)) : null];
+  });
+  // Object.fromEntries defines properties, so a key named __proto__ stays an ordinary key.
+  return Object.fromEntries(entries);
 }

@@ -10,25 +10,25 @@ beforeEach(() => {
   for (const path of ["a", "b", "c"]) watchers.add(path, "d", 0);
 });
 
-it("a destination is told of all that has changed at once, of what has waited longest first", () => {
-  watchers.tell("c", "d", 1);
-  watchers.tell("a", "d", 2);
-  expect(watchers.untold("d", 10)).toEqual(["c", "a"]);
-  expect(watchers.untold("d", 1)).toEqual(["c"]);
-  expect(watchers.untold("e", 10)).toEqual([]);
+it("returns the pending paths of a destination, oldest change first", () => {
+  watchers.mark("c", "d", 1);
+  watchers.mark("a", "d", 2);
+  expect(watchers.pending("d", 10)).toEqual(["c", "a"]);
+  expect(watchers.pending("d", 1)).toEqual(["c"]);
+  expect(watchers.pending("e", 10)).toEqual([]);
 });
 
-it("a change that comes while the destination is told of the one before is told, too", () => {
-  watchers.tell("a", "d", 1);
-  watchers.tell("b", "d", 2);
-  const told = watchers.untold("d", 10);
-  watchers.tell("a", "d", 3);
-  watchers.told("d", told, 2);
-  expect(watchers.untold("d", 10)).toEqual(["a"]);
+it("keeps a change pending that happens during the notification of an earlier one", () => {
+  watchers.mark("a", "d", 1);
+  watchers.mark("b", "d", 2);
+  const sent = watchers.pending("d", 10);
+  watchers.mark("a", "d", 3);
+  watchers.acknowledge("d", sent, 2);
+  expect(watchers.pending("d", 10)).toEqual(["a"]);
 });
 
-it("what a destination does not watch any more it is not told", () => {
-  watchers.tell("a", "d", 1);
+it("drops pending paths when the watch ends", () => {
+  watchers.mark("a", "d", 1);
   watchers.remove("a", "d");
-  expect(watchers.untold("d", 10)).toEqual([]);
+  expect(watchers.pending("d", 10)).toEqual([]);
 });

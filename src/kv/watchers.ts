@@ -1,7 +1,11 @@
-/** Which destinations want to know when a path changes, and when one of its versions next ends by itself. */
+/**
+ * Watches of sync destinations on paths of a mount, the pending notifications, and the scheduled deletions of watched
+ * versions. Owned by `KvStore`. Costs one row per path and destination, plus one per path with a scheduled deletion.
+ * Methods that write are called inside the object's transaction.
+ */
 export class Watchers {
   readonly #sql: SqlStorage;
-  /** Asked after every commit, so kept; undefined when it may have changed. */
+  /** Cache of the next expiry, read after every commit; undefined when it may have changed. */
   #nextExpiry: number | null | undefined;
 
   constructor(sql: SqlStorage) {
@@ -10,29 +14,29 @@ export class Watchers {
 
   add(path: string, destination: string, now: number): void {
     this.#sql.exec("INSERT OR IGNORE INTO watchers (path, destination) VALUES (?, ?)", path, destination);
-    this.#expect(path, now);
+    this.#schedule(path, now);
   }
 
   remove(path: string, destination: string): void {
     this.#sql.exec("DELETE FROM watchers WHERE path = ? AND destination = ?", path, destination);
   }
 
-  /** The destinations to tell of a change that was just made to `path`. */
+  /** The destinations to notify of a change of `path`. */
   of(path: string, now: number): string[] {
     const rows = this.#sql
       .exec<{ destination: string }>("SELECT destination FROM watchers WHERE path = ?", path)
       .toArray();
-    if (rows.length > 0) this.#expect(path, now);
+    if (rows.length > 0) this.#schedule(path, now);
     return rows.map((row) => row.destination);
   }
 
-  /** The destination is to be told of the path. @param seq grows with each change */
-  tell(path: string, destination: string, seq: number): void {
+  /** Marks a path as pending for a destination. @param seq the sequence number of the change */
+  mark(path: string, destination: string, seq: number): void {
     this.#sql.exec("UPDATE watchers SET untold = ? WHERE path = ? AND destination = ?", seq, path, destination);
   }
 
-  /** A page of what a destination is still to be told of, oldest first. */
-  untold(destination: string, limit: number): string[] {
+  /** One page of a destination's pending paths, oldest first. */
+  pending(destination: string, limit: number): string[] {
     const rows = this.#sql
       .exec<{ path: string }>(
         "SELECT path FROM watchers WHERE destination = ? AND untold IS NOT NULL ORDER BY untold LIMIT ?",
@@ -43,8 +47,8 @@ export class Watchers {
     return rows.map((row) => row.path);
   }
 
-  /** The destination was told of these paths as they were at `seq`; what has changed since is still to be told. */
-  told(destination: string, paths: readonly string[], seq: number): void {
+  /** Acknowledges a notification of these paths as of `seq`; later changes stay pending. */
+  acknowledge(destination: string, paths: readonly string[], seq: number): void {
     for (const path of paths) {
       this.#sql.exec(
         "UPDATE watchers SET untold = NULL WHERE path = ? AND destination = ? AND untold <= ?",
@@ -67,7 +71,7 @@ export class Watchers {
     return this.#nextExpiry;
   }
 
-  /** Takes out paths of which a version has ended. Inside a transaction that tells their watchers. */
+  /** Removes and returns paths with a version past its deletion. Called in the transaction that notifies the watchers. */
   takeExpired(now: number, limit: number): string[] {
     const rows = this.#sql
       .exec<{ path: string }>("SELECT path FROM expiries WHERE at <= ? ORDER BY at LIMIT ?", now, limit)
@@ -77,7 +81,7 @@ export class Watchers {
     return rows.map((row) => row.path);
   }
 
-  #expect(path: string, now: number): void {
+  #schedule(path: string, now: number): void {
     const { at } = this.#sql
       .exec<{ at: number | null }>(
         "SELECT min(deletion) AS at FROM versions WHERE path = ? AND sealed IS NOT NULL AND deletion > ?",

@@ -282,7 +282,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   #tellWatchers(path: string): string[] {
     const watchers = this.#watchers.of(path, Date.now());
     for (const destination of watchers) {
-      this.#watchers.tell(path, destination, this.outbox.enlistLatest("changed", destination, null));
+      this.#watchers.mark(path, destination, this.outbox.enlistLatest("changed", destination, null));
     }
     return watchers;
   }
@@ -296,10 +296,10 @@ export class KvStore extends StoredObject implements KvStoreApi {
   async #deliverChanged(lane: string, rows: readonly OutboxRow[]): Promise<() => void> {
     // Rows of an earlier version name the path, too.
     const [destination = ""] = lane.split("\n");
-    const paths = this.#watchers.untold(destination, TOLD_AT_ONCE);
+    const paths = this.#watchers.pending(destination, TOLD_AT_ONCE);
     if (paths.length > 0) await syncDestination(this.env, destination).changed(this.#mount, paths);
     return () => {
-      this.#watchers.told(destination, paths, rows.at(-1)?.seq ?? 0);
+      this.#watchers.acknowledge(destination, paths, rows.at(-1)?.seq ?? 0);
       if (paths.length === TOLD_AT_ONCE) this.outbox.enlistLatest("changed", destination, null);
     };
   }

@@ -1,13 +1,13 @@
 import type { Failure } from "../contracts/failure.ts";
 import { isLoopback } from "../lib/hosts.ts";
 
-/** The answer bodies we read are small documents; one that is larger is not the provider we think it is. */
+/** Providers answer with small documents; a larger body comes from another server. */
 const maxBodyBytes = 1024 * 1024;
 
-/** The longest wait a provider may ask of us, in milliseconds: more would park work on one header's word. */
+/** The longest wait accepted from a provider, in milliseconds, so that one header cannot park work for days. */
 export const maxRetryAfterMs = 60 * 60 * 1000;
 
-/** An answer of any status (except a redirect), its body read whole as UTF-8 text. */
+/** An answer of any status (except a redirect), with its complete body as UTF-8 text. */
 export interface Answered {
   ok: true;
   response: Response;
@@ -17,19 +17,19 @@ export interface Answered {
 export type Call = Answered | { ok: false; outcome: Failure };
 
 export interface CallLimits {
-  /** How long the whole exchange may take, body included, in milliseconds. Zero or less: nothing is sent. */
+  /** Time limit of the whole exchange, body included, in milliseconds. Zero or less: no request is sent. */
   deadlineMs: number;
 }
 
-/** Sends one request of an operation and reads the answer: `callProvider` with what the operation has left. */
+/** Sends one request of an operation and reads the answer: `callProvider` with the operation's remaining time. */
 export type Send = (request: readonly [url: string, init: RequestInit]) => Promise<Call>;
 
-/** Whether a call may start now. Asked before each one; answers false while syncing is paused. */
+/** Whether a call may start now. Checked before each call; false while syncing is paused. */
 export type Permit = () => Promise<boolean>;
 
 /**
- * The `Send` of one operation: all its calls share one deadline, counted from now, and each asks `permit` first.
- * This is the fence of a pause: after `permit` has said no, nothing leaves.
+ * The `Send` of one operation: all its calls share one deadline, counted from now, and each checks `permit` first.
+ * This is the fence of a pause: once `permit` returns false, no request is sent.
  */
 export function sender({ deadlineMs, permit }: CallLimits & { permit?: Permit }): Send {
   const end = Date.now() + deadlineMs;
@@ -39,7 +39,7 @@ export function sender({ deadlineMs, permit }: CallLimits & { permit?: Permit })
   };
 }
 
-/** A failure as a value. */
+/** Makes a failure value. */
 export function failure(
   outcome: Failure["outcome"],
   code: string,
@@ -49,12 +49,16 @@ export function failure(
   return retryAfterMs === null ? { outcome, code, message } : { outcome, code, message, retryAfterMs };
 }
 
+/** Turns `unknown` into `external` for a call that changes no state. */
+export const withoutEffect = (outcome: Failure): Failure =>
+  outcome.outcome === "unknown" ? { ...outcome, outcome: "external" } : outcome;
+
 /**
- * Sends one request to a provider and reads the answer: the only place from which providers are called.
+ * Sends one request to a provider and reads the answer. All provider calls go through this function.
  *
- * One deadline covers connecting, waiting and reading. Redirects are refused rather than followed, because the
- * credentials in the request are meant for one host. Plain http is allowed to loopback only. Never throws:
- * every failure is a value, and a failure after the request may have left is `unknown`.
+ * One deadline covers connecting, waiting and reading. Redirects are refused, because the credentials in the request
+ * are meant for one host. Plain http is allowed to loopback only. Never throws: failures are values, and a failure
+ * after the request may have been sent is `unknown`.
  */
 export async function callProvider(
   request: Request | readonly [url: string, init: RequestInit],
@@ -88,7 +92,7 @@ export async function callProvider(
     }
     return { ok: true, response, text };
   } catch {
-    // The runtime's own text may quote the request, so it is not passed on.
+    // The runtime's error text may quote the request, so it is not passed on.
     const outcome = abort.signal.aborted
       ? failure("unknown", "deadline_exceeded", `${url.host} did not answer within ${limits.deadlineMs} ms.`)
       : failure("unknown", "network_error", `The connection to ${url.host} failed before an answer was complete.`);
@@ -99,33 +103,33 @@ export async function callProvider(
 }
 
 /**
- * The wait that `Retry-After` asks for, in milliseconds from `now` and at most an hour; null when it is absent
- * or unreadable. Both forms of RFC 9110 10.2.3 are read: seconds and an HTTP date.
+ * The wait requested by `Retry-After`, in milliseconds from `now`, at most an hour; null when the header is absent or
+ * unreadable. Accepts both forms of RFC 9110 10.2.3: seconds and an HTTP date.
  */
 export function retryAfterMs(response: Response, now = Date.now()): number | null {
   const header = response.headers.get("retry-after")?.trim();
   if (!header) return null;
-  // Only what ends in GMT is a date here: Date.parse makes one of nearly anything, of -1 too.
+  // HTTP dates end in GMT; Date.parse alone would accept nearly any text, even -1.
   const at = header.endsWith(" GMT") ? Date.parse(header) : Number.NaN;
   const wait = /^\d+$/.test(header) ? Number(header) * 1000 : at - now;
   return Number.isNaN(wait) ? null : Math.min(Math.max(wait, 0), maxRetryAfterMs);
 }
 
 /**
- * Whether an answer is a web page: something other than the service has spoken. A deletion that is answered with any other
- * success is done, whatever stands beside its status.
+ * Whether an answer is a web page, which comes from another server than the service. Any other successful answer to a
+ * deletion counts as done.
  */
 export const isWebPage = (text: string): boolean => text.trimStart().startsWith("<");
 
-/** Providers accept signatures and assertions from clocks that differ less. */
+/** Providers accept signatures and assertions with a smaller clock difference. */
 const maxClockMs = 4 * 60_000;
 
-/** Whether an answer's `Date` says that the provider's clock is another than ours. */
+/** Whether an answer's `Date` differs from our clock by more than `mostMs`. */
 export function clockDiffers(response: Response, now = Date.now(), mostMs = maxClockMs): boolean {
   return Math.abs(Date.parse(response.headers.get("date") ?? "") - now) > mostMs;
 }
 
-/** Null when we may send credentials to `url`. */
+/** The refusal of a URL for credentials; null when it is allowed. */
 function refuseUrl(url: URL | null): Failure | null {
   if (url === null || url.username !== "" || url.password !== "") {
     return failure("client", "invalid_url", "The provider's URL is not a URL, or it holds credentials.");
@@ -138,7 +142,7 @@ function refuseUrl(url: URL | null): Failure | null {
 async function readBounded(response: Response, signal: AbortSignal): Promise<string | null> {
   if (response.body === null) return "";
   const reader = response.body.getReader();
-  // Not every runtime aborts a body that is already streaming, so the deadline is raced with each read.
+  // Some runtimes do not abort a streaming body, so each read races the deadline.
   const expired = Promise.withResolvers<never>();
   expired.promise.catch(() => {});
   signal.addEventListener("abort", () => expired.reject(new Error("deadline")), { once: true });
@@ -154,7 +158,7 @@ async function readBounded(response: Response, signal: AbortSignal): Promise<str
       text += decoder.decode(value, { stream: true });
     }
   } finally {
-    // A no-op after the end; otherwise it frees the connection. The outcome is decided already, so errors are moot.
+    // Frees the connection; a no-op after the last chunk. The outcome is decided, so errors are ignored.
     reader.cancel().catch(() => {});
   }
 }

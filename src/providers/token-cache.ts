@@ -8,21 +8,21 @@ export interface Issued {
 }
 
 /**
- * The short-lived credentials that this isolate holds, by everything they were obtained with. The secret is part of the key,
- * so nobody gets a token by knowing less than it took to obtain it. The oldest leaves first.
+ * A cache of short-lived credentials, per isolate. The key is a digest of all inputs of the request, the secret
+ * included, so a caller without the secret never receives the token. Evicts the oldest entry beyond `max`.
  */
 export class TokenCache<T extends Issued> {
   readonly #held = new Map<string, T>();
   readonly #marginMs: number;
   readonly #max: number;
 
-  /** @param marginMs a token is not used any more this long before its end */
+  /** @param marginMs tokens with less time left are not used */
   constructor({ marginMs = 5 * 60_000, max = 256 } = {}) {
     this.#marginMs = marginMs;
     this.#max = max;
   }
 
-  /** The token for `key` (anything that JSON can write), obtained with `issue` when none is held that is fresh enough. */
+  /** Returns the cached token for `key` (any JSON value), or issues and caches a new one. */
   async get<F extends { ok: false; outcome: Failure }>(
     key: unknown,
     issue: () => Promise<{ ok: true; token: T } | F>,
@@ -41,7 +41,7 @@ export class TokenCache<T extends Issued> {
     return issued;
   }
 
-  /** The provider refused it before its time. */
+  /** Drops a token that the provider refused before its expiry. */
   forget(key: unknown): void {
     this.#held.delete(digest(key));
   }

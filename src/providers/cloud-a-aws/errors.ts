@@ -3,14 +3,14 @@ import { clockDiffers, failure, retryAfterMs } from "../outcome.ts";
 
 export type CloudAService = "secretsmanager" | "sts";
 
-/** The error a provider named: `type` without namespace and suffix, such as "ResourceNotFound". */
+/** The error named by the provider: `type` without namespace and suffix, such as "ResourceNotFound". */
 export interface CloudAError {
   type: string;
-  /** The provider's own words. For decisions only: they may quote a value, so they are never stored or shown. */
+  /** The provider's text. For decisions only: it may quote a value, so it is never stored or shown. */
   message: string;
 }
 
-/** `error` is null when no readable answer came. */
+/** A failed call; `error` is null without a readable answer. */
 export interface CloudAFailure {
   ok: false;
   error: CloudAError | null;
@@ -19,7 +19,7 @@ export interface CloudAFailure {
 
 export const unanswered = (outcome: Failure): CloudAFailure => ({ ok: false, error: null, outcome });
 
-/** A refusal that the service `named`, bare or not, with its own words in `message`. */
+/** The failure for an error that the service `named`, with the service's text in `message`. */
 export function refusal(
   response: Response,
   named: string,
@@ -33,7 +33,7 @@ export function refusal(
   const reference = /^[\w-]{1,64}$/.test(requestId) ? `, request ${requestId}` : "";
   const cause = `${type || "unnamed"}, HTTP ${response.status}${reference}`;
   const why = typeof text === "string" ? text : text(service, operation, message);
-  // This provider names no wait when it throttles, but what stands in front of it may.
+  // The provider itself names no wait when it throttles, but a proxy in front of it may.
   const wait = outcome === "external" ? retryAfterMs(response) : null;
   return {
     ok: false,
@@ -43,15 +43,15 @@ export function refusal(
 }
 
 /**
- * The bare name of an error. On the wire it comes as `Name`, `com.example.service#Name` or `Name:http://…`
- * (restJson1 and awsJson1.1 protocol texts), and with or without the suffix Exception or Error.
+ * The bare name of an error. On the wire it is `Name`, `com.example.service#Name` or `Name:http://…` (Smithy protocols
+ * restJson1 and awsJson1.1), with or without the suffix Exception or Error.
  */
 function bareType(named: string): string {
   const type = named.replace(/:.*$/s, "").replace(/^.*#/s, "");
   return /^[A-Za-z0-9.]{1,64}$/.test(type) ? type.replace(/(Exception|Error)+$/, "") : "";
 }
 
-/** One type for a policy of the caller, of the key that encrypts, or of a role that somebody may take on. */
+/** The message of a denial. One error type covers the caller's policy, the encryption key's and a role's. */
 function whatIsDenied(service: CloudAService, operation: string, message: string): string {
   if (operation === "AssumeRole") {
     return "there is no such role, or these keys may not assume it (sts:AssumeRole), or its trust policy wants other keys or another external id";
@@ -78,7 +78,7 @@ const unavailable: Meaning = ["external", "provider_unavailable", "the provider 
 const notSubscribed: Meaning = ["client", "auth_failed", "the account or region is not enabled"];
 const encryption: Meaning = ["client", "encryption_failed", "the encryption key cannot be used"];
 
-/** contract/secret-sync.md 4.1, error table; names as in the service descriptions of Secrets Manager and STS. */
+/** Errors by name, as in the API references of AWS Secrets Manager and AWS STS ("Common Errors" included). */
 const meanings = new Map<string, Meaning>([
   ["Throttling", throttled],
   ["Throttled", throttled],
@@ -116,15 +116,15 @@ const meanings = new Map<string, Meaning>([
   ["MalformedPolicyDocument", ["client", "policy_invalid", "the policy is not valid"]],
 ]);
 
-/** What is said of the time that a request was signed at, by either service. */
+/** Texts of either service about the time of a signature. */
 const aboutTime = /signature (expired|not yet current)|RequestTimeTooSkewed|too skewed/i;
 const signatureErrors: ReadonlySet<string> = new Set(["InvalidSignature", "SignatureDoesNotMatch", "RequestExpired"]);
 
 function meaningOf(type: string, message: string, response: Response): Meaning {
   const { status } = response;
-  // One name for two things: a rate passes by itself, a count of secrets or versions does not.
+  // One name for two limits: a rate recovers by itself, a count of secrets or versions does not.
   if (type === "LimitExceeded" && /\brate\b|throttl/i.test(message)) return throttled;
-  // One name for a wrong key and for a wrong clock.
+  // The name is the same for a wrong key and a wrong clock.
   const isSignature = signatureErrors.has(type);
   if (type === "RequestTimeTooSkewed" || (isSignature && (aboutTime.test(message) || clockDiffers(response)))) {
     return clockIsOff;

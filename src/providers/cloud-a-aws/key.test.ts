@@ -3,11 +3,11 @@ import { accountOfKey } from "./secrets-manager.ts";
 
 it("reads the account in the id of an access key", () => {
   const rows = [
-    // Examples that the articles on the format publish.
+    // Published examples of the key format.
     ["ASIAQNZGKIQY56JQ7WML", "029608264753"],
     ["ASIAY34FZKBOKMUTVV7A", "609629065308"],
     ["AKIAY34FZKBOAAAAAAAA", "609629065308"],
-    // Keys from before March 2019, and what is no such key, stand for themselves.
+    // Keys from before March 2019 and texts of another format are returned unchanged.
     ["AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE"],
     ["AKIAJ34FZKBOKMUTVV7A", "AKIAJ34FZKBOKMUTVV7A"],
     ["test", "test"],

@@ -1,10 +1,10 @@
 import { AwsV4Signer } from "aws4fetch";
 import type { Failure } from "../../contracts/failure.ts";
-import { type Call, failure, type Send } from "../outcome.ts";
+import { type Call, failure, type Send, withoutEffect } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
 import { type CloudAFailure, type CloudAService, refusal, unanswered } from "./errors.ts";
 
-/** How a destination reaches its account. Empty strings are not expected: unset means absent. */
+/** A destination's connection to its account. Unset fields are absent, never empty. */
 export interface CloudAConnection {
   access_key_id?: string;
   secret_access_key?: string;
@@ -25,11 +25,11 @@ export interface CloudASettings {
 export type CloudAAnswer = { ok: true; body: Record<string, unknown> } | CloudAFailure;
 
 export interface SecretsManager {
-  /** One operation, such as "CreateSecret", with its JSON parameters. Sent once: retrying is the caller's. */
+  /** Calls one operation, such as "CreateSecret", with its JSON parameters. Sent once; the caller retries. */
   call(operation: string, body: Record<string, unknown>): Promise<CloudAAnswer>;
   /**
-   * Asks STS whose credentials these are, which no policy can deny. A role is assumed anew, so that a session held
-   * here cannot hide that the next one will be refused.
+   * Identifies the credentials with STS (GetCallerIdentity), which no policy can deny. Assumes the role again, because
+   * a cached session would hide that the next one is refused.
    */
   identify(): Promise<{ ok: true } | { ok: false; outcome: Failure }>;
 }
@@ -44,23 +44,23 @@ interface Session extends Issued {
   readonly credentials: Credentials;
 }
 
-/** Where a connection leads and what it signs with, before any role. */
+/** The resolved region and keys of a connection, before any role. */
 interface Account {
   region: string;
   keys: Credentials;
 }
 
-/** The shape of a region's name, such as eu-west-1 or us-gov-east-1. It becomes part of a host name. */
+/** A region's name, such as eu-west-1 or us-gov-east-1. Part of the host name. */
 export const regionPattern = /^[a-z]{2,4}(-[a-z]+)+-\d$/;
 
 const sessionSeconds = 3600;
 
-/** Assumed roles of this isolate. */
+/** Cache of assumed roles. */
 const sessions = new TokenCache<Session>();
 
 /**
- * The region and the keys that a connection comes to: its own, else the deployment's. The failure's message names the
- * fields and the settings of which one must be given.
+ * Resolves the region and the keys of a connection: its own, else the deployment's. The failure's message names the
+ * fields and settings that are missing.
  */
 export function resolveAccount(
   connection: CloudAConnection,
@@ -85,21 +85,21 @@ export function resolveAccount(
 const base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 /**
- * The account that an access key belongs to: its id holds the account's number behind the prefix, since March 2019
- * (https://medium.com/@TalBeerySec/a-short-note-on-aws-key-id-f88cc4317489). Of older keys, the id itself stands for it.
+ * The account of an access key, decoded from the key's id (keys since March 2019:
+ * https://medium.com/@TalBeerySec/a-short-note-on-aws-key-id-f88cc4317489). Returns the id itself for older keys.
  */
 export function accountOfKey(accessKeyId: string): string {
   const isNew = /^A[A-Z]{3}[Q-Z2-7][A-Z2-7]{11,}$/.test(accessKeyId);
   if (!isNew) return accessKeyId;
-  // Ten characters hold 50 bits: the account's number is in the 40 behind the first.
+  // Ten characters hold 50 bits; the account's number is in the 40 bits after the first.
   const bits = [...accessKeyId.slice(4, 14)].reduce((sum, one) => sum * 32n + BigInt(base32.indexOf(one)), 0n);
   return String((bits >> 9n) & 0xff_ffff_ffffn).padStart(12, "0");
 }
 
 /**
- * A client of AWS Secrets Manager (JSON protocol 1.1, API version 2017-10-17) for one operation of ours.
+ * A client of AWS Secrets Manager (JSON protocol 1.1, API version 2017-10-17) for one operation of an adapter.
  *
- * Signs with the connection's own keys, else with the deployment's default ones, and as `role_arn` when that is set.
+ * Signs with the connection's keys, else with the deployment's default keys, and as `role_arn` when that is set.
  */
 export function secretsManager(
   connection: CloudAConnection,
@@ -115,7 +115,7 @@ export function secretsManager(
   const stsUrl = settings.CLOUD_A_STS_URL || endpoint("sts", region);
   const sessionKey = [stsUrl, region, keys, roleArn, externalId];
 
-  /** STS (query protocol, API version 2011-06-15): a form goes in, XML comes back. None of its actions changes anything. */
+  /** Calls STS (query protocol, API version 2011-06-15): form request, XML answer. Its actions change no state. */
   async function sts(action: string, parameters: Record<string, string>, credentials: Credentials): Promise<StsAnswer> {
     const sent = await signedPost(send, {
       url: stsUrl,
@@ -147,7 +147,7 @@ export function secretsManager(
     return token === null ? notUnderstood("AssumeRole") : { ok: true, token };
   }
 
-  /** What to sign with: the role's session, held or new, or the keys themselves. */
+  /** The signing credentials: the role's session, cached or new, or the keys themselves. */
   async function signer(): Promise<{ ok: true; credentials: Credentials } | { ok: false; outcome: Failure }> {
     if (roleArn === undefined) return { ok: true, credentials: keys };
     const session = await sessions.get(sessionKey, () => assumeRole(roleArn));
@@ -156,7 +156,7 @@ export function secretsManager(
 
   async function attempt(operation: string, body: string): Promise<CloudAAnswer> {
     const signing = await signer();
-    // Not as the operation's own error: that the role is denied says nothing of the secret.
+    // Without the service's error: a denied role is no statement about the secret.
     if (!signing.ok) return unanswered(signing.outcome);
     const sent = await signedPost(send, {
       url: settings.CLOUD_A_SM_URL || endpoint("secretsmanager", region),
@@ -174,7 +174,7 @@ export function secretsManager(
       const body = JSON.stringify(parameters);
       let answer = await attempt(operation, body);
       if (!answer.ok && roleArn !== undefined && sessionEndings.has(answer.error?.type ?? "")) {
-        // The role's session ended before its time (it can be revoked): take a new one, once.
+        // The role's session ended early (it can be revoked), so a new one is requested once.
         sessions.forget(sessionKey);
         answer = await attempt(operation, body);
       }
@@ -197,10 +197,6 @@ type StsAnswer = { ok: true; xml: string } | { ok: false; outcome: Failure };
 
 const sessionEndings: ReadonlySet<string> = new Set(["ExpiredToken", "UnrecognizedClient", "InvalidClientTokenId"]);
 
-/** A call that changes nothing has a known effect also when no usable answer came: none. */
-const withoutEffect = (outcome: Failure): Failure =>
-  outcome.outcome === "unknown" ? { ...outcome, outcome: "external" } : outcome;
-
 const notUnderstood = (action: string) => ({
   ok: false as const,
   outcome: failure("external", "unreadable_answer", `${action} was answered, but not as STS answers it.`),
@@ -222,11 +218,11 @@ interface SignedPost {
   region: string;
   credentials: Credentials;
   headers: Record<string, string>;
-  /** A string: the signer hashes nothing else. */
+  /** A string, because the signer hashes strings only. */
   body: string;
 }
 
-/** The keys that this isolate has derived, one for a secret key, day, region and service: deriving is most of signing. */
+/** Cache of signing keys by secret key, day, region and service: the derivation is the main cost of a signature. */
 const derived = new Map<string, ArrayBuffer>();
 const MAX_DERIVED = 1_000;
 
@@ -239,16 +235,16 @@ async function signedPost(send: Send, { url, body, credentials, ...rest }: Signe
   if (!URL.canParse(url)) {
     return { ok: false, outcome: failure("client", "invalid_url", "The provider's base URL setting is not a URL.") };
   }
-  // The signer alone rather than its client: that one sleeps and sends again up to ten times by default.
-  // Service and region are given, because it guesses them from the host name, which may be a setting.
+  // Only the signer of the library: its client sleeps and retries up to ten times by default.
+  // Service and region are given, because the signer would derive them from the host name, which may be a setting.
   const signer = new AwsV4Signer({ method: "POST", url, body, cache: signingKeys(), ...credentials, ...rest });
   const { headers, url: target } = await signer.sign();
   return send([target.toString(), { method: "POST", headers, body }]);
 }
 
-/** A JSON 1.1 answer. A success that cannot be read is `unknown`: something other than the service may have spoken. */
+/** Reads a JSON 1.1 answer. An unreadable success is `unknown`: it may come from another server than the service. */
 function readJson(response: Response, text: string, operation: string): CloudAAnswer {
-  // Operations without an output, such as TagResource, are answered with an empty body.
+  // Operations without an output, such as TagResource, have an empty body.
   const body = text === "" && response.ok ? {} : parseObject(text);
   if (response.ok) {
     if (body !== null) return { ok: true, body };

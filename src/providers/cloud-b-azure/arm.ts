@@ -31,7 +31,7 @@ const deleting: Operation = {
   ...{ grant: administrator("the assignment's scope"), missing: "such role assignment" },
 };
 
-/** Roles and their assignments, by Azure Resource Manager. Roles are looked for in the subscription, whose id is a UUID. */
+/** Roles and role assignments, by Azure Resource Manager. Roles are searched in the subscription, whose id is a UUID. */
 export function resources(arm: Service, subscriptionId: string): Resources {
   const definitions = `/subscriptions/${subscriptionId}/${authorization}/roleDefinitions`;
   return {
@@ -63,7 +63,7 @@ export function resources(arm: Service, subscriptionId: string): Resources {
           method: "PUT",
           path: at === null || !isUuid(assignmentId) ? null : `${at}/${authorization}/roleAssignments/${assignmentId}`,
           query: { "api-version": assignmentsVersion },
-          // With the type the provider does not look the principal up, which it may not have replicated yet.
+          // With `principalType` the provider skips the lookup of the principal, which may not be replicated yet.
           body: { properties: { roleDefinitionId, principalId, principalType: "ServicePrincipal" } },
         },
         AnAssignment,
@@ -78,19 +78,19 @@ export function resources(arm: Service, subscriptionId: string): Resources {
   };
 }
 
-/** The path of a scope or of an object in one; "" for "/", the whole tenant. Null when it is none, or could lead elsewhere. */
+/** The path of a scope or an object; "" for "/", the whole tenant. Null when it is invalid or could leave its scope. */
 export function resourcePath(id: string): string | null {
   if (id === "/") return "";
   const bare = id.replace(/^\/+|\/+$/g, "");
   const segments = bare.split("/");
   const usable = /^(subscriptions|providers)$/i.test(segments[0] ?? "") && segments.length > 1;
-  // encodeURIComponent leaves dots alone, and a URL resolves segments of them.
+  // encodeURIComponent keeps dots, and URLs resolve segments of one or two dots.
   return usable && bare.isWellFormed() && segments.every((one) => one !== "" && !/^\.{1,2}$/.test(one))
     ? `/${segments.map(encodeURIComponent).join("/")}`
     : null;
 }
 
-/** Nothing but an assignment may be deleted by an id that is found in a record. */
+/** The path of a role assignment; null for any other id, so that a stored id can delete assignments only. */
 const assignmentPath = (id: string): string | null => pathOf(id, "roleAssignments");
 const definitionPath = (id: string): string | null => pathOf(id, "roleDefinitions");
 

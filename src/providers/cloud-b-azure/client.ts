@@ -6,7 +6,7 @@ import { directory } from "./graph.ts";
 import { type ClientAssertion, clouds, type Management, type Proof, requestToken, type TokenRequest } from "./login.ts";
 import { isUuid, type Service, service, unusable } from "./service.ts";
 
-/** Where the services are when not at the cloud's own addresses: the settings of these names. */
+/** Settings that replace the cloud's own addresses. */
 export interface CloudBUrls {
   CLOUD_B_LOGIN_URL?: string | undefined;
   CLOUD_B_GRAPH_URL?: string | undefined;
@@ -14,8 +14,8 @@ export interface CloudBUrls {
 }
 
 /**
- * The cloud as the engine asks for it. Calls share the deadline of `send` and the access tokens of this isolate.
- * @param assertion how the engine proves who it is when the account has no secret
+ * The cloud client of the credentials engine. Calls share the deadline of `send` and the token cache of the isolate.
+ * @param assertion the client assertion for accounts without a secret
  */
 export function cloudB(account: CloudAccount, urls: CloudBUrls, send: Send, assertion?: ClientAssertion): Cloud {
   const reached = reach(account, urls, assertion);
@@ -58,7 +58,7 @@ type Reached = Pick<TokenRequest, "loginUrl" | "tenantId" | "clientId"> & {
   addresses: { graph: string; arm: string };
 };
 
-/** Where the account's cloud is and as whom, or why it cannot be used: one sentence without a full stop. */
+/** Resolves the account's cloud and addresses, or returns the refusal: one sentence without a full stop. */
 function reach(account: CloudAccount, urls: CloudBUrls, assertion: ClientAssertion | undefined): Reached | string {
   const { tenantId, subscriptionId, clientId, clientSecret } = account;
   const cloud = managedCloud(account.environment);
@@ -83,7 +83,7 @@ const trimmed = (url = ""): string => url.replace(/\/+$/, "");
 /** The names of the clouds whose directory and resources can be managed. */
 export const managedClouds: readonly string[] = clouds.flatMap(({ name, management }) => (management ? name : []));
 
-/** The cloud that `environment` names, in any case; the default one when it is empty, null when it names none of them. */
+/** The cloud named by `environment`, in any case; the default one when empty, null for an unknown name. */
 export function managedCloud(environment: string): { name: string; loginUrl: string; management: Management } | null {
   const wanted = (environment || clouds[0].name).toLowerCase();
   const cloud = clouds.find(({ name }) => name.toLowerCase() === wanted);

@@ -4,15 +4,15 @@ import type { Failure } from "../../contracts/failure.ts";
 import { maxRetryAfterMs, retryAfterMs } from "../outcome.ts";
 import { type TokenFailure, word } from "./login.ts";
 
-/** What a call is about, for the messages of its failures. */
+/** A call's description for the messages of its failures. */
 export interface Operation {
   /** "Creating an application". */
   readonly name: string;
-  /** Whether nothing is changed by it, so that it does not matter whether a call without an answer was performed. */
+  /** Whether the call changes no state, so that a missing answer leaves nothing uncertain. */
   readonly reads: boolean;
-  /** What is missing when it is forbidden: "grant …". */
+  /** The missing permission when the call is forbidden: "grant …". */
   readonly grant: string;
-  /** What is missing when the provider knows no such object: "there is no …". */
+  /** The missing object when the answer is "not found": "there is no …". */
   readonly missing: string;
 }
 
@@ -28,14 +28,14 @@ const failed = (
   ...(retryAfterMs !== null && { retryAfterMs }),
 });
 
-/** Nothing was sent, because the request makes no sense. */
+/** The failure of a malformed request, which was not sent. */
 export const notSent = (
   { name }: Pick<Operation, "name">,
   code: "misconfigured" | "refused",
   rule: string,
 ): CloudFailure => failed("client", code, `${name} was not attempted: ${rule}.`);
 
-/** An answer that promises success and does not hold it: what was asked for may have been done. */
+/** The failure for a successful status with an unreadable body: the call may have been applied. */
 export const unreadable = ({ name, reads }: Operation, status: number): CloudFailure =>
   failed(
     reads ? "external" : "unknown",
@@ -44,7 +44,7 @@ export const unreadable = ({ name, reads }: Operation, status: number): CloudFai
     status,
   );
 
-/** The codes of `callProvider` and of a refused token that are called otherwise here. */
+/** Codes of `callProvider` and of refused tokens that have another name here. */
 const renamed = new Map<string, CloudCode>([
   ["invalid_url", "misconfigured"],
   ["insecure_url", "misconfigured"],
@@ -56,7 +56,7 @@ const kept: readonly CloudCode[] = [
   ...(["network_error", "deadline_exceeded", "unreadable_answer"] as const),
 ];
 
-/** A call that came back without an answer of the service's. */
+/** The failure of a call without an answer of the service. */
 export function unanswered(
   call: { readonly outcome: Failure } | TokenFailure,
   { reads }: Pick<Operation, "reads">,
@@ -101,8 +101,8 @@ const full: Meaning = [
 ];
 
 /**
- * By the code in the error's body. Graph: "Microsoft Graph error responses and resource types" and the directory's own codes;
- * resource manager: "Troubleshoot Azure RBAC" and "Common Azure deployment errors".
+ * Meanings by the code in the error's body. Graph: "Microsoft Graph error responses and resource types" and the
+ * directory's own codes; Resource Manager: "Troubleshoot Azure RBAC" and "Common Azure deployment errors".
  */
 const byCode = new Map<string, Meaning>([
   ["Authorization_RequestDenied", denied],
@@ -170,8 +170,8 @@ const byCode = new Map<string, Meaning>([
 ]);
 
 /**
- * By the provider's own words, for what it says with one code for many things (Request_BadRequest,
- * Authorization_RequestDenied). They decide only; they are never shown, because they may quote what was sent.
+ * Meanings by the provider's text, for codes shared by many errors (Request_BadRequest, Authorization_RequestDenied).
+ * The texts are never shown, because they may quote the request.
  */
 const byWords: readonly (readonly [RegExp, Meaning])[] = [
   [/object references already exist/i, exists],
@@ -187,7 +187,7 @@ const byWords: readonly (readonly [RegExp, Meaning])[] = [
   ],
 ];
 
-/** A member that has not been replicated is a 400 with these words, too. */
+/** A member that is not replicated yet is reported as a 400 with this text, too. */
 const missingReference = /does not exist or one of its queried reference-property objects/i;
 
 function byStatus(status: number, reads: boolean): Meaning {
@@ -197,11 +197,11 @@ function byStatus(status: number, reads: boolean): Meaning {
   if (status === 409) return contended;
   if (status === 423) return ["client", "locked", "a lock keeps it from being changed; remove the lock"];
   if (status === 429) return throttled;
-  // What Cloudflare answers a Worker for a host name that does not resolve (its error 1016).
+  // Cloudflare's answer to a Worker for a host name that does not resolve (error 1016).
   if (status === 530) return ["external", "network_error", "the provider's host cannot be reached"];
   if (status === 503) return ["external", "provider_unavailable", "the provider is not available"];
   if (status >= 500 || status === 408) {
-    // Only 503 says that nothing was done.
+    // Of these statuses only 503 means that the call was not applied.
     return [reads ? "external" : "unknown", "provider_unavailable", "the provider failed"];
   }
   return ["client", "refused", "the provider does not accept the request"];
@@ -215,18 +215,18 @@ function meaningOf(status: number, code: string, message: string, reads: boolean
   const worded = byWords.find(([words]) => words.test(message))?.[1];
   if (worded !== undefined) return worded;
   if (status === 400 && missingReference.test(message)) return lagging;
-  // These say more than any code that comes with them.
+  // These statuses take precedence over the code in the body.
   if (status === 429 || status >= 500) return byStatus(status, reads);
   return byCode.get(code) ?? byStatus(status, reads);
 }
 
-/** What an answer without success means. */
+/** The failure for an answer without success. */
 export function refusal(operation: Operation, response: Response, body: unknown): CloudFailure {
   const { status } = response;
   const error = ErrorBody.safeParse(body).data?.error;
   const providerCode = word(error?.code);
   const meant = meaningOf(status, providerCode, error?.message ?? "", operation.reads);
-  // The services explain every 404: from another server it says nothing about the object.
+  // The services explain every 404; a bare one comes from another server and proves nothing about the object.
   const [outcome, code, text] = status === 404 && !error ? elsewhere : meant;
   const requestId = response.headers.get("request-id") ?? response.headers.get("x-ms-request-id") ?? "";
   const reference = /^[\w-]{1,64}$/.test(requestId) ? [`request ${requestId}`] : [];
@@ -236,7 +236,7 @@ export function refusal(operation: Operation, response: Response, body: unknown)
   return failed(outcome, code, message, status, providerCode, outcome === "client" ? null : waitAsked(response));
 }
 
-/** The resource manager may name its wait in milliseconds, too. */
+/** The wait requested by the provider; Resource Manager may state it in milliseconds. */
 function waitAsked(response: Response): number | null {
   const exact = response.headers.get("retry-after-ms") ?? response.headers.get("x-ms-retry-after-ms") ?? "";
   return /^\d{1,9}$/.test(exact) ? Math.min(Number(exact), maxRetryAfterMs) : retryAfterMs(response);

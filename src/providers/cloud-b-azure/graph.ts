@@ -76,7 +76,7 @@ const operations = {
   removeGroupMember: writing("Removing the service principal from the group", "such group or member", members),
 };
 
-/** A path made of object ids; null when one is none. */
+/** A path made of object ids; null when one of them is invalid. */
 const path = (texts: TemplateStringsArray, ...ids: string[]): string | null =>
   ids.every(isUuid) ? String.raw({ raw: texts }, ...ids) : null;
 
@@ -84,7 +84,7 @@ const date = (ms: number): string => new Date(ms).toISOString();
 
 /**
  * The directory, by Microsoft Graph v1.0.
- * @param graphUrl the cloud's own address of Graph: references name it, wherever requests are sent
+ * @param graphUrl the cloud's own address of Graph, used in references even when requests are sent elsewhere
  */
 export function directory(graph: Service, graphUrl: string): Directory {
   const findApplications = (filter: string) =>

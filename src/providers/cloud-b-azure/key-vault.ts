@@ -4,9 +4,9 @@ import { isListed, isLoopback } from "../../lib/hosts.ts";
 import { failure, isWebPage, retryAfterMs, type Send } from "../outcome.ts";
 import { type Cloud, cloudNamed, clouds, parseJson, sendAuthorized, word } from "./login.ts";
 
-/** How a destination reaches its vault. */
+/** A destination's connection to its vault. */
 export interface CloudBConnection {
-  /** The vault's address; no more than an origin. */
+  /** The vault's address, an origin. */
   key_vault_uri: string;
   tenant_id: string;
   client_id: string;
@@ -22,8 +22,8 @@ export interface CloudBSettings {
 }
 
 /**
- * The words of an error, "" where there was none that can be read. `inner` is the one inside `innererror`. `status` is null
- * when the vault has not answered.
+ * A failed call. `code` and `inner` (from `innererror`) are the vault's error codes, "" when unreadable. `status` is
+ * null without an answer.
  */
 export interface VaultFailure {
   ok: false;
@@ -37,14 +37,14 @@ export type VaultAnswer = { ok: true; body: unknown } | VaultFailure;
 
 export interface KeyVault {
   /**
-   * One request, sent once: retrying is the caller's.
+   * Sends one request, once; the caller retries.
    * @param operation the operation's name, for messages
    * @param path begins with a slash; the API version is added to its query
    */
   call(operation: string, method: string, path: string, body?: Record<string, unknown>): Promise<VaultAnswer>;
 }
 
-/** The oldest version that the vendor's current client still speaks; requests and answers used here are equal in all later ones. */
+/** The oldest version supported by the vendor's current client; the requests used here are the same in later versions. */
 const apiVersion = "7.5";
 
 /** A client of one Key Vault's data plane. `settings` must allow the vault's host. */
@@ -57,7 +57,7 @@ export function keyVault(connection: CloudBConnection, settings: CloudBSettings,
   };
   return {
     async call(operation, method, path, body) {
-      // Settings may have changed since the destination was written, and this is where the token would leave.
+      // Checked again before the token is sent: settings may have changed since the destination was written.
       const refused = refuseVaultHost(connection, settings);
       if (refused !== null) return unanswered(failure("client", "host_not_allowed", `${refused}.`));
       const url = new URL(path, base);
@@ -70,7 +70,7 @@ export function keyVault(connection: CloudBConnection, settings: CloudBSettings,
       if (!call.response.ok) return refusal(call.response, answered, operation, tenantId);
       if (typeof answered === "object" && answered !== null) return { ok: true, body: answered };
       if (method === "DELETE" && !isWebPage(call.text)) return { ok: true, body: {} };
-      // Something other than the service may have spoken.
+      // The answer may come from another server than the service.
       return unanswered(failure("unknown", "unreadable_answer", `${operation} was answered, but not with JSON.`));
     },
   };
@@ -81,16 +81,16 @@ const unanswered = (outcome: Failure): VaultFailure => ({
   outcome,
 });
 
-/** The cloud of a connection, or null when there is none of that name. `cloud` is the interface's own word for the default. */
+/** The cloud of a connection; null for an unknown name. The value `cloud` means the default. */
 export const cloudOf = ({ cloud }: Pick<CloudBConnection, "cloud">): Cloud | null =>
   cloud === undefined || cloud === "cloud" ? clouds[0] : cloudNamed(cloud);
 
-/** 3 to 24 letters, digits and single hyphens, from a letter to a letter or digit (resource naming rules of Microsoft.KeyVault). */
+/** "Naming rules for Azure resources", Microsoft.KeyVault: 3 to 24 letters, digits and single hyphens, first a letter. */
 const vaultName = /^(?!.*--)[a-z][a-z0-9-]{1,22}[a-z0-9]$/;
 
 /**
- * Why tokens may not be sent to the vault's host, one sentence without a full stop; null when they may. Hosts of the
- * connection's cloud are allowed, and those that `SYNC_ALLOWED_HOSTS` lists. http is for listed loopback hosts only.
+ * The refusal of a vault's host, to which tokens would be sent; null when it is allowed. One sentence without a full
+ * stop. Allowed are hosts of the connection's cloud and those in `SYNC_ALLOWED_HOSTS`; http for listed loopback hosts.
  */
 export function refuseVaultHost(connection: CloudBConnection, settings: CloudBSettings): string | null {
   const { name, vaultSuffix } = cloudOf(connection) ?? clouds[0];
@@ -110,7 +110,7 @@ const unavailable: Meaning = ["external", "provider_unavailable", "the provider 
 const firewalled: Meaning = ["client", "permission_denied", "the vault's firewall does not let this service in"];
 const contended: Meaning = ["external", "contended", "somebody else changes the secret at the same time"];
 
-/** By `innererror.code`, else `code`: contract 4.2, and the vendor's page "Azure Key Vault REST API error codes". */
+/** Meanings by `innererror.code`, else `code` ("Azure Key Vault REST API error codes"). */
 const byWord = new Map<string, Meaning>([
   ["ForbiddenByRbac", ["client", "permission_denied", "no role of the application grants it"]],
   [
@@ -132,7 +132,7 @@ const ErrorBody = z.object({
   error: z.object({ code: z.unknown(), innererror: z.object({ code: z.unknown() }).nullish().catch(null) }),
 });
 
-/** What an answer without success means. Its message is never read, because it may quote what was sent. */
+/** The failure for an answer without success. Its message is never read, because it may quote the request. */
 function refusal(response: Response, body: unknown, operation: string, tenantId: string): VaultFailure {
   const error = ErrorBody.safeParse(body).data?.error;
   const [code, inner] = [word(error?.code), word(error?.innererror?.code)];
@@ -156,7 +156,7 @@ function byStatus(status: number, elsewhere: boolean): Meaning {
   if (status === 409) return contended;
   if (status === 413) return ["client", "value_too_large", "the value is larger than the provider takes"];
   if (status === 429) return throttled;
-  // What Cloudflare answers a Worker for a host name that does not resolve (its error 1016).
+  // Cloudflare's answer to a Worker for a host name that does not resolve (error 1016).
   if (status === 530) return ["external", "network_error", "the vault's host cannot be reached"];
   if (status >= 500 || status === 408) return unavailable;
   return ["client", "refused", "the provider does not accept the request"];

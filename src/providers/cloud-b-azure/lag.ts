@@ -1,18 +1,20 @@
 import type { Cloud, CloudCode, CloudFailure } from "../../contracts/cloud-directory.ts";
 
-/** For this long what was made a moment ago may be unknown somewhere at the provider. */
+/** Replication lag of the directory: refusals shortly after a change that only mean "not replicated yet". */
+
+/** Lag of objects in the directory and in Resource Manager. */
 const freshMs = 90_000;
-/** The directory that signs in is the slowest to hear of it. */
+/** Lag of sign-in, the slowest replica. */
 const signInMs = 5 * 60_000;
-/** What was deleted shows up late among what can be purged. */
+/** Lag of a deleted object's appearance among the objects that can be purged. */
 const deletedMs = 60_000;
 
-/** What a call may be refused with only because the provider has not yet heard everywhere of what it has just done, and for how long. */
+/** Refusals that replication lag may cause, with the longest lag in ms. */
 type Lag = Partial<Record<CloudCode, number>>;
 
 /**
- * contract/credentials-engine.md 15. "Denied" is among the answers where whoever could make the one must be able to make the
- * other. What is removed is missed for a while, too: taking that for "already gone" would leave it behind.
+ * Lags by call. "Denied" is included where the permission for an earlier call implies the permission for this one.
+ * Removals are included, because a "not found" caused by lag would leave the object behind.
  */
 const lags: Partial<Record<keyof Cloud, Lag>> = {
   createServicePrincipal: { not_replicated: freshMs, not_found: freshMs, permission_denied: freshMs },
@@ -33,8 +35,8 @@ const lags: Partial<Record<keyof Cloud, Lag>> = {
 const unknownYet = ["AADSTS7000215", "AADSTS700016", "AADSTS7000229"];
 
 /**
- * Whether a refusal may only mean that the provider has not yet heard everywhere of what the call builds on.
- * @param ageMs since that was made, or for `purgeDeleted` since it was deleted
+ * Whether a refusal may be caused by replication lag of an object that the call depends on.
+ * @param ageMs time since that object was created, or for `purgeDeleted` since it was deleted
  */
 export function isNotYetThere(call: keyof Cloud, { code, providerCode }: CloudFailure, ageMs: number): boolean {
   if (call === "login") return unknownYet.includes(providerCode) && ageMs < signInMs;

@@ -7,21 +7,21 @@ import { type Issued, TokenCache } from "../token-cache.ts";
 /** One of the provider's separate clouds. They share no tenants, hosts or tokens. */
 export interface Cloud {
   readonly name: string;
-  /** Where tokens are issued, without a trailing slash. */
+  /** The token issuer's address, without a trailing slash. */
   readonly loginUrl: string;
   /** The audience of Key Vault. */
   readonly vaultResource: string;
-  /** Of the host of every vault, without the leading dot. */
+  /** The host suffix of vaults, without the leading dot. */
   readonly vaultSuffix: string;
-  /** Null where the directory has no Microsoft Graph. */
+  /** Null for a cloud without Microsoft Graph. */
   readonly management: Management | null;
 }
 
-/** Where a cloud's directory and its resources are managed. URLs are without a trailing slash. */
+/** The management addresses of a cloud's directory and resources. URLs have no trailing slash. */
 export interface Management {
   readonly graphUrl: string;
   readonly armUrl: string;
-  /** The audience of the resource manager, which ends in a slash where the vendor's own does. */
+  /** The audience of Resource Manager, with a trailing slash where the vendor's audience has one. */
   readonly armResource: string;
 }
 
@@ -39,7 +39,7 @@ const management = (graph: string, arm: string, armAudience: string): Management
   armResource: `https://${armAudience}`,
 });
 
-/** The clouds by the name under which they are stored; the first is the default. Hosts: contract/credentials-engine.md 4.2. */
+/** The clouds by their stored name; the first is the default. Hosts: the output of `az cloud list`. */
 export const clouds: readonly [Cloud, ...Cloud[]] = [
   cloud(
     "AzurePublicCloud",
@@ -63,8 +63,8 @@ export const clouds: readonly [Cloud, ...Cloud[]] = [
 ];
 
 /**
- * The cloud that `given` names, in any case: its name, or the name without "Azure", without "Cloud" or without both.
- * "AzureCloud" is the public one. Null when it names none.
+ * The cloud named by `given`, in any case: its name, or the name without "Azure", "Cloud" or both. "AzureCloud" is the
+ * public cloud. Null for an unknown name.
  */
 export function cloudNamed(given: string): Cloud | null {
   const word = bare(given);
@@ -79,7 +79,7 @@ const bare = (name: string) =>
     .replace(/^azure/, "")
     .replace(/cloud$/, "");
 
-/** What an access token is asked for with. */
+/** The inputs of a token request. */
 export type TokenRequest = {
   /** Without a trailing slash. */
   loginUrl: string;
@@ -90,12 +90,12 @@ export type TokenRequest = {
   resource: string;
 } & Proof;
 
-/** How an application proves who it is. */
+/** An application's proof of identity. */
 export type Proof = { clientSecret: string } | { assertion: ClientAssertion };
 
 /**
- * A signed statement in place of a secret (RFC 7523, 2.2). The three texts are what a federated credential of the application
- * must hold. Tokens are kept by them: only who may sign in their name may give them.
+ * A signed assertion in place of a secret (RFC 7523, 2.2). Issuer, subject and audience must match a federated credential
+ * of the application. They are the cache key of tokens, so only the signer may provide them.
  */
 export interface ClientAssertion {
   issuer: string;
@@ -111,24 +111,23 @@ interface AccessToken extends Issued {
   issuedAt: number;
 }
 
-/** No token was given, so nothing was sent with one: never `unknown`. */
+/** A refused token request. No call was sent with a token, so the outcome is never `unknown`. */
 export interface TokenFailure {
   ok: false;
   outcome: Failure;
-  /** Of the answer; null when there was none. */
+  /** The status of the answer; null without one. */
   status: number | null;
-  /** Such as AADSTS7000215, or the OAuth error, or "". */
+  /** The provider's code, such as AADSTS7000215, or the OAuth error, or "". */
   providerCode: string;
 }
 
 const tokens = new TokenCache<AccessToken>();
 
-/** Rights granted to an application are in its next token, so one that is denied something is kept no longer than this. */
+/** The cache time of a token that was denied a call: permissions granted since take effect in the next token. */
 const deniedTokenMs = 60_000;
 
 /**
- * Sends a request with an access token of `account`. A token that this isolate held and that is refused with 401 is
- * replaced once.
+ * Sends a request with an access token of `account`. A cached token that is refused with 401 is replaced once.
  */
 export async function sendAuthorized(
   account: TokenRequest,
@@ -137,7 +136,7 @@ export async function sendAuthorized(
 ): Promise<Call | TokenFailure> {
   const attempt = async (): Promise<{ call: Call | TokenFailure; issuedAt: number; fresh: boolean }> => {
     let fresh = false;
-    // Its functions are not part of the key.
+    // JSON drops the functions of `account` from the key.
     const token = await tokens.get(account, () => {
       fresh = true;
       return requestToken(account, send);
@@ -157,7 +156,7 @@ export async function sendAuthorized(
 
 const Issuance = z.object({
   token_type: z.string().regex(/^bearer$/i),
-  // It becomes a header's value.
+  // The token is used as a header's value.
   access_token: z.string().regex(/^[\x21-\x7e]+$/),
   expires_in: z.coerce.number().positive(),
 });
@@ -165,8 +164,8 @@ const Issuance = z.object({
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /**
- * A new token, never one that is held: the client credentials grant of the identity platform, version 2.0 (RFC 6749, 4.4,
- * with the secret in the form, or RFC 7523, 2.2).
+ * Requests a new token without the cache: the client credentials grant of the Microsoft identity platform, version 2.0
+ * (RFC 6749, 4.4, with the secret in the form, or RFC 7523, 2.2).
  */
 export async function requestToken(
   request: TokenRequest,
@@ -210,7 +209,7 @@ export async function requestToken(
   return { ok: true, token: { value, issuedAt, expiresAt: issuedAt + seconds * 1000 } };
 }
 
-/** The part of the form that proves who asks. Null when nothing could be signed. */
+/** The form fields that authenticate the application. Null when the assertion cannot be signed. */
 async function proofOf(proof: Proof): Promise<Record<string, string> | null> {
   if (!("assertion" in proof)) return { client_secret: proof.clientSecret };
   try {
@@ -224,8 +223,8 @@ async function proofOf(proof: Proof): Promise<Record<string, string> | null> {
 const TokenError = z.object({ error: z.string(), error_codes: z.array(z.number()).optional() });
 
 /**
- * What the numbers of the identity platform's reference of error codes say. They may change, so they only make a message
- * more exact: every one of them is refused credentials anyway.
+ * Messages by number of "Microsoft Entra authentication and authorization error codes". The numbers may change, so they
+ * only refine the message of refused credentials.
  */
 const tokenProblems = new Map<number, string>([
   [7000112, "the application is disabled in this tenant"],
@@ -249,7 +248,7 @@ const tokenProblems = new Map<number, string>([
   ],
 ]);
 
-/** Of an application that proves itself with a secret. */
+/** Messages for applications with a secret. */
 const secretProblems = new Map<number, string>([
   [
     7000215,
@@ -264,7 +263,7 @@ const tokenErrors = new Map<string, (proof: string) => string>([
   ["invalid_request", (proof) => `tenant_id, client_id or ${proof} is not accepted`],
 ]);
 
-/** Why no token was given, in words that name only what the application has. */
+/** The message of a refused token request, in terms of the application's kind of proof. */
 function tokenProblem(number: number, error: string, federated: boolean): string {
   const known = tokenProblems.get(number);
   if (known !== undefined) return known;
@@ -304,11 +303,11 @@ function tokenRefused(response: Response, body: unknown, federated: boolean): To
   return refused("client", "auth_failed", text ?? tokenProblem(number ?? 0, error, federated));
 }
 
-/** A code word of the provider's, or "" when it is none that may be shown. */
+/** An error code of the provider, or "" when the text is no code and must not be shown. */
 export const word = (given: unknown): string =>
   typeof given === "string" && /^[A-Za-z0-9_]{1,64}$/.test(given) ? given : "";
 
-/** The value of a JSON text; undefined when it is none. */
+/** The value of a JSON text; undefined when the text is no JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -4,23 +4,23 @@ import type { Send } from "../outcome.ts";
 import { notSent, type Operation, refusal, unanswered, unreadable } from "./errors.ts";
 import { parseJson, sendAuthorized, type TokenRequest } from "./login.ts";
 
-/** One request of a service, path and query below the service's address. */
+/** One request to a service, with path and query below the service's address. */
 export interface ServiceRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Null: an id that it is made of is not well-formed. */
+  /** Null when one of its ids is malformed. */
   readonly path: string | null;
-  /** Names that are written as they are, and their values. */
+  /** Query parameters; only the values are encoded. */
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: Readonly<Record<string, unknown>>;
 }
 
-/** One of the two services, as the engine's identity sees it. Each call is sent once; lists are read to their end. */
+/** A client of Microsoft Graph or Resource Manager. Each call is sent once; lists are read completely. */
 export interface Service {
   call<T>(operation: Operation, request: ServiceRequest, answer: z.ZodType<T>): Promise<CloudResult<T>>;
   list<T>(operation: Operation, request: ServiceRequest, item: z.ZodType<T>): Promise<CloudResult<readonly T[]>>;
 }
 
-/** For calls whose answer says nothing beyond its status. */
+/** The schema of answers without content. */
 export const nothing: z.ZodType<null> = z.unknown().transform(() => null);
 
 export const isUuid = (text: string): boolean => /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text);
@@ -28,21 +28,21 @@ export const isUuid = (text: string): boolean => /^[\da-f]{8}(?:-[\da-f]{4}){3}-
 /** A text as a literal of an OData filter (OData 4.01, 5.1.1.14.1). */
 export const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-/** What is sought by name has few namesakes, but pages may be cut before they are filtered. */
+/** Few objects share a name, but pages may be cut before the filter applies. */
 const maxPages = 50;
 
 export interface ServiceOptions {
   account: TokenRequest;
-  /** Where requests go, without a trailing slash. */
+  /** The address that requests are sent to, without a trailing slash. */
   url: string;
-  /** The cloud's own address, to which links in answers may point. */
+  /** The cloud's own address, which links in answers may use. */
   officialUrl: string;
-  /** What a path must satisfy, for people. */
+  /** The rule for paths, for error messages. */
   pathRule: string;
   send: Send;
 }
 
-/** The service at `url`. Nothing is sent anywhere else, wherever an answer may point. */
+/** The client of the service at `url`. Requests are sent to no other address, even for links in answers. */
 export function service({ account, url, officialUrl, pathRule, send }: ServiceOptions): Service {
   const call: Service["call"] = async (operation, request, answer) =>
     request.path === null
@@ -67,7 +67,7 @@ export function service({ account, url, officialUrl, pathRule, send }: ServiceOp
       : { ok: false, failure: unreadable(operation, sent.response.status) };
   }
 
-  /** Where a link of an answer is to be asked for; null when it leads elsewhere: our token is not for there. */
+  /** The URL of a link in an answer; null when it leads to another service, which must not receive the token. */
   const followed = (link: string): string | null => {
     const from = [url, officialUrl].find((base) => link.startsWith(`${base}/`));
     return from === undefined ? null : url + link.slice(from.length);
@@ -101,7 +101,7 @@ function queryOf(query: ServiceRequest["query"]): string {
   return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
 }
 
-/** The service for an account that cannot be used for the reason `rule`, one sentence without a full stop. */
+/** A client that fails every call: the account violates `rule`, one sentence without a full stop. */
 export function unusable(rule: string): Service {
   const refuse = async (operation: Operation) =>
     ({ ok: false, failure: notSent(operation, "misconfigured", rule) }) as const;

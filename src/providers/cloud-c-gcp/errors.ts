@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { failure, retryAfterMs } from "../outcome.ts";
 
-/** `status` is the name of the google.rpc code that the service answered, null when it answered none. */
+/** A failed call. `status` is the name of the google.rpc.Code in the answer, null without one. */
 export interface CloudCFailure {
   ok: false;
   status: string | null;
@@ -32,7 +32,7 @@ const unauthenticated: Meaning = ["client", "auth_failed", "the access token is 
 const invalid: Meaning = ["client", "invalid_parameter", "a parameter is not valid"];
 const noProject: Meaning = ["client", "project_not_found", "there is no such project, or the account may not see it"];
 
-/** google.rpc.Code, by name. */
+/** Meanings by google.rpc.Code. */
 const byStatus = new Map<string, Meaning>([
   ["UNAUTHENTICATED", unauthenticated],
   ["PERMISSION_DENIED", denied],
@@ -51,7 +51,7 @@ const byStatus = new Map<string, Meaning>([
   ["DATA_LOSS", unavailable],
 ]);
 
-/** google.api.ErrorReason and the reasons of IAM: they tell apart what shares one status. */
+/** Meanings by google.api.ErrorReason and IAM's reasons, which are more specific than the status. */
 const byReason = new Map<string, Meaning>([
   ["SERVICE_DISABLED", ["client", "api_disabled", "the Secret Manager API is not enabled in the project"]],
   ["CONSUMER_INVALID", noProject],
@@ -82,8 +82,8 @@ const RetryInfo = z.object({
 });
 
 /**
- * What an answer without success means. The shape is google.rpc.Status (AIP-193); its message is never read, because it may
- * quote what was sent. A 404 of something in between names no status, so it is not taken for an absent object.
+ * The failure for an answer without success, a google.rpc.Status (AIP-193). Its message is never read, because it may
+ * quote the request. A proxy's 404 names no status, so it does not count as an absent object.
  */
 export function refusal(response: Response, text: string, operation: string): CloudCFailure {
   const parsed = Status.safeParse(parseObject(text));
@@ -113,7 +113,7 @@ function byHttpStatus(status: number): Meaning {
   return ["client", "refused", "the provider does not accept the request"];
 }
 
-/** The wait that google.rpc.RetryInfo asks for, milliseconds, at most an hour. */
+/** The wait requested by google.rpc.RetryInfo, milliseconds, at most an hour. */
 function retryDelayMs(details: readonly Record<string, unknown>[]): number | null {
   const info = details.map((detail) => RetryInfo.safeParse(detail).data).find((found) => found !== undefined);
   return info === undefined ? null : Math.min(Math.ceil(Number.parseFloat(info.retryDelay) * 1000), 60 * 60 * 1000);
@@ -122,8 +122,8 @@ function retryDelayMs(details: readonly Record<string, unknown>[]): number | nul
 const OAuthError = z.object({ error: z.string(), error_description: z.string().default("") });
 
 /**
- * Why no access token was given. The OAuth error of all reasons is invalid_grant, so the description decides, but only what
- * it is about: it is never shown.
+ * The failure of a refused token request. The OAuth error is always invalid_grant, so the description decides. The
+ * description itself is never shown.
  */
 export function tokenRefusal(response: Response, text: string): Failure {
   const parsed = OAuthError.safeParse(parseObject(text));

@@ -1,7 +1,7 @@
 import { createPrivateKey } from "node:crypto";
 import * as z from "zod";
 
-/** What we keep of a service account's key file. Everything else in the file is dropped. */
+/** The stored fields of a service account's key file. Other fields are dropped. */
 export interface ServiceAccountKey {
   type: "service_account";
   client_email: string;
@@ -9,11 +9,11 @@ export interface ServiceAccountKey {
   private_key: string;
   private_key_id?: string;
   project_id?: string;
-  /** The audience of our assertions, and where they go unless the deployment says otherwise. */
+  /** The audience of assertions, and their address unless a setting replaces it. */
   token_uri: string;
 }
 
-/** Where Google exchanges assertions for access tokens, for key files that do not say. */
+/** Google's token endpoint, for key files without one. */
 export const googleTokenUri = "https://oauth2.googleapis.com/token";
 
 const rsaBits = 2048;
@@ -27,7 +27,7 @@ export const projectPattern = /^(?:\d{1,19}|(?:[a-z0-9-]+(?:\.[a-z0-9-]+)+:)?[a-
 export const projectRule =
   "must be a project id (6 to 30 lowercase letters, digits and hyphens, beginning with a letter and not ending with a hyphen, perhaps with its domain as in example.com:my-project) or a project number";
 
-/** The other kinds of credentials files that Google's tools write. Some name a URL that would be sent a token. */
+/** Other types of Google's credentials files. Some contain a URL that would receive a token. */
 const otherTypes = [
   "authorized_user",
   "external_account",
@@ -47,7 +47,7 @@ const optionalText = (rule: RegExp, message: string) =>
 const Fields = z.object({
   client_email: text(/^[^\s@]{1,64}@[^\s@]{3,253}$/, "client_email must be the service account's e-mail address"),
   private_key: z.string("private_key must be a text").transform((given, context) => {
-    // Tools that carry the file through an environment variable leave a backslash and an n for each line break.
+    // A file passed through an environment variable has a backslash and an n for each line break.
     const pem = given.replaceAll("\\n", "\n").replaceAll("\r\n", "\n").trim();
     const mistake = mistakeInKey(pem);
     if (mistake === null) return `${pem}\n`;
@@ -60,7 +60,7 @@ const Fields = z.object({
 });
 
 /**
- * A service account's key, given as the JSON text of its file or as that object. Messages name fields, never contents.
+ * The schema of a service account's key, as JSON text of its file or as an object. Messages name fields, never contents.
  * Fields: "Creating service account keys", Google Cloud IAM.
  */
 export const serviceAccountKey: z.ZodType<ServiceAccountKey> = z.unknown().transform((given, context) => {

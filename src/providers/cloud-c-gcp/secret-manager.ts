@@ -1,19 +1,19 @@
 import { importPKCS8, SignJWT } from "jose";
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
-import { failure, isWebPage, type Send } from "../outcome.ts";
+import { failure, isWebPage, type Send, withoutEffect } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
 import { type CloudCAnswer, parseObject, refusal, tokenRefusal, unanswered } from "./errors.ts";
 import type { ServiceAccountKey } from "./key.ts";
 
-/** How a destination reaches its project. */
+/** A destination's connection to its project. */
 export interface CloudCConnection {
   credentials: ServiceAccountKey;
   /** Replaces the key's own project. */
   project_id?: string;
 }
 
-/** The settings read here: URLs that stand for Google's. `CLOUD_C_SM_URL` is a base without `/v1`. */
+/** Settings that replace Google's URLs. `CLOUD_C_SM_URL` is a base without `/v1`. */
 export interface CloudCSettings {
   CLOUD_C_SM_URL?: string | undefined;
   CLOUD_C_TOKEN_URL?: string | undefined;
@@ -21,7 +21,7 @@ export interface CloudCSettings {
 
 export interface SecretManager {
   /**
-   * One request, sent once: retrying is the caller's.
+   * Sends one request, once; the caller retries.
    * @param operation the RPC's name, for messages
    * @param path below the project, beginning with `secrets`
    */
@@ -42,12 +42,12 @@ type Token = Awaited<ReturnType<TokenCache<AccessToken>["get"]>>;
 const scope = "https://www.googleapis.com/auth/cloud-platform";
 const grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
-/** How long an assertion is good for, seconds; Google takes no longer. */
+/** The lifetime of an assertion, seconds; Google's maximum. */
 const assertionSeconds = 3600;
 
 const tokens = new TokenCache<AccessToken>();
 
-/** The project in force; the schema sees to it that there is one. */
+/** The connection's project, else the key's; the schema ensures that one is set. */
 export const projectOf = ({ project_id, credentials }: CloudCConnection): string =>
   project_id ?? credentials.project_id ?? "";
 
@@ -55,8 +55,8 @@ export const projectOf = ({ project_id, credentials }: CloudCConnection): string
 const googleTokenHosts = ["oauth2.googleapis.com", "www.googleapis.com", "accounts.google.com"];
 
 /**
- * Why this key's assertions may not be sent to where the key says, one sentence; null when they may. A key file comes from a
- * user, so without CLOUD_C_TOKEN_URL only Google's hosts are called.
+ * The refusal of a key's token endpoint, one sentence; null when it is allowed. A key file is user input, so without
+ * CLOUD_C_TOKEN_URL only Google's hosts are allowed.
  */
 export function refuseTokenUri({ token_uri }: ServiceAccountKey, settings: CloudCSettings): string | null {
   if (settings.CLOUD_C_TOKEN_URL) return null;
@@ -65,7 +65,7 @@ export function refuseTokenUri({ token_uri }: ServiceAccountKey, settings: Cloud
   return `credentials: token_uri must be an https address of ${googleTokenHosts.join(", ")}`;
 }
 
-/** A client of Google Secret Manager (REST v1) for one operation of ours, acting as the connection's service account. */
+/** A client of Google Secret Manager (REST v1) for one operation of an adapter, as the connection's service account. */
 export function secretManager(
   connection: CloudCConnection,
   { settings, send }: { settings: CloudCSettings; send: Send },
@@ -104,22 +104,17 @@ export function secretManager(
       const answer = await attempt();
       if (answer.ok || answer.status !== "UNAUTHENTICATED") return answer;
       tokens.forget(held);
-      // A token can end before its time (the account was disabled, its key deleted): the token endpoint says which.
+      // A token can end early (account disabled, key deleted); the token endpoint reports the cause.
       return issuedNow ? answer : attempt();
     },
   };
 }
 
 /**
- * What to make of an answer that should have told of success. Something other than the service may have spoken, so a write
- * is `unknown`.
+ * The failure for an unreadable success. It may come from another server than the service, so a write is `unknown`.
  */
 export const unreadable = (operation: string, outcome: "external" | "unknown"): Failure =>
   failure(outcome, "unreadable_answer", `${operation} was answered, but not as the service answers.`);
-
-/** A request that changes nothing has the same effect whether or not it arrived: none. */
-const withoutEffect = (outcome: Failure): Failure =>
-  outcome.outcome === "unknown" ? { ...outcome, outcome: "external" } : outcome;
 
 /** RFC 7519 NumericDate and lifetimes are seconds. */
 const TokenAnswer = z.object({
@@ -131,8 +126,8 @@ const TokenAnswer = z.object({
 /**
  * Exchanges an assertion for an access token (RFC 7523, "Using OAuth 2.0 for Server to Server Applications").
  *
- * The audience is what the key file names also when CLOUD_C_TOKEN_URL sends the request elsewhere: what stands there stands
- * for Google, and an assertion is checked against Google's own address (its client libraries do the same).
+ * The audience is the key file's `token_uri`, even when CLOUD_C_TOKEN_URL replaces the address: a replacement checks
+ * assertions against Google's own address (Google's client libraries do the same).
  */
 async function requestToken(key: ServiceAccountKey, settings: CloudCSettings, send: Send): Promise<Token> {
   const assertion = await signAssertion(key);
@@ -151,7 +146,7 @@ async function requestToken(key: ServiceAccountKey, settings: CloudCSettings, se
   return { ok: true, token: { value: access_token, expiresAt: Date.now() + expires_in * 1000 } };
 }
 
-/** Null when the key is not one to sign with. */
+/** Signs an assertion; null when the key cannot sign. */
 async function signAssertion({ private_key, private_key_id, client_email, token_uri }: ServiceAccountKey) {
   const now = Math.floor(Date.now() / 1000);
   const claims = { iss: client_email, scope, aud: token_uri, iat: now, exp: now + assertionSeconds };

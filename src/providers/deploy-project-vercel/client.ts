@@ -1,11 +1,11 @@
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
-import { failure, isWebPage, retryAfterMs, type Send } from "../outcome.ts";
+import { failure, isWebPage, retryAfterMs, type Send, withoutEffect } from "../outcome.ts";
 
 export const deploymentEnvironments = ["development", "preview", "production"] as const;
 export type DeploymentEnvironment = (typeof deploymentEnvironments)[number];
 
-/** How a destination reaches its project. Unset means absent. */
+/** A destination's connection to its project. Unset fields are absent. */
 export interface DeployProjectConnection {
   access_token: string;
   /** The project's id, or its name. */
@@ -21,7 +21,7 @@ export interface Variable {
   key: string;
   type: string;
   target: string[];
-  /** Set on a variable for one branch of `preview`; it stands beside the one for all branches. */
+  /** The branch, for a variable of one branch of `preview`; null for all branches. */
   gitBranch: string | null;
   customEnvironmentIds: string[];
   comment: string;
@@ -29,7 +29,7 @@ export interface Variable {
   updatedAt: number;
 }
 
-/** What is written: `key`, `type`, `target` and `comment` may be left out of a change. */
+/** A write of a variable; a change may leave out `key`, `type`, `target` and `comment`. */
 export interface VariableChange {
   key?: string;
   value?: string;
@@ -39,7 +39,7 @@ export interface VariableChange {
   gitBranch?: null;
 }
 
-/** `status` and `code` (lower case, empty when unnamed) are the provider's; null when no readable answer came. */
+/** A failed call. `status` and `code` (lower case, or empty) are the provider's; null without a readable answer. */
 export interface ApiFailure {
   ok: false;
   error: { status: number; code: string } | null;
@@ -48,9 +48,9 @@ export interface ApiFailure {
 
 export type Answer<T> = ({ ok: true } & T) | ApiFailure;
 
-/** The calls on one project. Each sends one request, `list` one per page; retrying is the caller's. */
+/** The calls for one project. Each sends one request, `list` one per page; the caller retries. */
 export interface DeployProject {
-  /** All variables; `hidden`: how many more of production there are that the token may not see. */
+  /** Lists all variables; `hidden`: the number of production variables that the token may not see. */
   list(): Promise<Answer<{ variables: Variable[]; hidden: number }>>;
   /** With `upsert`, a variable with the same key and targets is changed in place instead of being a conflict. */
   create(
@@ -67,10 +67,10 @@ export interface DeployProject {
 
 const defaultUrl = "https://api.vercel.com";
 
-/** Far more than the 1000 variables that an environment may have fit on these. */
+/** Covers far more than the 1000 variables of an environment. */
 const maxPages = 20;
 
-/** As long as `Retry-After` may ask for: some limits here last a week. */
+/** The longest wait accepted, as for `Retry-After`: some limits last a week. */
 const maxWaitMs = 60 * 60 * 1000;
 
 const variableSchema = z
@@ -111,7 +111,7 @@ const errorSchema = z.object({
   }),
 });
 
-/** The Vercel REST API (versions as in the paths) for one project and one operation of ours. */
+/** A client of the Vercel REST API (versions as in the paths) for one project and one operation of an adapter. */
 export function deployProjectApi(
   connection: DeployProjectConnection,
   context: { settings: { DEPLOY_PROJECT_URL?: string | undefined }; send: Send },
@@ -119,7 +119,7 @@ export function deployProjectApi(
   const base = (context.settings.DEPLOY_PROJECT_URL || defaultUrl).replace(/\/+$/, "");
   const project = `projects/${encodeURIComponent(connection.project_id)}`;
 
-  /** `doing` begins the sentence that says what was refused, such as "Creating NAME". */
+  /** @param doing the subject of error messages, such as "Creating NAME" */
   async function call(
     doing: string,
     method: "GET" | "POST" | "PATCH" | "DELETE",
@@ -134,7 +134,7 @@ export function deployProjectApi(
     };
     const url = `${base}/${path}${parameters.size > 0 ? `?${parameters}` : ""}`;
     const sent = await context.send([url, { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) }]);
-    if (!sent.ok) return unanswered(method === "GET" ? harmless(sent.outcome) : sent.outcome);
+    if (!sent.ok) return unanswered(method === "GET" ? withoutEffect(sent.outcome) : sent.outcome);
     const { response, text } = sent;
     const answer = parseJson(text) ?? (response.ok && method === "DELETE" && !isWebPage(text) ? {} : null);
     return response.ok ? { ok: true, body: answer } : refusal(doing, response, answer);
@@ -167,7 +167,7 @@ export function deployProjectApi(
       if (!answer.ok) return answer;
       const parsed = createdSchema.safeParse(answer.body);
       if (!parsed.success) return unreadable("unknown", doing);
-      // The status is 201 all the same when nothing was created.
+      // The status is 201 even when no variable was created.
       const failed = parsed.data.failed[0];
       if (failed) return named(doing, 201, failed.error.code);
       const created = [parsed.data.created ?? []].flat()[0];
@@ -204,13 +204,9 @@ export function deployProjectApi(
   }
 }
 
-/** Something that was only read has changed nothing, whatever became of it. */
-const harmless = (outcome: Failure): Failure =>
-  outcome.outcome === "unknown" ? { ...outcome, outcome: "external" } : outcome;
-
 const unanswered = (outcome: Failure): ApiFailure => ({ ok: false, error: null, outcome });
 
-/** A success that cannot be read: something other than the service may have spoken. */
+/** The failure for an unreadable success, which may come from another server than the service. */
 const unreadable = (outcome: "external" | "unknown", doing: string): ApiFailure =>
   unanswered(failure(outcome, "unreadable_answer", `${doing} was answered, but not in a way that can be read.`));
 
@@ -245,7 +241,7 @@ const payment: Meaning = ["client", "payment_required", "the account's plan or p
 const gone: Meaning = ["client", "gone", "this part of the API, or the project, is gone for good"];
 const invalid: Meaning = ["client", "invalid_request", "the provider does not accept the request"];
 
-/** Error codes: REST API errors page, and the codes that the provider's own command line knows for variables. */
+/** Meanings of error codes: the page "Errors" of the REST API, and the codes handled by the provider's CLI. */
 const meanings = new Map<string, Meaning>([
   ["rate_limited", throttled],
   ["internal_server_error", unavailable],
@@ -306,7 +302,7 @@ function refused(
   [outcome, ownCode, text]: Meaning,
   wait: number | null = null,
 ): ApiFailure {
-  // Only what looks like one of the provider's words: what else stands there may be text about the value.
+  // Only texts in the form of a code are shown: any other text may quote the value.
   const word = /^[A-Za-z]{1,32}(_[A-Za-z]{1,32}){0,7}$/.test(code) ? code : "unnamed";
   return {
     ok: false,
@@ -315,7 +311,7 @@ function refused(
   };
 }
 
-/** The wait until the limit is lifted, milliseconds, at most an hour: the body says when, else the header (seconds since 1970). */
+/** The wait until a limit is lifted, milliseconds, at most an hour: from the body, else the header (seconds since 1970). */
 function untilReset(response: Response, limit: { reset?: number | undefined; resetMs?: number | undefined } = {}) {
   const header = response.headers.get("x-ratelimit-reset")?.trim() ?? "";
   const seconds = limit.reset ?? (/^\d+$/.test(header) ? Number(header) : null);

@@ -2,18 +2,18 @@ import { createHash, createPrivateKey, createPublicKey, type KeyObject } from "n
 
 export type AppKey = { ok: true; pem: string; fingerprint: string } | { ok: false; message: string };
 
-/** RS256 asks for this much (RFC 7518, 3.3). */
+/** The least key size for RS256 (RFC 7518, 3.3). */
 const minBits = 2048;
 
 const block = /^-----BEGIN ((?:RSA )?PRIVATE KEY)-----([A-Za-z0-9+/=\s]+)-----END \1-----$/;
 
 /**
- * Reads the private key of a custom application: an RSA key of at least 2048 bits, unencrypted, PKCS#1 (as the repository
- * host hands it out) or PKCS#8. Line ends may be LF, CRLF, the two characters `\n` (a pasted variable) or missing.
+ * Reads the private key of a custom application: an RSA key of at least 2048 bits, unencrypted, PKCS#1 (GitHub's format)
+ * or PKCS#8. Line ends may be LF, CRLF, the two characters `\n` (a pasted variable) or missing.
  *
- * `pem` is the key as PKCS#8; `fingerprint` the one that the repository host shows beside a key, without its prefix
- * `SHA256:`: base64 of SHA-256 over the DER of the SubjectPublicKeyInfo (contract/secret-sync.md 1.7). A refusal's message
- * is one sentence and never quotes what was given.
+ * `pem` is the key as PKCS#8. `fingerprint` is the one shown by GitHub without its prefix `SHA256:`, base64 of SHA-256
+ * over the DER of the SubjectPublicKeyInfo ("Managing private keys for GitHub Apps"). A refusal's message is one
+ * sentence that never quotes the input.
  */
 export function parseAppKey(given: string): AppKey {
   const text = given.replace(/\\r|\\n/g, "\n").trim();

@@ -4,16 +4,16 @@ import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { isListed } from "../../lib/hosts.ts";
 import { VERSION } from "../../platform/version.ts";
-import { clockDiffers, failure, isWebPage, type Send } from "../outcome.ts";
+import { clockDiffers, failure, isWebPage, type Send, withoutEffect } from "../outcome.ts";
 import { TokenCache } from "../token-cache.ts";
 import { meaningOf } from "./errors.ts";
 
-/** How a destination reaches its repository or organization. Unset means absent. */
+/** A destination's connection to its repository or organization. Unset fields are absent. */
 export interface RepoHostConnection {
   access_token?: string;
   app_name?: string;
   installation_id?: number;
-  /** Absent is the repository. */
+  /** Absent means the repository. */
   secrets_location?: "repository" | "organization";
   repository_owner?: string;
   repository_name?: string;
@@ -36,27 +36,27 @@ export interface RepoHostContext {
   app?: { appId: string; privateKey: string };
 }
 
-/** `status`: that of the call itself; null when it was not made or not answered. */
+/** A failed call. `status` is the call's own; null when it was not sent or not answered. */
 export interface Refused {
   ok: false;
   status: number | null;
   outcome: Failure;
-  /** Whether the answer tells of another time than our clock. */
+  /** Whether the answer's `Date` differs from our clock. */
   clockIsOff?: boolean;
 }
 
-/** `body`: the parsed JSON; null when there was none, or it was not JSON. */
+/** An answer; `body` is the parsed JSON, or null. */
 export type Answer = { ok: true; status: number; headers: Headers; body: unknown } | Refused;
 
 type Method = "GET" | "PUT" | "POST" | "DELETE";
 
 export interface RepoHost {
-  /** What the answers depend on: base URL and credentials. For keys of caches only. */
+  /** Base URL and credentials, for cache keys only. */
   readonly identity: readonly unknown[];
   readonly kind: "token" | "app";
-  /** One request as the connection's token or installation, for example `GET`, `/repos/o/r`. */
+  /** Sends one request with the connection's token or installation, for example `GET`, `/repos/o/r`. */
   call(method: Method, path: string, body?: unknown): Promise<Answer>;
-  /** Tells, for an application, a wrong key or id from a wrong installation; with an access token always null. */
+  /** Checks an application's key and id, apart from its installation; null when valid, and for access tokens. */
   checkApp(): Promise<Refused | null>;
 }
 
@@ -74,7 +74,7 @@ interface InstallationToken {
   expiresAt: number;
 }
 
-/** From `iat` to `exp` ten minutes are allowed; `iat` lies a minute back for clocks that differ. */
+/** GitHub allows ten minutes from `iat` to `exp`; `iat` is set back a minute for clock differences. */
 const jwtBackdateSeconds = 60;
 const jwtLifeSeconds = 540;
 
@@ -84,9 +84,9 @@ const InstallationAnswer = z.object({ permissions: z.record(z.string(), z.string
 const TokenAnswer = z.object({ token: z.string().min(1), expires_at: z.iso.datetime({ offset: true }) });
 
 /**
- * A client of GitHub's REST API, version 2022-11-28, for one operation of ours. Authenticates with the connection's
- * access token, or as the installation of its custom application, with a token that may do no more than is needed.
- * Sends each call once, except that a cached token that is refused is renewed once.
+ * A client of GitHub's REST API, version 2022-11-28, for one operation of an adapter. Authenticates with the
+ * connection's access token, or as the installation of its custom application with a token of least permissions. Sends
+ * each call once, but renews a refused cached token once.
  */
 export function repoHostClient(
   connection: RepoHostConnection,
@@ -111,11 +111,11 @@ export function repoHostClient(
     if (body !== undefined) headers["content-type"] = "application/json; charset=utf-8";
     const init = body === undefined ? { method, headers } : { method, headers, body: JSON.stringify(body) };
     const call = await send([base + path, init]);
-    if (!call.ok) return refused(method === "PUT" || method === "DELETE" ? call.outcome : unchanged(call.outcome));
+    if (!call.ok) return refused(method === "PUT" || method === "DELETE" ? call.outcome : withoutEffect(call.outcome));
     const { response, text } = call;
     const parsed = parseJson(text);
     if (response.ok && method === "GET" && parsed === null) {
-      // Something other than the service may have spoken.
+      // The answer may come from another server than the service.
       return refused(failure("external", "unreadable_answer", `${method} ${path} was answered, but not with JSON.`));
     }
     if (response.ok && method === "DELETE" && isWebPage(text)) {
@@ -128,7 +128,7 @@ export function repoHostClient(
     return { ...failed, clockIsOff: clockDiffers(response, Date.now(), jwtBackdateSeconds * 1000) };
   }
 
-  /** A request as the application itself, signed with its key. */
+  /** Sends a request as the application itself, signed with its key. */
   async function asApp(app: Installation, method: Method, path: string, body?: unknown): Promise<Answer> {
     const bearer = await signJwt(app);
     if (bearer === null) {
@@ -139,7 +139,7 @@ export function repoHostClient(
     return answer.clockIsOff ? wrongClock : notAccepted(app);
   }
 
-  /** A token of the installation, limited to what this destination needs. */
+  /** Issues an installation token, limited to the destination's permissions. */
   async function issue(app: Installation): Promise<{ ok: true; token: InstallationToken } | Refused> {
     const answer = await asApp(app, "POST", `${installationPath(app)}/access_tokens`, grant);
     if (!answer.ok) {
@@ -153,7 +153,7 @@ export function repoHostClient(
     return { ok: true, token: { token: issued.data.token, expiresAt: Date.parse(issued.data.expires_at) } };
   }
 
-  /** Why the installation gives no such token: it lacks a permission, or does not reach the repository. */
+  /** Explains a refused installation token: a missing permission, or a repository outside the installation. */
   async function explainGrant(app: Installation, answer: Refused): Promise<Refused> {
     const looked = await asApp(app, "GET", installationPath(app));
     const seen = looked.ok ? InstallationAnswer.safeParse(looked.body) : null;
@@ -187,7 +187,7 @@ export function repoHostClient(
       if (!first.ok) return refused(first.outcome);
       const answer = await request(method, path, first.token, body);
       if (answer.ok || answer.status !== 401 || !first.cached) return answer;
-      // It was revoked before its time.
+      // The cached token was revoked.
       installationTokens.forget([...identity, grant]);
       const renewed = await bearer();
       return renewed.ok ? request(method, path, renewed.token, body) : refused(renewed.outcome);
@@ -206,8 +206,8 @@ export function repoHostClient(
 }
 
 /**
- * Why the deployment does not allow `enterprise_url`, one sentence without a full stop; null when it does. Hosts of
- * ghe.com are GitHub's own; any other would be sent credentials, so it must be named by SYNC_ALLOWED_HOSTS.
+ * The refusal of an `enterprise_url`, one sentence without a full stop; null when it is allowed. Hosts of ghe.com are
+ * GitHub's own. Any other host would receive credentials, so it must be listed in SYNC_ALLOWED_HOSTS.
  */
 export function refuseEnterpriseUrl(url: string | undefined, settings: RepoHostSettings): string | null {
   const parsed = URL.parse(url ?? "");
@@ -216,7 +216,7 @@ export function refuseEnterpriseUrl(url: string | undefined, settings: RepoHostS
   return `enterprise_url: the host ${parsed.host} is not one that the setting SYNC_ALLOWED_HOSTS lists`;
 }
 
-/** Without a trailing slash. GitHub Enterprise Server serves the API under /api/v3, GHE.com on a host of its own. */
+/** The API's base URL, without a trailing slash: /api/v3 on GitHub Enterprise Server, a host of its own on GHE.com. */
 function baseUrl({ enterprise_url: enterprise }: RepoHostConnection, settings: RepoHostSettings): string {
   const url = URL.parse(enterprise ?? "");
   if (url === null) return (settings.REPO_HOST_URL || "https://api.github.com").replace(/\/+$/, "");
@@ -234,7 +234,7 @@ function credentialOf(connection: RepoHostConnection, app: RepoHostContext["app"
   return failure("client", "credentials_missing", "The destination has neither an access token nor an application.");
 }
 
-/** What an installation token is asked for: the least that the destination needs. */
+/** The scope of an installation token: the least permissions for the destination. */
 interface Grant {
   repositories?: string[];
   permissions: Record<string, "write">;
@@ -247,7 +247,7 @@ function grantOf(connection: RepoHostConnection): Grant {
   return { repositories: [connection.repository_name ?? ""], permissions };
 }
 
-/** Null when the key cannot sign. */
+/** Signs the application's JWT; null when the key cannot sign. */
 async function signJwt({ appId, privateKey }: { appId: string; privateKey: string }): Promise<string | null> {
   const now = Math.floor(Date.now() / 1000);
   try {
@@ -276,10 +276,6 @@ const wrongClock = refused(
 
 const noInstallation = ({ installationId: id }: Installation): Refused =>
   refused(failure("client", "installation_not_found", `The application has no installation ${id}.`));
-
-/** Only reading was lost, so nothing is uncertain. */
-const unchanged = (outcome: Failure): Failure =>
-  outcome.outcome === "unknown" ? { ...outcome, outcome: "external" } : outcome;
 
 function parseJson(text: string): unknown {
   try {

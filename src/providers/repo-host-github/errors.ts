@@ -2,11 +2,11 @@ import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { failure, retryAfterMs } from "../outcome.ts";
 
-/** "Wait for at least one minute" is the rule where an answer names no wait (GitHub's REST API, "Rate limits"). */
+/** The wait when an answer names none: "Wait for at least one minute" (GitHub's REST API, "Rate limits"). */
 const defaultWaitMs = 60_000;
 const maxWaitMs = 60 * 60_000;
 
-/** `code` is one word, such as missing_field. `message` may quote what was sent: for decisions only. */
+/** `code` is one word, such as missing_field. `message` may quote the request: for decisions only. */
 const ErrorBody = z.object({
   message: z.string().catch(""),
   documentation_url: z.string().catch(""),
@@ -14,7 +14,7 @@ const ErrorBody = z.object({
 });
 type ErrorBody = z.infer<typeof ErrorBody>;
 
-/** What an answer that is not a success means. `request` is method and path, and appears in the message. */
+/** The failure for an answer without success. @param request method and path, shown in the message */
 export function meaningOf(response: Response, parsed: unknown, request: string): Failure {
   const body = ErrorBody.safeParse(parsed).data ?? { message: "", documentation_url: "", errors: [] };
   const { status, headers } = response;
@@ -48,7 +48,7 @@ export function meaningOf(response: Response, parsed: unknown, request: string):
   }
 }
 
-/** Both kinds of limit are answered with 403 or 429; a 403 that bears none of their marks is about permissions. */
+/** Whether an answer is a rate limit. Both kinds use 403 or 429; a 403 without their marks concerns permissions. */
 function isRateLimit(headers: Headers, { message, documentation_url: documentation }: ErrorBody): boolean {
   return (
     headers.has("retry-after") ||
@@ -58,14 +58,14 @@ function isRateLimit(headers: Headers, { message, documentation_url: documentati
   );
 }
 
-/** The wait until `x-ratelimit-reset` (seconds since 1970), which counts only once nothing remains; else null. */
+/** The wait until `x-ratelimit-reset` (seconds since 1970) when no request remains; otherwise null. */
 function resetMs(headers: Headers): number | null {
   const reset = headers.get("x-ratelimit-reset") ?? "";
   if (headers.get("x-ratelimit-remaining") !== "0" || !/^\d{1,12}$/.test(reset)) return null;
   return Math.min(Math.max(Number(reset) * 1000 - Date.now(), 1000), maxWaitMs);
 }
 
-/** `x-accepted-github-permissions` names what is needed, such as "secrets=write"; `x-github-sso` asks for a sign-on. */
+/** The message of a denial: `x-accepted-github-permissions` lists permissions, `x-github-sso` requires a sign-on. */
 function deniedText(headers: Headers): string {
   if (headers.get("x-github-sso")?.startsWith("required")) {
     return "the token must be authorised for the organization's single sign-on";

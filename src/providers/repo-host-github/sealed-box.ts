@@ -2,9 +2,9 @@ import { blake2b } from "@noble/hashes/blake2.js";
 import nacl from "tweetnacl";
 
 /**
- * `message` for the holder of the X25519 key `publicKey` (32 bytes) only: an anonymous sealed box, as libsodium's
- * crypto_box_seal makes it. The result is the ephemeral public key and the box: 48 bytes longer than the message.
- * libsodium itself cannot run in a Worker, which may not compile WebAssembly.
+ * Encrypts `message` for the X25519 key `publicKey` (32 bytes): an anonymous sealed box, compatible with libsodium's
+ * crypto_box_seal. The result is the ephemeral public key and the box, 48 bytes longer than the message. libsodium
+ * itself cannot run in a Worker, which may not compile WebAssembly.
  */
 export function sealBox(message: Uint8Array, publicKey: Uint8Array): Uint8Array {
   const ephemeral = nacl.box.keyPair();
