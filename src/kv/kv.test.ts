@@ -6,7 +6,7 @@ import { changeSettings } from "./settings.ts";
 import { deletionAt, emptySecret, keptVersions, lives, subkeys, timestamp } from "./version.ts";
 
 describe("times", () => {
-  it("shows times with nanoseconds, and none as an empty text", () => {
+  it("formats times with nanoseconds, and null as an empty text", () => {
     expect(timestamp(Date.UTC(2026, 0, 2, 3, 4, 5, 6))).toBe("2026-01-02T03:04:05.006000000Z");
     expect(timestamp(null)).toBe("");
   });
@@ -18,7 +18,7 @@ describe("times", () => {
     [3600, "1h0m0s"],
     [90_061, "25h1m1s"],
     [-1, "-1s"],
-  ])("shows %d seconds as %s", (seconds, text) => expect(goDuration(seconds)).toBe(text));
+  ])("formats %d seconds as %s", (seconds, text) => expect(goDuration(seconds)).toBe(text));
 
   it.each([
     [0, 0, null],
@@ -27,11 +27,11 @@ describe("times", () => {
     [10, 20, 10_000],
     [30, 20, 20_000],
     [10, -1, null],
-  ])("with %d on the path and %d on the mount a version of time 0 ends at %s", (key, mount, at) =>
+  ])("with %d on the path and %d on the mount deletes a version of time 0 at %s", (key, mount, at) =>
     expect(deletionAt(0, key, mount)).toBe(at),
   );
 
-  it("counts a version as deleted from the very moment of its deletion", () => {
+  it("counts a version as deleted from its deletion time on", () => {
     const sealed = new ArrayBuffer(1);
     expect(lives({ deletion: 10, sealed }, 9)).toBe(true);
     expect(lives({ deletion: 10, sealed }, 10)).toBe(false);
@@ -40,26 +40,26 @@ describe("times", () => {
   });
 });
 
-it("keeps the larger of the two limits of versions, ten when neither is set", () => {
+it("retains the larger of the two numbers of versions, ten by default", () => {
   expect([keptVersions(0, 0), keptVersions(3, 0), keptVersions(0, 5), keptVersions(3, 5)]).toEqual([10, 3, 5, 5]);
 });
 
 describe("subkeys", () => {
   const data = { a: 1, b: { c: { d: [1] }, e: {} }, f: null, ["__proto__x"]: "" };
-  it("keeps every key and no value", () => {
+  it("returns every key and no value", () => {
     expect(subkeys(data, 0)).toEqual({ a: null, b: { c: { d: null }, e: null }, f: null, __proto__x: null });
   });
-  it("stops at a depth", () => {
+  it("stops at the given depth", () => {
     expect(subkeys(data, 1)).toEqual({ a: null, b: null, f: null, __proto__x: null });
     expect(subkeys(data, 2)).toEqual({ a: null, b: { c: null, e: null }, f: null, __proto__x: null });
   });
-  it("answers an empty object for an empty secret", () => expect(subkeys({}, 0)).toEqual({}));
+  it("returns an empty object for an empty secret", () => expect(subkeys({}, 0)).toEqual({}));
   it("keeps a key named __proto__", () => {
     expect(JSON.stringify(subkeys(JSON.parse('{"__proto__":{"a":1}}'), 0))).toBe('{"__proto__":{"a":null}}');
   });
 });
 
-it("refuses to keep more versions than an object should hold", () => {
+it("refuses more than 10 000 versions", () => {
   for (const body of [ConfigBody, MetadataBody]) {
     expect(body.safeParse({ max_versions: "10000" }).success).toBe(true);
     expect(body.safeParse({ max_versions: 10_001 }).error?.issues[0]?.message).toBe("must be at most 10000");
@@ -68,7 +68,7 @@ it("refuses to keep more versions than an object should hold", () => {
 
 describe("settings of a path", () => {
   const row = { ...emptySecret("p", 1), max_versions: 4, cas_required: 1, delete_version_after: 60 };
-  it("takes null as unchanged in a write and as the default in a patch", () => {
+  it("treats null as unchanged in a write and as the default in a patch", () => {
     const nulls = { max_versions: null, cas_required: null, delete_version_after: null };
     expect(changeSettings(row, nulls, false, 2)).toMatchObject({ value: { ...row, updated: 2 } });
     expect(changeSettings(row, nulls, true, 2)).toMatchObject({
@@ -78,7 +78,7 @@ describe("settings of a path", () => {
 });
 
 describe("custom metadata", () => {
-  it("is replaced by a write and merged by a patch, where null removes", () => {
+  it("is replaced by a write and merged by a patch, in which null removes a key", () => {
     const before = '{"a":"1","b":"2"}';
     expect(changeCustomMetadata(before, { c: "3" }, false)).toMatchObject({ value: '{"c":"3"}' });
     expect(changeCustomMetadata(before, { a: null, c: "3" }, true)).toMatchObject({ value: '{"b":"2","c":"3"}' });
@@ -86,14 +86,14 @@ describe("custom metadata", () => {
     expect(changeCustomMetadata(before, null, false)).toMatchObject({ value: before });
   });
 
-  it("is null when nothing is left of it", () => {
+  it("is null when the last key was removed", () => {
     expect(changeCustomMetadata('{"a":"1"}', {}, false)).toMatchObject({ value: null });
     expect(changeCustomMetadata('{"a":"1"}', { a: null }, true)).toMatchObject({ value: null });
     expect(changeCustomMetadata('{"a":"1"}', null, true)).toMatchObject({ value: null });
     expect(changeCustomMetadata(null, {}, true)).toMatchObject({ value: null });
   });
 
-  it("counts bytes, not characters, and allows exactly the limits", () => {
+  it("is limited in bytes, not characters", () => {
     const key = "k".repeat(128);
     expect(changeCustomMetadata(null, { [key]: "v".repeat(512) }, false).ok).toBe(true);
     expect(changeCustomMetadata(null, { [`${key}k`]: "v" }, false).ok).toBe(false);
@@ -117,7 +117,7 @@ describe("custom metadata", () => {
     expect(changeCustomMetadata(before, { ...keys(1, "b"), a0: null }, true).ok).toBe(true);
   });
 
-  it("tells every violation at once and never a value", () => {
+  it("lists every violation, but no value", () => {
     const refused = changeCustomMetadata(null, { "": "x", ok: "secret\u0000", long: "x".repeat(600) }, false);
     expect(refused).toEqual({
       ok: false,
@@ -128,7 +128,7 @@ describe("custom metadata", () => {
     });
   });
 
-  it("is a map of texts, in any of a command line's spellings; null only in a patch", () => {
+  it("is a map of texts or a command line's list; null only in a patch", () => {
     expect(readCustomMetadata("a=1,b=2", false)).toMatchObject({ value: { a: "1", b: "2" } });
     expect(readCustomMetadata({ a: null }, true).ok).toBe(true);
     expect(readCustomMetadata({ a: null, b: 1, c: "x" }, false)).toMatchObject({

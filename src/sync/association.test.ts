@@ -7,7 +7,7 @@ const trouble = (outcome: Trouble["outcome"], code: string, retryAfterMs?: numbe
   ...(retryAfterMs !== undefined && { retryAfterMs }),
 });
 
-/** A task whose objects ended with these troubles, null for none. */
+/** A task whose objects have these failures, null for none. */
 const result = (copies: readonly (Trouble | null)[], changes: Partial<SyncResult> = {}): SyncResult => ({
   ...{ claim: { id: "a", generation: 1, lease: "l", leaseUntil: 0 }, version: 1, tagKeys: [], unfinished: false },
   copies: copies.map((one, at): ObjectResult => {
@@ -20,7 +20,7 @@ const result = (copies: readonly (Trouble | null)[], changes: Partial<SyncResult
 const DOWN = trouble("external", "provider_unavailable");
 const REFUSED = trouble("client", "value_too_large");
 
-it("ends a task by its worst trouble, and by the longest wait that was asked for", () => {
+it("completes a task by its worst failure and the longest requested wait", () => {
   const rows: [string, SyncResult, ReturnType<typeof completionOf>][] = [
     ["success", result([null, null]), { kind: "done" }],
     ["no time", result([null], { unfinished: true }), { kind: "again" }],
@@ -31,12 +31,12 @@ it("ends a task by its worst trouble, and by the longest wait that was asked for
     ["our own failure", result([], { trouble: trouble("internal", "internal") }), { kind: "retry" }],
     ["a pause", result([DOWN, trouble("external", "paused")]), { kind: "again" }],
     [
-      "waits of one name each",
+      "waits that concern one name each",
       result([trouble("external", "name_held", 10_000), trouble("external", "contended", 3_000), DOWN]),
       { kind: "retry", afterMs: 10_000, all: false },
     ],
     [
-      "a rate",
+      "a rate limit",
       result([trouble("external", "throttled", 5_000), trouble("external", "name_held", 1_000)]),
       { kind: "retry", afterMs: 5_000, all: true },
     ],
@@ -45,13 +45,13 @@ it("ends a task by its worst trouble, and by the longest wait that was asked for
   for (const [what, given, ending] of rows) expect(completionOf(given), what).toEqual(ending);
 });
 
-it("takes a push for one that may have been applied when no answer came, or the answer says so", () => {
+it("treats a push as possibly applied after a missing answer or an unsure one", () => {
   expect(isUnsure(trouble("unknown", "network_error"))).toBe(true);
   expect(isUnsure({ ...DOWN, unsure: true } as Trouble)).toBe(true);
   for (const one of [DOWN, REFUSED, trouble("internal", "internal")]) expect(isUnsure(one)).toBe(false);
 });
 
-it("shows the worst status of several", () => {
+it("returns the worst of several statuses", () => {
   expect(worst(["SYNCED", "PENDING", "EXTERNAL_SERVICE_ERROR", "CLIENT_SIDE_ERROR", "UNKNOWN"])).toBe(
     "CLIENT_SIDE_ERROR",
   );

@@ -28,7 +28,7 @@ beforeEach(() => {
 
 const openUntil = () => breaker.view()?.openUntil ?? 0;
 
-/** Lets the associations fail one after the other, each as soon as one is tried. @returns the pauses between them */
+/** Fails the associations one after the other, each as soon as a trial is allowed. @returns the pauses between them */
 const fail = (ids: readonly string[], copy = DOWN): number[] =>
   ids.map((id) => {
     breaker.record(ended(id, copy), now);
@@ -39,13 +39,13 @@ const fail = (ids: readonly string[], copy = DOWN): number[] =>
 const names = (count: number, prefix = "s"): string[] => Array.from({ length: count }, (_, at) => `${prefix}${at}`);
 const succeed = (id: string) => breaker.record(ended(id, FINE), now);
 
-describe("a breaker", () => {
-  it("stays closed however often four associations fail", () => {
+describe("the circuit breaker", () => {
+  it("stays closed for any number of failures of four associations", () => {
     for (let round = 0; round < 20; round++) fail(names(4));
     expect([breaker.view(), breaker.limit(6, now)]).toEqual([null, 6]);
   });
 
-  it("opens with the fifth association: nothing is tried for a while, then one at a time", () => {
+  it("opens with the fifth association, then allows one trial at a time", () => {
     fail(names(4));
     breaker.record(ended("s4", DOWN), now);
     const until = openUntil();
@@ -54,7 +54,7 @@ describe("a breaker", () => {
     expect([breaker.limit(6, until - 1), breaker.limit(6, until)]).toEqual([0, 1]);
   });
 
-  it("waits longer with each failure since it opened, and five minutes at most", () => {
+  it("doubles the pause with each failure, up to five minutes", () => {
     for (let round = 0; round < 20; round++) fail(names(4));
     const waits = fail(names(16, "t"));
     expect(waits[0], "failures before it opened count for nothing").toBeLessThanOrEqual(1_000);
@@ -63,7 +63,7 @@ describe("a breaker", () => {
     expect(waits.at(-1)).toBeGreaterThanOrEqual(150_000);
   });
 
-  it("waits 30 s at most while a success is younger than the beginning of the failures, and longer once five more fail", () => {
+  it("pauses at most 30 s after a success, and longer once five more associations fail", () => {
     fail(names(8));
     succeed("healthy");
     const waits = fail([...names(8), ...names(8), ...names(8)]);
@@ -73,21 +73,24 @@ describe("a breaker", () => {
     expect(fail(names(5, "fresh")).at(-1)).toBeGreaterThan(30_000);
   });
 
-  it("counts an association anew once its own attempt has succeeded", () => {
+  it("restarts the count of an association after its own success", () => {
     fail(names(8));
     for (const id of names(8)) succeed(id);
     expect(Math.max(...fail([...names(8), ...names(8)]))).toBeGreaterThan(30_000);
   });
 
-  it.each(["pushed", "left", "absent"] as const)("closes when the provider was called and %s", (state) => {
-    fail(names(9));
-    breaker.record(ended("other", { state }), now);
-    expect([breaker.view(), breaker.limit(6, now)]).toEqual([null, 6]);
-    fail(names(4));
-    expect(breaker.view()).toBeNull();
-  });
+  it.each(["pushed", "left", "absent"] as const)(
+    "closes when the provider was called and the object is %s",
+    (state) => {
+      fail(names(9));
+      breaker.record(ended("other", { state }), now);
+      expect([breaker.view(), breaker.limit(6, now)]).toEqual([null, 6]);
+      fail(names(4));
+      expect(breaker.view()).toBeNull();
+    },
+  );
 
-  it("takes a task that pushed one object and failed with the next for a success and one failure", () => {
+  it("counts a partly failed task as a success and a failure", () => {
     fail(names(9));
     breaker.record(ended("mixed", FINE, DOWN), now);
     expect(breaker.view()).toBeNull();
@@ -97,13 +100,13 @@ describe("a breaker", () => {
     expect(breaker.view()).toMatchObject({ failures: 5 });
   });
 
-  it.each(["kept", "untouched", "retained"] as const)("stays open when %s without a call", (state) => {
+  it.each(["kept", "untouched", "retained"] as const)("stays open when the object is %s without a call", (state) => {
     fail(names(5));
     breaker.record(ended("other", { state }), now);
     expect(breaker.view()).toMatchObject({ failures: 5 });
   });
 
-  it("counts failures of the whole destination, and none that concerns one name, is ours, or asks for a pause", () => {
+  it("counts failures of the whole destination only", () => {
     const rows = [
       ["external", "provider_unavailable", true],
       ["external", "network_error", true],
@@ -130,13 +133,13 @@ describe("a breaker", () => {
     }
   });
 
-  it("is not closed by a refusal that concerns one secret", () => {
+  it("stays open after a refusal of one secret", () => {
     fail(names(5));
     breaker.record(ended("s0", failure("client", "value_too_large")), now);
     expect(breaker.view()).toMatchObject({ failures: 5 });
   });
 
-  it("forgets all failures when it is closed", () => {
+  it("clears all failures when it is closed", () => {
     fail(names(9));
     breaker.close();
     fail(names(4));

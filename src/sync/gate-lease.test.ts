@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { MayRun } from "../contracts/sync-control.ts";
 import { forgetGateLeases, GateLease } from "./gate-lease.ts";
 
-/** How long the next answers take on their way; the last holds for all that follow. */
+/** Delays of the next answers; the last one applies to all further answers. */
 let delays: number[] = [];
 let running = true;
 let asked: number[] = [];
@@ -26,7 +26,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-it("counts a permission from the question, and asks again the moment that it has run out", async () => {
+it("counts a lease from its request and renews it at its end", async () => {
   delays = [60, 0];
   const gateLease = new GateLease(ask);
   expect(await gateLease.holds()).toBe(true);
@@ -38,7 +38,7 @@ it("counts a permission from the question, and asks again the moment that it has
   expect(asked).toEqual([0, 0]);
 });
 
-it("asks for longer when an answer has run out on its way, five times at most", async () => {
+it("requests a longer lease when one expires on the way, at most five times", async () => {
   delays = [100, 0];
   expect(await new GateLease(ask).holds()).toBe(true);
   expect(asked).toEqual([0, 400]);
@@ -48,7 +48,7 @@ it("asks for longer when an answer has run out on its way, five times at most", 
   expect(asked).toEqual([0, 400, 800, 1_600, 3_200]);
 });
 
-it("says no while syncing is paused, without asking twice", async () => {
+it("returns false while syncing is paused, with one request", async () => {
   running = false;
   expect(await new GateLease(ask).holds()).toBe(false);
   expect(asked).toEqual([0]);
@@ -56,7 +56,7 @@ it("says no while syncing is paused, without asking twice", async () => {
   expect(await new GateLease(ask).holds()).toBe(true);
 });
 
-it("asks once for all that wait, and anew after that", async () => {
+it("shares one request among concurrent callers", async () => {
   const gateLease = new GateLease(ask);
   expect(await Promise.all([gateLease.holds(), gateLease.holds()])).toEqual([true, true]);
   expect(asked).toEqual([0]);
@@ -65,7 +65,7 @@ it("asks once for all that wait, and anew after that", async () => {
   expect(asked).toEqual([0, 0]);
 });
 
-it("repeats a question that failed, and says no when all fail", async () => {
+it("repeats a failed request and returns false when all fail", async () => {
   let failures = 2;
   const failing = async (forMs: number) => {
     if (failures-- > 0) throw new Error("restarted");
@@ -78,7 +78,7 @@ it("repeats a question that failed, and says no when all fail", async () => {
   expect(await new GateLease(failing).holds()).toBe(false);
 });
 
-it("takes what a turn permits from the time of its question, and nothing from one that permits nothing", async () => {
+it("counts a lease from a poll from the poll's start and ignores an empty one", async () => {
   const gateLease = new GateLease(ask);
   gateLease.extend({ running: true, permitMs: 100 }, start - 50);
   at(49);
@@ -96,7 +96,7 @@ it("takes what a turn permits from the time of its question, and nothing from on
   expect(asked).toEqual([0, 0]);
 });
 
-it("does not believe a permission that a clock set back has made longer than any", async () => {
+it("renews a lease that a clock set back makes longer than the maximum", async () => {
   await new GateLease(ask).holds();
   at(-10_000);
   await new GateLease(ask).holds();

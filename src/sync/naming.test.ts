@@ -61,21 +61,21 @@ describe("templates", () => {
     expect(rendered(template)).toBe(name);
   });
 
-  it("truncate_sha256 keeps N - 8 characters and 8 hex digits of the hash of what it cut", () => {
+  it("truncate_sha256 keeps N - 8 characters and 8 hex digits of the hash of the rest", () => {
     // printf 'to/secret1' | sha256sum
     expect(rendered("{{ .SecretPath | truncate_sha256 13 }}")).toBe("path/198b9463");
   });
 
-  it("counts lengths in UTF-8 bytes and never leaves half a character", () => {
+  it("counts lengths in UTF-8 bytes and never splits a character", () => {
     expect(rendered("{{ truncate 3 .SecretKey }}", { SecretKey: "aéé" })).toBe("aé");
     expect(rendered("{{ truncate 4 .SecretKey }}", { SecretKey: "aéé" })).toBe("aé");
   });
 
-  it("changes case one character to one, as upstream does", () => {
+  it("maps case one character to one, as Go does", () => {
     expect(rendered("{{ uppercase .SecretKey }}", { SecretKey: "straße é" })).toBe("STRAßE É");
   });
 
-  it("an empty field given to replace finds nothing", () => {
+  it("replace with an empty field finds no match", () => {
     expect(rendered('{{ replace .NamespacePath "x" .SecretKey }}', { NamespacePath: "" })).toBe("foo");
   });
 
@@ -120,7 +120,7 @@ describe("templates", () => {
     expect(parseTemplate(template)).toEqual({ ok: false, message: expect.stringContaining(message) });
   });
 
-  it("refuses templates that are too long or could render something huge, before anything is rendered", () => {
+  it("refuses templates that are too long or could render a huge name, without rendering", () => {
     expect(parseTemplate("x".repeat(100_001))).toMatchObject({ ok: false, message: expect.stringContaining("100000") });
     expect(parseTemplate("x".repeat(100_000)).ok).toBe(true);
     const tenfold = ' | replace "a" "aaaaaaaaaa"';
@@ -133,18 +133,18 @@ describe("templates", () => {
     expect(parseTemplate(`{{ ${"(".repeat(5000)}.SecretPath${")".repeat(5000)} }}`)).toMatchObject({ ok: false });
   });
 
-  it("reads hostile white space in steps that grow with its length only", () => {
+  it("parses hostile white space in linear time", () => {
     const template = `${" ".repeat(99_000)}x{{- .SecretPath }}`;
     const { value, steps } = textSteps(() => parseTemplate(template));
     expect(value.ok).toBe(true);
     expect(steps).toBeLessThan(5 * template.length);
-    // Steps inside a regular expression are not counted: quadratic ones would take this loop minutes, beyond the test's limit.
+    // Steps inside regular expressions are not counted: quadratic ones would exceed the test's time limit.
     for (let times = 0; times < 50; times++) parseTemplate(template);
   });
 });
 
-describe("templates at destination write", () => {
-  it("secret-key needs a reference to the key, in upstream's words", () => {
+describe("checkTemplate", () => {
+  it("requires a reference to the key with secret-key, in Vault's wording", () => {
     expect(checkTemplate("{{ .SecretPath }}", "secret-key")).toEqual({
       ok: false,
       message: "secret name template is invalid: external name template should contain reference to the secret key",
@@ -156,18 +156,18 @@ describe("templates at destination write", () => {
     expect(checkTemplate('{{ .SecretPath }}{{ uppercase (replace "-" "_" .SecretKey) }}', "secret-key").ok).toBe(true);
   });
 
-  it("secret-path must not refer to the key", () => {
+  it("refuses a reference to the key with secret-path", () => {
     expect(checkTemplate("{{ .SecretKey }}", "secret-path")).toMatchObject({ ok: false });
   });
 
-  it("says what is wrong with a template that does not parse", () => {
+  it("returns the syntax error of an invalid template", () => {
     expect(checkTemplate("{{ uuid }}", "secret-path")).toEqual({
       ok: false,
       message: "secret name template is invalid: uuid would give the secret a new name at every push",
     });
   });
 
-  it.each(["", "  ", '{{ "" }}', "{{- ` ` -}}"])("refuses %j, which renders nothing", (template) => {
+  it.each(["", "  ", '{{ "" }}', "{{- ` ` -}}"])("refuses %j, which renders an empty name", (template) => {
     expect(checkTemplate(template, "secret-path")).toMatchObject({
       ok: false,
       message: expect.stringContaining("empty"),
@@ -181,7 +181,7 @@ describe("templates at destination write", () => {
     expect(checkTemplate("{{ .MountAccessor }}{{ .SecretBaseName }}", "secret-path")).toMatchObject({ warning: null });
   });
 
-  it.each([...destinationTypes.values()])("the default templates of $type pass, and tell secrets apart", (type) => {
+  it.each([...destinationTypes.values()])("accepts the default templates of $type without a warning", (type) => {
     for (const granularity of ["secret-path", "secret-key"] as const) {
       const checked = checkTemplate(type.defaults.template[granularity], granularity);
       expect(checked).toMatchObject({ ok: true, warning: null });
@@ -199,7 +199,7 @@ describe("templates at destination write", () => {
 describe("normalisation", () => {
   const dashes = { allowed: /^[0-9A-Za-z-]$/, maxLength: 20, replacement: "-" };
 
-  it("replaces each character that is not permitted, without collapsing runs", () => {
+  it("replaces each forbidden character without collapsing runs", () => {
     expect(normalise("a/b_é😀//c", dashes)).toBe("a-b-----c");
     expect(normalise("a b:c", cloudASm.naming)).toBe("a-b-c");
   });
@@ -213,12 +213,12 @@ describe("normalisation", () => {
     expect(normalise("é".repeat(600), cloudASm.naming)).toHaveLength(512);
   });
 
-  it("spells the hash of what was cut as the provider wants", () => {
+  it("spells the appended hash by the provider's rules", () => {
     const capitals = { ...dashes, adapt: (name: string) => name.toUpperCase() };
     const cut = normalise("x".repeat(30), capitals);
     expect(cut).toBe(cut.toUpperCase());
     expect(cut).toMatch(/^X{12}[0-9A-F]{8}$/);
-    // The hash is that of the name as it is spelled.
+    // The hash covers the normalised name.
     expect(cut).toBe(normalise("X".repeat(30), capitals));
   });
 });

@@ -5,7 +5,7 @@ import { Pacing } from "./pacing.ts";
 const pace = { atOnce: 2, burst: 10, perMinute: 60 };
 
 describe("the pace of a destination", () => {
-  it("lets a burst through, then one at a time as they become free", () => {
+  it("allows a burst, then one write per refilled token", () => {
     const pacing = new Pacing();
     expect(pacing.room(pace, 0)).toBe(10);
     pacing.spend(pace, 10, 0);
@@ -14,13 +14,13 @@ describe("the pace of a destination", () => {
     expect([pacing.room(pace, 1_000), pacing.nextAt(pace, 1_000)]).toEqual([1, 1_000]);
   });
 
-  it("never saves up more than a burst, however long nothing happens", () => {
+  it("never accumulates more than a burst", () => {
     const pacing = new Pacing();
     pacing.spend(pace, 10, 0);
     expect(pacing.room(pace, 24 * 3_600_000)).toBe(10);
   });
 
-  it("makes up for writes that nobody foresaw, and gives back those that were not made", () => {
+  it("charges unforeseen writes and returns unused ones", () => {
     const pacing = new Pacing();
     pacing.spend(pace, 15, 0);
     expect([pacing.room(pace, 5_000), pacing.nextAt(pace, 5_000)]).toEqual([0, 6_000]);
@@ -28,14 +28,14 @@ describe("the pace of a destination", () => {
     expect(pacing.room(pace, 5_000)).toBe(3);
   });
 
-  it("is not fooled by a clock that goes back", () => {
+  it("tolerates a clock that is set back", () => {
     const pacing = new Pacing();
     pacing.spend(pace, 10, 10_000);
     expect(pacing.room(pace, 0)).toBe(0);
     expect(pacing.room(pace, 1_000)).toBe(1);
   });
 
-  it("keeps the writes to a repository host, one at a time, below what the host takes in a minute", () => {
+  it("keeps writes to a repository host below its limit per minute", () => {
     const pacing = new Pacing();
     let written = 0;
     for (let now = 0; now < 10 * 60_000; now += 50) {

@@ -18,23 +18,23 @@ describe("granularity secret-path", () => {
   });
 
   it.each(["12345678901234567890123", "1.0", "1e400", "-0", "0.10000000000000000000001", "1E+2"])(
-    "keeps the number %s as it was written, at every level",
+    "keeps the number %s verbatim at every level",
     (number) => {
       expect(pathValue(`{"n":${number},"l":[${number}]}`)).toBe(`{"l":[${number}],"n":${number}}`);
     },
   );
 
-  it("sorts keys as Go does: digits as text, and by UTF-8 bytes rather than UTF-16 units", () => {
+  it("sorts keys as Go: digits as text, by UTF-8 bytes instead of UTF-16 units", () => {
     expect(pathValue('{"10":1,"9":2,"1":3}')).toBe('{"1":3,"10":1,"9":2}');
     expect(pathValue('{"\u{1F600}":1,"\uFF5E":2,"a":3}')).toBe('{"a":3,"\uFF5E":2,"\u{1F600}":1}');
     expect(pathValue('{"ab":1,"a":2,"":3}')).toBe('{"":3,"a":2,"ab":1}');
   });
 
-  it("escapes nothing for HTML", () => {
+  it("does not escape HTML", () => {
     expect(pathValue('{"a":"<b>&\\u003c/b>"}')).toBe('{"a":"<b>&</b>"}');
   });
 
-  it("keeps a key that is special in JavaScript", () => {
+  it("keeps a key named __proto__", () => {
     expect(pathValue('{"__proto__":{"a":1},"constructor":2,"rawJSON":"x"}')).toBe(
       '{"__proto__":{"a":1},"constructor":2,"rawJSON":"x"}',
     );
@@ -44,24 +44,24 @@ describe("granularity secret-path", () => {
     expect(pathValue("{}")).toBe("{}");
   });
 
-  it("reads its own output to the same output", () => {
+  it("returns its own output unchanged", () => {
     const once = pathValue('{"b":[1.50,{"y":"\\ud800","x":"\\n"}],"a":"é"}');
     expect(pathValue(String(once))).toBe(once);
   });
 });
 
 describe("granularity secret-key", () => {
-  it("pushes texts verbatim, numbers and booleans as JSON text, lists and maps as JSON, null as nothing", () => {
+  it("pushes texts verbatim, other values as JSON text, null as an empty text", () => {
     expect(
       keyValues('{"t":"  \\"quoted\\"\\n","n":12345678901234567890,"f":1.0,"b":false,"l":[1,{"b":1,"a":2}],"z":null}'),
     ).toEqual({ t: '  "quoted"\n', n: "12345678901234567890", f: "1.0", b: "false", l: '[1,{"a":2,"b":1}]', z: "" });
   });
 
-  it("has nothing to push for an empty secret", () => {
+  it("returns no values for an empty secret", () => {
     expect(secretKeyValues("{}")).toEqual({ ok: true, values: [] });
   });
 
-  it("lists keys in sorted order", () => {
+  it("returns keys in sorted order", () => {
     const result = secretKeyValues('{"b":"","10":"","9":""}');
     expect(result.ok && result.values.map(({ key }) => key)).toEqual(["10", "9", "b"]);
   });
@@ -74,7 +74,7 @@ describe("data that cannot be pushed", () => {
     expect(secretKeyValues(data)).toEqual(refused);
   });
 
-  it("refuses nesting that would exhaust the stack, and counts no brackets inside texts", () => {
+  it("refuses too deep nesting and ignores brackets inside texts", () => {
     const nested = (levels: number) => `{"a":${"[".repeat(levels)}${"]".repeat(levels)}}`;
     expect(secretPathValue(nested(200_000))).toMatchObject({ ok: false, message: expect.stringContaining("512") });
     expect(secretPathValue(nested(512))).toMatchObject({ ok: false });

@@ -15,7 +15,7 @@ let work: WorkQueue;
 let quota: QueueQuota;
 let asked: { need: QuotaRequest; answer: PromiseWithResolvers<QuotaGrant> }[];
 
-/** As after a restart: what was in memory is gone. */
+/** Restarts the object: its memory is lost. */
 function restart(): void {
   asked = [];
   quota = new QueueQuota({
@@ -42,7 +42,7 @@ const grant = async (granted: number, scarce = false): Promise<void> => {
   await settled();
 };
 const setDesired = (id: string): void => work.setDesired(id, 0, quota.hasRoom());
-/** Admits one row as a set does. */
+/** Reserves quota for one row, as `DesiredState.set` does. */
 const admit = async (id: string): Promise<boolean> => {
   if (!(await quota.reserve())) return false;
   work.setDesired(id, 0);
@@ -50,8 +50,8 @@ const admit = async (id: string): Promise<boolean> => {
   return true;
 };
 
-describe("a share of the queue", () => {
-  it("is asked for once, however many want room at the same time", async () => {
+describe("queue quota", () => {
+  it("is requested once for concurrent callers", async () => {
     const sets = Promise.all(["a", "b", "c"].map(admit));
     await settled();
     expect(asked.map(({ need }) => need)).toEqual([{ kept: 0, waiting: 0, asked: 3 }]);
@@ -60,7 +60,7 @@ describe("a share of the queue", () => {
     expect(work.queued()).toBe(2);
   });
 
-  it("that was granted is not given up by the question that follows at once", async () => {
+  it("is kept by a request that follows at once", async () => {
     const first = admit("first");
     await settled();
     const second = admit("second");
@@ -72,7 +72,7 @@ describe("a share of the queue", () => {
     expect(await second).toBe(true);
   });
 
-  it("goes to who asked before it goes to what began to wait afterwards", async () => {
+  it("is granted to callers before operations that began to wait later", async () => {
     const set = admit("asks");
     await settled();
     setDesired("later");
@@ -80,7 +80,7 @@ describe("a share of the queue", () => {
     expect([await set, work.queued(), work.waiting()]).toEqual([true, 1, 1]);
   });
 
-  it("goes to what waits before it goes to who asks", async () => {
+  it("is granted to waiting operations before callers", async () => {
     setDesired("waits");
     const set = admit("new");
     await settled();
@@ -89,7 +89,7 @@ describe("a share of the queue", () => {
     expect([await set, work.queued(), work.waiting()]).toEqual([false, 1, 0]);
   });
 
-  it("is not used beyond what was said to be kept while the answer is out", async () => {
+  it("is not used beyond the kept amount while a request is in flight", async () => {
     setDesired("first");
     void quota.request();
     await settled();
@@ -103,7 +103,7 @@ describe("a share of the queue", () => {
     expect([work.queued(), work.waiting()]).toEqual([1, 1]);
   });
 
-  it.each(["before the answer", "after the answer was sent"])("is asked for again when all dies %s", async () => {
+  it.each(["before the answer", "after the answer was sent"])("is requested again after a crash %s", async () => {
     void admit("lost").catch(() => undefined);
     await settled();
     expect(asked).toHaveLength(1);
@@ -116,7 +116,7 @@ describe("a share of the queue", () => {
     expect(quota.due()).toBeNull();
   });
 
-  it("is asked for again when the question fails", async () => {
+  it("is requested again when a request fails", async () => {
     const set = admit("a").catch(() => "failed");
     await settled();
     asked.shift()?.answer.reject(new Error("down"));
@@ -124,7 +124,7 @@ describe("a share of the queue", () => {
     expect(quota.due()).not.toBeNull();
   });
 
-  it("is given back at once when room is scarce, and else a little later", async () => {
+  it("is released at once when quota is scarce, otherwise a little later", async () => {
     for (const id of ["a", "b", "c"]) setDesired(id);
     void quota.request();
     await settled();
@@ -142,7 +142,7 @@ describe("a share of the queue", () => {
     expect([quota.shouldRequest(), quota.due() !== null]).toEqual([false, true]);
   });
 
-  it("is asked for anew when half of it is free and more waits", async () => {
+  it("is requested again when half of it is free and more operations wait", async () => {
     for (const id of ["a", "b", "c", "d", "e", "f"]) setDesired(id);
     void quota.request();
     await settled();
@@ -155,31 +155,28 @@ describe("a share of the queue", () => {
   });
 });
 
-it.each([1, 2, 3, 4, 5, 6])(
-  "never has more queued than was granted, whatever is lost on the way (seed %i)",
-  async (seed) => {
-    const random = randomFrom(seed);
-    /** What the other side believes; never less than what is used here. */
-    let granted = 0;
-    for (let step = 0; step < 2_000; step++) {
-      const roll = random();
-      const id = `s${Math.floor(random() * 40)}`;
-      if (roll < 0.25) setDesired(id);
-      else if (roll < 0.4) void admit(id).catch(() => undefined);
-      else if (roll < 0.6) work.forget(id);
-      else if (roll < 0.7) void quota.request().catch(() => undefined);
-      else if (roll < 0.75) restart();
-      else {
-        const question = asked.shift();
-        if (question) {
-          const { kept, waiting, asked: more } = question.need;
-          if (random() < 0.9) granted = Math.max(kept, Math.floor(random() * (kept + waiting + more + 1)));
-          if (random() < 0.8) question.answer.resolve({ granted, scarce: random() < 0.5, running: true });
-          else question.answer.reject(new Error("lost"));
-        }
+it.each([1, 2, 3, 4, 5, 6])("never queues more than was granted when messages are lost (seed %i)", async (seed) => {
+  const random = randomFrom(seed);
+  /** The grant recorded by `SyncControl`; never less than the quota in use. */
+  let granted = 0;
+  for (let step = 0; step < 2_000; step++) {
+    const roll = random();
+    const id = `s${Math.floor(random() * 40)}`;
+    if (roll < 0.25) setDesired(id);
+    else if (roll < 0.4) void admit(id).catch(() => undefined);
+    else if (roll < 0.6) work.forget(id);
+    else if (roll < 0.7) void quota.request().catch(() => undefined);
+    else if (roll < 0.75) restart();
+    else {
+      const question = asked.shift();
+      if (question) {
+        const { kept, waiting, asked: more } = question.need;
+        if (random() < 0.9) granted = Math.max(kept, Math.floor(random() * (kept + waiting + more + 1)));
+        if (random() < 0.8) question.answer.resolve({ granted, scarce: random() < 0.5, running: true });
+        else question.answer.reject(new Error("lost"));
       }
-      await settled();
-      expect(work.queued()).toBeLessThanOrEqual(granted);
     }
-  },
-);
+    await settled();
+    expect(work.queued()).toBeLessThanOrEqual(granted);
+  }
+});

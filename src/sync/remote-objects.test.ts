@@ -21,7 +21,7 @@ const row = (sub_key: string, external_name: string, changes: Partial<RemoteObje
 
 const nobody = () => null;
 
-/** One line a step. */
+/** One line per step. */
 const told = (steps: readonly Step[]): string[] =>
   steps.map((step) => {
     if (step.kind === "drop" || step.kind === "retire")
@@ -31,8 +31,8 @@ const told = (steps: readonly Step[]): string[] =>
     return `${kind} ${copy.subKey}:${copy.name}${blocked === null ? "" : ` blocked: ${blocked}`}${heir}`;
   });
 
-describe("from recorded objects to wanted ones", () => {
-  it("keeps what stays, adds what is new and retires what is or may be outside", () => {
+describe("a plan from recorded to desired objects", () => {
+  it("keeps unchanged objects, adds new ones and retires those that may exist", () => {
     const rows = [row("x", "X"), row("y", "Y"), row("z", "Z", { ours: 1 })];
     expect(told(planObjects(rows, [wanted("x", "X"), wanted("n", "N")], nobody))).toEqual([
       "retire y:Y",
@@ -42,14 +42,14 @@ describe("from recorded objects to wanted ones", () => {
     ]);
   });
 
-  it("forgets a name that was never tried instead of removing it: it may be somebody else's", () => {
+  it("drops a name without a push instead of removing a possibly foreign object", () => {
     expect(told(planObjects([row("", "old", { ours: 0 })], [wanted("", "new")], nobody))).toEqual([
       "drop :old",
       "add :new",
     ]);
   });
 
-  it("hands an object on to the key that has its name now, so that swapped names remove nothing", () => {
+  it("moves an object to the key with its name, so that swapped names remove no object", () => {
     const rows = [row("a", "A"), row("b", "B")];
     expect(told(planObjects(rows, [wanted("a", "B"), wanted("b", "A")], nobody))).toEqual([
       "drop a:A",
@@ -59,12 +59,12 @@ describe("from recorded objects to wanted ones", () => {
     ]);
   });
 
-  it("hands on nothing from a row that was never tried", () => {
+  it("adopts no object from a row without a push", () => {
     const rows = [row("a", "X", { ours: 0 })];
     expect(told(planObjects(rows, [wanted("b", "X")], nobody))).toEqual(["drop a:X", "add b:X"]);
   });
 
-  it("blocks all keys of one name, however its letters are written, and what the provider never takes", () => {
+  it("blocks all keys with one collision key, and names refused by the provider", () => {
     const plan = planObjects(
       [],
       [wanted("a", "Foo"), wanted("b", "foo"), wanted("c", "C"), wanted("d", "D", "no")],
@@ -84,7 +84,7 @@ describe("from recorded objects to wanted ones", () => {
   });
 });
 
-/** The storage of an object, as far as `RemoteObjects` needs it. */
+/** The storage of an object, limited to the calls of `RemoteObjects`. */
 function storage(): SqlStorage {
   const database = new DatabaseSync(":memory:");
   for (const { sql } of destinationMigrations) database.exec(sql);
@@ -95,7 +95,7 @@ function storage(): SqlStorage {
   return { exec } as unknown as SqlStorage;
 }
 
-/** Numbers that look random and are the same in every run. */
+/** Pseudo-random numbers, the same in every run. */
 function randomOf(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -108,27 +108,27 @@ const NAMES = ["A", "a", "B", "C", "D"];
 const KEYS = ["k1", "k2", "k3"];
 const ASSOCIATIONS = ["one", "two"];
 
-/** A provider, and Workers that may die at any point of a task. Names are one object however their letters are written. */
+/** A provider with case-insensitive names, and Workers that may die at any point of a task. */
 class World {
   readonly copies = new RemoteObjects(storage());
   readonly outside = new Map<string, { by: string; text: string }>();
-  /** Objects of somebody else that we have never written to. */
+  /** Objects of another owner, never written by the service. */
   readonly foreign = new Set<string>();
-  readonly wishes = new Map<string, readonly DesiredObject[]>();
+  readonly desired = new Map<string, readonly DesiredObject[]>();
   #clock = 0;
 
   set(association: string, copies: readonly DesiredObject[]): void {
     this.copies.apply(association, this.copies.plan(association, copies), this.#clock++);
     this.copies.forgetFingerprints(association);
-    this.wishes.set(association, copies);
+    this.desired.set(association, copies);
   }
 
-  /** The secret's keys change: the next task finds that out, and nobody asks for a push. */
+  /** Changes the secret's keys without a set: the next task detects the change. */
   change(association: string, copies: readonly DesiredObject[]): void {
-    this.wishes.set(association, copies);
+    this.desired.set(association, copies);
   }
 
-  /** Not under a name that is ours for certain: whose removal we repeat cannot be told from our first. */
+  /** Creates a foreign object, except under a name that is certainly ours: a repeated removal would delete it. */
   create(name: string): void {
     const rows = ASSOCIATIONS.flatMap((association) => this.copies.of(association));
     const isOurs = rows.some((one) => one.fold === name.toLowerCase() && one.ours === 2);
@@ -137,10 +137,10 @@ class World {
     this.foreign.add(name.toLowerCase());
   }
 
-  /** Performs a task as a Worker does. @param steps it dies after so many: then no result arrives */
+  /** Performs a task as a Worker does. @param steps the number of steps after which it dies without a result */
   perform(association: string, steps = Number.POSITIVE_INFINITY): void {
     // A blocked name may have become free.
-    this.copies.apply(association, this.copies.plan(association, this.wishes.get(association) ?? []), this.#clock++);
+    this.copies.apply(association, this.copies.plan(association, this.desired.get(association) ?? []), this.#clock++);
     const rows = this.copies.of(association);
     const tasks = rows.map((one) => objectTask(one, ""));
     this.copies.leased(rows, ["tag"], this.#clock++);
@@ -174,7 +174,7 @@ class World {
     return { subKey, name, state: "pushed", fingerprint: text };
   }
 
-  /** What should be outside once all is done, apart from what is blocked. */
+  /** The expected objects at the provider, without blocked ones. */
   expected(): Record<string, string> {
     const all = ASSOCIATIONS.flatMap((association) => this.copies.live(association));
     return Object.fromEntries(
@@ -183,7 +183,7 @@ class World {
   }
 }
 
-it("ends with exactly the wanted objects outside, whatever names come and go and wherever Workers die", () => {
+it("converges to exactly the desired objects despite name changes and crashes of Workers", () => {
   for (let seed = 1; seed <= 300; seed++) {
     const random = randomOf(seed);
     const world = new World();
@@ -199,7 +199,7 @@ it("ends with exactly the wanted objects outside, whatever names come and go and
       else if (action < 9) world.perform(association);
       else world.create(pick(NAMES));
     }
-    // Twice: what one gives up is free for the other only then.
+    // Twice, because a name released in the first round is free for others in the second.
     for (let round = 0; round < 3; round++) for (const association of ASSOCIATIONS) world.perform(association);
     const ours = [...world.outside].filter(([, { by }]) => by === "us");
     const blocked = new Set(
@@ -219,12 +219,12 @@ it("ends with exactly the wanted objects outside, whatever names come and go and
           .live(association)
           .map((one) => one.sub_key)
           .sort(),
-      ).toEqual((world.wishes.get(association) ?? []).map((one) => one.subKey).sort());
+      ).toEqual((world.desired.get(association) ?? []).map((one) => one.subKey).sort());
     }
   }
 });
 
-it("pushes a name again that came back after a removal whose end nobody knows", () => {
+it("pushes a name again that returned after a removal of unknown outcome", () => {
   const world = new World();
   world.set("one", [wanted("k", "A")]);
   world.perform("one");
@@ -236,10 +236,10 @@ it("pushes a name again that came back after a removal whose end nobody knows", 
   expect([...world.outside.keys()]).toEqual(["a"]);
 });
 
-describe("names that other destinations may have", () => {
+describe("names that other destinations may own", () => {
   const HERE = "here";
 
-  it("are blocked with the owner, and what is outside under them is not ours any more", () => {
+  it("are blocked with their owner, and the object under them counts as foreign", () => {
     const copies = new RemoteObjects(storage());
     copies.apply("a", copies.plan("a", [wanted("", "X")]), 1, "elsewhere");
     copies.leased(copies.of("a"), ["tag"], 2, "elsewhere");
@@ -262,7 +262,7 @@ describe("names that other destinations may have", () => {
     expect(copies.of("a")[0]).toMatchObject({ blocked: null, claimed: HERE, ours: 0 });
   });
 
-  it("are those that are recorded or wanted, and claimed for no other place than the one in force", () => {
+  it("are the recorded and desired names that are not claimed for the current targets", () => {
     const rows = [
       row("k1", "Claimed", { claimed: HERE }),
       row("k2", "Moved", { claimed: "elsewhere" }),
@@ -276,7 +276,7 @@ describe("names that other destinations may have", () => {
     expect(unclaimed(rows, names, "")).toEqual([]);
   });
 
-  it("are pushed by no claim before they were asked for, and removed by none that turned out to be foreign", () => {
+  it("are not pushed before the check, and not removed once they are foreign", () => {
     const copies = new RemoteObjects(storage());
     copies.apply("a", copies.plan("a", [wanted("k", "X"), wanted("l", "Y")]), 1, HERE);
     copies.yieldName("x");
@@ -309,7 +309,7 @@ describe("a push of unknown outcome", () => {
     copies.leased(copies.of("a"), [], 10);
   });
 
-  it("is on record from its claim on, the first of several, until one is known", () => {
+  it("is recorded from its lease on, the first of several, until an outcome is known", () => {
     copies.record("a", { subKey: "k", name: "X", state: "failed", trouble: LOST }, outside, 11);
     copies.leased(copies.of("a"), [], 20);
     expect(only()?.unsure_since).toBe(10);
@@ -320,14 +320,14 @@ describe("a push of unknown outcome", () => {
     expect(only()?.unsure_since).toBeNull();
   });
 
-  it("is on record for the key that takes over its name, also when it has one of its own", () => {
+  it("is recorded for the key that adopts its name", () => {
     copies.apply("a", copies.plan("a", [wanted("l", "X")]), 12);
     expect([only()?.sub_key, only()?.unsure_since]).toEqual(["l", 10]);
     copies.leased(copies.of("a"), [], 30);
     expect(only()?.unsure_since).toBe(10);
   });
 
-  it("is none when nothing was tried, and what is there stays somebody else's", () => {
+  it("is not recorded without a call, and the object stays foreign", () => {
     copies.record("a", { subKey: "k", name: "X", state: "untouched", certain: true, notOurs: true }, outside, 11);
     expect(only()).toMatchObject({ ours: 0, known: 1, unsure_since: null });
   });

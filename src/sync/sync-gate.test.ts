@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { PAUSE_RECHECK_MS, SyncGate } from "./sync-gate.ts";
 
-/** How long each question takes on its way. */
+/** Delay of each request. */
 let delay = 0;
 let running = true;
 let asked = 0;
@@ -19,7 +19,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("counts a permission from the question, and asks again once less than 20 ms of it are left", async () => {
+it("counts a lease from its request and renews it with less than 20 ms left", async () => {
   delay = 60;
   const sent = Date.now();
   expect(await gate.mayRun()).toBe(true);
@@ -32,7 +32,7 @@ it("counts a permission from the question, and asks again once less than 20 ms o
   expect(asked).toBe(2);
 });
 
-it("has no permission while syncing is paused, and looks again a minute after the question", async () => {
+it("has no lease while syncing is paused and checks again a minute after the request", async () => {
   await gate.mayRun();
   running = false;
   delay = 500;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { accountOfKey } from "./secrets-manager.ts";
 
-it("reads the account in the id of an access key", () => {
+it("returns the account encoded in an access key's id", () => {
   const rows = [
     // Published examples of the key format.
     ["ASIAQNZGKIQY56JQ7WML", "029608264753"],

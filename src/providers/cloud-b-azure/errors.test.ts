@@ -67,18 +67,18 @@ describe("a refusal by its code", () => {
     [429, "Authorization_RequestDenied", "throttled"],
     [503, "ServiceUnavailable", "provider_unavailable"],
     [530, "", "network_error"],
-  ])("%i %s passes: %s", (status, providerCode, code) => {
+  ])("%i %s is transient: %s", (status, providerCode, code) => {
     expect(refused(status, providerCode)).toMatchObject({ outcome: "external", code, status, providerCode });
   });
 
-  it.each([500, 502, 504, 408])("%i may have been performed, unless it only reads", (status) => {
+  it.each([500, 502, 504, 408])("%i leaves a change uncertain, but not a read", (status) => {
     const given = ["unknown", "external"].map((outcome) => ({ outcome, code: "provider_unavailable", status }));
     const found = [writing, reading].map((operation) => refused(status, "InternalServerError", { operation }));
     expect(found).toMatchObject(given);
   });
 });
 
-describe("a refusal by its words, where one code says many things", () => {
+describe("a refusal by its text, where one code has many meanings", () => {
   it.each([
     [
       400,
@@ -130,7 +130,7 @@ describe("a refusal by its words, where one code says many things", () => {
   });
 });
 
-describe("the wait that is asked for", () => {
+describe("the requested wait", () => {
   it.each<[Record<string, string>, number | undefined]>([
     [{ "retry-after": "7" }, 7000],
     [{ "x-ms-retry-after-ms": "250" }, 250],
@@ -142,13 +142,13 @@ describe("the wait that is asked for", () => {
     expect(refused(429, "TooManyRequests", { headers }).retryAfterMs).toBe(expected);
   });
 
-  it("is nothing where waiting does not help", () => {
+  it("is absent for permanent failures", () => {
     expect(refused(403, "AuthorizationFailed", { headers: { "retry-after": "7" } })).not.toHaveProperty("retryAfterMs");
   });
 });
 
-describe("what may be shown", () => {
-  it("names the request by which the provider finds it", () => {
+describe("the message of a refusal", () => {
+  it("names the provider's request id", () => {
     const headers = { "request-id": "1f3b2c1d-aaaa-bbbb-cccc-1234567890ab" };
     expect(refused(403, "Authorization_RequestDenied", { headers }).message).toContain(
       "(Authorization_RequestDenied, HTTP 403, request 1f3b2c1d-aaaa-bbbb-cccc-1234567890ab)",
@@ -157,7 +157,7 @@ describe("what may be shown", () => {
     expect(refused(403, "AuthorizationFailed", { headers: malicious }).message).not.toContain("secret");
   });
 
-  it("is no code that is none, and no body that is none", () => {
+  it("leaves out malformed codes and bodies", () => {
     expect(refused(400, "a sentence with s3cret")).toMatchObject({ providerCode: "", code: "refused" });
     for (const body of [undefined, null, "text", { error: "text" }, { error: null }, []]) {
       const found = refusal(writing, new Response(null, { status: 403 }), body);
@@ -166,7 +166,7 @@ describe("what may be shown", () => {
   });
 });
 
-describe("no answer of the service's", () => {
+describe("a call without an answer of the service", () => {
   it.each([
     ["deadline_exceeded", "deadline_exceeded"],
     ["network_error", "network_error"],
@@ -182,7 +182,7 @@ describe("no answer of the service's", () => {
     });
   });
 
-  it("leaves a change in doubt, and a reading not", () => {
+  it("is unknown for a change, and external for a read", () => {
     const outcome = failure("unknown", "network_error", "It failed.");
     expect(unanswered({ outcome }, writing).outcome).toBe("unknown");
     expect(unanswered({ outcome }, reading).outcome).toBe("external");
@@ -192,7 +192,7 @@ describe("no answer of the service's", () => {
     ]);
   });
 
-  it("of a refused token keeps its number and status", () => {
+  it("keeps number and status of a refused token", () => {
     const outcome = failure("client", "auth_failed", "No access token was given.");
     const token = { ok: false, outcome, status: 401, providerCode: "AADSTS7000215" } as const;
     expect(unanswered(token, writing)).toMatchObject({
@@ -200,7 +200,7 @@ describe("no answer of the service's", () => {
     });
   });
 
-  it("when nothing was sent says which rule was broken", () => {
+  it("names the violated rule when no request was sent", () => {
     expect(notSent(writing, "refused", "an object id must be a UUID")).toMatchObject({
       ...{ outcome: "client", code: "refused", status: null, message: expect.stringContaining("must be a UUID.") },
     });

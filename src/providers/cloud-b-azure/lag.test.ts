@@ -8,7 +8,7 @@ const failure = (code: CloudCode, providerCode = ""): CloudFailure => ({
 
 const second = 1000;
 
-describe("a refusal may mean that something new is not known everywhere", () => {
+describe("a refusal that may be replication lag", () => {
   it.each<[keyof Cloud, CloudCode, freshFor: number]>([
     ["createServicePrincipal", "not_replicated", 90],
     ["createServicePrincipal", "not_found", 90],
@@ -42,7 +42,7 @@ describe("a refusal may mean that something new is not known everywhere", () => 
   });
 });
 
-describe("a refusal says what it says at once", () => {
+describe("a refusal that is final at once", () => {
   it.each<[keyof Cloud, CloudCode, providerCode?: string]>([
     ["createApplication", "permission_denied"],
     ["createApplication", "limit_reached"],

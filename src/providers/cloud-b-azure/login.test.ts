@@ -9,7 +9,7 @@ const account = {
 const answered = (status: number, text: string) =>
   requestToken(account, async () => ({ ok: true, response: new Response(text, { status }), text }));
 
-it("says that the login service is another one when its refusal is none of the service's", async () => {
+it("reports an answer that does not come from the login service", async () => {
   for (const status of [403, 404]) {
     const page = await answered(status, "<html>Blocked</html>");
     expect(page, String(status)).toMatchObject({

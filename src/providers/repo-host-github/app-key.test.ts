@@ -6,7 +6,7 @@ const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const pkcs1 = privateKey.export({ type: "pkcs1", format: "pem" }).toString();
 const pkcs8 = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 
-describe("an application's key", () => {
+describe("an application's private key", () => {
   const spki = createPublicKey(privateKey).export({ type: "spki", format: "der" });
   const parsed = { ok: true, pem: pkcs8, fingerprint: createHash("sha256").update(spki).digest("base64") };
 
@@ -18,7 +18,7 @@ describe("an application's key", () => {
     ["the characters \\r\\n", pkcs8.replaceAll("\n", "\\r\\n")],
     ["no line ends", pkcs8.replaceAll("\n", " ")],
     ["white space around", `\n  ${pkcs1}\n\n`],
-  ])("is read with %s, as PKCS#8 and with its fingerprint", (_what, given) => {
+  ])("is parsed with %s to PKCS#8 and a fingerprint", (_what, given) => {
     expect(parseAppKey(given)).toEqual(parsed);
   });
 
@@ -37,7 +37,7 @@ describe("an application's key", () => {
       privateKey.export({ type: "pkcs8", format: "pem", cipher: "aes-256-cbc", passphrase: "p" }).toString(),
       "must not be encrypted",
     ],
-  ])("is not %s", (_what, given, message) => {
+  ])("is refused as %s", (_what, given, message) => {
     expect(parseAppKey(given)).toEqual({ ok: false, message: expect.stringContaining(message) });
   });
 });

@@ -27,7 +27,7 @@ const mistakes = (given: unknown): string =>
     .join("; ") ?? "";
 
 describe("connection", () => {
-  it("takes the key file as text or as an object, and its own result again", () => {
+  it("accepts the key file as text or object, and its own output", () => {
     expect(parsed({ credentials: JSON.stringify(key) })).toEqual({ credentials: key });
     expect(parsed({ credentials: key })).toEqual({ credentials: key });
     expect(parsed(parsed({ credentials: key, project_id: "acme-test" }))).toEqual({
@@ -36,27 +36,27 @@ describe("connection", () => {
     });
   });
 
-  it("drops what it does not need of the file", () => {
+  it("drops other fields of the key file", () => {
     expect(parsed({ credentials: { ...key, client_id: "1", universe_domain: "googleapis.com" } })).toEqual({
       credentials: key,
     });
   });
 
-  it("takes a private key whose line breaks were written as backslash and n, or as CR LF", () => {
+  it("accepts a private key with line breaks as backslash and n, or as CR LF", () => {
     for (const breaks of ["\\n", "\r\n"]) {
       const credentials = { ...key, private_key: pem.replaceAll("\n", breaks) };
       expect(parsed({ credentials })).toEqual({ credentials: key });
     }
   });
 
-  it("asks Google for tokens when the file does not say whom, and does without a key id", () => {
+  it("defaults to Google's token endpoint and accepts a missing key id", () => {
     const { token_uri: _uri, private_key_id: _id, ...rest } = key;
     const { private_key_id: _, ...expected } = key;
     expect(parsed({ credentials: rest })).toEqual({ credentials: expected });
   });
 
   it.each(["acme-prod", "a12345", "123456789012", 123456789012, "example.com:acme-prod"])(
-    "takes the project %s",
+    "accepts the project %s",
     (project_id) => {
       expect(parsed({ credentials: key, project_id })).toMatchObject({ project_id: String(project_id) });
     },
@@ -75,7 +75,7 @@ describe("connection", () => {
     expect(mistakes({ credentials: key, project_id })).toMatch(/^project_id: must be a project id \(6 to 30/);
   });
 
-  it("an empty project_id clears the field, and without any project it is asked for", () => {
+  it("clears project_id with an empty text, and requires a project", () => {
     expect(parsed({ credentials: key, project_id: "" })).toEqual({ credentials: key });
     const { project_id: _, ...without } = key;
     expect(mistakes({ credentials: without })).toBe(
@@ -146,7 +146,7 @@ describe("checkChange", () => {
   const change = (before: object, after: object) => cloudCSm.checkChange?.(parsed(before), parsed(after)) ?? null;
   const other = { ...key, project_id: "other-project" };
 
-  it("lets keys change as long as the project in force stays", () => {
+  it("accepts a new key for the same project", () => {
     expect(change({ credentials: key }, { credentials: { ...key, client_email: "b@c.example" } })).toBeNull();
     expect(change({ credentials: key }, { credentials: other, project_id: "acme-prod" })).toBeNull();
   });
@@ -163,7 +163,7 @@ describe("checkChange", () => {
 describe("checkTags", () => {
   const check = (tags: Record<string, string>) => cloudCSm.checkTags?.({ ...tags, "hashicorp:vault": "" }) ?? null;
 
-  it("takes what can be spelled as labels", () => {
+  it("accepts tags that can be converted to labels", () => {
     expect(
       check({ Team: "Payments & Co", "a.b/c": "", größe: "Ü", [`k${"x".repeat(62)}`]: "v".repeat(63) }),
     ).toBeNull();

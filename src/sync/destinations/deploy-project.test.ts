@@ -20,13 +20,13 @@ describe("the connection", () => {
       ["production", " development", "preview"],
       ["production", "development", "preview"],
     ],
-  ])("takes %j as environments without duplicates, and uses them in one order", (given, environments) => {
+  ])("parses %j to environments without duplicates in a fixed order", (given, environments) => {
     const { data } = parse({ deployment_environments: given });
     expect(data).toEqual({ ...base, deployment_environments: environments });
     expect(data && deployProject.resolve?.(data).deployment_environments).toEqual([...environments].sort());
   });
 
-  it("takes numbers as text, drops unknown fields, and an empty team clears it", () => {
+  it("accepts numbers as text, drops unknown fields and clears the team with an empty text", () => {
     expect(parse({ access_token: 12_345, team_id: "team_1", other: 1 }).data).toEqual({
       ...{ access_token: "12345", project_id: "prj_1", team_id: "team_1" },
       deployment_environments: ["production"],
@@ -53,7 +53,7 @@ describe("the connection", () => {
     [{ deployment_environments: ["Production"] }, environments],
     [{ deployment_environments: 3 }, environments],
     [{ deployment_environments: [3] }, environments],
-  ])("%j is refused in a sentence that names the rule", (changed, message) => {
+  ])("refuses %j with the rule", (changed, message) => {
     expect(messages(changed)).toEqual([message]);
   });
 });
@@ -63,15 +63,15 @@ describe("names", () => {
     ["vault/kv_1/app/db-url", "vault_kv_1_app_db_url"],
     ["1password", "_1password"],
     ["Größe", "Gr__e"],
-  ])("%s becomes %s", (name, spelt) => expect(normalise(name, naming)).toBe(spelt));
+  ])("normalises %s to %s", (name, spelt) => expect(normalise(name, naming)).toBe(spelt));
 
-  it("are at most 256 characters, also with the underscore before a digit", () => {
+  it("are at most 256 characters, underscore before a digit included", () => {
     const name = normalise("1".repeat(300), naming);
     expect(name).toMatch(/^_1+[0-9a-f]{8}$/);
     expect(name).toHaveLength(256);
   });
 
-  it("that the provider reserves are refused, others are not", () => {
+  it("are refused when the provider reserves them", () => {
     expect(naming.refuse?.("TZ")).toBe("TZ is reserved by the provider.");
     expect(naming.refuse?.("AWS_REGION")).toBeNull();
   });

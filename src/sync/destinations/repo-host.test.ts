@@ -38,7 +38,7 @@ describe("connection fields", () => {
       { ...minimal, enterprise_url: "http://127.0.0.1:8080" },
       { enterprise_url: "http://127.0.0.1:8080" },
     ],
-  ])("take %s", (_what, given, expected) => {
+  ])("accept %s", (_what, given, expected) => {
     const parsed = repoHost.connection.parse(given);
     expect(parsed).toMatchObject(expected);
     expect(Object.values(parsed)).not.toContain("");
@@ -72,7 +72,7 @@ describe("connection fields", () => {
     expect(error?.issues.map((issue) => issue.message).join("; ")).toContain(message);
   });
 
-  it("stand for the repository where no location is given, and for an origin", () => {
+  it("default to the repository, and resolve to an origin", () => {
     const parsed = repoHost.connection.parse({ ...minimal, enterprise_url: "https://git.example.com/api/v3/" });
     expect(parsed).not.toHaveProperty("secrets_location");
     const used = { ...minimal, secrets_location: "repository", enterprise_url: "https://git.example.com" };
@@ -80,7 +80,7 @@ describe("connection fields", () => {
     expect(repoHost.resolve?.(repoHost.connection.parse(organization))).toEqual(organization);
   });
 
-  it("name the application, and show it nested too", () => {
+  it("show the application's name nested, too", () => {
     const parsed = repoHost.connection.parse({ ...minimal, app_name: "sync-bot", installation_id: 1 });
     expect(repoHost.appOf?.(parsed)).toBe("sync-bot");
     expect(repoHost.shown?.(parsed)).toEqual({ app_config: { app_name: "sync-bot" } });
@@ -96,7 +96,7 @@ describe("hosts", () => {
     return repoHost.checkSettings?.(repoHost.connection.parse(given), settings) ?? null;
   };
 
-  it("are those that the deployment lists, and those of ghe.com", () => {
+  it("are allowed when listed by the deployment or part of ghe.com", () => {
     expect(check(undefined)).toBeNull();
     expect(check("https://acme.ghe.com")).toBeNull();
     expect(check("https://git.example.com", "a.example.com, GIT.example.com")).toBeNull();
@@ -118,7 +118,7 @@ describe("hosts", () => {
     ["https://acme.ghe.com", { REPO_HOST_URL: "http://127.0.0.1:1" }, "https://api.acme.ghe.com"],
     ["https://api.acme.ghe.com", {}, "https://api.acme.ghe.com"],
     ["https://git.example.com:8443", { SYNC_ALLOWED_HOSTS: "git.example.com" }, "https://git.example.com:8443/api/v3"],
-  ])("%s with %o is called at %s", async (enterprise_url, settings, base) => {
+  ])("for %s with %o are called at %s", async (enterprise_url, settings, base) => {
     const seen: string[] = [];
     const send: Send = async ([url]) => {
       seen.push(url);
@@ -136,9 +136,9 @@ describe("names", () => {
     ["VAULT_kv_1_app/db", "VAULT_KV_1_APP_DB"],
     ["1st", "_1ST"],
     ["a-b.c", "A_B_C"],
-  ])("%s is spelt %s", (name, spelt) => expect(normalise(name, repoHost.naming)).toBe(spelt));
+  ])("normalises %s to %s", (name, spelt) => expect(normalise(name, repoHost.naming)).toBe(spelt));
 
-  it("that differ in case only are one, and GITHUB_ is kept by the provider", () => {
+  it("are case-insensitive, and GITHUB_ is reserved", () => {
     expect(repoHost.naming.collisionKey?.("a")).toBe(repoHost.naming.collisionKey?.("A"));
     expect(repoHost.naming.refuse?.("GITHUB_TOKEN")).toContain("GITHUB_");
     expect(repoHost.naming.refuse?.("MY_GITHUB_TOKEN")).toBeNull();
