@@ -18,7 +18,7 @@ import {
 } from "../workers/sync-helpers.ts";
 import { attempt, both, type Cut, cut, insist, type Method, prototypeOf } from "./cut.ts";
 
-/** What the newer flows of secret sync promise when an object dies at one of their calls: all comes right by itself. */
+/** Secret sync recovers by itself when an object dies at one of its calls. */
 clock.moves = true;
 
 let mount = { accessor: "", uuid: "" };

@@ -54,7 +54,7 @@ async function newest(secret: string): Promise<Record<string, string> | undefine
   return version && (await get(`/v1/kv/data/${secret}?version=${version}`)).body.data.data;
 }
 
-/** What each destination should hold, by what the API itself says of the sources. */
+/** The expected objects of each destination, from the sources as read through the API. */
 async function wanted(associated: ReadonlySet<string>) {
   const cloud: Record<string, string> = {};
   const variables: Record<string, string> = {};

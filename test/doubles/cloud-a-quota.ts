@@ -1,6 +1,6 @@
 import { ServiceError } from "./cloud-a-parameters.ts";
 
-/** Which operations share a quota (Secrets Manager quotas, "Rate quotas"). What only reads has quotas far out of reach. */
+/** Operations that share a quota (Secrets Manager quotas, "Rate quotas"). Quotas of reads are never reached here. */
 const groups: Record<string, string> = {
   CreateSecret: "create",
   UpdateSecret: "update",

@@ -17,7 +17,7 @@ interface Secret {
   deletedAt: number | null;
 }
 
-/** What `GET /_double/secrets` shows of one secret. `value` is the current one. */
+/** One secret in `GET /_double/secrets`. `value` is the current one. */
 export interface SecretView {
   name: string;
   value: string | null;

@@ -24,7 +24,7 @@ export interface CloudAOptions {
 }
 
 /**
- * What happens to the next `count` (default 1) requests that match `service` and `operation` (both optional):
+ * The fault of the next `count` (default 1) requests that match `service` and `operation` (both optional):
  * - `error`: refused as `type`, whatever they are, with `status` (default 400) and `headers`
  * - `raw`: answered with this `status` and `body`, not performed
  * - `delay`: performed after `ms` milliseconds, whether or not the client still waits
@@ -60,7 +60,7 @@ export interface CloudADouble {
   fault(fault: Fault): void;
   /** Forgets the faults that have not happened. */
   clearFaults(): void;
-  /** Does something as somebody else: not signed, not logged, no faults. Throws `ServiceError`. */
+  /** Makes a change as another writer: not signed, not logged, no faults. Throws `ServiceError`. */
   call(operation: string, parameters: Record<string, unknown>): Record<string, unknown> | null;
   /** Every assumed role ends now. */
   expireSessions(): void;
@@ -71,7 +71,7 @@ export interface CloudADouble {
 
 type Service = "secretsmanager" | "sts";
 
-/** What one account holds. Nothing that happens in one is seen in another. */
+/** The state of one account. Accounts are isolated from each other. */
 interface Account {
   store: SecretsStore;
   quota: RateQuota;
@@ -309,7 +309,7 @@ function describeRequest(request: Received): LoggedRequest {
   return entry;
 }
 
-/** What surrounds the parameters: method, path, content type and target, exactly. */
+/** Checks the request around the parameters: method, path, content type and target, exactly. */
 function checkEnvelope({ method, target, headers }: Received, service: Service): void {
   const operation = headers["x-amz-target"]?.replace(/^secretsmanager\./, "") ?? "";
   if (method !== "POST" || target !== "/") throw new ServiceError("UnknownOperationException", "", 404);

@@ -20,7 +20,7 @@ interface Call extends Route {
   claims: Claims;
   directory: DirectoryState;
   subscription: SubscriptionState;
-  /** What links in answers start with. */
+  /** The base URL of links in answers. */
   base: string;
 }
 

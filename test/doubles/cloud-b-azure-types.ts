@@ -113,7 +113,7 @@ export type OperationName =
   | "DeleteRoleAssignment";
 
 /**
- * What happens to `count` (default 1) requests that match `service` and `operation` (both optional), after `skip`
+ * The fault of `count` (default 1) requests that match `service` and `operation` (both optional), after `skip`
  * (default 0) that matched and went on as if there were no fault. `POST /_double/faults?account=`.
  * - `error`: refused with `status` and `code` as the service words an error, not performed; `number` is a token error's AADSTS
  *   number. Throttling is status 429 with `headers: {"retry-after": "1"}`
@@ -193,7 +193,7 @@ export interface PasswordView {
 }
 
 /**
- * A change by somebody else: no token, not logged, no faults, no lags. `POST /_double/call?account=`, answered with what the
+ * A change by another writer: no token, not logged, no faults, no lags. `POST /_double/call?account=`, answered with what the
  * comment says, or null.
  */
 export type Change =

@@ -213,7 +213,7 @@ function faulty(fault: Fault & { fault: "error" | "raw" | "apply-then-error" }, 
   return { ...answer, status, headers: { ...answer.headers, ...headers } };
 }
 
-/** What a token says of itself, to find the account whose log and faults the request is for; not to be believed. */
+/** The unverified claims of a token, to find the account for log and faults. */
 function claimsOf({ headers }: Received): Claims | null {
   try {
     const [, payload = ""] = headers["authorization"]?.split(".") ?? [];

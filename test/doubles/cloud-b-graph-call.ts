@@ -24,7 +24,7 @@ export const notFound = (id: string) =>
 /** One authenticated request to Graph. Its methods throw `GraphError`. */
 export class GraphCall {
   readonly state: DirectoryState;
-  /** What the address of the tenant's own Graph is; links in answers and references in bodies start with it. */
+  /** The address of the tenant's Graph, the base of links in answers and references in bodies. */
   readonly bases: readonly [string, ...string[]];
   readonly #claims: Claims;
   readonly #request: Received;

@@ -23,7 +23,7 @@ export interface Password {
   end: number;
 }
 
-/** What applications and principals have in common. */
+/** The common fields of applications and principals. */
 interface Client {
   id: string;
   appId: string;
@@ -50,7 +50,7 @@ export interface Principal extends Client {
 export interface Group {
   id: string;
   displayName: string;
-  /** Its members follow from a rule, so nobody can add one. */
+  /** Its members follow from a rule, so a member cannot be added. */
   dynamic: boolean;
   members: Set<string>;
 }

@@ -221,7 +221,7 @@ export function graphError({ status, code, message }: Pick<GraphError, "status" 
   return { status, body: { error: { code, message, innerError } }, headers: { "request-id": id }, errorType: code };
 }
 
-/** What the path names, when the caller may change it. */
+/** The object named by the path, if the caller may change it. */
 function owned<T extends Application | Principal>(call: GraphCall, find: () => T): T {
   call.require(...writers);
   const found = find.call(call);

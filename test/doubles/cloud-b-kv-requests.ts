@@ -31,7 +31,7 @@ export interface Operation {
 /** The versions that the vendor's current client knows, and the one before them. */
 const apiVersions = new Set(["7.4", "7.5", "7.6", "2025-07-01", "2026-04-01"]);
 
-/** What an access policy calls the right to each operation. */
+/** The access policy's permission for each operation. */
 export const permissions: Record<string, string> = {
   SetSecret: "set",
   UpdateSecret: "set",

@@ -24,7 +24,7 @@ interface Secret {
   deletedAt: number;
 }
 
-/** What `GET /_double/secrets` shows of one secret; value, type and tags are the newest version's. */
+/** One secret in `GET /_double/secrets`; value, type and tags are the newest version's. */
 export interface SecretView {
   name: string;
   state: Secret["state"];

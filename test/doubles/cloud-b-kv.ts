@@ -17,9 +17,9 @@ export interface CloudBOptions {
   /** Of the login endpoint; 0, the default: any free port. Vaults always have any free port. */
   port?: number;
   now?: () => number;
-  /** What the first account is like. */
+  /** The settings of the first account. */
   account?: AccountOptions;
-  /** Who answers the login endpoint for a tenant of another double; null when it is nobody's. */
+  /** Answers the login endpoint for a tenant of another double; null for an unknown tenant. */
   otherTenants?: (request: Received) => Handler | null;
 }
 
@@ -28,7 +28,7 @@ export interface AccountOptions {
   deletePolls?: number;
   recoverPolls?: number;
   createsPer10s?: number;
-  /** What the vault's access policy grants the application, all by default: set, get, list, delete, recover, purge. */
+  /** The permissions of the application in the vault's access policy, all by default: set, get, list, delete, recover, purge. */
   permissions?: readonly string[];
   /** How the vault calls itself in ids and links; its own URL by default. */
   vaultUri?: string;
@@ -37,7 +37,7 @@ export interface AccountOptions {
 }
 
 /**
- * What happens to the next `count` (default 1) requests that match `service` and `operation` (both optional; the login
+ * The fault of the next `count` (default 1) requests that match `service` and `operation` (both optional; the login
  * endpoint's operation is "Token"):
  * - `error`: refused as `type`, whatever they are: an OAuth error with AADSTS number `number`, or a vault's error with
  *   `inner`; `status` is 400 by default
@@ -85,14 +85,14 @@ export interface CloudBAccount {
 export interface CloudBDouble {
   /** The login endpoint, without a trailing slash: for CLOUD_B_LOGIN_URL. */
   url: string;
-  /** The first account. What follows speaks of it alone. */
+  /** The first account, to which the following members refer. */
   readonly account: CloudBAccount;
   secrets(): SecretView[];
   requests(): LoggedRequest[];
   fault(fault: Fault): void;
   /** Forgets the faults that have not happened. */
   clearFaults(): void;
-  /** Does something as somebody else: no token, not logged, no faults. Throws `VaultError`. */
+  /** Makes a change as another writer: no token, not logged, no faults. Throws `VaultError`. */
   call(operation: string, parameters: Partial<Omit<Operation, "operation">>): Record<string, unknown> | undefined;
   /** An account of its own: tenant, application, vault. */
   newAccount(options?: AccountOptions): Promise<CloudBAccount>;
@@ -108,7 +108,7 @@ export interface CloudBDouble {
 
 type Service = "login" | "vault";
 
-/** What one account holds. Nothing that happens in one is seen in another. */
+/** The state of one account. Accounts are isolated from each other. */
 interface Account {
   application: Application;
   vault: Vault;

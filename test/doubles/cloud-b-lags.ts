@@ -1,6 +1,6 @@
 import type { LagKind, Lags } from "./cloud-b-azure-types.ts";
 
-/** What has changed but is not seen yet, each by its kind and id. */
+/** Changes that are not visible yet, by kind and id. */
 export class Unseen {
   lags: Lags;
   readonly #now: () => number;

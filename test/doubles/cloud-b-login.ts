@@ -14,11 +14,11 @@ export interface Answer {
   /** A JSON value; undefined is an empty body. */
   body?: unknown;
   headers?: Record<string, string>;
-  /** What the log says went wrong. */
+  /** The error in the log. */
   errorType?: string;
 }
 
-/** What a directory needs to know of a tenant. */
+/** A tenant as the directory sees it. */
 export interface Tenant {
   readonly tenantId: string;
   /** The audiences that tokens are issued for there, such as https://vault.azure.net. */

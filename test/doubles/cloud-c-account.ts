@@ -3,10 +3,10 @@ import { SecretsStore, type StoreCall } from "./cloud-c-store.ts";
 import { type KeyFile, newKey, type Registered } from "./cloud-c-token.ts";
 
 /**
- * What happens to the next `count` (default 1) requests of the account that match `operation` (an RPC's name, or "Token"):
+ * The fault of the next `count` (default 1) requests of the account that match `operation` (an RPC's name, or "Token"):
  * - `error`: refused with a google.rpc.Status, whatever they are; the token endpoint has `raw` for this
  * - `raw`: answered with this `status` and `body`, not performed
- * - `meanwhile`: performed after somebody else's `calls`
+ * - `meanwhile`: performed after another writer's `calls`
  * - `delay`: performed after `ms` milliseconds, whether or not the client still waits
  * - `drop`: the connection ends, nothing is performed
  * - `apply-then-drop`: performed, then the connection ends without an answer

@@ -30,7 +30,7 @@ export const again = (reference: string | undefined, changed: Partial<ExternalOb
     ...changed,
   });
 
-/** What adapters are called with, pointed at the double. */
+/** The context of adapter calls, with the double's addresses. */
 export const contextOf = (double: CloudCDouble, deadlineMs = 10_000): CallContext => ({
   settings: { CLOUD_C_SM_URL: double.url, CLOUD_C_TOKEN_URL: double.tokenUrl },
   send: sender({ deadlineMs }),
@@ -42,7 +42,7 @@ export const connectionOf = ({ credentials }: OpenedAccount) => {
   return { credentials: { type, client_email, private_key, private_key_id, project_id, token_uri } };
 };
 
-/** What the service was asked, without the way to the token. */
+/** The requests to the service, without token requests. */
 export const operations = (double: CloudCDouble): (string | null)[] =>
   double
     .requests()

@@ -40,7 +40,7 @@ export interface CloudCDouble extends OpenedAccount {
   fault(fault: Fault, account?: string): void;
   /** Forgets the faults that have not happened. */
   clearFaults(account?: string): void;
-  /** Does something as somebody else: no token, not logged, no faults, no quota of the project. Throws `StatusError`. */
+  /** Makes a change as another writer: no token, not logged, no faults, no quota of the project. Throws `StatusError`. */
   call(call: StoreCall, account?: string): Record<string, unknown>;
   change(state: Partial<AccountState>, account?: string): void;
   /** Every access token ends now. */
@@ -125,7 +125,7 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
     }
   }
 
-  /** Who calls, or UNAUTHENTICATED. */
+  /** The caller, or UNAUTHENTICATED. */
   function authenticate(headers: Received["headers"]): Account {
     const token = /^Bearer (\S+)$/.exec(headers["authorization"] ?? "")?.[1];
     const refuse = (reason: string) =>

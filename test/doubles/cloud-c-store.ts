@@ -19,7 +19,7 @@ interface Secret {
   versions: Version[];
 }
 
-/** What `GET /_double/secrets` shows of one secret. Values are UTF-8; null: destroyed, or there is no version. */
+/** One secret in `GET /_double/secrets`. Values are UTF-8; null: destroyed, or there is no version. */
 export interface SecretView {
   name: string;
   /** Of the newest version. */
@@ -33,7 +33,7 @@ export interface SecretView {
 export interface StoreOptions {
   projectNumber: string;
   now(): number;
-  /** What a write with an etag that is not the stored one is answered. */
+  /** The answer to a write with an outdated etag. */
   etagMismatch: StatusName;
   /** Added versions and updates of one secret per minute. */
   writesPerSecret: number;

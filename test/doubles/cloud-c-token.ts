@@ -15,7 +15,7 @@ export interface KeyFile {
   universe_domain: string;
 }
 
-/** What the token endpoint knows of one service account. */
+/** One service account of the token endpoint. */
 export interface Registered {
   email: string;
   keyId: string;

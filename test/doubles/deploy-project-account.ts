@@ -24,7 +24,7 @@ export interface Project {
   variables: Stored[];
 }
 
-/** What a token may do. Without a team of its own it is for the personal account and every team. */
+/** The permissions of a token. Without a team it covers the personal account and every team. */
 export interface Token {
   token: string;
   teamId?: string;
@@ -42,7 +42,7 @@ export interface AccountOptions {
   maxVariables?: number;
   /** Lists come in pages of this many, newest first, instead of whole. */
   pageSize?: number;
-  /** What `upsert` does with a record that covers other environments too: refuse (default), or rewrite it. */
+  /** The effect of `upsert` on a record that covers other environments, too: refuse (default), or rewrite it. */
   upsertOverlap?: "conflict" | "take";
   /** How a single creation that collides is answered: 403 (default), or 201 with `failed`. */
   conflictsAs?: "status" | "failed";
@@ -203,7 +203,7 @@ const collisions = ({ variables }: Project, wanted: Shape) =>
 const sameSet = (some: string[], others: string[]) =>
   some.length === others.length && some.every((one) => others.includes(one));
 
-/** Like the real service, an error may repeat the value: whoever passes the text on is found out. */
+/** Like the real service, an error may repeat the value, so that a leak of the text is detected. */
 const about = ({ key, value, target, gitBranch }: Shape) => ({
   key,
   value,

@@ -6,7 +6,7 @@ import { type Answer, json, type Operation, parseJson, perform } from "./deploy-
 import { ApiError, bad, readChange, readCreations } from "./deploy-project-rules.ts";
 
 /**
- * What happens to the next `count` (default 1) requests that match `operation` (optional):
+ * The fault of the next `count` (default 1) requests that match `operation` (optional):
  * - `error`: refused with `status` (default 400), `code` and more `fields` of the error object
  * - `raw`: answered with this `status` and `body`, not performed
  * - `delay`: performed after `ms` milliseconds, whether or not the client still waits
@@ -41,7 +41,7 @@ export interface LoggedRequest {
   errorCode: string | null;
 }
 
-/** What an account is opened with, and how to reach it. */
+/** The options and addresses of an account. */
 export interface OpenedAccount {
   id: string;
   accessToken: string;
@@ -62,7 +62,7 @@ export interface DeployProjectDouble {
   requests(account?: string): LoggedRequest[];
   fault(fault: Fault, account?: string): void;
   clearFaults(account?: string): void;
-  /** Does something as somebody else: no token, not logged, no faults. Throws `ApiError`. */
+  /** Makes a change as another writer: no token, not logged, no faults. Throws `ApiError`. */
   call(
     operation: "CreateVariables" | "EditVariable" | "RemoveVariable",
     parameters: CallParameters,
@@ -281,7 +281,7 @@ function route({ method, url }: Received): [Operation | "unknown", parts: string
   return ["unknown", [], []];
 }
 
-/** What surrounds the parameters: the query's names, once each, and a content type exactly where there is a body. */
+/** Checks the request around the parameters: the query's names, once each, and a content type exactly where there is a body. */
 function checkEnvelope({ method, url, headers, body }: Received, known: readonly string[]): void {
   const given = [...url.searchParams.keys()];
   for (const name of given) {

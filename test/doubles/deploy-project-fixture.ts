@@ -69,7 +69,7 @@ export class Fixture {
   humanRemoves = (id: string) => this.double.call("RemoveVariable", { id }, this.account.id);
 }
 
-/** What a put that succeeded wants to be given next time. */
+/** The reference of a successful put. */
 export function referenceOf(put: Put): string {
   if (put.outcome !== "ok" || put.reference === undefined) throw new Error(`no reference in ${JSON.stringify(put)}`);
   return put.reference;

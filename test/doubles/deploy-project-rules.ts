@@ -63,7 +63,7 @@ const reserved = new Set([
   ...["NOW_REGION", "TZ", "LAMBDA_TASK_ROOT", "LAMBDA_RUNTIME_DIR"],
 ]);
 
-/** What a variable must be like, however it came about. */
+/** The rules for every variable. */
 export interface Shape {
   key: string;
   value: string;

@@ -13,7 +13,7 @@ import {
 } from "./repo-host-state.ts";
 
 /**
- * What happens to the next `count` (default 1) requests that match `operation` (optional):
+ * The fault of the next `count` (default 1) requests that match `operation` (optional):
  * - `error`: refused with `status` and `message`, `errors` and `headers` as the service would add them
  * - `raw`: answered with this `status` and `body`, not performed
  * - `delay`: performed after `ms` milliseconds, whether or not the client still waits
@@ -49,7 +49,7 @@ export interface LoggedRequest {
   status: number | null;
 }
 
-/** One account: what tests see of it, and what somebody else does in it. */
+/** One account: its state for tests, and changes by another writer. */
 export class Account {
   readonly state: State;
   readonly log: LoggedRequest[] = [];
@@ -92,7 +92,7 @@ export class Account {
   }
 
   /**
-   * Does something as somebody else: no credentials, no log, no faults. `place` is spelled `owner`, `owner/repository` or
+   * Makes a change as another writer: no credentials, no log, no faults. `place` is spelled `owner`, `owner/repository` or
    * `owner/repository:environment`. Throws when there is no such place.
    */
   call(change: Change): Record<string, unknown> {

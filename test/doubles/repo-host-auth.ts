@@ -3,7 +3,7 @@ import { ApiError, type Level, type Permissions, type Repository, type State, ty
 
 export type Actor = { kind: "app"; state: State } | { kind: "token"; id: string; token: Token; state: State };
 
-/** Who sent a request: the bearer of a token, or an application with a signed token of its own. */
+/** The sender of a request: the bearer of a token, or an application with a signed token of its own. */
 export function authenticate(
   authorization: string | undefined,
   { states, appKey, now }: { states: Iterable<State>; appKey: KeyObject; now: number },
@@ -63,7 +63,7 @@ export function asBearer(actor: Actor): Extract<Actor, { kind: "token" }> {
   throw new ApiError(403, "Resource not accessible by integration");
 }
 
-/** What the bearer does not reach does not exist for it. */
+/** Resources outside the bearer's reach do not exist for it. */
 export function reaches({ token }: Extract<Actor, { kind: "token" }>, repository: Repository): boolean {
   if (token.kind === "classic") return !repository.private || token.scopes.includes("repo");
   return token.repositories === "all" || token.repositories.has(repository.id);

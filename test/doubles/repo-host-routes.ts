@@ -29,7 +29,7 @@ interface Call {
 /** `look`: to read a place's public key. */
 type Access = "look" | "read" | "write";
 
-/** What a request asks for: found by path, before anyone is authenticated. */
+/** The route of a request, found by path before authentication. */
 export interface Route {
   operation: string;
   /** The secret or repository it is about. */
@@ -206,7 +206,7 @@ function placeInRepository(
   const { actor, repository } = repositoryOf(call, owner, repo);
   const level = access === "write" ? "write" : "read";
   const wanted: Permissions = environment === undefined ? { secrets: level } : { secrets: level, environments: level };
-  // Whoever may read a public repository may read its key; the other kinds of token need the permission for it.
+  // Classic tokens with read access to a public repository may read its key; other kinds need the permission.
   const open = access === "look" && !repository.private && actor.token.kind === "classic";
   if (!open) mustHave(actor, wanted, { scope: "repo" });
   if (level === "write" && repository.archived) {

@@ -75,7 +75,7 @@ export async function startRepoHost(options: RepoHostOptions = {}): Promise<Repo
   const main = await openAccount();
   const accountOf = (actor: Actor | null) => [...accounts.values()].find(({ state }) => state === actor?.state) ?? main;
 
-  /** Who it is and what it is refused for, before faults and routes. */
+  /** The sender and the refusal of a request, before faults and routes. */
   function identify(headers: IncomingHttpHeaders): Actor | ApiError {
     try {
       const states = [...accounts.values()].map(({ state }) => state);
@@ -207,7 +207,7 @@ function logEntry({ method, path, headers, body }: Received, actor: Actor | null
   };
 }
 
-/** What every request needs, whatever it asks for. */
+/** The checks of every request. */
 function checkEnvelope({ method, headers, body }: Received): void {
   if (!headers["user-agent"]) {
     throw new ApiError(

@@ -87,7 +87,7 @@ export interface Credentials {
   installationId: number;
 }
 
-/** What one account holds. Nothing that happens in one is seen in another. */
+/** The state of one account. Accounts are isolated from each other. */
 export interface State {
   credentials: Credentials;
   organization: Vault;

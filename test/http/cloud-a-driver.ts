@@ -3,7 +3,7 @@ import { sender } from "../../src/providers/outcome.ts";
 import type { CallContext, ExternalObject, ProviderSettings } from "../../src/sync/destinations/destination-type.ts";
 import { defaultKey } from "../doubles/cloud-a-sm.ts";
 
-/** What the adapter's tests hand to it. */
+/** The inputs of the adapter's tests. */
 export const region = "eu-west-1";
 
 export const keys: CloudAConnection = {

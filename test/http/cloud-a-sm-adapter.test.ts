@@ -134,7 +134,7 @@ describe("put", () => {
     });
   });
 
-  it("gives up as 'external' when somebody creates and deletes in between for ever", async () => {
+  it("returns 'external' when another writer keeps creating and deleting the object", async () => {
     double.fault({ fault: "error", type: "ResourceExistsException", operation: "CreateSecret", count: 9 });
     double.fault({ fault: "error", type: "ResourceNotFoundException", operation: "UpdateSecret", count: 9 });
     expect(await put()).toMatchObject({ outcome: "external", code: "contended" });
@@ -169,7 +169,7 @@ describe("repeating an intent", () => {
     expect(secret()).toMatchObject({ value: "two", versions: { length: 2 } });
   });
 
-  it("pushes again when somebody else's version came after ours", async () => {
+  it("pushes again when another writer's version followed ours", async () => {
     await put({ knownToExist: true });
     await put({ knownToExist: true, value: "two", idempotencyToken: "intent-2" });
     asSomebodyElse("drifted");

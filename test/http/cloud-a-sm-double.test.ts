@@ -341,7 +341,7 @@ describe("driving it", () => {
     expect(double.secrets()).toHaveLength(1);
   });
 
-  it("shows secrets over HTTP, acts as somebody else, resets, and logs no value", async () => {
+  it("shows secrets over HTTP, acts as another writer, resets, and logs no value", async () => {
     await create("s", "hunter2-hunter2");
     await post("call", {
       operation: "UpdateSecret",

@@ -6,7 +6,7 @@ import type { ExternalObject, Put } from "../../src/sync/destinations/destinatio
 import { type CloudADouble, defaultKey, startCloudA } from "../doubles/cloud-a-sm.ts";
 import { contextAt, keys, marker, objectOf } from "./cloud-a-driver.ts";
 
-// What may be touched (update policies, removal of what is ours), and what looks without touching (inspect, probe).
+// Update policies, removal of owned objects, and the read-only calls inspect and probe.
 
 const role = "arn:aws:iam::123456789012:role/sync";
 let now = Date.now();
@@ -113,7 +113,7 @@ describe("update policies", () => {
     }
   });
 
-  it("if-not-exists leaves what somebody edited after this very intent had created it", async () => {
+  it("if-not-exists leaves a secret edited after the same intent created it", async () => {
     const push = () => put({ updatePolicy: "if-not-exists", knownToExist: true });
     expect(await push()).toEqual(written);
     editedBySomebody();
@@ -197,7 +197,7 @@ describe("inspect", () => {
     expect(operations()).toEqual(["DescribeSecret"]);
   });
 
-  it("tells what our last push left from what somebody wrote since, or took the marker from", async () => {
+  it("distinguishes our last push from later writes and from a removed marker", async () => {
     const pushed = await put({});
     const { reference = null } = pushed.outcome === "ok" ? pushed : {};
     expect(await inspect(reference)).toEqual({ outcome: "ok", state: "unchanged", owned: true });
@@ -283,7 +283,7 @@ describe("probe", () => {
     }
   });
 
-  it("assumes the role anew, so that a session held here hides nothing", async () => {
+  it("assumes the role again, so that a cached session hides no refusal", async () => {
     expect(await probe(asRole)).toEqual({ outcome: "ok" });
     expect(await probe(asRole)).toEqual({ outcome: "ok" });
     const expected = ["AssumeRole", "GetCallerIdentity", "DescribeSecret"];

@@ -139,7 +139,7 @@ describe("our requests beside those of the vendor's client", () => {
     return sent;
   }
 
-  /** What the vendor's client would send for the same parameters. */
+  /** The request of the vendor's client for the same parameters. */
   async function theirs({ target, body }: Sent): Promise<Sent> {
     const captured = Promise.withResolvers<Sent>();
     const recording = clientWith(defaultKey.secretAccessKey);
@@ -161,7 +161,7 @@ describe("our requests beside those of the vendor's client", () => {
       { step: "finalizeRequest", name: "recording" },
     );
     const command = commands[target?.replace("secretsmanager.", "") ?? ""]?.(body as never);
-    // What it is answered does not matter.
+    // Its answer is ignored.
     await recording.send(command as DescribeSecretCommand).catch(() => {});
     recording.destroy();
     return captured.promise;

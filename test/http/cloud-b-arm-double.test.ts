@@ -113,7 +113,7 @@ describe("role definitions", () => {
     expect(refusal(broken)).toEqual([400, "InvalidSkipToken"]);
   });
 
-  it("come and go by somebody else", async () => {
+  it("are created and deleted by another writer", async () => {
     const { id } = one.call({ change: "CreateRoleDefinition", roleName: "Late" }) as { id: string };
     expect((await list("roleName eq 'Late'")).body.value).toMatchObject([{ id }]);
     one.call({ change: "DeleteRoleDefinition", id });

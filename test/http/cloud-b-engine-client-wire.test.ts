@@ -373,7 +373,7 @@ describe("a token", () => {
     expect(await create()).toEqual(failed({ outcome: "external", code: "network_error", status: null }));
   });
 
-  it("is obtained anew by every login, which says of new credentials what is not known yet", async () => {
+  it("is requested again by every login, which reports new credentials as not replicated yet", async () => {
     open({ lags: { password: { requests: 1 }, principalInLogin: { requests: 1 } } });
     const cloud = client();
     const application = await create(cloud);

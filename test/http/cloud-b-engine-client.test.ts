@@ -5,7 +5,7 @@ import { sender } from "../../src/providers/outcome.ts";
 import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
 import type { AzureOptions, OperationName } from "../doubles/cloud-b-azure-types.ts";
 
-// What the engine asks of its cloud, against the double: what each call leaves there, and what each refusal is.
+// The engine's cloud calls against the double: the effect of each call, and each refusal.
 
 let double: AzureDouble;
 let opened: ReturnType<AzureDouble["openAccount"]>;
@@ -91,7 +91,7 @@ describe("an application", () => {
     expect(everything()).toEqual(before);
   });
 
-  it("of somebody else's is not found by a name that only looks like it", async () => {
+  it("of another owner is not found by a similar name", async () => {
     await newApplication("o'brien");
     expect(await value(cloud.findApplicationsByName("x' or displayName eq 'o''brien"))).toEqual([]);
     expect(await value(cloud.findApplicationsByName("o'brien & co #1?"))).toEqual([]);

@@ -309,7 +309,7 @@ describe("groups", () => {
     expect((await one.graph(`POST ${path}/$ref`, memberOf(principal_id, double.graphUrl))).status).toBe(204);
   });
 
-  it("are gone when somebody deleted them", async () => {
+  it("are absent after another writer deleted them", async () => {
     const id = one.group("auditors");
     expect((await one.graph(`GET /groups/${id}?$select=id,displayName`)).body).toEqual({ id, displayName: "auditors" });
     one.call({ change: "DeleteGroup", id });

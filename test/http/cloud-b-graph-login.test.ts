@@ -14,7 +14,7 @@ import {
   refusal,
 } from "./cloud-b-azure-driver.ts";
 
-// What the double's token endpoint accepts from a tenant's applications. Each test fails if it were kinder.
+// The double's token endpoint: each test fails if the endpoint accepted more.
 
 const day = 86_400_000;
 let now = Date.now();

@@ -18,7 +18,7 @@ afterAll(() => double.close());
 beforeEach(() => {
   now = Date.now();
   double.reset();
-  // What the adapter waits between its tries passes at once; everything else takes its time.
+  // Waits between the adapter's tries end at once; other times are real.
   const { setTimeout } = globalThis;
   vi.stubGlobal("setTimeout", (run: () => void, ms: number, ...given: []) =>
     setTimeout(run, [200, 300, 500, 1000, 2000].includes(ms) ? 0 : ms, ...given),
@@ -63,7 +63,7 @@ describe("put", () => {
     expect(secret()?.versions).toHaveLength(2);
   });
 
-  it("enables a secret that somebody disabled", async () => {
+  it("enables a secret that another writer disabled", async () => {
     somebodyElse("SetSecret", { value: "v", attributes: { enabled: false } });
     expect(await put()).toEqual(ok);
     expect(secret()).toMatchObject({ enabled: true, value });
@@ -119,7 +119,7 @@ describe("a name that was deleted", () => {
     expect(secret()).toMatchObject({ value, state: "active", tags: marker, versions: { length: 2 } });
   });
 
-  it("is written also while it is still being deleted, or being recovered by somebody else", async () => {
+  it("is written during a deletion, or during a recovery by another caller", async () => {
     await put();
     await remove();
     expect(secret()).toMatchObject({ state: "deleting" });
@@ -169,7 +169,7 @@ describe("a name that was deleted", () => {
     }
   });
 
-  it("is left to the next attempt when a conflict without a reason is somebody else's write", async () => {
+  it("is left to the next attempt after a conflict with another writer", async () => {
     somebodyElse("SetSecret", { value: "theirs" });
     double.fault({ fault: "error", status: 409, type: "Conflict", operation: "SetSecret", count: 2 });
     expect(await put()).toEqual(ok);
@@ -361,7 +361,7 @@ describe("inspect", () => {
     expect(await inspect(reference)).toEqual({ outcome: "ok", state: "changed", owned: false });
   });
 
-  it("takes a version that somebody disabled for changed", async () => {
+  it("reports a disabled version as changed", async () => {
     const written = await put();
     const reference = "reference" in written ? (written.reference ?? null) : null;
     double.call("UpdateSecret", { name, body: { attributes: { enabled: false } } });

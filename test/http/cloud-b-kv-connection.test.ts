@@ -296,7 +296,7 @@ describe("probe", () => {
       code: "auth_failed",
       message: expect.stringContaining("the vault belongs to another tenant than tenant_id"),
     });
-    // A port that nobody listens on.
+    // A port without a listener.
     expect(await probe(connection({ key_vault_uri: "http://127.0.0.1:1" }))).toEqual({
       outcome: "external",
       code: "network_error",

@@ -77,7 +77,7 @@ describe("put", () => {
     expect(secret()?.labels).toEqual(marker);
   });
 
-  it("adopts a secret of somebody else's: keeps its labels and its versions, adds ours", async () => {
+  it("adopts a foreign secret: keeps its labels and versions, adds ours", async () => {
     create({ team: "foreign", env: "prod" });
     addAsSomebodyElse();
     await pushed(wanted({ tags: { "hashicorp:vault": "", team: "payments" } }));
@@ -97,7 +97,7 @@ describe("put", () => {
     expect(operations(double).slice(-3)).toEqual(["GetSecret", "AddSecretVersion", "DestroySecretVersion"]);
   });
 
-  it("never destroys a version of somebody else, nor one of equal number in a secret created again", async () => {
+  it("never destroys a foreign version, nor one of equal number in a secret created again", async () => {
     const first = await pushed(wanted());
     addAsSomebodyElse();
     await pushed(again(first));
@@ -147,7 +147,7 @@ describe("put", () => {
     expect(operations(double).filter((one) => one === "UpdateSecret")).toHaveLength(2);
   });
 
-  it("gives up as 'external' when somebody creates and deletes in between for ever", async () => {
+  it("returns 'external' when another writer keeps creating and deleting the object", async () => {
     double.fault({ fault: "error", status: "ALREADY_EXISTS", operation: "CreateSecret", count: 99 });
     expect(await put(wanted())).toMatchObject({ outcome: "external", code: "contended" });
     expect(operations(double)).toHaveLength(8);
@@ -206,7 +206,7 @@ describe("repeating an intent whose answer was lost", () => {
     expect(await put(wanted())).not.toHaveProperty("unsure");
   });
 
-  it("destroys no version from before the lost push, whoever added it, in one page or many", async () => {
+  it("destroys no version from before the lost push, in one page or many", async () => {
     const start = Date.now() - 60 * 60_000;
     let now = start;
     await using own = await startCloudC({ now: () => now });
@@ -231,7 +231,7 @@ describe("repeating an intent whose answer was lost", () => {
     expect(operations(own).filter((one) => one === "ListSecretVersions")).toHaveLength(2);
   });
 
-  it("destroys no version that somebody else adds behind ours before the versions are listed", async () => {
+  it("destroys no version that another writer adds after ours", async () => {
     double.fault({ fault: "apply-then-drop", operation: "AddSecretVersion" });
     await put(wanted());
     const context = contextOf(double);
@@ -287,7 +287,7 @@ describe("if-not-exists", () => {
     expect(secret()).toMatchObject({ value: "hunter2-hunter2", versions: { length: 1 } });
   });
 
-  it("leaves what somebody else made, with a value or without", async () => {
+  it("leaves a foreign secret, with or without a value", async () => {
     create();
     expect(await put(wanted(policy))).toEqual({ outcome: "ok", left: true });
     addAsSomebodyElse();

@@ -202,7 +202,7 @@ describe("replace, with records made by people", () => {
     expect(at.shapes()).toEqual([["DB", "production", "two"]]);
   });
 
-  it("gives up as 'external' when somebody creates and deletes in between for ever", async () => {
+  it("returns 'external' when another writer keeps creating and deleting the object", async () => {
     at.human({ target: ["production"] });
     at.fault({ fault: "error", status: 404, code: "not_found", operation: "EditVariable", count: 9 });
     expect(await at.put()).toMatchObject({ outcome: "external", code: "contended" });
@@ -260,7 +260,7 @@ describe("update policies", () => {
     expect(at.shapes()).toEqual([["DB", "production", "theirs"]]);
   });
 
-  it("owned-only writes what carries the marker, until somebody takes the marker off", async () => {
+  it("owned-only writes a variable for as long as it carries the marker", async () => {
     const reference = referenceOf(await at.put({ updatePolicy: "owned-only" }));
     const second = await at.put({ updatePolicy: "owned-only", reference, value: "two" });
     expect(at.shapes()).toEqual([["DB", "production", "two"]]);

@@ -32,7 +32,7 @@ describe("remove", () => {
     expect(await at.remove(reference)).toEqual({ outcome: "ok" });
   });
 
-  it("finds the variable without a reference, and under the name that somebody gave it", async () => {
+  it("finds the variable without a reference, and after another writer renamed it", async () => {
     const reference = referenceOf(await at.put());
     expect(await at.remove(null)).toEqual({ outcome: "ok" });
     expect(at.shapes()).toEqual([]);

@@ -119,7 +119,7 @@ describe("our adapter's traffic against the vendor's schemas", () => {
       if (method === "GET") expect(listAnswer.safeParse(answered).error).toBeUndefined();
       if (method !== "POST" && method !== "PATCH") continue;
       const [body, answer] = models[method];
-      // What the schema leaves out is a field that the API does not have.
+      // The schema rejects fields that the API does not have.
       expect(body.parse(sent)).toEqual(sent);
       if (!isError(answered)) expect(answer.safeParse(answered).error).toBeUndefined();
     }

@@ -128,7 +128,7 @@ describe("put", () => {
     expect(account.secrets()).toMatchObject([{ value: "two", visibility: "selected", selected: ids }]);
   });
 
-  it("looks up a selected repository again when it was made anew under its name", async () => {
+  it("looks up a selected repository again when it was created again under its name", async () => {
     const selected = organization({ organization_visibility: "selected", selected_repository_names: ["api"] });
     await put({}, selected);
     account.call({ operation: "delete-repository", repository: "api" });
@@ -174,7 +174,7 @@ describe("update policies", () => {
       account.fault({ fault: "apply-then-drop", operation: "putSecret" });
       expect(await put({ updatePolicy })).toEqual(ok);
       expect(account.secrets()).toMatchObject([{ value }]);
-      // And with the key that has just been read anew, when the first was refused.
+      // And with the key that was read again after the first was refused.
       account.call({ operation: "rotate-key", place: "acme/web" });
       account.fault({ fault: "error", status: 422, operation: "putSecret" });
       account.fault({ fault: "apply-then-drop", operation: "putSecret" });

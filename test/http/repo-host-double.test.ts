@@ -86,7 +86,7 @@ describe("writing a secret", () => {
     expect((await send(`${secrets}/Lower_Case`)).body).toMatchObject({ name: "LOWER_CASE" });
   });
 
-  it("refuses what does not open with the current key, whoever sealed it", async () => {
+  it("refuses a value that does not open with the current key", async () => {
     const good = await sealed("one");
     const box = Buffer.from(good.encrypted_value, "base64");
     box.writeUInt8(box.readUInt8(40) ^ 1, 40);

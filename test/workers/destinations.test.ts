@@ -40,7 +40,7 @@ describe("a destination", () => {
     expect(made.text).not.toContain(cloudA.key().secretAccessKey);
   });
 
-  it("takes numbers of any length: as the text of a tag, and without effect where nobody knows the field", async () => {
+  it("accepts numbers of any length as the text of a tag, and ignores them in unknown fields", async () => {
     const body = '{"custom_tags":{"build":12345678901234567890,"version":1.10},"unknown":{"deep":[9007199254740993]}}';
     const made = await put(`${AT}/in-mem/n`, body);
     expect([made.status, made.body.data?.options.custom_tags]).toEqual([
@@ -352,7 +352,7 @@ describe("a destination that is about to be", () => {
     return names;
   }
 
-  it("is known to whoever takes snapshots before there is one: while it cannot be made known, none is made", async () => {
+  it("is registered for snapshots before it is stored, and not stored while that fails", async () => {
     await access().freeze("s");
     const refused = await put(`${AT}/in-mem/late`, {});
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);

@@ -4,7 +4,7 @@ import { beforeEach, expect, it, vi } from "vitest";
 import { get, mountKv, put } from "./client.ts";
 import { inStore } from "./sealing-helpers.ts";
 
-/** A version that `delete_version_after` ends is a change nobody asks for: the store's alarm tells the watchers. */
+/** `delete_version_after` deletes a version without a request: the store's alarm notifies the watchers. */
 
 const destination = "/v1/sys/sync/destinations/in-mem/d";
 const held = async () => Object.values((await get(`${destination}/objects`)).body.data?.objects ?? {});

@@ -154,7 +154,7 @@ describe("a mount", () => {
     expect((await get("/v1/ns/kv/data/a")).body.data.data.from).toBe("ns");
   });
 
-  it("mounted anew at the same path starts empty", async () => {
+  it("mounted again at the same path starts empty", async () => {
     await write("a");
     expect((await del("/v1/sys/mounts/kv")).status).toBe(204);
     expect((await get("/v1/kv/data/a")).status).toBe(404);
@@ -251,7 +251,7 @@ describe("a policy", () => {
     expect((await put("/v1/kv/delete/a", { versions: [1] }, who)).status).toBe(204);
   });
 
-  it("tells nobody without the right whether a path exists", async () => {
+  it("does not reveal to callers without capabilities whether a path exists", async () => {
     await write("a");
     const who = await token('path "kv/data/b" { capabilities = ["read"] }');
     expect((await get("/v1/kv/data/a", who)).text).toBe((await get("/v1/kv/data/none", who)).text);

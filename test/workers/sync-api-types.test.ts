@@ -5,7 +5,7 @@ import { settings } from "../../src/platform/settings.ts";
 import { get, patch, put } from "./client.ts";
 import { makeDestination } from "./sync-helpers.ts";
 
-/** What each destination type takes and shows. Interface: the create/update table; contract: secret-sync 1.5. */
+/** The fields that each destination type accepts and shows. */
 
 const AT = "/sys/sync/destinations";
 const pemOf = () =>
@@ -24,7 +24,7 @@ const role = "arn:aws:iam::123456789012:role/sync";
 interface Case {
   /** The least that makes one. */
   readonly least: Record<string, unknown>;
-  /** What a read of that shows. */
+  /** The expected read of it. */
   readonly leastShown: Record<string, unknown>;
   /** Every field. */
   readonly all: Record<string, unknown>;

@@ -203,7 +203,7 @@ describe("an application that a destination uses", () => {
     vi.restoreAllMocks();
     expect((await get("/sys/sync/destinations/repo-host/a")).body.data.connection_details.app_name).toBe("bot");
     expect(await remove()).toEqual(inUse("repo-host/a"));
-    // What the destination had only announced is in nobody's way.
+    // A registration without a stored destination blocks no deletion.
     expect((await del(`${AT}/other`)).status).toBe(204);
   });
 

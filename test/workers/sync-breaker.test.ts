@@ -199,7 +199,7 @@ describe("a provider that throttles", () => {
 });
 
 describe("a destination that takes few calls at once", () => {
-  it("never has more of them out, however many Workers come and whoever sets", async () => {
+  it("never leases more of them, for any number of Workers and sets", async () => {
     await cloudA.fault({ fault: "delay", ms: 150, count: 60 });
     await pause();
     const secrets = await writeMany(mount, numbered("s", 30));

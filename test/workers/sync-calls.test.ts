@@ -9,7 +9,7 @@ import { dump, inEveryObject, spellings } from "./sealing-helpers.ts";
 import { openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
 import { association, eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
 
-/** What a push sends and to whom, as the network would see it, and what it leaves behind on our side. */
+/** The requests of a push on the network, and the state it leaves in the service. */
 interface Call {
   readonly method: string;
   readonly url: URL;

@@ -20,7 +20,7 @@ import { configure, counts, destination, numbered, pause, resume, writeMany } fr
 
 clock.moves = true;
 
-/** What makes a backlog long. */
+/** A long backlog. */
 const MANY = 120;
 const NAMES = ["one", "two", "three"];
 const AT = NAMES.map((name) => `in-mem/${name}`);
@@ -93,7 +93,7 @@ describe("with room for five operations", () => {
     for (const [, { body }] of admitted) expect(body.data.sync_operation_counters).toEqual({ PENDING: 1 });
     await resume();
     await eventually(async () => expect(await queued()).toBe(0));
-    // Room that was given back is there for whoever comes.
+    // Released quota is available to others.
     for (const [secret] of refused) expect((await setAssociation("in-mem/three", secret)).status).toBe(200);
   });
 

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import type { SecretView } from "../doubles/cloud-a-secrets.ts";
 import type { Fault, LoggedRequest } from "../doubles/cloud-a-sm.ts";
 
-/** The account of the test that runs: nobody else's requests, faults or secrets are in it. */
+/** The account of the running test, without requests, faults or secrets of other tests. */
 let account = { accessKeyId: "", secretAccessKey: "" };
 
 const at = (path: string, init?: RequestInit) =>
@@ -23,7 +23,7 @@ export const cloudA = {
   fault: (fault: Fault) => post("faults", fault),
   /** Forgets the faults that have not happened. */
   clearFaults: () => post("clear-faults"),
-  /** Does something as somebody else. */
+  /** Makes a change as another writer. */
   call: (operation: string, parameters: Record<string, unknown>) => post("call", { operation, parameters }),
   secrets: async (): Promise<SecretView[]> => (await at("secrets")).json(),
   requests: async (): Promise<LoggedRequest[]> => (await at("requests")).json(),

@@ -12,7 +12,7 @@ const makeNamespace = async (name: string) => {
 };
 
 describe("the global configuration", () => {
-  it("is answered with its defaults while nobody has set it, with /v1 and without", async () => {
+  it("returns the defaults before the first write, with and without /v1", async () => {
     for (const at of [AT, `/v1${AT}`, `/v1${AT}/`]) {
       const read = await get(at);
       expect([read.status, read.body.data], at).toEqual([200, defaults]);

@@ -65,7 +65,7 @@ describe("the queue's capacity", () => {
     expect(await share("a", 2, 5), "what was done makes room for no more than fits").toBe(3);
   });
 
-  it("is parted equally while others wait, and nobody is left without", async () => {
+  it("is divided equally while others wait, and each destination gets a part", async () => {
     expect(await share("a", 0, 100)).toBe(10);
     expect(await share("b", 0, 100)).toBe(0);
     expect(await share("c", 0, 100)).toBe(0);

@@ -6,7 +6,7 @@ import type { OpenedAccount as DeployAccount } from "../doubles/deploy-project-a
 import type { Credentials as RepoHostAccount } from "../doubles/repo-host-state.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 
-/** One account at a provider's double, for one test alone. What all doubles share: a body for a destination, and a look inside. */
+/** One account at a provider's double, for one test: a body for a destination, and access to the state. */
 export interface ProviderAccount {
   readonly type: string;
   /** A complete body for a destination of the type at this account. */
@@ -103,7 +103,7 @@ export async function openCloudC(): Promise<CloudC> {
 
 interface RepoHost extends ProviderAccount {
   readonly account: RepoHostAccount;
-  /** Does something as somebody else: a Change of the double. */
+  /** Makes a change as another writer: a Change of the double. */
   call(change: Record<string, unknown>): Promise<unknown>;
 }
 

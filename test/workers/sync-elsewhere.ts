@@ -3,14 +3,14 @@ import type { OpenedAccount as DeployAccount } from "../doubles/deploy-project-a
 import { cloudA } from "./sync-cloud-a.ts";
 import { openCloudA, openCloudB, openCloudC, openRepoHost } from "./sync-doubles.ts";
 
-/** A provider's account in which somebody else is at work, too. */
+/** A provider's account with another writer. */
 export interface Shared {
   readonly type: string;
   /** A complete body for a destination of the type at this account. */
   readonly body: Record<string, unknown>;
   /** One field of `body` that the provider refuses. */
   readonly wrong: Record<string, unknown>;
-  /** What somebody else does, without our marker. */
+  /** Changes by the other writer, without our marker. */
   create(name: string): Promise<unknown>;
   change(name: string): Promise<unknown>;
   remove(name: string): Promise<unknown>;

@@ -220,7 +220,7 @@ describe.each(Object.keys(providers))("when %s", (type) => {
     await arrives("first-value");
   });
 
-  it("does not permit it, that is said and not tried again until somebody asks", async () => {
+  it("does not permit it, the error is shown and not retried until the next set", async () => {
     await fault(denied);
     await set();
     expect(await seen()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "permission_denied" });

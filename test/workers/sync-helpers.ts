@@ -27,7 +27,7 @@ export const write = async (secret: string, data: Record<string, unknown>): Prom
   expect(written.status, written.text).toBe(200);
 };
 
-/** What the API says of one association, or undefined. */
+/** One association as the API shows it, or undefined. */
 export async function association(destination: string, secret: string) {
   const { body } = await get(`/sys/sync/destinations/${destination}/associations`);
   const entries: Record<string, { secret_name: string }> = body.data.associated_secrets;

@@ -21,7 +21,7 @@ interface View {
   readonly synced_version?: number;
 }
 
-/** What the API says of a secret's objects at a destination, by key. */
+/** A secret's objects at a destination as the API shows them, by key. */
 async function keysAt(destination: string, secret = "app"): Promise<Record<string, View>> {
   const { body } = await get(`/sys/sync/destinations/${destination}/associations`);
   const views = Object.values(body.data.associated_secrets as Record<string, View & { secret_name: string }>);
@@ -268,7 +268,7 @@ describe("an object that dies after it has recorded what is to be", () => {
     await byItself(async () => expect(await atCloudA()).toEqual({}), ["cloud-a-sm/d"]);
   });
 
-  it("removes nothing of somebody else's under a name that it had only planned", async () => {
+  it("does not remove a foreign object under a name that was only planned", async () => {
     time.begin();
     await write("app", { a: "1" });
     await setAssociation("cloud-a-sm/d", "app");

@@ -3,7 +3,7 @@ import { expect, vi } from "vitest";
 import type { SecretRef } from "../../src/contracts/sync-tasks.ts";
 import { type Answer, get, patch } from "./client.ts";
 
-/** What tests of pause and capacity share. */
+/** Helpers of the tests of pause and capacity. */
 
 export const configure = (changes: Record<string, unknown>): Promise<Answer> => patch("/sys/sync/config", changes);
 export const pause = () => configure({ disabled: true });
@@ -17,7 +17,7 @@ export async function counts(name: string): Promise<Record<string, number>> {
   return body.data.sync_operation_counters;
 }
 
-/** Every call to cloud-a from inside this runtime as it starts, whoever makes it, and how many were out at most. */
+/** Records every call to cloud-a from this runtime, and the most calls in flight. */
 export function watchCalls(): { readonly started: string[]; readonly most: number } {
   const seen = { started: [] as string[], most: 0 };
   let out = 0;

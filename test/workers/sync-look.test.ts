@@ -69,7 +69,7 @@ describe.each(Object.entries(shared))("at %s", (type, open) => {
       ok: true,
       message: "The credentials are accepted and the target can be reached.",
     });
-    // What a read shows may be written back: a masked value stays what it was.
+    // The result of a read may be written back: a masked value stays unchanged.
     const { connection_details } = (await get(`${AT}/${at}`)).body.data;
     expect(JSON.stringify(connection_details)).toContain('"*****"');
     await makeDestination(type, "d", connection_details);

@@ -171,7 +171,7 @@ describe("a template that changes", () => {
     await eventually(async () => expect(await statuses(D)).toEqual({ "app ": "SYNCED" }));
   });
 
-  it("after a set that was paused does not remove somebody else's object of the name never pushed", async () => {
+  it("after a paused set does not remove a foreign object of the name never pushed", async () => {
     await pause(true);
     await template("first/{{ .SecretPath }}");
     await write("app", { v: 1 });
@@ -183,7 +183,7 @@ describe("a template that changes", () => {
     await becomes({ "first/app": "theirs", "second/app": '{"v":1}' });
   });
 
-  it("after pushes that were all refused does not remove somebody else's object of that name", async () => {
+  it("after refused pushes does not remove a foreign object of that name", async () => {
     await configure({ secret_name_template: "first/{{ .SecretPath }}", secret_access_key: "wrong" });
     await write("app", { v: 1 });
     const refused = await setAssociation(D, "app");

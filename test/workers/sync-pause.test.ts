@@ -41,7 +41,7 @@ describe("once a pause has been answered", () => {
     const calls = watchCalls();
     let stop = false;
     let version = 0;
-    /** Somebody who goes on and on; requests are answered normally, paused or not. */
+    /** A continuous writer; requests are answered normally, paused or not. */
     const storm = async (act: () => Promise<Answer>) => {
       while (!stop) {
         const { status, text } = await act();
@@ -176,7 +176,7 @@ describe("while syncing is paused", () => {
     await eventually(async () => expect((await get("/sys/sync/destinations/in-mem/m")).status).toBe(404));
   });
 
-  it("nobody rings and the alarm is far away, however much waits and however often memory is lost", async () => {
+  it("no wake-up is sent and the alarm is far away, for any backlog and after restarts", async () => {
     const isQuiet = () =>
       eventually(() =>
         runInDurableObject(destination("in-mem/m"), async (_object: SyncDestination, state) => {
@@ -263,7 +263,7 @@ describe("when a pause is over", () => {
     await byItself(all, isDone);
   }, 40_000);
 
-  it("and begins anew at once, what was said last holds", async () => {
+  it("and begins again at once, the last statement holds", async () => {
     for (let round = 0; round < 3; round++) await Promise.all([resume(), pause()]);
     await pause();
     await scheduler.wait(200);

@@ -92,7 +92,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     expect((await association(at, "app"))?.["note"]).toBeUndefined();
   });
 
-  it("owned-only refuses to touch somebody else's object, and does not remove it", async () => {
+  it("owned-only neither changes nor removes a foreign object", async () => {
     await configure({ update_policy: "owned-only" });
     await foreign(account, name, "theirs");
     await setAssociation(at, "app");
@@ -203,7 +203,7 @@ describe.each([
   });
 });
 
-it("leaves tags alone that somebody else has put on an object of ours", async () => {
+it("keeps tags that another writer added to an object of ours", async () => {
   await makeDestination("cloud-a-sm", "d", cloudABody({ secret_name_template: "APP", custom_tags: { ours: "1" } }));
   await setAssociation("cloud-a-sm/d", "app");
   await cloudA.call("TagResource", { SecretId: "APP", Tags: [{ Key: "theirs", Value: "2" }] });

@@ -35,7 +35,7 @@ beforeEach(async () => {
 const counted = ({ body, text }: Answer) => body?.data?.sync_operation_counters ?? text;
 const reason = async (destination: string) => (await association(destination, "app/db"))?.["error_code"];
 
-/** What the deployment has by default, for as long as `act` lasts: settings are read once for each environment. */
+/** Applies settings of the deployment while `act` runs: settings are cached per environment. */
 async function withSettings(changes: Partial<Settings>, act: () => Promise<void>): Promise<void> {
   const inObject = await runInDurableObject(env.SYNC_DESTINATION.getByName("in-mem/settings"), (object) =>
     settings((object as unknown as { env: Env }).env),

@@ -87,7 +87,7 @@ describe("a purge", () => {
     expect((await list("/sys/sync/destinations")).status).toBe(404);
     expect((await list("/sys/sync/associations")).body.data?.keys ?? []).toEqual([]);
     expect((await del(`${PATH}?purge=true`)).status).toBe(204);
-    // Nobody is told of a write any more.
+    // Writes are no longer reported.
     await write("s0000", { v: "later" });
     expect(await cloudA.secrets()).toEqual([]);
   });
@@ -246,7 +246,7 @@ describe("a destination of the name of one that was deleted", () => {
     expect((await get("/sys/sync/destinations/in-mem/m")).body.data.options.custom_tags).toEqual({});
     expect((await get("/sys/sync/destinations/in-mem/m/associations")).body.data.associated_secrets).toEqual({});
     expect((await list("/sys/sync/destinations/in-mem")).body.data.keys).toEqual(["m"]);
-    // What was still on its way to the lists arrives, and takes nothing of the new one away.
+    // Pending updates of the listings arrive and do not affect the new destination.
     expect((await setAssociation("in-mem/m", "s0001")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
     await eventually(async () => {
       expect((await list("/sys/sync/associations")).body.data.keys).toEqual(["kv/s0001"]);

@@ -10,7 +10,7 @@ import { cloudA } from "./sync-cloud-a.ts";
 import { makeDestination, objects } from "./sync-helpers.ts";
 import { configure, counts, destination, numbered, pause, resume, writeMany } from "./sync-limits.ts";
 
-/** What a request, an alarm or a turn costs does not grow with what is pending. Counted in rows, not in time. */
+/** The cost of a request, an alarm or a poll does not grow with the backlog. Counted in rows, not in time. */
 
 /** A name for each test: the deletion of so many associations may outlast the test that began it. */
 let name = "";
@@ -67,7 +67,7 @@ interface Cost {
   readonly page: number;
 }
 
-/** What something costs inside the destination's object. */
+/** The rows read and written inside the destination's object. */
 const costOf = (act: (object: SyncDestination) => unknown): Promise<Cost> =>
   runInDurableObject(destination(at()), async (object: SyncDestination, { storage }) => {
     const cursors: { rowsRead: number }[] = [];
@@ -97,7 +97,7 @@ const PAGE_ROWS = 100_000;
 
 describe.each([1_000, 10_000, 100_000])("with %i pending associations", (count) => {
   beforeEach(() => {
-    // Nobody else is to come.
+    // No further Worker polls.
     vi.spyOn(env.SYNC_WORK, "sendBatch").mockRejectedValue(new Error("later"));
     vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("later"));
     return fill(count);

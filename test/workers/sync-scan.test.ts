@@ -31,7 +31,7 @@ beforeEach(async () => {
   await makeDestination("in-mem", "m", { secret_name_template: "{{ .SecretPath }}" });
 });
 
-/** Changes in the mount are told, and nobody hears them. */
+/** Changes in the mount are sent, and no destination receives them. */
 const deaf = () => vi.spyOn(SyncDestination.prototype, "changed").mockResolvedValue(undefined);
 
 const stub = (at: string) => env.SYNC_DESTINATION.getByName(at);
@@ -43,7 +43,7 @@ const scanDue = (at: string): Promise<number | null> =>
     return row?.next_at ?? null;
   });
 
-/** What happens within the hour after which a scan looks again. */
+/** Events within the hour before the next resync. */
 const withinTheHour = (check: () => Promise<void>, at: string) =>
   byItself(
     async () => {
@@ -54,7 +54,7 @@ const withinTheHour = (check: () => Promise<void>, at: string) =>
   );
 
 describe("the scan", () => {
-  it("finds a change that nobody told, at every destination, and one that ended by itself", async () => {
+  it("finds an unreported change at every destination, and a version that expired", async () => {
     await write("app", { v: 1 });
     await write("gone", { v: 1 });
     for (const at of [D, M]) for (const secret of ["app", "gone"]) await setAssociation(at, secret);
@@ -164,7 +164,7 @@ describe("the scan", () => {
     }, M);
   });
 
-  it("begins anew at once when the configuration is written", async () => {
+  it("begins again at once when the configuration is written", async () => {
     await write("app", { v: 1 });
     await setAssociation(M, "app");
     deaf();

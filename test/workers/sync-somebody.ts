@@ -4,7 +4,7 @@ import type { Credentials as RepoHostAccount } from "../doubles/repo-host-state.
 import { cloudA } from "./sync-cloud-a.ts";
 import type { ProviderAccount } from "./sync-doubles.ts";
 
-/** Somebody else at the account of a test: who writes objects that are not ours, and looks at tags. */
+/** Another writer at the account of a test: writes foreign objects and reads tags. */
 
 async function json(url: string, init?: RequestInit): Promise<unknown> {
   const answer = await fetch(url, init);

@@ -18,7 +18,7 @@ export const time = {
 };
 
 /**
- * Lets time pass until `check` holds; nobody asks for anything meanwhile.
+ * Advances time until `check` holds, without requests.
  * @param destinations whose alarms ring, each as `<type>/<name>`; @param mounts the same for stores, by uuid
  */
 export async function byItself(

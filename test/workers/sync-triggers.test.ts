@@ -45,7 +45,7 @@ const quiet = () =>
     }
   });
 
-/** What was done at the provider since. */
+/** The changes at the provider since. */
 const operationsSince = async (start: number) =>
   (await cloudA.requests()).slice(start).map(({ operation }) => operation);
 const requestCount = async () => (await cloudA.requests()).length;
@@ -137,7 +137,7 @@ describe("of a secret that is synced", () => {
     expect((await del("/sys/sync/destinations/cloud-a-sm/d")).status).toBe(204);
   });
 
-  it("a new mount at the path of one that was disabled is another one: its secrets are set anew", async () => {
+  it("a new mount at the path of a disabled one has associations of its own", async () => {
     await del("/v1/sys/mounts/kv");
     await bothHold(undefined);
     await mountKv();
