@@ -64,7 +64,7 @@ export class ClusterRegistry extends Registry {
     );
     const given = { Name: "node-0", Datacenter: "dc0", Status: "ready" as const, Attributes: attributes };
     const node = completeNode(FIRST, given, Date.now());
-    for (const stamp of store.write(1, null, node, "NodeRegistration", []).stamps) store.stamp(stamp, INDEX);
+    for (const stamp of store.write(1, null, node, "NodeRegistration", []).stamps) store.setIndex(stamp, INDEX);
     this.sql.exec(
       `${numbers(rows)} INSERT INTO nodes (id, origin, pool, status, eligibility, draining, heard, body, events, create_line,
          create_index, modify_index)
@@ -89,7 +89,7 @@ export class ClusterRegistry extends Registry {
       },
       ...{ createTime: now, modifyTime: now },
     });
-    store.stamp(hostVolumeStamp({ id: FIRST }), INDEX);
+    store.setIndex(hostVolumeStamp({ id: FIRST }), INDEX);
     this.sql.exec(
       `${numbers(rows)} INSERT INTO host_volumes (id, namespace, name, node_id, node_pool, plugin_id, state, made, gen, wanted,
          capacity_bytes, host_path, create_time, modify_time, create_index, modify_index)
@@ -115,7 +115,7 @@ export class ClusterRegistry extends Registry {
       },
       1,
     );
-    reported.stamp(stamp, INDEX);
+    reported.setIndex(stamp, INDEX);
     this.sql.exec(
       `${numbers(rows)} INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, body, create_line, create_index,
          modify_index)

@@ -36,7 +36,7 @@ export class ConfigStore {
   }
 
   /** What is kept of the rows in memory may not be true any more. */
-  forgetKept(): void {
+  forgetMemos(): void {
     this.#config.forget();
     this.#state.forget();
   }

@@ -68,7 +68,7 @@ export class Jobs {
   }
 
   /** What is kept of the rows in memory may not be true any more. */
-  forgetKept(): void {
+  forgetMemos(): void {
     this.#recent.clear();
   }
 

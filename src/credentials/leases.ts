@@ -41,7 +41,7 @@ export class Leases {
   }
 
   /** What is kept of the rows in memory may not be true any more. */
-  forgetKept(): void {
+  forgetMemos(): void {
     this.#nextExpiry.forget();
     this.#nextHandOver.forget();
   }
@@ -186,7 +186,7 @@ export class Leases {
 
   #write(statement: string, ...values: (SqlStorageValue | Uint8Array)[]): void {
     this.#sql.exec(statement, ...values);
-    this.forgetKept();
+    this.forgetMemos();
   }
 }
 

@@ -304,8 +304,8 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   }
 
   #stamp(stamp: IndexBackfill, index: number): void {
-    this.#stamped[stamp.table]?.stamp(stamp, index);
-    if (!UNREAD.has(stamp.table)) this.#indexes.note(stamp.table, index);
+    this.#stamped[stamp.table]?.setIndex(stamp, index);
+    if (!UNREAD.has(stamp.table)) this.#indexes.set(stamp.table, index);
   }
 
   /** Readers look at rows once the transaction that changed them is over. */

@@ -264,7 +264,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   protected override onRollback(): void {
     const { work, jobs, leases, config } = this.#parts;
-    for (const part of [work, jobs, leases, config]) part.forgetKept();
+    for (const part of [work, jobs, leases, config]) part.forgetMemos();
   }
 
   protected override measured(): Series[] {

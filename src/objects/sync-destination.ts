@@ -327,7 +327,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   protected override onRollback(): void {
     const { record, breaker, quota, purge, resync, work, associations } = this.#parts;
     for (const part of [record, breaker, quota, purge, resync]) part.forget();
-    for (const part of [work, associations]) part.forgetKept();
+    for (const part of [work, associations]) part.forgetMemos();
   }
 
   protected override measured(): Series[] {

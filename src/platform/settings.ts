@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { ORIGIN_RULE, originOf } from "../lib/origin.ts";
 
-/** `closed` or `open` for all, or for each half: `secrets` is areas A and B, `cluster` is C and D. */
+/** `closed` or `open` for all, or by area: `secrets` is the secrets API, `cluster` the cluster API. */
 const OnFailure = z
   .string()
   .regex(/^(closed|open|secrets=(closed|open),cluster=(closed|open))$/, "must be closed, open or secrets=…,cluster=…")
@@ -56,7 +56,7 @@ export type Settings = z.infer<typeof Settings>;
 
 const parsed = new WeakMap<object, Settings>();
 
-/** The settings of `env`. Throws a ZodError naming the setting when one is malformed. */
+/** The settings of `env`. Throws a ZodError with the name of the malformed setting. */
 export function settings(env: object): Settings {
   let found = parsed.get(env);
   if (!found) {

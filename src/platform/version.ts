@@ -1,5 +1,5 @@
 /**
- * What the service says it is. Clients compare it with semver and unlock sync, namespaces and federation by the `+ent` mark;
- * a higher minor version would promise fields that are not offered (contract: clients 1.3).
+ * The reported version. Clients compare it by semver and enable sync, namespaces and federation by the `+ent` suffix; a
+ * higher minor version would promise fields that are not offered.
  */
 export const VERSION = "1.18.0+ent";

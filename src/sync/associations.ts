@@ -40,7 +40,7 @@ export class Associations {
   }
 
   /** Drops cached rows after a rollback. */
-  forgetKept(): void {
+  forgetMemos(): void {
     this.#namings.clear();
   }
 

@@ -154,7 +154,7 @@ export class VolumeOperations implements IndexedRows {
     );
   }
 
-  stamp({ row: [id = ""] }: IndexBackfill, index: number): void {
+  setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.#host.sql.exec("UPDATE volume_operations SET idx = ? WHERE id = ?", index, id);
   }
 

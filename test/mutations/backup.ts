@@ -99,26 +99,26 @@ export const backup: Mutation[] = [
   },
   {
     ...HOLD,
-    find: 'if (this.#held?.kind === "cut") return refuse("conflict", SNAPSHOT_RUNS);',
+    find: 'if (this.#holder?.kind === "cut") return refuse("conflict", SNAPSHOT_RUNS);',
     replace: "",
     promise: "No snapshot is restored while one is taken",
   },
   {
     ...HOLD,
-    find: 'if (this.#held?.kind === "load") return refuse("conflict", RESTORE_RUNS);',
+    find: 'if (this.#holder?.kind === "load") return refuse("conflict", RESTORE_RUNS);',
     replace: "",
     promise: "No snapshot is taken while one is restored",
   },
   {
     ...FREEZE,
-    find: "if (this.#held && !isMine && now < this.#aliveUntil)",
-    replace: "if (this.#held && !isMine && now < 0)",
+    find: "if (this.#holder && !isMine && now < this.#aliveUntil)",
+    replace: "if (this.#holder && !isMine && now < 0)",
     promise: "Snapshots are taken one at a time",
   },
   {
     ...FREEZE,
-    find: "return now < this.#held.frozenUntil ? this.#held.frozenUntil : this.#held.ends;",
-    replace: "return this.#held.ends;",
+    find: "return now < this.#holder.frozenUntil ? this.#holder.frozenUntil : this.#holder.ends;",
+    replace: "return this.#holder.ends;",
     promise: "An object goes on by itself when its snapshot has died",
   },
   {

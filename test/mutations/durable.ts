@@ -115,14 +115,14 @@ export const durable: Mutation[] = [
   },
   {
     ...WORK,
-    find: "row !== null && row.lease === claim.lease && row.ready_at > now && row.generation === claim.generation",
-    replace: "row !== null && row.lease === claim.lease && row.ready_at > now",
+    find: "row !== null && row.lease === lease.lease && row.ready_at > now && row.generation === lease.generation",
+    replace: "row !== null && row.lease === lease.lease && row.ready_at > now",
     promise: "A lease holds only while its desired state is the newest",
   },
   {
     ...WORK,
-    find: "row !== null && row.lease === claim.lease && row.ready_at > now && row.generation === claim.generation",
-    replace: "row !== null && row.lease === claim.lease && row.generation === claim.generation",
+    find: "row !== null && row.lease === lease.lease && row.ready_at > now && row.generation === lease.generation",
+    replace: "row !== null && row.lease === lease.lease && row.generation === lease.generation",
     promise: "A lease that has expired does not hold",
   },
   {
@@ -133,20 +133,20 @@ export const durable: Mutation[] = [
   },
   {
     ...WORK,
-    find: 'if (!row || row.lease !== claim.lease || row.ready_at <= now) return "stale";',
-    replace: 'if (!row || row.lease !== claim.lease) return "stale";',
+    find: 'if (!row || row.lease !== lease.lease || row.ready_at <= now) return "stale";',
+    replace: 'if (!row || row.lease !== lease.lease) return "stale";',
     promise: "A result that comes after its lease expired is stale",
   },
   {
     ...WORK,
-    find: 'if (!row || row.lease !== claim.lease || row.ready_at <= now) return "stale";',
+    find: 'if (!row || row.lease !== lease.lease || row.ready_at <= now) return "stale";',
     replace: 'if (!row || row.ready_at <= now) return "stale";',
     promise: "A result of an older lease is stale",
   },
   {
     ...WORK,
-    find: "this.#release(claim.id, row.attempts, now);",
-    replace: "this.#release(claim.id, 0, now);",
+    find: "this.#release(lease.id, row.attempts, now);",
+    replace: "this.#release(lease.id, 0, now);",
     promise: "A row that is handed back keeps its count of attempts",
   },
   {

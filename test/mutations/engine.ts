@@ -748,7 +748,7 @@ export const leases: Mutation[] = [
   {
     file: "src/credentials/leases.ts",
     suites: ["test/workers/engine-leases.test.ts"],
-    find: "    this.#sql.exec(statement, ...values);\n    this.forgetKept();",
+    find: "    this.#sql.exec(statement, ...values);\n    this.forgetMemos();",
     replace: "    this.#sql.exec(statement, ...values);",
     promise: "The next deadline is true after each change of a lease",
   },

@@ -55,7 +55,7 @@ describe("a row", () => {
       work.setDesired("a", 0);
       expect(work.complete(claimed(work, 0), { kind: "retry" }, 1)).toBe("retrying");
       expect(work.complete(claimed(work, 60_000), { kind: "again" }, 60_001)).toBe("retrying");
-      expect(work.find("a")).toMatchObject({ attempts: 1, claimed: false });
+      expect(work.find("a")).toMatchObject({ attempts: 1, leased: false });
     }));
 
   it("is parked by its last attempt", () =>

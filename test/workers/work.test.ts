@@ -99,7 +99,7 @@ describe("an ending", () => {
         expect(work.complete(only(work.lease(1, now)), { kind: "retry" }, now + 1)).toBe("retrying");
         const next = work.nextReady() ?? 0;
         waits.push(next - now);
-        expect(work.find("a")).toMatchObject({ attempts: attempt + 1, claimed: false });
+        expect(work.find("a")).toMatchObject({ attempts: attempt + 1, leased: false });
         now = next;
       }
       expect(waits[0]).toBeLessThanOrEqual(1_001);

@@ -241,7 +241,7 @@ export class NodeStore implements IndexedRows {
   }
 
   /** Gives a node, and the events that came with the change, the index of the line that told of it. */
-  stamp({ row: [row = "", line = ""] }: IndexBackfill, index: number): void {
+  setIndex({ row: [row = "", line = ""] }: IndexBackfill, index: number): void {
     const [held] = this.#sql.exec<{ events: string }>("SELECT events FROM nodes WHERE row = ?", Number(row)).toArray();
     if (!held) return;
     const events = (JSON.parse(held.events) as NodeEvent[]).map((event) =>

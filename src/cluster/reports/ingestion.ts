@@ -91,7 +91,7 @@ export class Ingestion implements IndexedRows {
   }
 
   /** Notes which line a source's report became. */
-  stamp({ row: [source = "", line = "", sourceIndex = ""] }: IndexBackfill, index: number): void {
+  setIndex({ row: [source = "", line = "", sourceIndex = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       "UPDATE report_sources SET idx = ? WHERE source = ? AND line = ? AND source_index = ?",
       ...[index, source, line, Number(sourceIndex)],

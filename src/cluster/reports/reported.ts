@@ -78,7 +78,7 @@ export class Reported implements IndexedRows {
   }
 
   /** Gives an object the index of the line that told of it, unless it is another one of that name by now. */
-  stamp({ table, row: [namespace = "", id = "", line] }: IndexBackfill, index: number): void {
+  setIndex({ table, row: [namespace = "", id = "", line] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       `UPDATE reported SET create_index = ifnull(create_index, ?1), modify_index = ?1
        WHERE topic = ?2 AND namespace = ?3 AND id = ?4 AND (?5 IS NULL OR ifnull(create_line, 0) <= ?5)`,

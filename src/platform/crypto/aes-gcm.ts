@@ -2,10 +2,10 @@ import { createCipheriv, createDecipheriv, type KeyObject, randomBytes } from "n
 
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
-/** What sealing adds to a value, in bytes. */
+/** Bytes that sealing adds to a value. */
 export const GCM_OVERHEAD = IV_BYTES + TAG_BYTES;
 
-/** 32 bytes. Those of a `KeyObject` need not be read anew for each value. */
+/** 32 bytes. A `KeyObject` is imported once and reused for every value. */
 type Key = Uint8Array | KeyObject;
 
 /** AES-256-GCM with a random nonce; `context` is bound as associated data. Layout: nonce, ciphertext, tag. */
@@ -24,7 +24,7 @@ export function decrypt(key: Key, sealed: Uint8Array, context: string): Uint8Arr
   decipher.setAAD(Buffer.from(context));
   decipher.setAuthTag(bytes.subarray(bytes.length - TAG_BYTES));
   const plain = decipher.update(bytes.subarray(IV_BYTES, bytes.length - TAG_BYTES));
-  // Adds nothing in this mode, and throws unless all is as it was.
+  // Adds no bytes in this mode; throws unless the authentication tag matches.
   decipher.final();
   return plain;
 }

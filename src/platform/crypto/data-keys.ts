@@ -12,15 +12,15 @@ export const dataKeyMigrations: Migration[] = [
 ];
 
 const TERM_BYTES = 4;
-/** What sealing adds to a value, in bytes: the key's term, a nonce and a tag. */
+/** Bytes that sealing adds to a value: the key's term, a nonce and a tag. */
 export const SEAL_OVERHEAD = TERM_BYTES + GCM_OVERHEAD;
 
 const utf8 = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
 
 /**
- * The data keys of one object. Values are sealed under the key of the newest term; the keys are stored wrapped by the
- * master key, so a new master key re-wraps a handful of rows and no value. Everything is synchronous: a value is sealed in
- * the same turn, so in the same transaction, as the row that holds it.
+ * The data keys of one object, stored wrapped by the master key. Values are sealed under the key of the newest term. A
+ * new master key therefore re-wraps a handful of rows and no value. Every call is synchronous, so a value is sealed in
+ * the same transaction as its row.
  */
 export class DataKeys {
   readonly #sql: SqlStorage;
@@ -29,12 +29,15 @@ export class DataKeys {
   #open: Map<number, KeyObject> | undefined;
   #newest = 0;
 
-  /** @param scope names the object; it is bound into each wrapped key, so that a key cannot be moved to another object. */
+  /**
+   * @param scope the name of the object; it is bound into each wrapped key, so a key cannot be moved to another object.
+   */
   constructor(sql: SqlStorage, scope: string, masterKey: () => string | undefined) {
     this.#sql = sql;
     this.#scope = scope;
     this.#masterKey = masterKey;
-    // The first key is made here, outside any transaction: no roll-back can take it away from values already sealed.
+    // Creates the first key outside any transaction: a rollback cannot remove it while values are already sealed under
+    // it.
     this.sealedBecause();
   }
 
@@ -47,7 +50,7 @@ export class DataKeys {
     return Buffer.concat([term, encrypt(this.#keyOf(keys, this.#newest), bytes, context)]);
   }
 
-  /** Opens what `seal` made for the same `context`. @throws Sealed, also when the value was moved or altered */
+  /** Opens the output of `seal` for the same `context`. @throws Sealed, also when the value was moved or altered */
   open(sealed: ArrayBuffer | Uint8Array, context: string): Uint8Array {
     const bytes = sealed instanceof Uint8Array ? sealed : new Uint8Array(sealed);
     if (bytes.length < SEAL_OVERHEAD) throw new Sealed("sealed: a stored value is cut short; it was altered");
@@ -63,7 +66,7 @@ export class DataKeys {
     return utf8.decode(this.open(sealed, context));
   }
 
-  /** Why nothing can be sealed or opened, or null when all is well. */
+  /** The reason why values cannot be sealed or opened, or null. */
   sealedBecause(): string | null {
     try {
       this.#keys();
@@ -75,15 +78,15 @@ export class DataKeys {
   }
 
   /**
-   * Moves to `term` (does nothing when already there): a fresh data key seals from now on, and every older one is wrapped
-   * anew under the newest master key, after which the master keys before it can be dropped. Call inside a transaction.
+   * Rotates to `term`; no-op when already there. A new data key seals from now on; every older one is re-wrapped under
+   * the newest master key. Earlier master keys can be removed afterwards. Call inside a transaction.
    */
   rotate(term: number, now: number): void {
     const keys = this.#keys();
     const keyring = parseKeyring(this.#masterKey());
     for (const [old, key] of keys) this.#store(keyring, old, key.export(), now);
     if (term > this.#newest) this.#store(keyring, term, randomBytes(32), now);
-    // Read back when next needed: should the transaction be rolled back, memory must not hold a key that the disk lost.
+    // Reloaded on next use: after a rollback, memory must not hold a key that is not on disk.
     this.#open = undefined;
   }
 

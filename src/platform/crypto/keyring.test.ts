@@ -12,13 +12,13 @@ it("seals under the first master key and opens under every one", () => {
   expect([...ring.byId.values()].map(({ bytes }) => bytes[0])).toEqual([1, 2]);
 });
 
-it("names a key by a few digits that do not depend on its place", () => {
+it("identifies a key by 8 digits that do not depend on its position", () => {
   const [first, second] = [parseKeyring(`${text(1)},${text(2)}`), parseKeyring(text(2))];
   expect(second.newest.id).toMatch(/^[0-9a-f]{8}$/);
   expect([...first.byId.keys()][1]).toBe(second.newest.id);
 });
 
-it("takes both alphabets of base64, with and without padding", () => {
+it("accepts both alphabets of base64, with and without padding", () => {
   const bytes = key(0xfb);
   for (const spelling of [bytes.toString("base64"), bytes.toString("base64url"), `${bytes.toString("base64url")}=`]) {
     expect(Buffer.from(parseKeyring(spelling).newest.bytes)).toEqual(bytes);
@@ -41,7 +41,7 @@ it.each(["x", text(1).slice(1), `${text(1)}A`, `${text(1)}==`, key(1).toString("
   },
 );
 
-it("opens what it sealed, and nothing that differs in key, context or a single bit", () => {
+it("opens sealed values only with the same key, context and bits", () => {
   const plain = Buffer.from("value");
   const sealed = encrypt(key(1), plain, "here");
   expect(sealed.length).toBe(plain.length + GCM_OVERHEAD);
@@ -58,18 +58,18 @@ it("opens what it sealed, and nothing that differs in key, context or a single b
   }
 });
 
-it("seals each value with a nonce of its own", () => {
+it("uses a new nonce for each value", () => {
   const nonces = Array.from({ length: 20 }, () => encrypt(key(1), Buffer.from("value"), "here").subarray(0, 12));
   expect(new Set(nonces.map((nonce) => Buffer.from(nonce).toString("hex"))).size).toBe(20);
 });
 
-it("opens a value that lies somewhere inside a larger buffer", () => {
+it("opens a value at an offset of a larger buffer", () => {
   const sealed = encrypt(key(1), Buffer.from("value"), "here");
   const larger = Buffer.concat([Buffer.alloc(7, 9), sealed, Buffer.alloc(5, 9)]);
   expect(Buffer.from(decrypt(key(1), larger.subarray(7, 7 + sealed.length), "here")).toString()).toBe("value");
 });
 
-it("turns only its own failure into a refusal", () => {
+it("converts only Sealed errors into a refusal", () => {
   const refused = refuseIfSealed(() => {
     throw new Sealed("sealed: because");
   });

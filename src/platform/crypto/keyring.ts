@@ -1,29 +1,32 @@
 import { createHash } from "node:crypto";
 
 const KEY_BYTES = 32;
-/** Base64 of 32 bytes, in either alphabet. The decoder itself skips what it does not know, so a typing error would pass. */
+/**
+ * Base64 of 32 bytes, in either alphabet. The decoder skips unknown characters, so without this check a typing error
+ * would pass.
+ */
 const KEY_TEXT = /^[A-Za-z0-9+/_-]{43}=?$/;
 
 export interface MasterKey {
-  /** First 8 hex digits of the key's SHA-256: names a key without telling anything about it. */
+  /** First 8 hex digits of the key's SHA-256: identifies a key without revealing it. */
   readonly id: string;
   readonly bytes: Uint8Array;
 }
 
-/** The service cannot use its keys. Everything that needs them answers 503 until an operator acts. */
+/** The service cannot use its keys. Requests that need them return 503 until an operator acts. */
 export class Sealed extends Error {
   override readonly name = "Sealed";
 }
 
-/** The deployment's master keys: the newest seals, every one of them opens. */
+/** The deployment's master keys: the newest seals, every key opens. */
 export interface Keyring {
   readonly newest: MasterKey;
   readonly byId: ReadonlyMap<string, MasterKey>;
 }
 
 /**
- * Reads the secret `MASTER_KEY`: base64 keys of 32 bytes, separated by commas, newest first.
- * @throws Sealed when it is missing or malformed; the text never repeats the value.
+ * Parses the secret `MASTER_KEY`: base64 keys of 32 bytes, separated by commas, newest first.
+ * @throws Sealed when it is missing or malformed; the message never repeats the value.
  */
 export function parseKeyring(text: string | undefined): Keyring {
   const parts = (text ?? "")

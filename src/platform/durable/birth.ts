@@ -1,7 +1,10 @@
 import { textOf, warn } from "../observability/log.ts";
 import { type ObjectName, textOfObject } from "./object-kinds.ts";
 
-/** The storage of an object is empty, though it held data before. It is not begun anew: its data can be put back. */
+/**
+ * The storage of an object is empty although it held data before. The object refuses to start, so that its data can be
+ * restored.
+ */
 export class StorageLost extends Error {
   override readonly name = "StorageLost";
 
@@ -13,28 +16,31 @@ export class StorageLost extends Error {
   }
 }
 
-/** Also after it has come from another object, where only the name is left of the class. */
+/** Also true for an error from another object's RPC, which keeps only the class name. */
 export const isStorageLost = (failure: unknown): failure is Error =>
   failure instanceof Error && failure.name === "StorageLost";
 
-/** Kept beside the tables, as no part of the data: a snapshot does not hold it, and a restore leaves it. */
+/** Stored beside the tables and not part of the data: snapshots exclude it and restores keep it. */
 const KEY = "birth";
 
 interface State {
   readonly id: string;
-  /** Whether the storage was empty when it got its id; false in storage that is older than ids. */
+  /** Whether the storage was empty when it got its id; false for storage older than ids. */
   readonly fresh: boolean;
   readonly recorded: boolean;
 }
 
-/** Records an id for an object and answers the one on record, which is another's if the object began with other storage. */
+/**
+ * Records an id for an object and returns the id on record. The ids differ if the object started with other storage.
+ */
 export type Register = (object: ObjectName, id: string, fresh: boolean) => Promise<string>;
 
 /**
- * The birth of an object's storage: an id made with its tables, and on record elsewhere before the object does anything.
+ * The identity of an object's storage: an id created with its tables and recorded elsewhere before the object serves
+ * requests. Detects lost storage at the cost of one RPC per new object.
  *
  *   empty ──id──> unrecorded ──record has this id──> recorded
- *                     └────────record has another──> lost, until the file is put back
+ *                     └────────record has another──> lost, until the file is restored
  */
 export class StorageIdentity {
   readonly #storage: DurableObjectStorage;
@@ -53,11 +59,11 @@ export class StorageIdentity {
     return this.#state.recorded;
   }
 
-  /** @throws StorageLost; whatever `register` throws, when the storage is fresh: it may be that it was lost */
+  /** @throws StorageLost; rethrows errors of `register` when the storage is fresh, since it may have been lost */
   async record(register: Register): Promise<void> {
     const { id, fresh } = this.#state;
     const object = textOfObject(this.#object);
-    // A record must not outlive a storage that a crash took back.
+    // A record must not outlive storage that a crash rolled back.
     await this.#storage.sync();
     let known: string;
     try {

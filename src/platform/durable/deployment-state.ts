@@ -1,4 +1,4 @@
-/** Single values that describe the deployment: its id, whether it has its first root token, its key term. */
+/** Single values of the deployment: its id, whether its first root token was issued, its key term. */
 export class DeploymentState {
   readonly #sql: SqlStorage;
 

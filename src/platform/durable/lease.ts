@@ -1,20 +1,20 @@
 /**
- * Work is a desired state, not a message: a row says that something outside should be made so, with a generation that grows
- * each time the wish changes. A Worker claims rows for a while (the lease), performs them and settles them.
+ * A lease on a work row. Work is a desired state, not a message: a row names an external resource to reconcile, with a
+ * generation that grows with each change of the desired state. A Worker leases rows, performs them and completes them.
  */
 export interface WorkLease {
   readonly id: string;
   readonly generation: number;
-  /** Random; only the claim that holds it can settle. */
+  /** Random; only the lease that holds it can complete. */
   readonly lease: string;
-  /** After this (ms since 1970, the object's clock) the claim is void and another worker may have it. */
+  /** After this time (ms since 1970, the object's clock) the lease is void and the row can be leased again. */
   readonly leaseUntil: number;
 }
 
 /**
- * How a claim ended. `park`: nothing to gain from trying again until the wish changes. `again`: it did not come to an end,
- * through no fault of its own. `retry`: after a back-off, and not before `afterMs`; with `all`, whoever is served asked for
- * that pause from everything in the list; after `attempts` of them it is parked (default: never).
+ * Outcome of a lease. `park`: no retry until the desired state changes. `again`: interrupted through no fault of its
+ * own. `retry`: after a back-off, and not before `afterMs`; with `all`, the provider asked for that pause from every
+ * row of the queue; after `attempts` retries the row is parked (default: never).
  */
 export type WorkOutcome =
   | { readonly kind: "done" }
@@ -22,5 +22,8 @@ export type WorkOutcome =
   | { readonly kind: "again" }
   | { readonly kind: "retry"; readonly afterMs?: number; readonly all?: boolean; readonly attempts?: number };
 
-/** What settling a claim did. `superseded`: the wish changed meanwhile, the row is ready again. `stale`: the claim was void. */
+/**
+ * Result of completing a lease. `superseded`: the desired state changed meanwhile and the row is ready again. `stale`:
+ * the lease was void.
+ */
 export type CompletionResult = "done" | "parked" | "retrying" | "superseded" | "stale";

@@ -1,18 +1,20 @@
-/** What is asked for far more often than it changes. Whoever changes its rows forgets it, and so does a commit that fails. */
+/**
+ * Memoizes a value that is read far more often than it changes. Writers of its rows call `forget`, as does a rollback.
+ */
 export class Memo<T> {
   readonly #read: () => T;
-  #kept: { readonly value: T } | null = null;
+  #memo: { readonly value: T } | null = null;
 
   constructor(read: () => T) {
     this.#read = read;
   }
 
   get(): T {
-    this.#kept ??= { value: this.#read() };
-    return this.#kept.value;
+    this.#memo ??= { value: this.#read() };
+    return this.#memo.value;
   }
 
   forget(): void {
-    this.#kept = null;
+    this.#memo = null;
   }
 }

@@ -1,4 +1,4 @@
-/** One step of an object's schema. Lists of these only ever grow at the end: a test holds each step that was released. */
+/** One step of an object's schema. Lists only grow at the end; a test pins each released step. */
 export interface Migration {
   readonly because: string;
   readonly sql: string;
@@ -8,8 +8,8 @@ export interface Migration {
 export type Schema = Readonly<Record<string, readonly Migration[]>>;
 
 /**
- * The tables of an object are those of a version newer than this one. They are not touched: the version that has made them, or
- * one after it, has to be deployed again.
+ * The tables of an object were written by a newer version. They stay untouched until that version or a later one is
+ * deployed again.
  */
 export class NewerSchema extends Error {
   override readonly name = "NewerSchema";
@@ -22,25 +22,25 @@ export class NewerSchema extends Error {
   }
 }
 
-/** Also after it has come from another object, where only the name is left of the class. */
+/** Also true for an error from another object's RPC, which keeps only the class name. */
 export const isNewerSchema = (failure: unknown): failure is Error =>
   failure instanceof Error && failure.name === "NewerSchema";
 
-/** Whether no object has ever begun in a storage. */
+/** Whether a storage was never used by an object. */
 export const isEmpty = (sql: SqlStorage): boolean =>
   sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").toArray().length === 0;
 
-/** Brings all tables of an object up to date, or none. Runs in the constructor: so before any request. @throws NewerSchema */
+/** Migrates all tables of an object, or none. Runs in the constructor, so before any request. @throws NewerSchema */
 export function migrateAll(storage: DurableObjectStorage, schema: Schema): void {
   storage.transactionSync(() => {
     for (const [module, steps] of Object.entries(schema)) migrate(storage, module, steps);
-    // A module that is not known is newer, too.
+    // An unknown module also means a newer version.
     for (const [module, applied] of Object.entries(versionsOf(storage.sql)))
       if (applied > 0 && !schema[module]) throw new NewerSchema(module, applied, 0);
   });
 }
 
-/** Brings the tables of one module up to date. @throws NewerSchema */
+/** Migrates the tables of one module. @throws NewerSchema */
 export function migrate(storage: DurableObjectStorage, module: string, steps: readonly Migration[]): void {
   const { sql } = storage;
   sql.exec("CREATE TABLE IF NOT EXISTS migrations (module TEXT PRIMARY KEY, applied INTEGER NOT NULL) STRICT");
@@ -53,7 +53,7 @@ export function migrate(storage: DurableObjectStorage, module: string, steps: re
   });
 }
 
-/** How many steps of each module have run. */
+/** Number of completed steps by module. */
 export type Versions = Readonly<Record<string, number>>;
 
 export const versionsOf = (sql: SqlStorage): Versions =>

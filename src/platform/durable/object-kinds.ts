@@ -1,4 +1,6 @@
-/** The kinds of objects that a snapshot holds, and the tables that each has rows in before anybody has used it: how many at most. */
+/**
+ * The object types included in a snapshot, and the tables with rows in an unused object: the maximum number of rows.
+ */
 const kinds = {
   "kv-store": { binding: "KV_STORE", bornWith: { data_keys: 1 } },
   "credential-engine": { binding: "CREDENTIAL_ENGINE", bornWith: { data_keys: 1, work_counts: 2 } },
@@ -8,7 +10,7 @@ const kinds = {
   "cluster-registry": { binding: "CLUSTER_REGISTRY", bornWith: { data_keys: 1 } },
   "node-session": { binding: "NODE_SESSION", bornWith: { data_keys: 1, session: 1 } },
   "event-log": { binding: "EVENT_LOG", bornWith: {} },
-  // The first root token is what a restore is asked for with.
+  // A restore is requested with the first root token.
   "access-control": {
     binding: "ACCESS_CONTROL",
     bornWith: { data_keys: 1, facts: 10, sealed: 1, tokens: 1, cluster_namespaces: 1 },
@@ -25,7 +27,7 @@ export interface ObjectName {
 
 export interface KnownPage {
   readonly objects: readonly ObjectName[];
-  /** Where the next page begins; null on the last. */
+  /** Start of the next page; null on the last. */
   readonly next: string | null;
 }
 

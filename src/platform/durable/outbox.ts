@@ -5,9 +5,9 @@ import type { OutboxState } from "../observability/metrics/health-stats.ts";
 import type { Migration } from "./migrations.ts";
 
 /**
- * How an effect outside an object survives a crash. The object writes a row here in the same transaction as its own change;
- * `drain` delivers the rows afterwards, and the object's alarm drains again whatever a crash or a failure left behind.
- * Deliveries repeat (a crash after delivery, before the row is deleted), so every receiver is idempotent.
+ * Transactional outbox: makes effects outside an object survive a crash. The object writes a row here in the same
+ * transaction as its own change. `drain` delivers the rows afterwards; the object's alarm drains again after a crash or
+ * a failure. Deliveries repeat (a crash after delivery, before the row is deleted), so every receiver is idempotent.
  */
 export const outboxMigrations: Migration[] = [
   {
@@ -38,20 +38,20 @@ export interface OutboxRow {
 }
 
 /**
- * Delivers rows of one lane, oldest first. Returns what to write in the transaction that deletes them, if anything.
- * A rejection keeps the rows; the lane is tried again after a back-off.
+ * Delivers rows of one lane, oldest first. Optionally returns a write for the transaction that deletes the rows. A
+ * rejection keeps the rows; the lane is retried after a back-off.
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a delivery with nothing to write back returns nothing
 export type Deliver = (lane: string, rows: OutboxRow[]) => Promise<(() => void) | void>;
 
-/** The inline drain that follows a commit gets this long before the alarm steps in. */
+/** Time for the inline drain after a commit before the alarm takes over. */
 const GRACE_MS = 2_000;
-/** Receivers are our own objects and D1: they come back soon, and readers wait for what lies here. */
+/** Receivers are our own objects and D1, which recover soon; readers wait for these rows. */
 const BACKOFF_CAP_MS = 30_000;
-/** A delivery that takes longer counts as failed. It may still land, even after a later one of its lane. */
+/** A delivery that takes longer counts as failed. It may still arrive, even after a later one of its lane. */
 const DELIVERY_DEADLINE_MS = 10_000;
 const ROWS_PER_DELIVERY = 100;
-/** One RPC takes 32 MiB; rows may be large, and no more of them are in memory at once. */
+/** One RPC takes 32 MiB; this bounds the rows in memory at once. */
 const BYTES_PER_DELIVERY = 4 * 1024 * 1024;
 const LANES_AT_ONCE = 6;
 const MOST_COUNTED = 10_000;
@@ -61,7 +61,7 @@ export class Outbox {
   readonly #sql: SqlStorage;
   readonly #topics: Readonly<Record<string, Deliver>>;
   readonly #commit: (change: () => void) => void;
-  /** The lanes being delivered. One delivery at a time a lane keeps its order; who comes meanwhile joins it. */
+  /** The lanes being delivered. One delivery at a time per lane keeps its order; concurrent callers join it. */
   readonly #deliveries = new Map<string, LaneDelivery>();
 
   /** @param commit runs a change in one transaction and re-arms the alarm */
@@ -72,10 +72,10 @@ export class Outbox {
   }
 
   /**
-   * Promises an effect. Call inside the transaction that makes it necessary.
-   * Rows of one lane are delivered in order; lanes do not wait for each other.
-   * @param body or what makes it of the row's number
-   * @returns the row's number, which grows for ever within the object
+   * Enlists an effect. Call inside the transaction that causes it. Rows of one lane are delivered in order; lanes are
+   * independent.
+   * @param body the message, or a function of the row's number that returns it
+   * @returns the row's number, which only grows within the object
    */
   enlist(topic: string, lane: string, body: unknown, now = Date.now()): number {
     if (!this.#topics[topic]) throw new Error(`no delivery for outbox topic ${topic}`);
@@ -99,24 +99,24 @@ export class Outbox {
       .one().seq;
   }
 
-  /** Like `enlist`, for effects of which only the newest matters: replaces what waits in the lane. */
+  /** Like `enlist`, for effects of which only the newest matters: replaces the pending rows of the lane. */
   enlistLatest(topic: string, lane: string, body: unknown, now = Date.now()): number {
     this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ?", topic, lane);
     return this.enlist(topic, lane, body, now);
   }
 
-  /** Whether anything of a topic waits, or of one lane of it. */
+  /** Whether rows of a topic, or of one of its lanes, are pending. */
   holds(topic: string, lane?: string): boolean {
     const [where, ...values] = lane === undefined ? ["topic = ?", topic] : ["topic = ? AND lane = ?", topic, lane];
     return this.#sql.exec(`SELECT 1 FROM outbox WHERE ${where} LIMIT 1`, ...values).toArray().length > 0;
   }
 
-  /** When the alarm must look at the outbox, or null when it is empty. */
+  /** Time of the next delivery attempt, or null when the outbox is empty. */
   nextDue(): number | null {
     return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM outbox WHERE due IS NOT NULL").one().due;
   }
 
-  /** What waits: how many rows, up to a bound, and since when the oldest. */
+  /** Pending rows: their number, up to a bound, and the age of the oldest. */
   waiting(now: number): OutboxState {
     const [oldest] = this.#sql.exec<{ at: number }>("SELECT enlisted AS at FROM outbox ORDER BY seq LIMIT 1").toArray();
     const { rows } = this.#sql
@@ -126,8 +126,8 @@ export class Outbox {
   }
 
   /**
-   * Delivers what waits: everything, one topic, or one lane of it. Resolves when what waited then was tried, in each lane that
-   * is not backing off; never rejects.
+   * Delivers pending rows: all, one topic, or one lane. Resolves when the rows pending at the call were tried, in each
+   * lane that is not backing off; never rejects.
    */
   async drain(topic?: string, lane?: string): Promise<void> {
     if (topic !== undefined && lane !== undefined) return this.#drainLane(topic, lane);
@@ -143,7 +143,7 @@ export class Outbox {
     await Promise.all(Array.from({ length: LANES_AT_ONCE }, worker));
   }
 
-  /** The lanes of a topic that may be tried, a page at a time. */
+  /** The lanes of a topic that may be tried, one page at a time. */
   *#lanes(topic: string): Generator<string> {
     for (let from = ""; ; ) {
       const page = this.#sql
@@ -172,10 +172,10 @@ export class Outbox {
       const begun: LaneDelivery = { delivered: 0, over: false, step: Promise.withResolvers() };
       flight = begun;
       this.#deliveries.set(key, begun);
-      // Begins a moment later, so that it is on record before it can be over.
+      // Starts in a microtask, so that the delivery is registered before it can finish.
       queueMicrotask(() => void this.#deliverLane(topic, lane, key, begun));
     }
-    // Not until the lane is empty: on a busy one that would be never.
+    // Does not wait for an empty lane: on a busy lane that would never resolve.
     while (!flight.over && flight.delivered < newest) await flight.step.promise;
   }
 
@@ -186,8 +186,8 @@ export class Outbox {
   }
 
   /**
-   * Delivers a lane until it is empty or fails. Leaves the record in the same turn in which it found nothing to deliver:
-   * whoever enlisted before that turn has been served, whoever enlists after it starts anew.
+   * Delivers a lane until it is empty or fails. Unregisters in the same turn in which no row was found: rows enlisted
+   * before that turn were delivered, and a row enlisted after it starts a new delivery.
    */
   async #deliverLane(topic: string, lane: string, key: string, flight: LaneDelivery): Promise<void> {
     try {
@@ -201,7 +201,7 @@ export class Outbox {
         resolve();
       }
     } catch (failure) {
-      // Not the delivery but our own storage: the rows are as they were, and so is their alarm.
+      // Our own storage failed, not the delivery: rows and alarm are unchanged.
       warn("outbox-failed", { topic, lane, because: textOf(failure) });
     } finally {
       this.#deliveries.delete(key);
@@ -210,7 +210,7 @@ export class Outbox {
     }
   }
 
-  /** The oldest rows of a lane, or none while it backs off. */
+  /** The oldest rows of a lane; empty while it backs off. */
   #deliverable(topic: string, lane: string): Row[] {
     const rows = this.#sql
       .exec<Row>(
@@ -237,7 +237,7 @@ export class Outbox {
       const confirm = await within(DELIVERY_DEADLINE_MS, deliver(lane, rows), "delivery took too long");
       this.#commit(() => {
         confirm?.();
-        // Rows that came meanwhile have higher numbers.
+        // Rows enlisted meanwhile have higher numbers.
         this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq <= ?", topic, lane, last.seq);
         this.#setHead(topic, lane, 0, Date.now() + GRACE_MS);
       });
@@ -250,7 +250,7 @@ export class Outbox {
     }
   }
 
-  /** The oldest row speaks for its lane, whichever it is by now. */
+  /** Retry state is kept on the lane's oldest row. */
   #setHead(topic: string, lane: string, attempts: number, due: number): void {
     this.#sql.exec(
       `UPDATE outbox SET attempts = ?3, due = ?4
@@ -264,10 +264,10 @@ export class Outbox {
 }
 
 interface LaneDelivery {
-  /** The newest row that was delivered. */
+  /** Number of the newest delivered row. */
   delivered: number;
   over: boolean;
-  /** Resolves with the delivery that is under way. */
+  /** Resolves with the delivery in progress. */
   step: PromiseWithResolvers<void>;
 }
 

@@ -1,6 +1,6 @@
 import type { Refusal } from "../../lib/result.ts";
 
-/** Thrown inside a transaction, which it undoes; whoever began that answers the refusal. */
+/** Thrown inside a transaction to roll it back; the caller of the transaction returns the refusal. */
 export class Refused extends Error {
   override readonly name = "Refused";
   readonly refusal: Refusal;

@@ -1,5 +1,5 @@
 /**
- * An object's methods as its callers see them: plain values in, plain values out. The runtime's own type wraps every value,
+ * An object's methods as seen by callers: plain values in, plain values out. The runtime's own type wraps every value,
  * because a value might hold stubs; ours never do.
  */
 export type Remote<T> = {
@@ -10,5 +10,5 @@ export type Remote<T> = {
     : never;
 };
 
-/** A stub with the type that its callers see. */
+/** A stub with its type for callers. */
 export const remote = <T>(stub: unknown): Remote<T> => stub as Remote<T>;

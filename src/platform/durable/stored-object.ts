@@ -12,24 +12,25 @@ import type { SnapshotPage, SnapshotPosition } from "./snapshot/object-snapshot.
 import { SnapshotLock, type SnapshotView } from "./snapshot/snapshot-lock.ts";
 import type { Value } from "./snapshot/tables.ts";
 
-/** `AccessControl`, as far as every object calls it. */
+/** The methods of `AccessControl` that every object calls. */
 interface BirthRegister {
   begins(object: ObjectName, id: string, fresh: boolean): string;
 }
 
-/** While an alarm works, the next one is set this far ahead; after one that failed, it is the next try. */
+/** While an alarm runs, the next one is set this far ahead; after a failure it is the retry. */
 const ALARM_GUARD_MS = 5_000;
-/** More rows than a table has. */
+/** More rows than any table has. */
 const UNBOUNDED = 1e12;
-/** Between two alarms of an object, whatever its rows say: a defect must not become a busy loop. */
+/** Minimum gap between two alarms of an object: a defect must not become a busy loop. */
 const ALARM_GAP_MS = 250;
 
 /**
- * What every object of this service shares: a schema, an outbox, and one alarm that is set whenever rows wait.
- * State changes go through `commit`, never through bare statements.
+ * Base class of every Durable Object: a schema, an outbox, and one alarm that is set whenever rows are pending. State
+ * changes go through `commit`, never through bare statements. Each request costs no more than the statements of its own
+ * work.
  */
 export abstract class StoredObject extends DurableObject<Env> {
-  /** How the object's tables have been made, step by step. */
+  /** Migrations of the object's tables. */
   readonly schema: Schema;
   protected readonly sql: SqlStorage;
   protected readonly outbox: Outbox;
@@ -38,10 +39,10 @@ export abstract class StoredObject extends DurableObject<Env> {
   #committing = false;
   readonly #lag = new AlarmLag();
   readonly #lock: SnapshotLock;
-  readonly #birth: StorageIdentity | null;
-  /** Whether the object may change what is in its storage: that is its own. */
+  readonly #identity: StorageIdentity | null;
+  /** Whether the storage is confirmed as the object's own, so that the object may change it. */
   #hasBegun: boolean;
-  /** What waits for the object to take changes again. */
+  /** Work postponed until writes resume. */
   readonly #postponed: (() => void)[] = [];
 
   constructor(ctx: DurableObjectState, env: Env, schema: Schema, topics: Readonly<Record<string, Deliver>>) {
@@ -52,49 +53,49 @@ export abstract class StoredObject extends DurableObject<Env> {
     migrateAll(ctx.storage, this.schema);
     const { kind } = this;
     const name = ctx.id.name ?? ctx.id.toString();
-    this.#birth = kind && new StorageIdentity(ctx.storage, { kind, name }, fresh);
-    this.#hasBegun = this.#birth?.isRecorded ?? true;
+    this.#identity = kind && new StorageIdentity(ctx.storage, { kind, name }, fresh);
+    this.#hasBegun = this.#identity?.isRecorded ?? true;
     this.#lock = new SnapshotLock(ctx.storage, this.schema);
     this.outbox = new Outbox(this.sql, topics, (change) => this.commit(change));
     if (!this.#hasBegun) ctx.blockConcurrencyWhile(() => this.#begin()).catch(() => {});
   }
 
-  /** Its kind, for objects that a snapshot holds: their storage is on record, so that its loss is noticed. */
+  /** The object type, for objects included in snapshots: their storage is recorded, so its loss is detected. */
   protected get kind(): ObjectKind | null {
     return null;
   }
 
-  /** See `Birth`. `AccessControl` keeps the record of all others. */
+  /** See `StorageIdentity`. `AccessControl` keeps the record of all others. */
   protected register(object: ObjectName, id: string, fresh: boolean): Promise<string> {
     const ask = () => remote<BirthRegister>(this.env.ACCESS_CONTROL.getByName("main")).begins(object, id, fresh);
-    // Once more, as every deployment restarts the one that is asked.
+    // One retry, since every deployment restarts the target.
     return ask().catch(ask);
   }
 
-  /** Nothing is let in meanwhile; a failure is the answer to all who wait. */
+  /** Blocks requests meanwhile; on failure all pending requests receive the error. */
   async #begin(): Promise<void> {
-    await this.#birth?.record((...given) => this.register(...given));
+    await this.#identity?.record((...given) => this.register(...given));
     this.#hasBegun = true;
     this.#catchUp();
   }
 
-  /** When this object's own rows next need the alarm (ms since 1970), or null. */
+  /** The next deadline of this object's own rows (ms since 1970), or null. */
   protected abstract ownDeadline(): number | null;
 
-  /** The object's own part of the alarm; the outbox is drained beside it. May throw: the alarm comes again. */
+  /** The object's own part of the alarm; the outbox is drained in parallel. May throw: the alarm is retried. */
   protected abstract onAlarm(now: number): Promise<void>;
 
-  /** Like `ownDeadline` and `onAlarm`, while the object takes no change. */
+  /** Like `ownDeadline` and `onAlarm`, while writes are blocked. */
   protected frozenDeadline(): number | null {
     return null;
   }
 
   protected async onFrozenAlarm(_now: number): Promise<void> {}
 
-  /** A commit has failed: what an object remembers of rows may not be true any more. */
+  /** Called after a rollback: values cached from rows may be stale. */
   protected onRollback(): void {}
 
-  /** Rows that wait, as the time they wait for: with any, an alarm is set. Tests check it on every object. */
+  /** Deadlines of pending rows: with any, an alarm is set. Tests check it on every object. */
   nextDue(): number | null {
     const now = Date.now();
     const own = this.#lock.isFrozen(now) ? [this.frozenDeadline()] : [this.outbox.nextDue(), this.ownDeadline()];
@@ -102,7 +103,7 @@ export abstract class StoredObject extends DurableObject<Env> {
     return due.length === 0 ? null : Math.min(...due);
   }
 
-  /** How the object is. Reads a few rows, however many there are. */
+  /** Health stats of the object. Reads a few rows, independent of the table sizes. */
   vitals(): HealthStats {
     const now = Date.now();
     return {
@@ -113,18 +114,19 @@ export abstract class StoredObject extends DurableObject<Env> {
     };
   }
 
-  /** What there is to measure in this kind of object; labels that only others know are left out in front. */
+  /** Metrics of this object type, without the leading labels that only callers can add. */
   protected measured(_now: number): Series[] {
     return [];
   }
 
   /**
-   * Runs `change` as one transaction, rolled back whole when it throws, together with the alarm that its rows need.
-   * @throws Frozen while a snapshot or a restore lets nothing change
+   * Runs `change` as one transaction, rolled back whole when it throws, together with the alarm of its rows.
+   * @throws Frozen while a snapshot or a restore blocks writes
    */
   protected commit<T>(change: () => T): T {
     this.#lock.check();
-    // Armed only by the outermost: what an inner one had armed would be undone if the outer one fails.
+    // Only the outermost transaction arms the alarm: a rollback of the outer one would undo an alarm set by an inner
+    // one.
     if (this.#committing) return this.ctx.storage.transactionSync(change);
     this.#committing = true;
     try {
@@ -139,28 +141,28 @@ export abstract class StoredObject extends DurableObject<Env> {
     }
   }
 
-  /** Whether a restore has begun here that has not ended. */
+  /** Whether a restore is in progress on this object. */
   protected get isBeingRestored(): boolean {
     return this.#lock.restore !== null;
   }
 
-  /** Whether the object takes no change just now. */
+  /** Whether writes are blocked. */
   protected get isFrozen(): boolean {
     return this.#lock.isFrozen(Date.now());
   }
 
-  /** Resolves once the object takes changes again, for all who wait in their order. */
+  /** Resolves once writes resume, for all callers in their order. */
   protected resumed(): Promise<void> {
     return new Promise((resolve) => this.whenResumed(resolve));
   }
 
-  /** Runs what changes rows: now, or once the object takes changes again. */
+  /** Runs a write now, or once writes resume. */
   protected whenResumed(work: () => void): void {
     this.#postponed.push(work);
     if (!this.isFrozen) this.#catchUp();
   }
 
-  // ---- snapshots and restores: see `Hold` ----
+  // ---- snapshots and restores: see `SnapshotLock` ----
 
   prepareCut(snapshot: string): Result<null> {
     const prepared = this.#lock.prepare(snapshot, Date.now());
@@ -181,32 +183,32 @@ export abstract class StoredObject extends DurableObject<Env> {
   }
 
   cutPart(snapshot: string, from: SnapshotPosition | null): Result<SnapshotPage> {
-    return this.#lock.part(snapshot, from);
+    return this.#lock.page(snapshot, from);
   }
 
   keepCut(snapshot: string): void {
-    this.#lock.keep(snapshot, Date.now());
+    this.#lock.heartbeat(snapshot, Date.now());
   }
 
   endCut(snapshot: string): void {
-    this.#lock.endCut(snapshot, Date.now());
+    this.#lock.endSnapshot(snapshot, Date.now());
     this.#arm(this.nextDue());
     this.#catchUp();
   }
 
-  /** A page of the objects that exist because of this one. @param after where the page before has ended */
+  /** A page of the objects created by this one. @param after end of the previous page */
   known(_after: string): KnownPage {
     return { objects: [], next: null };
   }
 
-  /** Whether nothing is here but rows of these tables. */
+  /** Whether only these tables have rows. */
   holdsOnly(tables: readonly string[]): boolean {
     const any = Object.fromEntries(tables.map((table) => [table, UNBOUNDED]));
     return this.#lock.tableBeyond(any) === null;
   }
 
   holdForRestore(restore: string, mayHold: Readonly<Record<string, number>>): Result<null> {
-    return this.#lock.hold(restore, mayHold);
+    return this.#lock.lockForRestore(restore, mayHold);
   }
 
   beginStaging(restore: string, view: SnapshotView): Result<null> {
@@ -225,14 +227,14 @@ export abstract class StoredObject extends DurableObject<Env> {
     if (this.#lock.release(restore)) this.#catchUp();
   }
 
-  /** Forgets everything that is only in memory. The call itself fails. */
+  /** Discards all in-memory state. The call itself fails. */
   restart(): void {
     this.ctx.abort("its rows have been replaced");
   }
 
   // ---- the alarm ----
 
-  /** Never throws: the runtime gives a failing alarm up after six more tries, and rows would wait for ever. */
+  /** Never throws: the runtime drops a failing alarm after six retries, and rows would wait for ever. */
   override async alarm(): Promise<void> {
     const now = Date.now();
     this.#armed = null;
@@ -246,10 +248,10 @@ export abstract class StoredObject extends DurableObject<Env> {
       const due = this.nextDue();
       this.#lag.recordAlarm(due, now);
       if (due === null || due > now) return this.#arm(due);
-      // Set before anything is tried: rows never wait without an alarm, however this ends.
+      // Set before any work: rows never wait without an alarm, also after a crash here.
       this.#arm(now + ALARM_GUARD_MS);
       const own = (async () => this.onAlarm(now))();
-      // Beside each other, so that a receiver that hangs does not hold up the object's own deadlines.
+      // In parallel, so that a hanging receiver does not delay the object's own deadlines.
       await Promise.all([own, this.outbox.drain()]);
       const next = this.nextDue();
       if (next !== null) this.#arm(Math.max(next, Date.now() + ALARM_GAP_MS));
@@ -259,7 +261,7 @@ export abstract class StoredObject extends DurableObject<Env> {
     }
   }
 
-  /** The object takes changes again, if it does. */
+  /** Runs postponed work if writes have resumed. */
   #catchUp(): void {
     if (this.isFrozen || !this.#hasBegun) return;
     this.#runPostponed();
@@ -271,13 +273,13 @@ export abstract class StoredObject extends DurableObject<Env> {
   }
 
   /**
-   * The alarm is only ever moved to an earlier time. One that finds nothing due costs little and sets itself again, while
-   * moving it with every commit and every delivery would cost each of them a write, and in production a round trip.
+   * The alarm only moves to an earlier time. An alarm without due rows is cheap and re-arms itself; moving it with
+   * every commit and delivery would cost one write each, and a round trip in production.
    */
   #arm(due: number | null): void {
     if (due === null || (typeof this.#armed === "number" && this.#armed <= due)) return;
-    // Joins the running transaction: the rows and their alarm become durable together. Later than now, because workerd may
-    // lose an alarm that, while it rings, is set again for the very same millisecond.
+    // Joins the running transaction: rows and alarm become durable together. Later than now, because workerd may lose
+    // an alarm that, during its handler, is set again for the same millisecond.
     void this.ctx.storage.setAlarm(Math.max(due, Date.now() + 1));
     this.#armed = due;
   }

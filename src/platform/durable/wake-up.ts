@@ -1,14 +1,17 @@
 import { textOf, warn } from "../observability/log.ts";
 
-/** A message of the queue `sync-work`: which object has work. Never the work itself, so losing or repeating it is harmless. */
+/**
+ * A message of the queue `sync-work`: the object that has work. It carries no work, so losing or repeating it is
+ * harmless.
+ */
 export type WakeUpMessage = { readonly destination: string } | { readonly engine: string };
 
-/** After one ring the next waits this long, unless a claim has run in between. */
+/** Minimum time between two messages, unless a lease was taken in between. */
 export const NOTIFY_AGAIN_MS = 5_000;
 
 /**
- * Tells the queue that an object has work, without drowning it: one message until a claim has run. What is in memory here
- * may be lost; then the bell rings once more.
+ * Sends a queue message when an object has work: one message until a lease is taken. The state is in memory only; after
+ * a restart one more message is sent.
  */
 export class WakeUp {
   readonly #queue: Queue<WakeUpMessage>;
@@ -20,24 +23,24 @@ export class WakeUp {
     this.#message = kind === "engine" ? { engine: name } : { destination: name };
   }
 
-  /** When the alarm should see to work that is ready at `readyAt`. */
+  /** The alarm time for work that is ready at `readyAt`. */
   due(readyAt: number | null): number | null {
     return readyAt === null ? null : Math.max(readyAt, this.#quietUntil);
   }
 
-  /** Someone is about to claim anyway: stay quiet for `ms`. */
+  /** A caller is about to lease: suppresses messages for `ms`. */
   expectLeaseWithin(ms: number, now: number): void {
     this.#quietUntil = now + ms;
   }
 
-  /** A claim has run. */
+  /** Work was leased: messages are allowed again. */
   resume(): void {
     this.#quietUntil = 0;
   }
 
   /**
-   * Whether it is time to ring; if so, the next time is later. Asked before the commit that arms the alarm, which then is
-   * the one for the ring after this.
+   * Whether a message is due; if so, suppresses the next ones. Call before the commit that arms the alarm, which then
+   * serves the message after this one.
    */
   shouldNotify(now: number): boolean {
     if (now < this.#quietUntil) return false;
@@ -45,7 +48,7 @@ export class WakeUp {
     return true;
   }
 
-  /** Never rejects: the alarm rings again. */
+  /** Never rejects: the alarm sends again. */
   async notify(): Promise<void> {
     try {
       await this.#queue.send(this.#message);

@@ -42,11 +42,11 @@ export const workMigrations: Migration[] = [
   },
 ];
 
-/** A claim is void after this long; every provider call must end well before. */
+/** Lifetime of a lease; every provider call must end well before. */
 export const LEASE_MS = 60_000;
-/** Claims that are out are counted so far: nobody hands out as many at a time. */
+/** Upper bound of counted leases; callers never lease more at a time. */
 const MAX_LEASED = 1_000;
-/** A row whose last attempt failed is claimed before others once it has waited this long, and at most once in this time. */
+/** A failed row is preferred once it has waited this long, and at most once in this time. */
 const FAILED_EVERY_MS = 30_000;
 
 interface Row extends Record<string, SqlStorageValue> {
@@ -59,7 +59,7 @@ interface Row extends Record<string, SqlStorageValue> {
   failed: number;
 }
 
-/** A row as others see it. `readyAt`: when it may be claimed; for one that is claimed, when its lease ends. */
+/** A row as seen by callers. `readyAt`: when it can be leased; for a leased row, when its lease ends. */
 export interface WorkView {
   readonly attempts: number;
   readonly readyAt: number;
@@ -67,22 +67,26 @@ export interface WorkView {
 }
 
 /**
- * The work rows of one object: one row a thing, however often it changes. Methods that write are called inside the
- * object's transaction, next to the rows they speak about.
+ * The work rows of one object: one row per resource, however often its desired state changes. Methods that write are
+ * called inside the object's transaction, next to the rows of the resource. Counts and deadlines are memoized: an idle
+ * queue costs no reads.
+ *
+ *   setDesired ──> waiting ──promote──> queued ──lease──> leased ──complete(done | park)──> gone
+ *                                         └─────retry, again, lease end────┘
  */
 export class WorkQueue {
   readonly #sql: SqlStorage;
   readonly #counts: Memo<{ readonly queued: number; readonly waiting: number }>;
   /** The earliest `ready_at`: of rows whose last attempt did not fail, and of the others. */
   readonly #firstReady: Memo<readonly (number | null)[]>;
-  /** When the leases of claims that are out end, the last first. */
+  /** When the current leases end, the last first. */
   readonly #leaseEnds: Memo<readonly number[]>;
   readonly #pausedUntil: Memo<number>;
   readonly #failedLast: boolean;
-  /** When a failed row was last claimed before others. Lost with the object, which costs one early attempt. */
+  /** When a failed row was last preferred. Kept in memory; a restart costs one early attempt. */
   #failedAt = Number.NEGATIVE_INFINITY;
 
-  /** @param failedLast rows whose last attempt failed are claimed behind the others */
+  /** @param failedLast whether rows with a failed last attempt are leased after the others */
   constructor(sql: SqlStorage, { failedLast = false } = {}) {
     this.#sql = sql;
     this.#failedLast = failedLast;
@@ -112,16 +116,16 @@ export class WorkQueue {
     );
   }
 
-  /** What is kept of the rows in memory may not be true any more. */
-  forgetKept(): void {
+  /** Invalidates the memoized values, for example after a rollback. */
+  forgetMemos(): void {
     for (const kept of [this.#counts, this.#firstReady, this.#leaseEnds, this.#pausedUntil]) kept.forget();
   }
 
   /**
-   * States that `id` should be made so (again). While a claim is out, the row waits for it: two workers never act on one
-   * thing at a time, so an older effect cannot overtake a newer one.
-   * @param queued false: a row that is new waits until `promote` finds room for it
-   * @param failed what was tried for it last has failed; of a row that exists this is known already
+   * Sets the desired state of `id` (again). A leased row stays leased: two workers never act on one resource at a time,
+   * so an older effect cannot overtake a newer one.
+   * @param queued false: a new row waits until `promote` finds room for it
+   * @param failed whether the last attempt failed; ignored for an existing row
    */
   setDesired(id: string, now: number, queued = true, failed = false): void {
     this.#write(
@@ -140,7 +144,7 @@ export class WorkQueue {
     this.#write([this.#counts, this.#firstReady, this.#leaseEnds], "DELETE FROM work WHERE id = ?", id);
   }
 
-  /** Queues up to `room` rows that wait for it, longest waiting first. @returns how many */
+  /** Queues up to `room` waiting rows, longest waiting first. @returns how many */
   promote(room: number): number {
     const before = this.waiting();
     if (room <= 0 || before === 0) return 0;
@@ -153,8 +157,9 @@ export class WorkQueue {
   }
 
   /**
-   * Leases up to `limit` ready rows, longest ready first; with `failedLast`, rows whose last attempt failed behind the others.
-   * @param trial no failed row is preferred, however long it has waited
+   * Leases up to `limit` ready rows, longest ready first; with `failedLast`, rows with a failed last attempt after the
+   * others.
+   * @param trial never prefers a failed row, however long it has waited
    */
   lease(limit: number, now: number, only?: string, trial = false): WorkLease[] {
     if (limit <= 0 || this.pausedUntil() > now) return [];
@@ -194,45 +199,45 @@ export class WorkQueue {
       .toArray();
   }
 
-  /** Whether a claim can still be settled, and its wish is the newest. */
-  holds(claim: WorkLease, now: number): boolean {
-    const row = this.#find(claim.id);
-    return row !== null && row.lease === claim.lease && row.ready_at > now && row.generation === claim.generation;
+  /** Whether a lease can still be completed and its generation is the newest. */
+  holds(lease: WorkLease, now: number): boolean {
+    const row = this.#find(lease.id);
+    return row !== null && row.lease === lease.lease && row.ready_at > now && row.generation === lease.generation;
   }
 
-  /** Makes a claim last anew, counted from now: work that is done in steps keeps it from step to step. */
-  renew(claim: WorkLease, now: number): WorkLease {
+  /** Extends a lease from now: work done in steps renews it between steps. */
+  renew(lease: WorkLease, now: number): WorkLease {
     const leaseUntil = now + LEASE_MS;
-    this.#move("ready_at = ? WHERE id = ? AND lease = ?", leaseUntil, claim.id, claim.lease);
-    return { ...claim, leaseUntil };
+    this.#move("ready_at = ? WHERE id = ? AND lease = ?", leaseUntil, lease.id, lease.lease);
+    return { ...lease, leaseUntil };
   }
 
-  /** Ends a claim. The caller records its own outcome only for "done", "parked" and "retrying". */
-  complete(claim: WorkLease, ending: WorkOutcome, now: number): CompletionResult {
-    const row = this.#find(claim.id);
-    if (!row || row.lease !== claim.lease || row.ready_at <= now) return "stale";
-    // A pause that all rows are asked for tells nothing of this one.
-    if (ending.kind === "retry" && !ending.all && this.#failedLast) this.#markFailed(claim.id);
-    // What is asked for all rows holds also when this one is to be done anew.
+  /** Completes a lease. The caller records its own outcome only for "done", "parked" and "retrying". */
+  complete(lease: WorkLease, ending: WorkOutcome, now: number): CompletionResult {
+    const row = this.#find(lease.id);
+    if (!row || row.lease !== lease.lease || row.ready_at <= now) return "stale";
+    // A pause requested for all rows does not count as a failure of this one.
+    if (ending.kind === "retry" && !ending.all && this.#failedLast) this.#markFailed(lease.id);
+    // A pause for all rows also applies when this row was superseded.
     if (ending.kind === "retry" && ending.all) this.pause(now + (ending.afterMs ?? 0));
-    if (row.generation !== claim.generation) {
-      this.#release(claim.id, 0, now);
+    if (row.generation !== lease.generation) {
+      this.#release(lease.id, 0, now);
       return "superseded";
     }
     if (ending.kind === "again") {
-      this.#release(claim.id, row.attempts, now);
+      this.#release(lease.id, row.attempts, now);
       return "retrying";
     }
     if (ending.kind === "retry" && row.attempts + 1 < (ending.attempts ?? Number.POSITIVE_INFINITY)) {
       const again = now + Math.max(ending.afterMs ?? 0, backoff(row.attempts));
-      this.#release(claim.id, row.attempts + 1, again);
+      this.#release(lease.id, row.attempts + 1, again);
       return "retrying";
     }
-    this.forget(claim.id);
+    this.forget(lease.id);
     return ending.kind === "done" ? "done" : "parked";
   }
 
-  /** When the next queued row may be claimed (ms since 1970), or null when there is none. */
+  /** When the next queued row can be leased (ms since 1970), or null when there is none. */
   nextReady(): number | null {
     const times = this.#firstReady.get().filter((at) => at !== null);
     return times.length === 0 ? null : Math.max(Math.min(...times), this.pausedUntil());
@@ -248,22 +253,22 @@ export class WorkQueue {
     };
   }
 
-  /** How many rows are queued, claimed ones included. */
+  /** Number of queued rows, including leased ones. */
   queued(): number {
     return this.#counts.get().queued;
   }
 
-  /** How many rows wait for room in the queue. */
+  /** Number of rows that wait for room in the queue. */
   waiting(): number {
     return this.#counts.get().waiting;
   }
 
-  /** How many claims are out. */
+  /** Number of current leases. */
   leased(now: number): number {
     return this.#leaseEnds.get().filter((at) => at > now).length;
   }
 
-  /** When the first of the claims that are out ends (ms since 1970), or null. */
+  /** When the first current lease ends (ms since 1970), or null. */
   firstLeaseEnd(): number | null {
     return this.#leaseEnds.get().at(-1) ?? null;
   }
@@ -272,7 +277,7 @@ export class WorkQueue {
     return this.#pausedUntil.get();
   }
 
-  /** Nothing is claimed before `until`; a later time that was asked for already stays. */
+  /** No row is leased before `until`; an existing later pause stays. */
   pause(until: number): void {
     this.#write(
       [this.#pausedUntil],
@@ -281,7 +286,7 @@ export class WorkQueue {
     );
   }
 
-  /** Whatever pause was asked for is over: its cause may be gone. */
+  /** Ends every pause: its cause may be gone. */
   unpause(): void {
     this.#write([this.#pausedUntil], "DELETE FROM work_pause");
   }
@@ -298,12 +303,12 @@ export class WorkQueue {
     this.#move("lease = NULL, attempts = ?, ready_at = ? WHERE id = ?", attempts, readyAt, id);
   }
 
-  /** Changes when a row may be claimed, and by whom it is. */
+  /** Changes the lease and the ready time of rows. */
   #move(assignments: string, ...values: SqlStorageValue[]): void {
     this.#write([this.#firstReady, this.#leaseEnds], `UPDATE work SET ${assignments}`, ...values);
   }
 
-  /** @param changes what is kept in memory and may be something else afterwards */
+  /** @param changes memoized values invalidated by the statement */
   #write(changes: readonly Memo<unknown>[], statement: string, ...values: SqlStorageValue[]): void {
     this.#sql.exec(statement, ...values);
     for (const kept of changes) kept.forget();

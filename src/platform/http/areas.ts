@@ -1,9 +1,12 @@
 import { speaksOrchestrator } from "../../compat/dialect.ts";
 
-/** Which of the two conventions of design 2.2 a request and its answer follow: areas A and B, or areas C and D. */
+/**
+ * The HTTP convention of a request and its answer: `secrets` (secrets and sync) or `cluster` (event stream and
+ * volumes).
+ */
 export type Area = "secrets" | "cluster";
 
-/** First path segments that belong to areas C and D under `/v1`; no mount may take them. */
+/** First path segments of the cluster API under `/v1`; mounts cannot use them. */
 export const CLUSTER_ROOTS: ReadonlySet<string> = new Set(
   (
     "acl agent agents allocation allocations client cluster deployment deployments evaluation evaluations event job jobs " +
@@ -12,22 +15,22 @@ export const CLUSTER_ROOTS: ReadonlySet<string> = new Set(
   ).split(" "),
 );
 
-/** First path segments that belong to the service itself in areas A and B. */
+/** First path segments of the service itself in the secrets API. */
 export const SERVICE_ROOTS: ReadonlySet<string> = new Set(
   "sys auth identity cubbyhole v1 ui docs openapi.json".split(" "),
 );
 
 /**
- * Upstream's other roots of areas C and D. Nothing is there, and mounts may have these names; a client of those areas reads the
- * refusal in its own form.
+ * Further roots of the upstream cluster API. They have no routes, and mounts may use these names; the refusal has the
+ * form that cluster clients parse.
  */
 const UPSTREAM_ROOTS: ReadonlySet<string> = new Set(
   "license licenses quota quota-usages quotas recommendation recommendations scaling sentinel var vars".split(" "),
 );
 
 /**
- * The area of a path as it came in. Areas C and D need the `/v1` prefix, A and B answer with and without. Known before
- * anything is checked, so that even a malformed request is refused in the convention of its area.
+ * The area of a path as received. The cluster API needs the `/v1` prefix; the secrets API answers with and without it.
+ * Determined before any check, so that a malformed request is also refused in the form of its area.
  */
 export function areaOf(pathname: string, headers?: Headers): Area {
   const [, root = ""] = /^\/+v1\/+([^/]*)/.exec(pathname) ?? [];

@@ -4,17 +4,17 @@ import { badRequest } from "./errors.ts";
 const LONGEST_TOKEN = 512;
 const LONGEST_NAMESPACE = 1_024;
 
-/** The token a caller presents, by header or as a bearer; null when there is none. */
+/** The request's token, from a header or as a bearer token; null when there is none. */
 export function tokenOf(headers: Headers): string | null {
   const token = firstHeader(headers, requestHeader.token) ?? bearerIn(headers);
-  // No token is this long. Cut, it is still unknown, and nobody remembers 100 KB of it.
+  // No valid token is this long. The truncated text is still unknown and bounds the memory used for it.
   return token === undefined ? null : token.slice(0, LONGEST_TOKEN);
 }
 
 const bearerIn = (headers: Headers): string | undefined =>
   /^Bearer\s+(\S+)\s*$/i.exec(headers.get("Authorization") ?? "")?.[1];
 
-/** The namespace of areas A and B as the caller wrote it; empty for the root. */
+/** The namespace header of the secrets API as sent; empty for the root. */
 export function namespaceOf(headers: Headers): string {
   const namespace = firstHeader(headers, requestHeader.namespace) ?? "";
   if (namespace.length > LONGEST_NAMESPACE) {

@@ -2,7 +2,7 @@ import { isPlainObject } from "../../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { asMap } from "./fields.ts";
 
-/** Custom metadata as a caller gives it; in a patch, null removes a key. */
+/** Custom metadata as sent; in a patch, null removes a key. */
 export type CustomMetadataChange = Readonly<Record<string, string | null>>;
 
 const MAX_KEYS = 64;
@@ -11,7 +11,7 @@ const MAX_VALUE_BYTES = 512;
 const MAX_TOLD = 100;
 const PRINTABLE = /^[^\p{Cc}\p{Cs}\p{Co}\p{Cn}]*$/u;
 
-/** Reads what a request gave. Only the types are judged here: how much it becomes is known once it is merged. */
+/** Reads custom metadata from a request. Checks only types: sizes are known after the merge. */
 export function readCustomMetadata(given: unknown, patch: boolean): Result<CustomMetadataChange> {
   const value = asMap(given);
   if (!isPlainObject(value)) return failed(["must be a map of strings"]);
@@ -42,7 +42,7 @@ export function changeCustomMetadata(
   return ok(entries.size === 0 ? null : JSON.stringify(Object.fromEntries(entries)));
 }
 
-/** Every rule that is broken, so that one answer tells all of them. */
+/** Every violated rule, so that one answer lists all of them. */
 function violations(entries: ReadonlyMap<string, string>): string[] {
   const wrong: string[] = [];
   if (entries.size > MAX_KEYS) wrong.push(`${entries.size} keys provided, at most ${MAX_KEYS} allowed`);

@@ -3,15 +3,15 @@ import { textOf } from "../observability/log.ts";
 import { RequestError } from "./errors.ts";
 
 /**
- * A disk that is full: reads go on, writes fail. The platform says so of a single object that has reached its limit; locally
- * a commit that fails shows only as an internal error, so `npm start` binds LOCAL_DISK, which can be asked.
+ * Full disk: reads continue, writes fail. In production a single object reports its limit. Locally a failing commit
+ * shows only as an internal error, so `npm start` binds LOCAL_DISK, which reports free space.
  */
 
 const FULL = /SQLITE_FULL|database or disk is full/;
 const ANSWER_MS = 2_000;
 const MESSAGE = "the disk of the service is full: reads go on, and nothing can be written until there is room";
 
-/** The answer to a request that failed because of it; null when it failed for another reason. */
+/** The answer to a request that failed because of a full disk; null for other failures. */
 export async function diskRefusal(failure: unknown, env: Env): Promise<RequestError | null> {
   const isOwn = failure instanceof RequestError && failure.status !== 503;
   if (isOwn || !(FULL.test(textOf(failure)) || (await isDiskFull(env)))) return null;

@@ -6,7 +6,7 @@ import { isNewerSchema } from "../durable/migrations.ts";
 import { isFrozen } from "../durable/snapshot/frozen.ts";
 import { textOf, warn } from "../observability/log.ts";
 
-/** The one error of the request layer: a status and what the caller reads. Anything else that is thrown is a defect. */
+/** The one error of the request layer: a status and a message for the caller. Any other exception is a defect. */
 export class RequestError extends Error {
   override readonly name = "RequestError";
   readonly status: number;
@@ -37,13 +37,13 @@ const statusOf = {
   sealed: 503,
 } satisfies Record<Reason, number>;
 
-/** Turns an object's refusal into the error that the caller reads. */
+/** Converts an object's refusal into an HTTP error. */
 export function refusalError(refusal: Refusal): RequestError {
   const retry: Record<string, string> = refusal.reason === "unavailable" ? { "Retry-After": "1" } : {};
   return new RequestError(statusOf[refusal.reason], refusal.message === "" ? [] : refusal.message, retry);
 }
 
-/** The value of a result; a refusal becomes the answer. */
+/** The value of a result; throws a refusal as an HTTP error. */
 export function unwrap<T>(result: Result<T>): T {
   if (!result.ok) throw refusalError(result);
   return result.value;
@@ -55,7 +55,7 @@ export const denied = (message = "permission denied"): RequestError => new Reque
 
 const MAX_ISSUES = 10;
 
-/** Says which fields broke which rules. Values are never repeated: they may be secrets. */
+/** Lists the violated rules by field. Values are never repeated: they may be secrets. */
 export function invalid(failure: z.ZodError): RequestError {
   const messages = failure.issues.slice(0, MAX_ISSUES).map((issue) => {
     const field = issue.path.join(".").slice(0, 200);
@@ -67,24 +67,24 @@ export function invalid(failure: z.ZodError): RequestError {
   return new RequestError(400, messages);
 }
 
-/** The platform's own words for "this object is restarting or has too much to do"; what was answered before stands. */
+/** The platform's messages for an object that is restarting or overloaded; earlier answers remain valid. */
 function isRestart(failure: unknown): boolean {
   const { retryable, overloaded, durableObjectReset } = (failure ?? {}) as Record<string, unknown>;
   return retryable === true || overloaded === true || durableObjectReset === true;
 }
 
-/** What the caller reads of anything that was thrown. A defect is told to the operator only, under the request's id. */
+/** The HTTP error for any exception. A defect is logged for the operator only, under the request's id. */
 export function asRequestError(failure: unknown, requestId: string): RequestError {
   if (failure instanceof RequestError) return failure;
   if (failure instanceof FilterError) return badRequest(failure.message);
-  // First, as an object that refuses to begin is reset.
+  // First, because an object that refuses to start is also reset.
   if (isStorageLost(failure) || isNewerSchema(failure))
     return new RequestError(503, failure.message, { "Retry-After": "60" });
   if (isRestart(failure)) {
     return new RequestError(503, "the service is busy or restarting; try again", { "Retry-After": "1" });
   }
   if (isFrozen(failure)) return new RequestError(503, failure.message, { "Retry-After": "1" });
-  // The engine's own syntax errors quote what they could not read, which may be a secret.
+  // The runtime's syntax errors quote the unparsable text, which may be a secret.
   const because = failure instanceof SyntaxError ? failure.name : textOf(failure);
   const stack =
     failure instanceof Error ? failure.stack?.split("\n").filter((line) => /^\s+at /.test(line)) : undefined;

@@ -2,7 +2,7 @@ import { keyedHash } from "../crypto/keyed-hash.ts";
 import { type Area, areaOf } from "./areas.ts";
 import { MAX_PATH } from "./target.ts";
 
-/** Who calls. Never holds the token. */
+/** The caller of a request. Never holds the token. */
 export interface Identity {
   readonly accessor: string;
   readonly name: string;
@@ -12,34 +12,36 @@ export interface Identity {
   readonly root: boolean;
 }
 
-/** What is known of one request, filled in on its way. Holds no token, no query, no header's value and no body. */
+/** Facts of one request, filled in while it is handled. Holds no token, query, header value or body. */
 export interface Exchange {
   readonly requestId: string;
   readonly method: string;
-  /** As it was sent, without the query; cut where paths are too long. */
+  /** As sent, without the query; truncated at the maximum path length. */
   readonly path: string;
   readonly area: Area;
-  /** When it came, in ms since 1970. */
+  /** Time of arrival, in ms since 1970. */
   readonly time: number;
-  /** Which token was presented, as a keyed hash; null without one, or while the service is sealed. */
+  /** Keyed hash of the presented token; null without one, or while the service is sealed. */
   readonly tokenHash: string | null;
-  /** Where it came from; null when the platform does not say. */
+  /** The client address; null when the platform does not provide it. */
   readonly address: string | null;
-  /** The length of its body in bytes, as declared; null when it is not. */
+  /** The declared length of the body in bytes; null when undeclared. */
   readonly bytes: number | null;
-  /** What it turned out to ask for, as `LIST /v1/sys/mounts/:path+` or, in a mount, `GET /v1/{kv}/data/:path+`; null: nothing there is. */
+  /**
+   * The matched route, as `LIST /v1/sys/mounts/:path+` or, in a mount, `GET /v1/{kv}/data/:path+`; null when unmatched.
+   */
   route: string | null;
-  /** Whose token it was, once that is known. */
+  /** The owner of the token, once authenticated. */
   caller: Identity | null;
-  /** Areas A and B: the namespace that it is in. C and D: the one that it names, if any. */
+  /** Secrets API: the namespace of the request. Cluster API: the namespace parameter, if any. */
   namespace: string | null;
-  /** Areas A and B: the identity of that namespace, which a later one at its path does not have. */
+  /** Secrets API: the identity of that namespace; a later namespace at its path has another one. */
   namespaceId: string | null;
-  /** The path of the mount that it is about. */
+  /** The path of the mount. */
   mount: string | null;
 }
 
-/** An exchange that is over, as far as is known when its answer begins: a stream goes on behind it. */
+/** A completed exchange, as of the start of its answer: a stream continues behind it. */
 export interface Answered extends Readonly<Exchange> {
   readonly status: number;
   readonly durationMs: number;
@@ -65,7 +67,7 @@ export function beginExchange(request: Request, url: URL, token: string | null, 
   };
 }
 
-/** Notes who calls and what about. */
+/** Records the caller and the target of a request. */
 export function recordTarget(
   exchange: Exchange,
   {
@@ -83,7 +85,7 @@ export function recordTarget(
   exchange.mount = mount?.path ?? null;
 }
 
-/** The namespace that a query of areas C and D names; null when it names none or what could not be the name of one. */
+/** The namespace parameter of a cluster request; null when absent or not a valid name. */
 export function namespaceNamed(query: URLSearchParams): string | null {
   const named = query.get("namespace");
   return named !== null && NAMESPACE.test(named) ? named : null;

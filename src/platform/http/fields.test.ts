@@ -67,7 +67,7 @@ describe("parseDuration", () => {
 });
 
 describe("fields of requests", () => {
-  it("reads durations within 100 years, and negative ones only where they have a meaning", () => {
+  it("accepts durations within 100 years, and negative ones only in signed fields", () => {
     expect(accepts(duration(), "1h")).toBe(3600);
     expect(accepts(signedDuration(), "-1s")).toBe(-1);
     refuses(duration(), "-1s");
@@ -77,13 +77,13 @@ describe("fields of requests", () => {
     );
   });
 
-  it("reads flags from every spelling of a command line", () => {
+  it("accepts every command-line spelling of a flag", () => {
     for (const yes of [true, 1, "1", "t", "T", "true", "TRUE"]) expect(accepts(flag(), yes)).toBe(true);
     for (const no of [false, 0, "0", "f", "false", "False"]) expect(accepts(flag(), no)).toBe(false);
     for (const neither of ["yes", "", 2, null, {}]) refuses(flag(), neither);
   });
 
-  it("reads integers and their texts, never fractions or what JavaScript would round", () => {
+  it("accepts integers and their texts, rejects fractions and unsafe integers", () => {
     expect(accepts(integer().min(0), "5")).toBe(5);
     expect(accepts(integer().min(-1), "-1")).toBe(-1);
     expect(accepts(integer().min(0), 7)).toBe(7);
@@ -91,13 +91,13 @@ describe("fields of requests", () => {
       refuses(integer().min(0), wrong);
   });
 
-  it("reads lists from text with commas", () => {
+  it("accepts lists as comma-separated text", () => {
     expect(accepts(stringList(), "a, b,,c")).toEqual(["a", "b", "c"]);
     expect(accepts(stringList(), ["a,b"])).toEqual(["a,b"]);
     refuses(stringList(), [1]);
   });
 
-  it("reads maps from pairs, lists of pairs and JSON text", () => {
+  it("accepts maps as pairs, lists of pairs and JSON text", () => {
     for (const spelling of [{ a: "1", b: "x=y" }, "a=1,b=x=y", ["a=1", "b=x=y"], '{"a":"1","b":"x=y"}']) {
       expect(accepts(stringMap(), spelling)).toEqual({ a: "1", b: "x=y" });
     }
@@ -106,7 +106,7 @@ describe("fields of requests", () => {
     expect(asMap(["=x"])).toEqual(["=x"]);
   });
 
-  it("finds fields whatever their case", () => {
+  it("matches caseless fields in any case", () => {
     const schema = caseless(z.object({ BootstrapSecret: z.string() }));
     expect(accepts(schema, { bootstrapsecret: "x" })).toEqual({ BootstrapSecret: "x" });
     refuses(schema, ["x"]);

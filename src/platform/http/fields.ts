@@ -2,7 +2,7 @@ import * as z from "zod";
 
 /*
  * Field types of request bodies. Command-line clients send every value as a string ("true", "5", "a,b", "k=v"), so each
- * typed field takes its string form too (contract: clients 1.1).
+ * typed field also accepts its string form.
  */
 
 /** true, false, "true", "1", … */
@@ -14,7 +14,7 @@ export const flag = () =>
     return /^(0|f|false)$/i.test(value) ? false : value;
   }, z.boolean());
 
-/** An integer, or its decimal text. @param rule what is said of anything else, instead of zod's words */
+/** An integer, or its decimal text. @param rule the error message for other values, instead of zod's */
 export function integer(rule?: string) {
   return {
     min(least: number) {
@@ -27,7 +27,7 @@ function asNumber(value: unknown): unknown {
   return typeof value === "string" && /^[+-]?\d{1,15}$/.test(value.trim()) ? Number(value) : value;
 }
 
-/** Nanoseconds to a unit. */
+/** Nanoseconds by unit. */
 const UNITS: Readonly<Record<string, bigint>> = {
   ns: 1n,
   us: 1_000n,
@@ -39,12 +39,12 @@ const UNITS: Readonly<Record<string, bigint>> = {
   d: 86_400_000_000_000n,
 };
 const NANOSECONDS_TO_A_SECOND = 1_000_000_000n;
-/** Decimal places that an amount may have. */
+/** Maximum number of decimal places. */
 const PLACES = 9;
 
 /**
- * Reads `90`, `"90"`, `"1h30m"`, `"182d"`, `"-1s"` as seconds, or null when it is none of these. A fraction of a second
- * rounds away from zero, since 0 means "not set" to many fields; only an explicit zero and the empty text are 0.
+ * Parses `90`, `"90"`, `"1h30m"`, `"182d"`, `"-1s"` as seconds; null for other values. A fraction of a second rounds
+ * away from zero, since 0 means "not set" for many fields; only an explicit zero and the empty text are 0.
  */
 export function parseDuration(value: unknown): number | null {
   if (typeof value === "number") return Number.isSafeInteger(value) ? value + 0 : null;
@@ -59,7 +59,7 @@ export function parseDuration(value: unknown): number | null {
   return sign === "-" ? 0 - seconds : seconds;
 }
 
-/** The sum of amounts and their units, rounded up. Exact: `1.1h` is 3960 s, where floating point has a little more. */
+/** The sum of amounts by unit, rounded up. Exact: `1.1h` is 3960 s, where floating point yields slightly more. */
 function wholeSeconds(parts: readonly RegExpExecArray[]): number {
   const scale = 10n ** BigInt(PLACES);
   const scaled = parts.reduce(
@@ -71,7 +71,7 @@ function wholeSeconds(parts: readonly RegExpExecArray[]): number {
   return Number((scaled + second - 1n) / second);
 }
 
-/** The longest duration that a field takes, in seconds: 100 years. */
+/** The longest accepted duration, in seconds: 100 years. */
 export const LONGEST_DURATION = 100 * 365 * 86_400;
 
 const durationSchemas = new WeakSet<z.ZodType>();
@@ -79,7 +79,7 @@ const durationSchemas = new WeakSet<z.ZodType>();
 /** Whether a schema is a duration's: the test over all routes finds its fields by this. */
 export const isDuration = (schema: z.ZodType): boolean => durationSchemas.has(schema);
 
-/** Marks the schema of a field that holds a length of time. */
+/** Marks the schema of a field that holds a duration. */
 export function asDuration<Schema extends z.ZodType>(schema: Schema): Schema {
   durationSchemas.add(schema);
   return schema;
@@ -108,10 +108,10 @@ export const signedDuration = () =>
 
 const echoedSchemas = new WeakSet<z.core.$ZodType>();
 
-/** Whether a field is only there to be sent back. */
+/** Whether a field is accepted only because clients send it back. */
 export const isEchoed = (schema: z.core.$ZodType): boolean => echoedSchemas.has(schema);
 
-/** Fields that answers show and clients send back: they are for the service to say, and have no effect in a body. */
+/** Fields that answers contain and clients send back. The service owns them: they have no effect in a body. */
 export function echoed<Name extends string>(...names: Name[]): Record<Name, z.ZodOptional<z.ZodUnknown>> {
   const fields = names.map((name) => {
     const schema = z.unknown().optional();
@@ -121,7 +121,7 @@ export function echoed<Name extends string>(...names: Name[]): Record<Name, z.Zo
   return Object.fromEntries(fields) as Record<Name, z.ZodOptional<z.ZodUnknown>>;
 }
 
-/** A list of strings, or one string with commas. */
+/** A list of strings, or one comma-separated string. */
 export const stringList = () =>
   z.preprocess(
     (value) =>
@@ -137,11 +137,11 @@ export const stringList = () =>
 /** A map of strings; also `"k=v,k2=v2"`, a list of `"k=v"`, or the map as JSON text. */
 export const stringMap = () => z.preprocess(asMap, z.record(z.string(), z.preprocess(asText, z.string())));
 
-/** Values of such maps may come as numbers or flags, which are their text. */
+/** Numbers and booleans in such maps become their text. */
 const asText = (value: unknown): unknown =>
   typeof value === "number" || typeof value === "boolean" ? String(value) : value;
 
-/** The string spellings of a map, as a map; anything else unchanged. */
+/** Converts the string forms of a map to a map; leaves other values unchanged. */
 export function asMap(value: unknown): unknown {
   if (typeof value === "string") {
     if (value.trim().startsWith("{")) {
@@ -160,7 +160,7 @@ export function asMap(value: unknown): unknown {
     : value;
 }
 
-/** The fields of an object schema, also of one that goes on to transform what it has read. */
+/** The fields of an object schema, also of one with a transform. */
 export function fieldsOf(schema: z.core.$ZodType): string[] {
   const { shape, in: input, out } = schema._zod.def as { shape?: object; in?: z.core.$ZodType; out?: z.core.$ZodType };
   if (shape) return Object.keys(shape);
@@ -169,10 +169,10 @@ export function fieldsOf(schema: z.core.$ZodType): string[] {
 
 const caselessSchemas = new WeakSet<z.core.$ZodType>();
 
-/** Whether a schema matches the names of its fields without regard to case. */
+/** Whether a schema matches field names case-insensitively. */
 export const isCaseless = (schema: z.core.$ZodType): boolean => caselessSchemas.has(schema);
 
-/** An object whose keys are matched without regard to case, as clients of areas C and D may spell them. */
+/** An object whose keys match case-insensitively, as cluster clients spell them. */
 export function caseless<Schema extends z.ZodType>(schema: Schema) {
   const spelling = new Map(fieldsOf(schema).map((key) => [key.toLowerCase(), key]));
   const caseless = z.preprocess((value) => {

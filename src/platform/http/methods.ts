@@ -2,7 +2,7 @@ import type { Area } from "./areas.ts";
 import { notFound, RequestError } from "./errors.ts";
 import type { Verb } from "./target.ts";
 
-/** What a path does not know, and what it does: 404, 405 and OPTIONS. */
+/** Answers for unknown paths and methods: 404, 405 and OPTIONS. */
 
 const methodsOf = {
   GET: ["GET", "HEAD"],
@@ -16,7 +16,7 @@ const allow = (verbs: readonly Verb[]) => ({
   Allow: [...verbs.flatMap((verb) => methodsOf[verb]), "OPTIONS"].join(", "),
 });
 
-/** Why nothing matched: the path is unknown, or it does not know the verb. `verbs` are those it knows. */
+/** The error for an unmatched request: unknown path, or unsupported verb. `verbs` are the supported ones. */
 export function unmatched(area: Area, path: string, verbs: readonly Verb[]): RequestError {
   if (verbs.length > 0) {
     return new RequestError(405, area === "cluster" ? "Invalid method" : "unsupported operation", allow(verbs));

@@ -16,12 +16,9 @@ describe("a parameter of a read", () => {
     expect(read("")).toEqual({ perPage: 0, nextToken: "", filter: "", reverse: false, waitMs: 300_000, index: 0 });
   });
 
-  it.each(["stale", "stale=", "stale=1", "stale=T", "stale=true", "stale=FALSE", "stale=0"])(
-    "?%s is taken",
-    (query) => {
-      expect(read(query).index).toBe(0);
-    },
-  );
+  it.each(["stale", "stale=", "stale=1", "stale=T", "stale=true", "stale=FALSE", "stale=0"])("accepts ?%s", (query) => {
+    expect(read(query).index).toBe(0);
+  });
 
   it.each([
     ["stale=yes", "Expect `true` or `false` for `stale` query string parameter"],
@@ -90,7 +87,7 @@ describe("a duration", () => {
   });
 
   it.each(["", "1", "s", "1x", "1d", ".s", "--1s", "1s ", "1s,2s", "1e3s", "00", "300years", "9999999h"])(
-    "%j is none",
+    "rejects %j",
     (text) => {
       expect(parseGoDuration(text)).toBeNull();
     },

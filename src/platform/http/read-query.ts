@@ -1,16 +1,19 @@
 import { parseGoDuration } from "../../lib/go-duration.ts";
 import { badRequest } from "./errors.ts";
 
-/** What the reads of areas C and D share in their query strings (contract: events-and-volumes 2.1). */
+/**
+ * Query parameters shared by the reads of the cluster API
+ * (https://developer.hashicorp.com/nomad/api-docs#blocking-queries).
+ */
 export interface ReadQuery {
-  /** Rows to a page; 0 = all of them. */
+  /** Page size; 0 = unlimited. */
   readonly perPage: number;
-  /** Where the page begins; empty = at the beginning. */
+  /** Start of the page; empty = first page. */
   readonly nextToken: string;
-  /** A filter expression; empty = every row. */
+  /** Filter expression; empty = all rows. */
   readonly filter: string;
   readonly reverse: boolean;
-  /** How long to wait for a change, before jitter. */
+  /** Maximum wait for a change, before jitter. */
   readonly waitMs: number;
   /** The index to wait beyond; 0 = do not wait. */
   readonly index: number;
@@ -21,9 +24,9 @@ const MAX_INT32 = 2 ** 31 - 1;
 const MAX_UINT64 = 2n ** 64n - 1n;
 const TRUTH = /^(1|t|T|TRUE|true|True|0|f|F|FALSE|false|False)$/;
 
-/** Reads the parameters in the contract's order. @throws RequestError 400 at the first bad one */
+/** Parses the parameters in the documented order. @throws RequestError 400 at the first invalid one */
 export function readQuery(query: URLSearchParams): ReadQuery {
-  // Every read is answered by whoever decides, so staleness changes nothing; a wrong word is still a mistake.
+  // Every read is consistent, so staleness changes nothing; an invalid value is still an error.
   const stale = query.get("stale") ?? "";
   if (stale !== "" && !TRUTH.test(stale))
     throw badRequest("Expect `true` or `false` for `stale` query string parameter");

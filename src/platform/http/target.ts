@@ -1,15 +1,15 @@
 import type { Area } from "./areas.ts";
 import { badRequest } from "./errors.ts";
 
-/** What a request wants done. PUT counts as POST; LIST is also `GET ?list=true`. */
+/** The operation of a request. PUT counts as POST; LIST is also `GET ?list=true`. */
 export type Verb = "GET" | "LIST" | "POST" | "PATCH" | "DELETE";
 
 export interface Target {
-  /** OTHER is a method that no route has. */
+  /** OTHER is a method without routes. */
   readonly verb: Verb | "OPTIONS" | "OTHER";
-  /** Without `/v1`, each segment decoded and encoded again, no empty segments; starts with `/`. What routes are matched against. */
+  /** Without `/v1`, each segment decoded and re-encoded, no empty segments; starts with `/`. Used to match routes. */
   readonly route: string;
-  /** Decoded, without the leading slash; keeps a trailing one. What rights are judged by. */
+  /** Decoded, without the leading slash; keeps a trailing one. Used to authorize. */
   readonly path: string;
   readonly query: URLSearchParams;
 }
@@ -27,7 +27,7 @@ const VERBS: ReadonlyMap<string, Target["verb"]> = new Map([
 /** The longest path, in characters. */
 export const MAX_PATH = 4_096;
 
-/** Reads method and URL. @throws RequestError 400 when the path is too long or cannot be a name of anything */
+/** Parses method and URL. @throws RequestError 400 when the path is too long or malformed */
 export function parseTarget(request: Request, url: URL, area: Area): Target {
   const collapsed = url.pathname.replace(/\/{2,}/g, "/");
   const encoded = collapsed.replace(/^\/v1(?=\/|$)/, "") || "/";
@@ -40,14 +40,17 @@ export function parseTarget(request: Request, url: URL, area: Area): Target {
 
 function verbOf(request: Request, url: URL, area: Area): Target["verb"] {
   const verb = VERBS.get(request.method) ?? "OTHER";
-  // Lists of areas C and D are plain reads.
+  // Lists of the cluster API are plain reads.
   if (verb !== "GET" || area === "cluster") return verb;
-  // Only reading can be overridden, and only into another way of reading.
+  // Only a read can be overridden, and only by another kind of read.
   const override = request.headers.get("X-HTTP-Method-Override")?.toUpperCase() === "LIST";
   return override || /^(1|t|true)$/i.test(url.searchParams.get("list") ?? "") ? "LIST" : "GET";
 }
 
-/** Decodes a path by segments, once. @throws RequestError 400 on bad encoding, control characters, dot and empty segments */
+/**
+ * Decodes a path by segments, once.
+ * @throws RequestError 400 on bad encoding, control characters, dot and empty segments
+ */
 export function decodePath(encoded: string): string {
   let decoded: string;
   try {
@@ -56,7 +59,8 @@ export function decodePath(encoded: string): string {
     throw badRequest("path: bad percent-encoding");
   }
   if (/[\p{Cc}\u2028\u2029]/u.test(decoded)) throw badRequest("path: must not hold control characters");
-  // The URL parser has resolved plain and %2e dots, and plain slashes are collapsed; what is left came in encoded.
+  // The URL parser has resolved plain and %2e dots and plain slashes are collapsed; the remaining ones were sent
+  // encoded.
   const segments = decoded.split("/");
   if (segments.some((segment) => segment === "." || segment === ".."))
     throw badRequest("path: must not hold . or .. as a segment");
@@ -64,5 +68,5 @@ export function decodePath(encoded: string): string {
   return decoded;
 }
 
-/** A decoded path, as routes are matched against. */
+/** Encodes a decoded path for route matching. */
 export const encodePath = (path: string): string => path.split("/").map(encodeURIComponent).join("/");

@@ -3,20 +3,21 @@ import { isPlainObject } from "../../lib/json.ts";
 import { isCaseless } from "./fields.ts";
 
 /*
- * Fields of request bodies that a route does not read. Areas A and B answer with a warning, areas C and D with a refusal: a
- * field that is accepted has an effect, or is stored and shown. Schemas are read once; a body costs a look-up for each field.
+ * Fields of request bodies that a route does not read. The secrets API answers with a warning, the cluster API with a
+ * refusal: an accepted field has an effect, or is stored and shown. Schemas are read once; a body costs one look-up per
+ * field.
  */
 
-/** The fields that a schema reads, each with those inside it; null where any are taken. */
+/** The fields of a schema, each with its nested fields; null where any field is accepted. */
 export interface Known {
-  /** Names as they are compared: in lower case where that does not count. */
+  /** Names as compared: in lower case where case is ignored. */
   readonly names: ReadonlyMap<string, Known | null>;
   readonly caseless: boolean;
-  /** The same as they are written. */
+  /** The names as written. */
   readonly spelt?: readonly string[];
 }
 
-/** A field that nothing reads, by its path, and the known one that it resembles. */
+/** A field that no schema reads, by its path, and a similar known one. */
 export interface UnknownField {
   readonly name: string;
   readonly meant: string | null;
@@ -25,13 +26,13 @@ export interface UnknownField {
 const internalSchemas = new WeakSet<z.core.$ZodType>();
 const aliases = new WeakMap<z.core.$ZodType, readonly string[]>();
 
-/** Marks a field that a schema adds to what it reads: no caller can give it. */
+/** Marks a field that a schema adds itself: callers cannot set it. */
 export function internal<Schema extends z.ZodType>(schema: Schema): Schema {
   internalSchemas.add(schema);
   return schema;
 }
 
-/** Names that a schema reads beside those of its fields, before it looks at these. */
+/** Names accepted beside the schema's own fields. */
 export function withAliases<Schema extends z.ZodType>(schema: Schema, ...names: string[]): Schema {
   aliases.set(schema, names);
   return schema;
@@ -39,7 +40,7 @@ export function withAliases<Schema extends z.ZodType>(schema: Schema, ...names: 
 
 const remembered = new WeakMap<z.core.$ZodType, Known | null>();
 
-/** The fields that a schema reads; null when it takes any, or is about no object. */
+/** The fields of a schema; null when it accepts any, or is not an object. */
 export function knownFields(schema: z.core.$ZodType): Known | null {
   const before = remembered.get(schema);
   if (before !== undefined) return before;
@@ -84,16 +85,16 @@ function read(schema: z.core.$ZodType): Known | null {
   }
 }
 
-/** Whether no caller can give a field. */
+/** Whether callers cannot set a field. */
 export const isInternal = (schema: z.core.$ZodType): boolean => {
   const { def } = (schema as z.core.$ZodTypes)._zod;
   return internalSchemas.has(schema) || ("innerType" in def && isInternal(def.innerType));
 };
 
-/** More are neither counted nor told. */
+/** Further fields are neither counted nor reported. */
 const MOST = 20;
 
-/** The fields of a body that its schema does not read. Null stands for a field that is left out. */
+/** The fields of a body that its schema does not read. Null stands for an omitted field. */
 export function unknownFields(known: Known | null, body: unknown, at = ""): UnknownField[] {
   if (known === null) return [];
   if (Array.isArray(body)) return body.flatMap((item) => unknownFields(known, item, at)).slice(0, MOST);
@@ -111,7 +112,10 @@ export function unknownFields(known: Known | null, body: unknown, at = ""): Unkn
 const LONGEST_NAME = 100;
 const shortened = (name: string): string => name.slice(0, LONGEST_NAME).replace(/\p{Cc}/gu, " ");
 
-/** The known field that a name may be a misspelling of: another case or separator, or a letter in three that differs. */
+/**
+ * The known field of which a name may be a misspelling: another case or separator, or up to one differing letter in
+ * three.
+ */
 function nearest(name: string, { names, spelt = [...names.keys()] }: Known): string | null {
   if (name.length > LONGEST_NAME) return null;
   const bare = (text: string) => text.toLowerCase().replaceAll(/[_-]/g, "");
@@ -121,7 +125,7 @@ function nearest(name: string, { names, spelt = [...names.keys()] }: Known): str
   return best?.[0] ?? null;
 }
 
-/** Letters to add, take away or replace to make one text the other. */
+/** Edit distance: letters to insert, delete or replace to turn one text into the other. */
 function distance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, at) => at);
   for (const [above, letter] of [...one].entries()) {
@@ -135,7 +139,7 @@ function distance(one: string, other: string): number {
   return row[other.length] ?? 0;
 }
 
-/** Warns of fields without effect, in upstream's words, and names those that may have been meant. */
+/** Warnings for fields without effect, in upstream's wording, with similar known names. */
 export function ignored(unknown: readonly UnknownField[]): string[] {
   if (unknown.length === 0) return [];
   const names = unknown.map(({ name }) => name).sort();
@@ -143,7 +147,7 @@ export function ignored(unknown: readonly UnknownField[]): string[] {
   return [`Endpoint ignored these unrecognized parameters: [${names.join(" ").slice(0, 512)}]`, ...guesses];
 }
 
-/** The same as a refusal. */
+/** The refusal text for the same fields. */
 export const unknownFieldsText = (unknown: readonly UnknownField[]): string =>
   unknown
     .map(

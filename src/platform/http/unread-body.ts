@@ -1,13 +1,13 @@
-/** Most bytes of a refused request that are read: several times what any route takes at once. */
+/** Maximum of bytes read from a refused request: several times the largest accepted body. */
 const MOST_BYTES = 32 * 1024 * 1024;
 const MOST_MS = 5_000;
 
 /**
- * Reads what is left of a refused request's body before the refusal is sent. A server that closes a connection with unread
+ * Reads the rest of a refused request's body before the refusal is sent. A server that closes a connection with unread
  * input resets it, and the client may lose the answer (RFC 9112, section 9.6). The runtime itself reads 64 KiB.
  */
 export async function readUnreadBody({ body, headers }: Request): Promise<void> {
-  // A client that asked for permission has not sent its body yet.
+  // With `Expect`, the client has not sent its body yet.
   if (body === null || body.locked || headers.has("expect")) return;
   const reader = body.getReader() as ReadableStreamDefaultReader<Uint8Array>;
   const timer = setTimeout(() => void reader.cancel().catch(() => undefined), MOST_MS);
@@ -18,7 +18,7 @@ export async function readUnreadBody({ body, headers }: Request): Promise<void> 
       bytes += value.length;
     }
   } catch {
-    // The client has left.
+    // The client disconnected.
   } finally {
     clearTimeout(timer);
   }

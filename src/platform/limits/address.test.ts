@@ -11,11 +11,14 @@ it.each([
   expect(networkOf(address)).toBe(network);
 });
 
-it("all addresses of one network count together, and those of the next do not", () => {
+it("counts all addresses of one /64 network together, separate from the next", () => {
   expect(networkOf("2001:db8::1")).toBe(networkOf("2001:db8:0:0:ffff:ffff:ffff:ffff"));
   expect(networkOf("2001:db8::1")).not.toBe(networkOf("2001:db8:0:1::1"));
 });
 
-it.each([null, "127.0.0.1", "127.8.8.8", "::1"])("%s is nobody's address: only local development has it", (address) => {
-  expect(networkOf(address)).toBeNull();
-});
+it.each([null, "127.0.0.1", "127.8.8.8", "::1"])(
+  "%s has no network: it occurs only in local development",
+  (address) => {
+    expect(networkOf(address)).toBeNull();
+  },
+);

@@ -1,7 +1,6 @@
 /**
- * What the requests of one caller are counted under: an IPv4 address, or the 64 bits of an IPv6 address that name its network,
- * because one network has as many addresses as it likes. Null for what only local development has: no address, or the
- * machine's own.
+ * The rate-limit key of a caller: an IPv4 address, or the /64 network of an IPv6 address, since one network can use any
+ * number of addresses. Null in local development: no address, or the loopback address.
  */
 export function networkOf(address: string | null): string | null {
   if (address === null || address === "::1" || address.startsWith("127.")) return null;
@@ -14,7 +13,7 @@ export function networkOf(address: string | null): string | null {
   return `${[...before, ...between, ...after].slice(0, 4).join(":")}::/64`;
 }
 
-/** The groups of an address in one spelling. One that ends as IPv4 ends beyond what is looked at. */
+/** The groups of an address in canonical spelling. An embedded IPv4 suffix lies beyond the compared groups. */
 const groups = (text: string): string[] =>
   text === ""
     ? []

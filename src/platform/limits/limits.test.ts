@@ -8,11 +8,11 @@ const bound = [
   ),
 ].map(([, name = "", limit = "", period]) => ({ name, limit: limit.replaceAll("_", ""), period: Number(period) }));
 
-it("who is over a limit is told to wait for as long as it counts", () => {
+it("uses the period of the exceeded limit as Retry-After", () => {
   expect(Object.fromEntries(bound.map(({ name, period }) => [name, period]))).toEqual(PERIOD_S);
 });
 
-it("docs/reference/limits.md says the numbers that are in wrangler.toml", () => {
+it("docs/reference/limits.md lists the limits of wrangler.toml", () => {
   const page = readFileSync("docs/reference/limits.md", "utf8");
   for (const { name, limit, period } of bound) expect(page).toContain(`| \`${name}\` | ${limit} in ${period} s |`);
 });

@@ -6,22 +6,22 @@ import { settings } from "../settings.ts";
 import { networkOf } from "./address.ts";
 
 /*
- * How much one caller may ask (docs/reference/limits.md). The platform counts, near the caller and roughly; the numbers are in
- * wrangler.toml. What is over a limit is refused before anything is done for it.
+ * Rate limits by caller (docs/reference/limits.md). The platform counts per location and approximately; the numbers are
+ * in wrangler.toml. A request over its limit is refused before any work is done.
  */
 
-/** The periods of the limits in wrangler.toml, in seconds: after one, it is worth asking again. */
+/** Periods of the limits in wrangler.toml, in seconds; used as Retry-After. */
 export const PERIOD_S = { LIMIT_TOKEN: 10, LIMIT_OPEN: 60, LIMIT_REFUSED: 60 } as const;
 type Limit = keyof typeof PERIOD_S;
 
 const MOST_REMEMBERED = 10_000;
 
-/** Networks whose callers were refused too often, and until when they are (ms since 1970). Of this isolate, like the next. */
+/** Networks with too many refused callers, and the end of their block (ms since 1970). Per isolate. */
 const blockedNetworks = new Map<string, number>();
-/** Keyed hashes of tokens that were good lately: they do not pay for others at their address. */
+/** Keyed hashes of recently valid tokens: they are exempt from blocks of their network. Per isolate. */
 const goodTokens = new Set<string>();
 
-/** Forgets what this isolate knows of callers. */
+/** Clears this isolate's knowledge of callers. */
 export function forgetCallers(): void {
   blockedNetworks.clear();
   goodTokens.clear();
@@ -41,7 +41,7 @@ const OF: Readonly<Record<Limit, string>> = {
 
 let missed = false;
 
-/** Counts one more under `key`. @returns whether it is within the limit; so is all that cannot be counted */
+/** Increments the counter of `key`. @returns whether it is within the limit; true where counting is unavailable */
 async function isWithin(env: Env, name: Limit, key: string): Promise<boolean> {
   if (settings(env).RATE_LIMITS === "off") return true;
   const limit = env[name];
@@ -58,25 +58,19 @@ async function isWithin(env: Env, name: Limit, key: string): Promise<boolean> {
   }
 }
 
-/**
- * Whether a request may go on, from what is known as it comes: its token and its address.
- * @throws RequestError 429
- */
+/** Admits a request by its token and address, before authentication. @throws RequestError 429 */
 export async function admit(exchange: Exchange, env: Env): Promise<void> {
   const { tokenHash, address } = exchange;
   const network = networkOf(address);
-  // Where health is asked, 429 means that another server is in charge.
+  // For health checks, 429 means a standby server.
   if (network === null || isHealthCheck(exchange)) return;
   if (isShut(network) && !(tokenHash !== null && goodTokens.has(tokenHash))) throw tooMany("LIMIT_REFUSED");
   if (tokenHash === null) return;
   if (!(await isWithin(env, "LIMIT_TOKEN", tokenHash))) throw tooMany("LIMIT_TOKEN");
 }
 
-/**
- * The same for a route that is open to everybody.
- * @throws RequestError 429
- */
-export async function admitOpen(exchange: Exchange, env: Env): Promise<void> {
+/** Admits a request to an unauthenticated route. @throws RequestError 429 */
+export async function admitUnauthenticated(exchange: Exchange, env: Env): Promise<void> {
   const network = networkOf(exchange.address);
   if (network === null || isHealthCheck(exchange)) return;
   if (!(await isWithin(env, "LIMIT_OPEN", network))) throw tooMany("LIMIT_OPEN");
@@ -90,7 +84,7 @@ function isShut(network: string): boolean {
   return false;
 }
 
-/** Counts callers that are refused because nobody knows them, behind the answer. */
+/** Counts requests refused for an unknown token, after the answer. */
 export function countRefusal({ status, caller, tokenHash, address }: Answered, env: Env, exec: ExecutionContext): void {
   if (caller !== null) {
     if (tokenHash !== null && !goodTokens.has(tokenHash)) remember(goodTokens, () => goodTokens.add(tokenHash));
@@ -107,7 +101,7 @@ async function shutIfTooMany(network: string, env: Env): Promise<void> {
   remember(blockedNetworks, () => blockedNetworks.set(network, Date.now() + PERIOD_S.LIMIT_REFUSED * 1_000));
 }
 
-/** Forgetting all is no harm: the next requests tell again. */
+/** Clearing the memory is harmless: the next requests fill it again. */
 function remember(memory: { readonly size: number; clear(): void }, add: () => unknown): void {
   if (memory.size >= MOST_REMEMBERED) memory.clear();
   add();

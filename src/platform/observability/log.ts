@@ -3,5 +3,5 @@ export function warn(event: string, fields: Record<string, string | number | boo
   console.warn(JSON.stringify({ level: "warn", event, ...fields }));
 }
 
-/** The text of an unknown failure, for the operator's log. */
+/** The message of an unknown exception, for the operator's log. */
 export const textOf = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure));

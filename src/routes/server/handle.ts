@@ -23,7 +23,7 @@ import { options, unmatched } from "../../platform/http/methods.ts";
 import { encodePath, parseTarget, type Target, type Verb } from "../../platform/http/target.ts";
 import { ignored } from "../../platform/http/unknown-fields.ts";
 import { readUnreadBody } from "../../platform/http/unread-body.ts";
-import { admit, admitOpen, countRefusal } from "../../platform/limits/limits.ts";
+import { admit, admitUnauthenticated, countRefusal } from "../../platform/limits/limits.ts";
 import { auditAnswer, auditRequest } from "../../platform/observability/audit/requests.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { measureAnswer } from "../../platform/observability/metrics/requests.ts";
@@ -99,7 +99,7 @@ async function answer(
   const { route, params } = found;
   exchange.route = `${route.verb} ${place.root}${route.path}`;
   if (route.access === "none") {
-    await admitOpen(exchange, base.env);
+    await admitUnauthenticated(exchange, base.env);
     await auditRequest(exchange, base.env, base.exec);
     const call = { ...base, dialect, params, grant: null };
     const { body, unknown } = await readBody(route, call, area, null);

@@ -94,7 +94,7 @@ export class ClaimStore implements IndexedRows {
   }
 
   /** Gives a claim the index of the line that made or moved it. */
-  stamp({ row: [id = ""] }: IndexBackfill, index: number): void {
+  setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       "UPDATE volume_claims SET create_index = ifnull(create_index, ?1), modify_index = ?1 WHERE id = ?2",
       index,

@@ -195,7 +195,7 @@ export class CsiOperations implements IndexedRows {
     return this.#rows("due <= ? AND state = 'queued' ORDER BY due LIMIT 500", now).map(operationOf);
   }
 
-  stamp({ row: [id = ""] }: IndexBackfill, index: number): void {
+  setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.#host.sql.exec("UPDATE csi_operations SET idx = ? WHERE id = ?", index, id);
   }
 

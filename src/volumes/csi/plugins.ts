@@ -149,7 +149,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
     return { events, stamps: events.map(({ Key }) => ({ table: CSI_PLUGIN, row: [Key] })) };
   }
 
-  stamp({ row: [id = ""] }: IndexBackfill, index: number): void {
+  setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.forget();
     this.#sql.exec(
       "UPDATE csi_plugins SET create_index = ifnull(create_index, ?1), modify_index = ?1 WHERE id = ?2",

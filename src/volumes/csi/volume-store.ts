@@ -144,7 +144,7 @@ export class CsiVolumeStore implements IndexedRows {
     );
   }
 
-  stamp({ row: [namespace = "", id = ""] }: IndexBackfill, index: number): void {
+  setIndex({ row: [namespace = "", id = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       `UPDATE csi_volumes SET create_index = ifnull(create_index, ?1), modify_index = ?1
        WHERE namespace = ?2 AND id = ?3`,

@@ -154,7 +154,7 @@ export class HostVolumeStore implements IndexedRows {
   }
 
   /** Gives a volume the index of the line that told of it. */
-  stamp({ row: [id = ""] }: IndexBackfill, index: number): void {
+  setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       "UPDATE host_volumes SET create_index = ifnull(create_index, ?), modify_index = ? WHERE id = ?",
       index,

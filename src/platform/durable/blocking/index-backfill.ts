@@ -1,15 +1,15 @@
 /**
- * A row that gets the index of the line that tells of it. Its table's index moves with it, also when the row itself is gone.
- * Tables go by their topic, or their own name where nothing of theirs is on the stream.
+ * Identifies a row that receives the index of its event-log line. The index of its table moves with it, also when the
+ * row was deleted. Tables are named by their topic, or by their own name if none of their changes are on the stream.
  */
 export interface IndexBackfill {
   readonly table: string;
-  /** What identifies the row in its table. */
+  /** Primary key of the row. */
   readonly row: readonly string[];
 }
 
-/** Who keeps the rows of a table. */
+/** The owner of a table's rows. */
 export interface IndexedRows {
-  /** Runs in the transaction that forgets the promise of an index. */
-  stamp(stamp: IndexBackfill, index: number): void;
+  /** Runs in the transaction that deletes the pending index. */
+  setIndex(stamp: IndexBackfill, index: number): void;
 }

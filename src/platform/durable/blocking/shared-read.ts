@@ -1,6 +1,6 @@
 /**
- * What was read last, for those who ask the same before anything is written: whoever waited for one change reads alike, and
- * they may be thousands. Not for reads inside a transaction, which may yet be undone: nothing tells of that.
+ * Caches the last answer until the next write: thousands of blocking queries that waited for one change share one read.
+ * Not for reads inside a transaction, because a rollback does not invalidate the cache.
  */
 export class SharedRead<Answer> {
   readonly #sql: SqlStorage;
@@ -10,7 +10,7 @@ export class SharedRead<Answer> {
     this.#sql = sql;
   }
 
-  /** @param query whatever the answer depends on beside the rows */
+  /** @param query every input of the answer except the rows */
   of(query: object, read: () => Answer): Answer {
     const { written } = this.#sql.exec<{ written: number }>("SELECT total_changes() AS written").one();
     const key = JSON.stringify([written, query]);

@@ -1,6 +1,6 @@
 /**
- * The index of the last change of each table, which lists answer and blocking queries wait for. Kept in memory, too: it is
- * asked for with every read.
+ * The index of the last change of each table, returned by lists and awaited by blocking queries. Cached in memory,
+ * because every read returns it.
  */
 export class TableIndexes {
   readonly #sql: SqlStorage;
@@ -12,13 +12,13 @@ export class TableIndexes {
     this.reload();
   }
 
-  /** 0 for a table that never changed. */
+  /** 0 for a table without changes. */
   of(table: string): number {
     return this.#known.get(table) ?? 0;
   }
 
   /** Call inside the transaction that gives a row its index. */
-  note(table: string, index: number): void {
+  set(table: string, index: number): void {
     if (index <= this.of(table)) return;
     this.#sql.exec(
       "INSERT INTO table_indexes VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET idx = excluded.idx",
@@ -29,14 +29,14 @@ export class TableIndexes {
     this.#moved.add(table);
   }
 
-  /** The tables that moved since this was last asked. */
+  /** The tables whose index moved since the last call. */
   takeMoved(): string[] {
     const moved = [...this.#moved];
     this.#moved.clear();
     return moved;
   }
 
-  /** A transaction was rolled back: what is in memory may be ahead of the rows. */
+  /** Call after a rollback: the cached indexes may be ahead of the rows. */
   reload(): void {
     this.#known = new Map(
       this.#sql

@@ -1,7 +1,7 @@
-/** A part of the registry whose rows wait for a time. */
+/** A component of the registry whose rows have deadlines. */
 export interface Timed {
-  /** The statement that answers the earliest of these times (ms since 1970), or null. */
+  /** SQL statement that returns the earliest deadline (ms since 1970), or null. */
   readonly due: string;
-  /** Does what is due. What is left over is due again at once. */
+  /** Processes due rows. Rows left over are due again immediately. */
   onAlarm(now: number): Promise<void>;
 }

@@ -3,7 +3,7 @@ import { Waiters } from "./waiters.ts";
 
 const LONG_MS = 60_000;
 
-it("everybody who waits is answered with the change, however many there are", async () => {
+it("answers every waiting query with the change, up to the maximum", async () => {
   let index = 5;
   const waiters = new Waiters(() => index);
   const answers: number[] = [];
@@ -16,7 +16,7 @@ it("everybody who waits is answered with the change, however many there are", as
   expect(waiters.count).toBe(0);
 });
 
-it("who waits for more than a table has come to, or for another one, goes on waiting", async () => {
+it("keeps queries waiting that need a higher index or another table", async () => {
   const indexes: Record<string, number> = { Job: 5, Node: 5 };
   const waiters = new Waiters((table) => indexes[table] ?? 0);
   void waiters.changed(["Job"], 7, LONG_MS);

@@ -1,4 +1,4 @@
-/** At most this many queries are held open; one more is answered at once, as if its time were up. */
+/** Maximum of open queries; a further one is answered immediately, as after its timeout. */
 const MAX_WAITERS = 20_000;
 
 interface Waiter {
@@ -7,7 +7,7 @@ interface Waiter {
   readonly answer: (index: number) => void;
 }
 
-/** Queries that wait for a table to change (contract: events-and-volumes 2.2). */
+/** Blocking queries: requests that wait until the index of a table moves. */
 export class Waiters {
   readonly #indexOf: (table: string) => number;
   readonly #waiting = new Map<string, Set<Waiter>>();
@@ -21,7 +21,7 @@ export class Waiters {
     return this.#count;
   }
 
-  /** The newest index of these tables: at once when it is beyond `since`, else when it moves or after `waitMs`. */
+  /** The newest index of these tables: immediately when it is beyond `since`, else when it moves or after `waitMs`. */
   changed(tables: readonly string[], since: number, waitMs: number): Promise<number> {
     const now = this.#newest(tables);
     if (now > since || waitMs <= 0 || this.#count >= MAX_WAITERS) return Promise.resolve(now);
@@ -40,7 +40,7 @@ export class Waiters {
     return promise;
   }
 
-  /** Answers whoever waited for less than what these tables have come to. */
+  /** Answers the queries whose index is below the current index of these tables. */
   wake(tables: Iterable<string>): void {
     for (const table of tables) {
       for (const waiter of [...(this.#waiting.get(table) ?? [])]) {

@@ -1,14 +1,20 @@
-/** The object takes no change just now: a snapshot is being taken, or a restore has not ended. It will later. */
+/**
+ * The object accepts no change at present: a snapshot is being taken, or a restore has not ended. A retry succeeds
+ * later.
+ */
 export class Frozen extends Error {
   override readonly name = "Frozen";
 }
 
-/** Also after it has come from another object, where only the name is left of the class. */
+/** Also true for an error from another object's RPC, which keeps only the class name. */
 export const isFrozen = (failure: unknown): failure is Error => failure instanceof Error && failure.name === "Frozen";
 
 const AGAIN_MS = 200;
 
-/** Calls an object again while it is frozen, for what would be a pity to lose. @param call changes nothing when it is refused */
+/**
+ * Retries a call to an object while it is frozen, for results that must not be lost.
+ * @param call changes nothing when it is refused
+ */
 export async function retryWhileFrozen<T>(call: () => Promise<T>): Promise<T> {
   for (const end = Date.now() + QUIESCE_MS; ; ) {
     try {
@@ -20,5 +26,5 @@ export async function retryWhileFrozen<T>(call: () => Promise<T>): Promise<T> {
   }
 }
 
-/** A snapshot never keeps an object from changing for longer than this. */
+/** A snapshot blocks writes of an object for at most this long. */
 export const QUIESCE_MS = 10_000;

@@ -1,28 +1,28 @@
 import { list, quoted, type Table, tablesOf, type Value } from "./tables.ts";
 
 /**
- * A cut keeps the rows of an object readable as they were at one moment while the object goes on. Triggers put what a row was
- * before its first change since then, or that it was not there, into a second table; so a cut costs nothing to make, and
- * then a row for each row that changes.
+ * Copy-on-write snapshot of one object: its rows stay readable as of one moment while the object continues to change.
+ * Triggers copy the previous state of a row (or its absence) into a second table before its first change. Creation
+ * costs nothing; each changed row then costs one more row.
  */
 
 const PART_ROWS = 2_000;
 const PART_BYTES = 512 * 1024;
 
-/** Rows of one table, in the order of its key. */
+/** Rows of one table, ordered by its key. */
 export interface SnapshotRows {
   readonly table: string;
   readonly columns: readonly string[];
   readonly rows: readonly (readonly Value[])[];
 }
 
-/** A place between two rows: `after` is the key of the one in front, null before the first. */
+/** A position between two rows: `after` is the key of the previous row, null before the first. */
 export interface SnapshotPosition {
   readonly table: string;
   readonly after: readonly Value[] | null;
 }
 
-/** Rows of one table after the other. `next`: where the next part begins; null on the last. */
+/** Rows of consecutive tables. `next`: the position of the next page; null on the last. */
 export interface SnapshotPage {
   readonly some: readonly SnapshotRows[];
   readonly next: SnapshotPosition | null;
@@ -31,7 +31,7 @@ export interface SnapshotPage {
 const copyOf = (table: Pick<Table, "name">): string => `cut:${table.name}`;
 const keyNames = (table: Table): string[] => table.key.map((_, position) => `key:${position}`);
 
-/** Begins a cut. Inside a transaction. */
+/** Starts a snapshot. Call inside a transaction. */
 export function beginSnapshot(sql: SqlStorage): void {
   for (const table of tablesOf(sql)) {
     const keys = keyNames(table);
@@ -58,12 +58,12 @@ export function beginSnapshot(sql: SqlStorage): void {
   }
 }
 
-/** Has a cut be of this moment instead. Inside a transaction. */
+/** Moves an existing snapshot to this moment. Call inside a transaction. */
 export function renewSnapshot(sql: SqlStorage): void {
   for (const table of tablesOf(sql)) sql.exec(`DELETE FROM ${quoted(copyOf(table))}`);
 }
 
-/** Ends a cut, if there is one. Inside a transaction. */
+/** Ends a snapshot, if one exists. Call inside a transaction. */
 export function endSnapshot(sql: SqlStorage): void {
   for (const type of ["trigger", "table"]) {
     const names = sql
@@ -74,8 +74,8 @@ export function endSnapshot(sql: SqlStorage): void {
 }
 
 /**
- * Rows as they were, table by table, as many as one answer should hold; tables without any are left out.
- * @returns null when there is no such place
+ * Rows as of the snapshot, table by table, up to the size of one answer; empty tables are left out.
+ * @returns null for an unknown position
  */
 export function snapshotPage(sql: SqlStorage, from: SnapshotPosition | null): SnapshotPage | null {
   const tables = tablesOf(sql);
@@ -95,7 +95,7 @@ export function snapshotPage(sql: SqlStorage, from: SnapshotPosition | null): Sn
   return { some, next: null };
 }
 
-/** A page of a table as it was. `next`: the key behind which the next page begins; null on the last. */
+/** A page of a table as of the snapshot. `next`: the key behind which the next page begins; null on the last. */
 function tablePage(
   sql: SqlStorage,
   table: Table,
@@ -103,7 +103,7 @@ function tablePage(
   most: { readonly rows: number; readonly bytes: number },
 ): { rows: Value[][]; bytes: number; next: Value[] | null } {
   const { columns, key } = table;
-  // Sizes first: a row may have 2 MB, and a cursor that is left halfway would lock the table.
+  // Sizes first: a row may have 2 MB, and a partially read cursor would lock the table.
   const sizes = sql
     .exec<{ size: number }>(...selectSnapshot(table, after, `${columns.map(sizeOf).join(" + ")} AS size`, most.rows))
     .toArray();
@@ -122,7 +122,7 @@ function tablePage(
   };
 }
 
-/** Selects of a table as it was, in order of its key: the key, and `what`. */
+/** Selects a table as of the snapshot, ordered by its key: the key, and the columns `what`. */
 function selectSnapshot(
   table: Table,
   after: readonly Value[] | null,

@@ -2,13 +2,16 @@ import { migrateAll, noteVersion, type Schema, type Versions } from "../migratio
 import { type Ddl, ddlAt, dropAll, list, quoted, type Value } from "./tables.ts";
 
 /**
- * The rows of a snapshot lie beside the tables of their object, in tables like those that they came from, until all rows of all
- * objects are there. Only then do they take the tables' places. So whatever stops a restore before that leaves nothing behind.
+ * Shadow tables hold the rows of a restore beside the object's tables until the rows of all objects have arrived. Then
+ * they replace the tables. A restore that stops earlier leaves nothing behind.
  */
 
 const nameOf = (table: string): string => `load:${table}`;
 
-/** Makes the tables that a snapshot's rows go to, as they were at these versions. Inside a transaction. @returns what `swap` needs */
+/**
+ * Creates the shadow tables with the schema of these versions. Call inside a transaction.
+ * @returns the input of `swapShadowTables`
+ */
 export function createShadowTables(storage: DurableObjectStorage, schema: Schema, versions: Versions): Ddl {
   const ddl = ddlAt(storage, schema, versions);
   dropShadowTables(storage.sql);
@@ -17,7 +20,10 @@ export function createShadowTables(storage: DurableObjectStorage, schema: Schema
   return ddl;
 }
 
-/** Adds rows. Inside a transaction. @throws when the table is not one of the snapshot's versions, or does not take a row */
+/**
+ * Adds rows. Call inside a transaction.
+ * @throws when the table is unknown to the snapshot's versions, or a row violates its schema
+ */
 export function insertShadowRows(
   sql: SqlStorage,
   table: string,
@@ -29,7 +35,7 @@ export function insertShadowRows(
     sql.exec(`INSERT INTO ${quoted(nameOf(table))} (${list(columns)}) VALUES (${places})`, ...row);
 }
 
-/** Forgets what was staged. Inside a transaction. */
+/** Drops the shadow tables. Call inside a transaction. */
 export function dropShadowTables(sql: SqlStorage): void {
   const names = sql.exec<{ name: string }>(
     "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'load:*'",
@@ -37,7 +43,7 @@ export function dropShadowTables(sql: SqlStorage): void {
   for (const { name } of names.toArray()) sql.exec(`DROP TABLE ${quoted(name)}`);
 }
 
-/** Puts what was staged in the tables' places, and brings it to the schema of today. Inside a transaction. */
+/** Replaces the tables by the shadow tables and migrates them to the current schema. Call inside a transaction. */
 export function swapShadowTables(
   storage: DurableObjectStorage,
   schema: Schema,

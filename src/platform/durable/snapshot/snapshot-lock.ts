@@ -13,23 +13,23 @@ import {
 import { createShadowTables, dropShadowTables, insertShadowRows, swapShadowTables } from "./shadow-tables.ts";
 import { type Ddl, quoted, sequencesOf, tablesOf, type Value } from "./tables.ts";
 
-/** What an object is at the moment of a snapshot, but for its rows. */
+/** Metadata of an object at the moment of a snapshot, without its rows. */
 export interface SnapshotView {
   readonly versions: Versions;
-  /** The last number that each table has given out. */
+  /** Last number issued by each AUTOINCREMENT table. */
   readonly sequences: Readonly<Record<string, number>>;
 }
 
-interface CutHold {
+interface SnapshotHolder {
   readonly kind: "cut";
   readonly snapshot: string;
-  /** Until when no change is taken, ms since 1970. */
+  /** End of the write block, ms since 1970. */
   readonly frozenUntil: number;
-  /** When the cut ends by itself. */
+  /** Time at which the snapshot ends by itself. */
   readonly ends: number;
 }
 
-interface LoadHold {
+interface RestoreHolder {
   readonly kind: "load";
   readonly restore: string;
   readonly staged: {
@@ -42,9 +42,9 @@ interface LoadHold {
 
 /** A snapshot that takes longer than this has failed. */
 export const SNAPSHOT_TIMEOUT_MS = 60 * 60_000;
-/** Nothing was heard of a snapshot for so long: it has died. */
+/** Heartbeat timeout after which a snapshot counts as abandoned. */
 const HEARTBEAT_TIMEOUT_MS = 60_000;
-/** When a cut that could not be ended is tried again. */
+/** Delay before a snapshot that could not be ended is ended again. */
 const RETRY_MS = 5_000;
 const KEY = "hold";
 
@@ -53,67 +53,73 @@ export const RESTORE_RUNS =
   "a restore is under way, or has not ended: POST /v1/sys/snapshot begins it again, DELETE /v1/sys/snapshot undoes it";
 
 /**
- * How an object is held for a snapshot or a restore: frozen, so that it takes no change, and with a cut or with rows to come.
- * Kept beside the tables, so that no snapshot has it, and that it outlives the object's memory.
+ * Lock of one object for a snapshot or a restore. Stored beside the tables: no snapshot contains it, and it survives a
+ * restart.
+ *
+ *   free ──prepare──> copying ──freeze──> frozen ──thaw, or QUIESCE_MS──> copying ──endCut, timeout──> free
+ *   free ──hold──> held for a restore ──createShadowTables, insertShadowRows, swap──> held ──release──> free
  */
 export class SnapshotLock {
   readonly #storage: DurableObjectStorage;
   readonly #schema: Schema;
-  #held: CutHold | LoadHold | null;
-  /** Until when no other snapshot may be begun; forgotten with the object's memory. */
+  #holder: SnapshotHolder | RestoreHolder | null;
+  /** Until this time no other snapshot may start; lost with the object's memory. */
   #aliveUntil = 0;
 
   constructor(storage: DurableObjectStorage, schema: Schema) {
     this.#storage = storage;
     this.#schema = schema;
-    this.#held = storage.kv.get<CutHold | LoadHold>(KEY) ?? null;
+    this.#holder = storage.kv.get<SnapshotHolder | RestoreHolder>(KEY) ?? null;
   }
 
-  /** @throws Frozen while no change is taken */
+  /** @throws Frozen while writes are blocked */
   check(): void {
-    if (!this.#held || !this.isFrozen(Date.now())) return;
-    throw new Frozen(this.#held.kind === "load" ? RESTORE_RUNS : SNAPSHOT_RUNS);
+    if (!this.#holder || !this.isFrozen(Date.now())) return;
+    throw new Frozen(this.#holder.kind === "load" ? RESTORE_RUNS : SNAPSHOT_RUNS);
   }
 
   isFrozen(now: number): boolean {
-    return this.#held !== null && (this.#held.kind === "load" || now < this.#held.frozenUntil);
+    return this.#holder !== null && (this.#holder.kind === "load" || now < this.#holder.frozenUntil);
   }
 
-  /** The restore that the object is held for, or null. */
+  /** The id of the restore that holds the lock, or null. */
   get restore(): string | null {
-    return this.#held?.kind === "load" ? this.#held.restore : null;
+    return this.#holder?.kind === "load" ? this.#holder.restore : null;
   }
 
-  /** When a cut thaws or ends by itself, ms since 1970, or null. */
+  /** Time at which writes resume or the snapshot ends by itself, ms since 1970, or null. */
   nextDue(now: number): number | null {
-    if (this.#held?.kind !== "cut") return null;
-    return now < this.#held.frozenUntil ? this.#held.frozenUntil : this.#held.ends;
+    if (this.#holder?.kind !== "cut") return null;
+    return now < this.#holder.frozenUntil ? this.#holder.frozenUntil : this.#holder.ends;
   }
 
-  /** Ends a cut whose snapshot has died. */
+  /** Ends an abandoned snapshot. */
   tick(now: number): void {
-    if (this.#held?.kind === "cut" && this.#held.ends <= now) this.endCut(this.#held.snapshot, now);
+    if (this.#holder?.kind === "cut" && this.#holder.ends <= now) this.endSnapshot(this.#holder.snapshot, now);
   }
 
   // ---- snapshot ----
 
-  /** Does ahead what a freeze takes time for, while changes are taken. Refused while another snapshot lives. */
+  /** Does the slow part of a freeze in advance, while writes continue. Refused while another snapshot is alive. */
   prepare(snapshot: string, now: number): Result<null> {
-    return this.#cut(snapshot, now, 0);
+    return this.#snapshotOf(snapshot, now, 0);
   }
 
-  /** Has the cut be of now, and takes no change until `thaw`, or for `FREEZE_MS`. Refused while another snapshot lives. */
+  /**
+   * Moves the snapshot to this moment and blocks writes until `thaw`, at most for `QUIESCE_MS`. Refused while another
+   * snapshot is alive.
+   */
   freeze(snapshot: string, now: number): Result<SnapshotView> {
-    const cut = this.#cut(snapshot, now, now + QUIESCE_MS);
+    const cut = this.#snapshotOf(snapshot, now, now + QUIESCE_MS);
     if (!cut.ok) return cut;
     const { sql } = this.#storage;
     return ok({ versions: versionsOf(sql), sequences: sequencesOf(sql) });
   }
 
-  #cut(snapshot: string, now: number, frozenUntil: number): Result<null> {
-    if (this.#held?.kind === "load") return refuse("conflict", RESTORE_RUNS);
-    const isMine = this.#held?.snapshot === snapshot;
-    if (this.#held && !isMine && now < this.#aliveUntil)
+  #snapshotOf(snapshot: string, now: number, frozenUntil: number): Result<null> {
+    if (this.#holder?.kind === "load") return refuse("conflict", RESTORE_RUNS);
+    const isMine = this.#holder?.snapshot === snapshot;
+    if (this.#holder && !isMine && now < this.#aliveUntil)
       return refuse(
         "conflict",
         `another snapshot is being taken, or has died less than ${HEARTBEAT_TIMEOUT_MS / 1000} seconds ago`,
@@ -127,28 +133,30 @@ export class SnapshotLock {
     return ok(null);
   }
 
-  /** Takes changes again; the cut stays. @returns whether none was taken until now */
+  /** Resumes writes; the snapshot stays. @returns whether writes were blocked until now */
   thaw(snapshot: string, now: number): boolean {
-    if (this.#held?.kind !== "cut" || this.#held.snapshot !== snapshot || now >= this.#held.frozenUntil) return false;
-    this.#change({ ...this.#held, frozenUntil: 0 });
+    if (this.#holder?.kind !== "cut" || this.#holder.snapshot !== snapshot || now >= this.#holder.frozenUntil)
+      return false;
+    this.#change({ ...this.#holder, frozenUntil: 0 });
     return true;
   }
 
-  /** Rows from a place on; null: from the first. */
-  part(snapshot: string, from: SnapshotPosition | null): Result<SnapshotPage> {
-    const isMine = this.#held?.kind === "cut" && this.#held.snapshot === snapshot;
+  /** Rows from a position on; null starts at the first. */
+  page(snapshot: string, from: SnapshotPosition | null): Result<SnapshotPage> {
+    const isMine = this.#holder?.kind === "cut" && this.#holder.snapshot === snapshot;
     const part = isMine ? snapshotPage(this.#storage.sql, from) : null;
     return part ? ok(part) : refuse("conflict", "the snapshot has ended: another was begun, or it took too long");
   }
 
-  /** The snapshot goes on. */
-  keep(snapshot: string, now: number): void {
-    if (this.#held?.kind === "cut" && this.#held.snapshot === snapshot) this.#aliveUntil = now + HEARTBEAT_TIMEOUT_MS;
+  /** Heartbeat of a snapshot. */
+  heartbeat(snapshot: string, now: number): void {
+    if (this.#holder?.kind === "cut" && this.#holder.snapshot === snapshot)
+      this.#aliveUntil = now + HEARTBEAT_TIMEOUT_MS;
   }
 
-  /** Ends a cut; a little later when a walk through a table was left halfway, which locks all until it is forgotten. */
-  endCut(snapshot: string, now: number): void {
-    const held = this.#held;
+  /** Ends a snapshot; retries later while a partially read cursor locks the tables. */
+  endSnapshot(snapshot: string, now: number): void {
+    const held = this.#holder;
     if (held?.kind !== "cut" || held.snapshot !== snapshot) return;
     try {
       this.#change(null, endSnapshot);
@@ -161,22 +169,22 @@ export class SnapshotLock {
   // ---- restore ----
 
   /**
-   * Takes no change until the restore has ended. Idempotent.
-   * @param mayHold tables that have rows in an object nobody has used yet, and how many at most
+   * Blocks writes until the restore has ended. Idempotent.
+   * @param mayHold tables with rows in an unused object, and their maximum number of rows
    * @returns a refusal when the object holds more
    */
-  hold(restore: string, mayHold: Readonly<Record<string, number>>): Result<null> {
-    if (this.#held?.kind === "cut") return refuse("conflict", SNAPSHOT_RUNS);
-    if (this.#held?.restore === restore) return ok(null);
-    const full = this.#held ? null : this.tableBeyond(mayHold);
+  lockForRestore(restore: string, mayHold: Readonly<Record<string, number>>): Result<null> {
+    if (this.#holder?.kind === "cut") return refuse("conflict", SNAPSHOT_RUNS);
+    if (this.#holder?.restore === restore) return ok(null);
+    const full = this.#holder ? null : this.tableBeyond(mayHold);
     if (full !== null) return refuse("conflict", `the deployment is not empty: there are rows in ${full}`);
     this.#change({ kind: "load", restore, staged: null, swapped: false }, dropShadowTables);
     return ok(null);
   }
 
-  /** Makes room for the rows to come. @param view what the object was */
+  /** Creates the shadow tables. @param view metadata of the object in the snapshot */
   beginStaging(restore: string, { versions, sequences }: SnapshotView): Result<null> {
-    const held = this.#heldFor(restore);
+    const held = this.#restoreOf(restore);
     if (!held.ok) return held;
     for (const [module, applied] of Object.entries(versions)) {
       const known = this.#schema[module]?.length ?? 0;
@@ -188,20 +196,20 @@ export class SnapshotLock {
   }
 
   stage(restore: string, table: string, columns: readonly string[], rows: readonly (readonly Value[])[]): Result<null> {
-    const held = this.#heldFor(restore);
+    const held = this.#restoreOf(restore);
     if (!held.ok) return held;
     try {
       this.#storage.transactionSync(() => insertShadowRows(this.#storage.sql, table, columns, rows));
     } catch {
-      // Not its text: that may quote a row.
+      // The database's message may quote a row, so it is not repeated.
       return refuse("invalid", `the rows of table ${table} do not fit its schema`);
     }
     return ok(null);
   }
 
-  /** Puts what has come in place; the object stays held. Idempotent. What it remembers of its rows is not true any more. */
+  /** Replaces the tables; the object stays locked. Idempotent. The caller must discard values cached from the rows. */
   swap(restore: string): Result<null> {
-    const held = this.#heldFor(restore);
+    const held = this.#restoreOf(restore);
     if (!held.ok || held.value.swapped) return held.ok ? ok(null) : held;
     const { staged } = held.value;
     if (!staged) return refuse("invalid", "no rows have come");
@@ -209,20 +217,20 @@ export class SnapshotLock {
     return ok(null);
   }
 
-  /** Ends what a restore did: keeps what was swapped, forgets what was not. @returns whether the object was held for it */
+  /** Ends a restore: keeps replaced tables, drops shadow tables. @returns whether the object was locked for it */
   release(restore: string): boolean {
     if (this.restore !== restore) return false;
     this.#change(null, dropShadowTables);
     return true;
   }
 
-  #heldFor(restore: string): { ok: true; value: LoadHold } | Refusal {
-    return this.#held?.kind === "load" && this.#held.restore === restore
-      ? ok(this.#held)
+  #restoreOf(restore: string): { ok: true; value: RestoreHolder } | Refusal {
+    return this.#holder?.kind === "load" && this.#holder.restore === restore
+      ? ok(this.#holder)
       : refuse("conflict", "the restore has ended: another was begun, or it was undone");
   }
 
-  /** A table that has more rows than it may have (none, where nothing is said), or null. */
+  /** A table with more rows than allowed (none, unless stated), or null. */
   tableBeyond(mayHold: Readonly<Record<string, number>>): string | null {
     const { sql } = this.#storage;
     for (const { name } of tablesOf(sql)) {
@@ -237,13 +245,13 @@ export class SnapshotLock {
     return null;
   }
 
-  /** In memory only once it is certain. */
-  #change(held: CutHold | LoadHold | null, change?: (sql: SqlStorage) => void): void {
+  /** Updates memory only after the write succeeded. */
+  #change(held: SnapshotHolder | RestoreHolder | null, change?: (sql: SqlStorage) => void): void {
     this.#storage.transactionSync(() => {
       change?.(this.#storage.sql);
       if (held) this.#storage.kv.put(KEY, held);
       else this.#storage.kv.delete(KEY);
     });
-    this.#held = held;
+    this.#holder = held;
   }
 }

@@ -1,16 +1,16 @@
 import type { Schema, Versions } from "../migrations.ts";
 
-/** A value as SQLite gives it. */
+/** A SQLite value. */
 export type Value = SqlStorageValue;
 
-/** A table of an object. `key` orders its rows and tells them apart: its primary key, or `rowid`. */
+/** A table of an object. `key` orders and identifies its rows: its primary key, or `rowid`. */
 export interface Table {
   readonly name: string;
   readonly columns: readonly string[];
   readonly key: readonly string[];
 }
 
-/** How a table, and what hangs on it, is made. */
+/** The statements that create a table, its indexes and its triggers. */
 export interface Ddl {
   readonly tables: readonly { readonly name: string; readonly sql: string }[];
   readonly indexes: readonly string[];
@@ -21,12 +21,12 @@ export const quoted = (name: string): string => `"${name}"`;
 export const list = (names: readonly string[]): string => names.map(quoted).join(", ");
 
 /**
- * Names with a colon are of tables made for a snapshot or a restore; those with an underscore in front are of the platform's,
- * among them one in which local tooling keeps an object's name.
+ * Names with a colon belong to tables of a snapshot or a restore. Names with a leading underscore belong to the
+ * platform; local tooling stores an object's name in one of them.
  */
 const isOwn = (name: string): boolean => !/^(sqlite_|_)|:/.test(name) && name !== "migrations";
 
-/** The tables of an object, but for those that say how it is kept: what a snapshot holds. */
+/** The tables of an object that a snapshot includes. */
 export function tablesOf(sql: SqlStorage): Table[] {
   return sql
     .exec<{ name: string; wr: number }>(
@@ -47,7 +47,7 @@ export function tablesOf(sql: SqlStorage): Table[] {
     });
 }
 
-/** The last number that each table has given out, which is never given out again. */
+/** Last number issued by each AUTOINCREMENT table; these numbers are never reused. */
 export const sequencesOf = (sql: SqlStorage): Record<string, number> =>
   Object.fromEntries(
     sql
@@ -57,7 +57,7 @@ export const sequencesOf = (sql: SqlStorage): Record<string, number> =>
       .map(({ name, seq }) => [name, seq]),
   );
 
-/** How the tables of an object were made when its modules were at these versions. Leaves everything as it is. */
+/** The schema of an object's tables when its modules were at these versions. Changes nothing. */
 export function ddlAt(storage: DurableObjectStorage, schema: Schema, versions: Versions): Ddl {
   let found: Ddl | undefined;
   try {
@@ -76,9 +76,9 @@ export function ddlAt(storage: DurableObjectStorage, schema: Schema, versions: V
 
 class RolledBack extends Error {}
 
-/** Drops every table with what hangs on it, but for `migrations`. Inside a transaction. */
+/** Drops every table with its indexes and triggers, except `migrations`. Call inside a transaction. */
 export function dropAll(sql: SqlStorage): void {
-  // First, because dropping a table looks through what other tables' triggers name.
+  // Triggers first: dropping a table validates the tables named in other triggers.
   for (const { name } of masterOf(sql, "trigger")) sql.exec(`DROP TRIGGER ${quoted(name)}`);
   for (const { name } of masterOf(sql, "table")) sql.exec(`DROP TABLE ${quoted(name)}`);
 }
@@ -91,7 +91,7 @@ function ddlOf(sql: SqlStorage): Ddl {
   };
 }
 
-/** Indexes without text belong to their tables. */
+/** Indexes without SQL text belong to their tables. */
 function masterOf(sql: SqlStorage, type: "table" | "index" | "trigger"): { name: string; sql: string }[] {
   return sql
     .exec<{ name: string; sql: string | null }>(

@@ -3,37 +3,40 @@ import { textOf, warn } from "../log.ts";
 import { measureLost } from "../metrics/audit.ts";
 import { type Sink, sinksOf } from "./sinks.ts";
 
-/** Lines for which nobody waits go together for so long. */
+/** Batching delay of lines without a waiting request. */
 const BACKGROUND_DELAY_MS = 1_000;
-/** The same for lines for which a request waits: what comes at one moment is one write. */
+/** Batching delay of lines with a waiting request: concurrent lines become one write. */
 const FOREGROUND_DELAY_MS = 5;
-/** How long a request waits for its line; after that, it was not handed over. */
+/** Maximum wait of a request for its line; after that, the write counts as failed. */
 const DEADLINE_MS = 5_000;
-/** A sink that fails is tried again after these pauses: what runs behind an answer has 30 s in all. */
+/** Delays between retries of a failing sink: work behind an answer has 30 s in all. */
 const RETRY_DELAYS_MS = [500, 2_000, 5_000];
-/** Lines held for sinks that do not take them, in characters. What comes beyond is not handed over. */
+/** Maximum of buffered characters for unavailable sinks. Further lines are rejected. */
 const MAX_BUFFERED_CHARS = 8 * 1024 * 1024;
 
 interface Batch {
   readonly lines: string[];
-  /** In characters, also when its lines have been taken out. */
+  /** In characters, also after its lines were taken out. */
   size: number;
-  /** Settles in the request that carries it only; the runtime rejects it for others when that request has ended. */
+  /** Settles in the writer's request only; the runtime rejects it for others when that request has ended. */
   readonly written: PromiseWithResolvers<boolean>;
-  /** When it will have been closed, in ms since 1970. */
+  /** Closing time, in ms since 1970. */
   readonly closesAt: number;
 }
 
-/** A batch that is still open so long after it should have been closed has lost its carrier. */
+/** A batch still open this long after its closing time has lost its writer. */
 const STALE_AFTER_MS = 2_000;
-/** So long after that, whoever carried it is gone, too: nothing goes on behind an answer for longer. */
+/** After this time the writer's request has ended: no work continues behind an answer for longer. */
 const DEAD_AFTER_MS = 60_000;
 
 type KeepAlive = (work: Promise<unknown>) => void;
 
 /**
- * Carries lines to the sinks. Whoever brings the first line of a batch carries it for all who come until it is closed. A carrier
- * may be gone with its request, without a word; what it has left behind goes along with the next.
+ * Writes lines to the sinks in batches. The request with the first line of a batch writes the batch for all others
+ * until it closes. A request may end without notice; its remaining lines join the next batch.
+ *
+ *   open ──closing time──> writing ──every sink has it──> gone
+ *     └──writer lost──> its lines join the next batch     └──retries used up──> counted as lost
  */
 export class BatchWriter {
   readonly #sinks: readonly Sink[];
@@ -44,18 +47,18 @@ export class BatchWriter {
     this.#sinks = sinks;
   }
 
-  /** Whether anything is bound; otherwise nothing can fail. */
+  /** Whether a sink is bound; without one, no write can fail. */
   get hasSinks(): boolean {
     return this.#sinks.length > 0;
   }
 
-  /** Has a line kept some time soon. One that is lost is counted in the log. */
+  /** Writes a line soon. A lost line is counted in the log. */
   writeLater(line: string, keepAlive: KeepAlive): void {
     if (this.hasSinks && !this.#append(line, BACKGROUND_DELAY_MS, keepAlive))
       reportLost(1, "full", "too many lines wait");
   }
 
-  /** Has a line kept now. @returns whether every sink has it */
+  /** Writes a line now. @returns whether every sink has it */
   async write(line: string, keepAlive: KeepAlive): Promise<boolean> {
     if (!this.hasSinks) return true;
     const late = scheduler.wait(DEADLINE_MS).then(() => false);
@@ -65,7 +68,7 @@ export class BatchWriter {
       try {
         return await Promise.race([batch.written.promise, late]);
       } catch {
-        // Its carrier is gone, and may have handed the line over: then it comes twice.
+        // The writer is gone and may have written the line: it may then occur twice.
         this.#abandon(batch, line);
       }
     }
@@ -80,7 +83,7 @@ export class BatchWriter {
       open.size += line.length;
       return open;
     }
-    // Takes along what waits for a later time, or for a carrier that is gone.
+    // Takes over lines with a later closing time, or without a writer.
     const lines = [...(open?.lines.splice(0) ?? []), line];
     if (open) this.#batches.delete(open);
     const batch: Batch = { lines, size: sizeOf(lines), written: Promise.withResolvers(), closesAt: now + withinMs };
@@ -98,7 +101,7 @@ export class BatchWriter {
     return false;
   }
 
-  /** Its carrier is gone: what it has not taken up goes along with the next, which is `line` again. */
+  /** The writer is gone: unwritten lines join the next batch, which repeats `line`. */
   #abandon(batch: Batch, line: string): void {
     this.#batches.delete(batch);
     if (this.#open !== batch) return;
@@ -147,13 +150,13 @@ function reportLost(lines: number, reason: "failed" | "full", because: string): 
 
 const batchWriters = new WeakMap<object, BatchWriter>();
 
-/** Writes a line to the Worker's log and to the sinks, without anybody waiting for it. */
+/** Writes a line to the Worker's log and to the sinks, without waiting. */
 export function record(env: Env, line: string, keepAlive: KeepAlive): void {
   if (settings(env).AUDIT_LOG === "on") console.info(line);
   batchWriterOf(env).writeLater(line, keepAlive);
 }
 
-/** The one of this isolate, for what `env` binds. */
+/** The isolate's writer for the sinks bound in `env`. */
 export function batchWriterOf(env: Env): BatchWriter {
   let found = batchWriters.get(env);
   if (!found) {

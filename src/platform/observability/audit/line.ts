@@ -3,16 +3,17 @@ import type { Answered, Exchange } from "../../http/exchange.ts";
 import { settings } from "../../settings.ts";
 
 /*
- * A line of the audit log: one JSON object, the same text in the log and in every sink. What callers send is not in it but for
- * the path: no body, no query, no header; and no text of an error either, because those repeat what was sent.
+ * A line of the audit log: one JSON object, the same text in the log and in every sink. Of the caller's input it
+ * contains only the path: no body, query or header. It contains no error text either, because errors may repeat the
+ * input.
  */
 
-/** `request`: is about to be carried out. `answer`: is over. `action`: was done without a request, or behind it. */
+/** `request`: before execution. `answer`: after execution. `action`: done without a request, or behind it. */
 export type Kind = "request" | "answer" | "action";
 
 export type Fields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
-/** A token may hold as many policies as it likes; a line is a line. */
+/** A token may have any number of policies; a line lists at most this many. */
 const MOST_POLICIES = 16;
 
 const lineOf = (kind: Kind, time: number, fields: object): string =>
@@ -53,7 +54,7 @@ function requestFields(exchange: Readonly<Exchange>, env: Env): object {
   };
 }
 
-/** Where a request came from, as the deployment wants it told. */
+/** The client address in the form set by the deployment. */
 function addressField({ address }: Readonly<Exchange>, env: Env): object {
   switch (settings(env).AUDIT_ADDRESS) {
     case "none":
@@ -82,7 +83,7 @@ const ERRORS: Readonly<Record<number, string>> = {
   507: "no room left",
 };
 
-/** Why, in words of this page: those that the caller reads may repeat what it sent. */
+/** The reason in fixed words: error messages for the caller may repeat its input. */
 function errorText({ status, caller }: Answered): string {
   if (status === 401 || status === 403) return caller === null ? "caller not known" : "permission denied";
   return ERRORS[status] ?? "refused";

@@ -6,8 +6,8 @@ import { batchWriterOf, record } from "./batch-writer.ts";
 import { answerLine, requestLine } from "./line.ts";
 
 /**
- * Writes down what is about to be carried out, where a deployment wants nothing done that it could not write down.
- * @throws RequestError 503 when no sink has taken the line; nothing has been done then
+ * Writes the line of a request before execution, in deployments that require it.
+ * @throws RequestError 503 when no sink accepted the line; the request was not executed
  */
 export async function auditRequest(exchange: Exchange, env: Env, exec: ExecutionContext): Promise<void> {
   const courier = batchWriterOf(env);
@@ -20,7 +20,7 @@ export async function auditRequest(exchange: Exchange, env: Env, exec: Execution
   }
 }
 
-/** Writes down how a request was answered. */
+/** Writes the line of an answer. */
 export function auditAnswer(answered: Answered, env: Env, exec: ExecutionContext): void {
   record(env, answerLine(answered, env), (work) => exec.waitUntil(work));
 }

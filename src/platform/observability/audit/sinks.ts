@@ -1,9 +1,9 @@
 import { uuidV7 } from "../../../lib/uuid-v7.ts";
 
-/** Where lines of the audit log are kept beside the Worker's own log: what a deployment has bound. */
+/** A destination of audit lines beside the Worker's own log, bound by the deployment. */
 export interface Sink {
   readonly name: "queue" | "bucket";
-  /** Keeps all lines. Rejects when it may not have; then some may be kept, and come again. */
+  /** Stores all lines. A rejection may follow a partial write; the retry then repeats lines. */
   readonly write: (lines: readonly string[]) => Promise<void>;
 }
 
@@ -14,7 +14,7 @@ export function sinksOf({ AUDIT_QUEUE: queue, AUDIT_BUCKET: bucket }: Env): Sink
   return sinks;
 }
 
-/** What a queue takes in one call: 100 messages and 256 KB, the platform's own frame included. */
+/** Limits of one queue call: 100 messages and 256 KB, including the platform's framing. */
 const MESSAGES_A_CALL = 100;
 const BYTES_A_CALL = 200_000;
 
@@ -35,7 +35,9 @@ async function send(queue: Queue<string>, lines: readonly string[]): Promise<voi
   await flush();
 }
 
-/** One object of lines: `2026-11-21/19/<uuid>.jsonl`. Ids grow with time, so a listing of an hour is in order. */
+/**
+ * Stores lines as one object: `2026-11-21/19/<uuid>.jsonl`. Ids grow with time, so the listing of an hour is in order.
+ */
 async function put(bucket: R2Bucket, lines: readonly string[]): Promise<void> {
   const [day = "", hour = ""] = new Date().toISOString().split(/[T:]/);
   await bucket.put(`${day}/${hour}/${uuidV7()}.jsonl`, `${lines.join("\n")}\n`, {

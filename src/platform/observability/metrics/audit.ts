@@ -1,7 +1,7 @@
 import { flushCountsSoon } from "./flush.ts";
 import { countMany } from "./isolate-counters.ts";
 
-/** Counts lines of the audit log that a sink will never have. */
+/** Counts audit lines lost for a sink. */
 export function measureLost(lines: number, reason: "failed" | "full"): void {
   countMany("sallyport_audit_lines_lost_total", lines, reason);
   flushCountsSoon();

@@ -1,6 +1,6 @@
 /**
- * Every metric there is: the one place of their names. Names, units and suffixes follow the conventions of Prometheus; labels
- * are few and their values bounded, so that the number of series is, too. docs/operate/metrics.md is compared with this list.
+ * The catalogue of all metrics and their names. Names, units and suffixes follow the conventions of Prometheus; labels
+ * are few and bounded, so the number of series is bounded. A test compares docs/operate/metrics.md with this list.
  */
 
 export interface Definition {
@@ -93,14 +93,14 @@ export const isMetric = (name: string): name is MetricName => Object.hasOwn(METR
 
 export const definitionOf = (name: MetricName): Definition => METRICS[name];
 
-/** Upper bounds of the buckets of every histogram, in seconds; one more has all that took longer. */
+/** Upper bounds of the buckets of every histogram, in seconds; one further bucket holds longer durations. */
 export const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30] as const;
 
-/** Counters that begin at 0, not when they are first counted: a rise from nothing is no rise to who asks for one. */
+/** Counters initialised to 0: an increase from an absent series is invisible to `increase()`. */
 export const FROM_ZERO: readonly (readonly [name: MetricName, label: string])[] = [
   ["sallyport_audit_lines_lost_total", "failed"],
   ["sallyport_audit_lines_lost_total", "full"],
 ];
 
-/** What stands in a label where a metric has no room for more series. */
+/** Label value of further series once a metric has no room left. */
 export const OTHER = "other";

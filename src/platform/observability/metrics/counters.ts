@@ -15,12 +15,12 @@ export const counterMigrations: Migration[] = [
   { because: "forget them in order", sql: "CREATE INDEX reporters_by_seen ON reporters (seen)" },
 ];
 
-/** An isolate tries a batch again within seconds. */
-const REPORTER_KEPT_MS = 3_600_000;
-/** Rows of one metric; what goes beyond is counted as "other". */
+/** An isolate retries a batch within seconds. */
+const REPORTER_TTL_MS = 3_600_000;
+/** Rows of one metric; further ones are counted as "other". */
 const MOST_ROWS = 5_000;
 
-/** What isolates have counted, added up. Methods that write are called inside the object's transaction. */
+/** Sums of the counts of all isolates. Methods that write are called inside the object's transaction. */
 export class Counters {
   readonly #sql: SqlStorage;
   #values: Map<Key, number> | undefined;
@@ -30,7 +30,7 @@ export class Counters {
     this.#sql = sql;
   }
 
-  /** Adds what an isolate has counted since its last batch. Idempotent by reporter and batch. */
+  /** Adds the counts of an isolate since its last batch. Idempotent by reporter and batch. */
   add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[], now: number): void {
     const [row] = this.#sql.exec<{ batch: number }>("SELECT batch FROM reporters WHERE id = ?", reporter).toArray();
     if (row && row.batch >= batch) return;
@@ -41,18 +41,18 @@ export class Counters {
     );
     this.#sql.exec(
       "DELETE FROM reporters WHERE id IN (SELECT id FROM reporters WHERE seen < ? ORDER BY seen LIMIT 100)",
-      now - REPORTER_KEPT_MS,
+      now - REPORTER_TTL_MS,
     );
     for (const [key, by] of increments) this.#increase(key, by);
   }
 
-  /** A transaction has failed: what is remembered of its rows may not be true. */
+  /** Invalidates cached rows after a failed transaction. */
   forget(): void {
     this.#values = undefined;
     this.#rows.clear();
   }
 
-  /** Everything that was counted, as series; without metrics that this version does not know. */
+  /** All counts as series; without metrics unknown to this version. */
   all(): Series[] {
     const distributions = new Map<string, { labels: string[]; name: MetricName; buckets: number[]; sum: number }>();
     const counted = this.#all();

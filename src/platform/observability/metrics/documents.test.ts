@@ -6,7 +6,7 @@ import { definitionOf, isMetric, METRICS, type MetricName } from "./catalogue.ts
 const NAMES = Object.keys(METRICS) as MetricName[];
 
 describe("the catalogue", () => {
-  it.each(NAMES)("names %s as Prometheus wants it", (name) => {
+  it.each(NAMES)("%s follows the naming conventions of Prometheus", (name) => {
     const { type, labels, help } = definitionOf(name);
     expect(name).toMatch(/^sallyport_[a-z]+(_[a-z]+)*$/);
     expect(name.endsWith("_total")).toBe(type === "counter");
@@ -19,7 +19,7 @@ describe("the catalogue", () => {
 });
 
 describe("docs/operate/metrics.md", () => {
-  it("lists every metric with its type, labels and meaning, and no other", () => {
+  it("lists exactly the metrics of the catalogue, with type, labels and meaning", () => {
     const page = readFileSync("docs/operate/metrics.md", "utf8");
     const rows = [...page.matchAll(/^\| `(sallyport_\w+)` \| (\w+) \| (.*?) \| (.*) \|$/gm)];
     const listed = rows.map(([, name, type, labels = "", help]) => ({
@@ -49,7 +49,7 @@ const Dashboard = z.object({
 
 const dashboard = Dashboard.parse(JSON.parse(readFileSync("docs/operate/grafana-dashboard.json", "utf8")));
 
-/** The rules of the file, as far as it is written here: one block of `key: value` lines a rule, a long `expr` folded. */
+/** The rules of the file: one block of `key: value` lines per rule, with a folded long `expr`. */
 const rules = readFileSync("docs/operate/alerts.yml", "utf8")
   .split(/^ {6}- alert: /m)
   .slice(1)
@@ -62,7 +62,7 @@ const rules = readFileSync("docs/operate/alerts.yml", "utf8")
     summary: /summary: "?(.*?)"?\n/.exec(block)?.[1] ?? "",
   }));
 
-/** The metrics that a query is about. */
+/** The metrics used in a query. */
 const metricsIn = (query: string): MetricName[] =>
   [...query.matchAll(/sallyport_\w+/g)].map(([text]) => {
     const base = text.replace(/_(bucket|sum|count)$/, "");
@@ -72,7 +72,7 @@ const metricsIn = (query: string): MetricName[] =>
     return name;
   });
 
-/** The labels that a query, and the text beside it, speak of. */
+/** The labels used in a query and in its annotation text. */
 const labelsIn = (query: string, text = ""): string[] => [
   ...[...query.matchAll(/by \(([^)]*)\)/g)].flatMap(([, list = ""]) => list.split(/,\s*/)),
   ...[...query.matchAll(/[{,](\w+)[=!]~?=?"/g)].map(([, label = ""]) => label),
@@ -93,16 +93,16 @@ function expectSound(query: string, text: string): void {
 describe("docs/operate/grafana-dashboard.json", () => {
   const targets = dashboard.panels.flatMap(({ title, targets }) => targets.map((target) => ({ title, ...target })));
 
-  it.each(targets)("asks in $title for what there is: $expr", ({ expr, legendFormat }) => {
+  it.each(targets)("$title queries existing metrics: $expr", ({ expr, legendFormat }) => {
     expectSound(expr, legendFormat);
   });
 
-  it("shows every metric somewhere", () => {
+  it("shows every metric", () => {
     const shown = new Set(targets.flatMap(({ expr }) => metricsIn(expr)));
     expect(NAMES.filter((name) => !shown.has(name))).toEqual(["sallyport_build_info"]);
   });
 
-  it("has no two panels at one place", () => {
+  it("has no overlapping panels", () => {
     const places = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) =>
       Array.from({ length: w * h }, (_, at) => `${x + (at % w)} ${y + Math.floor(at / w)}`),
     );
@@ -111,13 +111,13 @@ describe("docs/operate/grafana-dashboard.json", () => {
 });
 
 describe("docs/operate/alerts.yml", () => {
-  it.each(rules)("$name asks for what there is", ({ expr, summary, severity }) => {
+  it.each(rules)("$name queries existing metrics", ({ expr, summary, severity }) => {
     expectSound(expr, summary);
     expect(severity).toMatch(/^(warning|critical)$/);
     expect(summary).toMatch(/\.$/);
   });
 
-  it("has rules, each once", () => {
+  it("has unique rules", () => {
     const names = rules.map(({ name }) => name);
     expect(names.length).toBeGreaterThan(15);
     expect(new Set(names).size).toBe(names.length);

@@ -5,14 +5,14 @@ import { bucketOf, series } from "./series.ts";
 
 const NOW = new Date("2026-11-21T10:00:00.123Z");
 
-it("a label may hold anything", () => {
+it("escapes any label value", () => {
   const odd = series("sallyport_csi_volumes", 2, 'a "b"\\c\nd');
   for (const format of ["prometheus", "openmetrics"] as const) {
     expect(written(format, [odd], NOW)).toContain('sallyport_csi_volumes{plugin="a \\"b\\"\\\\c\\nd"} 2\n');
   }
 });
 
-it("series of one metric stand together, whatever their order, behind what it is", () => {
+it("groups the series of a metric behind its HELP and TYPE lines", () => {
   const mixed = [
     series("sallyport_nodes", 1, "ready"),
     series("sallyport_sealed", 0),
@@ -28,7 +28,7 @@ it("series of one metric stand together, whatever their order, behind what it is
   ]);
 });
 
-it("buckets of a histogram are added up, and an observation at a bound belongs below it", () => {
+it("cumulates histogram buckets; an observation at a bound counts below it", () => {
   const buckets = new Array<number>(BUCKETS.length + 1).fill(0);
   for (const seconds of [0.001, 0.005, 0.006, 7, 1_000])
     buckets[bucketOf(seconds)] = (buckets[bucketOf(seconds)] ?? 0) + 1;
@@ -51,7 +51,7 @@ it("buckets of a histogram are added up, and an observation at a bound belongs b
   expect(text).toContain('_count{area="sync"} 5\n');
 });
 
-it("JSON has no number that JSON does not know, also without any observation", () => {
+it("JSON output has only finite numbers, also without observations", () => {
   const buckets = new Array<number>(BUCKETS.length + 1).fill(0);
   const empty = series("sallyport_http_request_duration_seconds", { buckets, sum: 0 }, "sync");
   expect(JSON.parse(written("json", [empty], NOW))).toMatchObject({

@@ -1,7 +1,7 @@
 import { BUCKETS, definitionOf, METRICS, type MetricName } from "./catalogue.ts";
 import type { Distribution, Series } from "./series.ts";
 
-/** Forms in which metrics are answered: Prometheus text 0.0.4, OpenMetrics 1.0.0, and the JSON that upstream clients read. */
+/** Output formats of metrics: Prometheus text 0.0.4, OpenMetrics 1.0.0, and the JSON of upstream clients. */
 export type Format = "prometheus" | "openmetrics" | "json";
 
 export const CONTENT_TYPES: Readonly<Record<Format, string>> = {
@@ -37,7 +37,7 @@ function samples({ name, labels, value }: Series): string[] {
     return `${name}${suffix}${all.length > 0 ? `{${all.join(",")}}` : ""} ${number}`;
   };
   if (typeof value === "number") return [line("", [], value)];
-  const { total, upTo } = addedUp(value);
+  const { total, upTo } = cumulative(value);
   const bounds = [...BUCKETS.map(bound), "+Inf"];
   return [
     ...bounds.map((le, position) => line("_bucket", [`le="${le}"`], upTo[position] ?? total)),
@@ -46,7 +46,7 @@ function samples({ name, labels, value }: Series): string[] {
   ];
 }
 
-/** OpenMetrics wants bounds as floating point numbers, and nobody minds. */
+/** OpenMetrics requires floating point bounds; Prometheus accepts them. */
 const bound = (seconds: number): string => (Number.isInteger(seconds) ? `${seconds}.0` : String(seconds));
 
 const escaped = (text: string): string =>
@@ -54,8 +54,8 @@ const escaped = (text: string): string =>
 
 const labelNames = (name: MetricName): readonly string[] => definitionOf(name).labels;
 
-/** How many observations there are up to each bound, and altogether. */
-function addedUp({ buckets }: Distribution): { upTo: number[]; total: number } {
+/** Cumulative observations by bucket, and their total. */
+function cumulative({ buckets }: Distribution): { upTo: number[]; total: number } {
   let total = 0;
   const upTo = buckets.map((count) => {
     total += count;
@@ -64,7 +64,7 @@ function addedUp({ buckets }: Distribution): { upTo: number[]; total: number } {
   return { upTo, total };
 }
 
-/** The shape in which upstream's telemetry answers JSON; of what it has beside, only what is known. */
+/** The JSON form of upstream's telemetry, limited to the known fields. */
 function summary(series: readonly Series[], now: Date): object {
   const labelled = ({ name, labels }: Series) => ({
     Name: name,
@@ -78,7 +78,7 @@ function summary(series: readonly Series[], now: Date): object {
     Counters: ofType("counter").map((each) => ({ ...labelled(each), Count: each.value, Sum: each.value })),
     Samples: ofType("histogram").map((each) => {
       const { sum, buckets } = each.value as Distribution;
-      const { total, upTo } = addedUp({ sum, buckets });
+      const { total, upTo } = cumulative({ sum, buckets });
       const shown = [...BUCKETS, null].map((le, position) => ({ le, count: upTo[position] ?? total }));
       return { ...labelled(each), Count: total, Sum: sum, Mean: total === 0 ? 0 : sum / total, Buckets: shown };
     }),

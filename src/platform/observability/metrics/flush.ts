@@ -3,25 +3,27 @@ import { remote } from "../../durable/rpc.ts";
 import { textOf, warn } from "../log.ts";
 import { hasCounts, type Key, takeCounts } from "./isolate-counters.ts";
 
-/** How counts get from an isolate to the object that keeps them. An isolate that dies loses what it has counted since. */
+/**
+ * Transfers counts from an isolate to the object `Metrics`. An isolate that dies loses its counts since the last flush.
+ */
 
-/** The object `Metrics`, as far as an isolate calls it. */
+/** The method of the object `Metrics` that isolates call. */
 interface CounterStore {
   add(reporter: string, batch: number, counts: readonly (readonly [Key, number])[]): void;
 }
 
 const FLUSH_INTERVAL_MS = 1_000;
-/** Whoever has waited for so long died with its request, without a word. What it was to hand in is still here. */
+/** A flush scheduled this long ago was lost with its request. Its counts are still in memory. */
 const STALE_AFTER_MS = 3_000;
 
-/** Made when first needed: there is no randomness before the first request. */
+/** Created on first use: the runtime has no randomness before the first request. */
 let reporter = "";
 let batches = 0;
-/** Handed in, but nobody knows whether it has arrived: handed in again under the same number, which counts once. */
+/** Sent but not acknowledged: resent under the same number, which counts once. */
 let unacknowledged: { readonly number: number; readonly counts: ReadonlyMap<Key, number> } | null = null;
 let scheduledAt = 0;
 
-/** Has what was counted handed in within about a second, behind the answer. Costs nothing while that is under way. */
+/** Schedules a flush within about a second, behind the answer. Costs nothing while one is scheduled. */
 export function flushCountsSoon(): void {
   if (!hasCounts()) return;
   const now = Date.now();
@@ -35,7 +37,7 @@ export function flushCountsSoon(): void {
   );
 }
 
-/** Hands in what this isolate has counted. Never rejects: what does not arrive is handed in with the next. */
+/** Sends the counts of this isolate. Never rejects: after a failure, the next flush resends them. */
 export async function flushCounts(): Promise<void> {
   if (!unacknowledged && !hasCounts()) return;
   reporter ||= crypto.randomUUID();
@@ -49,6 +51,6 @@ export async function flushCounts(): Promise<void> {
     warn("counts-not-handed-in", { because: textOf(failure) });
     return;
   }
-  // Only what has failed before has let more gather than this request can know of.
+  // Only after an earlier failure can further counts have gathered.
   if (again) await flushCounts();
 }

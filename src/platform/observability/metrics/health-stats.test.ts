@@ -3,7 +3,7 @@ import { AlarmLag } from "./health-stats.ts";
 
 const NOW = Date.parse("2026-11-21T10:00:00Z");
 
-it("an alarm's lag is the worst of five minutes, or what is overdue now", () => {
+it("reports the largest alarm lag of five minutes, or the current overdue time", () => {
   const lag = new AlarmLag();
   expect(lag.ms(null, NOW)).toBe(0);
   expect(lag.ms(NOW + 500, NOW)).toBe(0);
@@ -17,7 +17,7 @@ it("an alarm's lag is the worst of five minutes, or what is overdue now", () => 
   expect(lag.ms(null, NOW + 400_000)).toBe(10);
 });
 
-it("what is due at once is not late for ages", () => {
+it("reports no lag for a deadline that means immediately", () => {
   const lag = new AlarmLag();
   lag.recordAlarm(0, NOW);
   expect(lag.ms(0, NOW)).toBe(0);

@@ -1,42 +1,42 @@
 import type { Series } from "./series.ts";
 
-/** What every object tells of itself. */
+/** Health stats that every object reports. */
 export interface HealthStats {
   /** The size of its database. */
   readonly bytes: number;
   readonly outbox: OutboxState;
   readonly alarmLagMs: number;
-  /** What there is to measure in this kind of object. */
+  /** Metrics of this object type. */
   readonly series: readonly Series[];
 }
 
-/** Effects that are promised and not delivered yet. */
+/** Pending outbox rows. */
 export interface OutboxState {
   readonly rows: number;
-  /** How long the oldest has waited; 0 without any. */
+  /** Age of the oldest; 0 without any. */
   readonly oldestMs: number;
 }
 
 const WORST_OF_MS = 5 * 60_000;
 const LONGEST_MS = 10 * 365 * 86_400_000;
 
-/** How late an object looks at what was due. */
+/** Delay between a deadline and the alarm that processes it. */
 export class AlarmLag {
   #worst = { at: 0, ms: 0 };
 
-  /** An alarm rings. @param due what it was for */
+  /** Records an alarm. @param due its deadline */
   recordAlarm(due: number | null, now: number): void {
     const ms = lateBy(due, now);
     if (ms >= this.#worst.ms || now - this.#worst.at > WORST_OF_MS) this.#worst = { at: now, ms };
   }
 
-  /** The worst of the last minutes, or what is overdue now. */
+  /** The largest delay of the last minutes, or the current overdue time. */
   ms(due: number | null, now: number): number {
     const worst = now - this.#worst.at > WORST_OF_MS ? 0 : this.#worst.ms;
     return Math.max(worst, lateBy(due, now));
   }
 }
 
-/** What is due at a time long before this service means "at once", and says nothing about since when. */
+/** A deadline long before this service existed means "immediately" and has no delay. */
 const lateBy = (due: number | null, now: number): number =>
   due === null || due < now - LONGEST_MS ? 0 : Math.max(0, now - due);

@@ -1,7 +1,7 @@
 import type { Migration } from "../../durable/migrations.ts";
 import { completionsCounted, countedTable, rowsCounted } from "./object-counters.ts";
 
-/* What each kind of object counts of its rows. These come behind the object's own tables, which they are about. */
+/* Counters over the rows of each object type. These migrations run after those of the tables they count. */
 
 const column = (name: string) => (row: string) => `${row}.${name}`;
 const constant = (text: string) => () => `'${text}'`;
@@ -31,7 +31,7 @@ export const clusterMeasures: Migration[] = [
     labels: [column("plugin_id")],
   }),
   rowsCounted("sallyport_volume_claims", { table: "volume_claims", columns: ["id"], labels: [constant("made")] }),
-  // Those without a volume's name wait for their job to say whether there is anything to claim.
+  // A volume without a name gets it from its job, which decides whether it needs a claim.
   rowsCounted("sallyport_volume_claims", {
     table: "claim_asks",
     columns: ["volume_name"],
@@ -59,14 +59,14 @@ export const clusterMeasures: Migration[] = [
   }),
 ];
 
-/** The mount, which these do not know, comes before their labels. */
+/** The caller prepends the label `mount`. */
 export const engineMeasures: Migration[] = [
   countedTable,
   rowsCounted("sallyport_leases", { table: "leases", columns: ["state"], labels: [column("state")] }),
   rowsCounted("sallyport_engine_jobs", { table: "jobs", columns: ["kind"], labels: [column("kind")] }),
 ];
 
-/** The destination comes before their labels. */
+/** The caller prepends the label `destination`. */
 export const destinationMeasures: Migration[] = [
   countedTable,
   rowsCounted("sallyport_sync_associations", {

@@ -3,27 +3,27 @@ import { type MetricName, OTHER } from "./catalogue.ts";
 import { type Series, series } from "./series.ts";
 
 /**
- * What an object counts of itself: in rows that change in the transaction that makes them true, most of them by triggers on the
- * tables they are about. So they are exact, outlive the object, and are read without counting.
+ * Counters of an object, in rows that change in the same transaction as the counted rows, mostly by triggers. They are
+ * exact, survive restarts, and cost no scan to read.
  */
 
-/** Belongs into the schema of an object that counts; `rowsCounted` and `endsCounted` come behind it. */
+/** Part of the schema of an object with counters; `rowsCounted` and `completionsCounted` follow it. */
 export const countedTable: Migration = {
   because: "what is measured of this object, known without counting",
   sql: `CREATE TABLE counted (
     metric TEXT NOT NULL, labels TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (metric, labels)) STRICT, WITHOUT ROWID`,
 };
 
-/** An SQL expression about a row, which goes by the name given. */
+/** An SQL expression over a row with the given alias. */
 type Of = (row: string) => string;
 
 interface Rows {
   readonly table: string;
-  /** The columns that decide about label and condition. */
+  /** The columns that determine label and condition. */
   readonly columns: readonly string[];
-  /** One expression a label. */
+  /** One expression per label. */
   readonly labels: Of[];
-  /** Which rows count; default all. */
+  /** Condition for counted rows; default all. */
   readonly when?: Of;
 }
 
@@ -36,7 +36,7 @@ const less = (metric: MetricName, labels: string): string =>
   `UPDATE counted SET n = n - 1 WHERE metric = '${metric}' AND labels = ${labels};
    DELETE FROM counted WHERE metric = '${metric}' AND labels = ${labels} AND n <= 0;`;
 
-/** How many rows of a table there are, by some of their columns. */
+/** Counts the rows of a table by some of their columns. */
 export function rowsCounted(metric: MetricName, { table, columns, labels, when = () => "TRUE" }: Rows): Migration {
   const name = metric.replace("sallyport_", "counted_");
   const [was, is] = [jsonOf(labels, "OLD"), jsonOf(labels, "NEW")];
@@ -53,7 +53,7 @@ export function rowsCounted(metric: MetricName, { table, columns, labels, when =
   };
 }
 
-/** How often rows of a table have come to their end, that is, to a state that only `when` is true of. */
+/** Counts transitions of a table's rows to a state where `when` holds. */
 export function completionsCounted(
   metric: MetricName,
   { table, columns, labels, when = () => "TRUE" }: Rows,
@@ -65,7 +65,7 @@ export function completionsCounted(
   };
 }
 
-/** Counts what no table tells. Call inside the object's transaction. */
+/** Increments a counter that no table determines. Call inside the object's transaction. */
 export function countInObject(sql: SqlStorage, metric: MetricName, ...labels: string[]): void {
   sql.exec(
     "INSERT INTO counted VALUES (?, ?, 1) ON CONFLICT (metric, labels) DO UPDATE SET n = n + 1",
@@ -74,10 +74,10 @@ export function countInObject(sql: SqlStorage, metric: MetricName, ...labels: st
   );
 }
 
-/** Series of one metric that an object tells; the others, those of the fewest rows, are one. */
+/** Maximum of series of one metric per object; the smallest ones are merged. */
 const MOST_SERIES = 100;
 
-/** What was counted, as series. */
+/** The counts as series. */
 export const countedSeries = (sql: SqlStorage): Series[] =>
   sql
     .exec<{ metric: MetricName; shown: string | null; labels: number; n: number }>(

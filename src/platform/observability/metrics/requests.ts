@@ -2,7 +2,7 @@ import type { Answered } from "../../http/exchange.ts";
 import { flushCountsSoon } from "./flush.ts";
 import { count, observe } from "./isolate-counters.ts";
 
-/** Which part of the service a route belongs to, for latencies; by the beginning of its path. */
+/** The service area of a route for latencies, by the prefix of its path. */
 const PARTS: readonly (readonly [prefix: string, part: string])[] = [
   ["/v1/{cloud-b}", "credentials"],
   ["/v1/{kv}", "secrets"],
@@ -19,7 +19,7 @@ const partOf = (path: string, area: Answered["area"]): string =>
 
 const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "LIST"]);
 
-/** Counts a request that was answered: under its route, never its path, which may name anything. */
+/** Counts an answered request by its route, never by its path, which is unbounded. */
 export function measureAnswer({ method, route, area, status, durationMs }: Answered): void {
   const [verb = "", path = ""] = route?.split(" ") ?? [METHODS.has(method) ? method : "other", "none"];
   count("sallyport_http_requests_total", path, verb, String(status));

@@ -1,12 +1,12 @@
 import { BUCKETS, definitionOf, isMetric, type MetricName } from "./catalogue.ts";
 
-/** How often something took how long: observations by bucket (not added up; the last has all beyond), and their sum. */
+/** Distribution of durations: observations by bucket (not cumulative; the last bucket is unbounded), and their sum. */
 export interface Distribution {
   readonly buckets: readonly number[];
   readonly sum: number;
 }
 
-/** A metric with values for its labels, in the order in which the catalogue names these. */
+/** A metric with values for its labels, in the order of the catalogue. */
 export interface Series {
   readonly name: MetricName;
   readonly labels: readonly string[];
@@ -19,18 +19,18 @@ export const series = (name: MetricName, value: Series["value"], ...labels: stri
   value,
 });
 
-/** A series with a label more in front, which its maker did not know. */
+/** A series with one more leading label. */
 export const withLabel = (label: string, { name, labels, value }: Series): Series => ({
   name,
   labels: [label, ...labels],
   value,
 });
 
-/** Whether a series is one of the catalogue: an object may yet be of another version. */
+/** Whether a series matches the catalogue: an object may run another version. */
 export const isWhole = ({ name, labels }: Series): boolean =>
   isMetric(name) && labels.length === definitionOf(name).labels.length;
 
-/** The bucket that an observation falls into. */
+/** The bucket of an observation. */
 export function bucketOf(seconds: number): number {
   const found = BUCKETS.findIndex((bound) => seconds <= bound);
   return found < 0 ? BUCKETS.length : found;
