@@ -23,7 +23,6 @@ const NOT_YET: readonly string[] = [
   "src/objects/",
   "src/openapi/",
   "src/operations/",
-  "src/platform/",
   "src/routes/",
   "src/volumes/",
   "agent/",
