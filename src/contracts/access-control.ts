@@ -34,38 +34,38 @@ export interface TuneBody extends MountSettings {
   readonly options?: Readonly<Record<string, string>> | null | undefined;
 }
 
-/** What a request asks `AccessControl` before anything else happens. */
+/** A request to authorize: the first call of every routed request. */
 export interface Ask {
   readonly token: string | null;
-  /** As the caller wrote it; may be empty. */
+  /** The namespace header as sent; may be empty. */
   readonly namespace: string;
-  /** Path without `/v1/`, decoded; null for requests of areas C and D, which are judged by `cluster` rights. */
+  /** Path without `/v1/`, decoded; null for cluster routes, which are checked against `cluster` rights. */
   readonly path: string | null;
   readonly list?: boolean;
 }
 
-/** The answer: who it is, what the request may do, and what it is about. */
+/** A granted request: the caller, its capabilities, and the mount of the path. */
 export interface Grant {
   readonly ok: true;
   readonly identity: Identity;
-  /** The namespace the request is in: the header's, and what of the path led further. */
+  /** The namespace of the request: the header, extended by namespaces that lead the path. */
   readonly namespace: string;
-  /** Its identity, which a later namespace at its path does not have; `root` for the root. */
+  /** The id of that namespace, unique over its lifetime; `root` for the root. */
   readonly namespaceId: string;
   /** The path inside that namespace. */
   readonly path: string;
-  /** What the token may do there; `["root"]` or `["deny"]` or capabilities. */
+  /** `["root"]`, `["deny"]`, or the capabilities of the token on the path. */
   readonly capabilities: readonly (Capability | "root")[];
   readonly constraints: ParameterConstraints | null;
   /** The mount the path falls under, if any. */
   readonly mount: Mount | null;
-  /** None where a path was asked for: those of areas C and D are not judged by it. */
+  /** Empty for requests with a path: only cluster routes use these rights. */
   readonly cluster: ClusterRights;
-  /** False when the answer must not be used twice: the token counts its uses. */
+  /** False for tokens with limited uses: each request must be authorized again. */
   readonly cacheable: boolean;
 }
 
-/** Kinds of objects that hold data keys and are no mount. */
+/** Objects besides mounts that hold data keys. */
 export type KeyHolder = "sync-destination" | "sync-control" | "identity-issuer" | "node-session" | "cluster-registry";
 
 export interface Namespace {
@@ -75,7 +75,7 @@ export interface Namespace {
   readonly custom_metadata: Readonly<Record<string, string>>;
 }
 
-/** A namespace of areas C and D. */
+/** A flat namespace of the cluster routes. */
 export interface ClusterNamespace extends JobSettings {
   Name: string;
   Description: string;
@@ -84,7 +84,7 @@ export interface ClusterNamespace extends JobSettings {
   ModifyIndex: number | null;
 }
 
-/** Settings that govern jobs: kept and shown, without effect where no jobs are placed. */
+/** Job settings of a namespace: stored and returned; this service places no jobs. */
 export interface JobSettings {
   readonly Quota?: string | undefined;
   readonly Capabilities?: Readonly<Record<string, Names>> | null | undefined;
@@ -99,7 +99,7 @@ export type Choice = { readonly Default?: string | undefined; readonly Allowed?:
 
 /** The methods of `AccessControl` that other objects and Workers call. */
 export interface AccessControlApi extends StoredObjectApi {
-  /** Where a path leads that is asked for without a token. */
+  /** Resolves the namespace of a path that needs no token. */
   locate(
     namespace: string,
     path: string,
@@ -107,30 +107,30 @@ export interface AccessControlApi extends StoredObjectApi {
     namespace: string;
     path: string;
   }>;
-  /** Who calls, what the request may do, and which mount it is about. Counts a use of a token that has only so many. */
+  /** Authorizes a request. Counts one use of a token with limited uses. */
   authorize(ask: Ask): Grant | Refusal;
-  /** Whether the service can work, and its identity. Never refuses. */
+  /** Returns seal state and cluster id; works while sealed. */
   status(): {
     sealedBecause: string | null;
     clusterId: string;
     bootstrapped: boolean;
-    /** Objects whose storage was found empty, though it held data before. */
+    /** Objects whose storage is empty although it held data before. */
     lost: ObjectName[];
   };
-  /** Who may stream what; any number of questions, answered in order. */
+  /** Authorizes event streams; one answer per question, in order. */
   mayStream(questions: readonly StreamQuestion[]): StreamAnswer[];
-  /** Objects of mounts, also of those that are gone, and those beside the mounts that hold keys. */
+  /** Lists the objects of mounts, ended mounts included, and other objects that hold keys. */
   known(after: string): KnownPage;
   swap(restore: string): Result<null>;
-  /** See `Restores`. */
+  /** Restore of a snapshot, step by step: see `Restores`. */
   beginRestore(restore: string): Promise<Result<null>>;
   joinRestore(restore: string, object: ObjectName): Result<null>;
   completeRestore(restore: string): Result<null>;
   undoRestore(restore: string | null): Promise<Result<null>>;
   stepRestore(): Promise<boolean>;
-  /** Records the storage of an object that begins. @returns the id on record: see `Birth` */
+  /** Records the storage id of a new object. @returns the id on record: see `Birth` */
   begins(object: ObjectName, id: string, fresh: boolean): string;
-  /** An object that was lost has its storage again. */
+  /** Clears the lost mark of an object whose storage is back. */
   isFound(object: ObjectName): void;
   keyStatus(): {
     term: number;
@@ -138,23 +138,23 @@ export interface AccessControlApi extends StoredObjectApi {
     pending: number;
   };
   /**
-   * Starts a new key term: values written from now on are sealed under fresh data keys, and the older data keys are wrapped
-   * anew under the newest master key, everywhere. Reads and writes go on meanwhile.
+   * Starts a new key term: later values are sealed under fresh data keys, and older data keys are wrapped again under the
+   * newest master key in every object. Reads and writes continue.
    */
   rotateKeys(): Promise<Result<null>>;
-  /** Registers an object beside the mounts that holds data keys, or that no longer does. @returns the current term */
+  /** Registers or removes an object that holds data keys. @returns the current key term */
   holdsKeys(kind: KeyHolder, name: string, holds: boolean): number;
-  /** Registers a destination that is about to be created. Refused when its namespace admits none. Idempotent. */
+  /** Registers a destination before its creation. Refused when its namespace has ended. Idempotent. */
   admitDestination(name: string): Result<null>;
   listMounts(namespace: string): Mount[];
-  /** The mounts that a caller sees in a namespace; without a caller, those listed for everyone. */
+  /** Lists the mounts visible to a caller; without a caller, the unauthenticated listing. */
   visibleMounts(accessor: string | null, namespace: string): Mount[];
-  /** The mount that a path falls under, if the caller may do anything on it. */
+  /** Returns the mount of a path when the caller has any capability on it. */
   visibleMount(accessor: string, namespace: string, path: string): Mount | null;
   readMount(namespace: string, path: string): Result<Mount>;
-  /** The mount of a namespace that a path falls under. */
+  /** Returns the mount of a path. */
   findMount(namespace: string, path: string): Mount | null;
-  /** Mounts of all namespaces by type: how many there are, and the first of them, each by its whole path. */
+  /** Counts the mounts of all namespaces by type and returns the first `limit`, by full path. */
   everyMount(limit: number): Record<
     MountType,
     {
@@ -167,13 +167,13 @@ export interface AccessControlApi extends StoredObjectApi {
   >;
   enableMount(namespace: string, path: string, request: MountBody): Result<Mount>;
   tuneMount(namespace: string, path: string, request: TuneBody): Result<Mount>;
-  /** Takes a mount out of the table at once and has its data destroyed. One that is gone already counts as disabled. */
+  /** Removes a mount at once and enqueues the destruction of its data. Idempotent. */
   disableMount(namespace: string, path: string): Promise<Result<null>>;
   listNamespaces(parent: string): Namespace[];
   readNamespace(path: string): Result<Namespace>;
   putNamespace(parent: string, name: string, customMetadata: Record<string, string>): Promise<Result<Namespace>>;
   patchNamespace(path: string, changes: Record<string, string | null>): Result<Namespace>;
-  /** Deletes an empty namespace with its policies and tokens. One that is gone already counts as deleted. */
+  /** Deletes an empty namespace with its policies and tokens. Idempotent. */
   deleteNamespace(path: string): Promise<Result<null>>;
   listClusterNamespaces(prefix: string): ClusterNamespace[];
   readClusterNamespace(name: string): Result<ClusterNamespace>;
@@ -185,7 +185,7 @@ export interface AccessControlApi extends StoredObjectApi {
   ): Promise<Result<ClusterNamespace>>;
   clusterNamespaceId(name: string): Result<string>;
   deleteClusterNamespace(name: string): Promise<Result<null>>;
-  /** @param attributes absent: as they were */
+  /** @param attributes absent: unchanged */
   putPolicy(
     namespace: string,
     name: string,
@@ -200,9 +200,9 @@ export interface AccessControlApi extends StoredObjectApi {
     text: string;
   }>;
   policyNames(namespace: string): string[];
-  /** The policies of areas C and D: those of the root namespace, all or by name. */
+  /** Returns the policies of the root namespace as cluster routes show them, all or by name. */
   clusterPolicies(names: readonly string[] | null, prefix: string): AclPolicy[];
-  /** The volume rules of all policies, which govern everyone. */
+  /** Returns the volume rules of all policies; they apply to every caller. */
   volumeRules(): GoverningRule[];
   deletePolicy(
     namespace: string,
@@ -223,7 +223,7 @@ export interface AccessControlApi extends StoredObjectApi {
   ): Promise<Result<Authed>>;
   lookupToken(name: TokenName): Result<Record<string, unknown>>;
   renewToken(name: TokenName, increment: number): Promise<Result<Authed>>;
-  /** Ends a token at once, with all its descendants, or alone (`keepChildren`). An unknown token counts as revoked. */
+  /** Revokes a token with its descendants, or alone (`keepChildren`). Idempotent. */
   revokeToken(name: TokenName, keepChildren?: boolean): Promise<Result<null>>;
   accessors(
     within: string,
@@ -233,22 +233,22 @@ export interface AccessControlApi extends StoredObjectApi {
     keys: string[];
     next: string | null;
   };
-  /** What a token may do on each path of a namespace. */
+  /** Returns the capabilities of a token on each path. */
   capabilities(
     name: TokenName,
     namespace: string,
     paths: readonly string[],
   ): Result<Record<string, (Capability | "root")[]>>;
-  /** Whether a caller may do more than its request was let in for. Counts no use. */
+  /** Checks further capabilities of an authorized caller. Counts no use. */
   mayAlso(wish: Wish): Result<null>;
   /**
-   * A mount is about to give a lease to a token, and hears of its end from now on. Idempotent.
-   * @returns a refusal when that has come already
+   * Registers a mount that is about to issue a lease to a token; the mount is notified of the token's end. Idempotent.
+   * @returns a refusal when the token has ended
    */
   holdsLeases(accessor: string, mount: string): Result<null>;
   bootstrap(secret: string | null): Result<AclToken>;
   createClusterToken(request: ClusterTokenBody): Promise<Result<AclToken>>;
-  /** @param reveal whether the answer holds the token's secret, if one is kept */
+  /** @param reveal includes the stored secret in the response */
   updateClusterToken(accessor: string, request: ClusterTokenBody, reveal?: boolean): Promise<Result<AclToken>>;
   readClusterToken(accessor: string, reveal?: boolean): Result<AclToken>;
   listClusterTokens(prefix: string, from: string, limit: number, onlyGlobal: boolean): AclTokenPage;

@@ -74,9 +74,9 @@ import type { StoredObjectApi } from "./stored-objects.ts";
 
 /** The methods of `ClusterRegistry` that other objects and Workers call. */
 export interface ClusterRegistryApi extends StoredObjectApi {
-  /** The newest index of these tables, as soon as it is beyond `since` or `waitMs` are over. */
+  /** Blocking query: resolves with the newest index of the tables once it exceeds `since`, or after `waitMs`. */
   changed(tables: readonly string[], since: number, waitMs: number): Promise<number>;
-  /** One page of reported objects with what reads join to them, and the index of what it shows. */
+  /** One page of reported objects with joined data, and its index. */
   reported(
     query: ReportedQuery,
     whole?: boolean,
@@ -94,7 +94,7 @@ export interface ClusterRegistryApi extends StoredObjectApi {
     readonly index: number;
     readonly jobs: JobTexts;
   };
-  /** A job and what its allocations are doing, and the index of both; null when there is none. */
+  /** A job with the counts of its allocations, and their index; null for none. */
   jobSummary(
     namespace: string,
     id: string,
@@ -109,7 +109,7 @@ export interface ClusterRegistryApi extends StoredObjectApi {
   ): NamedObjects & {
     readonly jobs: JobTexts;
   };
-  /** Takes in what a scheduler reports: see `Ingestion`. */
+  /** Stores reports of a scheduler: see `Ingestion`. */
   ingest(source: SourceLine | null, reports: readonly Report[], full?: FullList | null): Promise<Result<Ingested>>;
   /** As `ingest`, for more reports than one call may hold. */
   ingestStream(
@@ -117,12 +117,12 @@ export interface ClusterRegistryApi extends StoredObjectApi {
     reports: ReadableStream<Uint8Array>,
     full: FullList | null,
   ): Promise<Result<Ingested>>;
-  /** What came of an operation that a node was asked for. May be told twice. */
+  /** Delivers the outcome of a node operation. At least once. */
   operationDone(nodeId: string, id: string, result: OperationResult): Promise<void>;
-  /** Sessions of agents, and of nodes that owe something still. */
+  /** Lists sessions of agents and of nodes with pending operations. */
   known(after: string): KnownPage;
   rekey(term: number): void;
-  /** Ends a flat namespace that has no content, with the reports of what has ended in it: see `EndedNamespaces`. */
+  /** Ends an empty flat namespace and removes its terminal reports: see `EndedNamespaces`. */
   endNamespace(id: string, name: string): Result<null>;
   /** One page of nodes, and the index of their table. */
   nodes(query: NodeQuery): NodePage & {
@@ -133,11 +133,11 @@ export interface ClusterRegistryApi extends StoredObjectApi {
         readonly index: number;
       })
     | null;
-  /** What an agent found out about its node, all of it or what changed: see `Nodes.register`. */
+  /** Stores a full or partial node report of an agent: see `Nodes.register`. */
   registerNode(id: string, given: NodeFields, heard?: number): Promise<Result<Written>>;
-  /** A node's agent is there: it is ready. */
+  /** Marks a node ready: its agent is connected. */
   nodeConnected(id: string, heard?: number): Promise<Result<Written>>;
-  /** A node's agent is gone: it is disconnected, and down unless it comes back in time. */
+  /** Marks a node disconnected, and down after the grace period. */
   nodeLost(id: string, heard?: number): Promise<Result<Written>>;
   addNodeEvents(id: string, events: readonly NodeEventGiven[]): Promise<Result<Written>>;
   setNodeEligibility(id: string, eligibility: Eligibility): Promise<Result<Written>>;
@@ -156,15 +156,15 @@ export interface ClusterRegistryApi extends StoredObjectApi {
   };
   joinTokens(cut: Cut): EnrolmentPage<JoinTokenView>;
   deleteJoinToken(accessor: string): Result<null>;
-  /** Lets an agent's key in: see `Enrolment.join`. @returns the node's id */
+  /** Registers an agent's key: see `Enrolment.join`. @returns the node id */
   joinAgent(request: JoinRequest, service: string): Result<string>;
   agentIdentity(nodeId: string): AgentIdentity | null;
   agent(nodeId: string): AgentView | null;
   agents(cut: Cut): EnrolmentPage<AgentView>;
   removeAgent(nodeId: string): Promise<Result<Written>>;
-  /** What the session of a node's agent tells: see `Agents.changed`. */
+  /** Stores the state of an agent from its session: see `Agents.changed`. */
   agentNews(nodeId: string, change: AgentChange): Promise<Result<null>>;
-  /** As `agentNews`, for a session of the previous release: one of this release is not understood there, and tries again. */
+  /** Alias of `agentNews` for sessions of the previous release. */
   agentChanged(nodeId: string, change: AgentChange): Promise<Result<null>>;
   /** One page of host volumes, and the index of their table. */
   hostVolumes(query: VolumeQuery): VolumePage & {
@@ -173,7 +173,7 @@ export interface ClusterRegistryApi extends StoredObjectApi {
   /** Whether a host volume names this plugin. */
   hasHostVolumesOf(pluginId: string): boolean;
   readHostVolume(id: string): FoundVolume | null;
-  /** @param namespaceId the identity of the volume's namespace, which must not have ended */
+  /** @param namespaceId the id of the volume's namespace; refused once it has ended */
   createHostVolume(namespaceId: string, request: HostVolumeRequest, begun: Begun, from: Search): Result<Step>;
   /** As `createHostVolume`. */
   registerHostVolume(namespaceId: string, request: HostVolumeRequest, begun: Begun): Result<Step>;
@@ -185,11 +185,11 @@ export interface ClusterRegistryApi extends StoredObjectApi {
     begun: Begun,
   ): Result<Step>;
   deleteHostVolume(id: string, namespace: string, force: boolean, begun: Begun): Promise<Result<Step>>;
-  /** How an operation on a volume has ended: see `HostVolumes.outcome`. */
+  /** Waits for the outcome of an operation: see `HostVolumes.outcome`. */
   volumeOperation(id: string, waitMs: number, last: boolean): Promise<Outcome | null>;
-  /** Why an operation on a volume has no outcome yet: see `HostVolumes.doubt`. */
+  /** The reason why an operation has no outcome yet: see `HostVolumes.doubt`. */
   volumeDoubt(operation: string): string | null;
-  /** Which of these volumes of a node nobody knows here. */
+  /** Returns the volumes of a node that the registry does not know. */
   unknownVolumes(nodeId: string, held: readonly string[]): string[];
   /** One page of claims, and the index of their table. */
   volumeClaims(query: ClaimQuery): ClaimPage & {
@@ -203,7 +203,7 @@ export interface ClusterRegistryApi extends StoredObjectApi {
       readonly index: number | null;
     }>
   >;
-  /** Plugins whose ids begin with a text, and the index of their table. */
+  /** Plugins by id prefix, and the index of their table. */
   csiPlugins(
     prefix: string,
     from: string,
@@ -227,9 +227,9 @@ export interface ClusterRegistryApi extends StoredObjectApi {
   };
   validateCsiVolume(request: CsiRequest, nodeId: string | null, digest: string): Result<CsiStep>;
   growCsiVolume(request: CsiRequest, digest: string): Result<CsiStep>;
-  /** @param namespaceId the identity of the volume's namespace, which must not have ended */
+  /** @param namespaceId the id of the volume's namespace; refused once it has ended */
   createCsiVolume(namespaceId: string, request: CsiRequest, digest: string): Result<CsiStep>;
-  /** @param namespaceIds the identities of the volumes' namespaces, none of which must have ended */
+  /** @param namespaceIds the ids of the volumes' namespaces; refused once one has ended */
   commitCsiVolumes(
     namespaceIds: readonly string[],
     requests: readonly CsiRequest[],
@@ -250,14 +250,14 @@ export interface ClusterRegistryApi extends StoredObjectApi {
   detachCsiVolume(name: Name, nodeId: string): Result<null>;
   csiDetached(name: Name, nodeId: string, waitMs: number, last: boolean): Promise<Result<null> | null>;
   csiExpanded(name: Name, waitMs: number, last: boolean): Promise<Result<null> | null>;
-  /** Claims on a CSI volume, oldest first, from a row on. Never what was sealed. */
+  /** Claims on a CSI volume, oldest first, from a row on, without sealed columns. */
   csiClaims(name: Name, from: number, limit: number): ShowableClaim[];
   listExternalVolumes(page: PageAsk): Result<Asked>;
   createSnapshot(request: SnapshotRequest, digest: string): Result<SnapshotAsked>;
   deleteSnapshot(pluginId: string, snapshotId: string, secrets: Texts, digest: string): Result<Asked>;
   listSnapshots(page: PageAsk, secrets: Texts): Result<Asked>;
-  /** How an operation of a plugin has ended: see `CsiWork.outcome`. */
+  /** Waits for the outcome of a plugin operation: see `CsiWork.outcome`. */
   csiOutcome(id: string, waitMs: number, last: boolean): Promise<CsiOutcome | null>;
-  /** What has been done to a CSI volume lately, newest first, from a number down. Never what was sealed. */
+  /** Recent operations of a CSI volume, newest first, without sealed columns. */
   csiOperations({ namespace, id }: Name, from: number, limit: number): Omit<CsiOperation, "sealed">[];
 }

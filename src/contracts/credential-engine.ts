@@ -58,21 +58,21 @@ export interface LeaseRow extends Record<string, SqlStorageValue> {
   hand_over_by: number | null;
 }
 
-/** A job that a request has begun and waits for. `turn`: what its own Worker is to do first; null: another performs it. */
+/** A job that a request started and waits for. `turn`: the first task of its own Worker; null: another Worker performs it. */
 export interface Started {
   readonly wanted: Wanted;
   readonly turn: Turn | null;
 }
 
-/** The one job that a request waits for, and what it expects of it. */
+/** The job that a request waits for. */
 export interface Wanted {
   readonly job: string;
   readonly kind: "issue" | "role" | "rotation" | "removal";
 }
 
 /**
- * What a Worker is to do next. `wait`: come back after `ms`, with the claim when there is one; `inLine`: as soon as the lock
- * that the job needs may be free.
+ * The next task of a Worker. `wait`: poll again after `ms`, with the lease if any; `inLine`: poll again once the job's lock may
+ * be free.
  */
 export type Turn =
   | {
@@ -80,7 +80,7 @@ export type Turn =
       readonly claim: WorkLease;
       /** One after the other, until one fails. */
       readonly steps: readonly Step[];
-      /** Which turn of the job it is, so that its report counts once. */
+      /** Number of the task within its job: its report counts once. */
       readonly seq: number;
       readonly account: CloudAccount;
       /** For all of them together. */
@@ -90,21 +90,21 @@ export type Turn =
   | { readonly kind: "end"; readonly end: JobEnd }
   | { readonly kind: "idle" };
 
-/** One call of the cloud as a value: what an object hands out, and a Worker makes. */
+/** One cloud API call as a value: issued by the object, executed by a Worker. */
 export type Step = { [K in keyof Cloud]: { readonly call: K; readonly args: Parameters<Cloud[K]> } }[keyof Cloud];
 
-/** How a job ended, for its caller. */
+/** The outcome of a job for its caller. */
 export type JobEnd =
   | {
       readonly ok: true;
       readonly issued: Issued | null;
       readonly warnings: readonly string[];
-      /** The job goes on by itself then (ms since 1970): the provider may not show yet what is to be removed. Null: all done. */
+      /** Time at which the job continues in the background (ms since 1970): the provider may not list the objects to remove yet. Null: completed. */
       readonly goesOnAt: number | null;
     }
   | Refusal;
 
-/** Credentials as a caller gets them. */
+/** Issued credentials. */
 export interface Issued {
   /** Relative to the mount. */
   readonly leaseId: string;
@@ -115,25 +115,25 @@ export interface Issued {
   readonly clientSecret: string;
 }
 
-/** Who asks for credentials of which role. */
+/** A request for credentials of a role. */
 export interface IssueAsk {
   readonly role: string;
   /** The accessor of the caller's token. */
   readonly token: string;
-  /** What the caller calls this request, so that repeating it gives the same lease; null: nothing. */
+  /** Idempotency key: a repeat returns the same lease; null: none. */
   readonly key: string | null;
   readonly mount: MountTtls;
-  /** The credentials are tried out before they are answered, for the rest of the request's time. */
+  /** The credentials are verified at the provider before the response, within the time of the request. */
   readonly verified: boolean;
 }
 
-/** What a mount says about its leases, in seconds; 0 = the system's. */
+/** Lease TTLs of a mount, in seconds; 0 = system default. */
 export interface MountTtls {
   readonly default_lease_ttl: number;
   readonly max_lease_ttl: number;
 }
 
-/** What a Worker hands in: what became of the steps that it came to, or (null) that it has waited. */
+/** The report of a Worker: results of executed steps, or null after a wait. */
 export interface Report {
   readonly claim: WorkLease;
   readonly done: { readonly seq: number; readonly results: readonly Done[] } | null;
@@ -146,14 +146,14 @@ export interface Done {
 
 export type StepResult = CloudResult<unknown>;
 
-/** What a lookup shows, but for the mount's path. */
+/** A lease as `sys/leases/lookup` shows it, without the mount path. */
 export interface LeaseView {
   readonly id: string;
   readonly issue_time: string;
   readonly expire_time: string;
   readonly last_renewal: string | null;
   readonly renewable: boolean;
-  /** Seconds; zero or less once it is over. */
+  /** Seconds; zero or negative after expiry. */
   readonly ttl: number;
   readonly revoke_error?: string;
 }
@@ -169,31 +169,31 @@ export interface CredentialEngineApi extends StoredObjectApi {
   config(): Result<Record<string, unknown>>;
   setConfig(body: ConfigFields, idsRequired: boolean, home: Home | null): Result<null>;
   deleteConfig(): Result<null>;
-  /** Whom the engine acts as. */
+  /** The identity of the engine at the cloud. */
   account(): Result<CloudAccount>;
   rotateRoot(): Result<Started>;
-  /** A page of role names, sorted. @param after the last name of the page before */
+  /** A page of sorted role names. @param after the last name of the previous page */
   roleNames(after: string): string[];
   role(name: string): Result<Record<string, unknown>>;
   writeRole(name: string, body: RoleFields, dialect: Dialect): Result<Started>;
   deleteRole(name: string): Result<Started | null>;
-  /** Begins to make credentials, or finds those that the same request has begun or got before. */
+  /** Starts issuing credentials, or returns the job or lease of an earlier identical request. */
   issue(ask: IssueAsk): Promise<Result<Started>>;
   /**
-   * One turn of a Worker: takes the result of a step, and hands out the next.
-   * @param wanted the job that a request waits for; null: any that is ready
-   * @param hasLeft the request's caller has hung up, and its credentials are not to be finished
+   * One poll of a Worker: accepts step results and returns the next task.
+   * @param wanted the job that a request waits for; null: any ready job
+   * @param hasLeft the caller disconnected: its credentials are not completed
    */
   turn(wanted: Wanted | null, report: Report | null, hasLeft?: boolean): Turn | Refusal;
-  /** Resolves once a job may have the lock that it waits for, and after a while in any case. */
+  /** Resolves once the lock of a job may be free, or after a timeout. */
   waitInLine(job: string): Promise<void>;
-  /** The answer with a lease's credentials is about to leave. @returns false when they must not be answered any more */
+  /** Records that a response with the credentials is about to be sent. @returns false when it must not be sent */
   handOver(lease: string): boolean;
   /** A lease, by its id relative to the mount. */
   lookup(id: string): Result<LeaseView>;
-  /** A page of the names directly below a folder of leases, from behind one of them on. */
+  /** A page of the names directly below a lease folder, after one of them. */
   leaseNames(folder: string, behind: string): string[];
-  /** How many leases there are, and how many of them could not be revoked. */
+  /** Counts leases and irrevocable leases. */
   leaseCount(): {
     total: number;
     irrevocable: number;
@@ -202,10 +202,10 @@ export interface CredentialEngineApi extends StoredObjectApi {
   leasesUnder(prefix: string, after: string): string[];
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed>;
   revoke(id: string): Result<Started | null>;
-  /** Has the leases named revoked as soon as may be, and answers without waiting for it. */
+  /** Enqueues the revocation of leases. */
   revokeSoon(ids: readonly string[]): Result<null>;
   forget(ids: readonly string[]): void;
-  /** Tokens have ended, and their leases end with them. Idempotent. */
+  /** Ends the leases of ended tokens. Idempotent. */
   tokensEnded(accessors: readonly string[]): void;
   close(again: boolean): {
     left: number;

@@ -2,7 +2,7 @@ import type { CsiMethod } from "@sallyport/agent-protocol";
 import type { Refusal } from "../lib/result.ts";
 import type { Capability } from "./host-volumes.ts";
 import type { MountOptions } from "./volume-asks.ts";
-/** A request to register, create or update, its fields checked. Empty texts and maps were left out. */
+/** A checked request to register, create or update a volume. Empty = not given. */
 export interface CsiRequest {
   readonly id: string;
   readonly namespace: string;
@@ -10,7 +10,7 @@ export interface CsiRequest {
   readonly pluginId: string;
   readonly externalId: string;
   readonly capabilities: readonly Capability[];
-  /** Null = as the volume has them. */
+  /** Null = unchanged. */
   readonly mount: MountOptions | null;
   readonly topologyRequest: TopologyRequest | null;
   readonly parameters: Texts;
@@ -19,7 +19,7 @@ export interface CsiRequest {
   readonly capacityMax: number;
   readonly cloneId: string;
   readonly snapshotId: string;
-  /** Null = as the volume has them. */
+  /** Null = unchanged. */
   readonly secrets: Texts | null;
 }
 
@@ -34,13 +34,13 @@ export interface Topology {
 
 export type Texts = Readonly<Record<string, string>>;
 
-/** How far a request has come. */
+/** The next step of a request. */
 export type CsiStep =
   /** Wait for this operation. */
   | { readonly kind: "begun"; readonly operation: string }
-  /** Another change of the volume runs: wait for it, then ask again. */
+  /** Another change of the volume runs: wait for it, then retry. */
   | { readonly kind: "busy"; readonly operation: string }
-  /** No plugin has to be asked. */
+  /** No plugin call is needed. */
   | { readonly kind: "ready" };
 
 export interface Name {
@@ -54,23 +54,23 @@ export interface PageAsk {
   readonly startingToken: string;
 }
 
-/** An operation of which nothing is kept here but how it ends. */
+/** An operation whose outcome is the only stored state. */
 export interface Asked {
   readonly operation: string;
 }
 
 export interface SnapshotRequest {
   readonly source: Name;
-  /** Empty = that of the volume. */
+  /** Empty = the plugin of the volume. */
   readonly pluginId: string;
-  /** Empty = one is made up. */
+  /** Empty = generated. */
   readonly name: string;
   readonly parameters: Texts;
-  /** Laid over those that are kept with the volume. */
+  /** Merged over the stored secrets of the volume. */
   readonly secrets: Texts;
 }
 
-/** What of a volume answers about its snapshots show. */
+/** A pending snapshot with the fields that responses show. */
 export interface SnapshotAsked extends Asked {
   readonly pluginId: string;
   readonly name: string;
@@ -78,11 +78,11 @@ export interface SnapshotAsked extends Asked {
 
 export interface PluginPage {
   readonly plugins: readonly CsiPlugin[];
-  /** The id of the plugin that follows. */
+  /** The first id of the next page. */
   readonly next: string | null;
 }
 
-/** A plugin as it is stored, and its counts. Times in milliseconds. */
+/** A stored plugin with its counts. Times in milliseconds. */
 export interface CsiPlugin extends PluginCounts {
   readonly id: string;
   readonly provider: string;
@@ -90,7 +90,7 @@ export interface CsiPlugin extends PluginCounts {
   readonly controllerRequired: boolean;
   readonly createTime: number;
   readonly modifyTime: number;
-  /** Null until the stream has taken the line that tells of it. */
+  /** Null until its event is appended to the stream. */
   readonly createIndex: number | null;
   readonly modifyIndex: number | null;
 }
@@ -108,7 +108,7 @@ export const ROLES = ["controller", "node"] as const;
 
 export interface InstancePage {
   readonly instances: readonly (readonly [nodeId: string, info: CsiInfo])[];
-  /** The id of the node that follows. */
+  /** The first node id of the next page. */
   readonly next: string | null;
 }
 
@@ -131,12 +131,12 @@ export interface CsiVolumeQuery {
   /** null = all of them. */
   readonly namespace: string | null;
   readonly pluginId?: string;
-  /** Beginnings of texts. */
+  /** Prefixes. */
   readonly pluginPrefix?: string;
   readonly prefix?: string;
-  /** Of the nodes that it is claimed on. */
+  /** Prefix of the nodes with claims. */
   readonly nodePrefix?: string;
-  /** Namespace and id of the first row wanted. */
+  /** Namespace and id of the first row. */
   readonly from: readonly [namespace: string, id: string];
   readonly limit: number;
   readonly reverse: boolean;
@@ -147,28 +147,28 @@ export interface CsiVolumePage {
   readonly next: readonly [namespace: string, id: string] | null;
 }
 
-/** A volume, its plugin as it is now, and who uses it. */
+/** A volume, its current plugin, and its users. */
 export interface FoundCsiVolume {
   readonly volume: CsiVolume;
   readonly plugin: CsiPlugin | null;
   readonly users: readonly CsiUser[];
-  /** Those of its first claim; null when nobody has claimed it. */
+  /** The modes of its first claim; null without claims. */
   readonly modes: Capability | null;
 }
 
-/** A volume as a row keeps it; its secrets, and the flags of its mounts, lie elsewhere. Sizes in bytes, times in milliseconds. */
+/** A stored volume without secrets and mount flags. Sizes in bytes, times in milliseconds. */
 export interface CsiVolume extends Omit<CsiRequest, "secrets"> {
   readonly provider: string;
   readonly providerVersion: string;
   readonly controllerRequired: boolean;
   readonly topologies: readonly Topology[];
-  /** 0 = not known. */
+  /** 0 = unknown. */
   readonly capacityBytes: number;
-  /** The disk has grown, and file systems on nodes have yet to. */
+  /** The disk was expanded; file systems on nodes are not yet. */
   readonly nodeExpansionOwed: boolean;
   readonly createTime: number;
   readonly modifyTime: number;
-  /** Null until the stream has taken the line that tells of it. */
+  /** Null until its event is appended to the stream. */
   readonly createIndex: number | null;
   readonly modifyIndex: number | null;
 }
@@ -180,7 +180,7 @@ export interface CsiUser {
   readonly readOnly: boolean;
 }
 
-/** A claim without what is sealed in its row. */
+/** A claim without its sealed columns. */
 export type ShowableClaim = Omit<CsiClaim, "mount" | "publishContext">;
 
 /** An allocation's claim on a volume. Times in milliseconds. */
@@ -190,31 +190,31 @@ export interface CsiClaim {
   readonly volumeId: string;
   readonly allocId: string;
   readonly nodeId: string;
-  /** What the plugin calls the node, as it was when the claim was taken: later the node may be gone. */
+  /** The plugin's id of the node at the time of the claim; the node may be gone later. */
   readonly externalNodeId: string;
-  /** Empty while the volume is not known. */
+  /** Empty while the volume is unknown. */
   readonly pluginId: string;
   readonly mode: Mode;
-  /** Until it is taken, what was asked for; empty = the volume's. */
+  /** The requested modes until the claim is taken; empty = those of the volume. */
   readonly accessMode: string;
   readonly attachmentMode: string;
-  /** The volume's access mode while it is held: that of its first claim. Empty until this one is taken. */
+  /** The access mode of the volume's first claim while it is held. Empty until this claim is taken. */
   readonly volumeMode: string;
   readonly state: ClaimState;
-  /** The operation that is under way for it. */
+  /** The running operation. */
   readonly operation: string | null;
   readonly attachAsked: boolean;
   readonly publishAsked: boolean;
   readonly owesExpansion: boolean;
-  /** In which start of its machine the node was asked to publish it; empty when that is not known. */
+  /** Boot id of the node when publishing was requested; empty = unknown. */
   readonly boot: string;
-  /** How often the step has failed. */
+  /** Failures of the current step. */
   readonly attempts: number;
-  /** Why the step has not been done. */
+  /** The last failure of the current step. */
   readonly refusal: Refusal | null;
-  /** When to look at it; null = when something changes. */
+  /** Time of the next attempt; null = on the next change. */
   readonly due: number | null;
-  /** Mount options asked for, and what the controller told for the node service; sealed. */
+  /** Requested mount options, and the publish context of the controller; sealed. */
   readonly mount: ArrayBuffer | null;
   readonly publishContext: ArrayBuffer | null;
   readonly path: string;
@@ -227,45 +227,45 @@ export type Mode = "read" | "write";
 export type ClaimState = (typeof CLAIM_STATES)[number];
 
 /**
- * How far a claim has come. Taken: `pending` (recorded, in use, not admitted), `taken`, `attached` (its node may use the
- * volume), `published` (its allocation finds it at a path). Released: `unpublishing`, `node-detached`, `controller-detached`.
+ * States of a claim. Acquired: `pending` (recorded, in use, not admitted), `taken`, `attached` (attached to its node),
+ * `published` (mounted for its allocation). Released: `unpublishing`, `node-detached`, `controller-detached`.
  */
 export const CLAIM_STATES = [
   ...["pending", "taken", "attached", "published", "unpublishing", "node-detached", "controller-detached"],
 ] as const;
 
-/** How an operation has ended. */
+/** The outcome of an operation. */
 export interface CsiOutcome {
-  /** Null when it has succeeded. */
+  /** Null on success. */
   readonly refusal: Refusal | null;
   readonly result: unknown;
   readonly index: number | null;
 }
 
-/** What a plugin is doing, or has lately done. Times in milliseconds. */
+/** A current or recent operation of a plugin. Times in milliseconds. */
 export interface CsiOperation {
   readonly id: string;
   readonly gen: number;
   readonly pluginId: string;
   readonly namespace: string;
-  /** Empty when it is about none. */
+  /** Empty for operations without a volume. */
   readonly volumeId: string;
   readonly nodeId: string;
-  /** Every node that was asked, the last one included. */
+  /** Every node that received the operation, the last one included. */
   readonly tried: readonly string[];
-  /** One of these may have done it, or may yet. */
+  /** One of these may have performed it, or may still do so. */
   readonly uncertain: boolean;
   readonly method: CsiMethod;
   readonly state: "queued" | "running" | "done" | "failed";
   readonly params: Readonly<Record<string, unknown>>;
-  /** What becomes of the volume once it has succeeded. */
+  /** The change of the volume on success. */
   readonly change: unknown;
-  /** No other change of the volume may run meanwhile. */
+  /** Excludes other changes of the volume. */
   readonly locks: boolean;
   readonly sealed: ArrayBuffer | null;
   readonly refusal: Refusal | null;
   readonly result: unknown;
-  /** The index of the line that told of its end; null while it is not known, or when there was nothing to tell. */
+  /** The index of the event of its end; null while unknown, or without an event. */
   readonly index: number | null;
   readonly created: number;
   readonly ended: number | null;

@@ -3,7 +3,7 @@ export const ACCESS_ACCOUNT = "access";
 /** Opens the account of a tree of namespaces below the root. */
 export const TENANT = "namespace ";
 
-/** The account of lines about a namespace of areas A and B: that of the whole tree below one child of the root. */
+/** The account of lines about a namespace: one per child of the root, with the tree below it. */
 export const accessAccount = (namespace: string): string =>
   namespace === "" ? ACCESS_ACCOUNT : TENANT + namespace.slice(0, namespace.indexOf("/"));
 

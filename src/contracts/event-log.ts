@@ -1,22 +1,22 @@
 import type { Append } from "./event.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
-/** What the buffer holds; `oldest` is 0 when it is empty. */
+/** The range of the buffer; `oldest` is 0 when it is empty. */
 export interface Bounds {
   readonly oldest: number;
   readonly newest: number;
 }
 
-/** Part of the backlog, for readers of a relay who are behind what it holds. */
+/** A page of the backlog, for readers of a relay behind its own buffer. */
 export interface FeedPage {
   readonly lines: readonly StoredLine[];
-  /** There are no others up to here. */
+  /** The page is complete up to this index. */
   readonly upTo: number;
   /** Lines up to this index have left the buffer. */
   readonly evicted: number;
 }
 
-/** A line as it is stored: its index, its facts if they were, and its events, all as they stand in the log. */
+/** A stored line: index, event headers if stored, events. */
 export type StoredLine = readonly [index: number, facts: string | null, events: string];
 
 /** The methods of `EventLog` that other objects and Workers call. */
@@ -29,7 +29,7 @@ export interface EventLogApi extends StoredObjectApi {
   append(source: string, entries: readonly Append[]): Promise<number[]>;
   /** The newest index given out; 1 before the first event, because an index is never 0 on the wire. */
   newest(): number;
-  /** What the buffer holds, and how many readers are open. `oldest` is 0 when it is empty. */
+  /** Buffer size and open readers. `oldest` is 0 when it is empty. */
   state(): {
     lines: number;
     bytes: number;
@@ -37,10 +37,10 @@ export interface EventLogApi extends StoredObjectApi {
     newest: number;
     readers: number;
   };
-  /** What may be shown now. */
+  /** The range that readers may see now. */
   bounds(): Bounds;
-  /** Some of the lines after a cursor, for a relay. */
+  /** A page of lines after a cursor, for a relay. */
   lines(cursor: number, traces: readonly string[] | null): FeedPage;
-  /** The names of the relays that follow now. */
+  /** Names of the connected relays. */
   relays(): string[];
 }

@@ -2,12 +2,12 @@ import type { HealthStats } from "../platform/observability/metrics/health-stats
 
 /** The methods of `EventRelay` that other objects and Workers call. */
 export interface EventRelayApi {
-  /** How far this relay is, how many readers it has, and whether it follows the log. */
+  /** Newest index, open readers, and whether the relay is connected to the log. */
   state(): {
     newest: number;
     readers: number;
     following: boolean;
   };
-  /** How the relay is: it has no rows, and nothing that is due. */
+  /** Health statistics; a relay has no rows and no deadlines. */
   vitals(): HealthStats;
 }

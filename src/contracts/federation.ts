@@ -1,4 +1,4 @@
-/** Whom a token speaks for. */
+/** The subject of an identity token. */
 export interface Bearer {
   /** Path from the root with a trailing slash; the root itself is the empty text. */
   readonly namespace: string;
@@ -9,25 +9,25 @@ export interface Bearer {
   readonly mountPath: string;
 }
 
-/** A mount as its tokens speak of it. */
+/** The mount in the claims of its tokens. */
 export interface Home extends Bearer {
   /**
-   * Where the service was reached when the mount was told to log in this way. Tokens name it while the deployment has no origin
-   * of its own: the provider compares the issuer exactly, so it must not change with whom a request happens to come through.
+   * The origin of the request that configured the mount. It is the issuer while the deployment has no configured origin:
+   * providers compare issuers exactly, so the issuer must not follow the address of each request.
    */
   readonly origin: string;
 }
 
-/** What a mount logs in with at its provider in place of a secret. */
+/** Workload identity federation of a mount, in place of a client secret. */
 export interface Federation extends Home {
   readonly audience: string;
   /** Seconds; 0: an hour. */
   readonly ttlSeconds: number;
 }
 
-/** Who issues the tokens of a namespace (contract: credentials-engine 9.2). Path and case count: providers compare exactly. */
+/** The issuer of a namespace's tokens. Providers compare it exactly, path and case included. */
 export const issuerAt = (origin: string, namespace: string): string => `${origin}/v1/${namespace}identity/oidc/plugins`;
 
-/** What a federated credential at the provider names. The accessor is the mount's for life, whatever its path. */
+/** The subject that a federated credential at the provider names; it survives a move of the mount. */
 export const subjectOf = ({ namespaceId, mountAccessor }: Pick<Bearer, "namespaceId" | "mountAccessor">): string =>
   `plugin-identity:${namespaceId}:secret:${mountAccessor}`;

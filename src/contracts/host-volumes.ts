@@ -1,6 +1,6 @@
 import type { Method } from "@sallyport/agent-protocol";
 import type { Refusal } from "../lib/result.ts";
-/** A request to create, register or update, its fields checked. Empty texts were left out. */
+/** A checked request to create, register or update a volume. Empty = not given. */
 export interface HostVolumeRequest extends Omit<Wanted, "capabilities"> {
   /** The volume to update; null makes a new one. */
   readonly id: string | null;
@@ -9,7 +9,7 @@ export interface HostVolumeRequest extends Omit<Wanted, "capabilities"> {
   readonly nodeId: string;
   readonly nodePool: string;
   readonly pluginId: string;
-  /** Empty = as the volume has it. */
+  /** Empty = unchanged. */
   readonly capabilities: readonly Capability[];
   /** Only a registration names these. */
   readonly hostPath: string;
@@ -21,31 +21,31 @@ export interface Capability {
   readonly AttachmentMode: string;
 }
 
-/** What recognises a request that comes again. */
+/** The idempotency key of a request. */
 export interface Begun {
   readonly request: string;
-  /** The caller named the request itself, so that it is the same whenever it comes. */
+  /** The key was chosen by the caller, so it also identifies later repeats. */
   readonly named: boolean;
 }
 
-/** Where the search for a node has come to. */
+/** Progress of the search for a node. */
 export interface Search {
-  /** The id from which on nodes have not been looked at. */
+  /** The first node id that is not examined yet. */
   readonly from: string;
   readonly hadVolume: number;
   /** Nodes that cannot take the volume, counted by reason. */
   readonly infeasible: Readonly<Record<string, number>>;
 }
 
-/** How far a request has come. */
+/** The next step of a request. */
 export type Step =
-  /** Wait for this operation; its end is the answer. */
+  /** Wait for this operation; its outcome is the response. */
   | { readonly kind: "begun"; readonly operation: string }
-  /** Another operation of the volume runs: wait for it, then ask again. */
+  /** Another operation of the volume runs: wait for it, then retry. */
   | { readonly kind: "busy"; readonly operation: string }
-  /** No node has been found yet: go on from here. */
+  /** No node found yet: continue from here. */
   | { readonly kind: "searching"; readonly search: Search }
-  /** Nothing had to be done by the node. */
+  /** Completed without an operation at the node. */
   | { readonly kind: "done"; readonly index: number | null };
 
 export type VolumeMethod = Extract<Method, `dhv.${string}`>;
@@ -55,13 +55,13 @@ export interface VolumeQuery {
   readonly namespace: string | null;
   readonly nodeId?: string;
   readonly pluginId?: string;
-  /** Beginnings of texts. */
+  /** Prefixes. */
   readonly nodePrefix?: string;
   readonly pluginPrefix?: string;
   readonly nodePool?: string;
-  /** Of its id or its name. */
+  /** Prefix of the id or name. */
   readonly prefix?: string;
-  /** Namespace and id of the first row wanted. */
+  /** Namespace and id of the first row. */
   readonly from: readonly [namespace: string, id: string];
   readonly limit: number;
   readonly reverse: boolean;
@@ -72,7 +72,7 @@ export interface VolumePage {
   readonly next: readonly [namespace: string, id: string] | null;
 }
 
-/** A volume as a row keeps it. Times in milliseconds. */
+/** A stored volume. Times in milliseconds. */
 export interface StoredVolume {
   readonly id: string;
   readonly namespace: string;
@@ -81,21 +81,21 @@ export interface StoredVolume {
   readonly nodePool: string;
   readonly pluginId: string;
   readonly state: State;
-  /** False while its first operation runs: it holds its name on the node, and nobody sees it yet. */
+  /** False while its create operation runs: the name is reserved on the node and reads do not show it. */
   readonly made: boolean;
   readonly wanted: Wanted;
   readonly capacityBytes: number;
   readonly hostPath: string;
   readonly createTime: number;
   readonly modifyTime: number;
-  /** Null until the stream has taken the line that tells of it. */
+  /** Null until its event is appended to the stream. */
   readonly createIndex: number | null;
   readonly modifyIndex: number | null;
 }
 
 export type State = "pending" | "ready" | "unavailable";
 
-/** What a volume was asked to be, beyond its place. */
+/** The requested properties of a volume, without its placement. */
 export interface Wanted {
   readonly parameters: Readonly<Record<string, string>>;
   readonly constraints: readonly Constraint[];
@@ -105,24 +105,24 @@ export interface Wanted {
   readonly capacityMax: number;
 }
 
-/** A rule that a node must keep. Targets are texts, or refer to the node: `${attr.kernel.name}`. */
+/** A constraint on nodes. Targets are literals or node attributes: `${attr.kernel.name}`. */
 export interface Constraint {
   readonly LTarget: string;
   readonly Operand: string;
   readonly RTarget: string;
 }
 
-/** A volume, and the ids of the allocations that use it. */
+/** A volume and the allocations that use it. */
 export interface FoundVolume {
   readonly volume: StoredVolume;
   readonly users: readonly string[];
 }
 
-/** How an operation has ended. */
+/** The outcome of an operation. */
 export interface Outcome {
-  /** Null when it has succeeded. */
+  /** Null on success. */
   readonly refusal: Refusal | null;
-  /** The volume as it is now; null once it is deleted. */
+  /** The volume after the operation; null once deleted. */
   readonly volume: StoredVolume | null;
   readonly index: number | null;
 }
@@ -133,9 +133,9 @@ export interface ClaimQuery {
   readonly jobId?: string;
   readonly taskGroup?: string;
   readonly volumeName?: string;
-  /** Of its id. */
+  /** Prefix of the id. */
   readonly prefix: string;
-  /** Namespace and id of the first row wanted. */
+  /** Namespace and id of the first row. */
   readonly from: readonly [namespace: string, id: string];
   readonly limit: number;
   readonly reverse: boolean;
@@ -146,7 +146,7 @@ export interface ClaimPage {
   readonly next: readonly [namespace: string, id: string] | null;
 }
 
-/** A task group's claim on a host volume as rows keep it. */
+/** A stored claim of a task group on a host volume. */
 export interface StoredClaim {
   readonly id: string;
   readonly namespace: string;
@@ -154,9 +154,9 @@ export interface StoredClaim {
   readonly taskGroup: string;
   readonly volumeId: string;
   readonly volumeName: string;
-  /** The allocation that holds it, or held it last. */
+  /** The current or last allocation of the claim. */
   readonly allocId: string;
-  /** Null until the stream has taken the line that tells of it. */
+  /** Null until its event is appended to the stream. */
   readonly createIndex: number | null;
   readonly modifyIndex: number | null;
 }

@@ -12,7 +12,7 @@ export interface PublicKey {
   readonly e: string;
 }
 
-/** A token that is wanted. `issuer` as the discovery document under it says it. */
+/** A token to sign. `issuer` equals the `issuer` of its discovery document. */
 export interface TokenAsk extends Bearer {
   readonly issuer: string;
   readonly audience: string;
@@ -22,17 +22,17 @@ export interface TokenAsk extends Bearer {
 
 /** The methods of `IdentityIssuer` that other objects and Workers call. */
 export interface IdentityIssuerApi extends StoredObjectApi {
-  /** The origin that was set for all issuers; empty when none was. */
+  /** The configured origin of all issuers; empty for none. */
   configured(): string;
-  /** @param issuer an origin, or empty for the one that the deployment has without it */
+  /** @param issuer an origin; empty restores the default */
   configure(issuer: string): void;
-  /** The origin of all issuers: what was set, else the setting `PUBLIC_URL`; null when each request's own is. */
+  /** The origin of all issuers: configured, else `PUBLIC_URL`; null = the origin of each request. */
   origin(): string | null;
-  /** Every public key that a token may have been signed with, or soon will be. */
+  /** Public keys of current, previous and next signatures. */
   published(): Promise<Result<PublicKey[]>>;
-  /** A new token, signed with the current key. */
+  /** Signs a token with the current key. */
   sign(ask: TokenAsk): Promise<Result<string>>;
-  /** @param verificationMs how long the key that signed until now stays published; the usual time unless given */
+  /** @param verificationMs how long the previous key stays published */
   rotate(verificationMs?: number): Promise<Result<null>>;
   rekey(term: number): void;
 }

@@ -92,7 +92,7 @@ export interface KvStoreApi extends StoredObjectApi {
   patch(path: string, patch: string, cas: number | null): Result<Written> | GoneVersion;
   /** @param version 0 = the newest */
   read(path: string, version: number): ReadVersion | Refusal;
-  /** Deletes the newest version so that it can be undeleted. Nothing there counts as deleted. */
+  /** Soft-deletes the newest version. Idempotent. */
   deleteNewest(path: string): Result<Written["watchers"]>;
   deleteVersions(path: string, versions: readonly number[]): Result<Written["watchers"]>;
   undelete(path: string, versions: readonly number[]): Result<Written["watchers"]>;
@@ -111,18 +111,18 @@ export interface KvStoreApi extends StoredObjectApi {
   config(): KvConfig;
   setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void;
   rekey(term: number): void;
-  /** The mount is gone: forgets every secret and tells those who watched. Idempotent. */
+  /** Deletes every secret of a removed mount and notifies its watchers. Idempotent. */
   destroy(): Promise<void>;
-  /** Tells `destination` from now on when `path` changes. Idempotent. @returns the newest living version, or null */
+  /** Subscribes `destination` to changes of `path`. Idempotent. @returns the newest living version, or null */
   watch(path: string, destination: string): number | null;
   unwatch(path: string, destination: string): void;
-  /** The newest living version, which is what a destination should hold; `value` null when there is none. */
+  /** Returns the newest living version, the desired state of destinations; null for none. */
   newest(path: string): Result<{
     version: number;
     data: string;
   } | null>;
-  /** The newest living version of each path, null where there is none. */
+  /** Returns the newest living version of each path; null for none. */
   newestVersions(paths: readonly string[]): (number | null)[];
-  /** Delivers what waits to be told, and resolves when it was tried. */
+  /** Attempts every pending notification once. */
   flush(): Promise<void>;
 }

@@ -4,8 +4,8 @@ import type { StoredObjectApi } from "./stored-objects.ts";
 
 /** The methods of `Metrics` that other objects and Workers call. */
 export interface MetricsApi extends StoredObjectApi {
-  /** Takes what an isolate has counted since its last batch. Idempotent by reporter and batch. */
+  /** Adds the counts of an isolate since its last batch. Idempotent by reporter and batch. */
   add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[]): void;
-  /** All series there are now; gauges are up to a second old. */
+  /** Returns all series; gauges are up to a second old. */
   read(): Promise<Series[]>;
 }

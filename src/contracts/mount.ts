@@ -8,7 +8,7 @@ export interface MountConfig {
   readonly max_lease_ttl: number;
   readonly force_no_cache: boolean;
   readonly listing_visibility: string;
-  /** Absent unless given. No engine here reads headers or keys of others: kept for clients that read them back. */
+  /** Absent unless set. These settings have no effect here; clients read them back. */
   readonly passthrough_request_headers?: readonly string[];
   readonly allowed_response_headers?: readonly string[];
   readonly audit_non_hmac_request_keys?: readonly string[];
@@ -23,12 +23,12 @@ export interface Mount {
   /** With a trailing slash. */
   readonly path: string;
   readonly type: MountType;
-  /** `<type>_<8 hex>`; names the mount for as long as it lives, whatever its path. */
+  /** `<type>_<8 hex>`: constant for the lifetime of the mount. */
   readonly accessor: string;
   readonly uuid: string;
   readonly description: string;
   readonly options: Readonly<Record<string, string>>;
-  /** Everything is sealed, and nothing is replicated, whatever these say: they are kept for clients that read them back. */
+  /** Stored for clients that read them back: every value is sealed and nothing is replicated in any case. */
   readonly local: boolean;
   readonly seal_wrap: boolean;
   readonly config: MountConfig;

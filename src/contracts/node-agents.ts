@@ -10,35 +10,35 @@ export interface NewJoinToken {
 export interface JoinTokenView {
   readonly AccessorID: string;
   readonly NodePool: string;
-  /** The one name that a node may join under; empty: any. */
+  /** The only node name that may join; empty = any. */
   readonly Name: string;
   readonly CreateTime: string;
   readonly ExpirationTime: string;
-  /** The node that has joined by it; empty while it is unused. */
+  /** The node that joined with this token; empty while unused. */
   readonly NodeID: string;
 }
 
-/** Which page of a list is wanted: at most `limit` rows from the id `from` on, from the beginning when it is empty. */
+/** A page of a list: at most `limit` rows from the id `from`; empty = from the beginning. */
 export interface Cut {
   readonly from: string;
   readonly limit: number;
   readonly reverse: boolean;
 }
 
-/** `next` is where the following page begins. */
+/** `next`: the start of the next page. */
 export interface EnrolmentPage<View> {
   readonly rows: readonly View[];
   readonly next: string | null;
 }
 
-/** What a connection needs to know of the agent that asks for it. */
+/** The registered identity that a connection is checked against. */
 export interface AgentIdentity {
   /** The base64 of its raw Ed25519 key. */
   readonly publicKey: string;
-  /** The audience its tokens must name. */
+  /** The required audience of its tokens. */
   readonly service: string;
   readonly pool: string;
-  /** The one name it may report, or null: any. */
+  /** The only name it may report; null = any. */
   readonly boundName: string | null;
 }
 
@@ -50,25 +50,25 @@ export interface AgentView {
   readonly Version: string;
   readonly Connected: boolean;
   readonly ConnectedSince: string | null;
-  /** When it was last heard of before its connection was lost; null while it is connected and before the first time. */
+  /** Time of the last message of a lost connection; null while connected and before the first. */
   readonly LastSeen: string | null;
   readonly CreateTime: string;
 }
 
-/** How its session sees an agent, at change number `seq`. */
+/** The state of an agent as its session reports it. */
 export interface AgentChange {
-  /** Grows with each change of one node: an older one that arrives late changes nothing. */
+  /** Increases per change of a node; older changes are ignored. */
   readonly seq: number;
-  /** Since when it is connected, ms since 1970; null while it is not. */
+  /** Start of the connection (ms since 1970); null while disconnected. */
   readonly connectedSince: number | null;
-  /** When it was last heard of, ms since 1970; null before the first time. */
+  /** Time of the last message (ms since 1970); null before the first. */
   readonly seen: number | null;
   readonly version: string;
   /**
-   * What it reports of its node; absent when the registry has that already. `HostVolumes` is there when the registry may know
-   * nothing of the node, and names all of them.
+   * The node report; absent when the registry has it. `HostVolumes` lists all volumes when the registry may not know the
+   * node.
    */
   readonly report?: { readonly node: Omit<NodeReport, "HostVolumes"> & Partial<Pick<NodeReport, "HostVolumes">> };
-  /** What the registry has not heard of the volumes. */
+  /** Changed volumes that the registry does not have yet. */
   readonly volumes?: NodeVolumesChange;
 }

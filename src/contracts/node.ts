@@ -10,10 +10,10 @@ export const NODE_EVENT_TYPES = [
   "NodeDrain",
   "NodeEvent",
 ] as const;
-/** Why a line tells of a node. What schedulers do beyond nodes may change one, too. */
+/** The type of a node event. Scheduler events other than node events may change a node, too. */
 export type NodeEventType = (typeof NODE_EVENT_TYPES)[number] | "PlanResult" | "AllocationUpdated" | "NodePoolUpserted";
 
-/** The latest events of a node that its record carries. */
+/** Number of recent events in a node record. */
 export const KEPT_EVENTS = 10;
 
 export interface NodeEvent {
@@ -22,7 +22,7 @@ export interface NodeEvent {
   readonly Details: Readonly<Record<string, string>> | null;
   /** RFC 3339. */
   readonly Timestamp: string;
-  /** Negative while the index is not known: the number of the line that tells of the event. */
+  /** Negative while the index is unknown: the number of its pending line. */
   readonly CreateIndex: number;
 }
 
@@ -144,15 +144,15 @@ export interface Node {
 
 export type NodeVolume = NonNullable<Node["HostVolumes"]>[string];
 
-/** What changed of a node's host volumes: those that are new or differ, and the ids of those that are gone. */
+/** A change of a node's host volumes: new or changed volumes, and ids of removed ones. */
 export interface NodeVolumesChange {
   readonly put: readonly NodeVolume[];
   readonly gone: readonly string[];
 }
 
-/** The answer to a change of a node. */
+/** The result of a change of a node. */
 export interface Written {
-  /** Index of the line that tells of the change, or of the last change if this one changed nothing; null when the stream could not take it yet. */
+  /** Index of the event of this change, or of the last change when nothing changed; null until it is appended. */
   readonly index: number | null;
 }
 
@@ -160,61 +160,61 @@ export interface Written {
 export type NodeFields = Readonly<Record<string, unknown>>;
 
 export interface NodeQuery {
-  /** The id of the first node wanted. */
+  /** The first node id. */
   readonly from: string;
   readonly limit: number;
   readonly reverse?: boolean;
-  /** Ids from the first text on, before the second. */
+  /** Half-open id range. */
   readonly range?: readonly [string, string];
   readonly pool?: string;
 }
 
 export interface NodePage {
   readonly rows: readonly NodeText[];
-  /** The id of the node that follows. */
+  /** The first node id of the next page. */
   readonly next: string | null;
 }
 
-/** A node as reads show it: `body` is its JSON text, indexes included. */
+/** A node as reads return it: `body` is its JSON text, indexes included. */
 export interface NodeText {
   readonly id: string;
   readonly body: string;
   readonly modifyIndex: number;
 }
 
-/** An event that a node tells of itself. */
+/** An event reported by the node itself. */
 export interface NodeEventGiven {
   readonly message: string;
   readonly subsystem: string;
   readonly details: Readonly<Record<string, string>> | null;
-  /** When it happened (ms); now if missing. */
+  /** Time (ms since 1970); absent = now. */
   readonly at?: number;
 }
 
 export interface DrainSpec {
-  /** Nanoseconds, as decimal text: negative = at once, 0 = when the last allocation has ended, however long that takes. */
+  /** Nanoseconds as decimal text: negative = at once, 0 = no deadline. */
   readonly deadline: string;
   readonly ignoreSystemJobs: boolean;
 }
 
-/** Who drains, and what they note about it. */
+/** The caller of a drain and its metadata. */
 export interface DrainNote {
   readonly accessor: string;
-  /** null leaves what was noted before. */
+  /** null keeps the previous metadata. */
   readonly meta: Readonly<Record<string, string>> | null;
 }
 
 export interface NodePoolQuery {
-  /** The name of the first pool wanted. */
+  /** The first pool name. */
   readonly from: string;
   readonly limit: number;
-  /** Names that begin with this. */
+  /** Name prefix. */
   readonly prefix?: string;
 }
 
 export interface NodePoolPage {
   /** JSON texts of pools, by name. */
   readonly rows: readonly string[];
-  /** The name of the pool that follows. */
+  /** The first pool name of the next page. */
   readonly next: string | null;
 }

@@ -1,17 +1,17 @@
 import type { NodeEventType } from "./node.ts";
 import type { VolumeAsk } from "./volume-asks.ts";
 
-/** Topics of objects that a scheduler outside reports, and whose newest state is kept here. */
+/** Topics of objects that an external scheduler reports; the newest state of each is stored. */
 export const REPORTED_TOPICS = ["Job", "Allocation", "Evaluation", "Deployment", "Service", "NodePool"] as const;
 export type ReportedTopic = (typeof REPORTED_TOPICS)[number];
 
-/** What a report lists completely: objects of a topic in a namespace that it leaves out are gone. */
+/** A complete list: objects of the topic and namespace that the report omits are removed. */
 export interface FullList {
   readonly topic: ReportedTopic;
   readonly namespace: string;
 }
 
-/** One reported change, read and checked by the Worker. Nodes have a life of their own here, see `Nodes.report`. */
+/** One reported change, checked by the Worker. For nodes see `Nodes.report`. */
 export type Report = ObjectReport | ({ readonly topic: "Node" } & NodeReport);
 
 export interface ObjectReport {
@@ -21,32 +21,32 @@ export interface ObjectReport {
   readonly namespace: string;
   readonly id: string;
   readonly filterKeys: readonly string[] | null;
-  /** The job that it belongs to; of a job the one that it was made from. */
+  /** The job it belongs to; of a job, its parent. */
   readonly jobId: string | null;
   readonly nodeId: string | null;
-  /** An allocation that will not run any more. */
+  /** The allocation has ended. */
   readonly terminal: boolean;
-  /** What it counts as in its job's summary; absent when it does not count. */
+  /** Its state in the job's summary; absent when it does not count. */
   readonly tally?: string;
-  /** The object is gone; `body` is how it was last, as far as the reporter says. */
+  /** The object was deleted; `body` is its last reported state. */
   readonly deleted: boolean;
-  /** The object as JSON text: never empty, without `CreateIndex` and `ModifyIndex`, which are this service's own. */
+  /** The object as JSON text, never empty, without `CreateIndex` and `ModifyIndex`: this service assigns them. */
   readonly body: string;
-  /** The sticky volumes that an allocation's own copy of its job asks for; absent when the report has none. */
+  /** Sticky volumes requested by the allocation's own copy of its job; absent when the report has no copy. */
   readonly sticky?: readonly string[];
-  /** The CSI volumes that it asks for, as `sticky`. */
+  /** Requested CSI volumes, like `sticky`. */
   readonly csiVolumes?: readonly VolumeAsk[];
   /** Further fields of the payload as JSON text, each with a leading comma: `,"Deleted":true`. */
   readonly extra: string;
 }
 
-/** One reported change of a node, as the Worker has read and checked it. */
+/** One reported change of a node, checked by the Worker. */
 export interface NodeReport {
   readonly id: string;
   readonly type: NodeEventType;
-  /** The node is gone; `body` is how it was last. */
+  /** The node was deleted; `body` is its last state. */
   readonly deleted: boolean;
-  /** What is told of the node, as JSON text: `GivenNode`. */
+  /** The reported fields as JSON text: `GivenNode`. */
   readonly body: string;
 }
 
@@ -55,14 +55,14 @@ export interface ReportedObject {
   readonly id: string;
   readonly jobId: string | null;
   readonly body: string;
-  /** Where it stands in the order of its list. */
+  /** Its position in the order of the list. */
   readonly token: string;
   readonly modifyIndex: number;
 }
 
 export interface ReportedPage {
   readonly rows: readonly ReportedObject[];
-  /** The token of the row that follows. */
+  /** The token of the next row. */
   readonly next: string | null;
 }
 
@@ -71,34 +71,34 @@ export interface NamedObjects {
   readonly looked: number;
 }
 
-/** An object as it is stored: `body` is its JSON text without indexes. */
+/** A stored object: `body` is its JSON text without indexes. */
 export interface Kept {
   readonly namespace: string;
   readonly id: string;
   readonly jobId: string | null;
   readonly nodeId: string | null;
-  /** An allocation that will not run any more. */
+  /** The allocation has ended. */
   readonly terminal: boolean;
   readonly body: string;
 }
 
 export interface ReportedQuery {
   readonly topic: ReportedTopic;
-  /** null = all of them. */
+  /** null = all. */
   readonly namespace: string | null;
-  /** Only what belongs to this job of the namespace. */
+  /** Objects of this job only. */
   readonly job?: string;
-  /** Only what is on this node, in whatever namespace. */
+  /** Objects on this node only, in any namespace. */
   readonly node?: string;
-  /** Only ids that begin with this. */
+  /** Id prefix. */
   readonly prefix?: string;
-  /** The token of the first row wanted; empty = from the beginning. */
+  /** The token of the first row; empty = from the beginning. */
   readonly from: string;
   readonly limit: number;
   readonly reverse?: boolean;
 }
 
-/** A page of reported objects, the jobs of allocations, and what allocations of jobs are doing, in the order of the rows. */
+/** A page of reported objects with the jobs of allocations and the allocation counts of jobs, in row order. */
 export interface JoinedPage extends ReportedPage {
   readonly jobs: JobTexts;
   readonly counts?: readonly JobCounts[];
@@ -107,11 +107,11 @@ export interface JoinedPage extends ReportedPage {
 /** JSON texts of jobs by `jobKey`. */
 export type JobTexts = Readonly<Record<string, string>>;
 
-/** How many allocations of each group are in each state, how many children, and what waits for room: of one job. */
+/** Counts of one job: allocations by group and state, children, and queued allocations. */
 export interface JobCounts {
   readonly groups: readonly (readonly [group: string, status: string, count: number])[];
   readonly children: readonly (readonly [status: string, count: number])[];
-  /** By task group, as the newest evaluations say it; JSON text. */
+  /** Queued allocations by task group, from the newest evaluations; JSON text. */
   readonly queued: string | null;
 }
 
@@ -120,17 +120,17 @@ export interface CountedJob {
   readonly counts: JobCounts;
 }
 
-/** Which of a source's reports this is. */
+/** The position of a report in its source. */
 export interface SourceLine {
   readonly name: string;
   readonly index: number;
-  /** Tells lines of one index apart; empty when a source gives every report an index of its own. */
+  /** Distinguishes lines of one index; empty when the source numbers every report. */
   readonly line: string;
 }
 
 export interface Ingested {
-  /** The line's index; null when the stream could not take it yet, which it will. */
+  /** The event index; null until the event is appended. */
   readonly index: number | null;
-  /** False when the source had told this before. */
+  /** False for a repeated report. */
   readonly applied: boolean;
 }

@@ -2,13 +2,13 @@ import { bindingOf, type ObjectName } from "../platform/durable/object-kinds.ts"
 import type { Remote } from "../platform/durable/rpc.ts";
 import type { StoredObject } from "../platform/durable/stored-object.ts";
 
-/** What every object can do. A fresh stub each time: one whose object was restarted stays broken. */
+/** Any object by kind and name. Returns a new stub per call: a stub stays broken after its object restarts. */
 export const storedObject = (env: Env, { kind, name }: ObjectName): Remote<StoredObjectApi> =>
   (env[bindingOf(kind)] as DurableObjectNamespace).getByName(name) as unknown as Remote<StoredObjectApi>;
 
 export const ACCESS_CONTROL: ObjectName = { kind: "access-control", name: "main" };
 
-/** Objects that every deployment has. `AccessControl` comes last: with it, a restore decides. */
+/** Objects of every deployment. `AccessControl` comes last: its swap commits a restore. */
 export const SINGLETONS: readonly ObjectName[] = [
   { kind: "cluster-registry", name: "main" },
   { kind: "sync-control", name: "main" },

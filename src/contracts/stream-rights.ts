@@ -1,16 +1,16 @@
 import type { NamespaceRule } from "./cluster-rights.ts";
 
-/** What a reader's token lets it see of what it asked for. */
+/** The part of a subscription that the reader's token may see. */
 export interface Scope {
   /** Null = all. */
   readonly namespaces: readonly string[] | null;
-  /** Rules by which each event is judged besides; null when none needs to be. */
+  /** Rules checked per event; null when no event needs a check. */
   readonly rules: readonly NamespaceRule[] | null;
-  /** The index at which the one namespace began: earlier events in its name are another one's. Absent in answers of older releases. */
+  /** First index of the namespace: earlier events belong to a former namespace of that name. Absent from older releases. */
   readonly since?: number;
 }
 
-/** May the holder of a token read these topics of a namespace? Asked when a stream is opened, and again whenever it may matter. */
+/** A stream to authorize: checked when it opens and after every change that may affect it. */
 export interface StreamQuestion {
   readonly accessor: string;
   readonly topics: readonly string[];
@@ -20,5 +20,5 @@ export interface StreamQuestion {
 
 export type StreamAnswer =
   | { readonly allowed: false }
-  /** `expires`: until when the answer holds (ms since 1970), null = until an event tells otherwise. */
+  /** `expires`: end of validity (ms since 1970); null = valid until an access event. */
   | { readonly allowed: true; readonly scope: Scope; readonly expires: number | null };

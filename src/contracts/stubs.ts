@@ -11,7 +11,7 @@ import type { NodeSessionApi } from "./node-session.ts";
 import type { SyncControlApi } from "./sync-control.ts";
 import type { SyncDestinationApi } from "./sync-destination.ts";
 
-/** Who may do what: one for the deployment. */
+/** Tokens, policies, mounts and namespaces: one for the deployment. */
 export const accessControl = (env: Env) => remote<AccessControlApi>(env.ACCESS_CONTROL.getByName("main"));
 
 /** The secrets of one mount. */
@@ -25,23 +25,23 @@ export const credentialEngine = (env: Env, mountUuid: string) =>
 export const syncDestination = (env: Env, name: string) =>
   remote<SyncDestinationApi>(env.SYNC_DESTINATION.getByName(name));
 
-/** What concerns all destinations: one for the deployment. */
+/** Pause, queue capacity and custom applications of all destinations: one for the deployment. */
 export const syncControl = (env: Env) => remote<SyncControlApi>(env.SYNC_CONTROL.getByName("main"));
 
-/** Who signs identity tokens: one for the deployment. */
+/** Signs identity tokens: one for the deployment. */
 export const identityIssuer = (env: Env) => remote<IdentityIssuerApi>(env.IDENTITY_ISSUER.getByName("main"));
 
 /** The sequence of events: one for the deployment. */
 export const eventLog = (env: Env) => remote<EventLogApi>(env.EVENT_LOG.getByName("log"));
 
-/** One that serves streams in the log's place. Only who opens streams may make one: it stays where it was made. */
+/** Serves streams near their readers. The first call places the object for its lifetime, so only stream routes make one. */
 export const eventRelay = (env: Env, name: string) => remote<EventRelayApi>(env.EVENT_RELAY.getByName(name));
 
-/** What goes on between the service and the agent of one node. */
+/** The session with the agent of one node. */
 export const nodeSession = (env: Env, nodeId: string) => remote<NodeSessionApi>(env.NODE_SESSION.getByName(nodeId));
 
-/** What is measured: one for the deployment. */
+/** Counters and scrapes: one for the deployment. */
 export const metrics = (env: Env) => remote<MetricsApi>(env.METRICS.getByName("main"));
 
-/** What the cluster consists of: one for the deployment. */
+/** Nodes, reported objects and volumes: one for the deployment. */
 export const clusterRegistry = (env: Env) => remote<ClusterRegistryApi>(env.CLUSTER_REGISTRY.getByName("main"));

@@ -7,7 +7,7 @@ export interface SyncConfig {
   readonly queue_capacity: number;
 }
 
-/** Whether calls to providers may start, and for how long that holds, counted from when the question was sent. */
+/** A gate lease: whether provider calls may start, valid for `permitMs` from the moment the request was sent. */
 export interface MayRun {
   readonly running: boolean;
   readonly permitMs: number;
@@ -50,20 +50,20 @@ export interface AppCredentials {
 /** The methods of `SyncControl` that other objects and Workers call. */
 export interface SyncControlApi extends StoredObjectApi {
   config(): SyncConfig;
-  /** Changes what is given. A pause has taken effect when this returns: no call to a provider starts after it. */
+  /** Changes the given settings. After a pause returns, no provider call starts. */
   setConfig(changes: Partial<SyncConfig>): Promise<SyncConfig>;
   resetConfig(): Promise<SyncConfig>;
   /**
-   * Whether calls to providers may start. Asked before the first call of a batch, and again whenever the answer has run out.
-   * @param forMs for how long; whoever is far away asks for longer, or the answer has run out when it arrives
+   * Returns a gate lease. Required before the first call of a batch and after each expiry.
+   * @param forMs requested validity; distant callers need more, since the lease runs from the sending of the request
    */
   mayRun(forMs?: number): MayRun;
-  /** A destination states what it needs of the queue. Idempotent. */
+  /** Exchanges a quota request for a grant. Idempotent. */
   share(destination: string, { kept, waiting, asked }: QuotaRequest): QuotaGrant & MayRun;
-  /** How many operations all destinations together have queued. */
+  /** Queued operations of all destinations. */
   pending(): number;
   /**
-   * Creates an application, or replaces its key: then the destinations that use it try again what failed.
+   * Creates an application or replaces its key; its destinations then retry failed work.
    * @param namespaceId the identity of the namespace, which must not have ended
    */
   putApp(
@@ -76,22 +76,22 @@ export interface SyncControlApi extends StoredObjectApi {
   app(namespace: string, name: string): Result<AppView>;
   appNames(namespace: string): string[];
   appCredentials(namespace: string, name: string): Result<AppCredentials>;
-  /** Refused while a destination uses it. One that is gone already counts as deleted. */
+  /** Refused while a destination uses it. Idempotent. */
   deleteApp(namespace: string, name: string): Promise<Result<AppView | null>>;
-  /** A destination is about to use an application. Refused when there is no such application. Idempotent. */
+  /** Reserves an application before a destination uses it. Refused when it does not exist. Idempotent. */
   claimApp(namespace: string, destination: string, app: string): Result<null>;
-  /** A destination says which application it uses, null for none. Refused when there is no such application. Idempotent. */
+  /** Records the application of a destination, null for none. Refused when it does not exist. Idempotent. */
   useApp(namespace: string, destination: string, app: string | null): Result<null>;
   /**
-   * A destination states its targets, none once it has ended. Idempotent.
-   * @returns the other destinations that have one of them
+   * Records the targets of a destination; none once it has ended. Idempotent.
+   * @returns other destinations that share a target
    */
   useTargets(destination: string, targets: readonly string[]): string[];
-  /** Ends a namespace that has no applications: see `EndedNamespaces`. */
+  /** Ends a namespace without applications: see `EndedNamespaces`. */
   endNamespace(id: string, path: string): Result<null>;
-  /** Clears what earlier releases left at the path of a namespace that is about to be created. Idempotent. */
+  /** Removes remains of earlier releases at the path of a new namespace. Idempotent. */
   clearNamespace(path: string): void;
-  /** Destinations that have work. */
+  /** Lists destinations with work. */
   known(after: string): KnownPage;
   rekey(term: number): void;
 }

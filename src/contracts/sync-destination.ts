@@ -168,9 +168,8 @@ export interface SyncDestinationApi extends StoredObjectApi {
   repaired(): void;
   read(): Result<DestinationState>;
   /**
-   * Deletes the destination. With associations only when asked to: `purge` removes their objects first, behind the answer;
-   * `force` deletes even if that fails, and without `purge` leaves the objects where they are. One that is gone counts as
-   * deleted.
+   * Deletes the destination. With associations, `purge` removes their objects first, in the background; `force` deletes even
+   * if that fails, and without `purge` leaves the objects at the provider. Idempotent.
    */
   delete(options?: { readonly purge: boolean; readonly force: boolean }): Promise<Result<null>>;
   /** Whether the destination uses a custom application, or a write in flight names it. @throws Sealed */
@@ -184,11 +183,11 @@ export interface SyncDestinationApi extends StoredObjectApi {
   ofSecret(mountPath: string, secretName: string): (readonly [string, AssociationView])[];
   /** Returns the associations in `ids`, or one page of all when `ids` is null. */
   associations(ids: readonly string[] | null, after?: string, limit?: number): Result<AssociationsPage>;
-  /** Objects of a destination that keeps them itself, with their values. */
+  /** Objects of an `in-mem` destination, with values. */
   storedObjects(after: string): Result<StoredObjectView[]>;
-  /** What setting a secret would do. */
+  /** The changes that setting a secret would cause. */
   previewSet(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedObject[]>>;
-  /** What a configuration would do to the associations once they are set again: one page of them. */
+  /** The changes that a configuration would cause for one page of associations. */
   previewConfigure(
     key: DestinationKey,
     body: Readonly<Record<string, unknown>>,
@@ -198,19 +197,19 @@ export interface SyncDestinationApi extends StoredObjectApi {
       readonly keys: KeysOf | null;
     },
   ): Result<Preview>;
-  /** One page of the objects that are recorded, to be compared with the provider. */
+  /** One page of recorded objects, for comparison with the provider. */
   copyRecords(after: string, limit: number): Result<RecordsPage>;
-  /** What calling the provider takes. */
+  /** Connection settings for provider calls. */
   setup(): Result<Setup>;
-  /** An external name: that of an object which is there, else one that a secret of no importance would have. */
+  /** An external name for a connection check: an existing object, else a made-up one. */
   sampleName(): string | null;
   turn(results: readonly SyncResult[], slots: number, only?: string): Promise<PollAnswer | Refusal>;
   plan(claim: WorkLease, keys: readonly string[] | null): Promise<ObjectTask[] | null>;
-  /** Another destination, which writes to the same place, asks for names. */
+  /** Answers the name claim of another destination with the same target. */
   contest(asker: Asker, names: readonly string[]): Contest;
   /**
-   * Has the listings brought in line with what is here.
-   * @param listed what they say is associated, to be looked at, too @returns whether all has been told
+   * Enqueues a repair of the listings.
+   * @param listed associations in the listings, to be checked @returns whether every update is delivered
    */
   relist(listed: readonly AssociationListing[] | null): Promise<boolean>;
   rekey(term: number): void;

@@ -30,7 +30,7 @@ export interface ClusterTokenBody {
 
 export type Authed = { auth: AuthBlock; warnings: readonly string[] };
 
-/** The `auth` block of an answer that hands out or renews a token (contract: clients 4.2). */
+/** The `auth` block of a response that issues or renews a token (Vault API, `auth/token/create`). */
 export interface AuthBlock {
   readonly client_token: string;
   readonly accessor: string;
@@ -48,8 +48,8 @@ export interface AuthBlock {
 }
 
 /**
- * How a request names a token: the caller's own, by its text or by the accessor that `authorize` answered; by an accessor or a
- * text, which must live in the namespace `within` or below; or by its text, for a caller who may do so where the token lives.
+ * A token as a request identifies it: the caller's own, by secret or accessor; any token of the namespace `within` or below,
+ * by secret or accessor; or by secret, when the caller has the capability in the token's namespace.
  */
 export type TokenName =
   | { own: string }
@@ -58,11 +58,11 @@ export type TokenName =
   | { accessor: string; within: string }
   | { token: string; by: Wish };
 
-/** A caller whose request was let in, and what it asks of one path more. */
+/** An authorized caller and the further capabilities it needs on a path. */
 export interface Wish extends Place {
-  /** The caller, as `authorize` answered it. */
+  /** The caller, from the answer of `authorize`. */
   readonly accessor: string;
-  /** The capabilities that it takes, all of them. */
+  /** All required capabilities. */
   readonly needs: readonly Capability[];
   /** The request's parameters. */
   readonly given: Readonly<Record<string, unknown>>;
@@ -79,16 +79,16 @@ export interface AclToken {
   ModifyIndex: number | null;
   Name: string;
   Policies: string[] | null;
-  /** There are none; clients count them. */
+  /** Always empty; clients count the entries. */
   Roles: [];
-  /** In the answer that creates the token, and in reads that may see it (docs/reference/compatibility.md); else empty. */
+  /** Set on creation and for readers with the right (docs/reference/compatibility.md); empty otherwise. */
   SecretID: string;
   Type: "client" | "management";
 }
 
 export interface AclTokenPage {
   readonly tokens: AclToken[];
-  /** Where the following page starts. */
+  /** The start of the next page. */
   readonly next: string | null;
 }
 
