@@ -3,7 +3,7 @@ import type { NewEvent } from "./event.ts";
 import type { Journal, Origin } from "./event-publisher.ts";
 import type { Node, NodeEventType } from "./node.ts";
 
-/** What a change puts into its line: events, and the rows that get the line's index. */
+/** The events of one change, and the rows that receive the index of its line. */
 export interface Told {
   readonly events: readonly NewEvent[];
   readonly stamps: readonly IndexBackfill[];
@@ -20,12 +20,12 @@ export function together(parts: readonly Told[]): Told {
   return { events, stamps: parts.flatMap(({ stamps }) => stamps), origins };
 }
 
-/** A row and a line hold some 2 MB; what a node takes along may be more. */
+/** A stored row holds 2 MB; a change of a node with its volumes may exceed that. */
 const LINE_BYTES = 1_000_000;
 
 /**
- * Promises the line that tells of a change, inside the caller's transaction, and further lines for what does not fit in it.
- * @returns the number of the first
+ * Enqueues the events of a change inside the caller's transaction, split into lines of bounded size.
+ * @returns the number of the first line
  */
 export function tell(journal: Journal<IndexBackfill>, change: (line: number) => Told): number {
   const rest: Told[] = [];
@@ -38,7 +38,7 @@ export function tell(journal: Journal<IndexBackfill>, change: (line: number) => 
   return first;
 }
 
-/** A row's index is that of the line that tells of it; a row that no event tells of goes with the first line. */
+/** A row gets the index of the line with its event; a row without an event gets that of the first line. */
 function inLines({ events, stamps, origins = [] }: Told): Told[] {
   const lines: NewEvent[][] = [[]];
   let bytes = 0;
@@ -57,16 +57,16 @@ function inLines({ events, stamps, origins = [] }: Told): Told[] {
       lines.findIndex((line) => line.some(({ Topic, Key }) => Topic === table && row.includes(Key))),
     );
   const stamped = lines.length === 1 ? new Map([[0, stamps]]) : Map.groupBy(stamps, lineOf);
-  // Only a node's own event, which comes first, may wait for an earlier line.
+  // Only the node event, always the first, may depend on an earlier line.
   return lines.map((line, at) => ({ events: line, stamps: stamped.get(at) ?? [], origins: at === 0 ? origins : [] }));
 }
 
 export const NOTHING: Told = { events: [], stamps: [] };
 
-/** What changes together with a node: in its transaction, told in its line. */
+/** State that changes with a node: in the same transaction and the same line. */
 export interface NodeFollower {
-  /** @param before null for a new node; @param after null for one that is gone */
+  /** @param before null for a new node; @param after null for a removed node */
   nodeChanged(before: Node | null, after: Node | null, type: NodeEventType): Told;
-  /** The volumes that a node shows have changed, and nothing else of it. @param ids of those that did */
+  /** Called when only the reported volumes of a node changed. @param ids the changed volumes */
   volumesChanged?(nodeId: string, ids: readonly string[], type: NodeEventType): Told;
 }

@@ -1,52 +1,52 @@
 import type { Federation } from "./federation.ts";
 
 /*
- * What the engine asks of its cloud: one method a call of the provider (contract: credentials-engine 4.6), each sent once.
- * Retrying, and whether a refusal is in truth a success ("already gone"), is decided by whoever hands out the step.
+ * The directory of a cloud as the credentials engine uses it: one method per provider call, sent once. The saga that issued the
+ * step decides about retries and about failures that mean success ("already gone").
  */
 
-/** Why a call did not succeed, in words of ours: the provider's texts are read in one place only, where it is called. */
+/** Failure codes of this service. Only the provider client reads the provider's error texts. */
 export type CloudCode =
-  /** The account itself is refused: no token was given. */
+  /** The account was refused: no token was issued. */
   | "auth_failed"
-  /** The account may not do this (403). For a moment the provider says so of what it has not replicated yet, too. */
+  /** The account lacks the permission (403). Also returned for objects that are not replicated yet. */
   | "permission_denied"
-  /** The object that the call is about is not there (404), or the password is none of the application. */
+  /** The object does not exist (404), or the application has no such password. */
   | "not_found"
-  /** What the call would make is there already: a member, an assignment, a principal of the application. */
+  /** The member, assignment or principal exists already. */
   | "already_exists"
-  /** What the call refers to was made a moment ago and is not known everywhere (NoBackingApplicationObject, PrincipalNotFound, …). */
+  /** A new object is not replicated yet (NoBackingApplicationObject, PrincipalNotFound, …). */
   | "not_replicated"
-  /** Somebody else changes the same object (409, or the 500 that says so). */
+  /** A concurrent change of the same object (409, or the equivalent 500). */
   | "contended"
-  /** A quota or limit of the tenant, subscription or object is reached; only a person can make room. */
+  /** A quota of the tenant, subscription or object is exhausted; an operator must act. */
   | "limit_reached"
-  /** A lock of the provider's keeps the object from being changed or removed. */
+  /** A resource lock of the provider prevents the change. */
   | "locked"
-  /** The request is refused for what it says: a policy, a scope, a parameter. */
+  /** The request is invalid: a policy, a scope, a parameter. */
   | "refused"
   | "throttled"
   | "provider_unavailable"
   | "network_error"
   | "deadline_exceeded"
   | "unreadable_answer"
-  /** The account's own URLs or ids cannot be used. */
+  /** The URLs or ids of the account are unusable. */
   | "misconfigured";
 
 /**
- * `outcome`: `client`, the same call will be refused again until someone changes something; `external`, it may succeed
- * later; `unknown`, it left and may or may not have been applied.
+ * `outcome`: `client`: the same call fails until an operator changes something; `external`: it may succeed later; `unknown`:
+ * it was sent and may have been applied.
  */
 export interface CloudFailure {
   readonly outcome: "client" | "external" | "unknown";
   readonly code: CloudCode;
-  /** One sentence for people with the provider's own code and what to grant or fix; never free text of the provider's. */
+  /** One sentence for operators with the provider's code and the required fix; never free text of the provider. */
   readonly message: string;
-  /** The status of the answer; null without one. */
+  /** HTTP status; null without a response. */
   readonly status: number | null;
-  /** Such as Request_ResourceNotFound or AADSTS7000215; empty when the provider gave none that may be shown. */
+  /** The provider's code, such as Request_ResourceNotFound or AADSTS7000215; empty when none may be shown. */
   readonly providerCode: string;
-  /** The wait that the provider asked for. */
+  /** The Retry-After of the provider. */
   readonly retryAfterMs?: number;
 }
 
@@ -54,29 +54,29 @@ export type CloudResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly failure: CloudFailure };
 
-/** The identity that the engine acts as, and where. */
+/** The identity of the engine and its cloud. */
 export interface CloudAccount {
   readonly tenantId: string;
   readonly subscriptionId: string;
   readonly clientId: string;
-  /** Empty: the engine logs in with identity tokens. */
+  /** Empty: workload identity federation. */
   readonly clientSecret: string;
   readonly federation?: Federation;
   /** AzurePublicCloud, AzureChinaCloud or AzureUSGovernmentCloud. */
   readonly environment: string;
 }
 
-/** A password as the provider lists it: never its text. */
+/** A password as the provider lists it, without its value. */
 export interface PasswordKey {
   readonly keyId: string;
   readonly displayName: string;
-  /** The first three characters of its text. */
+  /** The first three characters of the value. */
   readonly hint: string;
 }
 
 export interface Application {
   readonly objectId: string;
-  /** What the provider calls appId. */
+  /** The provider's appId. */
   readonly clientId: string;
   readonly displayName: string;
   readonly passwords: readonly PasswordKey[];
@@ -92,7 +92,7 @@ export interface NewApplication {
 export interface NewPassword {
   readonly keyId: string;
   readonly secretText: string;
-  /** When it ends, as the provider answered; ms since 1970. */
+  /** End of validity according to the provider (ms since 1970). */
   readonly endsAt: number;
 }
 
@@ -112,9 +112,9 @@ export interface RoleDefinition {
 }
 
 export interface RoleAssignment {
-  /** Without leading slash is taken, too. */
+  /** The leading slash is optional. */
   readonly scope: string;
-  /** A uuid that the caller has chosen, so that a repeated call makes nothing new. */
+  /** A uuid chosen by the caller: the call is idempotent. */
   readonly assignmentId: string;
   readonly roleDefinitionId: string;
   readonly principalId: string;
@@ -126,7 +126,7 @@ export interface Directory {
   getApplication(objectId: string): Promise<CloudResult<Application>>;
   /** G2 */
   findApplicationsByClientId(clientId: string): Promise<CloudResult<readonly Application[]>>;
-  /** Like G2, by exact display name: how an application is found whose creation was never answered. */
+  /** Like G2, by exact display name: finds applications whose create call got no response. */
   findApplicationsByName(displayName: string): Promise<CloudResult<readonly Application[]>>;
   /** G3 */
   createApplication(application: NewApplication): Promise<CloudResult<Application>>;
@@ -134,16 +134,16 @@ export interface Directory {
   updateApplication(objectId: string, changes: Omit<NewApplication, "displayName">): Promise<CloudResult<null>>;
   /** G4 */
   deleteApplication(objectId: string): Promise<CloudResult<null>>;
-  /** G5, of an application or a principal that was deleted. */
+  /** G5: purges a deleted application or principal. */
   purgeDeleted(objectId: string): Promise<CloudResult<null>>;
   /** G6. Times in ms since 1970. */
   addApplicationPassword(
     objectId: string,
     password: { readonly displayName: string; readonly endsAt: number },
   ): Promise<CloudResult<NewPassword>>;
-  /** G7. A password that the application does not have is `not_found`. */
+  /** G7. `not_found` for an unknown password. */
   removeApplicationPassword(objectId: string, keyId: string): Promise<CloudResult<null>>;
-  /** G8. One that the application has already is `already_exists`. */
+  /** G8. `already_exists` when the application has a principal. */
   createServicePrincipal(clientId: string): Promise<CloudResult<ServicePrincipal>>;
   /** GET /v1.0/servicePrincipals?$filter=appId eq '…' */
   findServicePrincipals(clientId: string): Promise<CloudResult<readonly ServicePrincipal[]>>;
@@ -158,9 +158,9 @@ export interface Directory {
   getGroup(objectId: string): Promise<CloudResult<Group>>;
   /** G12 */
   findGroups(name: string): Promise<CloudResult<readonly Group[]>>;
-  /** G13. One that is a member is `already_exists`; the 400 "does not exist" is `not_replicated`. */
+  /** G13. `already_exists` for a member; the 400 "does not exist" is `not_replicated`. */
   addGroupMember(groupId: string, principalId: string): Promise<CloudResult<null>>;
-  /** G14. No such group or member is `not_found`. */
+  /** G14. `not_found` for an unknown group or member. */
   removeGroupMember(groupId: string, principalId: string): Promise<CloudResult<null>>;
 }
 
@@ -172,11 +172,11 @@ export interface Resources {
   findRoleDefinitions(name: string): Promise<CloudResult<readonly RoleDefinition[]>>;
   /** A3, with `principalType: ServicePrincipal`. */
   createRoleAssignment(assignment: RoleAssignment): Promise<CloudResult<{ readonly id: string }>>;
-  /** A4, by full id. One that is not there is a success or `not_found`. */
+  /** A4, by full id. An unknown assignment is a success or `not_found`. */
   deleteRoleAssignment(id: string): Promise<CloudResult<null>>;
 }
 
-/** Whether credentials work yet. */
+/** Verification of issued credentials. */
 export interface Login {
   /** Obtains a token for the resource manager in the account's tenant; never from a cache. */
   login(clientId: string, clientSecret: string): Promise<CloudResult<null>>;

@@ -1,6 +1,6 @@
 /**
- * Cluster rights: what the `namespace`, `node`, `plugin`, `operator`, `agent`, `quota`, `sentinel`, `host_volume`
- * and `node_pool` rules of a token's policies allow together. Everything here is plain data that can be stored.
+ * Cluster rights: the merged `namespace`, `node`, `plugin`, `operator`, `agent`, `quota`, `sentinel`, `host_volume` and
+ * `node_pool` rules of a token's policies, and the functions that check them. Plain data, so it can be stored and sent.
  */
 
 import { matchesGlob } from "../lib/glob.ts";
@@ -63,7 +63,7 @@ export const OPERATOR_CAPABILITIES = [
   "license-read",
   "snapshot-save",
 ] as const;
-/** Weakest first. Only `plugin` rules know `list`. */
+/** Weakest first. `list` exists in `plugin` rules only. */
 export const LEVELS = ["list", "read", "write", "deny"] as const;
 
 export type NamespaceCapability = (typeof NAMESPACE_CAPABILITIES)[number];
@@ -75,7 +75,7 @@ export type Level = (typeof LEVELS)[number];
 
 type Grantable<Capability extends string> = Exclude<Capability, "deny">;
 
-/** A namespace capability as a route may ask for it: bare, as the interface document writes it, or by its old name. */
+/** A namespace capability as routes name it: the canonical name or an older alias. */
 export type NamespaceRight =
   | Grantable<NamespaceCapability>
   | `namespace:${Grantable<NamespaceCapability>}`
@@ -90,7 +90,7 @@ export interface NamespaceRule extends NamedRule<NamespaceCapability> {
   readonly variables: readonly NamedRule<VariableCapability>[];
 }
 
-/** The cluster rules of one policy, in the order they were written, and of all of them once merged. */
+/** The cluster rules of one policy in source order, or of several policies merged. */
 export interface ClusterRules {
   readonly namespaces: readonly NamespaceRule[];
   readonly hostVolumes: readonly NamedRule<HostVolumeCapability>[];
@@ -102,7 +102,7 @@ export interface ClusterRules {
 export const FAMILIES = ["node", "agent", "operator", "quota", "sentinel", "plugin"] as const;
 export type Family = (typeof FAMILIES)[number];
 
-/** What a token may do in the cluster: the rules of its policies, merged, or everything. */
+/** The cluster rights of a token: its merged rules, or everything for management tokens. */
 export interface ClusterRights extends ClusterRules {
   readonly management: boolean;
 }
@@ -135,7 +135,7 @@ const NAMESPACE_READ = [
   "host-volume-read",
 ] as const;
 
-/** What the word of `policy = "…"` in a namespace block stands for. */
+/** Capabilities of `policy = "…"` in a namespace block. */
 export const NAMESPACE_POLICIES: ReadonlyMap<string, readonly NamespaceCapability[]> = new Map([
   ["deny", ["deny"]],
   ["read", [...NAMESPACE_READ]],
@@ -169,21 +169,21 @@ export const NAMESPACE_POLICIES: ReadonlyMap<string, readonly NamespaceCapabilit
   ],
 ] satisfies [string, NamespaceCapability[]][]);
 
-/** What the word of `policy = "…"` in a host_volume block stands for. */
+/** Capabilities of `policy = "…"` in a host_volume block. */
 export const HOST_VOLUME_POLICIES: ReadonlyMap<string, readonly HostVolumeCapability[]> = new Map([
   ["deny", ["deny"]],
   ["read", ["mount-readonly"]],
   ["write", ["mount-readonly", "mount-readwrite"]],
 ] satisfies [string, HostVolumeCapability[]][]);
 
-/** What the word of `policy = "…"` in a node_pool block stands for. */
+/** Capabilities of `policy = "…"` in a node_pool block. */
 export const NODE_POOL_POLICIES: ReadonlyMap<string, readonly NodePoolCapability[]> = new Map([
   ["deny", ["deny"]],
   ["read", ["read"]],
   ["write", ["read", "write", "delete"]],
 ] satisfies [string, NodePoolCapability[]][]);
 
-/** Capabilities that bring others with them. */
+/** Capabilities that imply others. */
 type Implied<Capability extends string> = ReadonlyMap<Capability, readonly Capability[]>;
 const IMPLIED_IN_NAMESPACE: Implied<NamespaceCapability> = new Map([
   ["host-volume-write", ["host-volume-register", "host-volume-create", "host-volume-delete", "host-volume-read"]],
@@ -193,7 +193,7 @@ const IMPLIED_IN_NAMESPACE: Implied<NamespaceCapability> = new Map([
 const IMPLIED_FOR_VARIABLES: Implied<VariableCapability> = new Map([["read", ["list"]]]);
 const IMPLIED_FOR_MOUNTS: Implied<HostVolumeCapability> = new Map([["mount-readwrite", ["mount-readonly"]]]);
 
-/** The capability meant by a word, or undefined if there is none of that name. */
+/** Resolves a capability by name or alias; undefined when unknown. */
 export function namespaceCapability(word: string): NamespaceCapability | undefined {
   const bare = word.startsWith("namespace:") ? word.slice("namespace:".length) : word;
   const neutral = bare === "sentinel-override" ? "policy-override" : bare;
@@ -201,8 +201,8 @@ export function namespaceCapability(word: string): NamespaceCapability | undefin
 }
 
 /**
- * Merges the rules of a token's policies. Rules of one name add up and a `deny` among them leaves nothing else;
- * of the coarse levels the strongest stays, deny above all.
+ * Merges the rules of a token's policies. Rules of one name are united, and `deny` overrides; of coarse levels the strongest
+ * wins, with deny as the strongest.
  */
 export function mergeClusterRules(policies: readonly ClusterRules[]): ClusterRights {
   const namespaces = policies.flatMap((policy) => policy.namespaces);
@@ -228,7 +228,7 @@ export function mergeClusterRules(policies: readonly ClusterRules[]): ClusterRig
   };
 }
 
-/** Whether a token holds the capability, or any of several, in one namespace. `*` is no namespace: see below. */
+/** Whether a token holds the capability, or any of several, in one namespace. For `*` see below. */
 export function allowsNamespace(
   rights: ClusterRights,
   namespace: string,
@@ -238,14 +238,14 @@ export function allowsNamespace(
 }
 
 /**
- * Whether a token holds any of the capabilities in any namespace, which is what a list with `namespace=*` asks
- * before it asks {@link allowsNamespace} for each item. It says nothing about a namespace in particular.
+ * Whether a token holds any of the capabilities in any namespace: the check of lists with `namespace=*`, which then filter by
+ * {@link allowsNamespace} per item.
  */
 export function allowsNamespaceAny(rights: ClusterRights, capabilities: readonly NamespaceRight[]): boolean {
   return rights.management || rights.namespaces.some((rule) => grantsAny(rule, capabilities));
 }
 
-/** Whether any rule about variables applies in the namespace, which a subscription to them needs. */
+/** Whether any variable rule applies in the namespace: required for subscriptions to variables. */
 export function hasVariableRules(rights: ClusterRights, namespace: string): boolean {
   if (rights.management) return true;
   const rule = closest(rights.namespaces, namespace);
@@ -298,7 +298,7 @@ export function allowsAgent(rights: ClusterRights, level: "read" | "write"): boo
   return allowsLevel(rights, "agent", level);
 }
 
-/** Whether a token may do what an operator does; write brings every capability, read brings reading the licence. */
+/** Whether a token has operator rights; write implies every capability, read implies reading the licence. */
 export function allowsOperator(
   rights: ClusterRights,
   wanted: "read" | "write" | Grantable<OperatorCapability>,
@@ -324,11 +324,11 @@ function grantsAny(rule: NamespaceRule | undefined, wanted: NamespaceRight | rea
 }
 
 /**
- * The one rule that speaks for a name: the rule of that very name, else the glob that leaves the fewest
- * characters of it to its stars. Of two equally close globs one that denies wins, else the alphabetically first.
+ * Selects the rule for a name: the exact rule, else the glob whose stars match the fewest characters. Of equally close globs a
+ * denying one wins, else the alphabetically first.
  */
 function closest<Rule extends NamedRule<string>>(rules: readonly Rule[], name: string): Rule | undefined {
-  // The name of a rule may hold a star, the name of a thing never does; `*` must not find the rule `*`.
+  // Object names contain no star; the request `*` must not select the rule `*`.
   if (name.includes("*")) return undefined;
   let best: Rule | undefined;
   let fewest = Number.POSITIVE_INFINITY;
@@ -360,7 +360,7 @@ function mergeNamed<Capability extends string>(
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** What a list of capabilities comes to: those it brings included, or nothing but `deny`. */
+/** Expands implied capabilities; `deny` replaces all others. */
 function expand<Capability extends string>(
   capabilities: readonly Capability[],
   implied?: Implied<Capability>,

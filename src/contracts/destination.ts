@@ -4,10 +4,10 @@ export interface DestinationKey {
   readonly name: string;
 }
 
-/** The name of the object that a destination is. */
+/** The Durable Object name of a destination. */
 export const destinationName = ({ namespace, type, name }: DestinationKey): string => `${namespace}${type}/${name}`;
 
-/** The destination that an object is, by the object's name. */
+/** Parses the Durable Object name of a destination. */
 export function destinationKeyOf(objectName: string): DestinationKey {
   const parts = objectName.split("/");
   const [type = "", name = ""] = parts.splice(-2);

@@ -1,6 +1,6 @@
 import type { StreamEvent } from "./event.ts";
 
-/** What filters look at in an event. */
+/** The fields of an event that filters match. */
 export type Labels = Pick<StreamEvent, "Topic" | "Type" | "Key" | "Namespace" | "FilterKeys">;
 
 /** One event of a line, without its payload. */
@@ -10,8 +10,8 @@ export interface Fact extends Labels {
 }
 
 /*
- * Facts are stored beside each line as `[[length, Topic, Type, Namespace, Key, ...FilterKeys], …]`: small enough to be looked
- * at line by line, so that the far larger events need not be.
+ * Headers are stored beside each line as `[[length, Topic, Type, Namespace, Key, ...FilterKeys], …]`, so that filters need not
+ * parse the far larger events.
  */
 type Row = [length: number, topic: string, type: string, namespace: string, key: string, ...filterKeys: string[]];
 
@@ -39,7 +39,7 @@ export const readFacts = (text: string): Fact[] =>
     FilterKeys,
   }));
 
-/** Facts from the events themselves. */
+/** Headers computed from stored events. */
 export const factsIn = (text: string): Fact[] =>
   (JSON.parse(text) as StreamEvent[]).map((event) => factOf(event, JSON.stringify(event).length));
 
@@ -52,5 +52,5 @@ export const factOf = ({ Topic, Type, Namespace, Key, FilterKeys }: StreamEvent,
   FilterKeys,
 });
 
-/** How a text appears within stored facts, whatever else it appears in. */
+/** The form of a text within stored headers. */
 export const traceOf = (text: string): string => JSON.stringify(text);

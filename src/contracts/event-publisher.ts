@@ -2,8 +2,8 @@ import type { OutboxRow } from "../platform/durable/outbox.ts";
 import type { Append, NewEvent } from "./event.ts";
 
 /**
- * An event, by position, and a cut of its text where the index of an earlier line belongs that has none yet: that of the line
- * which created the event's object, say.
+ * A placeholder in an event's text for the index of an earlier pending line, such as the line that created the object: position
+ * of the event, position of the cut, number of the line.
  */
 export type Origin = readonly [event: number, cut: number, line: number];
 
@@ -13,28 +13,28 @@ interface Entry<Stamp> {
   readonly origins?: readonly Origin[];
 }
 
-/** What the journal needs of the object it belongs to. */
+/** The owner of a publisher: its transaction, its outbox, and the event log. */
 export interface JournalHost<Stamp> {
   commit<T>(change: () => T): T;
-  /** @returns the promise's number, which grows */
+  /** @returns the increasing number of the entry */
   enlist(entry: Entry<Stamp> | ((line: number) => Entry<Stamp>)): number;
   drain(): Promise<void>;
   append(entries: Append[]): Promise<number[]>;
-  /** Writes an index to the row that was promised it. Runs in the transaction that forgets the promise. */
+  /** Writes the index to a row, in the transaction that deletes the entry. */
   stamp(stamp: Stamp, index: number): void;
-  /** Rows have got their indexes; runs in the same transaction. */
+  /** Called after the indexes are written, in the same transaction. */
   stamped?(): void;
 }
 
 const EVENTS_PER_LINE = 100;
 
 /**
- * How a change of an object becomes durable and reaches the event stream: `commit` with `emit` inside makes both certain at
- * once, `published` then gives the stream the chance to have it before the caller is answered.
+ * Publishes changes of an object to the event log: `emit` inside `commit` stores change and events in one transaction,
+ * `published` then attempts the delivery before the caller is answered.
  */
 export class Journal<Stamp> {
   readonly #host: JournalHost<Stamp>;
-  /** Promises whose index somebody waits for. */
+  /** Entries with waiting callers of `indexOf`. */
   readonly #awaited = new Map<number, number | null>();
 
   constructor(host: JournalHost<Stamp>) {
@@ -46,29 +46,29 @@ export class Journal<Stamp> {
     return this.#host.commit(change);
   }
 
-  /** Promises events, lines by account, and indexes to the rows that they are about. Call inside `commit`. */
+  /** Enqueues events, grouped into lines by account, and the rows that receive their indexes. Call inside `commit`. */
   emit(events: readonly NewEvent[], stamps: readonly Stamp[] = []): void {
     const lines = [...Map.groupBy(events, ({ Account }) => Account).values()].flatMap(slices);
     if (lines.length === 0 && stamps.length > 0) lines.push([]);
     for (const [at, line] of lines.entries()) this.#host.enlist({ events: line, stamps: at === 0 ? stamps : [] });
   }
 
-  /** Like `emit`, as one line however many events it has. @returns what `indexOf` takes */
+  /** Like `emit`, as a single line. @returns the number that `indexOf` takes */
   emitLine(events: readonly NewEvent[], stamps: readonly Stamp[]): number {
     return this.#host.enlist({ events, stamps });
   }
 
-  /** Like `emitLine`, for changes that note by which line they are told. */
+  /** Like `emitLine`, for changes that record the number of their line. */
   emitNoted(tell: (line: number) => Entry<Stamp>): number {
     return this.#host.enlist(tell);
   }
 
-  /** Resolves when what was promised has been tried once; what failed follows later. Never rejects. */
+  /** Resolves after one delivery attempt; failures are retried later. Never rejects. */
   async published(): Promise<void> {
     await this.#host.drain();
   }
 
-  /** Publishes, and answers the index that a line got; null when the stream could not take it yet. */
+  /** Publishes and returns the index of a line; null when the delivery failed for now. */
   async indexOf(line: number): Promise<number | null> {
     this.#awaited.set(line, null);
     await this.published();
@@ -77,7 +77,7 @@ export class Journal<Stamp> {
     return index;
   }
 
-  /** Appends promised lines, in order. Their rows get their indexes in the transaction that forgets the promise. */
+  /** Appends pending lines in order. Rows receive their indexes in the transaction that deletes the entries. */
   async deliver(rows: readonly OutboxRow[]): Promise<() => void> {
     const entries = rows.map(({ body }) => JSON.parse(body) as Entry<Stamp>);
     const indexes = await this.#append(rows, entries);
@@ -92,7 +92,7 @@ export class Journal<Stamp> {
     };
   }
 
-  /** Appends lines in order; those that must know an earlier line's index wait for it. */
+  /** Appends lines in order; a line with a placeholder waits for the earlier index. */
   async #append(rows: readonly OutboxRow[], entries: readonly Entry<Stamp>[]): Promise<number[]> {
     const indexes = new Map<number, number>();
     const append = async (batch: readonly Append[]) => {
@@ -109,7 +109,7 @@ export class Journal<Stamp> {
         await append(batch);
         batch = [];
       }
-      // Taken before, so appending it again adds nothing and answers its index.
+      // The log has this line already: appending is idempotent and returns its index.
       const before = unknown.filter((line) => !indexes.has(line)).sort((a, b) => a - b);
       if (before.length > 0) await append(before.map((line) => ({ seq: line, events: [] })));
       batch.push({ seq, events: withOrigins(events, origins, indexes) });
@@ -119,7 +119,7 @@ export class Journal<Stamp> {
   }
 }
 
-/** A revocation may take thousands of tokens along; no line of the stream grows with them. */
+/** Bounds the line size of revocations with thousands of descendants. */
 function slices(events: readonly NewEvent[]): (readonly NewEvent[])[] {
   const count = Math.ceil(events.length / EVENTS_PER_LINE);
   return Array.from({ length: count }, (_, at) => events.slice(at * EVENTS_PER_LINE, (at + 1) * EVENTS_PER_LINE));

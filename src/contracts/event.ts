@@ -1,24 +1,24 @@
 import { parseLossless } from "../lib/json.ts";
 
-/** One fact about the cluster, as a producer reports it. The log adds the index. */
+/** An event as its producer appends it. The log assigns the index. */
 export interface NewEvent {
   readonly Topic: string;
   readonly Type: string;
   readonly Key: string;
   readonly Namespace: string;
   readonly FilterKeys: readonly string[] | null;
-  /** Whose share of the backlog its line counts against: see `Shares`. No reader sees it. */
+  /** The account of its line in the backlog: see `Shares`. Not visible to readers. */
   readonly Account?: string;
   /**
-   * One key, named after the object; never a secret. `CreateIndex: null` and `ModifyIndex: null` inside become the index.
-   * Or its JSON text, cut where the index belongs: numbers beyond 2^53, such as times in nanoseconds, pass as they are.
+   * One key, named after the object; never a secret. `CreateIndex: null` and `ModifyIndex: null` inside become the index. Or
+   * its JSON text, split where the index belongs: numbers beyond 2^53, such as nanoseconds, keep all digits.
    */
   readonly Payload: Readonly<Record<string, unknown>> | readonly string[];
 }
 
 /** One line of the stream before its index is known. */
 export interface Append {
-  /** The producer's own number, growing; with the source's name it makes appending idempotent. */
+  /** The producer's increasing number; appending is idempotent by source and number. */
   readonly seq: number;
   readonly events: readonly NewEvent[];
 }
@@ -33,7 +33,7 @@ export interface Line {
   readonly Events: readonly StreamEvent[];
 }
 
-/** Gives a line its index, in the events and in the indexes that their objects do not know yet. */
+/** Assigns the index of a line to its events and to the null indexes in their payloads. */
 export function numbered(events: readonly NewEvent[], index: number): StreamEvent[] {
   return events.map((event) => ({
     Topic: event.Topic,

@@ -1,6 +1,5 @@
 /**
- * What of an operation's parameters is as sensitive as secrets, though it travels among them: flags of mounts, and what the
- * controller of a plugin tells its node service. It is stored sealed only.
+ * Sensitive parameters of an operation: mount flags and the publish context of a controller plugin. Stored sealed only.
  */
 export interface HiddenParams {
   readonly mountFlags?: readonly string[];
@@ -10,7 +9,7 @@ export interface HiddenParams {
 type Params = Readonly<Record<string, unknown>>;
 type Mount = { readonly mountFlags?: readonly string[] } | null | undefined;
 
-/** What may lie open, and what is to be sealed; null when there is nothing to seal. */
+/** Splits parameters into plain and sensitive ones; null when none is sensitive. */
 export function hiding(params: Params): [open: Params, hidden: HiddenParams | null] {
   const mount = params["mount"] as Mount;
   const publishContext = params["publishContext"] as HiddenParams["publishContext"];
@@ -23,7 +22,7 @@ export function hiding(params: Params): [open: Params, hidden: HiddenParams | nu
   ];
 }
 
-/** Parameters as they were given. */
+/** Joins plain and sensitive parameters. */
 export function revealed(open: Params, { mountFlags, publishContext }: HiddenParams): Params {
   return {
     ...open,

@@ -2,7 +2,7 @@ import type { Refusal, Result } from "../lib/result.ts";
 import type { CustomMetadataChange } from "../platform/http/custom-metadata.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
-/** Which kinds of write the caller holds; whether one is a create is known only here. */
+/** The caller's write capabilities; the store decides whether a write is a create. */
 export interface WriteRights {
   readonly create: boolean;
   readonly update: boolean;
@@ -10,7 +10,7 @@ export interface WriteRights {
 
 export interface Written {
   readonly metadata: VersionView;
-  /** The destinations that were told, so that the Worker can try their pushes at once. */
+  /** The notified destinations, so that the Worker can push at once. */
   readonly watchers: readonly string[];
 }
 
@@ -29,7 +29,7 @@ export interface GoneVersion {
   readonly metadata: VersionView;
 }
 
-/** What a read of one version finds. `data` is the secret's JSON text, exactly as written. */
+/** The result of reading one version. `data` is the JSON text exactly as written. */
 export type ReadVersion =
   | { readonly ok: true; readonly state: "lives"; readonly data: string; readonly metadata: VersionView }
   | GoneVersion;
@@ -106,7 +106,7 @@ export interface KvStoreApi extends StoredObjectApi {
   setMetadata(path: string, changes: MetadataSettings, patch: boolean, rights: WriteRights | null): Result<string[]>;
   /** Removes a path with all its versions. */
   deleteMetadata(path: string): Result<Written["watchers"]>;
-  /** One page of the names directly below a folder, sorted. @param after a name: the page starts behind it */
+  /** One sorted page of the names directly below a folder. @param after the last name of the previous page */
   list(folder: string, after: string, limit: number): ListedPage;
   config(): KvConfig;
   setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void;

@@ -1,15 +1,15 @@
 import type { OperationError } from "@sallyport/agent-protocol";
 
-/** What a node is asked to do. Its owner has committed it before it asks, so that it can ask again. */
+/** An operation for a node agent. Its owner commits it before sending, so it can be sent again. */
 export interface Operation {
   /** UUID version 7, and the idempotency key. */
   readonly id: string;
   readonly method: string;
-  /** What it is about; the node works on one operation of a key at a time. */
+  /** The subject; a node runs one operation per key at a time. */
   readonly key: string;
-  /** Grows with each intent for the key. */
+  /** Increases with each intent for the key. */
   readonly gen: number;
-  /** Time to work, from the moment that the node begins. */
+  /** Time limit from the start at the node. */
   readonly deadlineMs: number;
   readonly params: Readonly<Record<string, unknown>>;
   /** Stored sealed, and only until the operation has ended. */
@@ -17,8 +17,8 @@ export interface Operation {
 }
 
 /**
- * What came of it. `failed` left nothing behind. `unknown` may have happened or may yet happen: it is asked for again until
- * it is known, and then told again. `given-up` may have happened, too, and nobody will learn it any more. The same may be told twice.
+ * The outcome of an operation, delivered at least once. `failed`: no effect remains. `unknown`: it may have happened or may
+ * still happen; it is retried until the outcome is known. `given-up`: unknown for good.
  */
 export type OperationResult =
   | { readonly state: "done"; readonly result: Readonly<Record<string, unknown>> }

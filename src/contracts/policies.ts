@@ -15,7 +15,7 @@ export const CAPABILITIES = [
   "update",
 ] as const;
 
-/** What a request to a path may carry, beside the right to make it. */
+/** Constraints on the parameters of a request. */
 export interface ParameterConstraints {
   readonly allowedParameters?: readonly ParameterRule[];
   readonly deniedParameters?: readonly ParameterRule[];
@@ -26,7 +26,7 @@ export interface ParameterConstraints {
   readonly maxWrappingTtl?: number;
 }
 
-/** Values named for one parameter; none means any value. The name is lower case, or `*` for all others. */
+/** Allowed or denied values of one parameter; none = any value. The name is lower case, or `*` for all others. */
 export interface ParameterRule {
   readonly name: string;
   readonly values: readonly ParameterValue[];
@@ -40,19 +40,19 @@ export interface PathRule extends ParameterConstraints {
   readonly capabilities: readonly Capability[];
 }
 
-/** What a policy says, as plain data that can be stored and sent. */
+/** A parsed policy: plain data that can be stored and sent. */
 export interface Policy {
   readonly paths: readonly PathRule[];
   readonly cluster: ClusterRules;
-  /** What it asks of everybody's volumes. */
+  /** Rules on volumes of all callers. */
   readonly volumeRules?: readonly VolumeRule[];
 }
 
-/** One `volume_rule` block. What it does not name, it does not ask. */
+/** One `volume_rule` block. An absent field is no constraint. */
 export interface VolumeRule {
   readonly name: string;
   readonly enforcement: Enforcement;
-  /** Globs; absent = all of them. */
+  /** Globs; absent = all. */
   readonly namespaces?: readonly string[];
   readonly plugins?: readonly string[];
   /** A regular expression in RE2's syntax, found anywhere in the name. */
@@ -67,12 +67,12 @@ export type Enforcement = (typeof ENFORCEMENTS)[number];
 /** `advisory` only warns, `soft-mandatory` may be overridden, `hard-mandatory` may not. */
 export const ENFORCEMENTS = ["advisory", "soft-mandatory", "hard-mandatory"] as const;
 
-/** A rule and the policy that it stands in. */
+/** A rule and the name of its policy. */
 export interface GoverningRule extends VolumeRule {
   readonly policy: string;
 }
 
-/** A policy's rules about areas C and D, with `policy` words as the capabilities that they stand for. */
+/** The cluster rules of a policy, with `policy` levels expanded to capabilities. */
 export interface AclRules {
   readonly Namespaces: readonly (NamedRules & { readonly Variables: object | null })[] | null;
   readonly NodePools: readonly NamedRules[] | null;
@@ -95,22 +95,22 @@ export interface AclPolicy {
   CreateIndex: number | null;
   Description: string;
   Hash: string;
-  /** Kept and shown; it governs nothing here. */
+  /** Stored and returned; it has no effect here. */
   JobACL: JobAcl | null;
   ModifyIndex: number | null;
   Name: string;
   Rules: string;
-  /** The rules as they were read; null on the event stream. */
+  /** The parsed rules; null on the event stream. */
   RulesJSON: AclRules | null;
 }
 
-/** What describes a policy beside its document. */
+/** Attributes of a policy besides its document. */
 export interface PolicyAttributes {
   readonly description: string;
   readonly jobAcl: JobAcl | null;
 }
 
-/** The job, group or task that a policy is attached to upstream. */
+/** The job, group or task that a Nomad policy is attached to. */
 export interface JobAcl {
   readonly Namespace: string;
   readonly JobID: string;

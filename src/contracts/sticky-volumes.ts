@@ -11,8 +11,7 @@ export interface TaskGroup {
 }
 
 /**
- * The names of the host volumes that a job's group wants to come back to. One that each allocation has for itself cannot be
- * sticky (contract: events-and-volumes 5.9).
+ * The sticky host volumes of a task group. Volumes with `PerAlloc` cannot be sticky.
  */
 export function stickyVolumes(groups: readonly TaskGroup[] | null | undefined, group: string): string[] {
   const asked = groups?.find(({ Name }) => Name === group)?.Volumes ?? {};

@@ -9,7 +9,7 @@ import {
 } from "./cluster-rights.ts";
 import type { Labels } from "./event-headers.ts";
 
-/** Topics that a namespace capability opens (interface document, Authentication 4; contract: events-and-volumes 1.7). */
+/** Topics readable with a namespace capability (docs/reference/events.md). */
 const namespaced: ReadonlyMap<string, NamespaceRight> = new Map([
   ["Job", "read-job"],
   ["Allocation", "read-job"],
@@ -21,14 +21,14 @@ const namespaced: ReadonlyMap<string, NamespaceRight> = new Map([
   ["CSIVolume", "csi-read-volume"],
 ]);
 
-/** Each variable is a right of its own: to list it. */
+/** Variable rules apply per path: `list` is required. */
 const VARIABLE = "Variable";
-/** Whether to read the topic in a namespace, its events have to be judged one by one. */
+/** Whether events of the topic are checked one by one. */
 export const isJudgedByEvent = (topic: string): boolean => topic === VARIABLE;
 
 /**
- * Whether a token may read a topic in all the namespaces given. What no rule can open is for management: `*`, `ACLToken`,
- * `ACLPolicy`, `ACLRole`, `ACLAuthMethod`, `ACLBindingRule`, `NodePool`, and any name that is no topic.
+ * Whether a token may read a topic in all given namespaces. Other topics need a management token: `*`, `ACLToken`, `ACLPolicy`,
+ * `ACLRole`, `ACLAuthMethod`, `ACLBindingRule`, `NodePool`, and unknown names.
  */
 export function mayReadTopic(rights: ClusterRights, topic: string, namespaces: readonly string[]): boolean {
   if (rights.management) return true;
@@ -39,7 +39,7 @@ export function mayReadTopic(rights: ClusterRights, topic: string, namespaces: r
   return capability !== undefined && namespaces.every((namespace) => allowsNamespace(rights, namespace, capability));
 }
 
-/** Whether an event is for a token that may read its topic, as far as its namespace and its key decide it. */
+/** Whether a token that may read the topic may also read an event, by its namespace and key. */
 export function mayReadEvent(
   rights: ClusterRights,
   { Topic, Namespace, Key }: Pick<Labels, "Topic" | "Namespace" | "Key">,

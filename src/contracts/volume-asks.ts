@@ -5,15 +5,15 @@ export interface MountOptions {
   readonly MountFlags: readonly string[];
 }
 
-/** What a task group asks of a CSI volume. Empty modes are the volume's. */
+/** A CSI volume request of a task group. Empty modes = those of the volume. */
 export interface VolumeAsk {
   readonly source: string;
-  /** Each allocation has a volume of its own, called by its number. */
+  /** Each allocation uses its own volume, named by its index. */
   readonly perAlloc: boolean;
   readonly readOnly: boolean;
   readonly accessMode: string;
   readonly attachmentMode: string;
-  /** Laid over the volume's; null = as the volume has them. */
+  /** Merged over the options of the volume; null = unchanged. */
   readonly mount: MountOptions | null;
 }
 
@@ -31,7 +31,7 @@ interface VolumeRequest {
   readonly MountOptions?: unknown;
 }
 
-/** The CSI volumes that a group asks for; one that it asks for twice is written if either request may write. */
+/** The CSI volume requests of a group, merged by volume: writable if any request is. */
 export function csiAsksOf({ Volumes }: AskingGroup): VolumeAsk[] {
   const asks = new Map<string, VolumeAsk>();
   for (const request of Object.values(Volumes ?? {})) {
@@ -47,14 +47,14 @@ export function csiAsksOf({ Volumes }: AskingGroup): VolumeAsk[] {
   return [...asks.values()];
 }
 
-/** Which volume an allocation of this name gets. */
+/** The volume id for an allocation name. */
 export function volumeIdOf({ source, perAlloc }: Pick<VolumeAsk, "source" | "perAlloc">, allocName: string): string {
   if (!perAlloc) return source;
   const [index = ""] = /\[\d+\]$/.exec(allocName) ?? [];
   return `${source}${index}`;
 }
 
-/** A scheduler's own object, of which nobody has checked this part. */
+/** Reads unchecked mount options from a scheduler's object. */
 function mountOf(given: unknown): MountOptions | null {
   if (!isPlainObject(given)) return null;
   const { FSType, MountFlags } = given;

@@ -13,7 +13,6 @@ const NOT_YET: readonly string[] = [
   "src/backup/",
   "src/cluster/",
   "src/compat/",
-  "src/contracts/",
   "src/credentials/",
   "src/events/",
   "src/identity/",
