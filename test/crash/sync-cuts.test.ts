@@ -113,7 +113,7 @@ describe("a push to a provider that keeps versions", () => {
       storage.sql.exec<{ at: number | null }>("SELECT unsure_since AS at FROM copies").one(),
     );
 
-  it("leaves the newest value alone in force, whose answer or result is lost, and however often", async () => {
+  it("leaves only the newest version enabled after lost answers and results", async () => {
     const account = await openCloudC();
     await makeDestination("cloud-c-sm", "g", account.body);
     names = [G];
@@ -142,7 +142,7 @@ describe("a push to a provider that keeps versions", () => {
     }
   }, 120_000);
 
-  it("has on record that its outcome is unknown before the call leaves, and no more once it was refused", async () => {
+  it("records an unknown outcome before the call is sent, and clears it after a refusal", async () => {
     const account = await openCloudC();
     await makeDestination("cloud-c-sm", "g", account.body);
     await write("app", { a: "1" });
@@ -181,7 +181,7 @@ describe("setting an association", () => {
   );
 });
 
-it("a permission that cannot be asked for in the middle of a push holds it up, and fails nothing", async () => {
+it("a gate lease that cannot be renewed during a push delays the push without a failure", async () => {
   await setAssociation(SPREAD, "app");
   // Longer than a permission holds, so that the next call asks for another.
   await cloudA.fault({ fault: "delay", ms: 500, operation: "UpdateSecret" });
@@ -341,7 +341,7 @@ describe("with a queue whose messages", () => {
     ["come late", () => send().mockImplementation((bell) => original(bell as WakeUpMessage, { delaySeconds: 2 }))],
   ];
 
-  it.each(fates)("%s, everything arrives once", async (_what, befall) => {
+  it.each(fates)("%s, every secret arrives once", async (_what, befall) => {
     befall();
     await makeDestination("cloud-a-sm", "d");
     for (const at of names) await setAssociation(at, "app");
@@ -354,7 +354,7 @@ describe("with a queue whose messages", () => {
   });
 });
 
-it("does everything once although every receiver of these flows is called twice", async () => {
+it("has every effect once although every receiver is called twice", async () => {
   const receivers: [Cut[0], string][] = [
     ["SyncDestination", "configure"],
     ["SyncDestination", "set"],

@@ -99,7 +99,7 @@ export const sync: Mutation[] = [
     ...RESYNC,
     find: 'if (row.wish === "absent" || (row.status !== "SYNCED" && row.status !== "UNSYNCED")) return true;',
     replace: 'if (row.status !== "SYNCED" && row.status !== "UNSYNCED") return true;',
-    promise: "A scan removes what could not be removed before",
+    promise: "A scan retries failed removals",
     equivalent:
       "an association that is to go has status SYNCED or UNSYNCED never: wanting sets PENDING, an end deletes it",
   },
@@ -382,7 +382,7 @@ export const sync: Mutation[] = [
     ...PURGE,
     find: "page.length < PAGE ? null : (page.at(-1)?.id ?? null)",
     replace: "null",
-    promise: "A purge of very many secrets goes on page by page",
+    promise: "A purge of very many secrets proceeds page by page",
   },
   {
     ...PURGE,

@@ -15,7 +15,7 @@ const upstream = { headers: { "X-Vault-Request": "true" } };
 beforeEach(() => cloudA.begin());
 
 describe("a destination", () => {
-  it("made by an upstream name is the one of the neutral name", async () => {
+  it("created under an alias is the one of the canonical name", async () => {
     const made = await put(`${AT}/aws-sm/prod`, cloudABody());
     expect(made.status, made.text).toBe(200);
     expect((await get(`${AT}/cloud-a-sm/prod`)).body.data).toMatchObject({ type: "cloud-a-sm", name: "prod" });
@@ -23,7 +23,7 @@ describe("a destination", () => {
     expect((await get(`${AT}/cloud-a-sm/prod`)).status).toBe(404);
   });
 
-  it("is answered by the name that the caller uses, in the path or by an upstream header", async () => {
+  it("is named as the caller names it, by path or by an upstream header", async () => {
     await makeDestination("cloud-a-sm", "gh", cloudABody({ custom_tags: { gh: "cloud-a-sm" } }));
     const type = async (at: string, options?: typeof upstream) => (await get(at, options)).body.data.type;
     expect([
@@ -37,7 +37,7 @@ describe("a destination", () => {
     expect([data.name, data.options.custom_tags]).toEqual(["gh", { gh: "cloud-a-sm" }]);
   });
 
-  it("has one name, and it is not looked for elsewhere in the path", async () => {
+  it("is matched in its path segment only", async () => {
     await makeDestination("in-mem", "aws-sm");
     expect((await get(`${AT}/in-mem/aws-sm`)).body.data).toMatchObject({ type: "in-mem", name: "aws-sm" });
     expect((await get(`${AT}/in-mem/cloud-a-sm`)).status).toBe(404);
@@ -52,7 +52,7 @@ describe("a destination", () => {
     expect((await get(`${AT}/cloud-a-sm/prod`, inside)).body.data.type).toBe("cloud-a-sm");
   });
 
-  it("can be asked for the methods it knows by either name", async () => {
+  it("returns its methods by either name", async () => {
     const allow = async (at: string) => (await send("OPTIONS", at)).headers.get("Allow");
     expect(await allow(`${AT}/aws-sm/prod`)).toBe(await allow(`${AT}/cloud-a-sm/prod`));
   });
@@ -81,7 +81,7 @@ describe("lists", () => {
     }
   });
 
-  it("of one type answer to either name", async () => {
+  it("of one type are returned by either name", async () => {
     for (const at of [`${AT}/cloud-a-sm`, `${AT}/aws-sm`, `${AT}/aws-sm/`]) {
       const { keys } = (await list(at)).body.data;
       expect(keys, at).toEqual(["repo-host"]);
@@ -104,7 +104,7 @@ describe("associations", () => {
     expect([await read("cloud-a-sm"), await read("aws-sm")]).toEqual(["cloud-a-sm", "aws-sm"]);
   });
 
-  it("that stand in the way of a deletion do so by either name", async () => {
+  it("block a deletion by either name", async () => {
     await mountKv();
     await write("app", { a: 1 });
     await makeDestination("cloud-a-sm", "prod");
@@ -154,7 +154,7 @@ describe("custom applications", () => {
     return `-----BEGIN PRIVATE KEY-----\n${Buffer.from(der).toString("base64")}\n-----END PRIVATE KEY-----\n`;
   };
 
-  it("answer under the path of either name, and a refusal to delete one names its users as the caller does", async () => {
+  it("are found under either path, and a refused deletion names their users as the caller does", async () => {
     const app = { app_id: 1, private_key: await pem() };
     expect((await put("/v1/sys/sync/github-apps/github-apps", app, upstream)).status).toBe(200);
     expect((await get("/v1/sys/sync/repo-host-apps/github-apps")).body.data.name).toBe("github-apps");
@@ -178,7 +178,7 @@ describe("custom applications", () => {
   });
 });
 
-it("every type that reaches a system outside has two names, and every pair of names is a type", () => {
+it("every remote type has two names, and every pair of names is a type", () => {
   expect([...destinationTypes.keys()].sort()).toEqual([...TYPE_NAMES.map(([neutral]) => neutral), "in-mem"].sort());
 });
 
@@ -190,7 +190,7 @@ it("a refusal names types as the caller does", async () => {
   expect(await told(upstream)).toMatch(/: aws-sm\/in-mem$/);
 });
 
-describe("a policy may use either name, and means both", () => {
+describe("a policy with one name covers both", () => {
   const read = async (rules: string, at: string) => {
     const { client_token } = await holderOf(rules);
     return (await get(at, { token: client_token })).status;
@@ -233,7 +233,7 @@ describe("a policy may use either name, and means both", () => {
     }
   });
 
-  it("and neither is a way to more than a more specific rule gives", async () => {
+  it("and neither bypasses a more specific rule", async () => {
     const rules =
       path("sys/sync/destinations/cloud-a-sm/*", "read", "delete") + path("sys/sync/destinations/aws-sm/p*", "read");
     const { client_token } = await holderOf(rules);
@@ -245,7 +245,7 @@ describe("a policy may use either name, and means both", () => {
     }
   });
 
-  it("with what it says about parameters", async () => {
+  it("with its rules for parameters", async () => {
     const rules = `path "sys/sync/destinations/aws-sm/*" {
       capabilities = ["create", "update"]
       denied_parameters = { "role_arn" = [] }
@@ -258,7 +258,7 @@ describe("a policy may use either name, and means both", () => {
     }
   });
 
-  it("in a namespace and for those who reach into it from above", async () => {
+  it("in a namespace and from its parents", async () => {
     await put("/v1/sys/namespaces/team", {});
     await put("/v1/team/sys/sync/destinations/cloud-a-sm/prod", cloudABody());
     const { client_token: token } = await holderOf(
@@ -271,7 +271,7 @@ describe("a policy may use either name, and means both", () => {
     }
   });
 
-  it("and is told so by sys/capabilities", async () => {
+  it("and sys/capabilities agrees", async () => {
     await put("/v1/sys/namespaces/team", {});
     const { client_token: token } = await holderOf(
       path("sys/sync/destinations/aws-sm/*", "read") +
@@ -289,7 +289,7 @@ describe("a policy may use either name, and means both", () => {
     expect(paths.map((each) => data[each])).toEqual([["read"], ["read"], ["update"], ["delete"], ["deny"]]);
   });
 
-  it("while a secret that is called like it is another matter", async () => {
+  it("while a secret of that name is unaffected", async () => {
     await mountKv();
     const secret = "sys/sync/destinations/aws-sm/x";
     await write(secret, { a: 1 });
@@ -300,7 +300,7 @@ describe("a policy may use either name, and means both", () => {
   });
 });
 
-it("a patch is told its type as upstream tells it", async () => {
+it("a patch reads its type from the path as upstream does", async () => {
   await makeDestination("cloud-a-sm", "prod");
   const at = `${AT}/aws-sm/prod`;
   const change = { external_id: "other" };

@@ -20,7 +20,7 @@ const AT = "/sys/sync/destinations";
 beforeEach(() => cloudA.begin());
 
 describe("a destination", () => {
-  it("is answered with sensitive values masked, defaults filled in and unset fields absent", async () => {
+  it("is returned with sensitive values masked, defaults filled in and unset fields absent", async () => {
     const made = await makeDestination("cloud-a-sm", "prod", cloudABody({ custom_tags: { team: "pay" } }));
     const data = {
       name: "prod",
@@ -52,13 +52,13 @@ describe("a destination", () => {
     expect((await put(`${AT}/in-mem/n`, '{"granularity":12345678901234567890}')).status).toBe(400);
   });
 
-  it("of a type that needs no connection is answered with empty details", async () => {
+  it("of a type without connection fields is returned with empty details", async () => {
     const made = await makeDestination("in-mem", "try");
     expect(made.body.data).toMatchObject({ name: "try", type: "in-mem", connection_details: {} });
     expect(made.body.data.options.custom_tags).toEqual({});
   });
 
-  it("that was never made, or is of no known type, is not found", async () => {
+  it("returns 404 when it does not exist or its type is unknown", async () => {
     expect((await get(`${AT}/in-mem/none`)).status).toBe(404);
     expect((await get(`${AT}/in-mem/none`)).body).toEqual({ errors: [] });
     const unknown = await put(`${AT}/cloud-z/d`, {});
@@ -67,7 +67,7 @@ describe("a destination", () => {
     expect((await get(`${AT}/in-mem/none/objects`)).status).toBe(404);
   });
 
-  it("keeps what a second write leaves out, sends back masked, and clears what it names as empty", async () => {
+  it("keeps fields that a second write leaves out or masks, and clears empty ones", async () => {
     await makeDestination(
       "cloud-a-sm",
       "d",
@@ -128,14 +128,14 @@ describe("a destination", () => {
     expect((await get(`${AT}/cloud-a-sm/d`)).status).toBe(404);
   });
 
-  it("is deleted when it has no associations, and deleting it again is no error", async () => {
+  it("is deleted without associations, and a repeated deletion succeeds", async () => {
     await makeDestination("in-mem", "d");
     expect((await del(`${AT}/in-mem/d`)).status).toBe(204);
     expect((await get(`${AT}/in-mem/d`)).status).toBe(404);
     expect((await del(`${AT}/in-mem/d`)).status).toBe(204);
   });
 
-  it("is not deleted while it has associations", async () => {
+  it("returns 400 on deletion while it has associations", async () => {
     await mountKv();
     await write("app", { a: 1 });
     await makeDestination("in-mem", "d");
@@ -151,7 +151,7 @@ describe("a patch of a destination", () => {
   const tags = async () => (await get(at)).body.data.options.custom_tags;
   beforeEach(() => makeDestination("cloud-a-sm", "d", cloudABody({ custom_tags: { a: "1", b: "2", c: "3" } })));
 
-  it("changes what it names and answers the whole", async () => {
+  it("changes the named fields and returns the destination", async () => {
     const before = (await get(at)).body.data;
     const patched = await patch(at, { external_id: "ext", secret_name_template: "x/{{ .SecretPath }}" });
     expect(patched.status, patched.text).toBe(200);
@@ -178,7 +178,7 @@ describe("a patch of a destination", () => {
     expect(await tags()).toEqual({});
   });
 
-  it("takes away the tags that it lists, as a list or as a text, where a write does not", async () => {
+  it("removes the listed tags, given as list or text, where a write does not", async () => {
     await patch(at, { tags_to_remove: ["a", "never"] });
     expect(await tags()).toEqual({ b: "2", c: "3" });
     await patch(at, { tags_to_remove: "b, c", custom_tags: { d: 4 } });
@@ -191,13 +191,13 @@ describe("a patch of a destination", () => {
     expect([refused.status, refused.body.errors[0]]).toEqual([400, expect.stringContaining("tags_to_remove: ")]);
   });
 
-  it("creates nothing", async () => {
+  it("returns 404 and creates no destination", async () => {
     const patched = await patch(`${AT}/in-mem/none`, {});
     expect([patched.status, patched.body]).toEqual([404, { errors: [] }]);
     expect((await get(`${AT}/in-mem/none`)).status).toBe(404);
   });
 
-  it("is understood as a merge patch or as JSON, and as nothing else", async () => {
+  it("accepts a merge patch or JSON as content type only", async () => {
     for (const [type, status] of [
       ["application/merge-patch+json", 200],
       ["application/json", 200],
@@ -208,7 +208,7 @@ describe("a patch of a destination", () => {
     }
   });
 
-  it("cannot clear what the destination needs", async () => {
+  it("cannot clear required fields", async () => {
     for (const field of ["access_key_id", "region"]) {
       const refused = await patch(at, { [field]: null });
       expect([refused.status, refused.body.errors[0]], field).toEqual([400, expect.stringContaining(field)]);
@@ -256,7 +256,7 @@ describe("deleting a destination with associations", () => {
     expect(await association("in-mem/m", "one")).toBeUndefined();
   });
 
-  it("says while it lasts since when, refuses to set and remove, and after a failure why it failed", async () => {
+  it("shows its start, refuses set and remove, and shows the error after a failure", async () => {
     await makeDestination("cloud-a-sm", "d", cloudABody());
     await setAssociation("cloud-a-sm/d", "one");
     await patch("/sys/sync/config", { disabled: true });
@@ -301,7 +301,7 @@ describe("deleting a destination with associations", () => {
 });
 
 describe("the lists of destinations", () => {
-  it("answer with a slash behind the path and without, and tell an unknown type from one without any", async () => {
+  it("accept a trailing slash, and distinguish an unknown type from an empty one", async () => {
     await makeDestination("in-mem", "a");
     for (const at of [AT, `${AT}/`, `/v1${AT}/`]) expect((await list(at)).body.data.keys, at).toEqual(["in-mem/"]);
     for (const at of [`${AT}/in-mem`, `${AT}/in-mem/`]) {
@@ -313,7 +313,7 @@ describe("the lists of destinations", () => {
     expect((await get(AT)).status).toBe(405);
   });
 
-  it("are not found while empty, and then read every write that was answered", async () => {
+  it("return 404 while empty, and include every acknowledged write", async () => {
     expect((await list(AT)).status).toBe(404);
     for (const name of ["b", "a"]) {
       await makeDestination("in-mem", name);
@@ -329,7 +329,7 @@ describe("the lists of destinations", () => {
     expect((await list(`${AT}/in-mem`)).body.data.keys).toEqual(["b"]);
   });
 
-  it("lag while D1 is down, writes succeed all the same, and the lists catch up by themselves", async () => {
+  it("lag while D1 is down without failing writes, and catch up by themselves", async () => {
     await makeDestination("in-mem", "before");
     const prepare = vi.spyOn(env.LISTINGS, "prepare").mockImplementation(() => {
       throw new Error("D1 is down");
@@ -343,7 +343,7 @@ describe("the lists of destinations", () => {
   });
 });
 
-describe("a destination that is about to be", () => {
+describe("a destination that is being created", () => {
   const access = () => storedObject(env, ACCESS_CONTROL);
   /** The destinations that a snapshot would hold. */
   async function known(): Promise<string[]> {
@@ -363,7 +363,7 @@ describe("a destination that is about to be", () => {
     expect(await known()).toEqual(["in-mem/late"]);
   });
 
-  it("is not forgotten together with one of its name that has just ended", async () => {
+  it("stays registered when a predecessor of its name is deleted", async () => {
     await makeDestination("in-mem", "again");
     await access().freeze("s");
     expect((await del(`${AT}/in-mem/again`)).status).toBe(204);

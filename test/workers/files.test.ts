@@ -31,7 +31,7 @@ describe("a file named after @", () => {
     expect(await read(value, namespace)).toEqual({ ok: true, value: content });
   });
 
-  it("loses its byte order mark and nothing else", async () => {
+  it("loses its byte order mark only", async () => {
     await bucket.put("bom", "\uFEFF {}\r\n");
     expect(await read("@bom")).toEqual({ ok: true, value: " {}\r\n" });
   });
@@ -56,7 +56,7 @@ describe("a file named after @", () => {
     });
   });
 
-  it("that is not there is refused with the bucket and the key", async () => {
+  it("that is absent returns 400 with bucket and key", async () => {
     expect(await read("@nope.json", "team-a/")).toEqual({
       ok: false,
       reason: "invalid",
@@ -90,7 +90,7 @@ describe("over HTTP", () => {
     expect(Object.values(await values()).join(" ")).toContain("p1");
   });
 
-  it("reads the file of the caller's namespace, and says nothing of what is in it", async () => {
+  it("reads the file of the caller's namespace, and never returns its content", async () => {
     await put("/v1/sys/namespaces/team-a", {});
     const headers = { "X-Orch-Namespace": "team-a" };
     const there = await put(DESTINATION, { credentials: "@keys/gcp.json" }, { headers });

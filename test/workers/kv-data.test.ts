@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 
 describe("a write", () => {
-  it("answers the whole envelope, byte for byte what strict clients parse", async () => {
+  it("returns the complete envelope, byte for byte", async () => {
     const answer = await write("a", { k: "v" });
     const { request_id: id, data } = answer.body;
     expect(data.created_time).toMatch(TIME);
@@ -29,7 +29,7 @@ describe("a write", () => {
     expect(answer.headers.get("Cache-Control")).toBe("no-store");
   });
 
-  it("counts versions from 1 and keeps the earlier ones", async () => {
+  it("numbers versions from 1 and keeps earlier ones", async () => {
     for (const n of [1, 2, 3]) expect((await write("a", { n })).body.data.version).toBe(n);
     expect((await get("/v1/kv/data/a?version=2")).body.data).toMatchObject({
       data: { n: 2 },
@@ -38,7 +38,7 @@ describe("a write", () => {
     expect(await value("a")).toEqual({ n: 3 });
   });
 
-  it("takes PUT and POST alike, with any content type or none", async () => {
+  it("accepts PUT and POST, with any content type or none", async () => {
     for (const [method, type] of [
       ["PUT", ""],
       ["POST", ""],
@@ -53,7 +53,7 @@ describe("a write", () => {
     }
   });
 
-  it("answers with and without the prefix /v1", async () => {
+  it("is accepted with and without the prefix /v1", async () => {
     await put("/kv/data/a", { data: { k: 1 } });
     expect((await get("/kv/data/a")).body.data.data).toEqual({ k: 1 });
   });
@@ -93,7 +93,7 @@ describe("a write", () => {
     expect((await get("/v1/kv/data/a")).text).toContain('"data":{"data":{},"metadata":{');
   });
 
-  it("warns of fields that it does not know, and writes all the same", async () => {
+  it("warns of unknown fields and writes the secret", async () => {
     const { status, body } = await put("/v1/kv/data/a", { data: { k: 1 }, options: { other: 1 }, more: true });
     expect([status, body.data.version]).toEqual([200, 1]);
     expect(body.warnings).toEqual(["Endpoint ignored these unrecognized parameters: [more options.other]"]);
@@ -117,7 +117,7 @@ describe("a write", () => {
 });
 
 describe("a read", () => {
-  it("answers the whole envelope around the data as it was written", async () => {
+  it("returns the complete envelope with the data as written", async () => {
     await put("/v1/kv/data/a", '{ "data" : {"b": 1,"a":[true,null]} }');
     const answer = await get("/v1/kv/data/a");
     const created = answer.body.data.metadata.created_time;
@@ -128,13 +128,13 @@ describe("a read", () => {
     );
   });
 
-  it("of what was never written is 404 with an empty list of errors", async () => {
+  it("of an absent path returns 404 with an empty list of errors", async () => {
     expect(await get("/v1/kv/data/none")).toMatchObject({ status: 404, text: NOTHING });
     await write("a", { k: 1 });
     expect(await get("/v1/kv/data/a?version=2")).toMatchObject({ status: 404, text: NOTHING });
   });
 
-  it("takes version 0 and an empty version as the newest, and refuses what is no number", async () => {
+  it("treats version 0 and an empty version as the newest, and returns 400 for other texts", async () => {
     await write("a", { n: 1 });
     await write("a", { n: 2 });
     for (const query of ["?version=0", "?version=", ""]) {
@@ -158,7 +158,7 @@ describe("a read", () => {
 describe("check-and-set", () => {
   const mismatch = ["400", "check-and-set parameter did not match the current version"];
 
-  it("lets a write through only when the version matches, as a number or its text", async () => {
+  it("accepts a write only when the version matches, as number or text", async () => {
     expect((await write("a", { n: 1 }, { cas: 0 })).status).toBe(200);
     expect(errors(await write("a", { n: 2 }, { cas: 0 }))).toEqual(mismatch);
     expect(errors(await write("a", { n: 2 }, { cas: 2 }))).toEqual(mismatch);
@@ -171,7 +171,7 @@ describe("check-and-set", () => {
     expect((await get("/v1/kv/metadata/a")).status).toBe(404);
   });
 
-  it("0 passes after a write of metadata alone", async () => {
+  it("of 0 succeeds after a write of metadata alone", async () => {
     await put("/v1/kv/metadata/a", { max_versions: 5 });
     expect((await write("a", { n: 1 }, { cas: 0 })).body.data.version).toBe(1);
   });
@@ -206,7 +206,7 @@ describe("check-and-set", () => {
     expect((await get("/v1/kv/data/a")).body.data).toMatchObject({ data: { n: won }, metadata: { version: 2 } });
   });
 
-  it("of a negative number matches no version, as upstream has it", async () => {
+  it("of a negative number matches no version, as in Vault", async () => {
     await write("a", { n: 1 });
     for (const cas of [-1, "-1", -9_000_000_000_000]) {
       expect(errors(await write("a", {}, { cas }))).toEqual(mismatch);
@@ -231,7 +231,7 @@ describe("pruning", () => {
     for (let at = 0; at < n; at++) await write(path, { at });
   };
 
-  it("keeps ten versions unless told otherwise, and names the oldest only once the limit is reached", async () => {
+  it("keeps ten versions by default, and shows the oldest once the limit is reached", async () => {
     await writes("a", 9);
     expect(await kept("a")).toEqual([[1, 2, 3, 4, 5, 6, 7, 8, 9], 0]);
     await writes("a", 1);
@@ -253,7 +253,7 @@ describe("pruning", () => {
     expect(await kept("a")).toEqual([[6, 7], 6]);
   });
 
-  it("drops everything beyond a lowered limit with the next write, not before", async () => {
+  it("drops versions beyond a lowered limit with the next write", async () => {
     await writes("a", 8);
     await put("/v1/kv/metadata/a", { max_versions: 3 });
     expect((await kept("a"))[0]).toHaveLength(8);
@@ -268,7 +268,7 @@ describe("delete, undelete, destroy", () => {
     await write("a", { n: 2 });
   });
 
-  it("DELETE hides the newest version, and its 404 says what was there", async () => {
+  it("DELETE hides the newest version, and its 404 has the metadata", async () => {
     const deleted = await del("/v1/kv/data/a");
     expect([deleted.status, deleted.text]).toEqual([204, ""]);
     const read = await get("/v1/kv/data/a");
@@ -283,7 +283,7 @@ describe("delete, undelete, destroy", () => {
     expect((await get("/v1/kv/data/a?version=1")).status).toBe(200);
   });
 
-  it("DELETE of what is not there is 204, and so is deleting, undeleting and destroying it", async () => {
+  it("DELETE, delete, undelete and destroy return 204 for an absent path", async () => {
     expect((await del("/v1/kv/data/none")).status).toBe(204);
     for (const verb of ["delete", "undelete", "destroy"]) {
       expect((await put(`/v1/kv/${verb}/none`, { versions: [1] })).status).toBe(204);
@@ -322,7 +322,7 @@ describe("delete, undelete, destroy", () => {
     ]);
   });
 
-  it("takes one version as a plain number", async () => {
+  it("accepts one version as a plain number", async () => {
     expect((await put("/v1/kv/delete/a", { versions: 1 })).status).toBe(204);
     expect((await get("/v1/kv/data/a?version=1")).status).toBe(404);
     expect((await get("/v1/kv/data/a?version=2")).status).toBe(200);
@@ -356,7 +356,7 @@ describe("delete, undelete, destroy", () => {
     expect((await get("/v1/kv/data/a")).body.data).toMatchObject({ data: { n: 2 }, metadata: { deletion_time: "" } });
   });
 
-  it("destroy is for good: undelete brings nothing back, and the 404 says destroyed", async () => {
+  it("destroy is permanent: undelete restores no data, and the 404 shows destroyed", async () => {
     await put("/v1/kv/destroy/a", { versions: [2] });
     expect((await put("/v1/kv/undelete/a", { versions: [2] })).status).toBe(204);
     const read = await get("/v1/kv/data/a");
@@ -373,7 +373,7 @@ describe("delete, undelete, destroy", () => {
     expect((await get("/v1/kv/data/a")).body.data.metadata.deletion_time).toBe(first);
   });
 
-  it("a write after a delete goes on counting", async () => {
+  it("a write after a delete gets the next number", async () => {
     await del("/v1/kv/data/a");
     expect((await write("a", { n: 3 })).body.data.version).toBe(3);
     expect((await get("/v1/kv/data/a?version=2")).status).toBe(404);
@@ -406,13 +406,13 @@ describe("PATCH", () => {
     expect((await patch("/v1/kv/data/a", { data: {}, options: { cas: "1" } })).status).toBe(200);
   });
 
-  it("of a path without a version is 404 with an empty list of errors", async () => {
+  it("of a path without a version returns 404 with an empty list of errors", async () => {
     expect(await patch("/v1/kv/data/none", { data: {} })).toMatchObject({ status: 404, text: NOTHING });
     await put("/v1/kv/metadata/empty", {});
     expect(await patch("/v1/kv/data/empty", { data: {} })).toMatchObject({ status: 404, text: NOTHING });
   });
 
-  it("of a deleted or destroyed version is 404 with what was there, and writes nothing", async () => {
+  it("of a deleted or destroyed version returns 404 with its metadata", async () => {
     await write("a", { n: 1 });
     await del("/v1/kv/data/a");
     const deleted = await patch("/v1/kv/data/a", { data: { n: 2 } });
@@ -426,7 +426,7 @@ describe("PATCH", () => {
     expect((await get("/v1/kv/metadata/a")).body.data.current_version).toBe(1);
   });
 
-  it("needs a content type: none is 400, another is 415, a merge patch or JSON with parameters is taken", async () => {
+  it("returns 400 without a content type and 415 for another one than merge patch or JSON", async () => {
     await write("a", { n: 1 });
     const typed = (type: string | null) => {
       const headers = { "X-Orch-Token": "root", ...(type !== null && { "Content-Type": type }) };
@@ -449,14 +449,14 @@ describe("PATCH", () => {
     }
   });
 
-  it("without data is refused", async () => {
+  it("returns 400 without data", async () => {
     await write("a", { n: 1 });
     for (const body of [{}, { data: null }]) {
       expect(errors(await patch("/v1/kv/data/a", body))).toEqual(["400", "no data provided"]);
     }
   });
 
-  it("refuses to grow a secret beyond what a row can hold, with 413", async () => {
+  it("returns 413 when the secret would exceed a row", async () => {
     const half = "x".repeat(600 * 1024);
     await write("a", { one: half });
     expect((await patch("/v1/kv/data/a", { data: { two: half } })).status).toBe(413);
@@ -505,7 +505,7 @@ describe("delete_version_after", () => {
     }
   });
 
-  it("still reads before the time, is a deleted version after it, and can be undeleted", async () => {
+  it("leaves the version readable before the time, deleted after it, and undeletable", async () => {
     await put("/v1/kv/metadata/a", { delete_version_after: "1s" });
     await write("a", { n: 1 });
     const early = await get("/v1/kv/data/a");

@@ -16,7 +16,7 @@ beforeEach(async () => {
   await put(destination, {});
 });
 
-it("takes a secret from its destination when the newest version ends, also after a restart", async () => {
+it("removes a secret from its destination when the newest version expires, also after a restart", async () => {
   await put("/v1/kv/metadata/a", { delete_version_after: "1s" });
   await put("/v1/kv/data/a", { data: { n: 1 } });
   await associate();
@@ -51,7 +51,7 @@ it("wakes for watched paths only, and not for a version that was destroyed or un
   await vi.waitFor(async () => expect(await due()).toBeNull());
 });
 
-it("moves its alarm to the end of the version that ends first", async () => {
+it("sets its alarm to the earliest expiry", async () => {
   const alarm = () => runInDurableObject(env.KV_STORE.getByName(uuid), (_object, { storage }) => storage.getAlarm());
   for (const [secret, life] of [
     ["a", "2h"],

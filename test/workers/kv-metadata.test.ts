@@ -27,7 +27,7 @@ describe("config", () => {
     });
   });
 
-  it("takes texts, numbers and forms, and keeps what a request does not name", async () => {
+  it("accepts texts, numbers and forms, and keeps unnamed fields", async () => {
     for (const [method, body] of [
       ["PUT", { max_versions: "5", cas_required: "true" }],
       ["POST", "delete_version_after=1h30m"],
@@ -89,7 +89,7 @@ describe("metadata", () => {
     expect(data.updated_time >= data.versions[3].created_time).toBe(true);
   });
 
-  it("written alone creates a path without a version: listed, and nothing to read", async () => {
+  it("creates a path without a version, which is listed and returns 404 on read", async () => {
     for (const body of [{}, ""]) expect((await put("/v1/kv/metadata/a", body)).status).toBe(204);
     expect(await metadata()).toMatchObject({ versions: {}, current_version: 0, oldest_version: 0 });
     expect((await get("/v1/kv/metadata/?list=true")).body.data.keys).toEqual(["a"]);
@@ -97,7 +97,7 @@ describe("metadata", () => {
     expect((await del("/v1/kv/data/a")).status).toBe(204);
   });
 
-  it("takes every field in a command line's spelling", async () => {
+  it("accepts every field in a command line's spelling", async () => {
     const body = { max_versions: "7", cas_required: "1", delete_version_after: "90", custom_metadata: "a=1,b=2" };
     expect((await send("POST", "/v1/kv/metadata/a", body)).status).toBe(204);
     const seven = {
@@ -111,7 +111,7 @@ describe("metadata", () => {
     expect(await metadata()).toMatchObject(seven);
   });
 
-  it("patched changes what it names, and null goes back to the default", async () => {
+  it("is patched by named fields, and null restores the default", async () => {
     await put("/v1/kv/metadata/a", { max_versions: 7, cas_required: true, delete_version_after: "1h" });
     expect((await patch("/v1/kv/metadata/a", { max_versions: 3 })).status).toBe(204);
     expect(await metadata()).toMatchObject({ max_versions: 3, cas_required: true, delete_version_after: "1h0m0s" });
@@ -119,14 +119,14 @@ describe("metadata", () => {
     expect(await metadata()).toMatchObject({ max_versions: 0, cas_required: false, delete_version_after: "0s" });
   });
 
-  it("of an absent path is 404 to read and to patch, and deleting it is 204", async () => {
+  it("of an absent path returns 404 for read and patch, and 204 for delete", async () => {
     expect(await get("/v1/kv/metadata/a")).toMatchObject({ status: 404, text: '{"errors":[]}' });
     expect(await patch("/v1/kv/metadata/a", { max_versions: 1 })).toMatchObject({ status: 404, text: '{"errors":[]}' });
     expect((await del("/v1/kv/metadata/a")).status).toBe(204);
     expect((await get("/v1/kv/metadata/a")).status).toBe(404);
   });
 
-  it("deleted takes all versions along: a new write starts at 1", async () => {
+  it("is deleted with all versions: a new write starts at 1", async () => {
     await put("/v1/kv/data/a", { data: { n: 1 } });
     await put("/v1/kv/data/a", { data: { n: 2 } });
     await put("/v1/kv/metadata/a", { custom_metadata: { k: "v" } });
@@ -137,7 +137,7 @@ describe("metadata", () => {
     expect((await put("/v1/kv/data/a", { data: {} })).body.data).toMatchObject({ version: 1, custom_metadata: null });
   });
 
-  it("warns when cas_required is switched off under a mount that requires it", async () => {
+  it("warns when cas_required is disabled under a mount that requires it", async () => {
     await put("/v1/kv/config", { cas_required: true });
     const warned = await put("/v1/kv/metadata/a", { cas_required: false });
     expect(warned.status).toBe(200);
@@ -145,7 +145,7 @@ describe("metadata", () => {
     expect((await put("/v1/kv/metadata/a", { cas_required: true })).status).toBe(204);
   });
 
-  it("changes updated_time with a delete that changed something, and not with one that did not", async () => {
+  it("changes updated_time only with an effective delete", async () => {
     await put("/v1/kv/data/a", { data: {} });
     const before = (await metadata()).updated_time;
     await new Promise((resolve) => setTimeout(resolve, 5));
@@ -165,7 +165,7 @@ describe("custom_metadata", () => {
     },
   );
 
-  it("appears in metadata, in reads, in answers of writes and in the 404 of a deleted version", async () => {
+  it("appears in metadata, in reads, in responses to writes and in the 404 of a deleted version", async () => {
     await put("/v1/kv/data/a", { data: {} });
     await put("/v1/kv/metadata/a", { custom_metadata: { owner: "team" } });
     expect(await custom()).toEqual({ owner: "team" });
@@ -190,7 +190,7 @@ describe("custom_metadata", () => {
     expect(await custom()).toBeNull();
   });
 
-  it("tells all violations in one 400, and changes nothing", async () => {
+  it("lists all violations in one 400", async () => {
     const wrong = { [`k${"x".repeat(128)}`]: "v", empty: "", long: "v".repeat(513), tab: "a\tb" };
     for (const answer of [
       await put("/v1/kv/metadata/a", { custom_metadata: wrong }),
@@ -236,7 +236,7 @@ describe("subkeys", () => {
     expect(answer.body.mount_type).toBe("kv");
   });
 
-  it("takes a depth and a version", async () => {
+  it("accepts a depth and a version", async () => {
     expect((await get("/v1/kv/subkeys/a?depth=1")).body.data.subkeys).toEqual({ x: null, o: null });
     expect((await get("/v1/kv/subkeys/a?depth=2")).body.data.subkeys).toEqual({ x: null, o: { p: null, empty: null } });
     expect((await get("/v1/kv/subkeys/a?depth=0")).body.data.subkeys.o.p).toEqual({ q: null });
@@ -244,12 +244,12 @@ describe("subkeys", () => {
     expect((await get("/v1/kv/subkeys/a?depth=x")).body.errors).toEqual(["depth: must be a number, 0 or more"]);
   });
 
-  it("understands a query that arrives encoded inside the path", async () => {
+  it("parses a query that is encoded inside the path", async () => {
     expect((await get("/v1/kv/subkeys/a%3Fversion%3D1%26depth%3D1")).body.data.subkeys).toEqual({ one: null });
     expect((await get("/v1/kv/subkeys/a%3Fdepth=1")).body.data.subkeys).toEqual({ x: null, o: null });
   });
 
-  it("gives no way around a policy by such a query", async () => {
+  it("applies policies to such a query", async () => {
     const policy = 'path "kv/subkeys/*" { capabilities = ["read"] } path "kv/subkeys/a" { capabilities = ["deny"] }';
     await put("/v1/sys/policies/acl/p", { policy });
     const token = (await put("/v1/auth/token/create", { policies: ["p"] })).body.auth.client_token;
@@ -259,7 +259,7 @@ describe("subkeys", () => {
     expect((await get("/v1/kv/subkeys/b%3Fversion%3D1", { token })).body.data.subkeys).toEqual({ open: null });
   });
 
-  it("of an unknown path is 404 with nothing, of a deleted version 404 with its metadata", async () => {
+  it("returns 404 for an unknown path, and with metadata for a deleted version", async () => {
     expect((await get("/v1/kv/subkeys/none")).text).toBe('{"errors":[]}');
     await del("/v1/kv/data/a");
     const gone = await get("/v1/kv/subkeys/a");

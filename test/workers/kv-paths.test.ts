@@ -21,7 +21,7 @@ describe("a list", () => {
     expect(await keys("c/d/e/")).toEqual(["f"]);
   });
 
-  it("answers the whole envelope, as any mount of this type does", async () => {
+  it("returns the complete envelope", async () => {
     await write("a");
     const answer = await get("/v1/kv/metadata?list=true");
     expect(answer.text).toBe(
@@ -30,7 +30,7 @@ describe("a list", () => {
     );
   });
 
-  it("comes by every spelling of the verb", async () => {
+  it("is returned for every spelling of the verb", async () => {
     await write("f/a");
     for (const path of ["f/?list=true", "f?list=1", "f/?list=True"]) {
       expect((await get(`/v1/kv/metadata/${path}`)).body.data.keys, path).toEqual(["a"]);
@@ -39,7 +39,7 @@ describe("a list", () => {
     expect(override.body.data.keys).toEqual(["a"]);
   });
 
-  it("of nothing is 404 with an empty list of errors, also of a secret that is no folder", async () => {
+  it("returns 404 with an empty list of errors for an absent folder and for a secret", async () => {
     expect(await list("/v1/kv/metadata/")).toMatchObject({ status: 404, text: '{"errors":[]}' });
     await write("a");
     for (const path of ["a", "a/", "none/", "aa"]) {
@@ -47,7 +47,7 @@ describe("a list", () => {
     }
   });
 
-  it("still names a path whose versions are all deleted, and no longer one whose metadata is", async () => {
+  it("contains a path with deleted versions, but not one with deleted metadata", async () => {
     await write("f/a");
     await write("f/b");
     await del("/v1/kv/data/f/a");
@@ -58,7 +58,7 @@ describe("a list", () => {
     expect((await list("/v1/kv/metadata/f/")).status).toBe(404);
   });
 
-  it("comes in pieces with after and limit, without a gap or a repetition", async () => {
+  it("is paged with after and limit, without gaps or repetitions", async () => {
     for (const path of ["a", "b/1", "b/2", "b", "c", "d/1"]) await write(`f/${path}`);
     const all = ["a", "b", "b/", "c", "d/"];
     for (const limit of [1, 2, 3, 5, 9]) {
@@ -107,14 +107,14 @@ describe("a path", () => {
     expect(await keys("a%2Fb")).toEqual(["c"]);
   });
 
-  it("takes doubled slashes for one, and refuses an empty segment that comes encoded", async () => {
+  it("treats doubled slashes as one, and returns 400 for an encoded empty segment", async () => {
     await write("a//b");
     expect((await get("/v1//kv/data///a/b")).status).toBe(200);
     for (const path of ["a%2F%2Fb", "%2Fa", "a/%2Fb"]) expect((await write(path)).status, path).toBe(400);
     expect(await keys("")).toEqual(["a/"]);
   });
 
-  it("that ends with a slash is refused for a write with 400, and is nothing to read", async () => {
+  it("with a trailing slash returns 400 for a write and 404 for a read", async () => {
     await write("a/b");
     expect((await write("a/")).status).toBe(400);
     expect((await put("/v1/kv/metadata/a/", {})).status).toBe(400);
@@ -228,7 +228,7 @@ describe("a policy", () => {
     return { token: (await put("/v1/auth/token/create", { policies: ["p"] })).body.auth.client_token };
   }
 
-  it("with create alone lets a path be made, and not written again, even once its versions are gone", async () => {
+  it("with create alone allows the first write of a path only", async () => {
     const who = await token('path "kv/*" { capabilities = ["create"] }');
     expect((await write("a", {}, who)).status).toBe(200);
     expect((await write("a", {}, who)).status).toBe(403);
@@ -241,7 +241,7 @@ describe("a policy", () => {
     expect((await put("/v1/kv/metadata/b", {}, who)).status).toBe(403);
   });
 
-  it("with update alone lets a path be written again, and not made", async () => {
+  it("with update alone allows later writes only", async () => {
     const who = await token('path "kv/*" { capabilities = ["update"] }');
     expect((await write("a", {}, who)).status).toBe(403);
     expect((await put("/v1/kv/metadata/a", {}, who)).status).toBe(403);
@@ -259,7 +259,7 @@ describe("a policy", () => {
     expect((await get("/v1/kv/data/b", who)).status).toBe(404);
   });
 
-  it("needs patch for a patch, which update does not include", async () => {
+  it("requires patch for a patch", async () => {
     await write("a");
     const update = await token('path "kv/*" { capabilities = ["create", "update", "read"] }');
     for (const path of ["data/a", "metadata/a"]) {

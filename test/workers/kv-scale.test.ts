@@ -122,7 +122,7 @@ describe("with 100 000 secrets", () => {
     });
   });
 
-  it("answers through the API: a folder, a page, and one folder of 50 000 names whole", async () => {
+  it("lists a folder, a page, and one folder of 50 000 names through the API", async () => {
     expect((await list("/v1/kv/metadata/")).body.data.keys).toEqual(["deep/", "flat/"]);
     expect((await list("/v1/kv/metadata/deep/499/")).body.data.keys).toHaveLength(IN_FOLDER);
     expect((await list("/v1/kv/metadata/flat/?after=049997&limit=5")).body.data.keys).toEqual(["049998", "049999"]);

@@ -37,11 +37,11 @@ it.each([
   expect(await roundTrip(text)).toBe(text);
 });
 
-it("keeps half a surrogate pair as the escape it came as", async () => {
+it("keeps half a surrogate pair as the given escape", async () => {
   expect(await roundTrip('{"half":"\\ud83d"}')).toBe('{"half":"\\ud83d"}');
 });
 
-it("keeps keys that objects inherit, through writes, patches and subkeys, and pollutes nothing", async () => {
+it("keeps keys such as __proto__ through writes, patches and subkeys", async () => {
   const text = '{"__proto__":{"polluted":1},"constructor":{"prototype":{"x":1}},"hasOwnProperty":1,"toString":null}';
   expect(await roundTrip(text)).toBe(text);
   await patch("/v1/kv/data/a", '{"data":{"__proto__":{"more":2},"toString":null}}');

@@ -37,7 +37,7 @@ const statusesOf = (destinations: Record<string, { sync_status: string }>) =>
   Object.fromEntries(Object.entries(destinations).map(([key, { sync_status }]) => [key, sync_status]));
 
 describe("the associations of a destination", () => {
-  it("are all of them, each with its status, and counted by it", async () => {
+  it("are returned with their status, and counted by it", async () => {
     await cloudA.begin();
     await makeDestination("cloud-a-sm", "d", cloudABody());
     for (const secret of ["a", "b", "c/d"]) {
@@ -66,7 +66,7 @@ describe("the associations of a destination", () => {
     expect((await get(`${AT}/cloud-a-sm/d/associations/`)).body.data).toEqual(body.data);
   });
 
-  it("are one entry a key with granularity secret-key", async () => {
+  it("have one entry per key with granularity secret-key", async () => {
     await makeDestination("in-mem", "k", { granularity: "secret-key" });
     await write("app", { user: "u", pass: "p" });
     const set = await setAssociation("in-mem/k", "app");
@@ -89,7 +89,7 @@ describe("the associations of a destination", () => {
     expect(removed.body.data.sync_operation_counters).toEqual({ UNSYNCED: 2 });
   });
 
-  it("come in pages when they are asked for so, each counted by itself", async () => {
+  it("are paged on request, each page counted by itself", async () => {
     const names = ["a", "b", "c", "d", "e"];
     for (const name of names) {
       await write(name, { v: name });
@@ -118,7 +118,7 @@ describe("the associations of a destination", () => {
     expect([refused.status, refused.body.errors]).toEqual([400, ["limit: must be 1 to 1000"]]);
   });
 
-  it("are streamed whole when there are more than fit one page", { timeout: 120_000 }, async () => {
+  it("are streamed completely when they exceed one page", { timeout: 120_000 }, async () => {
     await write("app", { v: 1 });
     await setAssociation("in-mem/m", "app");
     await runInDurableObject(env.SYNC_DESTINATION.getByName("in-mem/m"), (_object, { storage: { sql } }) => {
@@ -151,7 +151,7 @@ describe("the associations of a destination", () => {
 });
 
 describe("setting and removing", () => {
-  it("take a mount with slashes around it and without, and answer only what they touched", async () => {
+  it("accept a mount with or without slashes, and return only the changed associations", async () => {
     await write("app", { a: 1 });
     await write("other", { a: 1 });
     await setAssociation("in-mem/m", "other");
@@ -167,7 +167,7 @@ describe("setting and removing", () => {
     expect(Object.keys(await objects("m"))).toEqual([`vault/${accessor}/other`]);
   });
 
-  it("refuses a pattern with what to do instead, unless a secret has that name", async () => {
+  it("returns 400 with advice for a pattern, unless a secret has that name", async () => {
     const refused = await setAssociation("in-mem/m", "app/*");
     expect([refused.status, refused.body.errors]).toEqual([
       400,
@@ -215,7 +215,7 @@ describe("setting and removing", () => {
     expect((await setAssociation("in-mem/m", "app")).body.warnings).toBeNull();
   });
 
-  it("find a mount whose path has slashes, and nothing in a mount that only begins alike", async () => {
+  it("find a mount whose path has slashes, but none with the same prefix", async () => {
     await mountKv("team/kv");
     await writeAt("team/kv", "a/b");
     const set = await setAssociation("in-mem/m", "a/b", "team/kv");
@@ -226,7 +226,7 @@ describe("setting and removing", () => {
     }
   });
 
-  it("end an association whose mount is gone, also after another was mounted in its place", async () => {
+  it("remove an association of a disabled mount, also after another was mounted there", async () => {
     await write("app", { a: 1 });
     await setAssociation("in-mem/m", "app");
     await del("/v1/sys/mounts/kv");
@@ -238,7 +238,7 @@ describe("setting and removing", () => {
     expect((await del(`${AT}/in-mem/m`)).status).toBe(204);
   });
 
-  it("speak of the mount that is there now before the one that was there before", async () => {
+  it("prefer the current mount at a path to an earlier one", async () => {
     await write("app", { a: 1 });
     await setAssociation("in-mem/m", "app");
     await del("/v1/sys/mounts/kv");
@@ -257,7 +257,7 @@ describe("setting and removing", () => {
     expect(await objects("m")).toEqual({});
   });
 
-  it("need a caller who may write there, and reading tells nothing to one who may not", async () => {
+  it("return 403 without the capability to write", async () => {
     await write("app", { a: 1 });
     await put("/v1/sys/policies/acl/reader", { policy: 'path "kv/data/*" { capabilities = ["read"] }' });
     const { body } = await put("/v1/auth/token/create", { policies: ["reader"] });
@@ -287,7 +287,7 @@ it("setting an association is one use of a token that has only so many", async (
 });
 
 describe("the list of associations", () => {
-  it("names each secret once, tells mount from path, and counts both", async () => {
+  it("contains each secret once, with mount and path, and counts both", async () => {
     expect([(await list(LISTED)).status, (await list(LISTED)).body]).toEqual([404, { errors: [] }]);
     await mountKv("my/kv");
     await makeDestination("in-mem", "n");
@@ -328,7 +328,7 @@ describe("the list of associations", () => {
 });
 
 describe("the destinations of a secret", () => {
-  it("are told with type, name and status by either form", async () => {
+  it("are returned with type, name and status in either form", async () => {
     await makeDestination("in-mem", "n");
     await write("app", { a: 1 });
     await setAssociation("in-mem/m", "app");
@@ -432,8 +432,8 @@ describe("the destinations of a secret", () => {
   });
 });
 
-describe("while D1 is down", () => {
-  it("associations are made and ended all the same, lists say so, and catch up by themselves", async () => {
+describe("during an outage of D1", () => {
+  it("associations are set and removed, and the lists catch up by themselves", async () => {
     await makeDestination("in-mem", "n");
     await write("app", { a: 1 });
     await write("gone", { a: 1 });

@@ -203,7 +203,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     return [status, body.errors?.join("\n")];
   };
 
-  it("is made from the least with its type's defaults, and what is unset is absent", async () => {
+  it("is created from the required fields with its type's defaults", async () => {
     const made = await makeDestination(type, "d", given.least);
     const data = {
       name: "d",
@@ -234,7 +234,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     });
   });
 
-  it("has the default template of the granularity that it is given", async () => {
+  it("has the default template of its granularity", async () => {
     for (const [granularity, template] of [
       ["secret-key", given.keyTemplate],
       ["secret-path", given.template],
@@ -244,7 +244,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     }
   });
 
-  it("keeps what a write leaves out or sends back as it was shown, and changes what it names", async () => {
+  it("keeps fields that a write leaves out or sends back as shown", async () => {
     await makeDestination(type, "d", given.least);
     const before = await details();
     expect((await makeDestination(type, "d", {})).body.data.connection_details).toEqual(before);
@@ -257,7 +257,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     }
   });
 
-  it("loses an optional field that is named as empty, or as null in a patch", async () => {
+  it("clears an optional field with an empty value, or null in a patch", async () => {
     for (const field of given.clearable) {
       await makeDestination(type, "d", given.all);
       expect(Object.keys(await details())).toContain(field);
@@ -269,7 +269,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     }
   });
 
-  it("is not made without a field that it needs, and the refusal names it", async () => {
+  it("returns 400 with the name of a missing required field", async () => {
     for (const field of given.required) {
       const { [field]: _, ...rest } = given.least;
       const unset = type === "cloud-a-sm" ? { ...rest, region: "Moon" } : rest;
@@ -282,7 +282,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     expect((await get(at)).status).toBe(404);
   });
 
-  it("refuses a change of what is fixed by its name, with POST and PATCH, and stays as it was", async () => {
+  it("returns 400 for a change of an immutable field, with POST and PATCH", async () => {
     await makeDestination(type, "d", given.least);
     const before = (await get(at)).body.data;
     for (const [field, value] of Object.entries(given.immutable)) {
@@ -313,7 +313,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     expect(await refusal(patch(at, { custom_tags: { a: "1" } }))).toEqual([400, text]);
   });
 
-  it("refuses what it does not understand, names the field, and is not made", async () => {
+  it("returns 400 with the name of an invalid field", async () => {
     for (const [body, text] of misunderstood) {
       const told = await refusal(put(at, { ...given.least, ...body }));
       expect(told, JSON.stringify(body)).toEqual([400, expect.stringContaining(text)]);
@@ -321,7 +321,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     expect((await get(at)).status).toBe(404);
   });
 
-  it("warns of fields that it does not know, and of names that may meet", async () => {
+  it("warns of unknown fields, and of names that may collide", async () => {
     const template = type === "repo-host" ? "X_{{ .SecretKey }}" : "x/{{ .SecretBaseName }}/{{ .SecretKey }}";
     const made = await makeDestination(type, "d", {
       ...given.least,
@@ -336,7 +336,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
     expect((await get(at)).body.warnings).toBeNull();
   });
 
-  it("goes back to a type's default by an empty text, or by null in a patch", async () => {
+  it("restores a type's default with an empty text, or null in a patch", async () => {
     const custom = {
       granularity: given.granularity === "secret-path" ? "secret-key" : "secret-path",
       update_policy: "owned-only",
@@ -359,7 +359,7 @@ describe.each(Object.entries(cases))("a destination of type %s", (type, given) =
 describe("cloud-a-sm", () => {
   const at = `${AT}/cloud-a-sm/d`;
   const { least } = cases["cloud-a-sm"] as Case;
-  it("lets the role change within its account only", async () => {
+  it("allows a change of the role within its account only", async () => {
     await makeDestination("cloud-a-sm", "d", { ...least, role_arn: role });
     const other = "arn:aws:iam::999999999999:role/sync";
     const refused = await put(at, { role_arn: other });
@@ -398,7 +398,7 @@ describe("cloud-b-kv", () => {
     }
   });
 
-  it("takes another spelling of what is fixed for the same, and answers the newest", async () => {
+  it("accepts another spelling of an immutable value, and returns the newest", async () => {
     await makeDestination("cloud-b-kv", "d", least);
     const same = { key_vault_uri: "https://ACME-eu.vault.azure.net/", cloud: "azurecloud" };
     expect((await makeDestination("cloud-b-kv", "d", same)).body.data.connection_details).toMatchObject(same);
@@ -424,7 +424,7 @@ describe("the credentials of cloud-c-sm", () => {
     expect((await patch(at, { credentials: "@gcp.json" })).status).toBe(200);
   });
 
-  it("that name a file which is not there are refused with its key", async () => {
+  it("return 400 with the key of an absent file", async () => {
     const refused = await put(at, { credentials: "@nope.json" });
     expect([refused.status, refused.body.errors]).toEqual([400, [expect.stringContaining("nope.json")]]);
     expect((await get(at)).status).toBe(404);

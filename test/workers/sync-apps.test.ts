@@ -46,7 +46,7 @@ describe("a custom application", () => {
     },
   );
 
-  it("takes its key as PKCS#1 and as PKCS#8 to the same effect", async () => {
+  it("accepts its key as PKCS#1 and as PKCS#8 to the same effect", async () => {
     for (const type of ["pkcs1", "pkcs8"] as const) {
       const made = await make(type, { app_id: 1, private_key: pem(first, type) });
       expect(made.body.data.fingerprint).toBe(fingerprint(first));
@@ -89,13 +89,13 @@ describe("a custom application", () => {
     expect((await get(`${AT}/bot`)).status).toBe(404);
   });
 
-  it("that is refused leaves the one that is there", async () => {
+  it("that is refused leaves the existing one unchanged", async () => {
     await make("bot");
     expect((await put(`${AT}/bot`, { app_id: 2, private_key: "key" })).status).toBe(400);
     expect((await get(`${AT}/bot`)).body.data).toMatchObject({ app_id: 1, fingerprint: fingerprint(first) });
   });
 
-  it("that was never made is not found, not listed, and deleted without complaint", async () => {
+  it("returns 404 when it does not exist, and 204 on deletion", async () => {
     const read = await get(`${AT}/bot`);
     expect([read.status, read.body]).toEqual([404, { errors: [] }]);
     expect((await list(AT)).status).toBe(404);
@@ -112,7 +112,7 @@ describe("a custom application", () => {
     expect((await get(`${AT}/b`)).status).toBe(404);
   });
 
-  it("belongs to its namespace: of the same name there is another one elsewhere", async () => {
+  it("belongs to its namespace", async () => {
     await put("/v1/sys/namespaces/team", {});
     const inside = { headers: { "X-Orch-Namespace": "team" } };
     await make("bot");
@@ -158,14 +158,14 @@ describe("an application that a destination uses", () => {
     await make("other", { app_id: 2, private_key: pem(second) });
   });
 
-  it("is not deleted, and the refusal names all of them", async () => {
+  it("returns 400 on deletion with all its users", async () => {
     for (const name of ["b", "a"]) await makeDestination("repo-host", name, withApp("bot"));
     expect(await remove()).toEqual(inUse("repo-host/a", "repo-host/b"));
     expect((await get(`${AT}/bot`)).status).toBe(200);
     expect((await del(`${AT}/other`)).status).toBe(204);
   });
 
-  it("may go once the destination uses another, or a token instead", async () => {
+  it("can be deleted once the destination uses another one, or a token", async () => {
     await makeDestination("repo-host", "a", withApp("bot"));
     await makeDestination("repo-host", "a", { app_name: "other" });
     expect(await remove()).toEqual([204, undefined]);
@@ -174,7 +174,7 @@ describe("an application that a destination uses", () => {
     expect((await del(`${AT}/other`)).status).toBe(204);
   });
 
-  it("may go once the destination is deleted", async () => {
+  it("can be deleted once the destination is deleted", async () => {
     await makeDestination("repo-host", "a", withApp("bot"));
     await del("/sys/sync/destinations/repo-host/a");
     expect(await remove()).toEqual([204, undefined]);
@@ -207,7 +207,7 @@ describe("an application that a destination uses", () => {
     expect((await del(`${AT}/other`)).status).toBe(204);
   });
 
-  it("must be there before a destination is made with it", async () => {
+  it("must exist before a destination uses it", async () => {
     const refused = await put("/sys/sync/destinations/repo-host/a", withApp("none"));
     expect([refused.status, refused.body.errors]).toEqual([
       400,

@@ -49,7 +49,7 @@ describe("a provider that is down", () => {
     await eventually(async () => expect((await state()).circuit_breaker).toBeDefined());
   });
 
-  it("is tried one at a time with growing pauses, not once for each of a hundred associations", async () => {
+  it("is tried one association at a time with growing pauses, not a hundred times", async () => {
     const first = await calls();
     expect(first).toBeLessThan(20);
     await pass(4);
@@ -62,7 +62,7 @@ describe("a provider that is down", () => {
     expect(turn.retryInMs ?? Number.POSITIVE_INFINITY).toBeGreaterThan(pause - 1_000);
   }, 120_000);
 
-  it("is shown with how often it failed and when it is tried next", async () => {
+  it("is shown with the number of failures and the next attempt", async () => {
     const { circuit_breaker } = await state();
     expect(circuit_breaker).toEqual({ failures: expect.any(Number), next_attempt_at: expect.stringMatching(/Z$/) });
     expect(circuit_breaker.failures).toBeGreaterThanOrEqual(5);
@@ -77,7 +77,7 @@ describe("a provider that is down", () => {
     for (const entry of untried) expect(Date.parse(String(entry["next_attempt_at"]))).toBeGreaterThanOrEqual(next);
   });
 
-  it("gets everything as soon as one try has succeeded", async () => {
+  it("receives all secrets after one successful trial", async () => {
     await cloudA.clearFaults();
     await byItself(ALL, async () => expect(await counts(AT)).toEqual({ SYNCED: MANY }), { rounds: 600 });
     expect((await state()).circuit_breaker).toBeUndefined();
@@ -91,7 +91,7 @@ describe("a provider that is down", () => {
     await eventually(async () => expect(await counts(AT)).toEqual({ SYNCED: MANY }));
   }, 120_000);
 
-  it("is tried at once for who sets one association", async () => {
+  it("is tried at once by a set of one association", async () => {
     const before = await calls();
     await write("mine", { v: 1 });
     const set = await setAssociation(AT, "mine");
@@ -135,13 +135,13 @@ describe("a destination that refuses some secrets and takes the others", () => {
     return time.passed - start;
   }
 
-  it("delivers a changed secret at once while another one fails for ever", async () => {
+  it("pushes a changed secret at once while another one keeps failing", async () => {
     await begin(["s0"]);
     expect((await state()).circuit_breaker).toBeUndefined();
     expect(await arrival("healthy", 2)).toBeLessThan(10_000);
   }, 120_000);
 
-  it("delivers a changed secret within half a minute while a dozen fail for ever, and puts what a scan tries behind it", async () => {
+  it("pushes a changed secret within half a minute while a dozen keep failing, before those of a resync", async () => {
     await begin(numbered("s", 12));
     for (const version of [2, 3]) expect(await arrival("healthy", version)).toBeLessThan(40_000);
     await pause();
@@ -166,7 +166,7 @@ describe("a destination that refuses some secrets and takes the others", () => {
 });
 
 describe("credentials that are refused", () => {
-  it("are not tried with each of a hundred associations, and all are pushed once they are repaired", async () => {
+  it("are not tried a hundred times, and all secrets are pushed after the repair", async () => {
     await makeDestination("cloud-a-sm", "d", { secret_access_key: "not-the-key" });
     await setMany();
     await eventually(async () => expect((await state()).circuit_breaker).toBeDefined());
@@ -179,7 +179,7 @@ describe("credentials that are refused", () => {
 });
 
 describe("a provider that throttles", () => {
-  it("is left alone by all associations for as long as it asked, and that opens no breaker", async () => {
+  it("receives no call for the requested wait, without an open breaker", async () => {
     const type = "ThrottlingException";
     await cloudA.fault({ fault: "error", type, status: 429, headers: { "retry-after": "90" }, count: 6 });
     await setMany();

@@ -58,7 +58,7 @@ describe.each(Object.keys(providers))("a push to %s", (type) => {
     await makeDestination(type, "d", account.body);
   });
 
-  it("goes to the provider alone, and shows neither value nor credential in an address", async () => {
+  it("is sent to the provider only, without value or credential in URLs", async () => {
     listen();
     await write("app", { v: "canary-value" });
     await setAssociation(at, "app");
@@ -83,7 +83,7 @@ describe.each(Object.keys(providers))("a push to %s", (type) => {
     }
   });
 
-  it("is made of few calls, of none when nothing has changed, and of one write when the value has", async () => {
+  it("takes few calls, none when unchanged, and one write for a new value", async () => {
     await write("app", { v: "one" });
     await setAssociation(at, "app");
     const reads = new Set(["Token", "getPublicKey"]);
@@ -105,7 +105,7 @@ describe.each(Object.keys(providers))("a push to %s", (type) => {
     expect((await account.requests()).length).toBeGreaterThan(asked);
   });
 
-  it("is one push of the newest version, however many versions came while another was under way", async () => {
+  it("is one push of the newest version after many writes during another push", async () => {
     await write("app", { v: "v0" });
     await setAssociation(at, "app");
     const before = (await account.requests()).length;
@@ -116,7 +116,7 @@ describe.each(Object.keys(providers))("a push to %s", (type) => {
     expect((await account.requests()).length - before).toBeLessThanOrEqual(3 * 3);
   });
 
-  it("leaves no value and no credential in errors, logs, messages or rows, whatever happens to it", async () => {
+  it("leaves no value or credential in errors, logs, messages or rows", async () => {
     const logs = ["log", "info", "warn", "error", "debug"] as const;
     const logged = logs.map((level) => vi.spyOn(console, level));
     const single = vi.spyOn(env.SYNC_WORK, "send");
@@ -171,7 +171,7 @@ describe.each(Object.keys(providers))("a push to %s", (type) => {
   });
 });
 
-it("the private key of a custom application lies open nowhere", async () => {
+it("the private key of a custom application is stored sealed only", async () => {
   const { account: host } = await openRepoHost();
   const made = await put("/sys/sync/repo-host-apps/bot", { app_id: host.appId, private_key: host.appKey });
   const lines = host.appKey.trim().split("\n").slice(3, -2);

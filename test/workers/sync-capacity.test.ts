@@ -73,7 +73,7 @@ describe("with room for five operations", () => {
     await configure({ disabled: true, queue_capacity: 5 });
   });
 
-  it("five sets are admitted at two destinations together, although they come at once; the others record nothing", async () => {
+  it("five concurrent sets are accepted at two destinations together, the others return 503", async () => {
     const answers = await Promise.all(
       secrets.map(async (secret, index) => [secret, await setAssociation(AT[index % 2] as string, secret)] as const),
     );
@@ -97,7 +97,7 @@ describe("with room for five operations", () => {
     for (const [secret] of refused) expect((await setAssociation("in-mem/three", secret)).status).toBe(200);
   });
 
-  it("a set of what is pending already is admitted", async () => {
+  it("a set of a pending association is accepted", async () => {
     for (const secret of secrets.slice(0, 5)) await setAssociation("in-mem/one", secret);
     expect((await setAssociation("in-mem/one", "s0000")).status).toBe(200);
     expect((await setAssociation("in-mem/one", "s0007")).status).toBe(503);
@@ -105,7 +105,7 @@ describe("with room for five operations", () => {
     expect(await queued()).toBe(5);
   });
 
-  it("changes of secrets and removals are never refused: they wait, and are done when there is room", async () => {
+  it("changes of secrets and removals wait for capacity and are never refused", async () => {
     await configure({ disabled: false });
     for (const secret of secrets) await setAssociation("in-mem/one", secret);
     await eventually(async () => expect(await counts("in-mem/one")).toEqual({ SYNCED: 12 }));
@@ -122,7 +122,7 @@ describe("with room for five operations", () => {
     expect(new Set(Object.values(await objects("one")))).toEqual(new Set(['{"v":"new"}']));
   });
 
-  it("a lower capacity takes nothing away and admits nothing, a higher one admits again", async () => {
+  it("a lower capacity keeps queued operations and accepts no new ones", async () => {
     for (const secret of secrets.slice(0, 5)) await setAssociation("in-mem/one", secret);
     await configure({ queue_capacity: 2 });
     expect(await queued()).toBe(5);
@@ -148,7 +148,7 @@ describe("with room for five operations", () => {
     await eventually(async () => expect((await get("/sys/sync/destinations/in-mem/one")).status).toBe(404));
   });
 
-  it("its room is given back by what fails for good", async () => {
+  it("a final failure releases its capacity", async () => {
     await cloudA.begin();
     await makeDestination("cloud-a-sm", "d");
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret", count: 100 });
@@ -176,7 +176,7 @@ describe("with room for five operations", () => {
     for (const secret of secrets.slice(0, 5)) expect((await setAssociation("in-mem/two", secret)).status).toBe(200);
   });
 
-  it("a long backlog at a slow destination leaves another its part", async () => {
+  it("a long backlog at a slow destination leaves capacity to another one", async () => {
     await cloudA.begin();
     await makeDestination("cloud-a-sm", "slow");
     await configure({ disabled: false, queue_capacity: 1_000 });
@@ -201,7 +201,7 @@ describe("with room for five operations", () => {
   }, 90_000);
 });
 
-describe("whatever happens, in whatever order", () => {
+describe("the capacity holds for any order of events", () => {
   it.each([31, 32, 33])(
     "the queue holds no more than its capacity, and all converges (seed %i)",
     async (seed) => {

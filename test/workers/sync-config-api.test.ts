@@ -20,7 +20,7 @@ describe("the global configuration", () => {
     }
   });
 
-  it("changes what a patch names, keeps the rest, and answers the whole", async () => {
+  it("changes the fields of a patch, keeps the rest, and returns the configuration", async () => {
     const paused = await patch(AT, { disabled: true });
     expect([paused.status, paused.body.data]).toEqual([200, { ...defaults, disabled: true }]);
     expect((await patch(AT, { queue_capacity: 5 })).body.data).toEqual({ disabled: true, queue_capacity: 5 });
@@ -36,7 +36,7 @@ describe("the global configuration", () => {
     ]);
   });
 
-  it("goes back to a default by null, and to all of them when it is deleted", async () => {
+  it("restores a default with null, and all defaults with DELETE", async () => {
     await patch(AT, { disabled: true, queue_capacity: 5 });
     expect((await patch(AT, { disabled: null })).body.data).toEqual({ disabled: false, queue_capacity: 5 });
     expect((await patch(AT, { disabled: true, queue_capacity: null })).body.data).toEqual({
@@ -86,7 +86,7 @@ describe("the global configuration", () => {
     },
   );
 
-  it("is not patched as anything else", async () => {
+  it("returns 415 for a patch of another content type", async () => {
     const refused = await send("PATCH", AT, { queue_capacity: 9 }, { headers: { "Content-Type": "text/plain" } });
     expect([refused.status, refused.body.errors]).toEqual([
       415,
@@ -95,12 +95,12 @@ describe("the global configuration", () => {
     expect((await get(AT)).body.data).toEqual(defaults);
   });
 
-  it("is not written with POST", async () => {
+  it("returns 405 for POST", async () => {
     expect((await put(AT, { disabled: true })).status).toBe(405);
     expect((await get(AT)).body.data).toEqual(defaults);
   });
 
-  it("is one for all namespaces, and only the root and the administrative one may call it", async () => {
+  it("is shared by all namespaces, and served in the root and the administrative one only", async () => {
     for (const name of ["admin", "team"]) await makeNamespace(name);
     expect((await patch(AT, { queue_capacity: 3 }, inside("admin"))).status).toBe(200);
     expect((await get(AT, inside("admin/"))).body.data.queue_capacity).toBe(3);
@@ -120,7 +120,7 @@ describe("the global configuration", () => {
     expect((await get(AT)).body.data).toEqual({ disabled: false, queue_capacity: 3 });
   });
 
-  it("needs the rights on its path", async () => {
+  it("requires the capabilities on its path", async () => {
     const policy = `path "sys/sync/config" { capabilities = ["read"] }`;
     await put("/v1/sys/policies/acl/reader", { policy });
     const { body } = await put("/v1/auth/token/create", { policies: ["reader"] });

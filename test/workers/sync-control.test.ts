@@ -18,7 +18,7 @@ const rows = () =>
   );
 
 describe("the configuration", () => {
-  it("has its defaults until it is changed, keeps what a change leaves out, and goes back when it is deleted", async () => {
+  it("has defaults, keeps unnamed fields in a change, and is reset by a deletion", async () => {
     const defaults = { disabled: false, queue_capacity: 1_000_000 };
     expect((await get("/sys/sync/config")).body.data).toEqual(defaults);
     expect((await pause()).body.data).toEqual({ ...defaults, disabled: true });
@@ -45,19 +45,19 @@ describe("the configuration", () => {
 describe("the queue's capacity", () => {
   beforeEach(() => configure({ queue_capacity: 10 }));
 
-  it("is granted as far as it reaches, all destinations together", async () => {
+  it("is granted up to the capacity over all destinations", async () => {
     expect(await share("a", 0, 0, 6)).toBe(6);
     expect(await share("b", 0, 0, 6)).toBe(4);
     expect(await share("c", 0, 0, 1)).toBe(0);
     expect(await control().pending()).toBe(10);
   });
 
-  it("is not used up by a statement that is repeated", async () => {
+  it("is not used up by a repeated request", async () => {
     for (let time = 0; time < 5; time++) expect(await share("a", 3, 2, 1)).toBe(6);
     expect(await control().pending()).toBe(6);
   });
 
-  it("leaves what is queued where it is when it is lowered, and grants nothing beyond", async () => {
+  it("keeps queued operations when it is lowered, and grants no more", async () => {
     await share("a", 0, 8);
     await configure({ queue_capacity: 3 });
     expect(await share("a", 8, 5)).toBe(8);
@@ -77,7 +77,7 @@ describe("the queue's capacity", () => {
     expect(await control().pending()).toBeLessThanOrEqual(10);
   });
 
-  it("remembers nothing of who asked in vain, nor of who has nothing left", async () => {
+  it("keeps no row for a destination without grant and need", async () => {
     await share("a", 0, 10);
     expect(await share("b", 0, 0, 3)).toBe(0);
     await share("a", 0);
@@ -85,7 +85,7 @@ describe("the queue's capacity", () => {
     expect(await share("b", 0, 0, 10), "nobody counts as waiting").toBe(10);
   });
 
-  it("is given out ahead of the need while there is plenty, and taken back when it is not used", async () => {
+  it("is granted ahead of the need while plentiful, and released when unused", async () => {
     await configure({ queue_capacity: 1_000_000 });
     const ahead = await share("a", 0, 1);
     expect(ahead).toBeGreaterThan(1);
@@ -140,14 +140,14 @@ describe("the end of a pause", () => {
     });
   });
 
-  it("wakes every destination that has something pending, a page at a time, and no other", async () => {
+  it("wakes every destination with pending work, a page at a time", async () => {
     const { names, sent } = woken();
     await resume();
     await eventually(() => expect(new Set(names)).toEqual(new Set(many)));
     for (const [messages] of sent.mock.calls) expect([...messages].length).toBeLessThanOrEqual(100);
   });
 
-  it("goes on waking where it was when the queue was down or its memory is lost", async () => {
+  it("continues at its position after a failure of the queue or a restart", async () => {
     const { names, sent } = woken();
     sent.mockRejectedValueOnce(new Error("queue is down"));
     await resume();
@@ -156,7 +156,7 @@ describe("the end of a pause", () => {
     await eventually(isDone);
   });
 
-  it("stops waking when the next pause begins", async () => {
+  it("stops when the next pause begins", async () => {
     const { names } = woken();
     await runInDurableObject(control(), async (object: SyncControl) => {
       await Promise.all([object.setConfig({ disabled: false }), object.setConfig({ disabled: true })]);
@@ -170,7 +170,7 @@ describe("the end of a pause", () => {
     expect(names.length).toBe(before);
   });
 
-  it("is not the only thing that wakes: more room does, less does not", async () => {
+  it("wakes like a higher capacity, but not a lower one", async () => {
     const { names } = woken();
     const all = async () => {
       await eventually(() => expect(new Set(names)).toEqual(new Set(many)));

@@ -76,7 +76,7 @@ describe.each(Object.keys(providers))("when %s", (type) => {
   const fault = (given: Record<string, unknown>, operation: string | undefined = first) =>
     account.fault({ ...given, ...(operation === "" ? {} : { operation }) });
 
-  it("throttles, the wait it asks for is kept by all secrets of the destination, and then they arrive", async () => {
+  it("throttles, all secrets of the destination wait as requested, then arrive", async () => {
     await write("other", { v: "other-value" });
     await fault({ fault: "raw", status: 429, body: "{}", headers: { "retry-after": "40" } });
     const began = Date.now();
@@ -96,7 +96,7 @@ describe.each(Object.keys(providers))("when %s", (type) => {
     expect(await values()).toHaveLength(2);
   });
 
-  it("fails for a while, that is said, and the secret arrives by itself", async () => {
+  it("fails temporarily, the error is shown and the secret arrives by itself", async () => {
     await fault({ fault: "raw", status: 500, body: "{}", count: 3 });
     await set();
     expect(await seen()).toMatchObject({
@@ -121,7 +121,7 @@ describe.each(Object.keys(providers))("when %s", (type) => {
     await arrives("first-value");
   });
 
-  it("hangs beyond the deadline, what became of it is unknown, and then settled", async () => {
+  it("hangs beyond the deadline, the status is UNKNOWN until the next attempt", async () => {
     hurry();
     await fault({ fault: "delay", ms: 1_500 }, account.writes);
     await set();
@@ -161,7 +161,7 @@ describe.each(Object.keys(providers))("when %s", (type) => {
     await arrives("first-value");
   });
 
-  it("answers without end, its answer is not read to the end, and what it did is unknown", async () => {
+  it("answers without end, the answer is cut and the outcome is unknown", async () => {
     let sent = 0;
     const endless = () =>
       new ReadableStream({
@@ -177,7 +177,7 @@ describe.each(Object.keys(providers))("when %s", (type) => {
     await arrives("first-value");
   });
 
-  it("answers with a redirect, nothing follows it", async () => {
+  it("answers with a redirect, it is not followed", async () => {
     const calls = vi.spyOn(globalThis, "fetch");
     await fault({ fault: "raw", status: 307, body: "", headers: { location: "http://127.0.0.1:9/stolen" } }, "");
     await set();
@@ -188,7 +188,7 @@ describe.each(Object.keys(providers))("when %s", (type) => {
     await arrives("first-value");
   });
 
-  it("refuses the credentials, that is said, and a write of the right ones sets all right at once", async () => {
+  it("refuses the credentials, the error is shown until valid ones are written", async () => {
     await put(`/sys/sync/destinations/${at}`, { ...account.body, ...account.wrong });
     await set();
     expect(await seen()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "auth_failed" });
@@ -198,7 +198,7 @@ describe.each(Object.keys(providers))("when %s", (type) => {
     await arrives("first-value");
   });
 
-  it("gets the right credentials while a push with the wrong ones is under way, that push is not the last word", async () => {
+  it("receives valid credentials during a push with invalid ones, the secret is pushed again", async () => {
     await put(`/sys/sync/destinations/${at}`, { ...account.body, ...account.wrong });
     let state: "waits" | "calls" | "goes on" = "waits";
     const until = async (reached: typeof state) => {
@@ -233,7 +233,7 @@ describe.each(Object.keys(providers))("when %s", (type) => {
     await arrives("first-value");
   });
 
-  it("refuses the object itself, that is said and not repeated, and another version is tried", async () => {
+  it("refuses the object, the error is shown and the next version is tried", async () => {
     await fault({ fault: "raw", status: 400, body: "{}" });
     await set();
     expect(await seen()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR" });
@@ -243,7 +243,7 @@ describe.each(Object.keys(providers))("when %s", (type) => {
     await arrives("second-value");
   });
 
-  it("takes no value of that size, it is not sent, and a smaller one arrives by itself", async () => {
+  it("has a smaller size limit, the value is not sent until a smaller one arrives", async () => {
     await write("app", { v: "x".repeat(70_000) });
     await set();
     expect(await seen()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "value_too_large" });
@@ -253,7 +253,7 @@ describe.each(Object.keys(providers))("when %s", (type) => {
     await arrives("small-value");
   });
 
-  it.runIf(token !== undefined)("fails where tokens are given out, that is no refusal", async () => {
+  it.runIf(token !== undefined)("fails at the token endpoint, the failure is transient", async () => {
     await fault({ fault: "raw", status: 503, body: "down" }, token);
     await fault({ fault: "drop" }, token);
     await fault({ fault: "raw", status: 200, body: "<html>" }, token);
@@ -292,7 +292,7 @@ describe("as a custom application of repo-host", () => {
     await write("app", { v: "first-value" });
   });
 
-  it("a token that cannot be had for a while is no refusal", async () => {
+  it("a temporary failure of the token endpoint is transient", async () => {
     const operation = "createInstallationToken";
     await host.fault({ fault: "raw", status: 500, body: "down", operation });
     await host.fault({ fault: "drop", operation });

@@ -11,7 +11,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await makeDestination(type, "d", account.body);
   });
 
-  it("a secret arrives, follows its source, and goes", async () => {
+  it("a secret is pushed, follows its source, and is removed", async () => {
     await write("app", { user: "u1", pass: "p1" });
     const set = await setAssociation(`${type}/d`, "app");
     expect(set.status, set.text).toBe(200);

@@ -72,7 +72,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await makeDestination(type, "k", { ...account.body, ...perKey });
   });
 
-  it("there is one object a key: a new key creates one, a changed key changes one, a key that is gone removes one", async () => {
+  it("there is one object per key, created, changed and removed with it", async () => {
     const outside = async () => Object.values(await account.values()).sort();
     await write("app", { a: "one", b: "two" });
     const set = await setAssociation(`${type}/k`, "app");
@@ -88,7 +88,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
 });
 
 describe("values", () => {
-  it("are pushed by their kind: texts as they are, numbers as they were written, the rest as JSON, null as nothing", async () => {
+  it("are pushed by type: texts and numbers verbatim, others as JSON, null as an empty text", async () => {
     const data =
       '{"t":"x \\"y\\" é","n":12345678901234567890123,"f":1.50,"e":1e400,"yes":true,"no":false,"nil":null,"o":{"b":[1,{"z":0,"a":1.0}],"a":"<&>"},"empty":""}';
     expect((await put("/v1/kv/data/app", `{"data":${data}}`)).status).toBe(200);
@@ -106,7 +106,7 @@ describe("values", () => {
     });
   });
 
-  it("of a secret without keys are none: it is synced, and what was there goes", async () => {
+  it("of a secret without keys are none: it is synced, and existing objects are removed", async () => {
     await write("app", {});
     const set = await setAssociation("cloud-a-sm/d", "app");
     expect(set.body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
@@ -122,7 +122,7 @@ describe("values", () => {
 describe("more than 1000 keys", () => {
   const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, String(i)]));
 
-  it("are refused when the association is set, and nothing is recorded", async () => {
+  it("return 400 when the association is set", async () => {
     await write("app", many(1_001));
     const refused = await setAssociation("in-mem/m", "app");
     expect([refused.status, refused.body.errors]).toEqual([
@@ -132,7 +132,7 @@ describe("more than 1000 keys", () => {
     expect(await keysAt("in-mem/m")).toEqual({});
   });
 
-  it("that come later leave what is outside as it is, and 1000 are pushed", async () => {
+  it("of a later version leave existing objects unchanged, and 1000 are pushed", async () => {
     await write("app", many(1_000));
     await setAssociation("in-mem/m", "app");
     await eventually(async () => expect(Object.keys(await objects("m"))).toHaveLength(1_000));
@@ -156,7 +156,7 @@ describe("a new version", () => {
     await settled("cloud-a-sm/d", { a: "SYNCED", b: "SYNCED", c: "SYNCED" });
   });
 
-  it("pushes only the keys that have changed, and all of them count as the new version", async () => {
+  it("pushes changed keys only, and all objects show the new version", async () => {
     const start = await requestCount();
     await write("app", { a: "1", b: "2", c: "1", n: "new" });
     await eventually(async () => expect(await writesSince(start)).toEqual(["x-b", "x-n"]));
@@ -166,7 +166,7 @@ describe("a new version", () => {
     });
   });
 
-  it("of which one key is refused is synced in all others, each says how it is, and the worst stands for all", async () => {
+  it("with one refused key syncs the others, with a status per key and the worst for the secret", async () => {
     await write("app", { a: "2", b: "x".repeat(70_000), c: "2" });
     await settled("cloud-a-sm/d", { a: "SYNCED", b: "CLIENT_SIDE_ERROR", c: "SYNCED" });
     expect(await atCloudA()).toEqual({ "x-a": "2", "x-b": "1", "x-c": "2" });
@@ -182,14 +182,14 @@ describe("a new version", () => {
     expect(await writesSince(start)).toEqual(["x-b"]);
   });
 
-  it("that the provider refuses in one key goes on with the next", async () => {
+  it("refused in one key continues with the next", async () => {
     await cloudA.fault({ fault: "error", type: "InvalidParameterException", operation: "UpdateSecret" });
     await write("app", { a: "2", b: "2", c: "2" });
     await settled("cloud-a-sm/d", { a: "CLIENT_SIDE_ERROR", b: "SYNCED", c: "SYNCED" });
     expect(await atCloudA()).toEqual({ "x-a": "1", "x-b": "2", "x-c": "2" });
   });
 
-  it("during which the provider fails is tried again from there: what has arrived is not pushed twice", async () => {
+  it("interrupted by a failure continues there, without repeated pushes", async () => {
     await write("app", { a: "2", b: "1", c: "1" });
     await eventually(async () => expect((await atCloudA())["x-a"]).toBe("2"));
     await settled("cloud-a-sm/d", { a: "SYNCED", b: "SYNCED", c: "SYNCED" });
@@ -203,7 +203,7 @@ describe("a new version", () => {
   });
 });
 
-it("asks no more than once when what is refused concerns all keys, and all of them say why", async () => {
+it("makes one call when the refusal concerns all keys, and all keys show it", async () => {
   await write("app", { a: "1", b: "2", c: "3" });
   await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret", count: 1_000 });
   await setAssociation("cloud-a-sm/d", "app");
@@ -217,7 +217,7 @@ it("asks no more than once when what is refused concerns all keys, and all of th
   expect(await writesSince(0)).toEqual(["x-a"]);
 });
 
-it("goes on where it stopped when the time of a task does not suffice for all keys", async () => {
+it("continues in another task when one has not enough time for all keys", async () => {
   time.begin();
   const real = cloudASm.put.bind(cloudASm);
   const pushed: string[] = [];
@@ -238,7 +238,7 @@ it("goes on where it stopped when the time of a task does not suffice for all ke
   expect(pushed).toEqual(keys.map((key) => `x-${key}`));
 });
 
-describe("an object that dies after it has recorded what is to be", () => {
+describe("an object that dies after it has recorded the plan", () => {
   /** Kills it once, when the next plan is durable but unanswered. */
   function killAfterPlan(): () => boolean {
     let happened = false;
@@ -253,7 +253,7 @@ describe("an object that dies after it has recorded what is to be", () => {
     return () => happened;
   }
 
-  it("ends with exactly the keys of the secret, and leaves nothing behind when it is removed", async () => {
+  it("converges to exactly the keys of the secret, and leaves no object after removal", async () => {
     time.begin();
     await write("app", { a: "1", b: "1" });
     await setAssociation("cloud-a-sm/d", "app");

@@ -59,7 +59,7 @@ describe.each(Object.entries(shared))("at %s", (type, open) => {
     await makeDestination(type, "d", { ...there.body, granularity: "secret-path" });
   });
 
-  it("a connection that works is told so, and of one that does not, why", async () => {
+  it("verify returns ok for a valid connection and the error of an invalid one", async () => {
     const verify = async () => {
       const answer = await put(`${AT}/${at}/verify`, {});
       expect(answer.status, answer.text).toBe(200);
@@ -87,7 +87,7 @@ describe.each(Object.entries(shared))("at %s", (type, open) => {
     expect(await verify()).toMatchObject({ ok: false, error_code: "paused" });
   });
 
-  it("a dry run of set tells what it would do, given what is there, and does nothing", async () => {
+  it("a dry run of set returns the changes without making them", async () => {
     await write("app", { v: 1 });
     const look = () => harmlessly(() => drySet(at, "app"), there.names);
     const [first] = await look();
@@ -125,7 +125,7 @@ describe.each(Object.entries(shared))("at %s", (type, open) => {
     expect(short(await look())).toEqual([[name, "update", "unreadable"]]);
   });
 
-  it("a dry run of a write names the objects that would come and go, and then they do", async () => {
+  it("a dry run of a write returns the objects that the write creates and removes", async () => {
     await write("app", { one: "1", two: "2" });
     await setAssociation(at, "app");
     const before = await there.names();
@@ -146,7 +146,7 @@ describe.each(Object.entries(shared))("at %s", (type, open) => {
     expect(await there.names()).toEqual(created.map(({ external_name }) => external_name).sort());
   });
 
-  it("drift tells what is as it was left, changed, gone or there again", { timeout: 60_000 }, async () => {
+  it("drift returns unchanged, changed, missing and unexpected objects", { timeout: 60_000 }, async () => {
     for (const secret of ["same", "touched", "gone", "back"]) {
       await write(secret, { v: secret });
       const set = await setAssociation(at, secret);
@@ -201,7 +201,7 @@ describe.each(Object.entries(shared))("at %s", (type, open) => {
 });
 
 describe("drift", () => {
-  it("comes in pages of objects, and an unknown page is refused", async () => {
+  it("is paged by object, and returns 400 for an unknown page", async () => {
     await makeDestination("in-mem", "m", { granularity: "secret-key" });
     await write("app", { a: 1, b: 2, c: 3 });
     await write("app/b", { x: 1 });
@@ -228,7 +228,7 @@ describe("drift", () => {
   });
 });
 
-it("verify has nothing to try where a destination keeps its objects itself, and finds none that is not there", async () => {
+it("verify succeeds for a destination of kind stored, and returns 404 for an absent one", async () => {
   await makeDestination("in-mem", "m");
   expect((await put(`${AT}/in-mem/m/verify`, {})).body.data).toMatchObject({ ok: true });
   expect((await put(`${AT}/in-mem/none/verify`, {})).status).toBe(404);
@@ -246,7 +246,7 @@ describe("a dry run", () => {
   });
   const old = (secret: string) => `vault/${accessor}/${secret}`;
 
-  it("of another template names the new objects and the old ones, which a policy may keep", async () => {
+  it("of another template returns the new and the old objects, which a policy may retain", async () => {
     const template = { secret_name_template: "new/{{ .SecretPath }}" };
     expect(short(await look(template))).toEqual([
       ["new/one", "create", undefined],
@@ -262,7 +262,7 @@ describe("a dry run", () => {
     ]);
   });
 
-  it("tells names that would meet, whether of two secrets or of two keys", async () => {
+  it("returns names that would collide, of two secrets or of two keys", async () => {
     expect(await look({ secret_name_template: "same" })).toEqual([
       { association: `${accessor}/one`, external_name: old("one"), action: "delete" },
       { association: `${accessor}/one`, external_name: "same", action: "create" },
@@ -283,7 +283,7 @@ describe("a dry run", () => {
     ]);
   });
 
-  it("knows the keys that a secret has now, and plans nothing for a secret that is gone", async () => {
+  it("uses the current keys of a secret, and plans no change for a deleted one", async () => {
     await write("one", { only: 1 });
     await del("/v1/kv/metadata/two");
     await eventually(async () => expect((await association(at, "two"))?.sync_status).toBe("UNSYNCED"));
@@ -294,7 +294,7 @@ describe("a dry run", () => {
     ]);
   });
 
-  it("goes on page by page", { timeout: 60_000 }, async () => {
+  it("is paged", { timeout: 60_000 }, async () => {
     for (let n = 0; n < 100; n++) {
       await write(`s${n}`, { a: 1 });
       await put(`${AT}/${at}/associations/set`, { mount: "kv", secret_name: `s${n}` });
@@ -312,7 +312,7 @@ describe("a dry run", () => {
     expect([planned.size, pages]).toEqual([102, 2]);
   });
 
-  it("is asked for in the query or in the body, of a write and of a set", async () => {
+  it("is requested in the query or in the body, of a write and of a set", async () => {
     const write_ = { secret_name_template: "new/{{ .SecretPath }}" };
     await harmlessly(async () => {
       for (const answer of [
@@ -338,7 +338,7 @@ describe("a dry run", () => {
     ]);
   });
 
-  it("is not what a removal can be: that is refused rather than done", async () => {
+  it("returns 400 for a removal", async () => {
     const asked = { mount: "kv", secret_name: "one" };
     await harmlessly(async () => {
       for (const answer of [
@@ -352,7 +352,7 @@ describe("a dry run", () => {
     }, nothingOutside);
   });
 
-  it("warns and refuses as the write would", async () => {
+  it("returns the warnings and refusals of the write", async () => {
     // The first look at an object makes its key.
     for (const name of ["in-mem/new", "cloud-a-sm/new", "repo-host/new", "in-mem/none"])
       expect((await get(`${AT}/${name}`)).status).toBe(404);

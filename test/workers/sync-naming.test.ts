@@ -53,7 +53,7 @@ const statuses = async (destination: string) =>
   );
 
 describe("a template", () => {
-  it("may refer to all that is known of a secret and where it goes", async () => {
+  it("may refer to every field", async () => {
     expect((await put("/v1/sys/namespaces/team", {})).status).toBe(200);
     const inTeam = { headers: { "X-Orch-Namespace": "team" } };
     const mount = await mountKv("apps/kv", inTeam);
@@ -75,7 +75,7 @@ describe("a template", () => {
     ]);
   });
 
-  it("may change what it refers to with every function, in pipes and in calls", async () => {
+  it("may apply every function, in pipes and in calls", async () => {
     const hash = (text: string) => createHash("sha256").update(text).digest("hex");
     const cases: [template: string, name: string][] = [
       ["{{ .SecretPath | uppercase }}", "APP/DB"],
@@ -100,7 +100,7 @@ describe("a template", () => {
     }
   });
 
-  it("that makes an empty name of a secret is refused when that secret is set", async () => {
+  it("with an empty name for a secret returns 400 when that secret is set", async () => {
     await makeDestination("in-mem", "m", { secret_name_template: '{{ .SecretPath | replace "app" "" }}' });
     await write("app", { a: 1 });
     const refused = await setAssociation("in-mem/m", "app");
@@ -109,7 +109,7 @@ describe("a template", () => {
 });
 
 describe("a template that changes", () => {
-  it("leaves what is there as it is until the secret is set again, which moves it", async () => {
+  it("keeps existing objects until the secret is set again, which renames them", async () => {
     await template("old/{{ .SecretPath }}");
     await write("app", { v: 1 });
     await write("other", { v: 1 });
@@ -125,7 +125,7 @@ describe("a template that changes", () => {
     await becomes({ "new/app": '{"v":2}' });
   });
 
-  it("with the granularity moves a secret from one object to one a key, and back", async () => {
+  it("together with the granularity moves a secret between one object and one per key", async () => {
     await template("whole/{{ .SecretPath }}");
     await write("app", { a: "1", b: "2" });
     await setAssociation(D, "app");
@@ -140,7 +140,7 @@ describe("a template that changes", () => {
     await becomes({ "whole/app": '{"a":"1","b":"3"}' });
   });
 
-  it("back and forth while syncing is paused removes nothing that is wanted again", async () => {
+  it("back and forth while syncing is paused removes no desired object", async () => {
     await template("one/{{ .SecretPath }}");
     await write("app", { v: 1 });
     await setAssociation(D, "app");
@@ -155,7 +155,7 @@ describe("a template that changes", () => {
     expect(await deletions()).toEqual([]);
   });
 
-  it("twice while paused removes what was pushed under the first name, and not what bears the second", async () => {
+  it("twice while paused removes the object of the first name, but not of the second", async () => {
     await template("one/{{ .SecretPath }}");
     await write("app", { v: 1 });
     await setAssociation(D, "app");
@@ -199,7 +199,7 @@ describe("a template that changes", () => {
     expect(await outside()).toEqual({ "first/app": "theirs", "second/app": '{"v":1}' });
   });
 
-  it("after a push whose answer was lost still removes what that push has left", async () => {
+  it("after a push whose answer was lost removes the object of that push", async () => {
     await template("first/{{ .SecretPath }}");
     await cloudA.fault({ fault: "apply-then-drop", operation: "CreateSecret" });
     await write("app", { v: 1 });
@@ -212,7 +212,7 @@ describe("a template that changes", () => {
     await becomes({ "second/app": '{"v":1}' });
   });
 
-  it("so that two keys swap their names ends with both values under the other name, and removes nothing", async () => {
+  it("that swaps the names of two keys swaps their values and removes no object", async () => {
     await keyTemplate("{{ .SecretKey }}");
     await write("app", { a: "value of a", b: "value of b" });
     await setAssociation(D, "app");
@@ -227,8 +227,8 @@ describe("a template that changes", () => {
   });
 });
 
-describe("names that meet", () => {
-  it("of two secrets are refused for the second, until the first is gone", async () => {
+describe("names that collide", () => {
+  it("of two secrets return 400 for the second, until the first is removed", async () => {
     await template("same");
     await write("one", { v: 1 });
     await write("two", { v: 2 });
@@ -245,7 +245,7 @@ describe("names that meet", () => {
     await becomes({ same: '{"v":2}' });
   });
 
-  it("of two keys are an error of both, the others are synced, and it is over when one of them goes", async () => {
+  it("of two keys are an error of both until one is removed", async () => {
     await keyTemplate("{{ .SecretKey }}");
     await write("app", { "x y": "1", "x-y": "2", z: "3" });
     await setAssociation(D, "app");
@@ -268,7 +268,7 @@ describe("names that meet", () => {
     await becomes({});
   });
 
-  it("of two secrets' keys leave the later one out, until the earlier one is removed and the later one changes", async () => {
+  it("of two secrets' keys block the later one until the earlier one is removed", async () => {
     await keyTemplate("{{ .SecretKey }}");
     await write("one", { a: "1", b: "1" });
     await write("two", { b: "2", c: "2" });
@@ -317,7 +317,7 @@ describe("names that meet", () => {
     expect(Object.values(await account.values()).sort()).toEqual(["3", '{"v":1}']);
   });
 
-  it("do not meet in their letters' case where the provider tells them apart", async () => {
+  it("differ in case for a provider with case-sensitive names", async () => {
     await template("{{ .SecretPath }}");
     await write("app", { v: 1 });
     await write("App", { v: 2 });
@@ -326,7 +326,7 @@ describe("names that meet", () => {
     await becomes({ app: '{"v":1}', App: '{"v":2}' });
   });
 
-  it("with what the repository host keeps for itself are refused: all of a secret, or the one key", async () => {
+  it("reserved by the repository host are refused, per secret or per key", async () => {
     const account = await (providers["repo-host"] as () => Promise<ProviderAccount>)();
     const secretPath = { granularity: "secret-path", secret_name_template: "{{ .SecretPath }}" };
     await makeDestination("repo-host", "path", { ...account.body, ...secretPath });
@@ -354,7 +354,7 @@ describe.each([
   ["repo-host", "_1WEB_D_B_M_IN", 255],
   ["deploy-project", "_1Web_d_b_m_in", 256],
 ])("at %s", (type, spelled, longest) => {
-  it("names are spelled as the provider takes them, and long ones end in a hash of what was cut", async () => {
+  it("names are normalised by the provider's rules, and long ones end in a hash", async () => {
     const account = await (providers[type] as () => Promise<ProviderAccount>)();
     const body = { ...account.body, granularity: "secret-path", secret_name_template: "1{{ .SecretPath }}" };
     await makeDestination(type, "k", body);

@@ -39,7 +39,7 @@ const alter = (name: string, statement: string) =>
     state.storage.sql.exec(statement);
   });
 
-describe.each(Object.keys(providers))("two destinations of one place at %s", (type) => {
+describe.each(Object.keys(providers))("two destinations with a common target at %s", (type) => {
   let account: ProviderAccount;
   beforeEach(async () => {
     account = await (providers[type] as () => Promise<ProviderAccount>)();
@@ -70,7 +70,7 @@ describe.each(Object.keys(providers))("two destinations of one place at %s", (ty
     expect((await setAssociation(`${type}/one`, "app")).text).toContain("SYNCED");
   });
 
-  it("pushes names that differ, and names of different places", async () => {
+  it("pushes different names, and equal names at different targets", async () => {
     await patch(`/sys/sync/destinations/${type}/two`, { secret_name_template: "Y_{{ .SecretPath }}" });
     expect((await setAssociation(`${type}/two`, "app")).text).toContain("SYNCED");
     expect(Object.values(await account.values())).toHaveLength(2);
@@ -113,7 +113,7 @@ describe("destinations of one organisation", () => {
     expect(Object.keys(await account.values())).toHaveLength(2);
   });
 
-  it("pushes the keys that are free, and those that become so with the next change", async () => {
+  it("pushes keys with free names, and freed ones with the next change", async () => {
     await setAssociation("repo-host/one", "app");
     await makeDestination("repo-host", "two", body("private"));
     await write("app", { b: "2", c: "3" });
@@ -150,7 +150,7 @@ describe("destinations of one organisation", () => {
   });
 });
 
-it("gives a name that both have asked for and neither has pushed to the older destination", async () => {
+it("gives a name that both claimed and neither pushed to the older destination", async () => {
   const account = await openCloudA();
   await mountKv();
   await write("app", { key: "first" });
@@ -171,7 +171,7 @@ it("gives a name that both have asked for and neither has pushed to the older de
   expect(pushes).toHaveLength(1);
 });
 
-describe("names that two destinations have from before they met", () => {
+describe("names that two destinations own from before they were neighbours", () => {
   let account: ProviderAccount;
   const body = () => ({ ...account.body, ...onePerSecret });
   /** As a version of the service left them that knew of no neighbours. */
@@ -201,7 +201,7 @@ describe("names that two destinations have from before they met", () => {
     );
   });
 
-  it("stay with the older destination, and the younger one says so at the next change", async () => {
+  it("stay with the older destination, and the younger one shows an error at the next change", async () => {
     // The older one is known to others from its first change or alarm on.
     await patch("/sys/sync/destinations/cloud-a-sm/old", { external_id: "known" });
     await write("app", { key: "second" });
@@ -214,14 +214,14 @@ describe("names that two destinations have from before they met", () => {
     expect((await account.values())["X_app"]).toContain("second");
   });
 
-  it("are refused to the younger destination when it asks first", async () => {
+  it("are refused to the younger destination when it checks first", async () => {
     await patch("/sys/sync/destinations/cloud-a-sm/old", { external_id: "known" });
     await patch("/sys/sync/destinations/cloud-a-sm/young", { secret_name_template: "X_{{ .SecretPath }}" });
     const refused = await setAssociation("cloud-a-sm/young", "app");
     expect(refused.text).toContain("is taken by the destination cloud-a-sm/old, which");
   });
 
-  it("show the younger destination's loss at once when the older one asks", async () => {
+  it("are lost by the younger destination at once when the older one checks", async () => {
     await patch("/sys/sync/destinations/cloud-a-sm/young", { external_id: "known" });
     expect((await setAssociation("cloud-a-sm/old", "app")).text).toContain("SYNCED");
     await eventually(async () => expect((await viewsAt("cloud-a-sm/young"))[0]?.error_code).toBe("name_collision"));

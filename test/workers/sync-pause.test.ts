@@ -33,8 +33,8 @@ const makeRemote = async () => {
   for (const name of ["d1", "d2", "d3"]) await makeDestination("cloud-a-sm", name, prefixed(name));
 };
 
-describe("once a pause has been answered", () => {
-  it("no call to a provider starts, whatever is written, set and on its way, until the pause is over", async () => {
+describe("after the response to a pause", () => {
+  it("no call to a provider starts until the pause ends", async () => {
     await makeRemote();
     const secrets = numbered("s", 8);
     for (const secret of secrets) await write(secret, { v: 0 });
@@ -85,7 +85,7 @@ describe("once a pause has been answered", () => {
     expect(Object.fromEntries(there)).toEqual(expected);
   }, 60_000);
 
-  it("a push that is on its way may end its call, but begins no further one until the pause is over", async () => {
+  it("a running push may finish its call, but begins no further one until the pause ends", async () => {
     await makeDestination("cloud-a-sm", "d");
     await write("app", { v: 1 });
     await setAssociation("cloud-a-sm/d", "app");
@@ -106,7 +106,7 @@ describe("once a pause has been answered", () => {
     expect((await cloudA.secrets())[0]?.tags).toEqual({ a: "1", "hashicorp:vault": "" });
   });
 
-  it("none starts that waited for a connection: one request makes no more calls at a time than it has connections", async () => {
+  it("no call waits for a connection: a request makes no more calls than it has connections", async () => {
     await write("app", { v: 1 });
     const names = numbered("d", 8);
     for (const name of names) {
@@ -126,7 +126,7 @@ describe("once a pause has been answered", () => {
     });
   });
 
-  it("no look at a provider starts either", async () => {
+  it("no inspection of a provider starts", async () => {
     await makeDestination("cloud-a-sm", "d");
     await write("app", { v: 1 });
     await setAssociation("cloud-a-sm/d", "app");
@@ -151,7 +151,7 @@ describe("while syncing is paused", () => {
     await pause();
   });
 
-  it("everything asked for is answered and pending, and done once it is over", async () => {
+  it("every request is accepted as pending, and performed after the pause", async () => {
     expect((await setAssociation("in-mem/m", "new")).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
     expect((await removeAssociation("in-mem/m", "gone")).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
     await write("kept", { v: 2 });
@@ -165,7 +165,7 @@ describe("while syncing is paused", () => {
     await eventually(async () => expect(await counts("in-mem/m")).toEqual({ SYNCED: 2 }));
   });
 
-  it("a purge begins, blocks what it blocks, and waits", async () => {
+  it("a purge begins, refuses set and remove, and waits", async () => {
     expect((await del("/sys/sync/destinations/in-mem/m?purge=true")).status).toBe(204);
     const set = await setAssociation("in-mem/m", "new");
     expect([set.status, set.body.errors[0]]).toEqual([400, expect.stringContaining("purge in progress")]);
@@ -219,7 +219,7 @@ describe("when a pause is over", () => {
     expect(await counts("in-mem/big")).toEqual({ SYNCED: BIG });
   };
 
-  it("all that waits is done, and a little at one place does not wait for a lot at another", async () => {
+  it("all pending work is done, and a small backlog does not wait for a large one", async () => {
     const order: string[] = [];
     const turn = SyncDestination.prototype.turn;
     vi.spyOn(SyncDestination.prototype, "turn").mockImplementation(function (this: SyncDestination, results, ...rest) {
@@ -232,7 +232,7 @@ describe("when a pause is over", () => {
     expect(order.lastIndexOf("small")).toBeLessThan(order.length / 2);
   });
 
-  it("all is done although the messages that wake destinations are lost", async () => {
+  it("all pending work is done although wake-up messages are lost", async () => {
     vi.spyOn(env.SYNC_WORK, "sendBatch").mockResolvedValue({
       metadata: { metrics: { backlogCount: 0, backlogBytes: 0 } },
     });
@@ -241,7 +241,7 @@ describe("when a pause is over", () => {
     await byItself(all, isDone);
   }, 40_000);
 
-  it("all is done although the first to wake them dies, and comes back without its memory", async () => {
+  it("all pending work is done although the object that wakes destinations restarts", async () => {
     const sent = vi.spyOn(env.SYNC_WORK, "sendBatch").mockRejectedValue(new Error("queue is down"));
     await resume();
     await eventually(() => expect(sent).toHaveBeenCalled());
@@ -252,7 +252,7 @@ describe("when a pause is over", () => {
     await byItself(all, isDone);
   }, 40_000);
 
-  it("all is done although the destinations die in between", async () => {
+  it("all pending work is done although the destinations restart", async () => {
     await resume();
     for (let round = 0; round < 5; round++) {
       await scheduler.wait(30);

@@ -44,7 +44,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     account = await (providers[type] as () => Promise<ProviderAccount>)();
   });
 
-  it("replace overwrites what is there, which is ours from then on", async () => {
+  it("replace overwrites an existing object, which is ours from then on", async () => {
     await configure({});
     await foreign(account, name, "theirs");
     expect((await setAssociation(at, "app")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
@@ -53,7 +53,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await outside({});
   });
 
-  it("if-not-exists leaves an object that is there, says so, and does not remove it", async () => {
+  it("if-not-exists leaves an existing object with a note, and does not remove it", async () => {
     await configure({ update_policy: "if-not-exists" });
     await foreign(account, name, "theirs");
     await setAssociation(at, "app");
@@ -67,7 +67,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await outside({ [name]: "theirs" });
   });
 
-  it("if-not-exists creates what is missing once, leaves it from then on, and removes it because it is ours", async () => {
+  it("if-not-exists creates a missing object, leaves it from then on, and removes it", async () => {
     await configure({ update_policy: "if-not-exists" });
     await setAssociation(at, "app");
     await becomes(at, { sync_status: "SYNCED", synced_version: 1 });
@@ -80,7 +80,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await outside({});
   });
 
-  it("if-not-exists that becomes replace takes over with the next push, although the value is the same", async () => {
+  it("if-not-exists changed to replace overwrites with the next push, even the same value", async () => {
     await configure({ update_policy: "if-not-exists" });
     await foreign(account, name, "theirs");
     await setAssociation(at, "app");
@@ -103,7 +103,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await outside({ [name]: "theirs" });
   });
 
-  it("owned-only that refused removes nothing under replace either, unless something was pushed in between", async () => {
+  it("owned-only after a refusal removes no object under replace without a push in between", async () => {
     await configure({ update_policy: "owned-only" });
     await foreign(account, name, "theirs");
     await setAssociation(at, "app");
@@ -116,7 +116,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await outside({ [name]: "theirs" });
   });
 
-  it("owned-only creates, updates and removes what is ours", async () => {
+  it("owned-only creates, updates and removes our objects", async () => {
     await configure({ update_policy: "owned-only" });
     await setAssociation(at, "app");
     await becomes(at, { sync_status: "SYNCED" });
@@ -127,7 +127,7 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await outside({});
   });
 
-  it("retain leaves what was pushed when the secret goes, is renamed, or is removed", async () => {
+  it("retain leaves pushed objects when the secret is deleted, renamed or removed", async () => {
     await configure({ deletion_policy: "retain" });
     await setAssociation(at, "app");
     await outside({ [name]: '{"v":1}' });
@@ -144,11 +144,11 @@ describe.each(Object.keys(providers))("at %s", (type) => {
   });
 });
 
-describe("a destination that keeps its objects itself", () => {
+describe("a destination of kind stored", () => {
   const inMem = (changes: Record<string, unknown>) =>
     makeDestination("in-mem", "m", { secret_name_template: "{{ .SecretPath }}", ...changes });
 
-  it("shows what if-not-exists would do: the first value stays", async () => {
+  it("keeps the first value under if-not-exists", async () => {
     await inMem({ update_policy: "if-not-exists" });
     await setAssociation("in-mem/m", "app");
     await write("app", { v: 2 });
@@ -158,7 +158,7 @@ describe("a destination that keeps its objects itself", () => {
     await eventually(async () => expect(await objects("m")).toEqual({}));
   });
 
-  it("updates and removes under owned-only, since all that it has is ours", async () => {
+  it("updates and removes under owned-only", async () => {
     await inMem({ update_policy: "owned-only" });
     await setAssociation("in-mem/m", "app");
     await write("app", { v: 2 });
@@ -181,7 +181,7 @@ describe.each([
   ["cloud-b-kv", "hashicorp:vault", (key: string) => key],
   ["cloud-c-sm", "hashicorp-vault", (key: string) => key.toLowerCase()],
 ])("tags at %s", (type, marker, spelled) => {
-  it("are the marker and the custom ones; a change comes with the next push, which takes old ones away", async () => {
+  it("are the marker and the custom tags; the next push applies a change and removes old ones", async () => {
     const account = await (providers[type] as () => Promise<ProviderAccount>)();
     const at = `${type}/k`;
     const configure = (custom_tags: Record<string, string>) =>
@@ -214,7 +214,7 @@ it("keeps tags that another writer added to an object of ours", async () => {
   );
 });
 
-it("takes tags away also when a key has taken over the name that another one had", async () => {
+it("removes tags also when a key has adopted the name of another one", async () => {
   const changed = (changes: Record<string, unknown>) =>
     makeDestination("cloud-a-sm", "d", cloudABody({ granularity: "secret-key", ...changes }));
   await changed({ secret_name_template: "{{ .SecretKey }}", custom_tags: { old: "1" } });

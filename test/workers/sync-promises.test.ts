@@ -59,7 +59,7 @@ describe.each(TYPES)("a destination of %s", (type) => {
     account = await open(type);
   });
 
-  it("is created and updated with POST at a path of its type's own, and pushes what it was last told to", async () => {
+  it("is created and updated with POST at its type's path, and pushes to the last configuration", async () => {
     const made = await post(`${AT}/${type}/d`, account.body);
     expect([made.status, made.body.data?.type, made.body.data?.name], made.text).toEqual([200, type, "d"]);
     for (const other of TYPES.filter((each) => each !== type)) {
@@ -77,7 +77,7 @@ describe.each(TYPES)("a destination of %s", (type) => {
     expect((await post(`${AT}/${type}`, account.body)).status).toBe(405);
   });
 
-  it("by default is cut up and named as its type's defaults say, with the separator that they say", async () => {
+  it("has its type's default granularity and names", async () => {
     const made = await makeDestination(type, "d", account.body);
     const one = '{"pass":"p1","user":"u1"}';
     const dashed = accessor.replace("_", "-");
@@ -113,7 +113,7 @@ describe.each(TYPES)("a destination of %s", (type) => {
     expect(await account.values()).toEqual(there);
   });
 
-  it("takes custom tags as a map of texts and puts them beside the built-in one, or says that it takes none", async () => {
+  it("adds custom tags to the built-in one, or returns 400 for a type without tags", async () => {
     const tagged = { ...account.body, granularity: "secret-path", secret_name_template: "APP" };
     const answer = await post(`${AT}/${type}/d`, { ...tagged, custom_tags: { team: "pay" } });
     if (["repo-host", "deploy-project"].includes(type)) {
@@ -134,7 +134,7 @@ describe.each(TYPES)("a destination of %s", (type) => {
     expect(await tagsOf(account, "PLAIN")).toEqual(marker);
   });
 
-  it("authenticates with each of its own credentials: with any of them wrong nothing is written", async () => {
+  it("writes no object when any of its credentials is wrong", async () => {
     const wrong: Record<string, Record<string, unknown>> = {
       "cloud-a-sm": { access_key_id: "AKIANOBODY", secret_access_key: "wrong" },
       "cloud-b-kv": { client_id: crypto.randomUUID(), client_secret: "wrong", tenant_id: crypto.randomUUID() },
@@ -180,7 +180,7 @@ describe("cloud-a-sm", () => {
     CLOUD_A_REGION: "eu-west-1",
   });
 
-  it("without keys and region of its own pushes with the deployment's, and shows none of them", async () => {
+  it("without keys and region pushes with the deployment's, without showing them", async () => {
     await withSettings(defaults(), async () => {
       for (const [name, body] of Object.entries({ omitted: {}, empty: { access_key_id: "", secret_access_key: "" } })) {
         const made = await post(`${AT}/cloud-a-sm/${name}`, { ...body, secret_name_template: name });
@@ -213,7 +213,7 @@ describe("cloud-a-sm", () => {
 });
 
 describe("cloud-b-kv", () => {
-  it("writes to the vault that its address names, which must be there", async () => {
+  it("writes to the vault of its address, which must exist", async () => {
     const [one, two] = [await open("cloud-b-kv"), await open("cloud-b-kv")];
     await makeDestination("cloud-b-kv", "one", one.body);
     expect(counted(await setAssociation("cloud-b-kv/one", "app/db"))).toEqual({ SYNCED: 1 });
@@ -231,7 +231,7 @@ describe("cloud-c-sm", () => {
   const secretsOf = async ({ account: id }: CloudCAccount): Promise<unknown[]> =>
     (await fetch(`${env.TEST_DOUBLES.cloudC}/_double/secrets?account=${id}`)).json();
 
-  it("writes to the project of its credentials, and rather to project_id where that is given", async () => {
+  it("writes to project_id, else to the project of its credentials", async () => {
     const own = await account();
     const elsewhere = JSON.stringify({ ...own.credentials, project_id: "somewhere-else-1" });
     await makeDestination("cloud-c-sm", "credentials", { credentials: elsewhere });
@@ -242,7 +242,7 @@ describe("cloud-c-sm", () => {
     expect(await secretsOf(own)).toHaveLength(1);
   });
 
-  it("writes nothing to a project in which its account may not manage secrets", async () => {
+  it("writes no secret to a project without permissions", async () => {
     const [own, foreign] = [await account(), await account()];
     const credentials = JSON.stringify(own.credentials);
     await makeDestination("cloud-c-sm", "d", { credentials, project_id: foreign.projectId });
@@ -255,7 +255,7 @@ describe("cloud-c-sm", () => {
 describe("repo-host", () => {
   const APPS = "/sys/sync/repo-host-apps";
 
-  it("writes to the repository of the owner that it names, and to no other", async () => {
+  it("writes to the named owner's repository only", async () => {
     const { account, body } = await openRepoHost();
     await makeDestination("repo-host", "d", { ...body, repository_name: "api", granularity: "secret-path" });
     expect(counted(await setAssociation("repo-host/d", "app/db"))).toEqual({ SYNCED: 1 });
@@ -265,7 +265,7 @@ describe("repo-host", () => {
     expect(counted(await setAssociation("repo-host/stranger", "app/db"))).toEqual({ CLIENT_SIDE_ERROR: 2 });
   });
 
-  it("as an application needs no token, but the installation that was made of the application", async () => {
+  it("as an application requires its installation instead of a token", async () => {
     const { account, body, values } = await openRepoHost();
     const place = { ...body, access_token: "", granularity: "secret-path", app_name: "any-Name.1" };
     const app = { app_id: account.appId, private_key: account.appKey };
@@ -281,7 +281,7 @@ describe("repo-host", () => {
     expect(Object.values(await values())).toEqual(['{"pass":"p1","user":"u1"}']);
   });
 
-  it("forgets an application that is deleted, and touches nothing at the repository host", async () => {
+  it("deletes an application without calls to the repository host", async () => {
     const { account, body, requests } = await openRepoHost();
     const app = { app_id: account.appId, private_key: account.appKey };
     await post(`${APPS}/bot`, app);
@@ -298,7 +298,7 @@ describe("repo-host", () => {
 });
 
 describe("deploy-project", () => {
-  it("writes to the environments of the project that it names, of its team where it names one", async () => {
+  it("writes to the named environments, project and team", async () => {
     const url = `${env.TEST_DOUBLES.deployProject}/_double`;
     const account = (await (await fetch(`${url}/accounts`, { method: "POST" })).json()) as DeployAccount;
     const there = async () => (await fetch(`${url}/secrets?account=${account.id}`)).json();
@@ -318,7 +318,7 @@ describe("deploy-project", () => {
   });
 });
 
-it("only secrets of KV version 2 are associated: of other engines there is none", async () => {
+it("returns 400 for an association with another engine than KV version 2", async () => {
   await makeDestination("in-mem", "m");
   const older = await put("/v1/sys/mounts/old", { type: "kv", options: { version: "1" } });
   expect([older.status, older.body.errors.join()]).toEqual([400, expect.stringContaining("options.version")]);

@@ -65,7 +65,7 @@ async function expectNoTrace(at: string): Promise<void> {
 }
 
 describe("a purge", () => {
-  it("goes on behind its answer, shows since when, blocks what would cross it, and leaves no trace", async () => {
+  it("continues after the response, shows its start, refuses changes, and leaves no rows", async () => {
     await setAll(AT, numbered("s", 3));
     for (const name of numbered("s", 3)) await setAssociation(AT, name);
     expect(await cloudA.secrets()).toHaveLength(3);
@@ -92,7 +92,7 @@ describe("a purge", () => {
     expect(await cloudA.secrets()).toEqual([]);
   });
 
-  it("that is refused says so, lifts the block, and may be repeated", async () => {
+  it("that fails shows its error, accepts changes again, and may be repeated", async () => {
     for (const name of ["one", "two"]) {
       await write(name, { v: 1 });
       await setAssociation(AT, name);
@@ -115,7 +115,7 @@ describe("a purge", () => {
     expect(await cloudA.secrets()).toEqual([]);
   });
 
-  it("fails as a whole, and soon, when the provider is down, however many secrets it has not tried", async () => {
+  it("fails soon while the provider is down, with any number of untried secrets", async () => {
     await setAll(AT, numbered("s", 60));
     await eventually(async () => expect(await cloudA.secrets()).toHaveLength(60));
     await cloudA.fault(down);
@@ -129,7 +129,7 @@ describe("a purge", () => {
     expect(await cloudA.secrets()).toEqual([]);
   }, 60_000);
 
-  it("of very many secrets goes on page by page", async () => {
+  it("of very many secrets proceeds page by page", async () => {
     await makeDestination("in-mem", "m");
     await pause();
     await setAll("in-mem/m", numbered("s", 1_100));
@@ -198,7 +198,7 @@ describe("a purge", () => {
   );
 });
 
-describe("a forced end", () => {
+describe("a forced deletion", () => {
   beforeEach(async () => {
     for (const name of ["one", "two"]) {
       await write(name, { v: 1 });
@@ -206,21 +206,21 @@ describe("a forced end", () => {
     }
   });
 
-  it("without purge is over at once and leaves what is outside where it is", async () => {
+  it("without purge is complete at once and leaves remote objects", async () => {
     expect((await del(`${PATH}?force_delete=true`)).status).toBe(204);
     expect((await get(PATH)).status).toBe(404);
     await eventually(() => expectNoTrace(AT));
     expect(await cloudA.secrets()).toHaveLength(2);
   });
 
-  it("with purge removes what it can, and ends even if that fails", async () => {
+  it("with purge removes remote objects where possible, and completes even if that fails", async () => {
     await cloudA.fault({ ...refuse, count: 1 });
     expect((await del(`${PATH}?purge=true&force_delete=true`)).status).toBe(204);
     await byItself(ALL(), () => expectNoTrace(AT));
     expect(await cloudA.secrets()).toHaveLength(1);
   });
 
-  it("ends a purge that is on its way and gets nowhere", async () => {
+  it("completes a purge that makes no progress", async () => {
     await cloudA.fault(down);
     await del(`${PATH}?purge=true`);
     expect((await get(PATH)).status).toBe(200);
@@ -230,8 +230,8 @@ describe("a forced end", () => {
   });
 });
 
-describe("a destination of the name of one that was deleted", () => {
-  it("is refused while the old one is cleared away, and then is a new one", async () => {
+describe("a destination with the name of a deleted one", () => {
+  it("returns 409 while the old one is being cleared, and is created afterwards", async () => {
     await makeDestination("in-mem", "m", { custom_tags: { old: "1" } });
     await pause();
     await setAll("in-mem/m", numbered("s", 1_200));

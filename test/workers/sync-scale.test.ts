@@ -103,7 +103,7 @@ describe.each([1_000, 10_000, 100_000])("with %i pending associations", (count) 
     return fill(count);
   }, 120_000);
 
-  it("a pause, the next deadline, a turn, a change and an alarm cost the same few rows", async () => {
+  it("a pause, the next deadline, a poll, a change and an alarm cost the same few rows", async () => {
     for (const disabled of [false, true]) {
       const paused = await costOf(async () => expect((await configure({ disabled })).status).toBe(200));
       expect(paused.rows).toBeLessThanOrEqual(20);
@@ -146,7 +146,7 @@ describe.each([1_000, 10_000, 100_000])("with %i pending associations", (count) 
   }, 120_000);
 });
 
-it("a backlog of thousands is done to the last", async () => {
+it("a backlog of thousands is completed", async () => {
   const some = 1_500;
   await writeMany(
     mount,

@@ -70,14 +70,14 @@ describe("the scan", () => {
     }, D);
   });
 
-  it("gives what was refused another chance, without a change", async () => {
+  it("retries refused associations without a change", async () => {
     await write("app", { v: 1 });
     await cloudA.fault({ fault: "error", type: "InvalidParameterException", operation: "CreateSecret" });
     expect((await setAssociation(D, "app")).body.data.sync_operation_counters).toEqual({ CLIENT_SIDE_ERROR: 1 });
     await withinTheHour(async () => expect(await cloudA.value("app")).toBe('{"v":1}'), D);
   });
 
-  it("removes what could not be removed before", async () => {
+  it("retries failed removals", async () => {
     await write("app", { v: 1 });
     await setAssociation(D, "app");
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret" });
@@ -89,7 +89,7 @@ describe("the scan", () => {
     }, D);
   });
 
-  it("removes what a failed purge has left, but not the destination, which a repeated purge does", async () => {
+  it("removes the objects left by a failed purge, but not the destination", async () => {
     await write("app", { v: 1 });
     await setAssociation(D, "app");
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret" });
@@ -102,7 +102,7 @@ describe("the scan", () => {
     expect((await get(`/sys/sync/destinations/${D}`)).status).toBe(404);
   });
 
-  it("pushes nothing of what is as it should be", async () => {
+  it("does not push up-to-date associations", async () => {
     await write("app", { v: 1 });
     await setAssociation(D, "app");
     const before = await scanDue(D);
@@ -111,7 +111,7 @@ describe("the scan", () => {
     expect((await cloudA.requests()).slice(start)).toEqual([]);
   });
 
-  it("goes page by page through all associations", async () => {
+  it("compares all associations, page by page", async () => {
     const names = Array.from({ length: 450 }, (_, i) => `s${String(i).padStart(3, "0")}`);
     for (let from = 0; from < names.length; from += 25) {
       await Promise.all(
@@ -132,7 +132,7 @@ describe("the scan", () => {
     expect(Math.max(...asked.mock.calls.map(([paths]) => paths.length))).toBeLessThan(450);
   }, 60_000);
 
-  it("is not kept from one mount by another one that does not answer", async () => {
+  it("compares secrets of one mount while another mount does not answer", async () => {
     const other = await mountKv("other");
     await write("app", { v: 1 });
     await put("/v1/other/data/second", { data: { v: 1 } });

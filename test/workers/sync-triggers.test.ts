@@ -74,13 +74,13 @@ describe("of a secret that is synced", () => {
     await bothHold('{"v":3,"w":true}', 4);
   });
 
-  it("deleting the newest version brings back the newest one that lives", async () => {
+  it("deleting the newest version pushes the newest living one", async () => {
     await put("/v1/kv/delete/app", { versions: [2] });
     await del("/v1/kv/data/app");
     await bothHold('{"v":1}', 1);
   });
 
-  it("deleting or destroying an older version does nothing", async () => {
+  it("deleting or destroying an older version pushes no version", async () => {
     await quiet();
     const start = await requestCount();
     await put("/v1/kv/delete/app", { versions: [2] });
@@ -90,12 +90,12 @@ describe("of a secret that is synced", () => {
     await bothHold('{"v":3}', 3);
   });
 
-  it("destroying the newest version brings back the one before", async () => {
+  it("destroying the newest version pushes the one before", async () => {
     await put("/v1/kv/destroy/app", { versions: [3] });
     await bothHold('{"v":2}', 2);
   });
 
-  it("deleting all versions removes it, and undeleting one brings that back", async () => {
+  it("deleting all versions removes it, and undeleting one pushes that", async () => {
     await put("/v1/kv/delete/app", { versions: [1, 2, 3] });
     await bothHold(undefined);
     await put("/v1/kv/undelete/app", { versions: [2] });
@@ -109,7 +109,7 @@ describe("of a secret that is synced", () => {
     expect(await operationsSince(start)).toEqual([]);
   });
 
-  it("deleting the path removes it and keeps the association: written again, it is there again", async () => {
+  it("deleting the path removes it but keeps the association for a later write", async () => {
     await del("/v1/kv/metadata/app");
     await bothHold(undefined);
     for (const at of [D, M]) expect(await association(at, "app")).toBeDefined();
@@ -117,7 +117,7 @@ describe("of a secret that is synced", () => {
     await bothHold('{"v":"again"}', 1);
   });
 
-  it("a change of its metadata pushes nothing", async () => {
+  it("a change of its metadata causes no push", async () => {
     await quiet();
     const start = await requestCount();
     const changed = await put("/v1/kv/metadata/app", { custom_metadata: { owner: "x" }, max_versions: 7 });
@@ -146,7 +146,7 @@ describe("of a secret that is synced", () => {
     expect([await cloudA.value("app"), await objects("m")]).toEqual([undefined, {}]);
   });
 
-  it("setting it again pushes it although nothing has changed", async () => {
+  it("setting it again pushes it unchanged", async () => {
     await quiet();
     const start = await requestCount();
     await setAssociation(D, "app");
@@ -159,7 +159,7 @@ describe("of a secret that is synced", () => {
   });
 });
 
-it("removes a version that ends by its own time, and brings back the one before", async () => {
+it("removes an expired version, and pushes the one before", async () => {
   await put("/v1/kv/metadata/app", { delete_version_after: "0s" });
   await write("app", { v: "lasting" });
   await put("/v1/kv/metadata/app", { delete_version_after: "2s" });
@@ -169,7 +169,7 @@ it("removes a version that ends by its own time, and brings back the one before"
   await bothHold('{"v":"lasting"}', 1);
 });
 
-it("finds no older version when those were pruned: the secret is removed", async () => {
+it("removes the secret when older versions were pruned", async () => {
   await put("/v1/kv/metadata/app", { max_versions: 2 });
   for (const v of [1, 2, 3]) await write("app", { v });
   await setBoth();
@@ -180,7 +180,7 @@ it("finds no older version when those were pruned: the secret is removed", async
   await bothHold(undefined);
 });
 
-it("pushes the newest of a thousand writes, and few of the others", async () => {
+it("pushes the newest of a thousand writes, and few others", async () => {
   await write("app", { v: 0 });
   await setBoth();
   await cloudA.fault({ fault: "delay", ms: 150, operation: "UpdateSecret", count: 1_000 });
@@ -195,7 +195,7 @@ it("pushes the newest of a thousand writes, and few of the others", async () => 
   expect(pushes).toBeLessThan(300);
 });
 
-it("syncs a secret at one destination although the other is broken, and there when it is repaired", async () => {
+it("syncs a secret at one destination while the other fails, and there after the repair", async () => {
   await write("app", { v: 1 });
   await setBoth();
   await makeDestination("cloud-a-sm", "d", { secret_access_key: "wrong" });

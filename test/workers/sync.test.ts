@@ -31,7 +31,7 @@ const expectQuiet = (object: SyncDestination): void =>
   expect((object.nextDue() ?? Number.POSITIVE_INFINITY) - Date.now()).toBeGreaterThan(60_000);
 
 describe("setting an association", () => {
-  it("pushes the secret under its default name and answers only what it touched", async () => {
+  it("pushes the secret under its default name and returns only the changed association", async () => {
     await write("app/db", { b: 1.0, a: "x" });
     await write("other", { a: 1 });
     await setAssociation("cloud-a-sm/d", "other");
@@ -59,7 +59,7 @@ describe("setting an association", () => {
     expect(secret).toMatchObject({ value: '{"a":"x","b":1}', tags: { "hashicorp:vault": "" } });
   });
 
-  it("is shown as no association at all by a destination that has none", async () => {
+  it("returns an empty list for a destination without associations", async () => {
     const none = await get("/sys/sync/destinations/in-mem/m/associations");
     expect(none.body.data).toMatchObject({ associated_secrets: {}, sync_operation_counters: {} });
   });
@@ -78,13 +78,13 @@ describe("setting an association", () => {
     expect((await get("/sys/sync/destinations/in-mem/m/associations")).body.data.associated_secrets).toEqual({});
   });
 
-  it("at a destination that does not exist is not found", async () => {
+  it("returns 404 for an absent destination", async () => {
     await write("app", { a: 1 });
     expect((await setAssociation("in-mem/none", "app")).status).toBe(404);
     expect((await removeAssociation("in-mem/none", "app")).status).toBe(404);
   });
 
-  it("keeps an object by whatever name it has, __proto__ too", async () => {
+  it("accepts any name, __proto__ too", async () => {
     const named = { granularity: "secret-key", secret_name_template: "{{ .SecretKey }}" };
     await makeDestination("in-mem", "keys", named);
     await put("/v1/kv/data/odd", '{"data":{"__proto__":"a","constructor":"b"}}');
@@ -96,7 +96,7 @@ describe("setting an association", () => {
     ]);
   });
 
-  it("needs the right to read the secret, at that moment only", async () => {
+  it("requires read on the secret at the time of the set only", async () => {
     await write("app", { a: 1 });
     const sync = 'path "sys/sync/*" { capabilities = ["create","update","read"] }';
     await put("/v1/sys/policies/acl/sync", { policy: sync });
@@ -115,7 +115,7 @@ describe("setting an association", () => {
     await eventually(async () => expect(await objects("m")).toEqual({ [nameOf("app")]: '{"a":2}' }));
   });
 
-  it("again pushes again, under the new name when the template has changed, and removes the old one", async () => {
+  it("again pushes again, under the new name after a change of the template, and removes the old one", async () => {
     await write("app", { a: 1 });
     await setAssociation("cloud-a-sm/d", "app");
     await cloudA.call("UpdateSecret", {
@@ -133,7 +133,7 @@ describe("setting an association", () => {
     expect((await cloudA.secrets()).map(({ name }) => name)).toEqual(["new/app"]);
   });
 
-  it("is refused when another secret has the external name, or had it and it is still there", async () => {
+  it("returns 400 when another secret's object has the external name", async () => {
     await makeDestination("cloud-a-sm", "d", { secret_name_template: "same" });
     await write("one", { a: 1 });
     await write("two", { a: 2 });
@@ -156,7 +156,7 @@ describe("setting an association", () => {
 });
 
 describe("removing an association", () => {
-  it("removes the object outside, shows it once as unsynced, and may be repeated", async () => {
+  it("removes the remote object, shows it once as unsynced, and may be repeated", async () => {
     for (const at of ["cloud-a-sm/d", "in-mem/m"]) {
       await write("app", { a: 1 });
       await setAssociation(at, "app");
@@ -173,7 +173,7 @@ describe("removing an association", () => {
     expect(await objects("m")).toEqual({});
   });
 
-  it("ends the pushes of later writes, and the destination can go", async () => {
+  it("stops pushes of later writes, and allows the deletion of the destination", async () => {
     await write("app", { a: 1 });
     await setAssociation("in-mem/m", "app");
     await removeAssociation("in-mem/m", "app");
@@ -184,14 +184,14 @@ describe("removing an association", () => {
     });
   });
 
-  it("succeeds when the object outside is gone already", async () => {
+  it("succeeds when the remote object is absent already", async () => {
     await write("app", { a: 1 });
     await setAssociation("cloud-a-sm/d", "app");
     await cloudA.call("DeleteSecret", { SecretId: nameOf("app"), ForceDeleteWithoutRecovery: true });
     expect((await removeAssociation("cloud-a-sm/d", "app")).body.data.sync_operation_counters).toEqual({ UNSYNCED: 1 });
   });
 
-  it("works after the mount is gone, whose secrets it has removed by itself", async () => {
+  it("works after the mount was disabled, which removed its secrets", async () => {
     await write("app", { a: 1 });
     await setAssociation("cloud-a-sm/d", "app");
     await del("/v1/sys/mounts/kv");
@@ -202,7 +202,7 @@ describe("removing an association", () => {
     expect(await association("cloud-a-sm/d", "app")).toBeUndefined();
   });
 
-  it("that is refused leaves the association with its error, and is tried again when the keys are repaired", async () => {
+  it("that is refused keeps the association with its error, and is retried after a repair of the keys", async () => {
     await write("app", { a: 1 });
     await setAssociation("cloud-a-sm/d", "app");
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "DeleteSecret" });
@@ -224,7 +224,7 @@ describe("a change of the secret", () => {
   };
   const seen = async (secret: string) => [await cloudA.value(nameOf(secret)), (await objects("m"))[nameOf(secret)]];
 
-  it("is pushed by itself, newest version only, however many writes come at once", async () => {
+  it("is pushed by itself, only the newest version of concurrent writes", async () => {
     await write("app", { v: 0 });
     await both("app");
     const before = (await cloudA.requests()).length;
@@ -236,7 +236,7 @@ describe("a change of the secret", () => {
     expect(pushes.length).toBeLessThan(20);
   });
 
-  it("that deletes the newest version brings back the newest living one, then nothing, and an undelete returns", async () => {
+  it("that deletes the newest version pushes the newest living one, or removes the object", async () => {
     await write("app", { v: 1 });
     await write("app", { v: 2 });
     await both("app");
@@ -251,7 +251,7 @@ describe("a change of the secret", () => {
     await eventually(async () => expect(await seen("app")).toEqual(['{"v":2}', '{"v":2}']));
   });
 
-  it("that deletes all of it removes the object and keeps the association, for when the path comes back", async () => {
+  it("that deletes the path removes the object and keeps the association", async () => {
     await write("app", { v: 1 });
     await both("app");
     await del("/v1/kv/metadata/app");
@@ -260,7 +260,7 @@ describe("a change of the secret", () => {
     await eventually(async () => expect(await seen("app")).toEqual(['{"v":"new"}', '{"v":"new"}']));
   });
 
-  it("that touches no living version pushes nothing", async () => {
+  it("without effect on living versions causes no push", async () => {
     await write("app", { v: 1 });
     await write("app", { v: 2 });
     await setAssociation("cloud-a-sm/d", "app");
@@ -272,7 +272,7 @@ describe("a change of the secret", () => {
     expect((await cloudA.requests()).slice(before)).toEqual([]);
   });
 
-  it("larger than the destination takes is a refusal of the data, until a smaller one comes", async () => {
+  it("larger than the destination's limit is refused until a smaller version", async () => {
     await write("app", { v: "x".repeat(70_000) });
     const set = await setAssociation("cloud-a-sm/d", "app");
     expect(set.body.data.associated_secrets[`${accessor}/app`]).toMatchObject({
@@ -298,7 +298,7 @@ describe("a provider that", () => {
       expect(await cloudA.value(nameOf("app"))).toBe('{"a":1}');
     });
 
-  it("refuses us is left alone until something changes", async () => {
+  it("refuses the credentials receives no call until a change", async () => {
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret" });
     expect(await setOne()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "permission_denied" });
     const calls = (await cloudA.requests()).length;
@@ -309,14 +309,14 @@ describe("a provider that", () => {
     await syncs();
   });
 
-  it("does not know our key is a refusal, too", async () => {
+  it("does not know the key is a refusal, too", async () => {
     await makeDestination("cloud-a-sm", "d", { access_key_id: "AKIAUNKNOWN" });
     expect(await setOne()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "auth_failed" });
     await makeDestination("cloud-a-sm", "d", cloudABody());
     await syncs();
   });
 
-  it("fails is tried again by itself, and the answer says when", async () => {
+  it("fails is retried by itself, and the response shows the next attempt", async () => {
     await cloudA.fault({ fault: "error", type: "InternalServiceError", status: 500, count: 1 });
     const entry = await setOne();
     expect(entry).toMatchObject({
@@ -329,7 +329,7 @@ describe("a provider that", () => {
     expect((await association("cloud-a-sm/d", "app"))?.["attempts"]).toBeUndefined();
   });
 
-  it("asks for a pause gets it from all associations of the destination", async () => {
+  it("requests a wait receives no call for any association of the destination", async () => {
     await write("second", { a: 2 });
     await cloudA.fault({
       fault: "error",
@@ -346,7 +346,7 @@ describe("a provider that", () => {
     expect((await cloudA.requests()).length).toBe(calls);
   });
 
-  it("does what it was asked but whose answer is lost leaves us unsure, then it converges without a second effect", async () => {
+  it("performs a call without an answer leaves the status unknown until a repeat without a second effect", async () => {
     await cloudA.fault({ fault: "apply-then-drop", operation: "CreateSecret" });
     expect(await setOne()).toMatchObject({ sync_status: "UNKNOWN", error_code: "network_error" });
     expect(await cloudA.value(nameOf("app"))).toBe('{"a":1}');
@@ -355,14 +355,14 @@ describe("a provider that", () => {
     await eventually(async () => expect(await cloudA.value(nameOf("app"))).toBe('{"a":2}'));
   });
 
-  it("answers late is not waited for: the answer says PENDING and the push arrives", async () => {
+  it("answers late does not delay the response, which shows PENDING", async () => {
     await cloudA.fault({ fault: "delay", ms: 3_500, operation: "CreateSecret" });
     expect(await setOne()).toMatchObject({ sync_status: "PENDING" });
     await syncs();
   });
 });
 
-it("ends with the newest name, tags and value when all of them change while a push is on its way", async () => {
+it("converges to the newest name, tags and value after changes during a push", async () => {
   await makeDestination("cloud-a-sm", "d", { custom_tags: { old: "1" } });
   await write("app", { v: 1 });
   await cloudA.fault({ fault: "delay", ms: 700, operation: "CreateSecret" });
@@ -380,7 +380,7 @@ it("ends with the newest name, tags and value when all of them change while a pu
   await eventually(async () => expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED"));
 });
 
-it("takes tags away that only a push on its way has set", async () => {
+it("removes tags that only a running push has set", async () => {
   await write("app", { v: 1 });
   await setAssociation("cloud-a-sm/d", "app");
   await makeDestination("cloud-a-sm", "d", { custom_tags: { passing: "1" } });
@@ -393,7 +393,7 @@ it("takes tags away that only a push on its way has set", async () => {
   await eventually(async () => expect((await cloudA.secrets())[0]?.tags).toEqual({ "hashicorp:vault": "" }));
 });
 
-it("forgets its memory at any time without forgetting what it has to do", async () => {
+it("keeps its pending work after a restart at any time", async () => {
   await write("app", { a: 1 });
   await evictDurableObject(stub("in-mem/m"));
   await setAssociation("in-mem/m", "app");
