@@ -12,6 +12,7 @@ import type { Miniflare as MiniflareClass } from "miniflare";
 import { isFull } from "./disk.ts";
 import { answerPings, instructions } from "./heartbeat.ts";
 import { type FromRuntime, PROBE_PATH, type ToRuntime } from "./runtime.ts";
+import { isRuntimeNoise } from "./runtime-log.ts";
 
 /** The runtime that wrangler brings: a copy of another version would keep data in another way. */
 const { Miniflare, convertV4MiniflareOptions, Log, LogLevel, Response } = createRequire(
@@ -52,6 +53,7 @@ async function start({ bindings, dataDir, builtDir, log }: ToRuntime): Promise<v
         unsafeTriggerHandlers: false,
         // Asked for by itself: each request has its lines in the audit log, and what the starter says would drown in them.
         handleStructuredLogs: ({ level, message: line }) => {
+          if (!log && isRuntimeNoise(line)) return;
           const isTrouble = level === "error" || level === "warn";
           if (isTrouble || log) (isTrouble ? process.stderr : process.stdout).write(`${line}\n`);
         },

@@ -18,6 +18,8 @@ import { readTour } from "./tour.ts";
 
 const HOST = "127.0.0.1";
 const HEALTH_MS = 30_000;
+/** A secret is written and arrives at its destination; README shows the rest of the tour. */
+const STEPS_SHOWN = 2;
 const ROOM_TO_START_BYTES = 16 * 1024 * 1024;
 
 const began = performance.now();
@@ -165,17 +167,21 @@ function banner({ baseUrl, token }: Service, settings: LocalSettings, nodes: str
   const kept = settings.playground
     ? "a playground begins anew at each start"
     : `the next start finds the data in ${settings.stateDir} again`;
-  const steps = readTour().flatMap(({ title, command }) => ["", `# ${title}`, command]);
+  const steps = readTour()
+    .slice(0, STEPS_SHOWN)
+    .flatMap(({ title, command }) => ["", `# ${title}`, command]);
   return [
     "",
     `Sallyport is ready (${((performance.now() - began) / 1000).toFixed(1)} s). Ctrl-C stops it; ${kept}.`,
     "",
-    `Base URL:   ${baseUrl}`,
+    `API docs:   ${baseUrl}/docs`,
     `Root token: ${token}`,
     ...nodes.map((node) => `Node:       ${node}`),
     "",
-    "Try it, in another terminal:",
+    "Paste this into another terminal:",
     "",
+    `export VAULT_ADDR=${baseUrl} VAULT_TOKEN=${token}`,
+    `export NOMAD_ADDR=${baseUrl} NOMAD_TOKEN=${token}`,
     `export SALLYPORT_ADDR=${baseUrl} SALLYPORT_TOKEN=${token}`,
     ...(nodes.length > 0 ? [`export VOLUMES=${volumes}`] : []),
     ...(settings.playground

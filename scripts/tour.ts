@@ -1,4 +1,4 @@
-/** The first commands to try. `npm start` prints them, the README shows them and the smoke test runs them: one text. */
+/** The commands of the tour: `npm start` prints the first two, README shows all, and the smoke test runs them. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -26,7 +26,7 @@ const promised: readonly Promised[] = [
 ];
 
 const isPromised = ({ place, wire }: Mutant, { status, text }: Reply): boolean =>
-  // The platform refuses verbs that it does not know before any of our code runs, the gateway CONNECT (README, "Requests").
+  // The platform refuses verbs that it does not know before any of our code runs, the gateway CONNECT (docs/start/clients.md).
   (status === 501 && !KNOWN_METHODS.has(wire.method) && /method/i.test(text)) ||
   promised.some(({ statuses, at, because }) => statuses.includes(status) && at.test(place.name) && because.test(text));
 

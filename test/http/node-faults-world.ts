@@ -119,7 +119,7 @@ export class Cluster {
   readonly #settings: Record<string, string>;
   readonly line = new Line(() => this.service.base);
 
-  /** @param settings of the service (README, "Settings") */
+  /** @param settings of the service (docs/reference/settings.md) */
   constructor(settings: Record<string, string> = {}, options: { logs?: boolean } = {}) {
     this.#settings = settings;
     this.service = new Service(settings, options);

@@ -99,12 +99,11 @@ export class LocalService {
 
   /** What a shell prints that has the variables of the banner. */
   async shell(command: string): Promise<string> {
-    const exported = [...this.#output.matchAll(/^export (VOLUMES|PROVIDERS)=(\S+)/gm)].map(([, name, value]) => [
-      name,
-      value,
-    ]);
-    const service = { SALLYPORT_ADDR: this.baseUrl, SALLYPORT_TOKEN: this.token };
-    const env = { ...cleanEnvironment(), ...service, ...Object.fromEntries(exported) };
+    const lines = [...this.#output.matchAll(/^export (.*)$/gm)].map(([, line = ""]) => line);
+    const exported = lines.flatMap((line) =>
+      [...line.matchAll(/([A-Z_]+)=(\S+)/g)].map(([, name, value]) => [name, value]),
+    );
+    const env = { ...cleanEnvironment(), ...Object.fromEntries(exported) };
     const child = spawn("bash", ["-c", command], { env, stdio: ["ignore", "pipe", "pipe"] });
     let stdout = "";
     let stderr = "";
