@@ -29,16 +29,15 @@ import { countedSeries } from "../platform/observability/metrics/object-counters
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
 import { Announcements, announceAll, announceAssociation, announceDestination } from "../sync/announcements.ts";
-import { associationId } from "../sync/association.ts";
-import { Associations, secretOf } from "../sync/associations.ts";
+import { Associations, associationId, secretOf } from "../sync/associations.ts";
 import { associationsPage } from "../sync/associations-page.ts";
 import { Breaker } from "../sync/breaker.ts";
 import { Configuration } from "../sync/configuration.ts";
+import type { DestinationDependencies } from "../sync/dependencies.ts";
 import { DesiredState } from "../sync/desired-state.ts";
 import { DestinationRecord, type Found } from "../sync/destination-record.ts";
 import { desiredObjects } from "../sync/external-name.ts";
 import { Neighbours } from "../sync/neighbours.ts";
-import type { DestinationParts } from "../sync/parts.ts";
 import { Poll } from "../sync/poll.ts";
 import { copyRecords, plannedChanges, previewed } from "../sync/preview.ts";
 import { Purge } from "../sync/purge.ts";
@@ -58,7 +57,7 @@ const PAGE = 1_000;
  */
 export class SyncDestination extends StoredObject implements SyncDestinationApi {
   readonly #keys: DataKeys;
-  readonly #parts: DestinationParts;
+  readonly #parts: DestinationDependencies;
   readonly #configuration: Configuration;
   readonly #desiredState: DesiredState;
   readonly #poll: Poll;
@@ -100,7 +99,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     });
   }
 
-  #assemble(self: string): DestinationParts {
+  #assemble(self: string): DestinationDependencies {
     const { sql, env, outbox } = this;
     const commit = <T>(change: () => T): T => this.commit(change);
     const gate = new SyncGate(() => syncControl(env).mayRun());

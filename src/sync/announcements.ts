@@ -6,7 +6,7 @@ import { projectAssociations, projectDestination } from "../listings/destination
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
 import { warn } from "../platform/observability/log.ts";
 import { secretOf } from "./associations.ts";
-import type { DestinationParts } from "./parts.ts";
+import type { DestinationDependencies } from "./dependencies.ts";
 
 /**
  * Announcements of a destination to other objects, through its outbox. Listings receive its existence and its secrets,
@@ -61,10 +61,10 @@ export async function drainAssociation(outbox: Outbox, { mountUuid, secretName }
 
 /** Handlers of the outbox topics of one destination. */
 export class Announcements {
-  readonly #parts: DestinationParts;
+  readonly #parts: DestinationDependencies;
   readonly #host: Host;
 
-  constructor(parts: DestinationParts, host: Host) {
+  constructor(parts: DestinationDependencies, host: Host) {
     this.#parts = parts;
     this.#host = host;
   }

@@ -1,7 +1,7 @@
 import type { SecretRef } from "../contracts/sync-tasks.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
-import { associationId } from "./association.ts";
 import type { SetNaming } from "./associations.ts";
+import { associationId } from "./associations.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import type { Granularity } from "./destinations/index.ts";
 import { desiredObjects, refusedKeys } from "./external-name.ts";

@@ -1,9 +1,14 @@
 import type { AssociationView, SyncStatus } from "../contracts/sync-destination.ts";
 import type { Granularity, SecretRef, SyncResult } from "../contracts/sync-tasks.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
-import { associationId, completionOf, statusFor, worst } from "./association.ts";
 import type { RemoteObjects, Step } from "./remote-objects.ts";
+import { completionOf } from "./retry-policy.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
+import { statusFor, worst } from "./sync-status.ts";
+
+/** `<accessor>/<secret name>`: the key of an association in answers, and its row's id. */
+export const associationId = ({ mountAccessor, secretName }: Pick<SecretRef, "mountAccessor" | "secretName">): string =>
+  `${mountAccessor}/${secretName}`;
 
 const MOST_NAMINGS = 20;
 

@@ -1,26 +1,13 @@
-import type { SyncResult, Trouble } from "../contracts/sync-tasks.ts";
+import type { SyncResult } from "../contracts/sync-tasks.ts";
 import { backoff } from "../lib/backoff.ts";
 import { Memo } from "../platform/durable/memo.ts";
-import { isCall } from "./association.ts";
+import { affectsDestination, isCall } from "./retry-policy.ts";
 
 /** The breaker opens after failures of this many associations without a success in between. */
 const ASSOCIATIONS = 5;
 const CAP_MS = 300_000;
 /** The longest pause while at least one association has succeeded since the failures began. */
 const PARTLY_UP_CAP_MS = 30_000;
-
-/**
- * Failure codes that affect the whole destination. Other codes concern one name (`contended`, `name_held`,
- * `conflict`), are failures of this service, or carry their own pause (`throttled`, `paused`).
- */
-const GENERAL: ReadonlySet<string> = new Set([
-  "auth_failed",
-  "provider_unavailable",
-  "network_error",
-  "deadline_exceeded",
-  "unreadable_answer",
-  "answer_too_large",
-]);
 
 export interface BreakerView {
   readonly failures: number;
@@ -85,7 +72,7 @@ export class Breaker {
   /** Records the result of a task. */
   record({ claim, trouble, copies }: SyncResult, now: number): void {
     const troubles = [trouble, ...copies.map((copy) => copy.trouble)].filter((one) => one !== undefined);
-    const broken = troubles.some(isGeneral);
+    const broken = troubles.some(affectsDestination);
     // One object that was pushed shows that the destination is reachable.
     if (copies.some((copy) => !copy.trouble && isCall(copy))) this.#succeed();
     if (broken) this.#fail(claim.id, now);
@@ -144,6 +131,3 @@ export class Breaker {
     this.#row.forget();
   }
 }
-
-const isGeneral = ({ outcome, code }: Trouble): boolean =>
-  GENERAL.has(code) && (outcome === "external" || outcome === "unknown" || code === "auth_failed");

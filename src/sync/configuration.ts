@@ -6,8 +6,8 @@ import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { settings } from "../platform/settings.ts";
 import { announceDestination } from "./announcements.ts";
 import type { Definition } from "./definition.ts";
+import type { DestinationDependencies } from "./dependencies.ts";
 import type { DestinationType } from "./destinations/index.ts";
-import type { DestinationParts } from "./parts.ts";
 
 /**
  * The configuration of one destination: create, change and read, and the custom application it uses. Owned by
@@ -15,11 +15,11 @@ import type { DestinationParts } from "./parts.ts";
  * the destination is new.
  */
 export class Configuration {
-  readonly #parts: DestinationParts;
+  readonly #parts: DestinationDependencies;
   /** Applications named by writes in flight. */
   readonly #claimed: string[] = [];
 
-  constructor(parts: DestinationParts) {
+  constructor(parts: DestinationDependencies) {
     this.#parts = parts;
   }
 

@@ -3,10 +3,10 @@ import type { SecretRef } from "../contracts/sync-tasks.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { announceAssociation, announceWatch, drainAssociation } from "./announcements.ts";
-import { associationId } from "./association.ts";
 import { type AssociationCheck, checkAssociation, PURGING } from "./association-check.ts";
+import { associationId } from "./associations.ts";
 import { associationsPage } from "./associations-page.ts";
-import type { DestinationParts } from "./parts.ts";
+import type { DestinationDependencies } from "./dependencies.ts";
 import { NONE_TAKEN, type TakenNames } from "./remote-objects.ts";
 
 /** A request that sets the desired state also performs the work, so the wake-up is delayed by this long. */
@@ -18,9 +18,9 @@ const INLINE_MS = 2_500;
  * and one to each neighbour for names used for the first time.
  */
 export class DesiredState {
-  readonly #parts: DestinationParts;
+  readonly #parts: DestinationDependencies;
 
-  constructor(parts: DestinationParts) {
+  constructor(parts: DestinationDependencies) {
     this.#parts = parts;
   }
 

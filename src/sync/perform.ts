@@ -7,8 +7,8 @@ import { textOf, warn } from "../platform/observability/log.ts";
 import { flushCountsSoon } from "../platform/observability/metrics/flush.ts";
 import { count } from "../platform/observability/metrics/isolate-counters.ts";
 import { settings } from "../platform/settings.ts";
-import { isCall } from "./association.ts";
 import { GateLease } from "./gate-lease.ts";
+import { isCall } from "./retry-policy.ts";
 import { type AppAccess, performTask } from "./task.ts";
 
 /**

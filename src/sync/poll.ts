@@ -4,7 +4,7 @@ import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import { announceAssociation } from "./announcements.ts";
 import { secretOf } from "./associations.ts";
-import type { DestinationParts } from "./parts.ts";
+import type { DestinationDependencies } from "./dependencies.ts";
 
 const IDLE: PollAnswer = { running: true, permitMs: 0, setup: null, tasks: [], retryInMs: null };
 
@@ -13,9 +13,9 @@ const IDLE: PollAnswer = { running: true, permitMs: 0, setup: null, tasks: [], r
  * `SyncDestination`, called by its RPC methods `turn` and `plan`. A poll without ready tasks costs no transaction.
  */
 export class Poll {
-  readonly #parts: DestinationParts;
+  readonly #parts: DestinationDependencies;
 
-  constructor(parts: DestinationParts) {
+  constructor(parts: DestinationDependencies) {
     this.#parts = parts;
   }
 

@@ -1,7 +1,8 @@
 import type { ObjectResult, ObjectTask, Trouble } from "../contracts/sync-tasks.ts";
-import { isUnsure, statusFor } from "./association.ts";
 import type { DesiredObject } from "./external-name.ts";
+import { isUnsure } from "./retry-policy.ts";
 import type { RemoteObjectRow } from "./schema.ts";
+import { statusFor } from "./sync-status.ts";
 
 /**
  * The remote objects of a destination's associations (table `copies`): what exists or may exist at the provider under

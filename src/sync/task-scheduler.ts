@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import type { ObjectResult, ObjectTask, SyncResult, SyncTask } from "../contracts/sync-tasks.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
-import { isCall } from "./association.ts";
 import { type Associations, secretOf } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
@@ -10,6 +9,7 @@ import { type DesiredObject, desiredObjects } from "./external-name.ts";
 import { Pacing } from "./pacing.ts";
 import { PURGE_ATTEMPTS, type Purge } from "./purge.ts";
 import { objectTask, type RemoteObjects, type TakenNames, unclaimed } from "./remote-objects.ts";
+import { isCall } from "./retry-policy.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 

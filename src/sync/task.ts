@@ -7,12 +7,12 @@ import type { Result } from "../lib/result.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { failure, type Permit, sender } from "../providers/outcome.ts";
-import { isPaused } from "./association.ts";
 import { typeOf } from "./definition.ts";
 import type { CallContext, ProviderSettings } from "./destinations/destination-type.ts";
 import type { DestinationType } from "./destinations/index.ts";
 import { refusedKeys } from "./external-name.ts";
 import { secretKeyValues, secretPathValue } from "./payload.ts";
+import { isPaused } from "./retry-policy.ts";
 
 export type AppAccess = (namespace: string, name: string) => Promise<Result<AppCredentials>>;
 

@@ -15,7 +15,7 @@ const RESYNC = {
 };
 const PURGE = { file: "src/sync/purge.ts", suites: ["test/workers/sync-purge.test.ts"] };
 const TASK = { file: "src/sync/task.ts", suites: ["test/workers/sync-policies.test.ts"] };
-const RULES = { file: "src/sync/association.ts", suites: ["src/sync/association.test.ts"] };
+const RULES = { file: "src/sync/retry-policy.ts", suites: ["src/sync/retry-policy.test.ts"] };
 const CONTROL = { file: "src/objects/sync-control.ts", suites: ["test/workers/sync-control.test.ts"] };
 const CLOUD_B = { file: "src/sync/destinations/cloud-b-kv.ts", suites: ["test/http/cloud-b-kv-adapter.test.ts"] };
 const CLOUD_C = { file: "src/sync/destinations/cloud-c-secret.ts", suites: ["test/http/cloud-c-sm-adapter.test.ts"] };
@@ -65,6 +65,7 @@ export const sync: Mutation[] = [
   },
   {
     ...BREAKER,
+    file: "src/sync/retry-policy.ts",
     find: "GENERAL.has(code) && (",
     replace: '(GENERAL.has(code) || code === "contended") && (',
     promise: "A failure that concerns one name opens no breaker",

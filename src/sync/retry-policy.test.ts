@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { ObjectResult, SyncResult, Trouble } from "../contracts/sync-tasks.ts";
-import { completionOf, isUnsure, worst } from "./association.ts";
+import { completionOf, isUnsure } from "./retry-policy.ts";
+import { worst } from "./sync-status.ts";
 
 const trouble = (outcome: Trouble["outcome"], code: string, retryAfterMs?: number): Trouble => ({
   ...({ outcome, code, message: "m" } as Trouble),

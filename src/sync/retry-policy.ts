@@ -1,15 +1,29 @@
-import type { SyncStatus } from "../contracts/sync-destination.ts";
-import type { ObjectResult, SecretRef, SyncResult, Trouble } from "../contracts/sync-tasks.ts";
+import type { ObjectResult, SyncResult, Trouble } from "../contracts/sync-tasks.ts";
 import type { WorkOutcome } from "../platform/durable/lease.ts";
 
 /**
- * Data types of secret sync: secrets, associations, tasks and their results. `Setup`, `PollAnswer`, `SyncTask` and
- * `SyncResult` cross RPC between Worker and destination, so their field names are part of that interface.
+ * The retry policy of secret sync: the next step of a task by the failures of its objects. Pure. Read by the scheduler
+ * (completion of leases), the breaker and the tasks themselves. The first row that applies decides:
+ *
+ *   a failure with code "paused"             -> again  (same attempt)
+ *   a failure other than `client`            -> retry  (back-off, or the provider's wait)
+ *   the task ran out of time                 -> again
+ *   `client` failures                        -> park   (until a change, a set or the resync)
+ *   no failure                               -> done
  */
 
-/** `<accessor>/<secret name>`: the key of an association in answers, and its row's id. */
-export const associationId = ({ mountAccessor, secretName }: Pick<SecretRef, "mountAccessor" | "secretName">): string =>
-  `${mountAccessor}/${secretName}`;
+/**
+ * Failure codes that affect the whole destination. Other codes concern one name (`contended`, `name_held`,
+ * `conflict`), are failures of this service, or carry their own pause (`throttled`, `paused`).
+ */
+const GENERAL: ReadonlySet<string> = new Set([
+  "auth_failed",
+  "provider_unavailable",
+  "network_error",
+  "deadline_exceeded",
+  "unreadable_answer",
+  "answer_too_large",
+]);
 
 /** Whether the provider was called for this object. */
 export const isCall = ({ state }: ObjectResult): boolean =>
@@ -18,30 +32,6 @@ export const isCall = ({ state }: ObjectResult): boolean =>
 /** Whether a push may have been applied although it failed. */
 export const isUnsure = (trouble: Trouble): boolean =>
   trouble.outcome === "unknown" || ("unsure" in trouble && trouble.unsure === true);
-
-const statusOf = {
-  client: "CLIENT_SIDE_ERROR",
-  external: "EXTERNAL_SERVICE_ERROR",
-  unknown: "UNKNOWN",
-  internal: "INTERNAL_ERROR",
-} as const satisfies Record<string, SyncStatus>;
-
-/** Worst first: the order in which one status is chosen for an association whose objects differ. */
-const SEVERITY: readonly SyncStatus[] = [
-  "INTERNAL_ERROR",
-  "CLIENT_SIDE_ERROR",
-  "UNKNOWN",
-  "EXTERNAL_SERVICE_ERROR",
-  "PENDING",
-  "UNSYNCED",
-  "SYNCED",
-];
-
-export const statusFor = (trouble: Trouble): SyncStatus => statusOf[trouble.outcome];
-
-/** The worst of some statuses; undefined for none. */
-export const worst = (statuses: readonly SyncStatus[]): SyncStatus | undefined =>
-  SEVERITY.find((status) => statuses.includes(status));
 
 /** Whether the call was not sent because syncing is paused. */
 export const isPaused = (trouble: Trouble | undefined): boolean => trouble?.code === "paused";
@@ -63,3 +53,7 @@ export function completionOf(result: SyncResult): WorkOutcome {
   // A refused configuration is retried after a change of it, a new version, another set, or by the resync.
   return troubles.length > 0 ? { kind: "park" } : { kind: "done" };
 }
+
+/** Whether the next association would fail in the same way, so that the breaker counts the failure. */
+export const affectsDestination = ({ outcome, code }: Trouble): boolean =>
+  GENERAL.has(code) && (outcome === "external" || outcome === "unknown" || code === "auth_failed");

@@ -15,7 +15,7 @@ import type { SyncGate } from "./sync-gate.ts";
 import type { TaskScheduler } from "./task-scheduler.ts";
 
 /** The dependencies that the classes of one destination share. Built by `SyncDestination`. */
-export interface DestinationParts {
+export interface DestinationDependencies {
   readonly env: Env;
   /** The destination object's name. */
   readonly self: string;
