@@ -8,7 +8,7 @@ export const ref = (kind: string, name: string): JsonSchema => ({ $ref: `#/compo
 
 export const ENVELOPE: JsonSchema = {
   type: "object",
-  description: "What areas A and B, tokens and `sys` answer.",
+  description: "What the secrets API answers.",
   properties: {
     request_id: { type: "string", format: "uuid" },
     lease_id: { type: "string", description: "Of the lease under which `data` is given; empty without one." },

@@ -8,7 +8,7 @@ export interface Operation {
   /** One line. */
   readonly summary: string;
   readonly description?: string;
-  /** What the caller must be allowed. Routes of areas A and B say it by their verb and path. */
+  /** What the caller must be allowed. Routes of the secrets API say it by their verb and path. */
   readonly right?: string;
   /** What the parameters in the path mean, where the group does not say it. */
   readonly path?: Texts;
@@ -97,7 +97,7 @@ export type Answer =
       readonly schema: z.ZodType;
     };
 
-/** What of the envelope of areas A and B is not null. */
+/** What of the envelope of the secrets API is not null. */
 export interface EnvelopeParts {
   readonly data?: z.ZodType;
   readonly auth?: z.ZodType;
@@ -109,11 +109,11 @@ export interface EnvelopeParts {
 
 const DONE = "Done; there is nothing to say.";
 
-/** 204 of areas A and B. */
+/** 204 of the secrets API. */
 export const noContent = { 204: { kind: "empty", description: DONE } } as const;
-/** 200 of areas C and D without a body. */
+/** 200 of the cluster API without a body. */
 export const nothing = { 200: { kind: "empty", description: DONE } } as const;
-/** The envelope of areas A and B. */
+/** The envelope of the secrets API. */
 export const data = (description: string, schema: z.ZodType, more: Omit<EnvelopeParts, "data"> = {}) => ({
   200: { kind: "envelope", description, parts: { ...more, data: schema } } as const,
 });
@@ -121,11 +121,11 @@ export const data = (description: string, schema: z.ZodType, more: Omit<Envelope
 export const warned = (description: string, status = 200): Readonly<Record<number, Answer>> => ({
   [status]: { kind: "envelope", description, parts: {} },
 });
-/** Bare JSON without the headers of areas C and D. */
+/** Bare JSON without the headers of the cluster API. */
 export const plain = (description: string, schema: z.ZodType, status = 200): Readonly<Record<number, Answer>> => ({
   [status]: { kind: "json", description, schema },
 });
-/** Bare JSON of areas C and D. */
+/** Bare JSON of the cluster API. */
 export const bare = (description: string, schema: z.ZodType): Readonly<Record<number, Answer>> => ({
   200: { kind: "json", description, schema, headers: "cluster" },
 });

@@ -3,7 +3,7 @@ import { count, flag, type Parameters, required, text } from "./operation.ts";
 
 /** Parameters that many operations share. */
 
-/** Answers of areas C and D for people. */
+/** Answers of the cluster API for people. */
 export const pretty: Parameters = { pretty: flag("Indents the answer.") };
 
 export const namespace: Parameters = {

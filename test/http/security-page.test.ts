@@ -7,17 +7,17 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const read = (name: string): string => readFileSync(ROOT + name, "utf8");
 const page = read("docs/operate/security.md");
 
-const HEADER = "| Threat | What they can do | What they cannot | Shown by |";
+const tests = read("docs/internals/threats.md");
 
-/** Rows of the tables of threats. */
-function threats(): { line: number; cells: string[] }[] {
+/** Rows of the tables of a page that have this header. */
+function rowsOf(text: string, header: string): { line: number; cells: string[] }[] {
   const rows: { line: number; cells: string[] }[] = [];
   let inside = false;
-  for (const [index, text] of page.split("\n").entries()) {
-    if (text === HEADER) inside = true;
-    else if (!text.startsWith("|")) inside = false;
-    else if (inside && !/^\|[-|]+\|$/.test(text)) {
-      const cells = text.slice(1, -1).split("|");
+  for (const [index, row] of text.split("\n").entries()) {
+    if (row === header) inside = true;
+    else if (!row.startsWith("|")) inside = false;
+    else if (inside && !/^\|[-|]+\|$/.test(row)) {
+      const cells = row.slice(1, -1).split("|");
       rows.push({ line: index + 1, cells: cells.map((cell) => cell.trim()) });
     }
   }
@@ -25,25 +25,31 @@ function threats(): { line: number; cells: string[] }[] {
 }
 
 describe("docs/operate/security.md", () => {
-  it("names for each threat what can be done, what cannot, and tests that exist and are not skipped", () => {
-    const rows = threats();
-    expect(rows.length).toBeGreaterThan(40);
-    for (const { line, cells } of rows) {
-      expect(cells, `line ${line}`).toHaveLength(4);
+  const threats = rowsOf(page, "| Threat | Possible | Prevented |");
+  const proofs = rowsOf(tests, "| Threat | Tests |");
+
+  it("says for each threat what is possible and what is prevented", () => {
+    expect(threats.length).toBeGreaterThan(40);
+    for (const { line, cells } of threats) {
+      expect(cells, `line ${line}`).toHaveLength(3);
       for (const cell of cells) expect(cell, `line ${line}`).not.toBe("");
     }
+  });
+
+  it("names no tests", () => {
+    expect(page.split("\n").filter((text) => text.includes(" › "))).toEqual([]);
+  });
+
+  it("has the threats of docs/internals/threats.md, which names tests that exist and are not skipped", () => {
+    const names = (rows: typeof threats) => rows.map(({ cells: [name] }) => name);
+    expect(names(proofs)).toEqual(names(threats));
     // The parser of references is that of the page of coverage.
-    const table = rows.map(({ line, cells }) => `| E.line-${line} | ${cells[0]} | ${cells[3]} |`);
+    const table = proofs.map(({ line, cells }) => `| E.line-${line} | ${cells[0]} | ${cells[1]} |`);
     const asCoverage = ["| id | What the interface document says | Proof |", "|---|---|---|", ...table].join("\n");
     const sources = new Map<string, string>();
     for (const file of citedFiles(asCoverage)) if (existsSync(ROOT + file)) sources.set(file, read(file));
     expect(checkCoverage(asCoverage, sources)).toEqual([]);
     expect(asCoverage).not.toMatch(/\| open \|$/m);
-  });
-
-  it("cites no test outside of these tables, where nobody would look whether it exists", () => {
-    const cited = page.split("\n").filter((text) => text.includes(" › "));
-    expect(cited.length).toBe(threats().length);
   });
 
   it("asks only for operations that there are", () => {

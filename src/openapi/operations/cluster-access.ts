@@ -65,7 +65,7 @@ const written = {
 };
 const namespaceBody = { fields: { Name: "As in the path.", Meta: "Texts by name." } };
 const putNamespace: Omit<Operation, "id"> = {
-  summary: "Creates or changes a namespace of areas C and D",
+  summary: "Creates or changes a namespace of the cluster API",
   method: "put",
   body: namespaceBody,
   answers: nothing,
@@ -162,13 +162,13 @@ export const clusterAccess = group(
     },
     "GET /namespaces": {
       id: "listClusterNamespaces",
-      summary: "Lists the namespaces of areas C and D in which the caller has a right",
+      summary: "Lists the namespaces of the cluster API in which the caller has a right",
       query: { ...prefix, ...pretty },
       answers: bare("The namespaces.", z.array(Namespace)),
     },
     "GET /namespace/:name": {
       id: "readClusterNamespace",
-      summary: "Reads a namespace of areas C and D",
+      summary: "Reads a namespace of the cluster API",
       right: "any right in the namespace",
       query: pretty,
       answers: bare("The namespace.", Namespace),
@@ -181,7 +181,7 @@ export const clusterAccess = group(
     "POST /namespace/:name": { ...putNamespace, id: "writeClusterNamespace" },
     "DELETE /namespace/:name": {
       id: "deleteClusterNamespace",
-      summary: "Deletes a namespace of areas C and D without volumes and without jobs that run",
+      summary: "Deletes a namespace of the cluster API without volumes and without jobs that run",
       answers: nothing,
       errors: [409],
     },

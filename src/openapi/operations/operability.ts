@@ -75,7 +75,7 @@ export const operability = group(
     "GET /metrics": { ...metrics, id: "readClusterMetrics", right: "agent:read" },
     "GET /agent/health": {
       id: "readAgentHealth",
-      summary: "Says whether the service works, as areas C and D are asked",
+      summary: "Says whether the service works, as clients of the cluster API ask",
       answers: { ...plain("All is well.", agentHealth), ...plain("It does not work; why.", agentHealth, 503) },
     },
     "GET /agent/self": {
