@@ -4,7 +4,7 @@ import type { StreamEvent } from "./event.ts";
 export type Labels = Pick<StreamEvent, "Topic" | "Type" | "Key" | "Namespace" | "FilterKeys">;
 
 /** One event of a line, without its payload. */
-export interface Fact extends Labels {
+export interface EventHeader extends Labels {
   /** Characters of its JSON within the line's text, where events follow each other with one comma between. */
   readonly length: number;
 }
@@ -15,7 +15,7 @@ export interface Fact extends Labels {
  */
 type Row = [length: number, topic: string, type: string, namespace: string, key: string, ...filterKeys: string[]];
 
-export const factsText = (facts: readonly Fact[]): string =>
+export const headersText = (facts: readonly EventHeader[]): string =>
   JSON.stringify(
     facts.map(
       ({ length, Topic, Type, Namespace, Key, FilterKeys }): Row => [
@@ -29,7 +29,7 @@ export const factsText = (facts: readonly Fact[]): string =>
     ),
   );
 
-export const readFacts = (text: string): Fact[] =>
+export const parseHeaders = (text: string): EventHeader[] =>
   (JSON.parse(text) as Row[]).map(([length, Topic, Type, Namespace, Key, ...FilterKeys]) => ({
     length,
     Topic,
@@ -39,11 +39,11 @@ export const readFacts = (text: string): Fact[] =>
     FilterKeys,
   }));
 
-/** Headers computed from stored events. */
-export const factsIn = (text: string): Fact[] =>
-  (JSON.parse(text) as StreamEvent[]).map((event) => factOf(event, JSON.stringify(event).length));
+/** Facts from the events themselves. */
+export const headersIn = (text: string): EventHeader[] =>
+  (JSON.parse(text) as StreamEvent[]).map((event) => headerOf(event, JSON.stringify(event).length));
 
-export const factOf = ({ Topic, Type, Namespace, Key, FilterKeys }: StreamEvent, length: number): Fact => ({
+export const headerOf = ({ Topic, Type, Namespace, Key, FilterKeys }: StreamEvent, length: number): EventHeader => ({
   length,
   Topic,
   Type,

@@ -3,25 +3,26 @@ import { within } from "../lib/timeout.ts";
 import { Line } from "./line.ts";
 
 /*
- * How lines travel from the log to its relays: a text line each, its index, its facts and its events with tabs between. JSON
- * holds no bare tab or line feed, so nothing needs to be escaped, and nothing of it is parsed on the way.
+ * Format of lines between the log and its relays: one text line each, with its index, headers and events separated by
+ * tabs. JSON contains no raw tab or line feed, so no escaping is needed, and relays parse nothing.
  */
 
-export const storedLine = ({ index, storedFacts, text }: Line): StoredLine => [index, storedFacts, text];
-export const lineFrom = ([index, facts, events]: StoredLine): Line => Line.stored(index, events, facts);
+export const storedLine = ({ index, storedHeaders: storedFacts, text }: Line): StoredLine => [index, storedFacts, text];
+export const lineFrom = ([index, headers, events]: StoredLine): Line => Line.stored(index, events, headers);
 
-export const feedText = ({ index, storedFacts, text }: Line): string => `${index}\t${storedFacts ?? ""}\t${text}\n`;
+export const feedText = ({ index, storedHeaders: storedFacts, text }: Line): string =>
+  `${index}\t${storedFacts ?? ""}\t${text}\n`;
 
 function read(text: string): Line {
-  const [index = "", facts = "", events = ""] = text.split("\t");
-  return Line.stored(Number(index), events, facts || null);
+  const [index = "", headers = "", events = ""] = text.split("\t");
+  return Line.stored(Number(index), events, headers || null);
 }
 
-/** What is read at once: the runtime hands out 4 KiB unless asked for more, and each piece wakes every reader. */
+/** Read buffer size: the runtime's default is 4 KiB, and each chunk wakes every reader. */
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * The lines of a feed as they come, none when it only gives a sign of life. Ends with the feed; throws when it breaks, or is
+ * The lines of a feed as they arrive; an empty array for a heartbeat. Ends with the feed; throws when it breaks, or is
  * silent for `silentMs`.
  * @param feed a stream of bytes
  */

@@ -2,7 +2,7 @@ import type { FeedPage, StoredLine } from "../contracts/event-log.ts";
 import { storedLine } from "./feed-line.ts";
 import { type LogView, SCAN_SIZE } from "./group.ts";
 
-/** The lines after a cursor that may be shown, within bounds. @param traces as in `LogView.after` */
+/** The visible lines after a cursor, within bounds. @param traces as in `LogView.after` */
 export function feedPage(log: LogView, cursor: number, traces: readonly string[] | null): FeedPage {
   const [newest, evicted] = [log.newest(), log.evicted()];
   const lines: StoredLine[] = [];

@@ -7,52 +7,56 @@ import type { LogView, Slice } from "./group.ts";
 import type { Line } from "./line.ts";
 import { Ring } from "./ring.ts";
 
-/** The log, as a relay reaches it. */
+/** The log as seen by a relay. */
 export interface FeedSource {
   bounds(): Promise<Bounds>;
-  /** Every line after an index, in order, as `feedLines` reads them. */
+  /** Every line after an index, in order, in the format of `feedLines`. */
   follow(after: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>>;
   lines(after: number, traces: readonly string[] | null): Promise<FeedPage>;
 }
 
-/** Those whom the feed is for. */
-export interface FeedUsers {
-  /** Whether there is anybody. */
-  any(): boolean;
-  /** Lines are shown from this turn on. @param lost whether others before them never came */
-  told(lines: readonly Line[], lost: boolean): void;
-  /** For how long the feed goes on although nobody is there, and for how long it may be silent before it is taken for dead. */
-  pace(): { readonly lingerMs: number; readonly silentMs: number };
+/** The readers of a relay's feed. */
+export interface FeedReaders {
+  /** Whether there are readers. */
+  hasReaders(): boolean;
+  /** Lines are visible from this turn on. @param lost whether earlier lines are missing */
+  onLines(lines: readonly Line[], lost: boolean): void;
+  /** How long the feed outlives its last reader, and the silence after which it counts as dead. */
+  timeouts(): { readonly lingerMs: number; readonly silentMs: number };
 }
 
 const BACKOFF = { base: 100, cap: 5_000 };
-/** How long the log may take to answer, and the feed to come as far as the log is when somebody joins. */
-const PATIENCE_MS = 10_000;
-/** Pages that are fetched at once: what readers who are behind may cost in memory, whatever their number. */
-const PAGES_AT_ONCE = 8;
+/** Timeout of calls to the log, and of catching up with it when a reader joins. */
+const TIMEOUT_MS = 10_000;
+/** Concurrent page requests: bounds the memory for lagging readers, independent of their number. */
+const MAX_CONCURRENT_PAGES = 8;
 
 /**
- * The log at second hand: its newest lines as one feed brings them, the others a page at a time. It lags, but it never has a
- * line without all that came before it.
+ * A relay's view of the log: the newest lines from one feed, older ones by page. It lags, but it never has a line
+ * without all earlier ones. Single writer (the feed), any number of readers; memory is bounded by the ring and eight
+ * pages.
+ *
+ *   idle ──join──> following ──last reader gone for lingerMs──> idle
+ *                   └──feed lost──> back-off ──> following
  */
 export class Feed implements LogView {
   readonly #source: FeedSource;
-  readonly #users: FeedUsers;
-  readonly #pages = new Turns(PAGES_AT_ONCE);
+  readonly #readers: FeedReaders;
+  readonly #pages = new Semaphore(MAX_CONCURRENT_PAGES);
   #following: AbortController | undefined;
   #ring = new Ring();
   #newest = 0;
-  /** As far as is known here. */
+  /** The newest evicted index known here. */
   #evicted = 0;
   #grown = Promise.withResolvers<void>();
-  /** The last question about bounds, over once it is answered or not to be, and the one that is asked next. */
-  #asked: Promise<unknown> = Promise.resolve();
+  /** The current request for bounds, settled or not, and the next one. */
+  #currentBounds: Promise<unknown> = Promise.resolve();
   #nextBounds: Promise<Bounds> | undefined;
   #unusedSince: number | null = null;
 
-  constructor(source: FeedSource, users: FeedUsers) {
+  constructor(source: FeedSource, users: FeedReaders) {
     this.#source = source;
-    this.#users = users;
+    this.#readers = users;
   }
 
   get following(): boolean {
@@ -60,14 +64,14 @@ export class Feed implements LogView {
   }
 
   /**
-   * What the log holds now, once all of it can be read here, so that nobody finds less here than elsewhere.
-   * Rejects when the log cannot be reached, or the feed does not come that far.
+   * The bounds of the log, once all of it can be read here, so that a relay shows no less than the log. Rejects when
+   * the log is unreachable, or the feed does not catch up.
    */
   async join(): Promise<Bounds> {
     const bounds = await this.#bounds();
-    if (!this.#following) this.#begin(bounds.newest);
-    this.#learn(bounds.oldest - 1);
-    await within(PATIENCE_MS, this.#reach(bounds.newest), `behind the log for ${PATIENCE_MS} ms`);
+    if (!this.#following) this.#start(bounds.newest);
+    this.#setEvicted(bounds.oldest - 1);
+    await within(TIMEOUT_MS, this.#reach(bounds.newest), `behind the log for ${TIMEOUT_MS} ms`);
     return bounds;
   }
 
@@ -75,7 +79,7 @@ export class Feed implements LogView {
     return this.#newest;
   }
 
-  /** What is held here is still to be had, though it may have left the log. */
+  /** Lines in the ring are still available, although the log may have evicted them. */
   evicted(): number {
     return Math.min(this.#evicted, (this.#ring.oldest ?? this.#newest + 1) - 1);
   }
@@ -87,11 +91,11 @@ export class Feed implements LogView {
 
   async fetch(cursor: number, traces: readonly string[] | null): Promise<Slice> {
     try {
-      const { lines, upTo, evicted } = await this.#pages.take(() =>
-        within(PATIENCE_MS, this.#source.lines(cursor, traces)),
+      const { lines, upTo, evicted } = await this.#pages.run(() =>
+        within(TIMEOUT_MS, this.#source.lines(cursor, traces)),
       );
-      // So that who stands before a gap is cut, not led past it.
-      this.#learn(evicted);
+      // A reader before the gap is cut instead of skipping lines.
+      this.#setEvicted(evicted);
       return { lines: lines.map(lineFrom), upTo };
     } catch (failure) {
       warn("feed-page-failed", { after: cursor, because: textOf(failure) });
@@ -100,12 +104,12 @@ export class Feed implements LogView {
     return { lines: [], upTo: cursor };
   }
 
-  /** By an answer that is no older than this call. Whoever comes while one is on its way shares the next. */
+  /** Uses an answer no older than this call. Callers during a pending request share the next one. */
   #bounds(): Promise<Bounds> {
-    this.#nextBounds ??= this.#asked.then(() => {
+    this.#nextBounds ??= this.#currentBounds.then(() => {
       this.#nextBounds = undefined;
-      const bounds = within(PATIENCE_MS, this.#source.bounds());
-      this.#asked = bounds.catch(() => undefined);
+      const bounds = within(TIMEOUT_MS, this.#source.bounds());
+      this.#currentBounds = bounds.catch(() => undefined);
       return bounds;
     });
     return this.#nextBounds;
@@ -115,66 +119,66 @@ export class Feed implements LogView {
     while (this.#newest < index) await this.#grown.promise;
   }
 
-  #learn(evicted: number): void {
+  #setEvicted(evicted: number): void {
     this.#evicted = Math.max(this.#evicted, evicted);
   }
 
-  #begin(newest: number): void {
+  #start(newest: number): void {
     this.#following = new AbortController();
     this.#newest = newest;
     void this.#follow(this.#following.signal);
   }
 
-  #end(): void {
+  #stop(): void {
     this.#following?.abort();
     this.#following = undefined;
     this.#ring = new Ring();
   }
 
-  /** Follows the log until nobody is there any more, whatever becomes of the connection. */
+  /** Follows the log while there are readers; reconnects after failures. */
   async #follow(signal: AbortSignal): Promise<void> {
     for (let failures = 0; ; failures++) {
       try {
-        const { silentMs } = this.#users.pace();
+        const { silentMs } = this.#readers.timeouts();
         const feed = await within(silentMs, this.#source.follow(this.#newest, signal));
         for await (const lines of feedLines(feed, silentMs)) {
           failures = 0;
-          this.#take(lines);
-          if (this.#unused()) return this.#end();
+          this.#append(lines);
+          if (this.#isUnused()) return this.#stop();
         }
       } catch (failure) {
         warn("feed-lost", { at: this.#newest, because: textOf(failure) });
       }
-      if (this.#unused()) return this.#end();
+      if (this.#isUnused()) return this.#stop();
       await scheduler.wait(backoff(failures, BACKOFF));
     }
   }
 
-  #take(lines: readonly Line[]): void {
+  #append(lines: readonly Line[]): void {
     const [first] = lines;
     if (!first) return;
-    // What lies between may be there still, or have left: the next page tells.
+    // Lines between may still exist or be evicted; the next page shows which.
     if (first.index !== this.#newest + 1) this.#ring = new Ring();
     const lost = lines.some(({ index }, at) => index !== (lines[at - 1]?.index ?? this.#newest) + 1);
     for (const line of lines) {
       this.#ring.push(line);
       this.#newest = line.index;
     }
-    this.#users.told(lines, lost);
+    this.#readers.onLines(lines, lost);
     this.#grown.resolve();
     this.#grown = Promise.withResolvers();
   }
 
-  /** Whether nobody has been there for a while. The feed's own signs of life are the clock, so that no timer is needed. */
-  #unused(): boolean {
-    if (this.#users.any()) this.#unusedSince = null;
+  /** Whether the feed has had no readers for a while. Heartbeats of the feed are the clock, so no timer is needed. */
+  #isUnused(): boolean {
+    if (this.#readers.hasReaders()) this.#unusedSince = null;
     else this.#unusedSince ??= Date.now();
-    return this.#unusedSince !== null && Date.now() - this.#unusedSince >= this.#users.pace().lingerMs;
+    return this.#unusedSince !== null && Date.now() - this.#unusedSince >= this.#readers.timeouts().lingerMs;
   }
 }
 
-/** Lets only so many work at once; the others wait for their turn. */
-class Turns {
+/** Limits concurrent work; further callers wait in order. */
+class Semaphore {
   readonly #waiting: (() => void)[] = [];
   #free: number;
 
@@ -182,7 +186,7 @@ class Turns {
     this.#free = atOnce;
   }
 
-  async take<T>(work: () => Promise<T>): Promise<T> {
+  async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {

@@ -3,19 +3,19 @@ import { feedText } from "./feed-line.ts";
 import type { Line, View } from "./line.ts";
 import type { Subscription } from "./subscription.ts";
 
-/** How a stream is written: one JSON object and a line feed each, or as server-sent events (WHATWG HTML 9.2). */
+/** Output format of a stream: one JSON object and a line feed each, or server-sent events (WHATWG HTML 9.2). */
 export interface Framing {
   readonly name: string;
   readonly view: View | null;
-  /** What comes before anything else; null when the head of the answer leaves with the first line or heartbeat. */
+  /** First bytes of a stream; null when the response head is sent with the first line or heartbeat. */
   readonly greeting: string | null;
   /** @param events a JSON array */
   line(index: number, events: string): string;
-  /** Instead of `line`: a whole line, whatever is in it. */
+  /** Replaces `line`: formats a whole line, without filtering. */
   whole?(line: Line): string;
-  /** Nothing new, up to `index`. */
+  /** Reports that no event follows up to `index`. */
   heartbeat(index: number): string;
-  /** The last line of a stream that is cut. @param error a JSON object */
+  /** The last line of a cut stream. @param error a JSON object */
   parting(error: string): string;
 }
 
@@ -30,7 +30,7 @@ const lines: Framing = {
   parting: (error) => `${error}\n`,
 };
 
-/** Upstream clients expect an empty object when there is nothing new, and one before anything else. */
+/** Upstream clients expect an empty object as heartbeat, and one as greeting. */
 const upstreamLines: Framing = {
   ...lines,
   name: "lines, upstream",
@@ -39,7 +39,7 @@ const upstreamLines: Framing = {
   heartbeat: () => "{}\n",
 };
 
-/** How long a browser waits before it connects again. */
+/** Reconnect delay of browsers. */
 const RETRY_MS = 2_000;
 
 const serverSent: Framing = {
@@ -47,14 +47,14 @@ const serverSent: Framing = {
   view: null,
   greeting: `retry: ${RETRY_MS}\n\n`,
   line: (index, events) => `id: ${index}\ndata: ${lineOf(index, events)}\n\n`,
-  // Without data nothing fires, yet the browser remembers the id, from which it resumes. A comment would not move it.
+  // Without data no event fires, but the browser stores the id and resumes from it. A comment would not change the id.
   heartbeat: (index) => `id: ${index}\n\n`,
   parting: (error) => `event: error\ndata: ${error}\n\n`,
 };
 
 const upstreamServerSent: Framing = { ...serverSent, name: "server-sent events, upstream", view: upstreamEvent };
 
-/** What a relay reads: lines with their facts, and line feeds as signs of life. */
+/** The format of relays: lines with their headers, and line feeds as heartbeats. */
 const feed: Framing = { ...lines, name: "feed", whole: feedText, heartbeat: () => "\n" };
 
 export function framingOf({ format, dialect }: Pick<Subscription, "format" | "dialect">): Framing {

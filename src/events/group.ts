@@ -2,54 +2,60 @@ import type { Framing } from "./framing.ts";
 import type { Line } from "./line.ts";
 import { type Filter, type Matcher, matcher } from "./subscription.ts";
 
-/** Some of the lines after a cursor, oldest first, and the index up to which there are no others. May go beyond the newest. */
+/**
+ * Some of the lines after a cursor, oldest first, and the index up to which there are no others. May exceed the newest
+ * index.
+ */
 export interface Slice {
   readonly lines: Iterable<Line>;
   readonly upTo: number;
 }
 
-/** What readers need of the log. */
+/** The log as seen by readers. */
 export interface LogView {
-  /** The newest index that may be shown; 0 before the first. */
+  /** The newest visible index; 0 before the first. */
   newest(): number;
-  /** Lines up to this index are no longer to be had. */
+  /** Lines up to this index are no longer available. */
   evicted(): number;
   /**
-   * What follows `cursor`; null when it is not at hand, and has to be fetched.
-   * @param traces lines without any of these in their facts may be left out
+   * The lines after `cursor`; null when they must be fetched.
+   * @param traces lines without any of these in their headers may be omitted
    */
   after(cursor: number, traces: Matcher["traces"]): Slice | null;
-  /** The same from further away, bounded; comes up with nothing at times, but never rejects. */
+  /** Fetches older lines, bounded; may return none, but never rejects. */
   fetch?(cursor: number, traces: Matcher["traces"]): Promise<Slice>;
 }
 
-/** A reader takes at most about this much at once, so that one that lags neither holds much nor keeps the others waiting. */
+/** Approximate size of one read: a lagging reader neither holds much memory nor delays the others. */
 const CHUNK_SIZE = 32 * 1024;
-/** So does a reader whose filter wants few lines: this much is looked through before others get their turn. */
+/** Amount of scanned text per read for a filter with few matches, so that other readers proceed. */
 export const SCAN_SIZE = 256 * 1024;
 
 export interface Batch {
   readonly group: Group;
   readonly after: number;
   readonly cursor: number;
-  /** Null when nothing up to the cursor is wanted. */
+  /** Null when no line up to the cursor matches. */
   readonly bytes: Uint8Array | null;
-  /** How many lines these are. */
+  /** Number of lines. */
   readonly lines: number;
 }
 
 const encoder = new TextEncoder();
 export const encode = (text: string): Uint8Array => encoder.encode(text);
 
-/** Readers who get the same bytes. They usually stand close together, so what one of them has read is kept for the others. */
+/**
+ * Readers with identical output. Their cursors are usually close together, so encoded batches are cached for all of
+ * them.
+ */
 export class Group {
   readonly key: string;
   readonly framing: Framing;
   readonly #matcher: Matcher;
   readers = 0;
-  /** What is kept, by where it begins. */
-  readonly kept = new Map<number, Batch>();
-  /** What is being fetched, by where it begins. */
+  /** Cached batches by start cursor. */
+  readonly cache = new Map<number, Batch>();
+  /** Pending fetches by start cursor. */
   readonly fetching = new Map<number, Promise<void>>();
 
   constructor(key: string, filter: Filter, framing: Framing) {
@@ -58,13 +64,13 @@ export class Group {
     this.#matcher = matcher(filter);
   }
 
-  /** What follows `cursor`, encoded once; null when it has to be fetched. */
+  /** The batch after `cursor`, encoded once; null when it must be fetched. */
   read(log: LogView, cursor: number): Batch | null {
     const slice = log.after(cursor, this.#matcher.traces);
     return slice && this.#encoded(slice, cursor, log.newest());
   }
 
-  /** What follows `cursor`, from further away: one batch after the other. */
+  /** Fetches older batches after `cursor`, in order. */
   async fetch(log: LogView, cursor: number): Promise<Batch[]> {
     const fetched = await log.fetch?.(cursor, this.#matcher.traces);
     const batches: Batch[] = [];
@@ -106,19 +112,19 @@ export class Group {
   }
 }
 
-/** What groups keep for their other readers, all together. */
-const KEPT_BYTES = 4 * 1024 * 1024;
-/** What an empty batch costs. */
-const LEAST_BYTES = 200;
+/** Bound of the caches of all groups together. */
+const MAX_CACHE_BYTES = 4 * 1024 * 1024;
+/** Cost of an empty batch. */
+const EMPTY_BATCH_BYTES = 200;
 
-const costOf = ({ bytes }: Batch): number => LEAST_BYTES + (bytes?.length ?? 0);
+const costOf = ({ bytes }: Batch): number => EMPTY_BATCH_BYTES + (bytes?.length ?? 0);
 
-/** The groups there are. What they keep is bounded together, whatever their number. */
+/** All groups of a server. Their caches share one bound, independent of the number of groups. */
 export class Groups {
   readonly #groups = new Map<string, Group>();
-  /** What is kept, the oldest first. */
-  readonly #kept = new Set<Batch>();
-  #keptBytes = 0;
+  /** Cached batches, oldest first. */
+  readonly #cache = new Set<Batch>();
+  #cacheBytes = 0;
 
   join(filter: Filter, framing: Framing): Group {
     const key = JSON.stringify([framing.name, filter.topics, filter.namespaces, filter.rules, filter.since]);
@@ -134,20 +140,20 @@ export class Groups {
   leave(group: Group): void {
     group.readers -= 1;
     if (group.readers > 0) return;
-    for (const batch of group.kept.values()) this.#forget(batch);
+    for (const batch of group.cache.values()) this.#evict(batch);
     this.#groups.delete(group.key);
   }
 
-  /** The group's next bytes after a cursor, read once for all who stand there; null when they have to be fetched. */
+  /** The group's next batch after a cursor, encoded once for all its readers; null when it must be fetched. */
   read(group: Group, log: LogView, cursor: number): Batch | null {
-    const known = group.kept.get(cursor);
+    const known = group.cache.get(cursor);
     if (known) return known;
     const batch = group.read(log, cursor);
-    if (batch && group.readers > 1) this.#keep(batch);
+    if (batch && group.readers > 1) this.#addToCache(batch);
     return batch;
   }
 
-  /** Makes `read` find what it has not found, once for all who stand there. */
+  /** Fetches missing batches into the cache, once for all readers at the cursor. */
   fetch(group: Group, log: LogView, cursor: number): Promise<void> {
     let fetching = group.fetching.get(cursor);
     if (!fetching) {
@@ -159,24 +165,24 @@ export class Groups {
 
   async #fetch(group: Group, log: LogView, cursor: number): Promise<void> {
     const batches = await group.fetch(log, cursor);
-    if (this.#groups.get(group.key) === group) for (const batch of batches) this.#keep(batch);
+    if (this.#groups.get(group.key) === group) for (const batch of batches) this.#addToCache(batch);
   }
 
-  #keep(batch: Batch): void {
-    const before = batch.group.kept.get(batch.after);
-    if (before) this.#forget(before);
-    batch.group.kept.set(batch.after, batch);
-    this.#kept.add(batch);
-    this.#keptBytes += costOf(batch);
-    for (const oldest of this.#kept) {
-      if (this.#keptBytes <= KEPT_BYTES) break;
-      this.#forget(oldest);
+  #addToCache(batch: Batch): void {
+    const before = batch.group.cache.get(batch.after);
+    if (before) this.#evict(before);
+    batch.group.cache.set(batch.after, batch);
+    this.#cache.add(batch);
+    this.#cacheBytes += costOf(batch);
+    for (const oldest of this.#cache) {
+      if (this.#cacheBytes <= MAX_CACHE_BYTES) break;
+      this.#evict(oldest);
     }
   }
 
-  #forget(batch: Batch): void {
-    batch.group.kept.delete(batch.after);
-    this.#kept.delete(batch);
-    this.#keptBytes -= costOf(batch);
+  #evict(batch: Batch): void {
+    batch.group.cache.delete(batch.after);
+    this.#cache.delete(batch);
+    this.#cacheBytes -= costOf(batch);
   }
 }

@@ -1,5 +1,5 @@
 import { type Append, numbered } from "../contracts/event.ts";
-import { factsText } from "../contracts/event-headers.ts";
+import { headersText } from "../contracts/event-headers.ts";
 import type { Migration } from "../platform/durable/migrations.ts";
 import { warn } from "../platform/observability/log.ts";
 import type { Slice } from "./group.ts";
@@ -54,35 +54,35 @@ type Row = [
 const PAGE_LINES = 1_000;
 /** A statement binds at most 100 values, and a row has eight. */
 const ROWS_WRITTEN_AT_ONCE = 12;
-/** Lines, and bytes of them but for the first, that are read at once. */
+/** Bounds of one read: lines, and bytes beyond the first line. */
 const READ_LINES = 32;
 const READ_BYTES = 256 * 1024;
 const WALK_LINES = 200;
-/** Lines that are looked through in storage at once for a reader who wants few of them. */
+/** Lines scanned in storage per read of a filter with few matches. */
 const SCAN_LINES = 5_000;
-/** Space is freed for this share of the limit at a time, so that not every append deletes a row. */
+/** Share of the limit that one trim frees, so that not every append deletes a row. */
 const TRIM_SHARE = 0.02;
-/** A row holds 2 MB at most, its facts included. */
+/** A row holds 2 MB at most, including headers. */
 const MAX_LINE_BYTES = 1_700_000;
 const MAX_FACTS = 60_000;
 const MAX_SOURCES = 1_000;
 
 /**
- * The buffered lines in storage, oldest to newest. Lines of an account that exceeds its share may be missing in between. The
- * newest never leaves: it says which index is next. Every question is answered by seeks. Writes belong into a transaction;
- * when one fails, `reload`.
+ * The buffered lines in storage, oldest to newest. Lines of an account over its share may be missing in between. The
+ * newest line is never evicted: it determines the next index. Every query is an index seek. Writes belong in a
+ * transaction; after a rollback, call `reload`.
  */
 export class LineStore {
   readonly #sql: SqlStorage;
-  /** The newest entries of the sources that have appended lately. */
+  /** The newest entries of recently active sources. */
   readonly #sources = new Map<string, Last>();
   #oldest = 0;
   #newest = 0;
-  /** Bytes of all lines there have ever been up to the newest, and of those that have left. */
+  /** Bytes of all lines up to the newest since the beginning, and of evicted ones. */
   #upTo = 0;
   #left = 0;
-  /** Bytes and lines that have left between the oldest and the newest line. */
-  #gone: Held = { bytes: 0, lines: 0 };
+  /** Bytes and lines evicted between the oldest and the newest line. */
+  #evicted: Held = { bytes: 0, lines: 0 };
   readonly #shares: Shares;
 
   constructor(sql: SqlStorage) {
@@ -91,48 +91,45 @@ export class LineStore {
     this.reload();
   }
 
-  /** The newest index given out; 0 before the first. */
+  /** The newest assigned index; 0 before the first. */
   get newest(): number {
     return this.#newest;
   }
 
-  /** The oldest index that is still here; 0 when there is none. */
+  /** The oldest index in the buffer; 0 when empty. */
   get oldest(): number {
     return this.#oldest;
   }
 
   get lines(): number {
-    return this.#newest === 0 ? 0 : this.#newest - this.#oldest + 1 - this.#gone.lines;
+    return this.#newest === 0 ? 0 : this.#newest - this.#oldest + 1 - this.#evicted.lines;
   }
 
   get bytes(): number {
-    return this.#upTo - this.#left - this.#gone.bytes;
+    return this.#upTo - this.#left - this.#evicted.bytes;
   }
 
-  /** When the oldest line was appended, ms since 1970; null when that is not known, or there is none. */
+  /** Append time of the oldest line, ms since 1970; null when unknown or empty. */
   oldestAt(): number | null {
     const [row] = this.#sql.exec<{ at: number | null }>("SELECT at FROM lines WHERE idx = ?", this.#oldest).toArray();
     return row?.at ?? null;
   }
 
-  /** Forgets what is remembered of rows. */
+  /** Discards values cached from rows. */
   reload(): void {
     this.#sources.clear();
-    const [newest] = this.#ends("DESC");
-    const [oldest] = this.#ends("ASC");
+    const [newest] = this.#endLine("DESC");
+    const [oldest] = this.#endLine("ASC");
     this.#newest = newest?.idx ?? 0;
     this.#oldest = oldest?.idx ?? 0;
     this.#upTo = newest?.upto ?? 0;
     this.#left = oldest?.before ?? 0;
     const [gone] = this.#sql.exec<Held & Record<string, SqlStorageValue>>("SELECT bytes, lines FROM books").toArray();
-    this.#gone = gone ?? { bytes: 0, lines: 0 };
+    this.#evicted = gone ?? { bytes: 0, lines: 0 };
     this.#shares.reload();
   }
 
-  /**
-   * Appends one line per entry that is not here yet.
-   * @returns the index of each entry, and the new lines
-   */
+  /** Appends one line per new entry. @returns the index of each entry, and the new lines */
   append(source: string, entries: readonly Append[]): { indexes: number[]; lines: Line[] } {
     const lines: Line[] = [];
     const rows: Row[] = [];
@@ -152,23 +149,23 @@ export class LineStore {
     return { indexes, lines };
   }
 
-  /** Lines after a cursor, as readers see the log. */
+  /** The lines after a cursor, as seen by readers. */
   after(cursor: number, traces: readonly string[] | null): Slice {
-    return traces === null ? this.#page(cursor) : this.#sifted(cursor, traces);
+    return traces === null ? this.#page(cursor) : this.#candidates(cursor, traces);
   }
 
-  /** Drops lines beyond the bounds: first what exceeds a share, then the oldest. The newest stays for live readers. */
+  /** Evicts lines beyond the bounds: first lines over a share, then the oldest. The newest stays for live readers. */
   trim(maxLines: number, maxBytes: number): void {
     if (this.lines <= maxLines && this.bytes <= maxBytes) return;
     const shrunk = this.#shares.shrink(maxLines, maxBytes, this.#oldest, this.#newest);
-    this.#note({ bytes: this.#gone.bytes + shrunk.bytes, lines: this.#gone.lines + shrunk.lines });
+    this.#note({ bytes: this.#evicted.bytes + shrunk.bytes, lines: this.#evicted.lines + shrunk.lines });
     if (this.lines <= maxLines && this.bytes <= maxBytes) return;
     const [keepLines, keepBytes] = [maxLines, maxBytes].map((most) => Math.floor(most * (1 - TRIM_SHARE)));
     const first = this.#firstToStay(keepLines ?? 0, keepBytes ?? 0);
     if (first <= this.#oldest) return;
-    this.#shares.leave(first);
-    this.#forgetGone(first);
-    // Not by the index of sources, which would be read whole to have them in groups.
+    this.#shares.evictBefore(first);
+    this.#advanceOldest(first);
+    // Not by the index of sources, because grouping would read it whole.
     this.#sql.exec(
       `INSERT INTO sources (source, seq, idx)
        SELECT source, max(seq), max(idx) FROM lines NOT INDEXED WHERE idx < ? GROUP BY source
@@ -179,14 +176,14 @@ export class LineStore {
     this.#oldest = first;
   }
 
-  /** The oldest line that stays; the newest at the latest. */
+  /** The oldest line to retain; at most the newest. */
   #firstToStay(keepLines: number, keepBytes: number): number {
-    if (this.#gone.bytes > 0 || this.#gone.lines > 0) return this.#walkToStay(keepLines, keepBytes);
+    if (this.#evicted.bytes > 0 || this.#evicted.lines > 0) return this.#walkToStay(keepLines, keepBytes);
     const byLines = this.#newest - keepLines + 1;
     return Math.min(this.#newest, Math.max(byLines, this.#firstWithin(keepBytes)));
   }
 
-  /** As `#firstToStay`, counting the lines that leave: their indexes and sums have gaps. */
+  /** Like `#firstToStay`, but sums the evicted lines: their indexes and sums have gaps. */
   #walkToStay(keepLines: number, keepBytes: number): number {
     let [lines, bytes] = [this.lines, this.bytes];
     for (let at = this.#oldest; ; ) {
@@ -205,11 +202,11 @@ export class LineStore {
     }
   }
 
-  /** Moves the books on to the line that becomes the oldest. */
-  #forgetGone(first: number): void {
-    const [line] = this.#ends("ASC", first);
+  /** Advances the sums to the line that becomes the oldest. */
+  #advanceOldest(first: number): void {
+    const [line] = this.#endLine("ASC", first);
     const left = line?.before ?? this.#left;
-    if (this.#gone.bytes > 0 || this.#gone.lines > 0) {
+    if (this.#evicted.bytes > 0 || this.#evicted.lines > 0) {
       const { bytes, lines } = this.#sql
         .exec<{ bytes: number; lines: number }>(
           "SELECT ifnull(sum(octet_length(events)), 0) AS bytes, count(*) AS lines FROM lines WHERE idx < ?",
@@ -217,16 +214,16 @@ export class LineStore {
         )
         .one();
       this.#note({
-        bytes: this.#gone.bytes - (left - this.#left - bytes),
-        lines: this.#gone.lines - (first - this.#oldest - lines),
+        bytes: this.#evicted.bytes - (left - this.#left - bytes),
+        lines: this.#evicted.lines - (first - this.#oldest - lines),
       });
     }
     this.#left = left;
   }
 
   #note(gone: Held): void {
-    if (gone.bytes === this.#gone.bytes && gone.lines === this.#gone.lines) return;
-    this.#gone = gone;
+    if (gone.bytes === this.#evicted.bytes && gone.lines === this.#evicted.lines) return;
+    this.#evicted = gone;
     this.#sql.exec(
       "INSERT INTO books VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET bytes = excluded.bytes, lines = excluded.lines",
       gone.bytes,
@@ -234,13 +231,13 @@ export class LineStore {
     );
   }
 
-  /** The line of an entry, as the newest, and its row among those that are to be written. */
+  /** Numbers an entry as the newest line and adds its row to `rows`. */
   #number(source: string, entry: Append, rows: Row[]): Line {
     const line = lineOf(this.#newest + 1, entry);
-    const facts = factsText(line.facts);
+    const facts = headersText(line.headers);
     const upTo = this.#upTo + Buffer.byteLength(line.text);
-    const storedFacts = facts.length > MAX_FACTS ? null : facts;
-    rows.push([line.index, source, entry.seq, upTo, storedFacts, line.text, Date.now(), accountOf(entry)]);
+    const storedHeaders = facts.length > MAX_FACTS ? null : facts;
+    rows.push([line.index, source, entry.seq, upTo, storedHeaders, line.text, Date.now(), accountOf(entry)]);
     this.#newest = line.index;
     this.#upTo = upTo;
     if (this.#oldest === 0) this.#oldest = line.index;
@@ -262,7 +259,7 @@ export class LineStore {
     this.#sources.set(source, last);
   }
 
-  /** The newest entry of a source, known even when its line has left the buffer. */
+  /** The newest entry of a source, known even after its line was evicted. */
   #lastOf(source: string): Last | undefined {
     return (
       this.#sources.get(source) ??
@@ -285,8 +282,8 @@ export class LineStore {
     return { lines: this.#between(from, upTo), upTo };
   }
 
-  /** Lines that may be wanted, found without reading the events of the others. */
-  #sifted(cursor: number, traces: readonly string[]): Slice {
+  /** Candidate lines, found by headers without reading the events of others. */
+  #candidates(cursor: number, traces: readonly string[]): Slice {
     const upTo = Math.min(cursor + SCAN_LINES, this.#newest);
     const wanted = this.#sql
       .exec<{ idx: number; bytes: number }>(
@@ -301,11 +298,11 @@ export class LineStore {
   }
 
   /*
-   * Readers seldom take all lines of a page, so lines are read as they are taken; but some at a time and to the end, since a
-   * walk that is left halfway would lock the table until it is forgotten.
+   * Readers seldom use all lines of a page, so lines are read lazily; but in chunks and to the end, since an unfinished
+   * cursor would lock the table until it is garbage-collected.
    */
 
-  /** The lines from behind one up to another. */
+  /** The lines after one index up to another. */
   *#between(from: number, upTo: number): Generator<Line> {
     for (let [at, bytes] = [from, from < this.#oldest ? this.#left : this.#upToOf(from)]; at < upTo; ) {
       const first = this.#after(at);
@@ -325,9 +322,9 @@ export class LineStore {
     }
   }
 
-  /** The index of the first line after another. */
+  /** The index of the next line. */
   #after(index: number): number {
-    if (this.#gone.lines === 0) return index + 1;
+    if (this.#evicted.lines === 0) return index + 1;
     const next = this.#sql.exec<{ idx: number | null }>("SELECT min(idx) AS idx FROM lines WHERE idx > ?", index);
     return next.one().idx ?? this.#newest + 1;
   }
@@ -351,7 +348,7 @@ export class LineStore {
     }
   }
 
-  /** The first line of those newest ones that have at most so many bytes together. */
+  /** The first of the newest lines that together have at most this many bytes. */
   #firstWithin(bytes: number): number {
     let [low, high] = [this.#oldest, this.#newest];
     while (low < high) {
@@ -359,11 +356,11 @@ export class LineStore {
       if (this.#upTo - this.#upToOf(middle) <= bytes) high = middle;
       else low = middle + 1;
     }
-    // Everything after `low` is within; the search ends at the newest when nothing is.
+    // Everything after `low` fits; the search ends at the newest when nothing does.
     return low + 1;
   }
 
-  /** Bytes of all lines there have ever been up to this one. */
+  /** Bytes of all lines up to this one since the beginning. */
   #upToOf(index: number): number {
     const rows = this.#sql.exec<{ upto: number }>(
       "SELECT upto FROM lines WHERE idx <= ? ORDER BY idx DESC LIMIT 1",
@@ -372,8 +369,8 @@ export class LineStore {
     return rows.toArray()[0]?.upto ?? this.#left;
   }
 
-  /** The oldest line from an index on, or the newest; `before` = bytes of all lines before it, as they were appended. */
-  #ends(order: "ASC" | "DESC", from = 0) {
+  /** The oldest line from an index on, or the newest; `before` = bytes of all lines appended before it. */
+  #endLine(order: "ASC" | "DESC", from = 0) {
     return this.#sql
       .exec<{ idx: number; upto: number; before: number }>(
         `SELECT idx, upto, upto - octet_length(events) - thinned AS before FROM lines
@@ -397,7 +394,7 @@ function lineOf(index: number, entry: Append): Line {
   const line = Line.of(index, events);
   const bytes = Buffer.byteLength(line.text);
   if (bytes <= Math.min(MAX_LINE_BYTES, mostBytesOf(accountOf(entry)))) return line;
-  // A line that cannot be taken would keep all later ones waiting: what changed is still told.
+  // An oversized line would block all later ones, so it is stored without payloads.
   warn("event-payload-dropped", { index, bytes });
   return withoutPayloads(index, events);
 }

@@ -1,53 +1,53 @@
 import type { StreamEvent } from "../contracts/event.ts";
-import { type Fact, factOf, factsIn, factsText, readFacts } from "../contracts/event-headers.ts";
+import { type EventHeader, headerOf, headersIn, headersText, parseHeaders } from "../contracts/event-headers.ts";
 import type { Matcher } from "./subscription.ts";
 
-/** How a dialect shows one event: the same JSON where nothing differs. */
-export type View = (fact: Fact, json: string) => string;
+/** Converts one event to a dialect; returns the same JSON where nothing differs. */
+export type View = (fact: EventHeader, json: string) => string;
 
-/** One line of the log. It keeps its text and what filters look at; payloads are never parsed to find out who wants them. */
+/** One line of the log: its text and its headers. Filters use only the headers; payloads are never parsed. */
 export class Line {
   readonly index: number;
   /** The events as a JSON array. */
   readonly text: string;
-  #facts: readonly Fact[] | string | null;
+  #headers: readonly EventHeader[] | string | null;
 
-  private constructor(index: number, text: string, facts: readonly Fact[] | string | null) {
+  private constructor(index: number, text: string, headers: readonly EventHeader[] | string | null) {
     this.index = index;
     this.text = text;
-    this.#facts = facts;
+    this.#headers = headers;
   }
 
   static of(index: number, events: readonly StreamEvent[]): Line {
     const texts = events.map((event) => JSON.stringify(event));
-    const facts = events.map((event, position) => factOf(event, texts[position]?.length ?? 0));
-    return new Line(index, `[${texts.join(",")}]`, facts);
+    const headers = events.map((event, position) => headerOf(event, texts[position]?.length ?? 0));
+    return new Line(index, `[${texts.join(",")}]`, headers);
   }
 
-  /** @param facts as they were stored; null when they were not */
-  static stored(index: number, text: string, facts: string | null): Line {
-    return new Line(index, text, facts);
+  /** @param headers headers as stored; null when none were stored */
+  static stored(index: number, text: string, headers: string | null): Line {
+    return new Line(index, text, headers);
   }
 
-  get facts(): readonly Fact[] {
-    if (typeof this.#facts === "string") this.#facts = readFacts(this.#facts);
-    this.#facts ??= factsIn(this.text);
-    return this.#facts;
+  get headers(): readonly EventHeader[] {
+    if (typeof this.#headers === "string") this.#headers = parseHeaders(this.#headers);
+    this.#headers ??= headersIn(this.text);
+    return this.#headers;
   }
 
-  /** The facts as they are stored, without reading them; null when they were not. */
-  get storedFacts(): string | null {
-    return typeof this.#facts === "object" && this.#facts !== null ? factsText(this.#facts) : this.#facts;
+  /** The headers as stored, unparsed; null when none were stored. */
+  get storedHeaders(): string | null {
+    return typeof this.#headers === "object" && this.#headers !== null ? headersText(this.#headers) : this.#headers;
   }
 
-  /** The events that one kind of reader gets, as a JSON array, or null when there is none. */
+  /** The matching events as a JSON array, or null when there are none. */
   textFor({ everything, wants }: Matcher, view: View | null): string | null {
     if (this.text === "[]") return null;
     if (everything && !view) return this.text;
     const shown: string[] = [];
     let same = true;
     let at = 1;
-    for (const fact of this.facts) {
+    for (const fact of this.headers) {
       const wanted = everything || wants(fact, this.index);
       const json = wanted ? this.text.slice(at, at + fact.length) : "";
       at += fact.length + 1;

@@ -3,7 +3,7 @@ import { randomFrom } from "../../test/crash/random.ts";
 import { isWanted, mayRead, type Rules, type SeenEvent, type Wish } from "../../test/events-reference.ts";
 import type { NamespaceRule } from "../contracts/cluster-rights.ts";
 import { numbered } from "../contracts/event.ts";
-import { factsText } from "../contracts/event-headers.ts";
+import { headersText } from "../contracts/event-headers.ts";
 import { Line } from "./line.ts";
 import { matcher, parseTopics } from "./subscription.ts";
 
@@ -65,7 +65,7 @@ describe(`random subscriptions (EVENTS_SEED=${seed})`, () => {
       const written = Line.of(7, events);
       for (const line of [
         written,
-        ...[factsText(written.facts), null].map((facts) => Line.stored(7, written.text, facts)),
+        ...[headersText(written.headers), null].map((facts) => Line.stored(7, written.text, facts)),
       ]) {
         const text = line.textFor(asked, null);
         expect(text === null ? [] : JSON.parse(text), context).toEqual(expected);
@@ -80,8 +80,8 @@ describe(`random subscriptions (EVENTS_SEED=${seed})`, () => {
       const { wish, values } = wishAndValues();
       const { traces } = matcher({ topics: topicsOf(values), namespaces: null, rules: null });
       const line = Line.of(7, numbered([event(), event()], 7));
-      if (!line.facts.some((fact) => isWanted(fact, { ...wish, namespace: "*" })) || traces === null) continue;
-      const facts = factsText(line.facts);
+      if (!line.headers.some((fact) => isWanted(fact, { ...wish, namespace: "*" })) || traces === null) continue;
+      const facts = headersText(line.headers);
       expect(
         traces.some((trace) => facts.includes(trace)),
         JSON.stringify({ wish, facts }),

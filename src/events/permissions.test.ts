@@ -1,7 +1,7 @@
 import { afterEach, expect, it, vi } from "vitest";
-import type { Fact } from "../contracts/event-headers.ts";
+import type { EventHeader } from "../contracts/event-headers.ts";
 import type { StreamAnswer } from "../contracts/stream-rights.ts";
-import { Permissions, RightsUnknown } from "./permissions.ts";
+import { Permissions, PermissionsUnavailable } from "./permissions.ts";
 
 afterEach(() => {
   vi.useRealTimers();
@@ -19,14 +19,14 @@ it("a question that is never answered counts as failed, and the next one is aske
   const question = { accessor: "a", topics: ["Job"], namespace: "default" };
   const first = permissions.admit(question).catch((failure: unknown) => failure);
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(await Promise.race([first, "nothing"])).toBeInstanceOf(RightsUnknown);
+  expect(await Promise.race([first, "nothing"])).toBeInstanceOf(PermissionsUnavailable);
   expect(await permissions.admit(question)).toMatchObject({ denied: false });
 });
 
 const YES: StreamAnswer = { allowed: true, scope: { namespaces: null, rules: null }, expires: null };
 const NO: StreamAnswer = { allowed: false };
 const QUESTION = { accessor: "a", topics: ["Job"], namespace: "default" };
-const told = (Topic: string, Key: string) => ({ Topic, Key }) as Fact;
+const told = (Topic: string, Key: string) => ({ Topic, Key }) as EventHeader;
 
 /** Questions that are answered by hand, in their order. */
 function byHand() {
@@ -59,7 +59,7 @@ it("a permission is forgotten with its last reader", async () => {
   await vi.advanceTimersByTimeAsync(0);
   permissions.release(first);
   permissions.release(first);
-  permissions.told([told("ACLPolicy", "p")]);
+  permissions.onHeaders([told("ACLPolicy", "p")]);
   expect(permissions.nextAsk()).toBe(0);
   permissions.release(second);
   expect(permissions.nextAsk()).toBe(Number.POSITIVE_INFINITY);
@@ -73,18 +73,18 @@ it("an answer covers what was told before its question, and nothing that was tol
   asked[0]?.resolve([YES]);
   const permission = await opened;
   await vi.advanceTimersByTimeAsync(0);
-  permissions.told([told("ACLToken", "another"), told("Job", "a")]);
-  expect(permission?.standing(Date.now())).toBe("open");
-  permissions.told([told("ACLToken", "a")]);
+  permissions.onHeaders([told("ACLToken", "another"), told("Job", "a")]);
+  expect(permission?.stateAt(Date.now())).toBe("open");
+  permissions.onHeaders([told("ACLToken", "a")]);
   const asking = permissions.askDue();
   await vi.advanceTimersByTimeAsync(0);
-  permissions.told([told("ACLPolicy", "p")]);
+  permissions.onHeaders([told("ACLPolicy", "p")]);
   asked[1]?.resolve([YES]);
   await vi.advanceTimersByTimeAsync(0);
-  expect([asked.length, permission?.standing(Date.now())]).toEqual([3, "unsure"]);
+  expect([asked.length, permission?.stateAt(Date.now())]).toEqual([3, "unsure"]);
   asked[2]?.resolve([NO]);
   await asking;
-  expect(permission?.standing(Date.now())).toBe("denied");
+  expect(permission?.stateAt(Date.now())).toBe("denied");
 });
 
 it("a permission expires at its time, and is asked about then", async () => {
@@ -96,7 +96,7 @@ it("a permission expires at its time, and is asked about then", async () => {
   asked[0]?.resolve([{ ...YES, expires }]);
   const permission = await opened;
   await vi.advanceTimersByTimeAsync(0);
-  expect([expires - 1, expires].map((now) => permission?.standing(now))).toEqual(["open", "expired"]);
+  expect([expires - 1, expires].map((now) => permission?.stateAt(now))).toEqual(["open", "expired"]);
   expect(permissions.nextAsk()).toBe(expires);
 });
 
@@ -112,7 +112,7 @@ it("questions that fail are asked again after longer and longer pauses, and anew
   await vi.advanceTimersByTimeAsync(0);
   const pauses: number[] = [];
   for (let n = 1; n <= 4; n++) {
-    if (n === 1) permissions.doubt();
+    if (n === 1) permissions.invalidateAll();
     vi.setSystemTime(Math.max(Date.now(), permissions.nextAsk()));
     const asking = permissions.askDue();
     await vi.advanceTimersByTimeAsync(0);

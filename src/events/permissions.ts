@@ -1,39 +1,43 @@
-import type { Fact } from "../contracts/event-headers.ts";
+import type { EventHeader } from "../contracts/event-headers.ts";
 import type { Scope, StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
 import { backoff } from "../lib/backoff.ts";
 import { within } from "../lib/timeout.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 
-/** Nobody could be asked. */
-export class RightsUnknown extends Error {
-  override readonly name = "RightsUnknown";
+/** The access control object is unreachable. */
+export class PermissionsUnavailable extends Error {
+  override readonly name = "PermissionsUnavailable";
 }
 
-/** Answers questions in order, a page at a time; rejects while nobody can be asked. */
+/** Answers questions in order, one page at a time; rejects while unreachable. */
 export type Ask = (questions: readonly StreamQuestion[]) => Promise<readonly StreamAnswer[]>;
 
 const QUESTIONS_PER_PAGE = 100;
 const BACKOFF = { base: 250, cap: 5_000 };
-/** Everybody's questions wait behind the one that is asked. */
-const LONGEST_ASK_MS = 10_000;
-/** A clock that is ahead of the one that answers must not make for a busy loop. */
-const LEAST_PAUSE_MS = 250;
+/** Timeout of a page: all further questions wait behind it. */
+const ASK_TIMEOUT_MS = 10_000;
+/** Minimum pause: a fast local clock must not cause a busy loop. */
+const MIN_PAUSE_MS = 250;
 
 /**
- * What is known of one question. `open`: events may be shown. `unsure`: something was told that may change the answer; no event
- * until it was asked anew. `expired`: its time is over unless the token was renewed; nothing at all until it was asked anew.
+ * State of one permission.
+ *
+ *   open ──token or policy changed──> unsure ──answer──> open | denied
+ *     └──────validity ends────────> expired ──answer──> open | denied
+ *
+ * `unsure`: no event until the next answer; heartbeats continue. `expired`: nothing at all until the next answer.
  */
-export type Standing = "open" | "unsure" | "expired" | "denied";
+export type PermissionState = "open" | "unsure" | "expired" | "denied";
 
 export class Permission {
   readonly question: StreamQuestion;
   scope: Scope = { namespaces: [], rules: null };
   readers = 0;
   denied = false;
-  /** When to ask (again). */
+  /** Time of the next question. */
   askAt = 0;
-  /** What was told of rights that no answer covers yet, by number; with any, the answer in hand is not to be used. */
-  told = 0;
+  /** Number of changes not covered by an answer; above 0, the last answer is not used. */
+  changes = 0;
   #expires = Number.POSITIVE_INFINITY;
   #failures = 0;
 
@@ -41,36 +45,36 @@ export class Permission {
     this.question = question;
   }
 
-  /** For a reader that is part of this service. Nothing takes it away. */
-  static ofOurOwn(): Permission {
+  /** The permission of a relay. It cannot be revoked. */
+  static forRelay(): Permission {
     const permission = new Permission({ accessor: "", namespace: "*", topics: ["*"] });
     permission.scope = { namespaces: null, rules: null };
     permission.readers = 1;
     return permission;
   }
 
-  standing(now: number): Standing {
+  stateAt(now: number): PermissionState {
     if (this.denied) return "denied";
     if (now >= this.#expires) return "expired";
-    return this.told > 0 ? "unsure" : "open";
+    return this.changes > 0 ? "unsure" : "open";
   }
 
-  tell(): void {
-    this.told += 1;
+  invalidate(): void {
+    this.changes += 1;
     this.askAt = 0;
   }
 
-  /** @param told what had been told when the question was sent */
+  /** @param told number of changes when the question was sent */
   answered(answer: StreamAnswer, told: number, now: number): void {
     this.#failures = 0;
-    this.told -= told;
+    this.changes -= told;
     this.denied = !answer.allowed;
     if (answer.allowed) {
       this.scope = answer.scope;
       this.#expires = answer.expires ?? Number.POSITIVE_INFINITY;
     }
-    const settled = answer.allowed ? Math.max(this.#expires, now + LEAST_PAUSE_MS) : Number.POSITIVE_INFINITY;
-    this.askAt = this.told > 0 ? 0 : settled;
+    const settled = answer.allowed ? Math.max(this.#expires, now + MIN_PAUSE_MS) : Number.POSITIVE_INFINITY;
+    this.askAt = this.changes > 0 ? 0 : settled;
   }
 
   unanswered(now: number): void {
@@ -78,46 +82,47 @@ export class Permission {
     this.#failures += 1;
   }
 
-  /** Takes over a newer answer to the same question. */
+  /** Copies a newer answer to the same question. */
   adopt(newer: Permission): void {
     this.scope = newer.scope;
     this.denied = newer.denied;
-    this.told = newer.told;
+    this.changes = newer.changes;
     this.askAt = newer.askAt;
     this.#expires = newer.#expires;
   }
 }
 
-/** A question asked for the first time, so that nobody who reads already depends on its answer. */
+/** A first question; no reader depends on its answer yet. */
 interface Opening {
   readonly permission: Permission;
-  /** How many want to read. */
+  /** Number of readers that wait for it. */
   readers: number;
   readonly admitted: PromiseWithResolvers<Permission | null>;
 }
 
 /**
- * Who may go on reading. Rights change at the line that tells of it: from then on, readers whom it may concern get no event until
- * `AccessControl` was asked about them again. One question serves all readers of one token who want the same.
+ * Permissions of all readers. Rights change at the line that reports the change: from then on, affected readers get no
+ * event until `AccessControl` has answered again. One question serves all readers with the same token, namespace and
+ * topics.
  */
 export class Permissions {
   readonly #ask: Ask;
   readonly #changed: () => void;
   readonly #held = new Map<string, Permission>();
   readonly #opening = new Map<string, Opening>();
-  /** Openings whose question is on its way. */
+  /** Openings with a pending question. */
   #sent: readonly Opening[] = [];
   #asking = false;
 
-  /** @param changed hears when answers have come, and when to ask has changed */
+  /** @param changed called after answers, and when the time of the next question changes */
   constructor(ask: Ask, changed: () => void) {
     this.#ask = ask;
     this.#changed = changed;
   }
 
   /**
-   * The permission of one more reader, by an answer that is no older than this call; null when there is none.
-   * Rejects with `RightsUnknown` when nobody can be asked.
+   * The permission of a new reader, by an answer no older than this call; null when denied. Rejects with
+   * `PermissionsUnavailable` when access control is unreachable.
    */
   admit(question: StreamQuestion): Promise<Permission | null> {
     const key = keyOf(question);
@@ -136,33 +141,33 @@ export class Permissions {
     if (permission.readers === 0) this.#held.delete(keyOf(permission.question));
   }
 
-  /** What a line tells of tokens or policies makes everybody concerned unsure. */
-  told(facts: readonly Fact[]): void {
-    for (const { Topic, Key } of facts) {
+  /** Marks permissions as unsure after changes of tokens or policies. */
+  onHeaders(headers: readonly EventHeader[]): void {
+    for (const { Topic, Key } of headers) {
       if (Topic !== "ACLToken" && Topic !== "ACLPolicy") continue;
       for (const permission of this.#all()) {
-        if (Topic === "ACLPolicy" || permission.question.accessor === Key) permission.tell();
+        if (Topic === "ACLPolicy" || permission.question.accessor === Key) permission.invalidate();
       }
     }
   }
 
-  /** Lines were lost, and may have told of anything. */
-  doubt(): void {
-    for (const permission of this.#all()) permission.tell();
+  /** Marks all permissions as unsure after lost lines. */
+  invalidateAll(): void {
+    for (const permission of this.#all()) permission.invalidate();
   }
 
-  /** When somebody has to be asked about; infinite when nobody has. */
+  /** Time of the next question; infinite without one. */
   nextAsk(): number {
     let next = Number.POSITIVE_INFINITY;
     if (!this.#asking) for (const permission of this.#all()) next = Math.min(next, permission.askAt);
     return next;
   }
 
-  /** Asks about everybody it is time for, until there is nobody left. Never rejects. */
+  /** Asks all due questions, page by page. Never rejects. */
   async askDue(): Promise<void> {
     if (this.nextAsk() > Date.now()) return;
     this.#asking = true;
-    // Whoever comes in this very turn is asked about in the same page.
+    // Questions added in the same turn join the first page.
     await Promise.resolve();
     for (let page = this.#due(); page.length > 0; page = this.#due()) await this.#askPage(page);
     this.#asking = false;
@@ -186,12 +191,12 @@ export class Permissions {
   }
 
   async #askPage(page: readonly Permission[]): Promise<void> {
-    const told = page.map((permission) => permission.told);
-    // Who comes from now on gets an answer of their own.
+    const told = page.map((permission) => permission.changes);
+    // Later readers get their own answer.
     this.#sent = page.flatMap((permission) => this.#takeOpening(permission) ?? []);
     try {
       const asked = this.#ask(page.map(({ question }) => question));
-      const answers = await within(LONGEST_ASK_MS, asked);
+      const answers = await within(ASK_TIMEOUT_MS, asked);
       const now = Date.now();
       page.forEach((permission, position) => {
         permission.answered(answers[position] ?? { allowed: false }, told[position] ?? 0, now);
@@ -200,7 +205,7 @@ export class Permissions {
     } catch (failure) {
       warn("stream-rights-unknown", { questions: page.length, because: textOf(failure) });
       for (const permission of page) permission.unanswered(Date.now());
-      for (const { admitted } of this.#sent) admitted.reject(new RightsUnknown());
+      for (const { admitted } of this.#sent) admitted.reject(new PermissionsUnavailable());
     }
     this.#sent = [];
     this.#changed();
@@ -214,7 +219,7 @@ export class Permissions {
     return opening;
   }
 
-  /** Readers of one question share one permission, and with it the newest answer. */
+  /** Readers with the same question share one permission, and with it the newest answer. */
   #admitted({ permission, readers }: Opening): Permission | null {
     if (permission.denied) return null;
     const key = keyOf(permission.question);

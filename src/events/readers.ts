@@ -2,60 +2,63 @@ import type { Scope, StreamQuestion } from "../contracts/stream-rights.ts";
 import { type Framing, framingOf } from "./framing.ts";
 import { encode, type Group, Groups, type LogView } from "./group.ts";
 import type { Line } from "./line.ts";
-import { type Ask, Permission, Permissions, type Standing } from "./permissions.ts";
+import { type Ask, Permission, type PermissionState, Permissions } from "./permissions.ts";
 import type { Subscription } from "./subscription.ts";
 
-/** What a stream is given at once: a batch of ordinary lines, or a part of a large one. */
+/** Bytes per chunk of a stream: a batch of ordinary lines, or a part of a large one. */
 const PIECE_BYTES = 64 * 1024;
 
-/** Why a stream is cut. */
-type Cut = "slow_consumer" | "permission_denied";
+/** Reason for cutting a stream. */
+type CutReason = "slow_consumer" | "permission_denied";
 
-/** What was done for readers since this began. */
-export interface Served {
-  /** Streams that are open now, and lines given to streams; of relays neither. */
+/** Statistics since start. */
+export interface StreamStats {
+  /** Open streams and delivered lines, without relays. */
   readonly streams: number;
   readonly lines: number;
-  readonly cut: Readonly<Record<Cut, number>>;
+  readonly cut: Readonly<Record<CutReason, number>>;
 }
 
 interface Reader {
-  /** Its name, when it is a relay. */
+  /** Its name if it is a relay. */
   readonly relay: string | null;
   readonly subscription: Subscription;
   readonly permission: Permission;
   controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   group: Group;
-  /** What the group was chosen by. */
+  /** The scope for which the group was chosen. */
   scope: Scope;
   /** The last index this reader has passed. */
   cursor: number;
-  /** What is left of a large batch: a stream is given no more than a piece at a time, as the runtime keeps what it is given. */
+  /** Remainder of a large batch: a stream gets one chunk at a time, since the runtime buffers its chunks. */
   rest: Uint8Array | null;
-  /** Lines on their way for it, from further away than memory or disk. */
+  /** The pending fetch of older lines. */
   fetching: Promise<void> | undefined;
-  /** The beat that this reader has had something in; null before its first bytes. */
+  /** Heartbeat period of the last output; null before the first bytes. */
   beat: number | null;
-  /** Whether its consumer has taken what it was given and wants more, and since when that is so, or not. */
-  asks: boolean;
+  /** Whether the consumer has drained the stream, and since when this has been true or false. */
+  isDrained: boolean;
   since: number;
-  /** `parting`: cut, and may take its last line. */
+  /** `parting`: cut; may still send its last line. */
   state: "open" | "parting" | "over";
-  /** Its last line, until it is taken. */
+  /** The last line, until it is sent. */
   parting: Uint8Array | undefined;
 }
 
 export interface Pace {
-  /** The pause after which a silent stream gets a heartbeat. */
+  /** Pause after which an idle stream gets a heartbeat. */
   readonly heartbeatMs: number;
-  /** How long a consumer may take nothing although something waits for it; looked at with each heartbeat. */
+  /** Maximum time without progress of a consumer with pending data; checked with each heartbeat. */
   readonly stallMs: number;
 }
 
 /**
- * Everybody who reads the stream. Each reader is a cursor that pulls: it has no queue, and one that stalls costs nothing but
- * its cursor and at most one chunk, which it shares, until it is cut: after a while, or when its next line leaves the buffer,
- * because going on would hide the loss. One timer serves them all.
+ * All readers of the stream. Each reader is a cursor that pulls; it has no queue. A stalled reader costs its cursor and
+ * at most one shared chunk. It is cut after `stallMs`, or when its next line is evicted, because continuing would hide
+ * the loss. One timer serves all readers.
+ *
+ *   open ──slow_consumer, permission_denied──> parting ──last line sent──> over
+ *     └──────────────────cancelled, or without error lines────────────────> over
  */
 export class Readers {
   readonly #log: LogView;
@@ -63,14 +66,14 @@ export class Readers {
   readonly #groups = new Groups();
   readonly #permissions: Permissions;
   readonly #all = new Set<Reader>();
-  #news = Promise.withResolvers<void>();
+  #wakeUp = Promise.withResolvers<void>();
   #lines = 0;
-  readonly #cut: Record<Cut, number> = { slow_consumer: 0, permission_denied: 0 };
+  readonly #cut: Record<CutReason, number> = { slow_consumer: 0, permission_denied: 0 };
   #beats = 0;
   #beatAt = Number.POSITIVE_INFINITY;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
-  /** The newest heartbeat of each framing: most readers stand at the same index. */
+  /** The newest heartbeat of each framing: most readers share an index. */
   readonly #heartbeats = new Map<Framing, { readonly index: number; readonly bytes: Uint8Array }>();
 
   constructor(log: LogView, ask: Ask, pace: () => Pace) {
@@ -83,51 +86,51 @@ export class Readers {
     return this.#all.size;
   }
 
-  get served(): Served {
+  get served(): StreamStats {
     let streams = 0;
     for (const { relay } of this.#all) if (relay === null) streams += 1;
     return { streams, lines: this.#lines, cut: { ...this.#cut } };
   }
 
-  /** The names of the relays that follow, each once. */
+  /** Names of the following relays, without duplicates. */
   get relays(): string[] {
     return [...new Set([...this.#all].flatMap(({ relay }) => relay ?? []))].sort();
   }
 
   /**
-   * Tells those who wait that there is something to look at.
-   * @param lines that are shown from this turn on. Who may lose rights by one of them gets neither it nor anything else until
-   * that is known
+   * Wakes waiting readers.
+   * @param lines newly visible lines. A reader that may lose rights by one of them gets no event until its permission
+   * is confirmed.
    */
   wake(lines: Iterable<Line> = []): void {
-    for (const { facts } of lines) this.#permissions.told(facts);
-    const { resolve } = this.#news;
-    this.#news = Promise.withResolvers<void>();
+    for (const { headers } of lines) this.#permissions.onHeaders(headers);
+    const { resolve } = this.#wakeUp;
+    this.#wakeUp = Promise.withResolvers<void>();
     resolve();
     void this.#permissions.askDue();
   }
 
-  /** Lines were lost that may have told of rights: nobody gets anything more before they were asked about again. */
-  doubt(): void {
-    this.#permissions.doubt();
+  /** After lost lines, all permissions are confirmed again before further output. */
+  invalidateAll(): void {
+    this.#permissions.invalidateAll();
   }
 
   /**
-   * One more reader, until its stream is cancelled or `signal` fires; null when its token does not let it read all it asks for.
-   * Rejects with `RightsUnknown` when that cannot be found out.
+   * Opens a reader, until its stream is cancelled or `signal` fires; null when its token lacks rights. Rejects with
+   * `PermissionsUnavailable` when the rights cannot be determined.
    */
   async open(subscription: Subscription, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | null> {
     const permission = await this.#permissions.admit(questionOf(subscription));
-    return permission && this.#stream(this.#enter(subscription, permission, null), signal);
+    return permission && this.#stream(this.#add(subscription, permission, null), signal);
   }
 
-  /** A relay, as one more reader: every line after a cursor, with its facts. */
+  /** Opens a relay's reader: every line after a cursor, with its headers. */
   follow(relay: string, after: number, signal: AbortSignal): ReadableStream<Uint8Array> {
-    return this.#stream(this.#enter({ ...FEED, from: after + 1 }, Permission.ofOurOwn(), relay), signal);
+    return this.#stream(this.#add({ ...FEED, from: after + 1 }, Permission.forRelay(), relay), signal);
   }
 
   #stream(reader: Reader, signal: AbortSignal): ReadableStream<Uint8Array> {
-    const gone = () => this.#leave(reader);
+    const gone = () => this.#remove(reader);
     if (signal.aborted) gone();
     else signal.addEventListener("abort", gone);
     return new ReadableStream<Uint8Array>(
@@ -142,7 +145,7 @@ export class Readers {
     );
   }
 
-  #enter(subscription: Subscription, permission: Permission, relay: string | null): Reader {
+  #add(subscription: Subscription, permission: Permission, relay: string | null): Reader {
     const { from } = subscription;
     const reader: Reader = {
       relay,
@@ -155,7 +158,7 @@ export class Readers {
       rest: null,
       fetching: undefined,
       beat: null,
-      asks: false,
+      isDrained: false,
       since: Date.now(),
       state: "open",
       parting: undefined,
@@ -165,7 +168,7 @@ export class Readers {
     return reader;
   }
 
-  #leave(reader: Reader): void {
+  #remove(reader: Reader): void {
     if (reader.state === "over") return;
     reader.state = "over";
     reader.rest = null;
@@ -173,45 +176,45 @@ export class Readers {
     this.#groups.leave(reader.group);
     this.#permissions.release(reader.permission);
     if (this.#all.size > 0) return;
-    // Nobody is left: no timer keeps the object awake, and a read that still waits ends.
+    // Without readers, no timer keeps the object awake; a pending read ends.
     this.#arm();
     this.wake();
   }
 
   async #pull(reader: Reader, controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    reader.asks = true;
+    reader.isDrained = true;
     try {
       const bytes = await this.#next(reader);
       if (bytes) controller.enqueue(bytes);
       else if (reader.state === "parting") {
-        this.#leave(reader);
+        this.#remove(reader);
         controller.close();
       }
     } catch (failure) {
-      this.#leave(reader);
+      this.#remove(reader);
       throw failure;
     } finally {
-      reader.asks = false;
+      reader.isDrained = false;
       reader.since = Date.now();
     }
   }
 
-  /** The reader's next bytes, as soon as there are some; null when its stream is over. */
+  /** The reader's next bytes, when available; null at the end of its stream. */
   async #next(reader: Reader): Promise<Uint8Array | null> {
-    // To the end of its last line, whatever has become of its rights: no stream is cut within one.
+    // Finishes a partially sent line first, also after a loss of rights: no stream is cut within a line.
     if (reader.rest) return this.#piece(reader, reader.rest);
     while (reader.state === "open") {
-      const standing = reader.permission.standing(Date.now());
-      if (standing === "denied") this.#part(reader, "permission_denied");
-      else if (reader.cursor < this.#log.evicted()) this.#part(reader, "slow_consumer");
+      const standing = reader.permission.stateAt(Date.now());
+      if (standing === "denied") this.#cutStream(reader, "permission_denied");
+      else if (reader.cursor < this.#log.evicted()) this.#cutStream(reader, "slow_consumer");
       else {
-        const bytes = this.#offer(reader, standing);
+        const bytes = this.#available(reader, standing);
         if (bytes) {
           reader.beat = this.#beats;
           return this.#piece(reader, bytes);
         }
         const behind = standing === "open" && reader.cursor < this.#log.newest();
-        await (behind ? this.#turn(reader) : this.#news.promise);
+        await (behind ? this.#nextCheck(reader) : this.#wakeUp.promise);
       }
     }
     const last = reader.parting;
@@ -224,26 +227,26 @@ export class Readers {
     return reader.rest ? bytes.subarray(0, PIECE_BYTES) : bytes;
   }
 
-  /** When to look again for a reader that has lines before it. */
-  #turn({ fetching }: Reader): Promise<void> {
-    // A long backlog without a line for this reader must not keep the others waiting.
-    return fetching ? Promise.race([fetching, this.#news.promise]) : scheduler.wait(0);
+  /** Resolves when a lagging reader should be checked again. */
+  #nextCheck({ fetching }: Reader): Promise<void> {
+    // A long backlog without matches must not delay other readers.
+    return fetching ? Promise.race([fetching, this.#wakeUp.promise]) : scheduler.wait(0);
   }
 
-  /** What there is for the reader right now: lines, or a sign of life when one is due. */
-  #offer(reader: Reader, standing: Standing): Uint8Array | null {
+  /** The bytes available for the reader: lines, or a due heartbeat. */
+  #available(reader: Reader, standing: PermissionState): Uint8Array | null {
     if (standing === "expired") return null;
     const { greeting } = reader.group.framing;
     if (reader.beat === null && greeting !== null) return encode(greeting);
     const bytes = standing === "open" ? this.#read(reader) : null;
     if (bytes) return bytes;
-    // The answer's head leaves with its first bytes, so who has no backlog is greeted at once.
+    // The response head is sent with the first bytes, so a reader without backlog is greeted immediately.
     const due = reader.beat === null ? reader.cursor >= this.#log.newest() : reader.beat !== this.#beats;
-    // A reader that waits for a future index has passed nothing beyond the newest.
+    // A reader that waits for a future index reports no index beyond the newest.
     return due ? this.#heartbeat(reader.group.framing, Math.min(reader.cursor, this.#log.newest())) : null;
   }
 
-  /** Moves the reader on, past what is not for it, and returns what is. */
+  /** Advances the reader past filtered lines and returns the matching ones. */
   #read(reader: Reader): Uint8Array | null {
     if (reader.cursor >= this.#log.newest()) return null;
     const { scope } = reader.permission;
@@ -256,7 +259,7 @@ export class Readers {
     return batch.bytes;
   }
 
-  /** Its rights are others than before: who gets the same bytes may be, too. */
+  /** Moves the reader to another group after its rights changed. */
   #regroup(reader: Reader, scope: Scope): void {
     const before = reader.group;
     reader.group = this.#groups.join({ topics: reader.subscription.topics, ...scope }, before.framing);
@@ -272,8 +275,8 @@ export class Readers {
     return bytes;
   }
 
-  /** Ends a stream: with its last line, if it wants one, as soon as its consumer takes that. */
-  #part(reader: Reader, because: Cut): void {
+  /** Cuts a stream, with a last line if requested, once its consumer reads. */
+  #cutStream(reader: Reader, because: CutReason): void {
     if (reader.state !== "open") return;
     this.#cut[because] += 1;
     reader.state = "parting";
@@ -284,12 +287,12 @@ export class Readers {
   }
 
   #rightsChanged(): void {
-    for (const reader of this.#all) if (reader.permission.denied) this.#part(reader, "permission_denied");
+    for (const reader of this.#all) if (reader.permission.denied) this.#cutStream(reader, "permission_denied");
     this.wake();
     this.#arm();
   }
 
-  /** Sets the timer for whatever is due first: the next beat, or a question about somebody's rights. */
+  /** Sets the timer for the next heartbeat or permission question. */
   #arm(): void {
     if (this.#all.size === 0) this.#beatAt = Number.POSITIVE_INFINITY;
     else if (this.#beatAt === Number.POSITIVE_INFINITY) this.#beatAt = Date.now() + this.#pace().heartbeatMs;
@@ -297,18 +300,18 @@ export class Readers {
     if (at === this.#timerAt) return;
     clearTimeout(this.#timer);
     this.#timerAt = at;
-    if (at !== Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#tick(), Math.max(0, at - Date.now()));
+    if (at !== Number.POSITIVE_INFINITY) this.#timer = setTimeout(() => this.#onTimer(), Math.max(0, at - Date.now()));
   }
 
-  /** Also how a dead client is noticed: by writing to it. */
-  #tick(): void {
+  /** Heartbeats also detect dead clients: the write fails. */
+  #onTimer(): void {
     this.#timerAt = Number.POSITIVE_INFINITY;
     const now = Date.now();
     if (now >= this.#beatAt) {
       const { heartbeatMs, stallMs } = this.#pace();
       this.#beats += 1;
       this.#beatAt = now + heartbeatMs;
-      for (const reader of this.#all) if (!reader.asks && now - reader.since >= stallMs) this.#stalled(reader);
+      for (const reader of this.#all) if (!reader.isDrained && now - reader.since >= stallMs) this.#stalled(reader);
     }
     this.wake();
     this.#arm();
@@ -317,18 +320,18 @@ export class Readers {
   #stalled(reader: Reader): void {
     const waits = reader.rest !== null || reader.cursor < this.#log.newest() || reader.beat !== this.#beats;
     if (reader.state === "open" && !waits) return;
-    if (reader.state === "open" && reader.subscription.errors) this.#part(reader, "slow_consumer");
+    if (reader.state === "open" && reader.subscription.errors) this.#cutStream(reader, "slow_consumer");
     else {
-      // One that is parting was counted.
+      // Parting readers were counted before.
       if (reader.state === "open") this.#cut.slow_consumer += 1;
-      // An error, not an end: what the connection still holds goes at once.
-      this.#leave(reader);
+      // An error instead of an end: it discards the connection's buffer immediately.
+      this.#remove(reader);
       reader.controller?.error(slowConsumer());
     }
   }
 }
 
-/** `retryable` makes it a connection that is lost to the runtime, which logs every other error of a stream as uncaught. */
+/** With `retryable` the runtime treats it as a lost connection; other stream errors are logged as uncaught. */
 const slowConsumer = (): Error => Object.assign(new Error("slow consumer"), { retryable: true });
 
 const FEED: Omit<Subscription, "from"> = {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { placeOf, relayName } from "./relay-place.ts";
+import { nearestPlace, relayName } from "./relay-place.ts";
 
 describe("the place of a reader", () => {
   it.each([
@@ -18,7 +18,7 @@ describe("the place of a reader", () => {
     ["constructor", "0", null],
     [undefined, undefined, null],
   ])("in %s at %s° is %s", (continent, longitude, place) => {
-    expect(placeOf({ continent, longitude })).toBe(place);
+    expect(nearestPlace({ continent, longitude })).toBe(place);
   });
 });
 

@@ -1,5 +1,5 @@
-/** Where a reader is, as far as the edge can tell. */
-export interface Whereabouts {
+/** Location of a client as reported by the edge. */
+export interface ClientLocation {
   readonly continent?: unknown;
   /** In degrees, as text. */
   readonly longitude?: unknown;
@@ -7,7 +7,7 @@ export interface Whereabouts {
 
 type Region = DurableObjectLocationHint;
 
-/** Continents as places that an object can be put at; those that have two are parted by a meridian. */
+/** Continents by Durable Object location hint; a meridian separates continents with two. */
 const PLACES: ReadonlyMap<unknown, readonly [west: Region, from: number, east: Region]> = new Map([
   ["NA", ["wnam", -100, "enam"]],
   ["EU", ["weur", 20, "eeur"]],
@@ -17,15 +17,15 @@ const PLACES: ReadonlyMap<unknown, readonly [west: Region, from: number, east: R
   ["OC", ["oc", 0, "oc"]],
 ]);
 
-/** The place nearest to a reader; null when nobody knows where it is. */
-export function placeOf({ continent, longitude }: Whereabouts): Region | null {
+/** The nearest location hint; null when the location is unknown. */
+export function nearestPlace({ continent, longitude }: ClientLocation): Region | null {
   const known = PLACES.get(continent);
   if (!known) return null;
   const [west, from, east] = known;
   return Number(longitude) < from ? west : east;
 }
 
-/** Which of a place's relays serves a client: the same one as long as there are as many. */
+/** The relay of a client at a place: stable while the number of relays is constant. */
 export const relayName = (place: string, client: string, relays: number): string => `${place}-${hash(client) % relays}`;
 
 /** FNV-1a over the characters. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { numbered } from "../contracts/event.ts";
-import { factsText } from "../contracts/event-headers.ts";
+import { headersText } from "../contracts/event-headers.ts";
 import { Line, type View } from "./line.ts";
 import { Ring } from "./ring.ts";
 import { matcher } from "./subscription.ts";
@@ -66,7 +66,7 @@ describe("a line", () => {
     const whole = matcher({ topics: { Job: ["*"] }, namespaces: ["default"], rules: null });
     expect(made.textFor(all, null)).toBe(made.text);
     expect(made.textFor(whole, null)).toBe(made.text);
-    for (const facts of [factsText(made.facts), null]) {
+    for (const facts of [headersText(made.headers), null]) {
       const read = Line.stored(7, made.text, facts);
       expect(read.textFor(all, null)).toBe(made.text);
       expect(read.textFor(whole, null)).toBe(made.text);
@@ -75,7 +75,7 @@ describe("a line", () => {
   });
 
   it("that cannot be wanted is passed over without a look at its payload", () => {
-    const read = Line.stored(7, "no JSON at all", factsText(line(7, "a").facts));
+    const read = Line.stored(7, "no JSON at all", headersText(line(7, "a").headers));
     expect(read.textFor(only("b"), null)).toBeNull();
   });
 

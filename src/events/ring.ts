@@ -1,6 +1,9 @@
 import type { Line } from "./line.ts";
 
-/** The newest lines, in memory: what live readers need. Bounded; older lines are read from storage. */
+/**
+ * The newest lines, in memory: single writer, multiple readers, bounded by lines and size. Older lines are read from
+ * storage.
+ */
 export class Ring {
   readonly #lines: Line[] = [];
   readonly #maxLines: number;
@@ -13,12 +16,12 @@ export class Ring {
     this.#maxSize = maxSize;
   }
 
-  /** The oldest index here; null when there is none. */
+  /** The oldest index in the ring; null when empty. */
   get oldest(): number | null {
     return this.#lines[0]?.index ?? null;
   }
 
-  /** Lines come in order. The newest always stays, however large. */
+  /** Lines arrive in order. The newest always stays, regardless of its size. */
   push(line: Line): void {
     this.#lines.push(line);
     this.#size += line.text.length;
@@ -27,7 +30,9 @@ export class Ring {
     }
   }
 
-  /** Every line after `cursor`, or null when not all of them are here. Lines in between may have left the log. */
+  /**
+   * Every line after `cursor`, or null when some are no longer in the ring. The log may have evicted lines in between.
+   */
   after(cursor: number): readonly Line[] | null {
     const [first] = this.#lines;
     if (first === undefined || first.index > cursor + 1) return null;

@@ -1,31 +1,32 @@
 import type { Append, StreamEvent } from "../contracts/event.ts";
 import { ACCESS_ACCOUNT, TENANT } from "../contracts/event-accounts.ts";
-import { factsText } from "../contracts/event-headers.ts";
+import { headersText } from "../contracts/event-headers.ts";
 import { Line } from "./line.ts";
 
 /*
- * Who fills the backlog. Lines with an account count against its share once the buffer is full; lines without one (reports of
- * schedulers, nodes) are the deployment's own, and only age evicts them. A share is enforced before any other line leaves.
+ * Fair shares of the event buffer. Lines with an account count against its share once the buffer is full. Lines without
+ * one (reports of schedulers, nodes) belong to the deployment and are evicted by age only. Shares are enforced before
+ * any other line is evicted.
  */
 
-/** A line about a namespace below the root that is larger is told without its payloads. */
+/** Size above which a line of a non-root namespace is stored without payloads. */
 const MAX_TENANT_LINE_BYTES = 64 * 1024;
 export const mostBytesOf = (account: string | null): number =>
   account?.startsWith(TENANT) ? MAX_TENANT_LINE_BYTES : Number.POSITIVE_INFINITY;
 
-/** The account that all events of a line have; null when they have none, or several. */
+/** The common account of a line's events; null when they have none, or several. */
 export function accountOf({ events }: Append): string | null {
   const [account, ...others] = new Set(events.map(({ Account }) => Account));
   return others.length > 0 ? null : (account ?? null);
 }
 
 interface Share {
-  /** Parts of the buffer's bytes and lines. */
+  /** Fractions of the buffer's bytes and lines. */
   readonly bytes: number;
   readonly lines: number;
 }
 
-/** Namespaces below the root together hold a quarter at most, however many there are. */
+/** Maximum of all non-root namespaces together: a quarter. */
 const TENANTS_SHARE = 1 / 4;
 const LEAST_TENANTS = 4;
 
@@ -34,20 +35,20 @@ export interface Held {
   readonly lines: number;
 }
 
-/** What shrinking takes from the buffer. */
+/** Result of shrinking an account. */
 export interface Shrunk {
-  /** Bytes that lines lost, and those of lines that left. */
+  /** Bytes of removed payloads, and of evicted lines. */
   readonly bytes: number;
   readonly lines: number;
 }
 
 const NOTHING: Shrunk = { bytes: 0, lines: 0 };
-/** Rows that are shrunk by one statement's answer. */
+/** Rows processed per statement. */
 const PAGE = 50;
-/** An account is brought this much below its share, so that not every append shrinks it. */
+/** Accounts are shrunk this far below their share, so that not every append shrinks them. */
 const SLACK = 0.02;
 
-/** What each account holds in the buffer. Writes belong into a transaction; when one fails, `reload`. */
+/** Buffer usage by account. Writes belong in a transaction; after a rollback, call `reload`. */
 export class Shares {
   readonly #sql: SqlStorage;
   readonly #held = new Map<string, Held>();
@@ -62,7 +63,7 @@ export class Shares {
       this.#held.set(account, { bytes, lines });
   }
 
-  /** Counts new lines. */
+  /** Adds new lines. */
   add(lines: readonly { readonly account: string | null; readonly events: string }[]): void {
     const counted = lines.filter(({ account }) => account !== null);
     for (const [account, some] of Map.groupBy(counted, (line) => line.account ?? "")) {
@@ -71,7 +72,7 @@ export class Shares {
     }
   }
 
-  /** Counts what an account got, or lost. */
+  /** Adjusts the usage of an account. */
   count(account: string, { bytes, lines }: Held): void {
     const before = this.#held.get(account) ?? NOTHING;
     const held = { bytes: before.bytes + bytes, lines: before.lines + lines };
@@ -88,8 +89,8 @@ export class Shares {
     }
   }
 
-  /** Lines before `first` are about to leave. */
-  leave(first: number): void {
+  /** Subtracts lines before `first`, before their eviction. */
+  evictBefore(first: number): void {
     if (this.#held.size === 0) return;
     const leaving = this.#sql
       .exec<AccountRow>(
@@ -102,8 +103,8 @@ export class Shares {
   }
 
   /**
-   * Brings accounts below their shares, the oldest lines first: lines lose their payloads, and where the account may hold
-   * only so many lines, they leave. The ends of the buffer stay.
+   * Shrinks accounts to their shares, oldest lines first: lines lose their payloads and, in accounts with a line bound,
+   * are evicted. Both ends of the buffer stay.
    */
   shrink(maxLines: number, maxBytes: number, oldest: number, newest: number): Shrunk {
     const total = { bytes: 0, lines: 0 };
@@ -135,15 +136,15 @@ export class Shares {
       total.lines += shrunk.lines;
       return shrunk.bytes + shrunk.lines > 0;
     };
-    while (held().bytes > bytes && note(this.#thin(account, newest)));
-    // Lines that nobody else would miss: what is bounded by bytes alone keeps its heads.
+    while (held().bytes > bytes && note(this.#removePayloads(account, newest)));
+    // Accounts bounded only by bytes keep their lines without payloads.
     const leaves = () => held().lines > lines || (Number.isFinite(lines) && held().bytes > bytes);
-    while (leaves() && note(this.#drop(account, held().lines - lines, oldest, newest)));
+    while (leaves() && note(this.#evict(account, held().lines - lines, oldest, newest)));
     return total;
   }
 
-  /** Takes the payloads from the oldest lines of an account that have some. */
-  #thin(account: string, newest: number): Shrunk {
+  /** Removes the payloads of an account's oldest lines that have some. */
+  #removePayloads(account: string, newest: number): Shrunk {
     const rows = this.#sql
       .exec<{ idx: number; events: string }>(
         "SELECT idx, events FROM lines WHERE account = ? AND fat = 1 AND idx < ? ORDER BY idx LIMIT ?",
@@ -156,15 +157,15 @@ export class Shares {
       const saved = Buffer.byteLength(events) - Buffer.byteLength(thin.text);
       this.#sql.exec(
         "UPDATE lines SET events = ?, facts = ?, fat = 0, thinned = ? WHERE idx = ?",
-        ...[thin.text, factsText(thin.facts), saved, idx],
+        ...[thin.text, headersText(thin.headers), saved, idx],
       );
       bytes += saved;
     }
     return { bytes, lines: 0 };
   }
 
-  /** Deletes the oldest lines of an account, a page at most. Those without payloads are the oldest. */
-  #drop(account: string, wanted: number, oldest: number, newest: number): Shrunk {
+  /** Evicts the oldest lines of an account, at most one page. Lines without payloads are the oldest. */
+  #evict(account: string, wanted: number, oldest: number, newest: number): Shrunk {
     const limit = Math.max(1, Math.min(PAGE, Math.ceil(wanted)));
     const oldestOf = (fat: number) =>
       this.#sql
@@ -194,7 +195,7 @@ interface AccountRow extends Record<string, SqlStorageValue> {
   lines: number;
 }
 
-/** A line that tells what changed, and not how it is. */
+/** A line that reports the change without the object. */
 export const withoutPayloads = (index: number, events: readonly StreamEvent[]): Line =>
   Line.of(
     index,

@@ -3,20 +3,20 @@ import { type Labels, traceOf } from "../contracts/event-headers.ts";
 import type { Scope } from "../contracts/stream-rights.ts";
 import { isJudgedByEvent, mayReadEvent } from "../contracts/topic-rights.ts";
 
-/** What one reader asks for. Plain data: it travels to the object that serves the stream. */
+/** The request of one reader. Plain data: it is sent to the object that serves the stream. */
 export interface Subscription {
-  /** Whose stream it is: the accessor of its token, about which `AccessControl` is asked. */
+  /** Accessor of the reader's token; `AccessControl` checks its rights. */
   readonly accessor: string;
-  /** Per topic the keys wanted; `*` as topic or key means any. */
+  /** Keys by topic; `*` as topic or key means any. */
   readonly topics: Readonly<Record<string, readonly string[]>>;
-  /** The namespace whose events are wanted; `*` = all. Events without a namespace always pass. */
+  /** Namespace filter; `*` = all. Events without a namespace always match. */
   readonly namespace: string;
-  /** First index wanted; negative = only what comes from now on. */
+  /** First index; negative = only new events. */
   readonly from: number;
   readonly dialect: "neutral" | "upstream";
   /** `feed` is for relays only. */
   readonly format: "lines" | "server-sent-events" | "feed";
-  /** Whether a reader that is cut is told so in a last line. */
+  /** Whether a cut stream ends with an error line. */
   readonly errors: boolean;
 }
 
@@ -24,22 +24,27 @@ export interface Filter extends Scope {
   readonly topics: Subscription["topics"];
 }
 
-/** A filter made ready to be asked for every event of the stream. */
+/** A compiled filter. */
 export interface Matcher {
-  /** Nothing needs to be looked at: every event is wanted. */
+  /** Every event matches. */
   readonly everything: boolean;
-  /** A line has at least one of these in its stored facts if any of its events is wanted; null = any line may. */
+  /**
+   * Each line with a matching event contains at least one of these texts in its stored headers; null = no such texts.
+   */
   readonly traces: readonly string[] | null;
   readonly wants: (event: Omit<Labels, "Type">, index: number) => boolean;
 }
 
 const ANY = "*";
-/** Topics that a topic subscription also covers: drain events are node events with a topic of their own (design 2.3). */
+/**
+ * Topics covered by another topic's subscription: drain events have their own topic but belong to the node
+ * (docs/guides/events.md).
+ */
 const ALSO: ReadonlyMap<string, string> = new Map([["NodeDrain", "Node"]]);
-/** Looking for more than this costs more than it saves. */
+/** Beyond this number, scanning for traces costs more than it saves. */
 const MAX_TRACES = 20;
 
-/** Which events belong into a reader's stream (contract: events-and-volumes 1.2, without its quirks). */
+/** Compiles a stream's filter (https://developer.hashicorp.com/nomad/api-docs/events). */
 export function matcher({ topics, namespaces, rules, since = 0 }: Filter): Matcher {
   const keysOf = new Map(Object.entries(topics).map(([topic, keys]) => [topic, new Set(keys)]));
   const allowed = namespaces && new Set(namespaces);
@@ -75,7 +80,7 @@ function tracesOf(keysOf: ReadonlyMap<string, ReadonlySet<string>>): string[] | 
 type Judge = (event: Pick<Labels, "Topic" | "Namespace" | "Key">) => boolean;
 const MAX_REMEMBERED = 1_000;
 
-/** Judges by rules, and remembers the answer for a topic of a namespace, which finding the closest rule takes long for. */
+/** Evaluates namespace rules; memoizes the result by topic and namespace, because finding the closest rule is slow. */
 function judge(rules: readonly NamespaceRule[]): Judge {
   const rights = { ...NO_CLUSTER_RULES, management: false, namespaces: rules };
   const known = new Map<string, boolean>();
@@ -91,7 +96,7 @@ function judge(rules: readonly NamespaceRule[]): Judge {
 
 const MAX_REPEATED = 200;
 
-/** Reads the repeated `topic` parameter: `Topic`, `Topic:key`, `Topic:*`; none = everything. In one order, however written. */
+/** Parses the repeated `topic` parameter: `Topic`, `Topic:key`, `Topic:*`; none = everything. The result is sorted. */
 export function parseTopics(
   values: readonly string[],
 ): { ok: true; topics: Record<string, string[]> } | { ok: false; message: string } {

@@ -15,9 +15,9 @@ import { isStorageLost } from "../platform/durable/birth.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
-import { accessDeliveries } from "./access-deliveries.ts";
+import { accessOutboxTopics } from "./access-deliveries.ts";
 import { AccessParts } from "./access-parts.ts";
-import { Births } from "./births.ts";
+import { StorageRegistry } from "./births.ts";
 import { MountSurface } from "./mount-surface.ts";
 
 const EXPIRED_PER_ALARM = 500;
@@ -29,7 +29,7 @@ const EXPIRED_PER_ALARM = 500;
 export class AccessControl extends MountSurface implements AccessControlApi {
   protected readonly parts: AccessParts;
   readonly #restores: Restores;
-  readonly #births: Births;
+  readonly #births: StorageRegistry;
 
   protected override get kind() {
     return "access-control" as const;
@@ -40,7 +40,7 @@ export class AccessControl extends MountSurface implements AccessControlApi {
       ctx,
       env,
       { data_keys: dataKeyMigrations, access: accessMigrations },
-      { event: (_lane, rows) => this.parts.journal.deliver(rows), ...accessDeliveries(env) },
+      { event: (_lane, rows) => this.parts.journal.deliver(rows), ...accessOutboxTopics(env) },
     );
     this.parts = new AccessParts({
       sql: this.sql,
@@ -63,7 +63,7 @@ export class AccessControl extends MountSurface implements AccessControlApi {
       release: (restore) => this.release(restore),
       restart: () => this.restart(),
     });
-    this.#births = new Births(this.sql);
+    this.#births = new StorageRegistry(this.sql);
     this.whenResumed(() => this.#setUp());
   }
 
@@ -95,7 +95,7 @@ export class AccessControl extends MountSurface implements AccessControlApi {
     return {
       lost: this.#births.lost(),
       sealedBecause: this.parts.keys.sealedBecause(),
-      clusterId: this.parts.facts.get("cluster_id") ?? "",
+      clusterId: this.parts.deploymentState.get("cluster_id") ?? "",
       bootstrapped: this.parts.bootstrap.done,
     };
   }

@@ -13,7 +13,7 @@ import { isStorageLost } from "../platform/durable/birth.ts";
 import type { Deliver } from "../platform/durable/outbox.ts";
 
 /** How what `AccessControl` promises other objects reaches them, by topic of its outbox. */
-export const accessDeliveries = (env: Env) =>
+export const accessOutboxTopics = (env: Env) =>
   ({
     /** Lane: the type and uuid of a mount that is gone. */
     unmount: async (lane) => {

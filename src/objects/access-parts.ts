@@ -54,7 +54,7 @@ interface Host {
 /** What `AccessControl` consists of, put together: who decides what, on the object's rows. */
 export class AccessParts {
   readonly keys: DataKeys;
-  readonly facts: DeploymentState;
+  readonly deploymentState: DeploymentState;
   readonly leaseHolders: LeaseHolders;
   readonly tokenStore: TokenStore;
   readonly tokenSecrets: TokenSecrets;
@@ -79,7 +79,7 @@ export class AccessParts {
   constructor({ sql, outbox, commit, masterKey, keepsTokenSecrets, append, content }: Host) {
     this.#sql = sql;
     this.keys = new DataKeys(sql, "access-control", masterKey);
-    this.facts = new DeploymentState(sql);
+    this.deploymentState = new DeploymentState(sql);
     this.leaseHolders = new LeaseHolders({
       sql,
       commit,
@@ -104,7 +104,7 @@ export class AccessParts {
     const judge = new Judge(this.namespaceTree, this.mountTable);
     const rules = new TokenRules(this.tokenStore, this.policyStore, judge);
     const grantsOf = (row: TokenRow): Grants => this.grantsOf(row);
-    this.bootstrap = new Bootstrap(this.facts, this.tokenStore, this.tokenSecrets);
+    this.bootstrap = new Bootstrap(this.deploymentState, this.tokenStore, this.tokenSecrets);
     this.tokens = new Tokens(this.tokenStore, rules, this.namespaceTree, this.journal, judge, grantsOf);
     this.gatekeeper = new Gatekeeper(
       this.tokenStore,
@@ -117,7 +117,7 @@ export class AccessParts {
     this.clusterTokens = new ClusterTokens(this.tokenStore, rules, this.tokenSecrets, this.journal);
     this.policies = new Policies(this.policyStore, this.namespaceTree, this.journal);
     const enlistTerm = (lane: string, body: { term: number }) => outbox.enlistLatest("rekey", lane, body);
-    this.terms = new KeyTerms({ sql, commit, enlist: enlistTerm }, this.facts, this.keys, this.mountTable);
+    this.terms = new KeyTerms({ sql, commit, enlist: enlistTerm }, this.deploymentState, this.keys, this.mountTable);
     this.endings = new NamespaceEndings({
       ...{ sql, commit },
       steps: {
@@ -165,8 +165,8 @@ export class AccessParts {
 
   /** Makes a fresh deployment usable: its identity, its hash key and, locally, the token that a developer chose. In a transaction. */
   begin(rootToken: string | undefined): void {
-    if (this.facts.get("cluster_id") === null) {
-      this.facts.set("cluster_id", crypto.randomUUID());
+    if (this.deploymentState.get("cluster_id") === null) {
+      this.deploymentState.set("cluster_id", crypto.randomUUID());
       this.terms.begin(Date.now());
     }
     if (!this.#sealedHashKey()) {

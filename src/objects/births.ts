@@ -6,7 +6,7 @@ const TABLE = '"births:objects"';
 const SHOWN = 10;
 
 /** Which storage each object but `AccessControl` began with, and which of them were found empty since. */
-export class Births {
+export class StorageRegistry {
   readonly #sql: SqlStorage;
 
   constructor(sql: SqlStorage) {

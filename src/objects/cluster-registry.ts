@@ -65,9 +65,9 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   protected override readonly ended: EndedNamespaces;
   #keys: DataKeys | undefined;
   /** That this object holds data keys has been promised to be told since it woke. */
-  #keysTold = false;
+  #isKeyHolderEnlisted = false;
   /** Who gives the rows of a table their indexes. */
-  readonly #stamped: Readonly<Record<string, IndexedRows>>;
+  readonly #indexedRows: Readonly<Record<string, IndexedRows>>;
   /** Whose rows the alarm is for. */
   readonly #timed: readonly Timed[];
   /** Asked with every commit: one statement, not one for each part. */
@@ -108,7 +108,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
       drain: () => this.outbox.drain("event", "log"),
       append: (entries) => eventLog(this.env).append("cluster-registry", entries),
       stamp: (stamp, index) => this.#stamp(stamp, index),
-      stamped: () => this.#wakeLater(),
+      stamped: () => this.#wakeAfterCommit(),
     });
     this.#reported = new Reported(this.sql);
     this.ended = new EndedNamespaces(this.sql, CLUSTER_CONTENT, GONE);
@@ -118,7 +118,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
       ...{ sql: this.sql, journal: this.#journal },
       keys: () => this.#dataKeys(),
       holdKeys: () => this.#promiseKeyHolder(),
-      promise: (operation) => this.#promiseCsi(operation),
+      promise: (operation) => this.#enlistCsi(operation),
       start: (node, operation) => nodeSession(this.env, node).start(operation),
     });
     this.host = new HostVolumeParts({
@@ -151,7 +151,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
         ],
       },
     });
-    this.#stamped = {
+    this.#indexedRows = {
       ...this.members.stamped,
       ...this.host.stamped,
       ...this.csi.stamped,
@@ -275,7 +275,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   }
 
   protected override onRollback(): void {
-    this.#keysTold = false;
+    this.#isKeyHolderEnlisted = false;
     // The first one may have been made in there.
     this.#keys = undefined;
     this.#indexes.reload();
@@ -283,14 +283,14 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   }
 
   /** Sends it as soon as the transaction that promises it is over. */
-  #promiseCsi(operation: string): void {
+  #enlistCsi(operation: string): void {
     this.outbox.enlist("csi", operation, operation);
     queueMicrotask(() => void this.outbox.drain("csi", operation));
   }
 
   #promiseKeyHolder(): void {
-    if (!this.#keysTold) this.outbox.enlistLatest("key-holder", "", null);
-    this.#keysTold = true;
+    if (!this.#isKeyHolderEnlisted) this.outbox.enlistLatest("key-holder", "", null);
+    this.#isKeyHolderEnlisted = true;
   }
 
   async #tellKeyHolder(): Promise<void> {
@@ -304,12 +304,12 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   }
 
   #stamp(stamp: IndexBackfill, index: number): void {
-    this.#stamped[stamp.table]?.setIndex(stamp, index);
-    if (!UNREAD.has(stamp.table)) this.#indexes.set(stamp.table, index);
+    this.#indexedRows[stamp.table]?.setIndex(stamp, index);
+    if (!TABLES_WITHOUT_READERS.has(stamp.table)) this.#indexes.set(stamp.table, index);
   }
 
   /** Readers look at rows once the transaction that changed them is over. */
-  #wakeLater(): void {
+  #wakeAfterCommit(): void {
     queueMicrotask(() => this.#waiters.wake(this.#indexes.takeMoved()));
   }
 }
@@ -317,7 +317,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
 const GONE = refuse("invalid", "volume validation failed: the namespace was deleted meanwhile");
 
 /** Tables of which nobody asks when they last changed. */
-const UNREAD: ReadonlySet<string> = new Set(["report_sources", VOLUME_OPERATION, CSI_OPERATION]);
+const TABLES_WITHOUT_READERS: ReadonlySet<string> = new Set(["report_sources", VOLUME_OPERATION, CSI_OPERATION]);
 
 const SESSIONS = [
   "SELECT node_id AS name FROM agents",

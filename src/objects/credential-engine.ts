@@ -57,7 +57,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   readonly #issues: Issues;
   readonly #leaseEnds: LeaseEnds;
   readonly #mountEnd: MountEnd;
-  readonly #bell: WakeUp;
+  readonly #wakeUp: WakeUp;
 
   protected override get kind() {
     return "credential-engine" as const;
@@ -72,7 +72,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     );
     const { sql } = this;
     this.#self = ctx.id.name ?? ctx.id.toString();
-    this.#bell = new WakeUp(env.SYNC_WORK, this.#self, "engine");
+    this.#wakeUp = new WakeUp(env.SYNC_WORK, this.#self, "engine");
     const scope = `credential-engine ${this.#self}`;
     const keys = new DataKeys(sql, scope, () => this.env.MASTER_KEY);
     this.#keys = keys;
@@ -173,7 +173,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
    * @param hasLeft the request's caller has hung up, and its credentials are not to be finished
    */
   turn(wanted: Wanted | null, report: Report | null, hasLeft = false): Turn | Refusal {
-    if (!wanted) this.#bell.resume();
+    if (!wanted) this.#wakeUp.resume();
     return refuseIfSealed(() => this.commit(() => this.#parts.desk.turn(wanted, report, Date.now(), hasLeft)));
   }
 
@@ -276,7 +276,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const due = [
       leases.nextExpiry(),
       leases.nextHandOver(),
-      this.#bell.due(work.nextReady()),
+      this.#wakeUp.due(work.nextReady()),
       this.#root.rotationDue(),
     ];
     const times = due.filter((at) => at !== null);
@@ -287,9 +287,9 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     this.commit(() => {
       this.#leaseEnds.endExpired(now);
       // No request performs it: the bell brings a Worker.
-      if (this.#root.rotateIfDue(now)) this.#bell.resume();
+      if (this.#root.rotateIfDue(now)) this.#wakeUp.resume();
     });
-    const ready = this.#bell.due(this.#parts.work.nextReady());
-    if (ready !== null && ready <= now && this.#bell.shouldNotify(now)) await this.#bell.notify();
+    const ready = this.#wakeUp.due(this.#parts.work.nextReady());
+    if (ready !== null && ready <= now && this.#wakeUp.shouldNotify(now)) await this.#wakeUp.notify();
   }
 }

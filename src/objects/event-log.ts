@@ -9,7 +9,7 @@ import { Ring } from "../events/ring.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
-import { measuredReaders, readersOf, stream } from "./event-streams.ts";
+import { readerSeries, readersOf, stream } from "./event-streams.ts";
 
 /**
  * The one sequence of cluster events. One writer at a time (`append`, in order of arrival); any number of readers, each only
@@ -23,7 +23,7 @@ export class EventLog extends StoredObject implements EventLogApi {
   /** The newest index that no crash takes back, and the newest that readers get. */
   #durable: number;
   /** Lines that readers do not see yet. */
-  #unseen: Line[] = [];
+  #unpublished: Line[] = [];
   #publishing: Promise<void> | undefined;
 
   protected override get kind() {
@@ -59,7 +59,7 @@ export class EventLog extends StoredObject implements EventLogApi {
     });
     for (const line of lines) {
       this.#ring.push(line);
-      this.#unseen.push(line);
+      this.#unpublished.push(line);
     }
     const newest = this.#store.newest;
     while (this.#durable < newest) {
@@ -108,7 +108,7 @@ export class EventLog extends StoredObject implements EventLogApi {
     const { lines, bytes, newest } = this.#store;
     const oldestAt = this.#store.oldestAt();
     return [
-      ...measuredReaders(this.#readers, "log"),
+      ...readerSeries(this.#readers, "log"),
       series("sallyport_event_relays", this.#readers.relays.length),
       series("sallyport_event_buffer_lines", lines),
       series("sallyport_event_buffer_bytes", bytes),
@@ -135,9 +135,9 @@ export class EventLog extends StoredObject implements EventLogApi {
    * is being made durable share the next round.
    */
   async #publish(): Promise<void> {
-    const lines = this.#unseen;
+    const lines = this.#unpublished;
     const newest = this.#store.newest;
-    this.#unseen = [];
+    this.#unpublished = [];
     try {
       await this.ctx.storage.sync();
     } finally {

@@ -8,7 +8,7 @@ import type { Subscription } from "../events/subscription.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
 import { settings } from "../platform/settings.ts";
-import { measuredReaders, readersOf, stream } from "./event-streams.ts";
+import { readerSeries, readersOf, stream } from "./event-streams.ts";
 
 /**
  * Serves streams in the log's place, as near to their readers as it was made, and is itself one reader of the log. It stores
@@ -29,12 +29,12 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
         lines: (after, traces) => eventLog(this.env).lines(after, traces),
       },
       {
-        any: () => this.#opening + this.#readers.count > 0,
-        told: (lines, lost) => {
-          if (lost) this.#readers.doubt();
+        hasReaders: () => this.#opening + this.#readers.count > 0,
+        onLines: (lines, lost) => {
+          if (lost) this.#readers.invalidateAll();
           this.#readers.wake(lines);
         },
-        pace: () => {
+        timeouts: () => {
           const { EVENT_HEARTBEAT_MS: lingerMs, EVENT_STALL_MS: silentMs } = settings(this.env);
           return { lingerMs, silentMs: Math.max(silentMs, 2 * lingerMs) };
         },
@@ -54,7 +54,7 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
       bytes: this.ctx.storage.sql.databaseSize,
       outbox: { rows: 0, oldestMs: 0 },
       alarmLagMs: 0,
-      series: measuredReaders(this.#readers, this.#name),
+      series: readerSeries(this.#readers, this.#name),
     };
   }
 

@@ -1,6 +1,6 @@
 import { accessControl } from "../contracts/stubs.ts";
 import type { LogView } from "../events/group.ts";
-import { RightsUnknown } from "../events/permissions.ts";
+import { PermissionsUnavailable } from "../events/permissions.ts";
 import { Readers } from "../events/readers.ts";
 import type { Subscription } from "../events/subscription.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
@@ -19,7 +19,7 @@ export const readersOf = (log: LogView, env: () => Env): Readers =>
   );
 
 /** What a server of streams tells of them. */
-export function measuredReaders({ served: { streams, lines, cut } }: Readers, server: string): Series[] {
+export function readerSeries({ served: { streams, lines, cut } }: Readers, server: string): Series[] {
   return [
     series("sallyport_event_streams", streams, server),
     ...Object.entries(cut).map(([reason, n]) => series("sallyport_event_streams_cut_total", n, server, reason)),
@@ -42,7 +42,7 @@ export async function stream(
     if (!opened) return new Response(null, { status: 403 });
     return new Response(opened, { headers: { "x-oldest-index": String(oldest()) } });
   } catch (failure) {
-    if (!(failure instanceof RightsUnknown)) throw failure;
+    if (!(failure instanceof PermissionsUnavailable)) throw failure;
     return new Response(null, { status: 503 });
   }
 }

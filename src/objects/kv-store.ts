@@ -28,7 +28,7 @@ import { recordAction } from "../platform/observability/audit/actions.ts";
 const WATCHERS_TOLD_INLINE = 8;
 const EXPIRED_PER_ALARM = 500;
 /** Paths that a destination is told of at once. */
-const TOLD_AT_ONCE = 100;
+const MAX_INLINE_ANNOUNCEMENTS = 100;
 /** A patch may grow a secret; beyond this it would not fit a row once it is sealed. */
 const MAX_DATA_BYTES = 1024 * 1024;
 
@@ -163,7 +163,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     this.#setState("gone", "1");
     this.commit(() => {
       this.#secrets.clear();
-      for (const path of this.#watchers.paths()) this.#tellWatchers(path);
+      for (const path of this.#watchers.paths()) this.#enlistWatchers(path);
       this.sql.exec("DELETE FROM data_keys");
     });
     await this.outbox.drain("changed");
@@ -212,7 +212,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   protected override async onAlarm(now: number): Promise<void> {
     const { expired, told } = this.commit(() => {
       const expired = this.#watchers.takeExpired(now, EXPIRED_PER_ALARM);
-      return { expired, told: expired.flatMap((path) => this.#tellWatchers(path)) };
+      return { expired, told: expired.flatMap((path) => this.#enlistWatchers(path)) };
     });
     for (const secret of expired) recordAction("version-expired", { mount: this.#mount, secret });
     if (told.length > 0) await this.outbox.drain("changed");
@@ -253,9 +253,9 @@ export class KvStore extends StoredObject implements KvStoreApi {
         current_version: version,
         oldest_version: prunes ? version - kept + 1 : secret.oldest_version,
       });
-      return this.#tellWatchers(path);
+      return this.#enlistWatchers(path);
     });
-    return ok({ metadata: versionView(row, secret.custom_metadata), watchers: this.#drained(watchers) });
+    return ok({ metadata: versionView(row, secret.custom_metadata), watchers: this.#announce(watchers) });
   }
 
   /** Changes versions of a path and tells who watches it, unless nothing changed. @param change answers whether it did */
@@ -264,9 +264,9 @@ export class KvStore extends StoredObject implements KvStoreApi {
     const watchers = this.commit(() => {
       if (!change(now)) return [];
       this.#secrets.touch(path, now);
-      return this.#tellWatchers(path);
+      return this.#enlistWatchers(path);
     });
-    return ok(this.#drained(watchers));
+    return ok(this.#announce(watchers));
   }
 
   #open(path: string, version: number): ReadVersion | Refusal {
@@ -279,7 +279,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   }
 
   /** One waiting row a destination, however often and wherever anything changes: what counts is the newest state. */
-  #tellWatchers(path: string): string[] {
+  #enlistWatchers(path: string): string[] {
     const watchers = this.#watchers.of(path, Date.now());
     for (const destination of watchers) {
       this.#watchers.mark(path, destination, this.outbox.enlistLatest("changed", destination, null));
@@ -288,7 +288,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   }
 
   /** Starts telling the watchers without holding up the answer. @returns those worth trying at once */
-  #drained(watchers: readonly string[]): readonly string[] {
+  #announce(watchers: readonly string[]): readonly string[] {
     if (watchers.length > 0) this.ctx.waitUntil(this.outbox.drain("changed"));
     return watchers.slice(0, WATCHERS_TOLD_INLINE);
   }
@@ -296,11 +296,11 @@ export class KvStore extends StoredObject implements KvStoreApi {
   async #deliverChanged(lane: string, rows: readonly OutboxRow[]): Promise<() => void> {
     // Rows of an earlier version name the path, too.
     const [destination = ""] = lane.split("\n");
-    const paths = this.#watchers.pending(destination, TOLD_AT_ONCE);
+    const paths = this.#watchers.pending(destination, MAX_INLINE_ANNOUNCEMENTS);
     if (paths.length > 0) await syncDestination(this.env, destination).changed(this.#mount, paths);
     return () => {
       this.#watchers.acknowledge(destination, paths, rows.at(-1)?.seq ?? 0);
-      if (paths.length === TOLD_AT_ONCE) this.outbox.enlistLatest("changed", destination, null);
+      if (paths.length === MAX_INLINE_ANNOUNCEMENTS) this.outbox.enlistLatest("changed", destination, null);
     };
   }
 

@@ -6,7 +6,7 @@ import type { Key } from "../platform/observability/metrics/isolate-counters.ts"
 import type { Series } from "../platform/observability/metrics/series.ts";
 
 /** Everybody who asks within this time gets the same, so that asking cannot load the service. */
-const REUSE_MS = 1_000;
+const CACHE_TTL_MS = 1_000;
 
 /** What is counted in Workers, added up; and who asks all other objects how they are. One for the deployment. */
 export class Metrics extends StoredObject implements MetricsApi {
@@ -31,7 +31,7 @@ export class Metrics extends StoredObject implements MetricsApi {
   }
 
   async #gauges(): Promise<readonly Series[]> {
-    if (this.#gathered && Math.abs(Date.now() - this.#gathered.at) < REUSE_MS) return this.#gathered.series;
+    if (this.#gathered && Math.abs(Date.now() - this.#gathered.at) < CACHE_TTL_MS) return this.#gathered.series;
     this.#gathering ??= this.#gather().finally(() => {
       this.#gathering = undefined;
     });

@@ -31,7 +31,7 @@ import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
 
 /** An agent that was lost no longer ago than this may be about to come back, as after a deployment. */
-const BRIEFLY_GONE_MS = 30_000;
+const RECONNECT_GRACE_MS = 30_000;
 const COMEBACK_MS = 5_000;
 /** Connections of one agent in the life of a token. */
 const MAX_CONNECTS = 60;
@@ -52,7 +52,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   readonly #budgets = new WeakMap<WebSocket, FrameBudget>();
   #keys: DataKeys | undefined;
   /** Resolves when an agent is welcomed. */
-  #arrival = Promise.withResolvers<void>();
+  #connected = Promise.withResolvers<void>();
 
   protected override get kind() {
     return "node-session" as const;
@@ -114,7 +114,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     if (frameBytes(JSON.stringify({ t: "req", ...operation })) > MAX_FRAME_BYTES)
       return refuse("too-large", `the operation is larger than ${MAX_FRAME_BYTES} bytes`);
     if (!this.#connections.live()) {
-      if (!(await this.#comesBack())) return refuse("unavailable", `the agent of node ${this.#node} is not connected`);
+      if (!(await this.#reconnects())) return refuse("unavailable", `the agent of node ${this.#node} is not connected`);
       if (this.#dispatch.isKnown(operation)) return ok(null);
     }
     if (this.#operations.fence(operation.key) > operation.gen)
@@ -190,7 +190,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     const link = linkOf(socket);
     if (link.state === "over") return;
     try {
-      await this.#take(socket, link, message);
+      await this.#onMessage(socket, link, message);
     } catch (failure) {
       if (!isFrozen(failure)) throw failure;
       // It comes back, and tells again what was not taken.
@@ -215,7 +215,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
 
   // ---- inside ----
 
-  async #take(socket: WebSocket, link: Link, message: string | ArrayBuffer): Promise<void> {
+  async #onMessage(socket: WebSocket, link: Link, message: string | ArrayBuffer): Promise<void> {
     const drop = (code: number, reason: string) => void this.#connections.drop(socket, code, reason);
     const size = typeof message === "string" ? message.length : message.byteLength;
     if (!this.#budgetOf(socket).spend(size, Date.now())) return drop(CLOSE.slowDown, slowDown(SLOW_DOWN_MS));
@@ -235,16 +235,16 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     if (frame.t === "fp") return this.#connections.changed(socket, link, frame);
     if (frame.t === "vols") return this.#connections.volumesChanged(socket, frame);
     // Nothing follows from an ack: what is not heard of any more is asked for again, whether it arrived or not.
-    if (frame.t === "res") await this.#ended(socket, frame);
+    if (frame.t === "res") await this.#onResult(socket, frame);
   }
 
   #welcomed(): void {
     this.#dispatch.pump();
-    this.#arrival.resolve();
-    this.#arrival = Promise.withResolvers();
+    this.#connected.resolve();
+    this.#connected = Promise.withResolvers();
   }
 
-  async #ended(socket: WebSocket, frame: Res): Promise<void> {
+  async #onResult(socket: WebSocket, frame: Res): Promise<void> {
     const row = this.#operations.find(frame.op);
     if (row?.sends === 0) {
       this.#connections.drop(socket, CLOSE.protocol, "res: the operation was not sent");
@@ -263,10 +263,10 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   }
 
   /** Whether the agent is back; one that was just lost gets a moment. */
-  async #comesBack(): Promise<boolean> {
+  async #reconnects(): Promise<boolean> {
     const { lost, revoked } = this.#record.row;
-    if (revoked || lost === null || Date.now() - lost > BRIEFLY_GONE_MS) return false;
-    await within(COMEBACK_MS, this.#arrival.promise).catch(() => undefined);
+    if (revoked || lost === null || Date.now() - lost > RECONNECT_GRACE_MS) return false;
+    await within(COMEBACK_MS, this.#connected.promise).catch(() => undefined);
     return this.#connections.live() !== null;
   }
 

@@ -14,19 +14,19 @@ import { APP_CONTENT, Apps } from "../sync/apps.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
 
 /** How long a permission to call providers holds, unless longer is asked for. A pause has taken effect once all have run out. */
-const PERMIT_MS = 100;
+const LEASE_MS = 100;
 /** The longest permission. */
-const LONGEST_PERMIT_MS = 1_600;
+const MAX_LEASE_MS = 1_600;
 /** That permissions are given is recorded once in this time, not for each. */
-const RECORD_MS = 10_000;
+const RECORD_INTERVAL_MS = 10_000;
 /** What a call may take from its permission to the wire, and clocks that tick at different speeds may add. */
-const PERMIT_MARGIN_MS = 70;
+const LEASE_MARGIN_MS = 70;
 const WOKEN_PER_PAGE = 100;
 const USERS_ASKED = 50;
 /** Room is scarce when less than this, or less than half of the queue, is free. */
-const SCARCE = 10_000;
+const SCARCE_QUOTA = 10_000;
 /** While room is plenty, who needs more gets so much beyond it, and does not ask again for each operation. */
-const AHEAD = 64;
+const EXTRA_QUOTA = 64;
 
 /**
  * What concerns all destinations: the pause, the queue's capacity, and the custom applications. One for the deployment.
@@ -37,7 +37,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
   readonly #apps: Apps;
   readonly #ended: EndedNamespaces;
   /** When the last permission runs out. */
-  #permittedUntil: number;
+  #leasedUntil: number;
   /** No permission lasts longer than this, says the stored row; so that an instance knows whether one before it gave any. */
   #recordedUntil: number;
 
@@ -63,7 +63,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
       refuse("missing", "the namespace was deleted meanwhile"),
     );
     this.#recordedUntil = this.sql.exec<{ until: number }>("SELECT until FROM permissions").toArray()[0]?.until ?? 0;
-    this.#permittedUntil = Math.min(this.#recordedUntil, Date.now() + LONGEST_PERMIT_MS);
+    this.#leasedUntil = Math.min(this.#recordedUntil, Date.now() + MAX_LEASE_MS);
   }
 
   // ---- configuration ----
@@ -91,7 +91,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
       else if (before.disabled || after.queue_capacity > before.queue_capacity) this.#resume();
     });
     // This also makes the pause durable before it is promised.
-    if (after.disabled) await Promise.all([this.#permissionsRunOut(), this.ctx.storage.sync()]);
+    if (after.disabled) await Promise.all([this.#leasesExpired(), this.ctx.storage.sync()]);
     // The alarm wakes whom this could not.
     else await this.#wakeSome().catch((failure) => warn("wake-failed", { because: textOf(failure) }));
     return after;
@@ -105,9 +105,9 @@ export class SyncControl extends StoredObject implements SyncControlApi {
    * Whether calls to providers may start. Asked before the first call of a batch, and again whenever the answer has run out.
    * @param forMs for how long; whoever is far away asks for longer, or the answer has run out when it arrives
    */
-  mayRun(forMs = PERMIT_MS): MayRun {
+  mayRun(forMs = LEASE_MS): MayRun {
     const running = !this.config().disabled;
-    const permitMs = Math.min(Math.max(forMs, PERMIT_MS), LONGEST_PERMIT_MS);
+    const permitMs = Math.min(Math.max(forMs, LEASE_MS), MAX_LEASE_MS);
     if (running) this.#permit(Date.now() + permitMs);
     return { running, permitMs };
   }
@@ -130,9 +130,9 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     const part = Math.max(1, Math.floor(queue_capacity / (others + 1)));
     // What is queued already stays queued, also when the capacity was lowered since.
     const needed = kept + waiting + asked;
-    const scarce = Math.max(SCARCE, queue_capacity / 2);
+    const scarce = Math.max(SCARCE_QUOTA, queue_capacity / 2);
     // Who asks for more will soon ask again.
-    const ahead = needed > kept && room - needed - AHEAD >= scarce ? AHEAD : 0;
+    const ahead = needed > kept && room - needed - EXTRA_QUOTA >= scarce ? EXTRA_QUOTA : 0;
     const granted = Math.max(kept, Math.min(needed + ahead, room, part));
     const wanted = kept + waiting;
     this.commit(() => {
@@ -282,9 +282,9 @@ export class SyncControl extends StoredObject implements SyncControlApi {
   }
 
   #permit(until: number): void {
-    this.#permittedUntil = Math.max(this.#permittedUntil, until);
+    this.#leasedUntil = Math.max(this.#leasedUntil, until);
     if (until <= this.#recordedUntil) return;
-    this.#recordedUntil = until + RECORD_MS;
+    this.#recordedUntil = until + RECORD_INTERVAL_MS;
     this.commit(() =>
       this.sql.exec(
         "INSERT INTO permissions VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET until = excluded.until",
@@ -293,9 +293,9 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     );
   }
 
-  async #permissionsRunOut(): Promise<void> {
-    const left = this.#permittedUntil - Date.now();
-    if (left + PERMIT_MARGIN_MS > 0) await scheduler.wait(left + PERMIT_MARGIN_MS);
+  async #leasesExpired(): Promise<void> {
+    const left = this.#leasedUntil - Date.now();
+    if (left + LEASE_MARGIN_MS > 0) await scheduler.wait(left + LEASE_MARGIN_MS);
   }
 
   #resuming(): string | null {

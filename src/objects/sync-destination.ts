@@ -284,7 +284,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   sampleName(): string | null {
     const { record, remoteObjects, associations } = this.#parts;
     const found = record.find();
-    return found && (remoteObjects.anyPushed() ?? sampleOf(found, record, associations.page("", 1)[0]));
+    return found && (remoteObjects.anyPushed() ?? sampleNames(found, record, associations.page("", 1)[0]));
   }
 
   // ---- work ----
@@ -339,7 +339,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   protected override ownDeadline(): number | null {
     const { record, quota, resync, purge } = this.#parts;
-    const due = [this.#workDue(), quota.due(), record.find() && resync.due(), purge.due()];
+    const due = [this.#wakeUpDue(), quota.due(), record.find() && resync.due(), purge.due()];
     const times = due.filter((at) => at !== null);
     return times.length === 0 ? null : Math.min(...times);
   }
@@ -351,7 +351,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     await this.#parts.neighbours.tryRegister();
     const asks = quota.due();
     if (asks !== null && asks <= now) await quota.tryRequest();
-    const ready = this.#workDue();
+    const ready = this.#wakeUpDue();
     if (ready !== null && ready <= now && wakeUp.shouldNotify(now)) await wakeUp.notify();
     // Last, because mounts that do not answer must hold up nothing else.
     await resync.step(now);
@@ -359,7 +359,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   }
 
   /** When somebody should be rung for, who does what is ready then. */
-  #workDue(): number | null {
+  #wakeUpDue(): number | null {
     const { record, scheduler, wakeUp, gate } = this.#parts;
     const found = record.find();
     const ready = found && scheduler.due(found, Date.now());
@@ -368,7 +368,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 }
 
 /** What names a secret would have beside those of `row`, or in a mount that is made up. */
-function sampleOf(found: Found, record: DestinationRecord, row: AssociationRow | undefined): string | null {
+function sampleNames(found: Found, record: DestinationRecord, row: AssociationRow | undefined): string | null {
   const naming = { granularity: found.row.granularity as Granularity, template: found.row.template };
   const made = { mountUuid: "", mountAccessor: "kv_00000000", mountPath: "kv/" };
   const secret = { ...(row ? secretOf(row) : made), secretName: "sallyport-check" };

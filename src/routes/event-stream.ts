@@ -1,5 +1,5 @@
 import { clusterHeader } from "../compat/dialect.ts";
-import { placeOf, relayName, type Whereabouts } from "../events/relay-place.ts";
+import { type ClientLocation, nearestPlace, relayName } from "../events/relay-place.ts";
 import { parseTopics, type Subscription } from "../events/subscription.ts";
 import { refuse } from "../lib/result.ts";
 import { badRequest, denied, refusalError } from "../platform/http/errors.ts";
@@ -57,7 +57,7 @@ function formatOf(accept: string | null): Subscription["format"] {
 function serverOf(env: Env, request: Request, accessor: string): Fetcher {
   const relays = settings(env).EVENT_RELAYS;
   if (relays === 0) return env.EVENT_LOG.getByName("log");
-  const place = placeOf((request.cf ?? {}) as Whereabouts);
+  const place = nearestPlace((request.cf ?? {}) as ClientLocation);
   // By the ray, where there is one: many readers may come from one address with one token.
   const client = `${accessor} ${request.headers.get("CF-Ray") ?? request.headers.get("CF-Connecting-IP")}`;
   const name = relayName(place ?? "anywhere", client, relays);

@@ -27,13 +27,13 @@ export const events: Mutation[] = [
   },
   {
     ...RIGHTS,
-    find: "this.told -= told;",
-    replace: "this.told = 0;",
+    find: "this.changes -= told;",
+    replace: "this.changes = 0;",
     promise: "An answer does not cover what was told after its question",
   },
   {
     ...RIGHTS,
-    find: "this.askAt = this.told > 0 ? 0 : settled;",
+    find: "this.askAt = this.changes > 0 ? 0 : settled;",
     replace: "this.askAt = settled;",
     promise: "What was told while a question was out is asked about",
   },
@@ -99,8 +99,8 @@ export const events: Mutation[] = [
   },
   {
     ...READERS,
-    find: "reader.asks = false;\n      reader.since = Date.now();",
-    replace: "reader.asks = false;",
+    find: "reader.isDrained = false;\n      reader.since = Date.now();",
+    replace: "reader.isDrained = false;",
     promise: "A stall is counted from when the consumer last took something",
   },
   {
@@ -111,7 +111,7 @@ export const events: Mutation[] = [
   },
   {
     ...READERS,
-    find: "for (const { facts } of lines) this.#permissions.told(facts);",
+    find: "for (const { facts } of lines) this.#permissions.onHeaders(facts);",
     replace: "",
     promise: "A line that tells of rights holds itself back from those whom it may concern",
   },
@@ -178,7 +178,7 @@ export const events: Mutation[] = [
   },
   {
     ...STORE,
-    find: "this.#shares.leave(first);",
+    find: "this.#shares.evictBefore(first);",
     replace: "",
     promise: "Lines that leave with age do not count against their account any more",
   },

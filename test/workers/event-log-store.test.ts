@@ -334,7 +334,9 @@ it("lines of before facts were kept are still here, and found by filters", async
     );
     expect(store.append("a", [entry(6), entry(9)]).indexes).toEqual([6, 9]);
     expect(store.append("b", [entry(3)]).indexes).toEqual([4]);
-    const lines = [...store.after(4, ['"é7"']).lines].filter(({ facts }) => facts.some(({ Key }) => Key === "é7"));
+    const lines = [...store.after(4, ['"é7"']).lines].filter(({ headers: facts }) =>
+      facts.some(({ Key }) => Key === "é7"),
+    );
     expect(lines.map(({ index }) => index)).toEqual([7]);
   });
 });

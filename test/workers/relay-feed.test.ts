@@ -71,12 +71,12 @@ function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
       },
     },
     {
-      any: () => readers.count > 0,
-      told: (told, lost) => {
-        if (lost) readers.doubt();
+      hasReaders: () => readers.count > 0,
+      onLines: (told, lost) => {
+        if (lost) readers.invalidateAll();
         readers.wake(told);
       },
-      pace: () => ({ lingerMs: heartbeatMs, silentMs: 500 }),
+      timeouts: () => ({ lingerMs: heartbeatMs, silentMs: 500 }),
     },
   );
   const readers = new Readers(feed, ask, () => ({ heartbeatMs, stallMs }));
