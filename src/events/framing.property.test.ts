@@ -13,7 +13,7 @@ const STREAMS = 400;
 const random = randomFrom(seed);
 const below = (most: number): number => Math.floor(random() * most);
 
-/** What ends lines, fields or texts in one form or another, and all other characters. */
+/** Terminators of lines, fields or texts, and all other characters. */
 const ODD = [
   "\n",
   "\r",

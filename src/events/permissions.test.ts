@@ -100,7 +100,7 @@ it("a permission expires at its time, and is asked about then", async () => {
   expect(permissions.nextAsk()).toBe(expires);
 });
 
-it("questions that fail are asked again after longer and longer pauses, and anew after an answer", async () => {
+it("retries failed questions with growing pauses, which an answer resets", async () => {
   vi.useFakeTimers();
   vi.spyOn(console, "warn").mockImplementation(() => undefined);
   vi.spyOn(Math, "random").mockReturnValue(0.5);

@@ -85,7 +85,7 @@ async function open(changes: Partial<Subscription> = {}): Promise<Opened> {
   };
 }
 
-/** A change of policies is told, and whoever it may concern is asked about. */
+/** A change of policies makes all permissions unsure, and they are asked again. */
 async function tellOfPolicies(): Promise<number> {
   asked = [];
   readers.wake([log.add("ACLPolicy", "p", "")]);
@@ -177,7 +177,7 @@ describe("a reader", () => {
     await reader.next();
     await vi.advanceTimersByTimeAsync(STALL_MS - HEARTBEAT_MS);
     expect(readers.count).toBe(1);
-    // Takes what waits: the stall begins anew.
+    // Drains the stream: the stall timer restarts.
     await reader.next();
     await vi.advanceTimersByTimeAsync(STALL_MS - 1);
     expect(readers.count).toBe(1);
@@ -204,7 +204,7 @@ describe("a reader", () => {
     expect(readers.served.cut.permission_denied).toBe(1);
   });
 
-  it("whose token has expired gets no sign of life either while nobody can say whether it was renewed", async () => {
+  it("with an expired token gets no heartbeat while access control is unreachable", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => undefined);
     const expires = Date.now() + HEARTBEAT_MS / 2;
     answer = () => ({ ...OPEN, expires });

@@ -111,7 +111,7 @@ export const events: Mutation[] = [
   },
   {
     ...READERS,
-    find: "for (const { facts } of lines) this.#permissions.onHeaders(facts);",
+    find: "for (const { headers } of lines) this.#permissions.onHeaders(headers);",
     replace: "",
     promise: "A line that tells of rights holds itself back from those whom it may concern",
   },

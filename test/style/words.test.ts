@@ -14,7 +14,6 @@ const NOT_YET: readonly string[] = [
   "src/cluster/",
   "src/compat/",
   "src/credentials/",
-  "src/events/",
   "src/identity/",
   "src/lib/",
   "src/listings/",
