@@ -39,7 +39,7 @@ export const parseHeaders = (text: string): EventHeader[] =>
     FilterKeys,
   }));
 
-/** Facts from the events themselves. */
+/** Headers computed from stored events. */
 export const headersIn = (text: string): EventHeader[] =>
   (JSON.parse(text) as StreamEvent[]).map((event) => headerOf(event, JSON.stringify(event).length));
 
