@@ -10,7 +10,7 @@ import { isUuid } from "../providers/cloud-b-azure/service.ts";
 
 const text = () => z.preprocess((value) => (typeof value === "number" ? String(value) : value), z.string().max(4096));
 
-/** Body of `POST config`: every field is optional, and only those that are there change (contract: credentials-engine 2.1). */
+/** Body of `POST config`: every field is optional, and only those that are there change (docs/internals/wire/credentials.md). */
 export const ConfigBody = z.object({
   subscription_id: text().optional(),
   tenant_id: text().optional(),

@@ -17,7 +17,7 @@ function ceiling(role: RoleTtls, mount: MountTtls): number {
 const cappedWarning = (ttl: number, most: number): string =>
   `TTL of "${goDuration(ttl)}" exceeded the effective max_ttl of "${goDuration(most)}"; TTL value is capped accordingly`;
 
-/** How long a lease lives at first, and at most, in seconds (contract: credentials-engine 7.1). */
+/** How long a lease lives at first, and at most, in seconds (docs/internals/wire/credentials.md). */
 export function termsOf(role: RoleTtls, mount: MountTtls): { ttl: number; maxTtl: number; warnings: string[] } {
   const maxTtl = ceiling(role, mount);
   const wish = role.ttl || mount.default_lease_ttl || SYSTEM_MAX_TTL;

@@ -104,7 +104,7 @@ const withWritten = (body: Readonly<Record<string, unknown>>) => ({
   written: Object.fromEntries(DURATIONS.flatMap((field) => (body[field] === undefined ? [] : [[field, body[field]]]))),
 });
 
-/** Body of `POST roles/:name` (contract: credentials-engine 2.5), with upstream names, too. */
+/** Body of `POST roles/:name` (docs/internals/wire/credentials.md), with upstream names, too. */
 export const RoleBody = withAliases(
   z
     .unknown()

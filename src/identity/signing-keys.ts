@@ -7,7 +7,7 @@ export const ROTATION_PERIOD_MS = 24 * 3_600_000;
 /** How long a public key stays published after its private one has signed for the last time. */
 export const VERIFICATION_TTL_MS = 24 * 3_600_000;
 const BITS = 2048;
-/** Providers ignore what comes behind about this many keys (contract: credentials-engine 9.2). */
+/** Providers ignore what comes behind about this many keys (docs/internals/wire/credentials.md). */
 const PUBLISHED = 100;
 
 /**

@@ -14,7 +14,7 @@ export interface Operation {
   readonly path?: Texts;
   readonly query?: Parameters;
   readonly headers?: Parameters;
-  /** Writes are POST unless the interface document says PUT; the service takes either. */
+  /** The documented verb; writes accept POST and PUT alike. */
   readonly method?: "put";
   readonly body?: Body;
   /** By status. */

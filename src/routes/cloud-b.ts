@@ -12,7 +12,7 @@ import { badRequest, notFound, RequestError, refusalError, unwrap } from "../pla
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** Routes of a cloud-b mount, relative to it (contract: credentials-engine 2). */
+/** Routes of a cloud-b mount, relative to it (docs/internals/wire/credentials.md). */
 
 /** Making credentials or a role takes as long as its own deadline allows, and a little for the answer. */
 const REQUEST_MS = 88_000;

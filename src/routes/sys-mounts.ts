@@ -12,7 +12,7 @@ import { parseTarget } from "../platform/http/target.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
 
-/** The mount table (contract: clients 2.2). */
+/** The mount table (docs/internals/wire/vault.md). */
 
 const wirePath = (call: AuthorisedCall): string => call.params["path"] ?? "";
 
