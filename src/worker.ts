@@ -1,5 +1,5 @@
 import { env as deployment, waitUntil } from "cloudflare:workers";
-import { performJobs } from "./credentials/perform.ts";
+import { performJobs } from "./credentials/job-worker.ts";
 import type { WakeUpMessage } from "./platform/durable/wake-up.ts";
 import { writeActionsTo } from "./platform/observability/audit/actions.ts";
 import { record } from "./platform/observability/audit/batch-writer.ts";

@@ -1,5 +1,5 @@
 /** The credentials engine, and a way to give it leases that nobody asked for: what becomes of many of them is what is measured. */
-import { Leases } from "../../src/credentials/leases.ts";
+import { LeaseStore } from "../../src/credentials/lease-store.ts";
 import { CredentialEngine as Engine } from "../../src/objects/credential-engine.ts";
 
 export interface Fill {
@@ -20,7 +20,7 @@ const HOUR_MS = 3_600_000;
 
 export class CredentialEngine extends Engine {
   fill({ prefix, from, to, firstEnd, lastEnd, scope, group }: Fill): void {
-    const leases = new Leases(this.sql);
+    const leases = new LeaseStore(this.sql);
     const issued = Date.now() - HOUR_MS;
     const apart = (lastEnd - firstEnd) / Math.max(1, to - from - 1);
     // The engine's own parts know nothing of these rows.
@@ -32,7 +32,7 @@ export class CredentialEngine extends Engine {
           id: `${prefix}app/k${String(number).padStart(6, "0")}`,
           role: "app",
           token: "bench",
-          holding: {
+          resources: {
             kind: "principal",
             application: crypto.randomUUID(),
             principal: crypto.randomUUID(),

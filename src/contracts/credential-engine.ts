@@ -60,21 +60,21 @@ export interface LeaseRow extends Record<string, SqlStorageValue> {
 
 /** A job that a request started and waits for. `turn`: the first task of its own Worker; null: another Worker performs it. */
 export interface Started {
-  readonly wanted: Wanted;
-  readonly turn: Turn | null;
+  readonly wanted: JobRef;
+  readonly turn: PollResult | null;
 }
 
 /** The job that a request waits for. */
-export interface Wanted {
+export interface JobRef {
   readonly job: string;
   readonly kind: "issue" | "role" | "rotation" | "removal";
 }
 
 /**
- * The next task of a Worker. `wait`: poll again after `ms`, with the lease if any; `inLine`: poll again once the job's lock may
- * be free.
+ * The next task of a Worker. `wait`: poll again after `ms`, with the lease if any; `inLine`: poll again once the job's
+ * lock may be free.
  */
-export type Turn =
+export type PollResult =
   | {
       readonly kind: "steps";
       readonly claim: WorkLease;
@@ -116,7 +116,7 @@ export interface Issued {
 }
 
 /** A request for credentials of a role. */
-export interface IssueAsk {
+export interface IssueRequest {
   readonly role: string;
   /** The accessor of the caller's token. */
   readonly token: string;
@@ -136,10 +136,10 @@ export interface MountTtls {
 /** The report of a Worker: results of executed steps, or null after a wait. */
 export interface Report {
   readonly claim: WorkLease;
-  readonly done: { readonly seq: number; readonly results: readonly Done[] } | null;
+  readonly done: { readonly seq: number; readonly results: readonly StepOutcome[] } | null;
 }
 
-export interface Done {
+export interface StepOutcome {
   readonly step: Step;
   readonly result: StepResult;
 }
@@ -178,13 +178,13 @@ export interface CredentialEngineApi extends StoredObjectApi {
   writeRole(name: string, body: RoleFields, dialect: Dialect): Result<Started>;
   deleteRole(name: string): Result<Started | null>;
   /** Starts issuing credentials, or returns the job or lease of an earlier identical request. */
-  issue(ask: IssueAsk): Promise<Result<Started>>;
+  issue(ask: IssueRequest): Promise<Result<Started>>;
   /**
    * One poll of a Worker: accepts step results and returns the next task.
    * @param wanted the job that a request waits for; null: any ready job
    * @param hasLeft the caller disconnected: its credentials are not completed
    */
-  turn(wanted: Wanted | null, report: Report | null, hasLeft?: boolean): Turn | Refusal;
+  turn(wanted: JobRef | null, report: Report | null, hasLeft?: boolean): PollResult | Refusal;
   /** Resolves once the lock of a job may be free, or after a timeout. */
   waitInLine(job: string): Promise<void>;
   /** Records that a response with the credentials is about to be sent. @returns false when it must not be sent */

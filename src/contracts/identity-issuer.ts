@@ -13,7 +13,7 @@ export interface PublicKey {
 }
 
 /** A token to sign. `issuer` equals the `issuer` of its discovery document. */
-export interface TokenAsk extends Bearer {
+export interface TokenRequest extends Bearer {
   readonly issuer: string;
   readonly audience: string;
   /** Seconds; 0: the default of an hour. */
@@ -31,7 +31,7 @@ export interface IdentityIssuerApi extends StoredObjectApi {
   /** Public keys of current, previous and next signatures. */
   published(): Promise<Result<PublicKey[]>>;
   /** Signs a token with the current key. */
-  sign(ask: TokenAsk): Promise<Result<string>>;
+  sign(ask: TokenRequest): Promise<Result<string>>;
   /** @param verificationMs how long the previous key stays published */
   rotate(verificationMs?: number): Promise<Result<null>>;
   rekey(term: number): void;

@@ -3,22 +3,24 @@ import type { Mount } from "../contracts/mount.ts";
 import { accessControl, identityIssuer } from "../contracts/stubs.ts";
 import type { ClientAssertion } from "../providers/cloud-b-azure/login.ts";
 
-/** What is to be remembered of a mount when a request at `url` tells it to log in with identity tokens. */
+/** The identity of a mount, captured when a request at `url` configures it to log in with identity tokens. */
 export async function homeOf(env: Env, { namespace, accessor, path }: Mount, url: string): Promise<Home> {
   const { origin } = new URL(url);
   return { namespace, namespaceId: await idOf(env, namespace), mountAccessor: accessor, mountPath: path, origin };
 }
 
-/** How a mount proves who it is. A token is made for each `sign`, which throws while the keys cannot be used. */
+/**
+ * The client assertion of a mount. Every `sign` call issues a new token, and throws while the signing keys are sealed.
+ */
 export async function assertionFor(env: Env, ask: Federation): Promise<ClientAssertion> {
-  const issuing = identityIssuer(env);
-  const issuer = issuerAt((await issuing.origin()) ?? ask.origin, ask.namespace);
+  const issueSaga = identityIssuer(env);
+  const issuer = issuerAt((await issueSaga.origin()) ?? ask.origin, ask.namespace);
   return {
     issuer,
     subject: subjectOf(ask),
     audience: ask.audience,
     async sign() {
-      const token = await issuing.sign({ ...ask, issuer });
+      const token = await issueSaga.sign({ ...ask, issuer });
       if (!token.ok) throw new Error(token.message);
       return token.value;
     },

@@ -1,5 +1,5 @@
 import type { CloudAccount, CloudFailure, NewPassword } from "../contracts/cloud-directory.ts";
-import type { JobEnd, Wanted } from "../contracts/credential-engine.ts";
+import type { JobEnd, JobRef } from "../contracts/credential-engine.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
@@ -7,83 +7,109 @@ import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { warn } from "../platform/observability/log.ts";
 import type { ConfigStore } from "./config-store.ts";
-import { holdingOf, straysOfIssue, undoOfIssue } from "./issue.ts";
-import { HAND_OVER_MS, type Work, type WorkOf } from "./job.ts";
-import type { Job, Jobs } from "./jobs.ts";
-import { type Leases, secondsLeft } from "./leases.ts";
-import { passwordRemoval, type Removal, retried, straysOf, undoOf } from "./removal.ts";
-import type { Roles } from "./roles.ts";
-import { straysOfRotation, undoOfRotation } from "./rotation.ts";
-import { CALL_MS } from "./step.ts";
-import { ended, goesOn } from "./turn.ts";
+import { orphansOfIssue, resourcesOf, undoOfIssue } from "./issue.ts";
+import { continuesAt, done, HAND_OVER_MS, type Work, type WorkOf } from "./job.ts";
+import type { Job, JobStore } from "./job-store.ts";
+import { type LeaseStore, secondsLeft } from "./lease-store.ts";
+import { applicationSearch, passwordRemoval, type Removal, retried, undoOfProvision } from "./removal.ts";
+import type { RoleStore } from "./role-store.ts";
+import { orphansOfRotation, undoOfRotation } from "./rotation.ts";
+import { CALL_MS } from "./saga.ts";
 
-interface Parts {
-  readonly jobs: Jobs;
+interface Dependencies {
+  readonly jobs: JobStore;
   readonly work: WorkQueue;
-  readonly leases: Leases;
-  readonly roles: Roles;
+  readonly leases: LeaseStore;
+  readonly roles: RoleStore;
   readonly config: ConfigStore;
   readonly keys: DataKeys;
   readonly scope: string;
-  /** Counts an end. @param outcome `ok`, or the reason why not */
+  /** Counts a completed job. @param outcome `ok`, or the reason of the refusal */
   readonly count: (kind: Work["kind"], outcome: string) => void;
 }
 
-/** After so many failed rounds a lease is irrevocable: it is tried once a day, and whenever a person asks. */
+/**
+ * A lease becomes irrevocable after this many failed rounds. Its revocation is then retried once a day, or on request.
+ */
 const LEASE_ROUNDS = 6;
 const DAY_MS = 86_400_000;
-const MOST_MS = 3_600_000;
+const MAX_DELAY_MS = 3_600_000;
 const FAILURE_LENGTH = 600;
 
-/** How jobs end: what becomes of what they have made. Methods are called inside the object's transaction. */
-export class Endings {
-  readonly #parts: Parts;
+/**
+ * Completes jobs: commits the resources they created, or schedules their removal.
+ *
+ *     job        success                          failure
+ *     issue      lease inserted                   removal of unfinished credentials
+ *     role       role stored                      provision kept on the role, or removed
+ *     rotation   root secret replaced             removal of the new secret
+ *     removal    job (and its lease) deleted      another round, later each time
+ *
+ * Owns no state of its own; writes jobs, leases, roles and the configuration. Methods run inside the object's
+ * transaction.
+ */
+export class JobCompletion {
+  readonly #deps: Dependencies;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
   }
 
-  /** Nothing is left to do. @param value what the last step has answered */
-  finished(job: Job, claim: WorkLease, value: unknown, now: number): JobEnd {
-    return this.#counted(job.work.kind, this.#finished(job, claim, value, now));
+  /** Commits the resources of a job without a next step. @param value result of its last step */
+  finish(job: Job, workLease: WorkLease, value: unknown, now: number): JobEnd {
+    return this.#record(job.work.kind, this.#finish(job, workLease, value, now));
   }
 
-  /** It cannot go on: what it has made is taken away again, or kept on record. @returns why, for whoever waits */
-  failed(job: Job, work: Work, claim: WorkLease, because: Refusal, failure: CloudFailure | null, now: number): JobEnd {
-    return this.#counted(work.kind, this.#failed(job, work, claim, because, failure, now));
+  /** Rolls back a job that cannot continue, or keeps its state on record. @returns the refusal for the caller */
+  fail(
+    job: Job,
+    work: Work,
+    workLease: WorkLease,
+    because: Refusal,
+    failure: CloudFailure | null,
+    now: number,
+  ): JobEnd {
+    return this.#record(work.kind, this.#fail(job, work, workLease, because, failure, now));
   }
 
-  #counted(kind: Work["kind"], end: JobEnd): JobEnd {
-    this.#parts.count(kind, end.ok ? "ok" : end.reason);
+  #record(kind: Work["kind"], end: JobEnd): JobEnd {
+    this.#deps.count(kind, end.ok ? "ok" : end.reason);
     return end;
   }
 
-  #finished(job: Job, claim: WorkLease, value: unknown, now: number): JobEnd {
+  #finish(job: Job, workLease: WorkLease, value: unknown, now: number): JobEnd {
     const { work } = job;
     switch (work.kind) {
       case "issue":
-        return this.#issued(job.id, work, (value as NewPassword).secretText, now);
+        return this.#completeIssue(job.id, work, (value as NewPassword).secretText, now);
       case "role":
-        return this.#written(job.id, work, now);
+        return this.#completeRole(job.id, work, now);
       case "rotation":
-        return this.#rotated(job.id, work, now);
+        return this.#completeRotation(job.id, work, now);
       case "removal":
-        return this.#removed(job, work, claim, now);
+        return this.#completeRemoval(job, work, workLease, now);
     }
   }
 
-  #failed(job: Job, work: Work, claim: WorkLease, because: Refusal, failure: CloudFailure | null, now: number): JobEnd {
-    if (work.kind === "removal") return this.#stuck(job, work, claim, because, failure, now);
-    warn("job-failed", { engine: this.#parts.scope, job: job.id, kind: work.kind, because: because.message });
-    const { jobs, roles, config } = this.#parts;
+  #fail(
+    job: Job,
+    work: Work,
+    workLease: WorkLease,
+    because: Refusal,
+    failure: CloudFailure | null,
+    now: number,
+  ): JobEnd {
+    if (work.kind === "removal") return this.#scheduleRetry(job, work, workLease, because, failure, now);
+    warn("job-failed", { engine: this.#deps.scope, job: job.id, kind: work.kind, because: because.message });
+    const { jobs, roles, config } = this.#deps;
     if (work.kind === "issue") {
-      this.remove(job.id, undoOfIssue(work.issue, now), "unfinished credentials", null, now, because.message);
+      this.startRemoval(job.id, undoOfIssue(work.issue, now), "unfinished credentials", null, now, because.message);
       return because;
     }
     if (work.kind === "rotation") {
       config.rotationFailed(now);
       const undo = undoOfRotation(work.rotation, now);
-      if (undo) this.remove(job.id, undo, "unfinished rotation", work.rotation.account, now, because.message);
+      if (undo) this.startRemoval(job.id, undo, "unfinished rotation", work.rotation.account, now, because.message);
       else jobs.delete(job.id);
       return because;
     }
@@ -93,35 +119,35 @@ export class Endings {
     else if (stored?.managed) {
       roles.put(name, { ...stored, managed: provision });
       jobs.delete(job.id);
-    } else this.remove(job.id, undoOf(provision, now), "unfinished role", null, now, because.message);
+    } else this.startRemoval(job.id, undoOfProvision(provision, now), "unfinished role", null, now, because.message);
     return because;
   }
 
-  /** How a job ended that is over, or was replaced, or waits for its next round. */
-  past(wanted: Wanted, now: number): JobEnd {
-    const { jobs, leases, keys, work } = this.#parts;
+  /** The outcome of a job that is over, was replaced, or waits for its next round. */
+  outcomeOf(wanted: JobRef, now: number): JobEnd {
+    const { jobs, leases, keys, work } = this.#deps;
     if (wanted.kind === "removal") {
       const job = jobs.find(wanted.job);
-      if (!job) return ended();
-      // A job that only waits for its next look has failed in nothing.
+      if (!job) return done();
+      // A removal without a failed round is only waiting for its next check.
       if (job.failures > 0 && job.failure !== null) return refuse("invalid", job.failure);
-      return goesOn(work.find(wanted.job)?.readyAt ?? now);
+      return continuesAt(work.find(wanted.job)?.readyAt ?? now);
     }
     const lease = wanted.kind === "issue" ? leases.find(wanted.job) : null;
     if (lease?.state === "live" && lease.sealed) {
       const text = keys.openText(lease.sealed, this.#leaseContext(lease.id));
       const { clientId, clientSecret } = JSON.parse(text) as { clientId: string; clientSecret: string };
       const ttl = Math.max(1, secondsLeft(lease.expires, now));
-      return ended([], { leaseId: lease.id, ttl, renewable: lease.renewable === 1, clientId, clientSecret });
+      return done([], { leaseId: lease.id, ttl, renewable: lease.renewable === 1, clientId, clientSecret });
     }
-    // The answer with the secret was lost on its way to the Worker, and no other copy exists.
+    // The response with the secret was lost on its way to the Worker, and no other copy exists.
     if (lease?.state === "live") leases.expectHandOver(lease.id, now);
     const failure = jobs.find(wanted.job)?.failure;
     return refuse("unavailable", failure ?? "the request was interrupted; try again");
   }
 
-  /** Begins to take something away; the job of this id, if there is one, becomes that. */
-  remove(
+  /** Starts a removal. It replaces the job of this id, if there is one. */
+  startRemoval(
     id: string,
     removal: Removal,
     because: string,
@@ -130,7 +156,7 @@ export class Endings {
     failure: string | null = null,
     readyAt = now,
   ): void {
-    const { jobs } = this.#parts;
+    const { jobs } = this.#deps;
     if (removal.items.length === 0 && !removal.search) {
       jobs.delete(id);
       return;
@@ -140,21 +166,21 @@ export class Endings {
     if (failure !== null) jobs.setFailure(id, failure);
   }
 
-  /** Gives up a job before its end. A call of it may be out: what it has made is taken away when that is over. */
-  giveUp(id: string, removal: Removal, because: string, account: CloudAccount | null, now: number): void {
-    this.remove(id, removal, because, account, now, GIVEN_UP, now + CALL_MS);
+  /** Stops a job early. Its removal starts after the longest call, because one of the job's calls may be in flight. */
+  abandon(id: string, removal: Removal, because: string, account: CloudAccount | null, now: number): void {
+    this.startRemoval(id, removal, because, account, now, GIVEN_UP, now + CALL_MS);
   }
 
-  #issued(id: string, { issue, terms }: WorkOf<"issue">, clientSecret: string, now: number): JobEnd {
-    const { jobs, leases, keys, scope } = this.#parts;
-    const { holding, clientId, endsAt } = holdingOf(issue);
+  #completeIssue(id: string, { issue, terms }: WorkOf<"issue">, clientSecret: string, now: number): JobEnd {
+    const { jobs, leases, keys, scope } = this.#deps;
+    const { resources, clientId, endsAt } = resourcesOf(issue);
     const expires = Math.min(now + terms.ttl * 1000, endsAt);
     const kept = terms.repeat === null ? null : JSON.stringify({ clientId, clientSecret });
     leases.insert({
       id,
       role: terms.role,
       token: terms.token,
-      holding,
+      resources,
       issued: now,
       expires,
       keyEnds: endsAt,
@@ -163,15 +189,15 @@ export class Endings {
       sealed: kept === null ? null : keys.seal(kept, this.#leaseContext(id)),
     });
     jobs.delete(id);
-    const strays = straysOfIssue(issue, now);
-    if (strays) this.remove(`strays ${id}`, strays, "strays", null, now);
+    const orphans = orphansOfIssue(issue, now);
+    if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
     recordAction("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: terms.ttl });
     const ttl = secondsLeft(expires, now);
-    return ended(terms.warnings, { leaseId: id, ttl, renewable: true, clientId, clientSecret });
+    return done(terms.warnings, { leaseId: id, ttl, renewable: true, clientId, clientSecret });
   }
 
-  #written(id: string, { write }: WorkOf<"role">, now: number): JobEnd {
-    const { jobs, roles, scope } = this.#parts;
+  #completeRole(id: string, { write }: WorkOf<"role">, now: number): JobEnd {
+    const { jobs, roles, scope } = this.#deps;
     jobs.delete(id);
     if (write.problem !== null) return refuse("invalid", write.problem);
     const { name, role, provision } = write;
@@ -189,16 +215,23 @@ export class Endings {
     );
     if (provision?.strays) {
       const { application, made } = provision;
-      this.remove(`strays ${id}`, straysOf(application.displayName, made?.objectId ?? "", now), "strays", null, now);
+      this.startRemoval(
+        `strays ${id}`,
+        applicationSearch(application.displayName, made?.objectId ?? "", now),
+        "strays",
+        null,
+        now,
+      );
     }
-    // The role makes a principal for each lease from now on.
-    if (before && !provision) this.remove(`kept ${id}`, undoOf(before, now), "application of a role", null, now);
+    // From now on the role creates a principal for each lease.
+    if (before && !provision)
+      this.startRemoval(`kept ${id}`, undoOfProvision(before, now), "application of a role", null, now);
     recordAction("role-written", { engine: scope, role: name });
-    return ended();
+    return done();
   }
 
-  #rotated(id: string, { rotation }: WorkOf<"rotation">, now: number): JobEnd {
-    const { jobs, config, scope } = this.#parts;
+  #completeRotation(id: string, { rotation }: WorkOf<"rotation">, now: number): JobEnd {
+    const { jobs, config, scope } = this.#deps;
     const { add, secret, problem, replaces } = rotation;
     jobs.delete(id);
     if (problem !== null || !add?.key || secret === null) {
@@ -206,50 +239,57 @@ export class Endings {
       return refuse("invalid", problem ?? "no secret was made");
     }
     config.promote(secret, add.key.keyId, add.key.endsAt, now);
-    const strays = straysOfRotation(rotation, now);
-    if (strays) this.remove(`strays ${id}`, strays, "strays", null, now);
+    const orphans = orphansOfRotation(rotation, now);
+    if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
     if (replaces !== null)
-      this.remove(id, passwordRemoval(add.application, replaces, 0), "replaced root secret", null, now);
+      this.startRemoval(id, passwordRemoval(add.application, replaces, 0), "replaced root secret", null, now);
     recordAction("root-rotated", { engine: scope, key: add.key.keyId, replaced: replaces });
-    return ended(replaces === null ? [OLD_STAYS] : []);
+    return done(replaces === null ? [OLD_STAYS] : []);
   }
 
-  #removed(job: Job, work: WorkOf<"removal">, claim: WorkLease, now: number): JobEnd {
+  #completeRemoval(job: Job, work: WorkOf<"removal">, workLease: WorkLease, now: number): JobEnd {
     if (work.removal.stuck.length > 0) {
-      return this.#stuck(job, work, claim, refuse("invalid", job.failure ?? "it could not be removed"), null, now);
+      return this.#scheduleRetry(
+        job,
+        work,
+        workLease,
+        refuse("invalid", job.failure ?? "it could not be removed"),
+        null,
+        now,
+      );
     }
-    const { jobs, leases, scope } = this.#parts;
+    const { jobs, leases, scope } = this.#deps;
     jobs.delete(job.id);
     if (work.lease) leases.delete(job.id);
     recordAction(work.lease ? "lease-revoked" : "removed", { engine: scope, job: job.id, what: work.because });
-    return ended();
+    return done();
   }
 
-  /** A round has not removed everything: another follows, later and later. */
-  #stuck(
+  /** Schedules another round for a removal that is incomplete; the delay doubles with each round. */
+  #scheduleRetry(
     job: Job,
     work: WorkOf<"removal">,
-    claim: WorkLease,
+    workLease: WorkLease,
     because: Refusal,
     failure: CloudFailure | null,
     now: number,
   ): JobEnd {
-    const { jobs, leases, work: list, scope } = this.#parts;
+    const { jobs, leases, work: list, scope } = this.#deps;
     const message = because.message.slice(0, FAILURE_LENGTH);
     const rounds = job.failures + 1;
     jobs.keep(job, { work: { ...work, removal: retried(work.removal) }, tries: 0, failure: message });
     jobs.setFailures(job.id, rounds);
     const over = work.lease && rounds >= LEASE_ROUNDS;
     if (work.lease) leases.failed(job.id, message, over ? "irrevocable" : "ending");
-    const doubled = Math.min(Math.round(2 ** rounds * 10_000 * (0.5 + Math.random())), MOST_MS);
+    const doubled = Math.min(Math.round(2 ** rounds * 10_000 * (0.5 + Math.random())), MAX_DELAY_MS);
     const afterMs = Math.max(over ? DAY_MS : doubled, failure?.retryAfterMs ?? 0);
-    list.complete(claim, { kind: "retry", afterMs }, now);
+    list.complete(workLease, { kind: "retry", afterMs }, now);
     warn("removal-failed", { engine: scope, job: job.id, what: work.because, rounds, because: message });
     return because;
   }
 
   #leaseContext(id: string): string {
-    return `${this.#parts.scope} lease ${id}`;
+    return `${this.#deps.scope} lease ${id}`;
   }
 }
 

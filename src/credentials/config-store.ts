@@ -6,39 +6,46 @@ import { Memo } from "../platform/durable/memo.ts";
 import { type EngineConfig, nextRotation } from "./config.ts";
 
 const ROTATION = ["rotation_schedule", "rotation_window", "rotation_period", "disable_automated_rotation"] as const;
-/** A rotation that failed is tried again after a minute at first, and after an hour at most. */
+/** Back-off of a failed rotation: one minute at first, one hour at most. */
 const RETRY = { base: 60_000, cap: 3_600_000 };
 
-/** The configuration of one engine, sealed, and when its secret is to be rotated next. Writes run inside the object's transaction. */
+/**
+ * The sealed configuration of one engine and the time of its next rotation. Read by every commit of the object, from
+ * memory. Writes run inside the object's transaction.
+ */
 export class ConfigStore {
   readonly #sql: SqlStorage;
   readonly #keys: DataKeys;
-  readonly #facts: DeploymentState;
+  readonly #state: DeploymentState;
   readonly #context: string;
   readonly #config: Memo<EngineConfig | null>;
-  /** What every commit asks for. */
-  readonly #state: Memo<{ readonly rotationDue: string | null; readonly closingUntil: number; readonly gone: boolean }>;
+  /** Values that every commit reads. */
+  readonly #cached: Memo<{
+    readonly rotationDue: string | null;
+    readonly closingUntil: number;
+    readonly gone: boolean;
+  }>;
 
   constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
     this.#sql = sql;
     this.#keys = keys;
-    this.#facts = new DeploymentState(sql);
+    this.#state = new DeploymentState(sql);
     this.#context = `${scope} config`;
     this.#config = new Memo(() => {
       const [row] = sql.exec<{ sealed: ArrayBuffer }>("SELECT sealed FROM config").toArray();
       return row ? (JSON.parse(keys.openText(row.sealed, this.#context)) as EngineConfig) : null;
     });
-    this.#state = new Memo(() => ({
-      rotationDue: this.#facts.get("rotation_due"),
-      closingUntil: Number(this.#facts.get("closing_until") ?? 0),
-      gone: this.#facts.get("gone") !== null,
+    this.#cached = new Memo(() => ({
+      rotationDue: this.#state.get("rotation_due"),
+      closingUntil: Number(this.#state.get("closing_until") ?? 0),
+      gone: this.#state.get("gone") !== null,
     }));
   }
 
-  /** What is kept of the rows in memory may not be true any more. */
+  /** Drops the values cached from rows; called after a rollback. */
   forgetMemos(): void {
     this.#config.forget();
-    this.#state.forget();
+    this.#cached.forget();
   }
 
   /** @throws Sealed */
@@ -49,7 +56,7 @@ export class ConfigStore {
   put(config: EngineConfig, now: number): void {
     const before = this.find();
     this.#store(config);
-    // What else changes does not move the next rotation.
+    // Only a change of the schedule moves the next rotation.
     if (!before || ROTATION.some((field) => before[field] !== config[field])) this.#schedule(nextRotation(config, now));
   }
 
@@ -59,27 +66,27 @@ export class ConfigStore {
     this.#schedule(null);
   }
 
-  /** A new secret is in use from now on. */
+  /** Stores the new secret of a finished rotation. */
   promote(secret: string, keyId: string, keyEnds: number, now: number): void {
     const config = this.find();
-    this.#facts.set("rotation_failures", "0");
+    this.#state.set("rotation_failures", "0");
     if (!config) return;
     this.#store({ ...config, client_secret: secret, key_id: keyId, key_ends: keyEnds });
     this.#schedule(nextRotation(config, now));
   }
 
-  /** When the secret is to be rotated, ms since 1970, or null for never by itself. */
+  /** Time of the next rotation, ms since 1970; null without a schedule. */
   rotationDue(): number | null {
-    const due = this.#state.get().rotationDue;
+    const due = this.#cached.get().rotationDue;
     return due ? Number(due) : null;
   }
 
-  /** A rotation has begun: should nobody see its end, the next try comes by itself. */
-  rotationBegun(now: number): void {
+  /** Schedules a retry, in case the Worker that performs this rotation never reports. */
+  rotationStarted(now: number): void {
     if (this.rotationDue() !== null) this.#schedule(now + RETRY.cap);
   }
 
-  /** Tried again later; when that is outside the window, at its next time. */
+  /** Schedules a retry; outside the rotation window, it waits for the next scheduled time. */
   rotationFailed(now: number): void {
     const config = this.find();
     const due = config && nextRotation(config, now);
@@ -87,11 +94,11 @@ export class ConfigStore {
       this.#schedule(null);
       return;
     }
-    const failures = Number(this.#facts.get("rotation_failures") ?? 0);
-    this.#facts.set("rotation_failures", String(failures + 1));
+    const failures = Number(this.#state.get("rotation_failures") ?? 0);
+    this.#state.set("rotation_failures", String(failures + 1));
     const retry = now + backoff(failures, RETRY);
     const window = config.rotation_window * 1000;
-    // The window that is open now, if any, began at the last time that the schedule names.
+    // The open window, if any, began at the last scheduled time.
     const began = window > 0 ? (nextRotation(config, now - window) ?? now) : now;
     this.#schedule(window > 0 && (began > now || retry > began + window) ? due : retry);
   }
@@ -104,28 +111,28 @@ export class ConfigStore {
     this.#config.forget();
   }
 
-  /** Why nothing new is given out, if so. */
+  /** The refusal of new work while the mount is being disabled or after its deletion; null otherwise. */
   refusesNew(now: number): Refusal | null {
-    if (this.isGone()) return refuse("missing");
-    return this.#closing(now) ? refuse("unavailable", "the mount is being disabled") : null;
+    if (this.isDeleted()) return refuse("missing");
+    return this.#isClosing(now) ? refuse("unavailable", "the mount is being disabled") : null;
   }
 
   closeUntil(until: number): void {
     this.#set("closing_until", String(until));
   }
 
-  /** Whether the mount exists no more. */
-  isGone(): boolean {
-    return this.#state.get().gone;
+  /** Whether the mount is deleted. */
+  isDeleted(): boolean {
+    return this.#cached.get().gone;
   }
 
-  leave(): void {
+  markDeleted(): void {
     this.#set("gone", "1");
   }
 
   /** Whether the mount is being disabled. */
-  #closing(now: number): boolean {
-    return this.#state.get().closingUntil > now;
+  #isClosing(now: number): boolean {
+    return this.#cached.get().closingUntil > now;
   }
 
   #schedule(due: number | null): void {
@@ -133,7 +140,7 @@ export class ConfigStore {
   }
 
   #set(name: string, value: string): void {
-    this.#facts.set(name, value);
-    this.#state.forget();
+    this.#state.set(name, value);
+    this.#cached.forget();
   }
 }

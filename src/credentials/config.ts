@@ -10,7 +10,7 @@ import { isUuid } from "../providers/cloud-b-azure/service.ts";
 
 const text = () => z.preprocess((value) => (typeof value === "number" ? String(value) : value), z.string().max(4096));
 
-/** Body of `POST config`: every field is optional, and only those that are there change (docs/internals/wire/credentials.md). */
+/** Body of `POST config`. Every field is optional; absent fields keep their stored values. */
 export const ConfigBody = z.object({
   subscription_id: text().optional(),
   tenant_id: text().optional(),
@@ -38,16 +38,16 @@ export interface EngineConfig {
   readonly root_password_ttl: number;
   readonly identity_token_audience: string;
   readonly identity_token_ttl: number;
-  /** The mount as its identity tokens speak of it, since the audience was last written. */
+  /** Identity of the mount in its tokens, captured when the audience was last written. */
   readonly home?: Home;
   readonly rotation_schedule: string;
   readonly rotation_window: number;
   readonly rotation_period: number;
   readonly rotation_policy: string;
   readonly disable_automated_rotation: boolean;
-  /** Of `client_secret`, once a rotation has made it. */
+  /** Id of `client_secret`, if a rotation created it. */
   readonly key_id: string | null;
-  /** When that ends, ms since 1970. */
+  /** Expiry of that key, ms since 1970. */
   readonly key_ends: number | null;
 }
 
@@ -70,10 +70,10 @@ const EMPTY: EngineConfig = {
   key_ends: null,
 };
 
-/** The fields that say who the engine is at its cloud. */
+/** Fields that determine the engine's identity at its provider. */
 const IDENTITY = ["tenant_id", "client_id", "client_secret", "identity_token_audience", "environment"] as const;
 
-/** Whether a change is about who the engine is, so that what a rotation under way has made is of no use any more. */
+/** Whether a change replaces the engine's identity, which makes a rotation in progress useless. */
 export const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
   IDENTITY.some((field) => before[field] !== after[field]);
 
@@ -81,9 +81,10 @@ const MIN_WINDOW = 3_600;
 const MIN_PERIOD = 10;
 
 /**
- * The configuration with a body merged into it.
- * @param known settings that may stand in for the ids; @param idsRequired refuse what names no subscription or tenant
- * @param home the mount, when the body has an audience
+ * Merges a body into the configuration.
+ * @param known settings of the deployment that can replace the ids
+ * @param idsRequired refuse a configuration without subscription or tenant
+ * @param home identity of the mount, if the body has an audience
  */
 export function changeConfig(
   before: EngineConfig | null,
@@ -129,12 +130,12 @@ export function changeConfig(
   for (const [field, setting] of REQUIRED) {
     if (idsRequired && merged[field] === "" && !known[setting]) return refuse("invalid", `${field} is required`);
   }
-  // A secret that somebody else has set is not the one that a rotation made.
+  // A secret from another source is not the one that a rotation created.
   const ownKey = before?.client_secret === merged.client_secret && before?.client_id === merged.client_id;
   return ok(ownKey ? merged : { ...merged, key_id: null, key_ends: null });
 }
 
-/** Such as contoso.onmicrosoft.com: the identity platform takes it in place of the tenant's id. */
+/** For example contoso.onmicrosoft.com. The identity platform accepts it in place of the tenant's id. */
 const TENANT_DOMAIN = /^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$/;
 
 const REQUIRED = [
@@ -142,14 +143,14 @@ const REQUIRED = [
   ["tenant_id", "CLOUD_B_TENANT_ID"],
 ] as const;
 
-/** The stored name of a cloud; null when there is none of that name. Empty stands for the public one. */
+/** The stored name of a cloud; null for an unknown name. Empty means the public cloud. */
 function cloudOf(name: string): string | null {
   if (name === "") return "AzurePublicCloud";
   const found = cloudNamed(name)?.name;
   return found === undefined || found === "AzureGermanCloud" ? null : found;
 }
 
-/** What `GET config` shows: the stored values, zeros when there are none, never a secret. */
+/** View of `GET config`: the stored values, zeros without a configuration, never a secret. */
 export function configView(config: EngineConfig | null): Record<string, unknown> {
   const {
     client_secret: _,
@@ -165,7 +166,7 @@ export function configView(config: EngineConfig | null): Record<string, unknown>
   return { ...shown, ...(ends !== null && { root_password_expiration_date: new Date(ends).toISOString() }) };
 }
 
-/** Settings of the deployment that override what is stored, whenever the cloud is called. */
+/** Settings of the deployment. They override the stored values on every call. */
 export interface CloudSettings {
   readonly CLOUD_B_SUBSCRIPTION_ID?: string | undefined;
   readonly CLOUD_B_TENANT_ID?: string | undefined;
@@ -174,7 +175,7 @@ export interface CloudSettings {
   readonly CLOUD_B_ENVIRONMENT?: string | undefined;
 }
 
-/** The identity that the engine acts as: a setting that is not empty beats the stored value. */
+/** The identity that the engine uses at the provider: a setting that is not empty overrides the stored value. */
 export function accountOf(config: EngineConfig | null, known: CloudSettings): Result<CloudAccount> {
   if (!config) return refuse("invalid", "config is nil: the engine has no configuration; write its config first");
   const environment = cloudOf(known.CLOUD_B_ENVIRONMENT || config.environment);
@@ -197,7 +198,9 @@ export function accountOf(config: EngineConfig | null, known: CloudSettings): Re
   return ok({ ...account, federation: { ...home, audience, ttlSeconds } });
 }
 
-/** When the root secret is to be rotated next, ms since 1970, or null for never by itself. `since`: the last rotation. */
+/**
+ * Time of the next rotation of the root secret, ms since 1970; null without a schedule. @param since the last rotation
+ */
 export function nextRotation(config: EngineConfig, since: number): number | null {
   if (config.disable_automated_rotation) return null;
   if (config.rotation_period > 0) return since + config.rotation_period * 1000;

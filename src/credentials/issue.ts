@@ -1,10 +1,18 @@
-import { addingKey, type KeyAdd } from "./key-add.ts";
-import { assignmentPath, isNew, type Provision, provisioning } from "./provision.ts";
-import { passwordRemoval, passwordSearch, type Removal, removalOf, straysOf, undoOf, undoOfKey } from "./removal.ts";
-import { again, answerOf, lifted, type Program, passes, step } from "./step.ts";
+import { type KeyAdd, keySaga } from "./key-add.ts";
+import { assignmentPath, isNew, type Provision, provisionSaga } from "./provision.ts";
+import {
+  applicationSearch,
+  passwordRemoval,
+  passwordSearch,
+  type Removal,
+  removalOf,
+  undoOfKey,
+  undoOfProvision,
+} from "./removal.ts";
+import { isTransient, mapDecision, resultOf, retry, type Saga, step } from "./saga.ts";
 
-/** The ids by which a lease's credentials are taken away; on disk for as long as the lease is. */
-export type Holding =
+/** Ids of the resources behind a lease. Revocation needs them, so they are stored for the life of the lease. */
+export type LeaseResources =
   | {
       readonly kind: "principal";
       readonly application: string;
@@ -15,7 +23,7 @@ export type Holding =
     }
   | { readonly kind: "password"; readonly application: string; readonly keyId: string };
 
-/** Credentials in the making: a principal of their own, or a password of an application that exists. */
+/** Credentials being created: a new principal, or a password of an existing application. */
 export type Issue =
   | {
       readonly kind: "principal";
@@ -27,58 +35,63 @@ export type Issue =
   | { readonly kind: "password"; readonly clientId: string; readonly add: KeyAdd };
 
 /**
- * Makes credentials. The password comes last, so that its text is never kept for the sake of a step that follows, and what
- * it opens has had the longest time to be known everywhere.
+ * Creates credentials.
+ *
+ *     principal:  provision (application, principal, rights) ──► addPrincipalPassword ──► done
+ *     password:   key-add ──► done
+ *
+ * The password comes last: its text is never stored for a later step, and the rights have had the longest time to
+ * replicate.
  */
-export const issuing: Program<Issue> = {
+export const issueSaga: Saga<Issue> = {
   next(state, now) {
-    if (state.kind === "password") return addingKey.next(state.add, now);
-    const made = provisioning.next(state.provision, now);
+    if (state.kind === "password") return keySaga.next(state.add, now);
+    const made = provisionSaga.next(state.provision, now);
     if (made !== null) return made;
     if (state.key !== null || state.provision.principal === null) return null;
     return step("addPrincipalPassword", state.provision.principal, { startsAt: now, endsAt: now + state.lifeMs });
   },
 
-  leaving(state, step) {
-    if (state.kind === "password") return { ...state, add: addingKey.leaving?.(state.add, step) ?? state.add };
-    return { ...state, provision: provisioning.leaving?.(state.provision, step) ?? state.provision };
+  beforeCall(state, step) {
+    if (state.kind === "password") return { ...state, add: keySaga.beforeCall?.(state.add, step) ?? state.add };
+    return { ...state, provision: provisionSaga.beforeCall?.(state.provision, step) ?? state.provision };
   },
 
-  took(state, step, value, now) {
-    if (state.kind === "password") return { ...state, add: addingKey.took(state.add, step, value, now) };
+  onSuccess(state, step, value, now) {
+    if (state.kind === "password") return { ...state, add: keySaga.onSuccess(state.add, step, value, now) };
     if (step.call === "addPrincipalPassword") {
-      return { ...state, key: { endsAt: answerOf(step.call, value).endsAt } };
+      return { ...state, key: { endsAt: resultOf(step.call, value).endsAt } };
     }
-    return { ...state, provision: provisioning.took(state.provision, step, value, now) };
+    return { ...state, provision: provisionSaga.onSuccess(state.provision, step, value, now) };
   },
 
-  refused(state, step, failure, now, tries) {
+  onError(state, step, failure, now, tries) {
     if (state.kind === "password") {
-      return lifted(addingKey.refused(state.add, step, failure, now, tries), (add) => ({ ...state, add }));
+      return mapDecision(keySaga.onError(state.add, step, failure, now, tries), (add) => ({ ...state, add }));
     }
     if (step.call === "addPrincipalPassword") {
-      // Whatever an unanswered try has added is unknown to everybody, and goes with the principal.
+      // A password of an unanswered attempt has no known text, and is deleted with the principal.
       const madeAt = state.provision.made?.at ?? 0;
-      return passes(failure) || isNew(madeAt, step, failure, now) ? again(failure) : { kind: "failed" };
+      return isTransient(failure) || isNew(madeAt, step, failure, now) ? retry(failure) : { kind: "failed" };
     }
-    const verdict = provisioning.refused(state.provision, step, failure, now, tries);
-    return lifted(verdict, (provision) => ({ ...state, provision }));
+    const decision = provisionSaga.onError(state.provision, step, failure, now, tries);
+    return mapDecision(decision, (provision) => ({ ...state, provision }));
   },
 };
 
-/** What the lease of finished credentials holds. Throws when they are not finished. */
-export function holdingOf(issue: Issue): { holding: Holding; clientId: string; endsAt: number } {
+/** Resources for the lease of finished credentials. @throws Error for unfinished credentials */
+export function resourcesOf(issue: Issue): { resources: LeaseResources; clientId: string; endsAt: number } {
   if (issue.kind === "password") {
     const { add, clientId } = issue;
     if (!add.key) throw new Error("no password was added");
-    const holding = { kind: "password", application: add.application, keyId: add.key.keyId } as const;
-    return { holding, clientId, endsAt: add.key.endsAt };
+    const resources = { kind: "password", application: add.application, keyId: add.key.keyId } as const;
+    return { resources, clientId, endsAt: add.key.endsAt };
   }
   const { provision, key, permanently } = issue;
   const { made, principal, grants, memberships } = provision;
   if (!made || principal === null || !key) throw new Error("no principal was made");
   return {
-    holding: {
+    resources: {
       kind: "principal",
       application: made.objectId,
       principal,
@@ -91,27 +104,27 @@ export function holdingOf(issue: Issue): { holding: Holding; clientId: string; e
   };
 }
 
-/** What ends a lease. @param issued ms since 1970 */
-export const endOf = (holding: Holding, issued: number): Removal =>
-  holding.kind === "password"
-    ? passwordRemoval(holding.application, holding.keyId, issued)
-    : removalOf(holding, holding.permanently, issued);
+/** The removal that revokes a lease. @param issued ms since 1970 */
+export const revocationOf = (resources: LeaseResources, issued: number): Removal =>
+  resources.kind === "password"
+    ? passwordRemoval(resources.application, resources.keyId, issued)
+    : removalOf(resources, resources.permanently, issued);
 
-/** Takes away what unfinished credentials have left, or may have left. */
+/** Undoes `issueSaga`: removes everything that unfinished credentials created or may have created. */
 export function undoOfIssue(issue: Issue, now: number): Removal {
-  return issue.kind === "principal" ? undoOf(issue.provision, now) : undoOfKey(issue.add, now);
+  return issue.kind === "principal" ? undoOfProvision(issue.provision, now) : undoOfKey(issue.add, now);
 }
 
-/** Takes away what unanswered calls have left beside finished credentials; null when every call was answered. */
-export function straysOfIssue(issue: Issue, now: number): Removal | null {
+/** Removes the orphans of unanswered calls beside finished credentials; null when every call was answered. */
+export function orphansOfIssue(issue: Issue, now: number): Removal | null {
   if (issue.kind === "password") {
     const { application, name, key, strays } = issue.add;
     return strays ? passwordSearch(application, name, key?.keyId ?? null, now) : null;
   }
   const { application, made, strays } = issue.provision;
-  return strays ? straysOf(application.displayName, made?.objectId ?? "", now) : null;
+  return strays ? applicationSearch(application.displayName, made?.objectId ?? "", now) : null;
 }
 
-/** The object id of the application whose passwords one job at a time may change. */
+/** Lock name: only one job at a time changes the passwords of an application. */
 export const lockOf = (issue: Issue): string | null =>
   issue.kind === "password" ? `application ${issue.add.application}` : null;

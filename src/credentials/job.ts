@@ -1,98 +1,98 @@
 import type { CloudAccount } from "../contracts/cloud-directory.ts";
-import { type Issue, issuing } from "./issue.ts";
-import { type Removal, removing } from "./removal.ts";
-import { type RoleWrite, writingRole } from "./role-write.ts";
-import { type Rotation, rotating } from "./rotation.ts";
-import { lifted, type Program } from "./step.ts";
+import type { Issued, JobEnd } from "../contracts/credential-engine.ts";
+import { type Issue, issueSaga } from "./issue.ts";
+import { type Removal, removalSaga } from "./removal.ts";
+import { type RoleWrite, roleSaga } from "./role-write.ts";
+import { type Rotation, rotationSaga } from "./rotation.ts";
+import { mapDecision, type Saga } from "./saga.ts";
 
-/** What asked for credentials, and on which terms they are given. */
-export interface IssueTerms {
+/** A request for credentials and the limits of its lease. Stored in the job, so its fields must not be renamed. */
+export interface LeaseRequest {
   readonly role: string;
-  /** The accessor of the token that the lease will belong to. */
+  /** Accessor of the token that owns the lease. */
   readonly token: string;
-  /** The same for a request that repeats; null: it will not. */
+  /** Digest that identifies repeats of the same request; null without an idempotency key. */
   readonly repeat: string | null;
   /** Seconds. */
   readonly ttl: number;
   readonly maxTtl: number;
   readonly warnings: readonly string[];
-  /** How long the answer may take to leave once the lease is stored; missing in rows of before this field: `HAND_OVER_MS`. */
+  /** Time for the response to leave after the lease is stored, in ms. Older rows lack it: `HAND_OVER_MS`. */
   readonly handOverMs?: number;
 }
 
-/** A moment suffices for an answer to leave, but a busy service may stop for a while. */
+/** A response leaves within moments; the margin covers stalls of a busy service. */
 export const HAND_OVER_MS = 30_000;
 
-/** What can be under way. `account`: whom to act as, where it is not the configured one. */
+/**
+ * The state of a job by kind. `account`: the identity for its calls, if it is not the configured one. Persisted as
+ * sealed JSON.
+ */
 export type Work =
-  | { readonly kind: "issue"; readonly issue: Issue; readonly terms: IssueTerms }
+  | { readonly kind: "issue"; readonly issue: Issue; readonly terms: LeaseRequest }
   | { readonly kind: "role"; readonly write: RoleWrite }
   | { readonly kind: "rotation"; readonly rotation: Rotation }
   | {
       readonly kind: "removal";
       readonly removal: Removal;
-      /** What it belongs to, in words for the operator. */
+      /** Owner of the removed resources, for the operator. */
       readonly because: string;
       readonly account: CloudAccount | null;
-      /** Whether a lease of the job's id ends with it. */
+      /** Whether the lease with the job's id is deleted after the removal. */
       readonly lease: boolean;
     };
 export type WorkOf<K extends Work["kind"]> = Extract<Work, { kind: K }>;
 
-/** The one program behind all kinds of work. */
-export const working: Program<Work> = {
-  next(work, now) {
-    switch (work.kind) {
-      case "issue":
-        return issuing.next(work.issue, now);
-      case "role":
-        return writingRole.next(work.write, now);
-      case "rotation":
-        return rotating.next(work.rotation, now);
-      case "removal":
-        return removing.next(work.removal, now);
-    }
-  },
+/** A saga over one part of the work. */
+const over = <K extends Work["kind"], S>(
+  saga: Saga<S>,
+  part: (work: WorkOf<K>) => S,
+  withPart: (work: WorkOf<K>, state: S) => WorkOf<K>,
+): Saga<WorkOf<K>> => ({
+  next: (work, now) => saga.next(part(work), now),
+  beforeCall: (work, step) => withPart(work, saga.beforeCall?.(part(work), step) ?? part(work)),
+  onSuccess: (work, step, value, now) => withPart(work, saga.onSuccess(part(work), step, value, now)),
+  onError: (work, step, failure, now, tries) =>
+    mapDecision(saga.onError(part(work), step, failure, now, tries), (state) => withPart(work, state)),
+});
 
-  leaving(work, step) {
-    switch (work.kind) {
-      case "issue":
-        return { ...work, issue: issuing.leaving?.(work.issue, step) ?? work.issue };
-      case "role":
-        return { ...work, write: writingRole.leaving?.(work.write, step) ?? work.write };
-      case "rotation":
-        return { ...work, rotation: rotating.leaving?.(work.rotation, step) ?? work.rotation };
-      case "removal":
-        return work;
-    }
-  },
-
-  took(work, step, value, now) {
-    switch (work.kind) {
-      case "issue":
-        return { ...work, issue: issuing.took(work.issue, step, value, now) };
-      case "role":
-        return { ...work, write: writingRole.took(work.write, step, value, now) };
-      case "rotation":
-        return { ...work, rotation: rotating.took(work.rotation, step, value, now) };
-      case "removal":
-        return { ...work, removal: removing.took(work.removal, step, value, now) };
-    }
-  },
-
-  refused(work, step, failure, now, tries) {
-    switch (work.kind) {
-      case "issue":
-        return lifted(issuing.refused(work.issue, step, failure, now, tries), (issue) => ({ ...work, issue }));
-      case "role":
-        return lifted(writingRole.refused(work.write, step, failure, now, tries), (write) => ({ ...work, write }));
-      case "rotation":
-        return lifted(rotating.refused(work.rotation, step, failure, now, tries), (rotation) => ({
-          ...work,
-          rotation,
-        }));
-      case "removal":
-        return lifted(removing.refused(work.removal, step, failure, now, tries), (removal) => ({ ...work, removal }));
-    }
-  },
+const SAGAS: { readonly [K in Work["kind"]]: Saga<WorkOf<K>> } = {
+  issue: over<"issue", Issue>(
+    issueSaga,
+    ({ issue }) => issue,
+    (work, issue) => ({ ...work, issue }),
+  ),
+  role: over<"role", RoleWrite>(
+    roleSaga,
+    ({ write }) => write,
+    (work, write) => ({ ...work, write }),
+  ),
+  rotation: over<"rotation", Rotation>(
+    rotationSaga,
+    ({ rotation }) => rotation,
+    (work, rotation) => ({ ...work, rotation }),
+  ),
+  removal: over<"removal", Removal>(
+    removalSaga,
+    ({ removal }) => removal,
+    (work, removal) => ({ ...work, removal }),
+  ),
 };
+/** The kind selects the saga, so the state has its type. */
+const sagaOf = ({ kind }: Work) => SAGAS[kind] as unknown as Saga<Work>;
+
+/** One saga for all kinds of work: delegates to the saga of `work.kind`. */
+export const jobSaga: Saga<Work> = {
+  next: (work, now) => sagaOf(work).next(work, now),
+  beforeCall: (work, step) => sagaOf(work).beforeCall?.(work, step) ?? work,
+  onSuccess: (work, step, value, now) => sagaOf(work).onSuccess(work, step, value, now),
+  onError: (work, step, failure, now, tries) => sagaOf(work).onError(work, step, failure, now, tries),
+};
+
+/** The outcome of a successful job. */
+export const done = (warnings: readonly string[] = [], issued: Issued | null = null): JobEnd => ({
+  ...{ ok: true, issued, warnings, goesOnAt: null },
+});
+
+/** The job continues by itself at `at`, ms since 1970. */
+export const continuesAt = (at: number): JobEnd => ({ ok: true, issued: null, warnings: [], goesOnAt: at });

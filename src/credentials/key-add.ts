@@ -1,22 +1,22 @@
 import { isNew } from "./provision.ts";
-import { again, againUnanswered, answerOf, isWorthRepeating, type Program, passes, step } from "./step.ts";
+import { isTransient, isWorthRetrying, resultOf, retry, retryUnanswered, type Saga, step } from "./saga.ts";
 
-/** A password to be added to an application that exists. */
+/** A password being added to an existing application. */
 export interface KeyAdd {
   readonly application: string;
-  /** When it was made, ms since 1970, if that was here; else 0. */
+  /** Creation time of the application if this engine created it, ms since 1970; otherwise 0. */
   readonly madeAt: number;
-  /** Of the password alone, so that it can be found. */
+  /** Unique display name, by which an unanswered addition is found. */
   readonly name: string;
-  /** Ms. */
+  /** Lifetime in ms. */
   readonly lifeMs: number;
-  /** The addition has left, and no answer has come. */
+  /** The add call was sent; its outcome is unknown. */
   readonly adding: boolean;
-  /** Keys that an unanswered addition has left, to be removed: their text is lost. */
+  /** Keys of unanswered additions, to be removed because their text is lost. */
   readonly lost: readonly string[];
-  /** An unanswered addition has left a key that the provider does not show yet, or none. */
+  /** An unanswered addition may have created a key that the provider does not list yet. */
   readonly strays: boolean;
-  /** How many additions went unanswered; missing in work stored by older versions. */
+  /** Number of unanswered additions; older rows lack it. */
   readonly unanswered?: number;
   readonly key: { readonly keyId: string; readonly endsAt: number } | null;
 }
@@ -32,8 +32,16 @@ export const newKeyAdd = (application: string, name: string, lifeMs: number, mad
   key: null,
 });
 
-/** Adds a password once: one whose addition was never answered is removed first, because its text is lost. */
-export const addingKey: Program<KeyAdd> = {
+/**
+ * Adds one password. The key of an unanswered addition is removed first, because its text is lost.
+ *
+ *     add ──answered──► done
+ *      │ outcome unknown
+ *      ▼
+ *     getApplication ──listed──► remove the lost key ──► add
+ *            └──not listed: orphan possible──► add
+ */
+export const keySaga: Saga<KeyAdd> = {
   next(state, now) {
     if (state.key) return null;
     const [lost] = state.lost;
@@ -43,16 +51,16 @@ export const addingKey: Program<KeyAdd> = {
     return step("addApplicationPassword", state.application, password);
   },
 
-  leaving: (state, { call }) => (call === "addApplicationPassword" ? { ...state, adding: true } : state),
+  beforeCall: (state, { call }) => (call === "addApplicationPassword" ? { ...state, adding: true } : state),
 
-  took(state, { call, args }, value) {
+  onSuccess(state, { call, args }, value) {
     switch (call) {
       case "addApplicationPassword": {
-        const { keyId, endsAt } = answerOf(call, value);
+        const { keyId, endsAt } = resultOf(call, value);
         return { ...state, adding: false, key: { keyId, endsAt } };
       }
       case "getApplication": {
-        const ours = answerOf(call, value).passwords.filter(({ displayName }) => displayName === state.name);
+        const ours = resultOf(call, value).passwords.filter(({ displayName }) => displayName === state.name);
         const strays = state.strays || ours.length === 0;
         return { ...state, adding: false, strays, lost: ours.map(({ keyId }) => keyId) };
       }
@@ -63,18 +71,18 @@ export const addingKey: Program<KeyAdd> = {
     }
   },
 
-  refused(state, step, failure, now, tries) {
-    if (passes(failure) && !isWorthRepeating(failure, tries)) return { kind: "failed" };
-    if (step.call === "addApplicationPassword" && failure.outcome === "unknown") return againUnanswered(state, failure);
+  onError(state, step, failure, now, tries) {
+    if (isTransient(failure) && !isWorthRetrying(failure, tries)) return { kind: "failed" };
+    if (step.call === "addApplicationPassword" && failure.outcome === "unknown") return retryUnanswered(state, failure);
     if (step.call === "addApplicationPassword") {
       const free = { ...state, adding: false };
-      const isWorthIt = passes(failure) || isNew(state.madeAt, step, failure, now);
-      return isWorthIt ? again(failure, free) : { kind: "failed" };
+      const isWorthIt = isTransient(failure) || isNew(state.madeAt, step, failure, now);
+      return isWorthIt ? retry(failure, free) : { kind: "failed" };
     }
     if (step.call === "removeApplicationPassword" && failure.code === "not_found") {
-      // It was shown a moment ago, so this may be too early to believe.
-      return { kind: "took", state: addingKey.took({ ...state, strays: true }, step, null, now) };
+      // The provider listed it a moment ago, so "not found" is not reliable yet.
+      return { kind: "done", state: keySaga.onSuccess({ ...state, strays: true }, step, null, now) };
     }
-    return passes(failure) ? again(failure) : { kind: "failed" };
+    return isTransient(failure) ? retry(failure) : { kind: "failed" };
   },
 };

@@ -2,25 +2,33 @@ import type { LeaseRow, MountTtls, Renewed, Started } from "../contracts/credent
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { warn } from "../platform/observability/log.ts";
-import { endOf } from "./issue.ts";
+import type { EngineDependencies } from "./dependencies.ts";
+import { revocationOf } from "./issue.ts";
 import type { Work } from "./job.ts";
+import { resourcesIn, secondsLeft } from "./lease-store.ts";
 import { renewed } from "./lease-ttl.ts";
-import { holdingIn, secondsLeft } from "./leases.ts";
-import type { EngineParts } from "./parts.ts";
 
-const AT_A_TIME = 100;
+const BATCH = 100;
 
-/** When leases end: they are renewed, run out, and are revoked. */
-export class LeaseEnds {
-  readonly #parts: EngineParts;
+/**
+ * Renews, revokes and expires the leases of one mount. Owns no state: each revocation is a removal job under the
+ * lease's id.
+ *
+ *     live ──expiry, revoke, no hand-over──► ending ──removal──► deleted
+ *                                              │ LEASE_ROUNDS failed rounds
+ *                                              ▼
+ *                                         irrevocable ──daily retry, revoke──► deleted
+ */
+export class LeaseLifecycle {
+  readonly #deps: EngineDependencies;
 
-  constructor(parts: EngineParts) {
-    this.#parts = parts;
+  constructor(deps: EngineDependencies) {
+    this.#deps = deps;
   }
 
-  /** Extends a lease. @param increment seconds, 0 = what its role says */
+  /** Extends a lease. @param increment seconds; 0 means the TTL of its role */
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed> {
-    const { scope, leases, roles, commit } = this.#parts;
+    const { scope, leases, roles, commit } = this.#deps;
     const now = Date.now();
     const lease = leases.find(id);
     if (!lease) return refuse("invalid", "lease not found");
@@ -41,32 +49,32 @@ export class LeaseEnds {
     return ok({ ttl: secondsLeft(expires, now), renewable, warnings });
   }
 
-  /** Begins to revoke a lease, or tries again. @returns null when there is none of this id */
+  /** Starts or retries the revocation of a lease. @returns null without a lease of this id */
   revoke(id: string): Started | null {
-    const { leases, desk, commit } = this.#parts;
+    const { leases, runner, commit } = this.#deps;
     const lease = leases.find(id);
     if (!lease) return null;
     const now = Date.now();
     return commit(() => {
       this.end(lease, now);
-      return desk.claimed({ job: id, kind: "removal" }, now);
+      return runner.begin({ job: id, kind: "removal" }, now);
     });
   }
 
-  /** Has leases revoked as soon as may be. */
+  /** Schedules the revocation of leases without waiting for it. */
   revokeSoon(ids: readonly string[]): void {
     const now = Date.now();
-    this.#parts.commit(() => {
+    this.#deps.commit(() => {
       for (const id of ids) {
-        const lease = this.#parts.leases.find(id);
+        const lease = this.#deps.leases.find(id);
         if (lease) this.end(lease, now);
       }
     });
   }
 
-  /** Forgets leases, and what of them could not be removed; a removal that has not failed goes on without its lease. */
+  /** Deletes leases without their resources. A removal without failures continues, detached from its lease. */
   forget(ids: readonly string[]): void {
-    const { scope, leases, jobs, commit } = this.#parts;
+    const { scope, leases, jobs, commit } = this.#deps;
     commit(() => {
       for (const id of ids) {
         if (!leases.find(id)) continue;
@@ -79,30 +87,30 @@ export class LeaseEnds {
     });
   }
 
-  /** Ends some of those whose time is over, or whose answer has not left; inside a transaction. */
-  endExpired(now: number): void {
-    const { leases, scope } = this.#parts;
-    for (const lease of leases.expired(now, AT_A_TIME)) this.end(lease, now);
-    for (const lease of leases.notHandedOver(now, AT_A_TIME)) {
+  /** Revokes up to `BATCH` expired leases, and as many whose responses were never sent. Runs inside a transaction. */
+  revokeExpired(now: number): void {
+    const { leases, scope } = this.#deps;
+    for (const lease of leases.expired(now, BATCH)) this.end(lease, now);
+    for (const lease of leases.notHandedOver(now, BATCH)) {
       recordAction("lease-not-handed-over", { engine: scope, lease: lease.id, token: lease.token });
       this.end(lease, now);
     }
   }
 
-  /** Ends some of those that live, whatever time they have; inside a transaction. */
-  endLiving(now: number): void {
-    for (const lease of this.#parts.leases.under("", "", AT_A_TIME, "live")) this.end(lease, now);
+  /** Revokes up to `BATCH` live leases regardless of their expiry. Runs inside a transaction. */
+  revokeLive(now: number): void {
+    for (const lease of this.#deps.leases.under("", "", BATCH, "live")) this.end(lease, now);
   }
 
-  /** From now on it is being revoked; inside a transaction. */
+  /** Moves a lease to `ending`, and starts or retries its removal job. Runs inside a transaction. */
   end(lease: LeaseRow, now: number): void {
-    const { scope, leases, jobs } = this.#parts;
+    const { scope, leases, jobs } = this.#deps;
     leases.end(lease.id);
     if (jobs.kindOf(lease.id) !== null) {
       jobs.retry(lease.id, now);
       return;
     }
-    const removal = endOf(holdingIn(lease), lease.issued);
+    const removal = revocationOf(resourcesIn(lease), lease.issued);
     const work: Work = { kind: "removal", removal, because: "lease", account: null, lease: true };
     jobs.put({ id: lease.id, work }, now);
     recordAction("lease-ends", { engine: scope, lease: lease.id, token: lease.token });

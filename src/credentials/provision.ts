@@ -2,53 +2,59 @@ import type { CloudFailure, NewApplication } from "../contracts/cloud-directory.
 import type { Step } from "../contracts/credential-engine.ts";
 import { isNotYetThere } from "../providers/cloud-b-azure/lag.ts";
 import {
-  again,
-  againUnanswered,
-  answerOf,
-  isWorthRepeating,
-  type Program,
-  passes,
+  type Decision,
+  isTransient,
+  isWorthRetrying,
+  resultOf,
+  retry,
+  retryUnanswered,
+  type Saga,
   step,
-  type Verdict,
-} from "./step.ts";
+} from "./saga.ts";
 
 /**
- * Where a right stands. `tried`: asked for, so it may be there. `unwanted`: to be taken away, whether or not it is there.
+ * State of a right. `tried`: the call was sent, so the right may exist. `unwanted`: to be removed, if it exists.
+ * Persisted in jobs and roles.
+ *
+ *     wanted ──call sent──► tried ──answered──► given
+ *                             └────────┬──────────┘
+ *                                      ▼
+ *                                  unwanted ──► removed
  */
-export type Standing = "wanted" | "tried" | "given" | "unwanted";
+export type GrantState = "wanted" | "tried" | "given" | "unwanted";
 
-/** A role on a scope. The id of the assignment is chosen before it is made, so that repeating makes nothing new. */
+/** A role on a scope. The assignment's id is chosen in advance, so that a repeated call creates nothing new. */
 export interface Grant {
   readonly assignmentId: string;
   readonly scope: string;
   readonly roleId: string;
-  readonly standing: Standing;
+  readonly standing: GrantState;
 }
 
 export interface Membership {
   readonly groupId: string;
-  readonly standing: Standing;
+  readonly standing: GrantState;
 }
 
-/** An application with its principal and rights: what there is, and what there should be. */
+/** An application with its principal and rights: actual and desired state. Persisted in jobs and roles. */
 export interface Provision {
   readonly application: NewApplication;
-  /** Null until it is known to exist. `at`: when that was, ms since 1970. */
+  /** Null until the application is known to exist. `at`: creation time, ms since 1970. */
   readonly made: { readonly objectId: string; readonly clientId: string; readonly at: number } | null;
-  /** Its creation has left, and no answer has come. */
+  /** The create call was sent; its outcome is unknown. */
   readonly creating: boolean;
-  /** A creation went unanswered once: another application of this name may turn up. */
+  /** A create call stayed unanswered: a second application of this name may appear. */
   readonly strays: boolean;
-  /** How many creations went unanswered; missing in work stored by older versions. */
+  /** Number of unanswered create calls; older rows lack it. */
   readonly unanswered?: number;
-  /** The application's tags or audience are others than it has. */
+  /** The application's tags or audience differ from the desired ones. */
   readonly outdated: boolean;
   readonly principal: string | null;
-  /** The provider says that the application has a principal, whose id is not known here. */
+  /** The provider reports an existing principal whose id is not known yet. */
   readonly principalExists: boolean;
   readonly grants: readonly Grant[];
   readonly memberships: readonly Membership[];
-  /** When anything of it was last made, ms since 1970. */
+  /** Time of the last change, ms since 1970. */
   readonly touched: number;
 }
 
@@ -67,17 +73,24 @@ export const newProvision = (
   ...rights,
 });
 
-/** The full id of an assignment. */
+/** Full id of an assignment. */
 export const assignmentPath = ({ scope, assignmentId }: Pick<Grant, "scope" | "assignmentId">): string =>
   `/${scope.replace(/^\/+|\/+$/g, "")}/providers/Microsoft.Authorization/roleAssignments/${assignmentId}`;
 
-/** A right that is missing is told soon: only for this long may "denied" mean "not yet known". */
+/** "Permission denied" may mean "not replicated yet" for this long; after it, the caller is told of a missing right. */
 const DENIED_MS = 20_000;
 
-const pending = (standing: Standing): boolean => standing === "wanted" || standing === "tried";
+const pending = (standing: GrantState): boolean => standing === "wanted" || standing === "tried";
 
-/** Makes an application with its principal, gives it its rights, and takes away those it should not have any more. */
-export const provisioning: Program<Provision> = {
+/**
+ * Creates an application with its principal, grants its rights, and removes unwanted ones.
+ *
+ *     createApplication ──► createServicePrincipal ──► updateApplication ──► grants, memberships ──► removals ──► done
+ *       │ outcome unknown ▲
+ *       ▼                 │ not listed (orphan possible)
+ *     findApplicationsByName
+ */
+export const provisionSaga: Saga<Provision> = {
   next(state) {
     const { made, principal, application } = state;
     if (!made) {
@@ -107,29 +120,29 @@ export const provisioning: Program<Provision> = {
     return left ? step("removeGroupMember", left.groupId, principal) : null;
   },
 
-  leaving(state, { call, args }) {
+  beforeCall(state, { call, args }) {
     if (call === "createApplication") return { ...state, creating: true };
     if (call === "createRoleAssignment") return withGrant(state, args[0].assignmentId, "tried");
     if (call === "addGroupMember") return withMembership(state, args[0], "tried");
     return state;
   },
 
-  took(before, { call, args }, value, now) {
+  onSuccess(before, { call, args }, value, now) {
     const state = { ...before, touched: now };
     switch (call) {
       case "createApplication": {
-        const { objectId, clientId } = answerOf(call, value);
+        const { objectId, clientId } = resultOf(call, value);
         return { ...state, creating: false, made: { objectId, clientId, at: now } };
       }
       case "findApplicationsByName": {
-        const [found] = answerOf(call, value);
+        const [found] = resultOf(call, value);
         if (!found) return { ...state, creating: false, strays: true };
         return { ...state, creating: false, made: { objectId: found.objectId, clientId: found.clientId, at: now } };
       }
       case "createServicePrincipal":
-        return { ...state, principal: answerOf(call, value).objectId };
+        return { ...state, principal: resultOf(call, value).objectId };
       case "findServicePrincipals":
-        return { ...state, principal: answerOf(call, value)[0]?.objectId ?? null, principalExists: false };
+        return { ...state, principal: resultOf(call, value)[0]?.objectId ?? null, principalExists: false };
       case "updateApplication":
         return { ...state, outdated: false };
       case "createRoleAssignment":
@@ -145,38 +158,41 @@ export const provisioning: Program<Provision> = {
     }
   },
 
-  refused(state, step, failure, now, tries) {
+  onError(state, step, failure, now, tries) {
     const { call } = step;
     const { code } = failure;
-    if (!state.made && passes(failure) && !isWorthRepeating(failure, tries)) return { kind: "failed" };
-    const took = (): Verdict<Provision> => ({ kind: "took", state: provisioning.took(state, step, undefined, now) });
+    if (!state.made && isTransient(failure) && !isWorthRetrying(failure, tries)) return { kind: "failed" };
+    const onSuccess = (): Decision<Provision> => ({
+      kind: "done",
+      state: provisionSaga.onSuccess(state, step, undefined, now),
+    });
     if (call === "createApplication") {
-      // Only what went unanswered may have come to pass; what was answered did not.
-      if (failure.outcome === "unknown") return againUnanswered(state, failure);
+      // Only an unanswered call may have been applied; a refused one was not.
+      if (failure.outcome === "unknown") return retryUnanswered(state, failure);
       const free = { ...state, creating: false };
-      return passes(failure) ? again(failure, free) : { kind: "failed" };
+      return isTransient(failure) ? retry(failure, free) : { kind: "failed" };
     }
     if (call === "createServicePrincipal" && code === "already_exists") {
-      return again({ ...failure, retryAfterMs: 0 }, { ...state, principalExists: true });
+      return retry({ ...failure, retryAfterMs: 0 }, { ...state, principalExists: true });
     }
-    if ((call === "createRoleAssignment" || call === "addGroupMember") && code === "already_exists") return took();
-    if ((call === "deleteRoleAssignment" || call === "removeGroupMember") && code === "not_found") return took();
-    return passes(failure) || isNew(state.made?.at ?? 0, step, failure, now) ? again(failure) : { kind: "failed" };
+    if ((call === "createRoleAssignment" || call === "addGroupMember") && code === "already_exists") return onSuccess();
+    if ((call === "deleteRoleAssignment" || call === "removeGroupMember") && code === "not_found") return onSuccess();
+    return isTransient(failure) || isNew(state.made?.at ?? 0, step, failure, now) ? retry(failure) : { kind: "failed" };
   },
 };
 
-/** Whether a refusal may only mean that the provider has not yet heard everywhere of an application made at `madeAt`. */
+/** Whether a refusal may only mean that an application created at `madeAt` is not replicated yet. */
 export function isNew(madeAt: number, { call }: Step, failure: CloudFailure, now: number): boolean {
   const age = now - madeAt;
   return isNotYetThere(call, failure, age) && (failure.code !== "permission_denied" || age < DENIED_MS);
 }
 
-const withGrant = (state: Provision, id: string, standing: Standing): Provision => ({
+const withGrant = (state: Provision, id: string, standing: GrantState): Provision => ({
   ...state,
   grants: state.grants.map((grant) => (grant.assignmentId === id ? { ...grant, standing } : grant)),
 });
 
-const withMembership = (state: Provision, id: string, standing: Standing): Provision => ({
+const withMembership = (state: Provision, id: string, standing: GrantState): Provision => ({
   ...state,
   memberships: state.memberships.map((each) => (each.groupId === id ? { ...each, standing } : each)),
 });

@@ -2,55 +2,58 @@ import type { Step } from "../contracts/credential-engine.ts";
 import { isNotYetThere } from "../providers/cloud-b-azure/lag.ts";
 import type { KeyAdd } from "./key-add.ts";
 import { assignmentPath, type Provision } from "./provision.ts";
-import { again, answerOf, type Program, passes, step } from "./step.ts";
+import { isTransient, resultOf, retry, type Saga, step } from "./saga.ts";
 
 /**
- * One thing to be taken away. `purge`: of what was deleted, so that it cannot be restored; `since`, when we deleted it.
- * `notBefore` (ms since 1970): it was not found, which may be too early to believe.
+ * A resource to remove. `purge`: permanent deletion of a deleted object; `since`: time of our deletion. `notBefore` (ms
+ * since 1970): retry time after "not found", which is unreliable for a new resource.
  */
 type Item = Thing & { readonly notBefore?: number };
 type Thing =
   | { readonly kind: "assignment"; readonly id: string }
   | { readonly kind: "membership"; readonly group: string; readonly principal: string }
   | { readonly kind: "principal"; readonly id: string }
-  /** Of an application by its client id: one may have been made without our hearing of it. */
+  /** All principals of an application by its client id, for a principal whose creation was never answered. */
   | { readonly kind: "principals-of"; readonly clientId: string }
   | { readonly kind: "application"; readonly id: string }
   | { readonly kind: "purge"; readonly id: string; readonly since: number | null }
   | { readonly kind: "password"; readonly application: string; readonly keyId: string };
 
-/** What may exist without our knowing its id: found by the name that was planned for it. */
+/** Search for resources with unknown ids, by their planned name. */
 interface Search {
-  /** The display name of an application, or of a password of `application`. */
+  /** Display name of an application, or of a password of `application`. */
   readonly name: string;
   readonly application: string | null;
-  /** The application of that name, or the key of the password, that is to stay. */
+  /** The application or key of that name to keep. */
   readonly except: string | null;
-  /** The provider may show late what it has made: looking goes on until then (ms since 1970). */
+  /** End of the search, ms since 1970: the provider may list new resources late. */
   readonly until: number;
   readonly next: number;
 }
 
 export interface Removal {
   readonly items: readonly Item[];
-  /** What could not be removed; the rest goes on, so that one lock does not keep a credential alive. */
+  /**
+   * Resources that could not be removed. The removal continues past them, so that a locked one does not keep a
+   * credential alive.
+   */
   readonly stuck: readonly Item[];
   readonly search: Search | null;
   readonly permanently: boolean;
-  /** When the last of it was made, ms since 1970: what is new and not found may only not be known everywhere. */
+  /** Creation time of the newest resource, ms since 1970: "not found" may then mean "not replicated yet". */
   readonly madeAt: number;
 }
 
-/** How long an unanswered creation is looked for: our longest call, and the provider's replication. */
+/** Duration of a search: the longest call plus the provider's replication delay. */
 const SEARCH_MS = 3 * 60_000;
 const SEARCH_EVERY_MS = 30_000;
-/** The first look again at what was not found; each one after it waits twice as long. */
-const LOOK_AGAIN_MS = 2_000;
+/** First interval before "not found" is checked again; it doubles with each check. */
+const RECHECK_MS = 2_000;
 const TRIES = 3;
 
 const nothing: Removal = { items: [], stuck: [], search: null, permanently: true, madeAt: 0 };
 
-/** What a dynamic lease's end takes away. */
+/** Resources of a lease with its own principal. */
 export interface Principal {
   readonly application: string;
   readonly principal: string;
@@ -59,7 +62,7 @@ export interface Principal {
   readonly groups: readonly string[];
 }
 
-/** Takes away an application with everything that it was given: rights first, as they do not go with it. */
+/** Removes an application with its principal. Rights come first, because the provider does not delete them with it. */
 export function removalOf(
   { application, principal, assignments, groups }: Principal,
   permanently: boolean,
@@ -78,8 +81,8 @@ export function removalOf(
   };
 }
 
-/** Takes away whatever an unfinished provision has left, or may have left. */
-export function undoOf(provision: Provision, now: number): Removal {
+/** Undoes `provisionSaga`: removes everything that a provision created or may have created. */
+export function undoOfProvision(provision: Provision, now: number): Removal {
   const { made, principal, grants, memberships, application } = provision;
   const tried = <T extends { standing: string }>(rights: readonly T[]) =>
     principal === null ? [] : rights.filter(({ standing }) => standing !== "wanted");
@@ -99,28 +102,28 @@ export function undoOf(provision: Provision, now: number): Removal {
   };
 }
 
-/** Takes away applications of a name but one: those that unanswered creations may have left. */
-export const straysOf = (name: string, except: string, now: number): Removal => ({
+/** Removes other applications of a name: orphans of unanswered create calls. */
+export const applicationSearch = (name: string, except: string, now: number): Removal => ({
   ...nothing,
   search: searchFor(name, null, except, now),
   madeAt: now,
 });
 
-/** Takes away one password of an application. */
+/** Removes one password of an application. */
 export const passwordRemoval = (application: string, keyId: string, madeAt: number): Removal => ({
   ...nothing,
   madeAt,
   items: [{ kind: "password", application, keyId }],
 });
 
-/** Takes away passwords of a name but one: those that unanswered additions may have left. */
+/** Removes other passwords of a name: orphans of unanswered additions. */
 export const passwordSearch = (application: string, name: string, except: string | null, now: number): Removal => ({
   ...nothing,
   search: searchFor(name, application, except, now),
   madeAt: now,
 });
 
-/** Takes away what an addition has left, or may have left. */
+/** Undoes `keySaga`: removes everything that an addition created or may have created. */
 export const undoOfKey = ({ application, name, key, adding, lost, strays }: KeyAdd, now: number): Removal => ({
   ...nothing,
   madeAt: now,
@@ -136,15 +139,21 @@ const searchFor = (name: string, application: string | null, except: string | nu
   next: now,
 });
 
-/** What is stuck is tried again in another round. */
+/** Moves the stuck resources back, for another round. */
 export const retried = (state: Removal): Removal => ({
   ...state,
   items: [...state.items, ...state.stuck],
   stuck: [],
 });
 
-/** Removes things so that repeating it is harmless: what is gone already counts as removed. */
-export const removing: Program<Removal> = {
+/**
+ * Removes resources idempotently: an absent resource counts as removed.
+ *
+ *     item ──removed──► (purge, if permanent) ──► next item ──► search until `until` ──► done
+ *      ├──not found and new──► checked again after twice the time
+ *      └──TRIES failed──► stuck, for the next round
+ */
+export const removalSaga: Saga<Removal> = {
   next({ items, search }, now) {
     const item = items.find(({ notBefore = 0 }) => notBefore <= now);
     if (item) return stepOf(item);
@@ -157,9 +166,9 @@ export const removing: Program<Removal> = {
     return times.length === 0 ? null : { wait: Math.min(...times) - now };
   },
 
-  took(state, step, value, now) {
+  onSuccess(state, step, value, now) {
     if (step.call === "findApplicationsByName") {
-      const found = answerOf(step.call, value).filter(({ objectId }) => objectId !== state.search?.except);
+      const found = resultOf(step.call, value).filter(({ objectId }) => objectId !== state.search?.except);
       return searched(
         state,
         found.map(({ objectId }) => ({ kind: "application", id: objectId })),
@@ -167,7 +176,7 @@ export const removing: Program<Removal> = {
       );
     }
     if (step.call === "getApplication") {
-      const { objectId, passwords } = answerOf(step.call, value);
+      const { objectId, passwords } = resultOf(step.call, value);
       const { name, except } = state.search ?? { name: "", except: null };
       const found = passwords.filter(({ displayName, keyId }) => displayName === name && keyId !== except);
       return searched(
@@ -178,32 +187,32 @@ export const removing: Program<Removal> = {
     }
     const item = itemOf(state, step);
     if (step.call === "findServicePrincipals") {
-      const found = answerOf(step.call, value).map(({ objectId }) => ({ kind: "principal", id: objectId }) as const);
+      const found = resultOf(step.call, value).map(({ objectId }) => ({ kind: "principal", id: objectId }) as const);
       return { ...state, items: [...found, ...state.items.filter((each) => each !== item)] };
     }
     return item ? without(state, item, now) : state;
   },
 
-  refused(state, step, failure, now, tries) {
+  onError(state, step, failure, now, tries) {
     const item = itemOf(state, step);
     if (!item) {
       // The application is gone, and its passwords with it.
       const gone = step.call === "getApplication" && failure.code === "not_found";
-      if (gone) return { kind: "took", state: searched(state, [], now) };
-      return passes(failure) && tries < TRIES ? again(failure) : { kind: "failed" };
+      if (gone) return { kind: "done", state: searched(state, [], now) };
+      return isTransient(failure) && tries < TRIES ? retry(failure) : { kind: "failed" };
     }
     if (failure.code === "not_found") {
       const since = item.kind === "purge" ? (item.since ?? 0) : state.madeAt;
       if (isNotYetThere(step.call, failure, now - since)) {
-        const later = { ...item, notBefore: now + Math.max(LOOK_AGAIN_MS, now - since) };
-        return { kind: "took", state: { ...state, items: state.items.map((each) => (each === item ? later : each)) } };
+        const later = { ...item, notBefore: now + Math.max(RECHECK_MS, now - since) };
+        return { kind: "done", state: { ...state, items: state.items.map((each) => (each === item ? later : each)) } };
       }
-      // Deleted by somebody else, it can be restored all the same.
-      return { kind: "took", state: without(state, item, null) };
+      // An object deleted by others can still be restored, so it is purged as well.
+      return { kind: "done", state: without(state, item, null) };
     }
-    if (passes(failure) && tries < TRIES) return again(failure);
+    if (isTransient(failure) && tries < TRIES) return retry(failure);
     const items = state.items.filter((each) => each !== item);
-    return { kind: "took", state: { ...state, items, stuck: [...state.stuck, item] } };
+    return { kind: "done", state: { ...state, items, stuck: [...state.stuck, item] } };
   },
 };
 
@@ -213,7 +222,7 @@ const itemOf = ({ items }: Removal, { call, args }: Step): Item | undefined =>
     return own.call === call && own.args.join(" ") === args.join(" ");
   });
 
-/** @param since when we deleted it; null: it was gone already */
+/** @param since time of our deletion; null if it was already gone */
 function without(state: Removal, item: Item, since: number | null): Removal {
   const items = state.items.filter((each) => each !== item);
   if (!state.permanently || (item.kind !== "principal" && item.kind !== "application")) return { ...state, items };

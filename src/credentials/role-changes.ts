@@ -2,30 +2,30 @@ import type { Dialect } from "../compat/dialect.ts";
 import type { Started } from "../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
-import type { EngineParts } from "./parts.ts";
-import { type Removal, undoOf } from "./removal.ts";
+import type { EngineDependencies } from "./dependencies.ts";
+import { type Removal, undoOfProvision } from "./removal.ts";
 import { draftRole, type Role, type RoleBody } from "./role.ts";
 import { newRoleWrite } from "./role-write.ts";
 import { REQUEST_MS } from "./saga-runner.ts";
 
-/** What becomes of the application that a role has kept, once the role is no more. Null when it has kept none. */
+/** Removal of the application that belongs to a role, for a deleted role. Null if the role has none. */
 export const undoOfRole = (role: Role, now: number): Removal | null =>
-  role.managed && { ...undoOf(role.managed, now), permanently: role.permanently_delete };
+  role.managed && { ...undoOfProvision(role.managed, now), permanently: role.permanently_delete };
 
-/** Writing and deleting roles. */
+/** Writes and deletes roles. Owns no state; one write is one job in `jobs`, under a lock per role. */
 export class RoleChanges {
-  readonly #parts: EngineParts;
+  readonly #deps: EngineDependencies;
 
-  constructor(parts: EngineParts) {
-    this.#parts = parts;
+  constructor(deps: EngineDependencies) {
+    this.#deps = deps;
   }
 
-  /** Begins to write a role: what it names is looked up first. */
+  /** Starts a role write; its references are looked up first. */
   write(name: string, body: RoleBody, dialect: Dialect): Result<Started> {
-    const { config, roles, jobs, desk, account, commit } = this.#parts;
+    const { config, roles, jobs, runner, account, commit } = this.#deps;
     const now = Date.now();
-    const refused = config.refusesNew(now);
-    if (refused) return refused;
+    const refusal = config.refusesNew(now);
+    if (refusal) return refusal;
     const engine = account();
     if (!engine.ok) return engine;
     const before = roles.find(name);
@@ -46,14 +46,14 @@ export class RoleChanges {
       commit(() => {
         if (other.value !== null) jobs.delete(other.value);
         const job = { id: `${lock} ${crypto.randomUUID()}`, work: { kind: "role", write } as const, lock };
-        return desk.start({ ...job, deadline: now + REQUEST_MS }, now);
+        return runner.start({ ...job, deadline: now + REQUEST_MS }, now);
       }),
     );
   }
 
-  /** Deletes a role. @returns the removal of the application that it kept, if any */
+  /** Deletes a role. @returns the removal of its application, if it has one */
   delete(name: string): Result<Started | null> {
-    const { scope, roles, jobs, desk, endings, commit } = this.#parts;
+    const { scope, roles, jobs, runner, completion, commit } = this.#deps;
     const role = roles.find(name);
     if (!role) return refuse("missing");
     const other = this.#otherWrite(lockOf(name));
@@ -67,15 +67,15 @@ export class RoleChanges {
         const removal = undoOfRole(role, now);
         if (!removal) return null;
         const id = `kept ${name} ${crypto.randomUUID()}`;
-        endings.remove(id, removal, "application of a role", null, now);
-        return desk.claimed({ job: id, kind: "removal" }, now);
+        completion.startRemoval(id, removal, "application of a role", null, now);
+        return runner.begin({ job: id, kind: "removal" }, now);
       }),
     );
   }
 
-  /** Another write of the role, which only looks things up and may be replaced; a refusal when it does more. */
+  /** Another write of the role. One that only looks up references may be replaced; any other is a conflict. */
   #otherWrite(lock: string): Result<string | null> {
-    const { jobs } = this.#parts;
+    const { jobs } = this.#deps;
     const id = jobs.holder(lock);
     const job = id === null ? null : jobs.find(id);
     if (job?.work.kind !== "role") return ok(null);

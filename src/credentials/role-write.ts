@@ -1,10 +1,10 @@
 import { providerAudience } from "../compat/cloud-b-names.ts";
 import type { NewApplication } from "../contracts/cloud-directory.ts";
-import { type Grant, type Membership, newProvision, type Provision, provisioning } from "./provision.ts";
+import { type Grant, type Membership, newProvision, type Provision, provisionSaga } from "./provision.ts";
 import type { GroupRef, Role, RoleRef } from "./role.ts";
-import { again, answerOf, isWorthRepeating, lifted, type Program, step } from "./step.ts";
+import { isWorthRetrying, mapDecision, resultOf, retry, type Saga, step } from "./saga.ts";
 
-/** A role on its way into the table: what of it is still to be looked up, and the application that it keeps, if any. */
+/** A role being written: its pending lookups, and its application if it keeps one. Persisted in the job. */
 export interface RoleWrite {
   readonly name: string;
   readonly role: Role;
@@ -13,13 +13,13 @@ export interface RoleWrite {
   readonly application: string | null;
   readonly roles: readonly RoleRef[];
   readonly groups: readonly GroupRef[];
-  /** Why the role cannot be written, in words for the caller. */
+  /** Refusal for the caller, if the role cannot be written. */
   readonly problem: string | null;
-  /** Null until everything was looked up, and for roles that keep no application. */
+  /** Null until all lookups are done, and for roles without their own application. */
   readonly provision: Provision | null;
 }
 
-/** @param asked what the body named, and so is looked up; null or empty: nothing */
+/** @param asked references of the body to look up; null or empty: none */
 export function newRoleWrite(
   name: string,
   role: Role,
@@ -42,8 +42,13 @@ export function newRoleWrite(
 const isLooking = ({ application, roles, groups }: RoleWrite): boolean =>
   application !== null || roles.length > 0 || groups.length > 0;
 
-/** Looks up what a role names, and makes or changes the application that it keeps. */
-export const writingRole: Program<RoleWrite> = {
+/**
+ * Looks up the references of a role, then creates or changes its application.
+ *
+ *     application ──► roles ──► groups ──► provision (persist_app only) ──► done
+ *          └────────────┴─────────┴──not found, duplicate──► problem
+ */
+export const roleSaga: Saga<RoleWrite> = {
   next(state, now) {
     if (state.problem !== null) return null;
     if (state.application !== null) return step("getApplication", state.application);
@@ -55,20 +60,20 @@ export const writingRole: Program<RoleWrite> = {
     }
     const [group] = state.groups;
     if (group) return group.object_id !== "" ? step("getGroup", group.object_id) : step("findGroups", group.group_name);
-    return state.provision && provisioning.next(state.provision, now);
+    return state.provision && provisionSaga.next(state.provision, now);
   },
 
-  leaving: (state, step) =>
+  beforeCall: (state, step) =>
     state.provision && !isLooking(state)
-      ? { ...state, provision: provisioning.leaving?.(state.provision, step) ?? state.provision }
+      ? { ...state, provision: provisionSaga.beforeCall?.(state.provision, step) ?? state.provision }
       : state,
 
-  took(state, step, value, now) {
+  onSuccess(state, step, value, now) {
     const [role] = state.roles;
     const [group] = state.groups;
     switch (step.call) {
       case "getApplication": {
-        const { objectId, clientId } = answerOf(step.call, value);
+        const { objectId, clientId } = resultOf(step.call, value);
         if (clientId.toLowerCase() === state.ownClientId.toLowerCase()) {
           return { ...state, problem: "application_object_id: is the application that the engine itself acts as" };
         }
@@ -76,9 +81,9 @@ export const writingRole: Program<RoleWrite> = {
         return provided({ ...state, application: null, role: known });
       }
       case "getRoleDefinition":
-        return role ? withRole(state, { ...role, ...refOf(answerOf(step.call, value)) }) : state;
+        return role ? withRole(state, { ...role, ...refOf(resultOf(step.call, value)) }) : state;
       case "findRoleDefinitions": {
-        const [found, another] = answerOf(step.call, value);
+        const [found, another] = resultOf(step.call, value);
         const name = role?.role_name ?? "";
         if (!found) return { ...state, problem: `no role found for role_name: '${name}'` };
         if (another) {
@@ -87,11 +92,11 @@ export const writingRole: Program<RoleWrite> = {
         return role ? withRole(state, { ...role, ...refOf(found) }) : state;
       }
       case "getGroup": {
-        const { objectId, name } = answerOf(step.call, value);
+        const { objectId, name } = resultOf(step.call, value);
         return withGroup(state, { group_name: name, object_id: objectId });
       }
       case "findGroups": {
-        const [found, another] = answerOf(step.call, value);
+        const [found, another] = resultOf(step.call, value);
         const name = group?.group_name ?? "";
         if (!found) return { ...state, problem: `no group found for group_name: '${name}'` };
         if (another) {
@@ -101,17 +106,19 @@ export const writingRole: Program<RoleWrite> = {
         return withGroup(state, { group_name: found.name, object_id: found.objectId });
       }
       default:
-        return state.provision ? { ...state, provision: provisioning.took(state.provision, step, value, now) } : state;
+        return state.provision
+          ? { ...state, provision: provisionSaga.onSuccess(state.provision, step, value, now) }
+          : state;
     }
   },
 
-  refused(state, step, failure, now, tries) {
+  onError(state, step, failure, now, tries) {
     if (state.provision && !isLooking(state)) {
-      const verdict = provisioning.refused(state.provision, step, failure, now, tries);
-      return lifted(verdict, (provision) => ({ ...state, provision }));
+      const decision = provisionSaga.onError(state.provision, step, failure, now, tries);
+      return mapDecision(decision, (provision) => ({ ...state, provision }));
     }
     if (failure.code !== "not_found") {
-      return isWorthRepeating(failure, tries) ? again(failure) : { kind: "failed" };
+      return isWorthRetrying(failure, tries) ? retry(failure) : { kind: "failed" };
     }
     const [role] = state.roles;
     const [group] = state.groups;
@@ -121,7 +128,7 @@ export const writingRole: Program<RoleWrite> = {
         : role
           ? `no role found for role_id: '${role.role_id}'`
           : `no group found for object_id: '${group?.object_id ?? ""}'`;
-    return { kind: "took", state: { ...state, problem } };
+    return { kind: "done", state: { ...state, problem } };
   },
 };
 
@@ -149,15 +156,15 @@ function withGroup(state: RoleWrite, found: GroupRef): RoleWrite {
   return provided({ ...state, role, groups: state.groups.slice(1) });
 }
 
-/** The write with the application that the role is to keep, once all that it names is known. */
+/** Adds the provision of the role's application after the last lookup. */
 function provided(state: RoleWrite): RoleWrite {
   if (!state.role.persist_app || isLooking(state) || state.provision) return state;
   return { ...state, provision: provisionOf(state.name, state.role) };
 }
 
-/** What a role's application is to be like, as differences from what it is. */
+/** The desired application of a role, as differences from the actual one. */
 function provisionOf(name: string, role: Role): Provision {
-  const rights = { grants: wantedGrants(role), memberships: wantedMemberships(role) };
+  const rights = { grants: desiredGrants(role), memberships: desiredMemberships(role) };
   const application = applicationOf(`vault-${name.slice(0, 128)}-${crypto.randomUUID()}`, role);
   const { managed } = role;
   if (!managed) return newProvision(application, rights);
@@ -180,8 +187,8 @@ export const applicationOf = (displayName: string, role: Role): NewApplication =
   signInAudience: providerAudience(role.sign_in_audience),
 });
 
-/** The assignments of a role, each under an id of its own. */
-export const wantedGrants = (role: Role): Grant[] =>
+/** The assignments of a role, each with a new id. */
+export const desiredGrants = (role: Role): Grant[] =>
   (role.cloud_roles ?? []).map(({ scope, role_id: roleId }) => ({
     assignmentId: crypto.randomUUID(),
     scope,
@@ -189,7 +196,7 @@ export const wantedGrants = (role: Role): Grant[] =>
     standing: "wanted",
   }));
 
-export const wantedMemberships = (role: Role): Membership[] =>
+export const desiredMemberships = (role: Role): Membership[] =>
   (role.cloud_groups ?? []).map(({ object_id: groupId }) => ({ groupId, standing: "wanted" }));
 
 function mergedGrants(has: readonly Grant[], wanted: readonly Grant[]): Grant[] {

@@ -7,7 +7,7 @@ import { duration, flag, stringList } from "../platform/http/fields.ts";
 import { internal, withAliases } from "../platform/http/unknown-fields.ts";
 import type { Provision } from "./provision.ts";
 
-/** A role definition to be assigned on a scope; its id and name are the provider's own. */
+/** A role definition with its scope; id and name are the provider's own. */
 export interface RoleRef {
   readonly role_name: string;
   readonly role_id: string;
@@ -21,24 +21,24 @@ export interface GroupRef {
 
 type Written = Readonly<Partial<Record<(typeof DURATIONS)[number], string | number>>>;
 
-/** A stored role. Durations in seconds, 0 = not set. Lists are null when they were never written. */
+/** A stored role. Durations in seconds, 0 = not set. Lists that were never written are null. */
 export interface Role {
   readonly cloud_roles: readonly RoleRef[] | null;
   readonly cloud_groups: readonly GroupRef[] | null;
   readonly application_object_id: string;
-  /** The client id of that application; empty without one. */
+  /** Client id of that application; empty without one. */
   readonly application_id: string;
   readonly persist_app: boolean;
   readonly ttl: number;
   readonly max_ttl: number;
   readonly explicit_max_ttl: number;
   readonly permanently_delete: boolean;
-  /** By its neutral name. */
+  /** Neutral name of the audience. */
   readonly sign_in_audience: string;
   readonly tags: readonly string[] | null;
-  /** The durations as they were written, which the upstream dialect answers; absent in roles that are older than this. */
+  /** Durations as written, for the upstream dialect; older roles lack it. */
   readonly written?: Written;
-  /** The application that lives as long as the role, of a role with `persist_app`. */
+  /** The application of a role with `persist_app`; it lives as long as the role. */
   readonly managed: Provision | null;
 }
 
@@ -57,13 +57,13 @@ const NEW_ROLE: Role = {
   managed: null,
 };
 
-/** What `GET roles/:name` shows, once it is in the caller's words. */
+/** View of `GET roles/:name`, in neutral names. */
 export const roleView = ({ managed: _, application_id: __, ...shown }: Role): Record<string, unknown> => ({ ...shown });
 
-/** First and last a letter, digit or underscore; dots and hyphens inside. Stored in lower case. */
+/** Letters, digits and underscores; dots and hyphens inside. Stored in lower case. */
 export const ROLE_NAME = /^\w(?:[\w.-]{0,254}\w)?$/;
 
-const MOST_REFS = 100;
+const MAX_REFS = 100;
 const text = () => z.string().max(1024);
 
 const RoleItem = z.strictObject({
@@ -73,7 +73,7 @@ const RoleItem = z.strictObject({
 });
 const GroupItem = z.strictObject({ group_name: text().nullish(), object_id: text().nullish() });
 
-/** A JSON array, or its text, which is what clients of the original send. Empty text is an empty list. */
+/** A JSON array, or its text, as upstream clients send it. Empty text is an empty list. */
 function jsonList<Item extends z.ZodType>(item: Item) {
   const parsed = z.unknown().transform((value, context) => {
     if (typeof value !== "string") return value;
@@ -85,7 +85,7 @@ function jsonList<Item extends z.ZodType>(item: Item) {
       return z.NEVER;
     }
   });
-  return parsed.pipe(z.array(item).max(MOST_REFS));
+  return parsed.pipe(z.array(item).max(MAX_REFS));
 }
 
 const refs = () => jsonList(RoleItem).transform((items) => items.map(roleRef));
@@ -98,13 +98,13 @@ const roleRef = (item: z.infer<typeof RoleItem>): RoleRef => ({
 const NAMELESS_ROLE = "each element needs role_name or role_id";
 const NAMELESS_GROUP = "each element needs group_name or object_id";
 
-/** A role's body, and the durations in it as they were written. */
+/** Adds the durations of a role's body as written. */
 const withWritten = (body: Readonly<Record<string, unknown>>) => ({
   ...body,
   written: Object.fromEntries(DURATIONS.flatMap((field) => (body[field] === undefined ? [] : [[field, body[field]]]))),
 });
 
-/** Body of `POST roles/:name` (docs/internals/wire/credentials.md), with upstream names, too. */
+/** Body of `POST roles/:name`, in neutral or upstream names. */
 export const RoleBody = withAliases(
   z
     .unknown()
@@ -136,8 +136,8 @@ export const RoleBody = withAliases(
 export type RoleBody = z.infer<typeof RoleBody>;
 
 /**
- * The role that a body asks for, before its references are looked up: what it leaves out stays as it was.
- * @param dialect the neutral one wants a role or an application, the upstream one is content with groups
+ * Merges a body into a role, before its references are looked up. Absent fields keep their values.
+ * @param dialect the neutral one requires a role or an application, the upstream one also accepts groups alone
  */
 export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect): Result<Role> {
   const old = before ?? NEW_ROLE;
@@ -175,7 +175,7 @@ export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect)
   );
 }
 
-/** Clients send back the id of the application that is ours; another one has no place beside `persist_app`. */
+/** Clients send back the id of the managed application; any other id conflicts with `persist_app`. */
 function withOwnApplication(old: Role, role: Role): Result<Role> {
   const managed = old.managed?.made?.objectId ?? "";
   const asked = role.application_object_id;
@@ -192,6 +192,6 @@ function cleanTags(given: readonly string[]): Result<string[]> {
   if (tags.some((tag) => Buffer.byteLength(tag) > 256)) {
     return refuse("invalid", "tags: individual tag size must be between 1 and 256 characters (inclusive)");
   }
-  if (tags.length > MOST_REFS) return refuse("invalid", `tags: at most ${MOST_REFS}`);
+  if (tags.length > MAX_REFS) return refuse("invalid", `tags: at most ${MAX_REFS}`);
   return tags.some((tag) => /\s/.test(tag)) ? refuse("invalid", "tags: whitespaces are not allowed in tags") : ok(tags);
 }

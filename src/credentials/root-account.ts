@@ -1,25 +1,27 @@
-import type { Started, Wanted } from "../contracts/credential-engine.ts";
+import type { JobRef, Started } from "../contracts/credential-engine.ts";
 import type { Home } from "../contracts/federation.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { warn } from "../platform/observability/log.ts";
 import { type ConfigBody, changeConfig, changesIdentity } from "./config.ts";
-import type { EngineParts } from "./parts.ts";
+import type { EngineDependencies } from "./dependencies.ts";
 import { newRotation, undoOfRotation } from "./rotation.ts";
 
 const ROTATION_MS = 10 * 60_000;
 const DEFAULT_ROOT_TTL = 182 * 86_400;
 
-/** Whom an engine acts as: how that is configured, and how its secret is rotated. */
+/**
+ * The identity of an engine: its configuration, and the rotation of its secret. Owns no state; a rotation is one job.
+ */
 export class RootAccount {
-  readonly #parts: EngineParts;
+  readonly #deps: EngineDependencies;
 
-  constructor(parts: EngineParts) {
-    this.#parts = parts;
+  constructor(deps: EngineDependencies) {
+    this.#deps = deps;
   }
 
-  /** Merges a body into the configuration. A rotation under way is given up when it changes who the engine is. */
+  /** Merges a body into the configuration. A change of identity abandons a rotation in progress. */
   configure(body: ConfigBody, idsRequired: boolean, home: Home | null): Result<null> {
-    const { config, settings, commit } = this.#parts;
+    const { config, settings, commit } = this.#deps;
     const before = config.find();
     const changed = changeConfig(before, body, settings(), idsRequired, home);
     if (!changed.ok) return changed;
@@ -31,57 +33,60 @@ export class RootAccount {
     return ok(null);
   }
 
-  /** Forgets the configuration; roles and leases stay. */
+  /** Deletes the configuration; roles and leases stay. */
   forget(): void {
-    this.#parts.commit(() => {
+    this.#deps.commit(() => {
       this.stopRotation(Date.now());
-      this.#parts.config.delete();
+      this.#deps.config.delete();
     });
   }
 
-  /** Begins to replace the root secret. */
+  /** Starts the replacement of the root secret. */
   rotate(): Result<Started> {
     const now = Date.now();
-    return this.#parts.commit(() => {
+    return this.#deps.commit(() => {
       const begun = this.#begin(now);
-      return begun.ok ? ok(this.#parts.desk.claimed(begun.value, now)) : begun;
+      return begun.ok ? ok(this.#deps.runner.begin(begun.value, now)) : begun;
     });
   }
 
-  /** When the next rotation is to begin; one that is under way comes first. */
+  /** Time of the next rotation; null while one is in progress. */
   rotationDue(): number | null {
-    const due = this.#parts.config.rotationDue();
-    return due === null || this.#parts.jobs.count("rotation") > 0 ? null : due;
+    const due = this.#deps.config.rotationDue();
+    return due === null || this.#deps.jobs.count("rotation") > 0 ? null : due;
   }
 
-  /** Begins a rotation that is due, for a Worker that is still to come. Inside a transaction. @returns whether it has begun */
+  /**
+   * Starts a rotation that is due; a Worker performs it after the wake-up. Runs inside a transaction. @returns whether
+   * it started
+   */
   rotateIfDue(now: number): boolean {
     const due = this.rotationDue();
     if (due === null || due > now) return false;
     const started = this.#begin(now);
     if (!started.ok) {
-      warn("rotation-refused", { engine: this.#parts.scope, because: started.message });
-      this.#parts.config.rotationFailed(now);
+      warn("rotation-refused", { engine: this.#deps.scope, because: started.message });
+      this.#deps.config.rotationFailed(now);
     }
     return started.ok;
   }
 
-  /** Inside a transaction. What it has made is removed as whoever it has begun as. */
+  /** Abandons rotations in progress; their removals use the account of their start. Runs inside a transaction. */
   stopRotation(now: number): void {
-    const { jobs, endings } = this.#parts;
+    const { jobs, completion } = this.#deps;
     for (const { id, work } of jobs.ofKind("rotation")) {
       if (work.kind !== "rotation") continue;
       const undo = undoOfRotation(work.rotation, now);
-      if (undo) endings.giveUp(id, undo, "rotation given up", work.rotation.account, now);
+      if (undo) completion.abandon(id, undo, "rotation given up", work.rotation.account, now);
       else jobs.delete(id);
     }
   }
 
-  /** Inside a transaction. */
-  #begin(now: number): Result<Wanted> {
-    const { config, jobs, settings, account } = this.#parts;
-    const refused = config.refusesNew(now);
-    if (refused) return refused;
+  /** Creates the rotation job. Runs inside a transaction. */
+  #begin(now: number): Result<JobRef> {
+    const { config, jobs, settings, account } = this.#deps;
+    const refusal = config.refusesNew(now);
+    if (refusal) return refusal;
     const known = settings();
     if (known.CLOUD_B_CLIENT_ID || known.CLOUD_B_CLIENT_SECRET) {
       const because = "a rotated secret would never be used";
@@ -90,16 +95,16 @@ export class RootAccount {
         `the settings CLOUD_B_CLIENT_ID and CLOUD_B_CLIENT_SECRET override the configuration: ${because}`,
       );
     }
-    const whoever = account();
-    if (!whoever.ok) return whoever;
-    if (whoever.value.federation) {
+    const engine = account();
+    if (!engine.ok) return engine;
+    if (engine.value.federation) {
       return refuse("invalid", "there is no client_secret to rotate: the engine logs in with identity tokens");
     }
     if (jobs.count("rotation") > 0) return refuse("invalid", "rotation in progress; try again in a moment");
     const stored = config.find();
     const life = (stored?.root_password_ttl || DEFAULT_ROOT_TTL) * 1000;
-    const work = { kind: "rotation", rotation: newRotation(whoever.value, stored?.key_id ?? null, life) } as const;
-    config.rotationBegun(now);
+    const work = { kind: "rotation", rotation: newRotation(engine.value, stored?.key_id ?? null, life) } as const;
+    config.rotationStarted(now);
     const id = `rotation ${crypto.randomUUID()}`;
     jobs.put({ id, work, deadline: now + ROTATION_MS }, now);
     return ok({ job: id, kind: "rotation" });

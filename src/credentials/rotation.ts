@@ -1,30 +1,30 @@
 import type { CloudAccount, PasswordKey } from "../contracts/cloud-directory.ts";
 import { isNotYetThere } from "../providers/cloud-b-azure/lag.ts";
-import { addingKey, type KeyAdd, newKeyAdd } from "./key-add.ts";
+import { type KeyAdd, keySaga, newKeyAdd } from "./key-add.ts";
 import { passwordSearch, type Removal, undoOfKey } from "./removal.ts";
-import { again, answerOf, lifted, type Program, passes, step } from "./step.ts";
+import { isTransient, mapDecision, resultOf, retry, type Saga, step } from "./saga.ts";
 
-/** The root secret on its way to be replaced. */
+/** A replacement of the root secret in progress. Persisted in the job. */
 export interface Rotation {
-  /** As it was at the start: a configuration that changes meanwhile cannot keep us from cleaning up. */
+  /** The account at the start, so that clean-up works after a change of the configuration. */
   readonly account: CloudAccount;
-  /** The id of the secret in use, where it is known from the rotation that made it. */
+  /** Id of the current secret, if a rotation created it. */
   readonly keyId: string | null;
-  /** Ms. */
+  /** Lifetime in ms. */
   readonly lifeMs: number;
   readonly name: string;
   readonly add: KeyAdd | null;
-  /** The secret to be replaced; null when it cannot be told from others, and is left alone. */
+  /** Id of the secret to replace; null if it cannot be identified, and stays. */
   readonly replaces: string | null;
   readonly secret: string | null;
-  /** When it was made, ms since 1970. */
+  /** Creation time of the secret, ms since 1970. */
   readonly madeAt: number;
   readonly logins: number;
   readonly nextLogin: number;
   readonly problem: string | null;
 }
 
-/** Logins that must succeed one after the other: the provider's servers learn of a secret at different times. */
+/** Required consecutive logins: the provider's servers receive a secret at different times. */
 const LOGINS = 2;
 const LOGIN_EVERY_MS = 1_000;
 const LOGIN_AGAIN_MS = 2_000;
@@ -43,24 +43,30 @@ export const newRotation = (account: CloudAccount, keyId: string | null, lifeMs:
   problem: null,
 });
 
-/** Makes a new root secret and sees it work. Taking it into use, and removing the one before, follows its end. */
-export const rotating: Program<Rotation> = {
+/**
+ * Creates a new root secret and verifies it. Completion then stores it, and removes the previous one.
+ *
+ *     findApplicationsByClientId ──► key-add ──► login ×2 ──► done
+ *               │                                  ▲   │ refused: count restarts
+ *               └──none or several──► problem      └───┘
+ */
+export const rotationSaga: Saga<Rotation> = {
   next(state, now) {
     if (state.problem !== null) return null;
     const { add, account, secret } = state;
     if (!add) return step("findApplicationsByClientId", account.clientId);
-    if (!add.key || secret === null) return addingKey.next(add, now);
+    if (!add.key || secret === null) return keySaga.next(add, now);
     if (state.logins >= LOGINS) return null;
     if (state.nextLogin > now) return { wait: state.nextLogin - now };
     return step("login", account.clientId, secret);
   },
 
-  leaving: (state, step) =>
-    state.add && !state.add.key ? { ...state, add: addingKey.leaving?.(state.add, step) ?? state.add } : state,
+  beforeCall: (state, step) =>
+    state.add && !state.add.key ? { ...state, add: keySaga.beforeCall?.(state.add, step) ?? state.add } : state,
 
-  took(state, step, value, now) {
+  onSuccess(state, step, value, now) {
     if (step.call === "findApplicationsByClientId") {
-      const [application, another] = answerOf(step.call, value);
+      const [application, another] = resultOf(step.call, value);
       if (!application) return { ...state, problem: "no application found" };
       if (another) return { ...state, problem: "multiple applications found - double check your client_id" };
       const add = newKeyAdd(application.objectId, state.name, state.lifeMs);
@@ -68,38 +74,38 @@ export const rotating: Program<Rotation> = {
     }
     if (step.call === "login") return { ...state, logins: state.logins + 1, nextLogin: now + LOGIN_EVERY_MS };
     if (!state.add) return state;
-    const add = addingKey.took(state.add, step, value, now);
+    const add = keySaga.onSuccess(state.add, step, value, now);
     if (step.call !== "addApplicationPassword") return { ...state, add };
-    return { ...state, add, secret: answerOf(step.call, value).secretText, madeAt: now };
+    return { ...state, add, secret: resultOf(step.call, value).secretText, madeAt: now };
   },
 
-  refused(state, step, failure, now, tries) {
+  onError(state, step, failure, now, tries) {
     if (step.call === "login") {
       const none = { ...state, logins: 0 };
       if (isNotYetThere("login", failure, now - state.madeAt)) {
-        return again({ ...failure, retryAfterMs: LOGIN_AGAIN_MS }, none);
+        return retry({ ...failure, retryAfterMs: LOGIN_AGAIN_MS }, none);
       }
-      return passes(failure) ? again(failure, none) : { kind: "failed" };
+      return isTransient(failure) ? retry(failure, none) : { kind: "failed" };
     }
-    if (!state.add) return passes(failure) ? again(failure) : { kind: "failed" };
-    return lifted(addingKey.refused(state.add, step, failure, now, tries), (add) => ({ ...state, add }));
+    if (!state.add) return isTransient(failure) ? retry(failure) : { kind: "failed" };
+    return mapDecision(keySaga.onError(state.add, step, failure, now, tries), (add) => ({ ...state, add }));
   },
 };
 
-/** Which of an application's secrets is ours: by the id we know, or as the only one that begins like it. */
+/** The id of our secret among an application's secrets: by its known id, or by a hint that only one of them matches. */
 function inUse(passwords: readonly PasswordKey[], { keyId, account }: Rotation): string | null {
   if (passwords.some((password) => password.keyId === keyId)) return keyId;
   const alike = passwords.filter(({ hint }) => hint !== "" && account.clientSecret.startsWith(hint));
   return alike.length === 1 ? (alike[0]?.keyId ?? null) : null;
 }
 
-/** Takes away the new secret of a rotation that is given up; null when there is none. */
+/** Undoes `rotationSaga`: removes the new secret; null if there is none. */
 export function undoOfRotation({ add }: Rotation, now: number): Removal | null {
   if (!add) return null;
   const undo = undoOfKey(add, now);
   return undo.items.length > 0 || undo.search ? undo : null;
 }
 
-/** Takes away what unanswered additions have left beside the new secret; null when every addition was answered. */
-export const straysOfRotation = ({ add }: Rotation, now: number): Removal | null =>
+/** Removes the orphans of unanswered additions beside the new secret; null when every addition was answered. */
+export const orphansOfRotation = ({ add }: Rotation, now: number): Removal | null =>
   add?.strays ? passwordSearch(add.application, add.name, add.key?.keyId ?? null, now) : null;

@@ -1,185 +1,201 @@
 import type { CloudAccount, CloudFailure } from "../contracts/cloud-directory.ts";
-import type { Report, Started, Step, Turn, Wanted } from "../contracts/credential-engine.ts";
+import type { JobRef, PollResult, Report, Started, Step } from "../contracts/credential-engine.ts";
 import { backoff } from "../lib/backoff.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { warn } from "../platform/observability/log.ts";
-import type { Endings } from "./completion.ts";
-import { type Work, working } from "./job.ts";
-import type { Job, Jobs, NewJob } from "./jobs.ts";
-import { CALL_MS, runOf } from "./step.ts";
-import { goesOn } from "./turn.ts";
+import type { JobCompletion } from "./completion.ts";
+import { continuesAt, jobSaga, type Work } from "./job.ts";
+import type { Job, JobStore, NewJob } from "./job-store.ts";
+import { batchOf, CALL_MS } from "./saga.ts";
 
-/** How long making something for a request may take, all its steps together. */
+/** Time limit for all steps of a job that a request waits for. */
 export const REQUEST_MS = 85_000;
-/** A Worker holds its claim through pauses up to this long; after a longer one another takes the job up. */
-const LONGEST_PAUSE_MS = 3_000;
-/** A provider that asks for more than this has refused: the job ends, or goes on in another round. */
-const LONGEST_HOLD_MS = 40_000;
-const LOOK_AGAIN_MS = 250;
+/** A Worker keeps its lease through waits up to this long; after a longer one another Worker takes the job. */
+const MAX_WAIT_MS = 3_000;
+/** A retry delay above this counts as a refusal: the job fails, or a removal continues in another round. */
+const MAX_RETRY_DELAY_MS = 40_000;
+const RECHECK_MS = 250;
 const UNREADABLE_MS = 3_600_000;
 
-interface Parts {
-  readonly jobs: Jobs;
+interface Dependencies {
+  readonly jobs: JobStore;
   readonly work: WorkQueue;
-  readonly endings: Endings;
+  readonly completion: JobCompletion;
   readonly account: () => Result<CloudAccount>;
 }
 
 /**
- * Hands out the steps of jobs, and takes their results. Whatever a step tells is stored before the next one leaves; steps that
- * tell nothing go out together. Methods are called inside the object's transaction.
+ * Runs sagas: hands out the steps of jobs to Workers and applies their results.
+ *
+ *     poll ──lease──► steps ──report──► onSuccess, onError ──► next steps
+ *                                           ├──► wait    back-off, or another job holds the lock
+ *                                           └──► end     completion.finish, completion.fail
+ *
+ * The state is stored before a step leaves and after each result. Steps without results leave together. Each poll with
+ * a report costs one update of the job and one renewal of its lease. Methods run inside the object's transaction.
  */
-export class Desk {
-  readonly #parts: Parts;
+export class SagaRunner {
+  readonly #deps: Dependencies;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
   }
 
-  /** Begins a job that the caller's Worker performs. */
+  /** Starts a job that the caller's Worker performs. */
   start(job: NewJob, now: number): Started {
-    this.#parts.jobs.put(job, now);
-    return this.claimed({ job: job.id, kind: job.work.kind }, now);
-  }
-
-  /** Claimed before the bell could ring for it, which has to go on ringing for everything else. */
-  claimed(wanted: Wanted, now: number): Started {
-    const claim = this.#parts.jobs.claim(now, wanted.job);
-    return { wanted, turn: claim && this.turn(wanted, { claim, done: null }, now) };
+    this.#deps.jobs.put(job, now);
+    return this.begin({ job: job.id, kind: job.work.kind }, now);
   }
 
   /**
-   * @param wanted the job that the Worker waits for; null: any that is ready
-   * @param hasLeft the caller that the job was begun for has hung up
+   * Leases the job at once, so that the wake-up, which stays due for other jobs, does not hand it to another Worker.
    */
-  turn(wanted: Wanted | null, report: Report | null, now: number, hasLeft = false): Turn {
-    const { jobs, work } = this.#parts;
-    const claim = report?.claim ?? jobs.claim(now, wanted?.job);
-    if (!claim) return this.#elsewhere(wanted, now);
-    if (report && !work.holds(claim, now)) {
-      // The job has become another meanwhile: its claim is of no use to anybody.
-      work.complete(claim, { kind: "again" }, now);
-      return this.#elsewhere(wanted, now);
-    }
-    const job = this.#find(claim, now);
-    if (!job) return this.#elsewhere(wanted, now);
-    const unwanted = hasLeft && job.work.kind === "issue" && job.work.terms.repeat === null;
-    if (report?.done?.seq === job.seq) return this.#take(job, claim, report.done, now, unwanted);
-    // No caller waits for these credentials any more: finished, they would be a secret without an owner.
-    if (!report && !wanted && job.work.kind === "issue") {
-      this.#parts.endings.failed(job, job.work, claim, refuse("unavailable", "the request was interrupted"), null, now);
-      return this.turn(null, null, now);
-    }
-    return unwanted ? this.#abandon(job, claim, now) : this.#advance(job, claim, now);
+  begin(wanted: JobRef, now: number): Started {
+    const lease = this.#deps.jobs.lease(now, wanted.job);
+    return { wanted, turn: lease && this.poll(wanted, { claim: lease, done: null }, now) };
   }
 
-  /** The job of a claim. One that cannot be read is set aside, so that it does not hold up those behind it. */
-  #find(claim: WorkLease, now: number): Job | null {
-    const { jobs, work } = this.#parts;
+  /**
+   * @param wanted the job of the caller; null: any job that is ready
+   * @param hasLeft the caller of the request has hung up
+   */
+  poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft = false): PollResult {
+    const { jobs, work } = this.#deps;
+    const lease = report?.claim ?? jobs.lease(now, wanted?.job);
+    if (!lease) return this.#elsewhere(wanted, now);
+    if (report && !work.holds(lease, now)) {
+      // The job was replaced; this lease is stale.
+      work.complete(lease, { kind: "again" }, now);
+      return this.#elsewhere(wanted, now);
+    }
+    const job = this.#find(lease, now);
+    if (!job) return this.#elsewhere(wanted, now);
+    const unwanted = hasLeft && job.work.kind === "issue" && job.work.terms.repeat === null;
+    if (report?.done?.seq === job.seq) return this.#apply(job, lease, report.done, now, unwanted);
+    // No caller waits for these credentials: their secret could not be delivered.
+    if (!report && !wanted && job.work.kind === "issue") {
+      this.#deps.completion.fail(job, job.work, lease, refuse("unavailable", "the request was interrupted"), null, now);
+      return this.poll(null, null, now);
+    }
+    return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now);
+  }
+
+  /** The job of a lease. An unreadable one is delayed, so that it does not block the jobs after it. */
+  #find(lease: WorkLease, now: number): Job | null {
+    const { jobs, work } = this.#deps;
     try {
-      const job = jobs.find(claim.id);
-      if (!job) work.forget(claim.id);
+      const job = jobs.find(lease.id);
+      if (!job) work.forget(lease.id);
       return job;
     } catch (failure) {
       if (!jobs.isUnreadable(failure)) throw failure;
-      warn("job-unreadable", { job: claim.id });
-      work.complete(claim, { kind: "retry", afterMs: UNREADABLE_MS }, now);
+      warn("job-unreadable", { job: lease.id });
+      work.complete(lease, { kind: "retry", afterMs: UNREADABLE_MS }, now);
       return null;
     }
   }
 
-  #take(before: Job, claim: WorkLease, { results }: NonNullable<Report["done"]>, now: number, unwanted: boolean): Turn {
+  #apply(
+    before: Job,
+    lease: WorkLease,
+    { results }: NonNullable<Report["done"]>,
+    now: number,
+    unwanted: boolean,
+  ): PollResult {
     let job = before;
     let last: unknown;
     for (const { step, result } of results) {
-      if (!result.ok) return this.#refused(job, claim, step, result.failure, now);
-      job = { ...job, work: working.took(job.work, step, result.value, now), tries: 0 };
+      if (!result.ok) return this.#onError(job, lease, step, result.failure, now);
+      job = { ...job, work: jobSaga.onSuccess(job.work, step, result.value, now), tries: 0 };
       last = result.value;
     }
-    return unwanted ? this.#abandon(job, claim, now) : this.#advance(job, claim, now, last);
-  }
-
-  /** Removes the unfinished credentials of a caller that has left. No call of theirs is out: this claim made the last. */
-  #abandon(job: Job, claim: WorkLease, now: number): Turn {
-    const because = refuse("unavailable", "the caller left before the answer");
-    return { kind: "end", end: this.#parts.endings.failed(job, job.work, claim, because, null, now) };
-  }
-
-  #refused(job: Job, claim: WorkLease, step: Step, failure: CloudFailure, now: number): Turn {
-    const { jobs } = this.#parts;
-    const verdict = working.refused(job.work, step, failure, now, job.tries);
-    if (verdict.kind === "failed") return this.#fail(job, claim, step, failure, now);
-    const work = verdict.state ?? job.work;
-    if (verdict.kind === "took") {
-      return this.#advance({ ...job, work, tries: 0, failure: failure.message }, claim, now);
-    }
-    const { afterMs } = verdict;
-    const ms = afterMs === 0 ? 0 : Math.max(afterMs ?? 0, backoff(job.tries, { base: 1_000, cap: 7_000 }));
-    const next = jobs.keep(job, { work, tries: job.tries + 1, failure: failure.message });
-    if (ms > LONGEST_HOLD_MS || (job.deadline !== null && now + ms >= job.deadline)) {
-      return this.#fail(next, claim, step, failure, now);
-    }
-    return { kind: "wait", ms, claim: this.#parts.work.renew(claim, now) };
+    return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now, last);
   }
 
   /**
-   * @param job with what its last step has told, which is stored here together with what comes next
-   * @param value what the last step has answered: a new password is in nobody's hands but these
+   * Removes the unfinished credentials of a caller that has left. None of their calls is in flight: this lease made the
+   * last.
    */
-  #advance(job: Job, claim: WorkLease, now: number, value?: unknown): Turn {
-    const { jobs, work, endings } = this.#parts;
-    const next = working.next(job.work, now);
-    if (next === null) return { kind: "end", end: endings.finished(job, claim, value, now) };
+  #abandon(job: Job, lease: WorkLease, now: number): PollResult {
+    const because = refuse("unavailable", "the caller left before the answer");
+    return { kind: "end", end: this.#deps.completion.fail(job, job.work, lease, because, null, now) };
+  }
+
+  #onError(job: Job, lease: WorkLease, step: Step, failure: CloudFailure, now: number): PollResult {
+    const { jobs } = this.#deps;
+    const decision = jobSaga.onError(job.work, step, failure, now, job.tries);
+    if (decision.kind === "failed") return this.#fail(job, lease, step, failure, now);
+    const work = decision.state ?? job.work;
+    if (decision.kind === "done") {
+      return this.#advance({ ...job, work, tries: 0, failure: failure.message }, lease, now);
+    }
+    const { afterMs } = decision;
+    const ms = afterMs === 0 ? 0 : Math.max(afterMs ?? 0, backoff(job.tries, { base: 1_000, cap: 7_000 }));
+    const next = jobs.keep(job, { work, tries: job.tries + 1, failure: failure.message });
+    if (ms > MAX_RETRY_DELAY_MS || (job.deadline !== null && now + ms >= job.deadline)) {
+      return this.#fail(next, lease, step, failure, now);
+    }
+    return { kind: "wait", ms, claim: this.#deps.work.renew(lease, now) };
+  }
+
+  /**
+   * @param job with the result of its last step, stored here together with the next step
+   * @param value result of the last step; a new password exists only here
+   */
+  #advance(job: Job, lease: WorkLease, now: number, value?: unknown): PollResult {
+    const { jobs, work, completion } = this.#deps;
+    const next = jobSaga.next(job.work, now);
+    if (next === null) return { kind: "end", end: completion.finish(job, lease, value, now) };
     if (job.deadline !== null && now >= job.deadline) {
       const because = refuse("unavailable", `gave up after too long${job.failure ? `: ${job.failure}` : ""}`);
-      return { kind: "end", end: endings.failed(job, job.work, claim, because, null, now) };
+      return { kind: "end", end: completion.fail(job, job.work, lease, because, null, now) };
     }
     if ("wait" in next) {
       jobs.keep(job, {});
-      if (next.wait <= LONGEST_PAUSE_MS) return { kind: "wait", ms: next.wait, claim: work.renew(claim, now) };
-      work.complete(claim, { kind: "retry", afterMs: next.wait }, now);
-      return { kind: "end", end: goesOn(work.find(job.id)?.readyAt ?? now + next.wait) };
+      if (next.wait <= MAX_WAIT_MS) return { kind: "wait", ms: next.wait, claim: work.renew(lease, now) };
+      work.complete(lease, { kind: "retry", afterMs: next.wait }, now);
+      return { kind: "end", end: continuesAt(work.find(job.id)?.readyAt ?? now + next.wait) };
     }
-    if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, claim: work.renew(claim, now), inLine: true };
+    if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, claim: work.renew(lease, now), inLine: true };
     const account = this.#accountOf(job.work);
-    if (!account.ok) return { kind: "end", end: endings.failed(job, job.work, claim, account, null, now) };
-    const { steps, state } = runOf(working, job.work, next, now);
+    if (!account.ok) return { kind: "end", end: completion.fail(job, job.work, lease, account, null, now) };
+    const { steps, state } = batchOf(jobSaga, job.work, next, now);
     const { seq } = jobs.keep(job, { work: state });
     const deadlineMs = Math.min(CALL_MS, (job.deadline ?? Number.POSITIVE_INFINITY) - now);
-    return { kind: "steps", claim: work.renew(claim, now), steps, seq, account: account.value, deadlineMs };
+    return { kind: "steps", claim: work.renew(lease, now), steps, seq, account: account.value, deadlineMs };
   }
 
-  #fail(job: Job, claim: WorkLease, step: Step, failure: CloudFailure, now: number): Turn {
+  #fail(job: Job, lease: WorkLease, step: Step, failure: CloudFailure, now: number): PollResult {
     const because = refuse(
       failure.outcome === "client" ? "invalid" : "unavailable",
-      `${doing(step)}: ${failure.message}`,
+      `${describe(step)}: ${failure.message}`,
     );
-    return { kind: "end", end: this.#parts.endings.failed(job, job.work, claim, because, failure, now) };
+    return { kind: "end", end: this.#deps.completion.fail(job, job.work, lease, because, failure, now) };
   }
 
   #accountOf(work: Work): Result<CloudAccount> {
     if (work.kind === "rotation") return ok(work.rotation.account);
-    return work.kind === "removal" && work.account ? ok(work.account) : this.#parts.account();
+    return work.kind === "removal" && work.account ? ok(work.account) : this.#deps.account();
   }
 
-  /** The job is somebody else's, or over. */
-  #elsewhere(wanted: Wanted | null, now: number): Turn {
+  /** Another Worker has the job, or it is over. */
+  #elsewhere(wanted: JobRef | null, now: number): PollResult {
     if (!wanted) return { kind: "idle" };
-    const { jobs, work, endings } = this.#parts;
+    const { jobs, work, completion } = this.#deps;
     const kind = jobs.kindOf(wanted.job);
-    if (kind !== wanted.kind) return { kind: "end", end: endings.past(wanted, now) };
+    if (kind !== wanted.kind) return { kind: "end", end: completion.outcomeOf(wanted, now) };
     const row = work.find(wanted.job);
     if (kind === "removal" && row && !row.leased && row.readyAt > now) {
-      return { kind: "end", end: endings.past(wanted, now) };
+      return { kind: "end", end: completion.outcomeOf(wanted, now) };
     }
-    return { kind: "wait", ms: LOOK_AGAIN_MS, claim: null };
+    return { kind: "wait", ms: RECHECK_MS, claim: null };
   }
 }
 
-/** What a step is about, in words for people. */
-function doing({ call }: Step): string {
+/** Description of a step in error messages. */
+function describe({ call }: Step): string {
   switch (call) {
     case "createApplication":
     case "createServicePrincipal":

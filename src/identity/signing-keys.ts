@@ -2,18 +2,24 @@ import { createPrivateKey, generateKeyPairSync, sign } from "node:crypto";
 import type { PublicKey } from "../contracts/identity-issuer.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 
-/** How often the keys rotate. */
+/** Interval between key rotations. */
 export const ROTATION_PERIOD_MS = 24 * 3_600_000;
-/** How long a public key stays published after its private one has signed for the last time. */
+/** A public key stays published for this long after its private key stops signing. */
 export const VERIFICATION_TTL_MS = 24 * 3_600_000;
 const BITS = 2048;
-/** Providers ignore what comes behind about this many keys (docs/internals/wire/credentials.md). */
+/**
+ * Entra ID stores the first 100 signing keys of an issuer
+ * (https://learn.microsoft.com/en-us/entra/workload-id/workload-identity-federation).
+ */
 const PUBLISHED = 100;
 
 /**
- * The keys that sign identity tokens: the current one, the next one, and past ones whose tokens may still be about. The next
- * is published a whole period before it signs, so that no verifier meets a key that its copy of the list does not have. A
- * past one cannot sign any more: its private half is gone. Writes run inside the object's transaction.
+ * The keys that sign identity tokens, read by the issuer for each token and for the published key set.
+ *
+ *     next ──rotate, after a whole period──► current ──rotate──► past ──verification TTL──► deleted
+ *
+ * The next key is published a whole period before it signs, so that each verifier's cached key set has it. A past key
+ * has no private half. Signing costs one read and one RSA operation. Writes run inside the object's transaction.
  */
 export class SigningKeys {
   readonly #sql: SqlStorage;
@@ -28,7 +34,7 @@ export class SigningKeys {
     return this.#due() !== null;
   }
 
-  /** Makes the first two keys. @throws Sealed */
+  /** Creates the first two keys. @throws Sealed */
   begin(now: number): void {
     this.#make("current", now);
     this.#make("next", now);
@@ -36,8 +42,10 @@ export class SigningKeys {
   }
 
   /**
-   * The next key signs from now on, and another is made to follow it. Call `begin` first.
-   * @param verificationMs how long the one that signed until now stays published @returns the key that signs now @throws Sealed
+   * Makes the next key current, and creates a new next key. Requires `begin`.
+   * @param verificationMs how long the previous current key stays published
+   * @returns id of the current key
+   * @throws Sealed
    */
   rotate(verificationMs: number, now: number): string {
     this.#sql.exec(
@@ -58,12 +66,12 @@ export class SigningKeys {
     return due !== null && due <= now;
   }
 
-  /** Past keys whose time is over are published no more. */
+  /** Deletes past keys after their verification TTL. */
   dropEnded(now: number): void {
     this.#sql.exec("DELETE FROM signing_keys WHERE ends <= ?", now);
   }
 
-  /** When there is next something to do, ms since 1970; null without keys. */
+  /** Time of the next rotation or deletion, ms since 1970; null without keys. */
   nextDue(): number | null {
     const { ends } = this.#sql
       .exec<{ ends: number | null }>("SELECT min(ends) AS ends FROM signing_keys WHERE ends IS NOT NULL")
@@ -72,7 +80,7 @@ export class SigningKeys {
     return due.length === 0 ? null : Math.min(...due);
   }
 
-  /** All that verifies a token at `now`: the key in use, the one to come, then past ones, the latest first. */
+  /** The published keys at `now`: current, next, then past keys, newest first. */
   published(now: number): PublicKey[] {
     return this.#sql
       .exec<{ jwk: string }>(
@@ -85,7 +93,7 @@ export class SigningKeys {
       .map(({ jwk }) => JSON.parse(jwk) as PublicKey);
   }
 
-  /** A signed token (RFC 7515, compact) with these claims. @throws Sealed */
+  /** Signs a token (RFC 7515, compact) with these claims. @throws Sealed */
   sign(claims: Readonly<Record<string, unknown>>): string {
     const { kid, sealed } = this.#sql
       .exec<{ kid: string; sealed: ArrayBuffer }>("SELECT kid, sealed FROM signing_keys WHERE state = 'current'")

@@ -13,7 +13,7 @@ const ask = {
 const NOW = 1_800_000_000_999;
 const lifeOf = (ttlSeconds: number) => Number(claimsOf({ ...ask, ttlSeconds }, NOW)["exp"]) - 1_800_000_000;
 
-it("says who issues it, for which mount, and to whom", () => {
+it("contains the issuer, the mount and the audience", () => {
   expect(claimsOf({ ...ask, ttlSeconds: 60 }, NOW)).toEqual({
     iss: "https://h/v1/team/identity/oidc/plugins",
     sub: "plugin-identity:a1B2c:secret:cloud-b_0123abcd",
@@ -34,13 +34,13 @@ it("says who issues it, for which mount, and to whom", () => {
   });
 });
 
-it("lives as long as asked in plain seconds, an hour when nothing was asked, and never longer than its key is published", () => {
+it("lives for the requested seconds, an hour by default, and at most the publication of its key", () => {
   expect([1, 3600, 7200].map(lifeOf)).toEqual([1, 3600, 7200]);
   expect(lifeOf(0)).toBe(3600);
   expect([LONGEST_TTL, LONGEST_TTL + 1, Number.MAX_SAFE_INTEGER].map(lifeOf)).toEqual([86_400, 86_400, 86_400]);
 });
 
-it("an issuer is its namespace's, and its document leads to its keys", () => {
+it("names its namespace, and its discovery document links its keys", () => {
   expect(issuerAt("https://h:1", "")).toBe("https://h:1/v1/identity/oidc/plugins");
   const issuer = issuerAt("https://h:1", "a/b/");
   expect(issuer).toBe("https://h:1/v1/a/b/identity/oidc/plugins");

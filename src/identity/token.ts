@@ -1,13 +1,13 @@
 import { CLOUD_B_PLUGIN, MOUNT_CLAIM } from "../compat/identity-names.ts";
 import { subjectOf } from "../contracts/federation.ts";
-import type { TokenAsk } from "../contracts/identity-issuer.ts";
+import type { TokenRequest } from "../contracts/identity-issuer.ts";
 import { VERSION } from "../platform/version.ts";
 
 const DEFAULT_TTL = 3_600;
-/** A token must not outlive its key, which stays published for this long after it has signed for the last time. Seconds. */
+/** Maximum TTL of a token, in seconds. A token must not outlive the publication of its key. */
 export const LONGEST_TTL = 86_400;
 
-/** The discovery document (OpenID Connect Discovery 1.0, 3). */
+/** The discovery document (OpenID Connect Discovery 1.0, section 3). */
 export const discovery = (issuer: string) => ({
   issuer,
   jwks_uri: `${issuer}/.well-known/keys`,
@@ -16,8 +16,8 @@ export const discovery = (issuer: string) => ({
   id_token_signing_alg_values_supported: ["RS256"],
 });
 
-/** The claims of a token made at `now`, ms since 1970. A lifetime beyond the longest is cut to it. */
-export function claimsOf(ask: TokenAsk, now: number): Record<string, unknown> {
+/** The claims of a token issued at `now`, ms since 1970. A TTL above the maximum is reduced to it. */
+export function claimsOf(ask: TokenRequest, now: number): Record<string, unknown> {
   const seconds = Math.floor(now / 1000);
   const ttl = Math.min(ask.ttlSeconds || DEFAULT_TTL, LONGEST_TTL);
   return {

@@ -2,34 +2,33 @@ import type { Dialect } from "../compat/dialect.ts";
 import type { CloudAccount } from "../contracts/cloud-directory.ts";
 import type {
   CredentialEngineApi,
-  IssueAsk,
+  IssueRequest,
+  JobRef,
   LeaseView,
   MountTtls,
+  PollResult,
   Renewed,
   Report,
   Started,
-  Turn,
-  Wanted,
 } from "../contracts/credential-engine.ts";
 import type { Home } from "../contracts/federation.ts";
 import { accessControl } from "../contracts/stubs.ts";
-import { Endings } from "../credentials/completion.ts";
+import { JobCompletion } from "../credentials/completion.ts";
 import { accountOf, type CloudSettings, type ConfigBody, configView } from "../credentials/config.ts";
 import { ConfigStore } from "../credentials/config-store.ts";
-import { Issues } from "../credentials/issues.ts";
+import { CredentialIssuer } from "../credentials/credential-issuer.ts";
+import type { EngineDependencies } from "../credentials/dependencies.ts";
 import type { Work } from "../credentials/job.ts";
-import { Jobs } from "../credentials/jobs.ts";
-import { LeaseEnds } from "../credentials/lease-lifecycle.ts";
-import { Leases, leaseView } from "../credentials/leases.ts";
-import { MountEnd } from "../credentials/mount-end.ts";
-import type { EngineParts } from "../credentials/parts.ts";
+import { JobStore } from "../credentials/job-store.ts";
+import { LeaseLifecycle } from "../credentials/lease-lifecycle.ts";
+import { LeaseStore, leaseView } from "../credentials/lease-store.ts";
+import { MountTeardown } from "../credentials/mount-teardown.ts";
 import { type RoleBody, roleView } from "../credentials/role.ts";
 import { RoleChanges } from "../credentials/role-changes.ts";
-import { Roles } from "../credentials/roles.ts";
+import { RoleStore } from "../credentials/role-store.ts";
 import { RootAccount } from "../credentials/root-account.ts";
-import { Desk } from "../credentials/saga-runner.ts";
+import { SagaRunner } from "../credentials/saga-runner.ts";
 import { engineMigrations } from "../credentials/schema.ts";
-import { claimOf } from "../credentials/turn.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
@@ -51,12 +50,12 @@ const PAGE = 1_000;
 export class CredentialEngine extends StoredObject implements CredentialEngineApi {
   readonly #self: string;
   readonly #keys: DataKeys;
-  readonly #parts: EngineParts;
+  readonly #deps: EngineDependencies;
   readonly #root: RootAccount;
   readonly #roleChanges: RoleChanges;
-  readonly #issues: Issues;
-  readonly #leaseEnds: LeaseEnds;
-  readonly #mountEnd: MountEnd;
+  readonly #issuer: CredentialIssuer;
+  readonly #leaseLifecycle: LeaseLifecycle;
+  readonly #mountTeardown: MountTeardown;
   readonly #wakeUp: WakeUp;
 
   protected override get kind() {
@@ -81,29 +80,29 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const stores = {
       work,
       config,
-      jobs: new Jobs(sql, keys, work, scope),
-      leases: new Leases(sql),
-      roles: new Roles(sql),
+      jobs: new JobStore(sql, keys, work, scope),
+      leases: new LeaseStore(sql),
+      roles: new RoleStore(sql),
     };
     const count = (kind: Work["kind"], outcome: string) =>
       countInObject(sql, "sallyport_engine_jobs_ended_total", kind, outcome);
-    const endings = new Endings({ ...stores, keys, scope, count });
+    const completion = new JobCompletion({ ...stores, keys, scope, count });
     const known = (): CloudSettings => settings(this.env);
     const account = () => accountOf(config.find(), known());
-    const desk = new Desk({ ...stores, endings, account });
+    const runner = new SagaRunner({ ...stores, completion, account });
     const commit = <T>(change: () => T): T => this.commit(change);
-    this.#parts = { ...stores, scope, endings, desk, account, settings: known, commit };
-    this.#root = new RootAccount(this.#parts);
-    this.#roleChanges = new RoleChanges(this.#parts);
-    this.#issues = new Issues(this.#parts);
-    this.#leaseEnds = new LeaseEnds(this.#parts);
-    this.#mountEnd = new MountEnd(this.#parts, { root: this.#root, issues: this.#issues, leaseEnds: this.#leaseEnds });
+    this.#deps = { ...stores, scope, completion, runner, account, settings: known, commit };
+    this.#root = new RootAccount(this.#deps);
+    this.#roleChanges = new RoleChanges(this.#deps);
+    this.#issuer = new CredentialIssuer(this.#deps);
+    this.#leaseLifecycle = new LeaseLifecycle(this.#deps);
+    this.#mountTeardown = new MountTeardown(this.#deps, this.#root, this.#issuer, this.#leaseLifecycle);
   }
 
   // ---- configuration ----
 
   config(): Result<Record<string, unknown>> {
-    return refuseIfSealed(() => ok(configView(this.#parts.config.find())));
+    return refuseIfSealed(() => ok(configView(this.#deps.config.find())));
   }
 
   setConfig(body: ConfigBody, idsRequired: boolean, home: Home | null): Result<null> {
@@ -119,7 +118,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   /** Whom the engine acts as. */
   account(): Result<CloudAccount> {
-    return refuseIfSealed(() => this.#parts.account());
+    return refuseIfSealed(() => this.#deps.account());
   }
 
   rotateRoot(): Result<Started> {
@@ -130,11 +129,11 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   /** A page of role names, sorted. @param after the last name of the page before */
   roleNames(after: string): string[] {
-    return this.#parts.roles.names(after, PAGE);
+    return this.#deps.roles.names(after, PAGE);
   }
 
   role(name: string): Result<Record<string, unknown>> {
-    const role = this.#parts.roles.find(name);
+    const role = this.#deps.roles.find(name);
     return role ? ok(roleView(role)) : refuse("missing");
   }
 
@@ -149,21 +148,22 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   // ---- credentials ----
 
   /** Begins to make credentials, or finds those that the same request has begun or got before. */
-  async issue(ask: IssueAsk): Promise<Result<Started>> {
-    const started = refuseIfSealed(() => this.#issues.begin(ask, Date.now()));
-    const claim = started.ok ? claimOf(started.value.turn) : null;
-    if (!started.ok || !claim) return started;
-    const { wanted } = started.value;
+  async issue(ask: IssueRequest): Promise<Result<Started>> {
+    const started = refuseIfSealed(() => this.#issuer.begin(ask, Date.now()));
+    if (!started.ok) return started;
+    const { wanted, turn } = started.value;
+    const lease = turn && "claim" in turn ? turn.claim : null;
+    if (!lease) return started;
     // Behind the row: a token that ends from now on finds it, one that has ended is refused.
     const held = await accessControl(this.env)
       .holdsLeases(ask.token, this.#self)
       .catch((failure: unknown) => {
-        this.#issues.takeBack(wanted.job);
+        this.#issuer.cancel(wanted.job);
         throw failure;
       });
     // It may have been given up meanwhile, and then nothing of it is to be made.
-    if (held.ok) return this.#parts.work.holds(claim, Date.now()) ? started : ok({ wanted, turn: null });
-    this.#issues.takeBack(wanted.job);
+    if (held.ok) return this.#deps.work.holds(lease, Date.now()) ? started : ok({ wanted, turn: null });
+    this.#issuer.cancel(wanted.job);
     return held;
   }
 
@@ -172,63 +172,63 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
    * @param wanted the job that a request waits for; null: any that is ready
    * @param hasLeft the request's caller has hung up, and its credentials are not to be finished
    */
-  turn(wanted: Wanted | null, report: Report | null, hasLeft = false): Turn | Refusal {
+  turn(wanted: JobRef | null, report: Report | null, hasLeft = false): PollResult | Refusal {
     if (!wanted) this.#wakeUp.resume();
-    return refuseIfSealed(() => this.commit(() => this.#parts.desk.turn(wanted, report, Date.now(), hasLeft)));
+    return refuseIfSealed(() => this.commit(() => this.#deps.runner.poll(wanted, report, Date.now(), hasLeft)));
   }
 
   /** Resolves once a job may have the lock that it waits for, and after a while in any case. */
   waitInLine(job: string): Promise<void> {
-    return this.#parts.jobs.waitInLine(job, Date.now());
+    return this.#deps.jobs.waitInLine(job, Date.now());
   }
 
   /** The answer with a lease's credentials is about to leave. @returns false when they must not be answered any more */
   handOver(lease: string): boolean {
-    return this.#issues.handOver(lease);
+    return this.#issuer.handOver(lease);
   }
 
   // ---- leases ----
 
   /** A lease, by its id relative to the mount. */
   lookup(id: string): Result<LeaseView> {
-    const lease = this.#parts.leases.find(id);
+    const lease = this.#deps.leases.find(id);
     return lease ? ok(leaseView(lease, Date.now())) : refuse("invalid", "invalid lease");
   }
 
   /** A page of the names directly below a folder of leases, from behind one of them on. */
   leaseNames(folder: string, behind: string): string[] {
-    return this.#parts.leases.names(folder, behind, PAGE);
+    return this.#deps.leases.names(folder, behind, PAGE);
   }
 
   /** How many leases there are, and how many of them could not be revoked. */
   leaseCount(): { total: number; irrevocable: number } {
-    const { leases } = this.#parts;
+    const { leases } = this.#deps;
     return { total: leases.count(), irrevocable: leases.count("irrevocable") };
   }
 
   /** The ids of a page of the leases under a prefix, sorted. */
   leasesUnder(prefix: string, after: string): string[] {
-    return this.#parts.leases.under(prefix, after, PAGE).map(({ id }) => id);
+    return this.#deps.leases.under(prefix, after, PAGE).map(({ id }) => id);
   }
 
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed> {
-    return this.#leaseEnds.renew(id, increment, mount);
+    return this.#leaseLifecycle.renew(id, increment, mount);
   }
 
   revoke(id: string): Result<Started | null> {
-    return refuseIfSealed(() => ok(this.#leaseEnds.revoke(id)));
+    return refuseIfSealed(() => ok(this.#leaseLifecycle.revoke(id)));
   }
 
   /** Has the leases named revoked as soon as may be, and answers without waiting for it. */
   revokeSoon(ids: readonly string[]): Result<null> {
     return refuseIfSealed(() => {
-      this.#leaseEnds.revokeSoon(ids);
+      this.#leaseLifecycle.revokeSoon(ids);
       return ok(null);
     });
   }
 
   forget(ids: readonly string[]): void {
-    this.#leaseEnds.forget(ids);
+    this.#leaseLifecycle.forget(ids);
   }
 
   /** Tokens have ended, and their leases end with them. Idempotent. */
@@ -236,34 +236,34 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const now = Date.now();
     this.commit(() => {
       for (const accessor of accessors) {
-        this.#parts.leases.expire(accessor, now);
-        this.#issues.abandonOf(accessor, now);
+        this.#deps.leases.expire(accessor, now);
+        this.#issuer.abandonForToken(accessor, now);
       }
     });
   }
 
   // ---- the mount ----
 
-  close(again: boolean): ReturnType<MountEnd["close"]> {
-    return this.#mountEnd.close(again);
+  close(again: boolean): ReturnType<MountTeardown["close"]> {
+    return this.#mountTeardown.close(again);
   }
 
   reopen(): void {
-    this.#mountEnd.reopen();
+    this.#mountTeardown.reopen();
   }
 
   destroy(): void {
-    this.#mountEnd.destroy();
+    this.#mountTeardown.destroy();
   }
 
   rekey(term: number): void {
-    if (!this.#parts.config.isGone()) this.commit(() => this.#keys.rotate(term, Date.now()));
+    if (!this.#deps.config.isDeleted()) this.commit(() => this.#keys.rotate(term, Date.now()));
   }
 
   // ---- inside ----
 
   protected override onRollback(): void {
-    const { work, jobs, leases, config } = this.#parts;
+    const { work, jobs, leases, config } = this.#deps;
     for (const part of [work, jobs, leases, config]) part.forgetMemos();
   }
 
@@ -272,7 +272,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   protected override ownDeadline(): number | null {
-    const { leases, work } = this.#parts;
+    const { leases, work } = this.#deps;
     const due = [
       leases.nextExpiry(),
       leases.nextHandOver(),
@@ -285,11 +285,11 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   protected override async onAlarm(now: number): Promise<void> {
     this.commit(() => {
-      this.#leaseEnds.endExpired(now);
-      // No request performs it: the bell brings a Worker.
+      this.#leaseLifecycle.revokeExpired(now);
+      // No request performs it: the wake-up brings a Worker.
       if (this.#root.rotateIfDue(now)) this.#wakeUp.resume();
     });
-    const ready = this.#wakeUp.due(this.#parts.work.nextReady());
+    const ready = this.#wakeUp.due(this.#deps.work.nextReady());
     if (ready !== null && ready <= now && this.#wakeUp.shouldNotify(now)) await this.#wakeUp.notify();
   }
 }

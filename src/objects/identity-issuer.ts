@@ -1,4 +1,4 @@
-import type { IdentityIssuerApi, PublicKey, TokenAsk } from "../contracts/identity-issuer.ts";
+import type { IdentityIssuerApi, PublicKey, TokenRequest } from "../contracts/identity-issuer.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { identityMigrations } from "../identity/schema.ts";
 import { SigningKeys, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
@@ -59,7 +59,7 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
   }
 
   /** A new token, signed with the current key. */
-  async sign(ask: TokenAsk): Promise<Result<string>> {
+  async sign(ask: TokenRequest): Promise<Result<string>> {
     const begun = await this.#begun();
     return begun.ok ? refuseIfSealed(() => ok(this.#signing.sign(claimsOf(ask, Date.now())))) : begun;
   }

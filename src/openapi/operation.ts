@@ -14,7 +14,7 @@ export interface Operation {
   readonly path?: Texts;
   readonly query?: Parameters;
   readonly headers?: Parameters;
-  /** The documented verb; writes accept POST and PUT alike. */
+  /** Writes are POST unless the interface document says PUT; the service takes either. */
   readonly method?: "put";
   readonly body?: Body;
   /** By status. */

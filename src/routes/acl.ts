@@ -10,7 +10,7 @@ import { settings } from "../platform/settings.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster, open } from "./server/route.ts";
 
-/** Policies and tokens of areas C and D (docs/internals/wire/nomad.md). */
+/** Policies and tokens of areas C and D (contract: events-and-volumes 6.4). */
 
 const word = () => z.string().max(256).nullish();
 

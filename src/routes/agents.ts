@@ -15,7 +15,7 @@ import { type Listing, list } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, cluster, open } from "./server/route.ts";
 
-/** Node agents: how they join and connect, and who may (docs/guides/agent.md). */
+/** Node agents: how they join and connect, and who may (contract: node-agent 4). */
 
 const LONGEST_TTL = 3_600;
 

@@ -10,7 +10,7 @@ import { formFields } from "./server/body.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** Tokens of areas A and B (docs/internals/wire/vault.md). */
+/** Tokens of areas A and B (contract: clients 4.2 and 4.3). */
 
 /** The token is not required by the schema, since its absence is told only to callers who hold the right. */
 const Token = z.object({ token: z.string().optional() });

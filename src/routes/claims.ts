@@ -9,7 +9,7 @@ import { readList } from "./server/listing.ts";
 import { clusterEmpty } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** Claims of task groups on sticky host volumes (docs/internals/wire/volumes.md). */
+/** Claims of task groups on sticky host volumes (interface document, area D; contract: events-and-volumes 5.9). */
 
 const ALL = "*";
 

@@ -4,7 +4,7 @@ import type { JobEnd, Started } from "../contracts/credential-engine.ts";
 import { credentialEngine } from "../contracts/stubs.ts";
 import { homeOf } from "../credentials/assertion.ts";
 import { ConfigBody } from "../credentials/config.ts";
-import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/perform.ts";
+import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/job-worker.ts";
 import { ROLE_NAME, RoleBody } from "../credentials/role.ts";
 import { refuse } from "../lib/result.ts";
 import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
@@ -12,7 +12,7 @@ import { badRequest, notFound, RequestError, refusalError, unwrap } from "../pla
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** Routes of a cloud-b mount, relative to it (docs/internals/wire/credentials.md). */
+/** Routes of a cloud-b mount, relative to it (contract: credentials-engine 2). */
 
 /** Making credentials or a role takes as long as its own deadline allows, and a little for the answer. */
 const REQUEST_MS = 88_000;

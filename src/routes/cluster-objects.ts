@@ -36,8 +36,8 @@ function sourceOf(query: URLSearchParams, lineIndex: number | null, reports: rea
 }
 
 /**
- * Upstream streams send several lines under one index; what they are about tells them apart
- * (docs/internals/wire/nomad.md), also when a line comes again with its fields in another order.
+ * Upstream streams send several lines under one index; what they are about tells them apart (contract: events-and-volumes
+ * 1.4), also when a line comes again with its fields in another order.
  */
 const lineName = (reports: readonly Report[]): string =>
   createHash("sha256")

@@ -36,7 +36,7 @@ export const mayWrite = (rights: ClusterRights, { dialect }: AuthorisedCall, nam
 
 /**
  * Secrets for a plugin in a header: `k=v,k2=v2`, cut at commas, each at its first equals sign; what has none says nothing, and
- * the last one of a name counts (docs/internals/wire/volumes.md).
+ * the last one of a name counts (contract: events-and-volumes 4.8).
  */
 export function headerSecrets({ request }: Pick<AuthorisedCall, "request">): Texts {
   const pairs = (firstHeader(request.headers, requestHeader.csiSecrets) ?? "").split(",");

@@ -23,7 +23,7 @@ import { namespaceOf } from "./server/cluster-reads.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** What plugins know that is not kept here: the provider's volumes, and snapshots (docs/internals/wire/volumes.md). */
+/** What plugins know that is not kept here: the provider's volumes, and snapshots (contract: events-and-volumes 4.10, 4.11). */
 
 const META = { Index: 0, KnownLeader: true, LastContact: 0 };
 
@@ -179,7 +179,7 @@ async function createSnapshot(
   const asked = await registry.createSnapshot({ ...wanted, secrets }, digest);
   const { name, pluginId } = unwrap(asked);
   const first = await answerTo(call.env, "csi.controller.snapshotCreate", asked);
-  // The same request for the same name asks how far it is (docs/internals/wire/volumes.md).
+  // The same request for the same name asks how far it is (contract: node-agent 2.5).
   const look = async () =>
     answerTo(
       call.env,

@@ -22,7 +22,7 @@ import { readList } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 
-/** CSI volumes (docs/internals/wire/volumes.md). */
+/** CSI volumes (interface document, area D; contract: events-and-volumes 4). */
 
 type Intent = "register" | "create";
 

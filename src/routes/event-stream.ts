@@ -89,7 +89,7 @@ async function stream({ query, grant, dialect, env, request }: AuthorisedCall): 
   const headers = new Headers({
     "Content-Type": format === "server-sent-events" ? SERVER_SENT : "application/json",
     "Cache-Control": "no-store, no-transform",
-    // Local tooling would compress the stream and never flush it (https://github.com/cloudflare/workers-sdk/issues/8004).
+    // Local tooling would compress the stream and never flush it (contract: platform 0, fact 2).
     "Content-Encoding": "identity",
   });
   for (const name of clusterHeader.oldestIndex) headers.set(name, opened.headers.get("x-oldest-index") ?? "0");

@@ -15,7 +15,7 @@ import { mayList, namespaceOf } from "./server/cluster-reads.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** Dynamic host volumes (docs/internals/wire/volumes.md). */
+/** Dynamic host volumes (interface document, area D; contract: events-and-volumes 5). */
 
 const ALL = "*";
 

@@ -12,7 +12,7 @@ import { parseTarget } from "../platform/http/target.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type Call, open, secrets } from "./server/route.ts";
 
-/** The issuer of identity tokens (docs/internals/wire/credentials.md). */
+/** The issuer of identity tokens (contract: credentials-engine 9.2). */
 
 const DISCOVERY_SECONDS = 3_600;
 /** A copy of the keys must be renewed before a key that it does not have can sign, or one that it has is gone. */

@@ -13,7 +13,7 @@ import { formFields } from "./server/body.ts";
 import { envelope, noContent, rawEnvelope } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, secrets } from "./server/route.ts";
 
-/** Routes of a KV version 2 mount, relative to it (docs/internals/wire/vault.md). */
+/** Routes of a KV version 2 mount, relative to it (contract: clients, section 3). */
 
 const LIST_PAGE = 5_000;
 
@@ -124,7 +124,7 @@ function metadataSettings(
   return { ...settings, custom_metadata: unwrap(readCustomMetadata(given, patch)) };
 }
 
-/** Some clients write the query into the path, where its `?` arrives encoded (docs/internals/wire/vault.md). */
+/** Some clients write the query into the path, where its `?` arrives encoded (contract: clients 1.3). */
 const QUERY_IN_PATH = /\?((?:version|depth)=.*)$/s;
 
 /** The call with such a query where it belongs. The rights were judged for the path as it came, so they are asked again. */

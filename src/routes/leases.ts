@@ -1,13 +1,13 @@
 import * as z from "zod";
 import type { Mount } from "../contracts/mount.ts";
 import { accessControl, credentialEngine } from "../contracts/stubs.ts";
-import { performJob, performRemoval, unfinished } from "../credentials/perform.ts";
+import { performJob, performRemoval, unfinished } from "../credentials/job-worker.ts";
 import { badRequest, refusalError, unwrap } from "../platform/http/errors.ts";
 import { duration, flag } from "../platform/http/fields.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** Leases of all mounts (docs/internals/wire/credentials.md). A lease's id begins with its mount's path. */
+/** Leases of all mounts (contract: credentials-engine 7). A lease's id begins with its mount's path. */
 
 const REVOKE_MS = 60_000;
 /** What the provider does not show yet is looked for again for so long before the answer; then behind it. */

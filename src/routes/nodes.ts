@@ -15,7 +15,7 @@ import { type Listing, readList } from "./server/listing.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 
-/** Nodes (docs/internals/wire/nomad.md). */
+/** Nodes (contract: events-and-volumes 7.1). */
 
 const idOf = (call: AuthorisedCall): string => (call.params["id"] ?? "").toLowerCase();
 

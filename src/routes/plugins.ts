@@ -10,7 +10,7 @@ import { namespaceOf } from "./server/cluster-reads.ts";
 import { clusterJson, clusterText } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** CSI plugins (docs/internals/wire/nomad.md). */
+/** CSI plugins (contract: events-and-volumes 7.3). */
 
 const ALL = "*";
 

@@ -6,7 +6,7 @@ import { settings } from "../platform/settings.ts";
 import { envelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** What the audit log is written to, and how it names a value (docs/internals/wire/vault.md). */
+/** What the audit log is written to, and how it names a value (contract: clients 2.2). */
 
 const MAX_INPUT = 64 * 1024;
 

@@ -5,14 +5,14 @@ import { SYSTEM_MAX_TTL } from "../access/token.ts";
 import { wordMountType } from "../compat/cloud-b-names.ts";
 import type { Mount } from "../contracts/mount.ts";
 import { accessControl } from "../contracts/stubs.ts";
-import { emptyEngine } from "../credentials/perform.ts";
+import { emptyEngine } from "../credentials/job-worker.ts";
 import { namespaceOf } from "../platform/http/caller.ts";
 import { denied, refusalError, unwrap } from "../platform/http/errors.ts";
 import { parseTarget } from "../platform/http/target.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
 
-/** The mount table (docs/internals/wire/vault.md). */
+/** The mount table (contract: clients 2.2). */
 
 const wirePath = (call: AuthorisedCall): string => call.params["path"] ?? "";
 

@@ -11,7 +11,7 @@ import { VERSION } from "../platform/version.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type Call, open, secrets } from "./server/route.ts";
 
-/** Health, seal status and key terms (docs/internals/wire/vault.md). */
+/** Health, seal status and key terms (contract: clients 2.2). */
 
 /** Statuses whose answers have no body, whoever asks for one. */
 const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
@@ -30,7 +30,7 @@ function code(call: Call, parameter: string, usual: number): number {
 
 const CLUSTER_NAME = "sallyport";
 
-/** These say something about the deployment as a whole: no namespace but the root has them (docs/internals/wire/vault.md). */
+/** These say something about the deployment as a whole: no namespace but the root has them (contract: clients 0.1). */
 function onlyInRoot(namespace: string): void {
   if (namespace !== "") throw badRequest("operation unavailable in namespaces");
 }
@@ -69,7 +69,7 @@ const countsOf = ({ agents, outbox, lost }: Health) => ({
   outbox: { rows: outbox.rows, oldest_seconds: Math.round(outbox.oldestMs / 1000) },
 });
 
-/** What areas C and D are asked by whoever checks an agent of theirs (docs/internals/wire/nomad.md); here it is the service. */
+/** What areas C and D are asked by whoever checks an agent of theirs (contract: clients 4); here it is the service. */
 export const agentHealthRoutes = [
   open({
     verb: "GET",

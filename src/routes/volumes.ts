@@ -19,7 +19,7 @@ import { readList } from "./server/listing.ts";
 import { clusterText } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** The list of volumes of either kind (docs/internals/wire/volumes.md). */
+/** The list of volumes of either kind (interface document, area D; contract: events-and-volumes 4.3, 5.3). */
 
 const ALL = "*";
 /** Always there, on every node with an agent. */

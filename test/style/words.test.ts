@@ -13,8 +13,6 @@ const NOT_YET: readonly string[] = [
   "src/backup/",
   "src/cluster/",
   "src/compat/",
-  "src/credentials/",
-  "src/identity/",
   "src/lib/",
   "src/listings/",
   "src/node-agents/",

@@ -4,7 +4,7 @@ import { type Answer, del, get, send } from "./client.ts";
 import { addCsiNode, create, definition, PLUGIN, runs, ScriptedCsi, shown, statesOf } from "./csi-world.ts";
 import { nodeId } from "./host-volumes.ts";
 
-/* CSI volumes and snapshots, endpoint by endpoint. */
+/* What the interface document says of CSI volumes and snapshots as a whole, endpoint by endpoint. */
 
 let csi: ScriptedCsi;
 

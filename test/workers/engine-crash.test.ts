@@ -7,8 +7,8 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { Started, Turn } from "../../src/contracts/credential-engine.ts";
-import { performJob } from "../../src/credentials/perform.ts";
+import type { PollResult, Started } from "../../src/contracts/credential-engine.ts";
+import { performJob } from "../../src/credentials/job-worker.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import worker from "../../src/worker.ts";
@@ -62,7 +62,7 @@ function dieAt(nth: number, when: "before" | "after", calls: number): () => bool
   let dead = false;
   vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (this: unknown, ...parameters) {
     const turn = () => {
-      const given = original.apply(this as ThisParameterType<Method>, parameters) as Turn;
+      const given = original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
       return given.kind === "steps" ? { ...given, steps: given.steps.slice(0, calls) } : given;
     };
     const report = parameters[1];
@@ -252,7 +252,7 @@ describe("random deaths", () => {
       this: unknown,
       ...parameters
     ) {
-      const turn = () => original.apply(this as ThisParameterType<Method>, parameters) as Turn;
+      const turn = () => original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
       const dies = parameters[1] !== null && random() < 0.2;
       if (!dies) return turn();
       deaths++;
@@ -282,7 +282,7 @@ describe("an object that restarts", () => {
       ...parameters: unknown[]
     ) {
       const object = this as ThisParameterType<Method>;
-      const turn = original.apply(object, parameters) as Turn;
+      const turn = original.apply(object, parameters) as PollResult;
       if (++turns !== 2) return turn;
       await object.ctx.storage.sync();
       object.ctx.abort("restarted");
@@ -302,7 +302,7 @@ describe("an object that restarts", () => {
     const original = CredentialEngine.prototype.turn as unknown as Method;
     vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(function (this: unknown, ...parameters) {
       if (parameters[1] !== null) original.apply(this as ThisParameterType<Method>, parameters);
-      return original.apply(this as ThisParameterType<Method>, parameters) as Turn;
+      return original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
     });
     const started = await runInDurableObject(engineObject(uuid), (object) => object.revoke(id));
     if (!started.ok) throw new Error(started.message);

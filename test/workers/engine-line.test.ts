@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { Started, Turn } from "../../src/contracts/credential-engine.ts";
+import type { PollResult, Started } from "../../src/contracts/credential-engine.ts";
 import type { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { WorkLease } from "../../src/platform/durable/lease.ts";
 import { get } from "./client.ts";
@@ -53,10 +53,10 @@ describe("callers of one application", () => {
     if (!started.ok) throw new Error(started.message);
     return started.value;
   };
-  const ask = ({ wanted, turn }: Started): Promise<Turn> =>
+  const ask = ({ wanted, turn }: Started): Promise<PollResult> =>
     inEngine((engine) => {
       const { claim } = turn as { claim: WorkLease };
-      return engine.turn(wanted, { claim, done: null }) as Turn;
+      return engine.turn(wanted, { claim, done: null }) as PollResult;
     });
   const leaves = ({ wanted, turn }: Started) =>
     inEngine((engine) => engine.turn(wanted, { claim: (turn as { claim: WorkLease }).claim, done: null }, true));

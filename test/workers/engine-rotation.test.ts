@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { Turn } from "../../src/contracts/credential-engine.ts";
+import type { PollResult } from "../../src/contracts/credential-engine.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { AzureOptions } from "../doubles/cloud-b-azure-types.ts";
 import { get, put } from "./client.ts";
@@ -135,7 +135,7 @@ describe("a rotation whose Worker dies", () => {
       this: unknown,
       ...parameters
     ) {
-      const turn = () => original.apply(this as ThisParameterType<Method>, parameters) as Turn;
+      const turn = () => original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
       if (parameters[1] === null || deaths === 2 || ++turns < nth) return turn();
       if (when === "after" && deaths === 0) turn();
       deaths++;

@@ -4,7 +4,7 @@ import { integer } from "../reports/topics/fields.ts";
 
 /**
  * What may be said of a node, by its agent or by a scheduler that reports it: every field may be missing, unknown ones are
- * kept (docs/internals/wire/nomad.md).
+ * kept (interface document, Node object; contract: events-and-volumes 1.10).
  */
 
 const name = z.string().max(256);

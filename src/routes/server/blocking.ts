@@ -31,8 +31,8 @@ export const nothing = (message: string, index = 0): Reading => ({
 });
 
 /**
- * Answers a read, with `?index` only once the index of what it reads is greater or the wait is over
- * (docs/internals/wire/nomad.md). Whatever `read` throws is answered at once. Who waits must still have the right in the end, so
+ * Answers a read, with `?index` only once the index of what it reads is greater or the wait is over (contract:
+ * events-and-volumes 2.2). Whatever `read` throws is answered at once. Who waits must still have the right in the end, so
  * `read` should take what it may show from `call.grant` each time.
  * @param jitter from 0 to 1: how much of a sixteenth of the wait is added to it
  */

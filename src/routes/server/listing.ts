@@ -41,7 +41,7 @@ const MOST_FETCHES = 200;
 const MOST_FETCHES_FOR_TOKEN = 800;
 const MOST_CHARACTERS = 8 * 1024 * 1024;
 
-/** Answers a list (docs/internals/wire/nomad.md). @throws RequestError 400 for a bad parameter or filter */
+/** Answers a list (contract: events-and-volumes 3.4). @throws RequestError 400 for a bad parameter or filter */
 export const list = async <Row>(call: Pick<Call, "query">, listing: Listing<Row>): Promise<Response> =>
   (await readList(call, listing)).respond();
 

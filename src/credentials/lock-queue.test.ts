@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
-import { Line } from "./line.ts";
+import { LockQueue } from "./lock-queue.ts";
 
 const NEVER_MS = 2 ** 31 - 1;
 
-it("wakes the first waiting job of a lock, and no other", async () => {
-  const line = new Line();
+it("wakes only the first waiting job of a lock", async () => {
+  const line = new LockQueue();
   const woken: string[] = [];
   const wait = (lock: string, job: string) => line.wait(lock, job, NEVER_MS).then(() => void woken.push(job));
   const [a, b] = [wait("app", "a"), wait("app", "b")];
@@ -19,8 +19,8 @@ it("wakes the first waiting job of a lock, and no other", async () => {
   await other;
 });
 
-it("keeps the place of a job that asks again before its first call is over", async () => {
-  const line = new Line();
+it("keeps a job's place when it waits again before its first call ends", async () => {
+  const line = new LockQueue();
   const first = line.wait("app", "a", 1);
   const second = line.wait("app", "a", NEVER_MS);
   await first;
@@ -28,6 +28,6 @@ it("keeps the place of a job that asks again before its first call is over", asy
   await second;
 });
 
-it("lets a job go when its time is over", async () => {
-  await new Line().wait("app", "a", 1);
+it("resolves after the timeout", async () => {
+  await new LockQueue().wait("app", "a", 1);
 });

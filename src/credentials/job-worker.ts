@@ -1,13 +1,13 @@
 import type { Cloud, CloudAccount } from "../contracts/cloud-directory.ts";
 import type {
   CredentialEngineApi,
-  Done,
   JobEnd,
+  JobRef,
+  PollResult,
   Report,
   Started,
   Step,
-  Turn,
-  Wanted,
+  StepOutcome,
 } from "../contracts/credential-engine.ts";
 import type { Mount } from "../contracts/mount.ts";
 import { credentialEngine } from "../contracts/stubs.ts";
@@ -19,32 +19,32 @@ import { settings } from "../platform/settings.ts";
 import { cloudB } from "../providers/cloud-b-azure/client.ts";
 import { sender } from "../providers/outcome.ts";
 import { assertionFor } from "./assertion.ts";
-import { performStep } from "./step.ts";
+import { performStep } from "./saga.ts";
 
-/** How many jobs one Worker performs at a time for one engine when a bell has called it. */
-const AT_ONCE = 4;
+/** Jobs that one Worker performs concurrently for one engine after a wake-up. */
+const CONCURRENCY = 4;
 const REPEAT_AFTER_MS = 200;
-/** Between two looks at what the provider does not show yet, at least. */
-const LOOK_AGAIN_MS = 100;
-/** A step that would begin later than this in its turn is left for the next, which gives it its full time. */
-const TURN_MS = 5_000;
-/** Tokens accepted one after the other before new credentials count as usable: the provider learns of them bit by bit. */
+/** Minimum interval between checks for resources that the provider does not list yet. */
+const RECHECK_MS = 100;
+/** Steps not started within this time are left for the next poll, so that each call has its full timeout. */
+const STEPS_MS = 5_000;
+/** Consecutive logins before new credentials count as usable: the provider replicates them step by step. */
 const LOGINS = 3;
 const LOGIN_EVERY_MS = 500;
 
-/** A fresh stub each time: one whose object was restarted stays broken. */
+/** Returns a new stub on each call, because a stub stays broken after a restart of its object. */
 type Engine = () => Remote<CredentialEngineApi>;
 
-/** The cloud as an account sees it, for calls that take `deadlineMs` together. */
+/** A provider client for an account; its calls share `deadlineMs`. */
 async function cloudAs(env: Env, account: CloudAccount, deadlineMs: number): Promise<Cloud> {
   const assertion = account.federation && (await assertionFor(env, account.federation));
   return cloudB(account, settings(env), sender({ deadlineMs }), assertion);
 }
 
 /**
- * Performs the job that a request has begun, step by step, to its end. Null when it has not ended within the budget: then a
- * Worker that the bell calls goes on with it, except with credentials, which are then given up.
- * @param caller aborts when the request's caller hangs up: unfinished credentials are then removed at once
+ * Performs the job of a request to completion. Null after the budget: then a Worker continues it after a wake-up,
+ * except unfinished credentials, which are removed.
+ * @param caller aborts on hang-up of the caller; unfinished credentials are then removed at once
  */
 export async function performJob(
   env: Env,
@@ -53,12 +53,12 @@ export async function performJob(
   budgetMs: number,
   caller: AbortSignal | null = null,
 ): Promise<JobEnd | null> {
-  return performTurns(env, () => credentialEngine(env, engine), wanted, turn, Date.now() + budgetMs, caller);
+  return performPolls(env, () => credentialEngine(env, engine), wanted, turn, Date.now() + budgetMs, caller);
 }
 
 /**
- * Performs a removal, and waits for what the provider does not show yet until `lookUntil`.
- * @returns as `performJob`; `goesOnAt` when something may still be there
+ * Performs a removal, and waits until `lookUntil` for resources that the provider does not list yet.
+ * @returns as `performJob`; `goesOnAt` is set while resources may remain
  */
 export async function performRemoval(
   env: Env,
@@ -69,32 +69,32 @@ export async function performRemoval(
   for (let first = turn; ; first = null) {
     const over = await performJob(env, engine, { wanted, turn: first }, end - Date.now());
     if (!over?.ok || over.goesOnAt === null || over.goesOnAt > lookUntil) return over;
-    await scheduler.wait(Math.max(over.goesOnAt - Date.now(), LOOK_AGAIN_MS));
+    await scheduler.wait(Math.max(over.goesOnAt - Date.now(), RECHECK_MS));
   }
 }
 
-/** Does what an engine wants done, until nothing is ready or the budget for taking up more is spent. */
+/** Performs the ready jobs of an engine until none is ready, or the budget for new work is spent. */
 export async function performJobs(env: Env, engine: string, { budgetMs }: { budgetMs: number }): Promise<void> {
   const object = () => credentialEngine(env, engine);
   const end = Date.now() + budgetMs;
   const worker = async (): Promise<void> => {
-    while (Date.now() < end) if ((await performTurns(env, object, null, null, end)) === null) return;
+    while (Date.now() < end) if ((await performPolls(env, object, null, null, end)) === null) return;
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker));
 }
 
-/** @param first what to begin with, where that is known @returns how the job ended; null when there is nothing (more) to do for now */
-async function performTurns(
+/** @param first the first poll result, if known @returns the outcome of the job; null without work that is ready now */
+async function performPolls(
   env: Env,
   object: Engine,
-  wanted: Wanted | null,
-  first: Turn | null,
+  wanted: JobRef | null,
+  first: PollResult | null,
   end: number,
   caller: AbortSignal | null = null,
 ): Promise<JobEnd | null> {
-  const ask = (report: Report | null) => takeTurn(object, wanted, report, caller?.aborted ?? false);
-  for (let turn: Turn | Refusal = first ?? (await ask(null)); ; ) {
-    // Sealed: a request is told so; without one, the alarm asks again.
+  const pollWith = (report: Report | null) => poll(object, wanted, report, caller?.aborted ?? false);
+  for (let turn: PollResult | Refusal = first ?? (await pollWith(null)); ; ) {
+    // Sealed: a request receives the refusal; otherwise the next alarm retries.
     if ("ok" in turn) return wanted && turn;
     switch (turn.kind) {
       case "idle":
@@ -103,23 +103,23 @@ async function performTurns(
         return turn.end;
       case "wait":
         if (Date.now() + turn.ms >= end) return null;
-        if (turn.inLine && wanted) await inLine(object, wanted.job);
+        if (turn.inLine && wanted) await waitForLock(object, wanted.job);
         else await pause(turn.ms, caller);
-        turn = await ask(turn.claim && { claim: turn.claim, done: null });
+        turn = await pollWith(turn.claim && { claim: turn.claim, done: null });
         break;
       case "steps": {
         const { claim, steps, seq, account, deadlineMs } = turn;
         const results = await performSteps(await cloudAs(env, account, deadlineMs), steps);
-        turn = await ask({ claim, done: { seq, results } });
+        turn = await pollWith({ claim, done: { seq, results } });
       }
     }
   }
 }
 
-/** Makes calls until one fails. @returns what became of those that were made */
-async function performSteps(cloud: Cloud, steps: readonly Step[]): Promise<Done[]> {
-  const end = Date.now() + TURN_MS;
-  const results: Done[] = [];
+/** Makes calls until one fails. @returns the results of the calls made */
+async function performSteps(cloud: Cloud, steps: readonly Step[]): Promise<StepOutcome[]> {
+  const end = Date.now() + STEPS_MS;
+  const results: StepOutcome[] = [];
   for (const step of steps) {
     if (results.length > 0 && Date.now() >= end) break;
     const result = await performStep(cloud, step);
@@ -129,8 +129,10 @@ async function performSteps(cloud: Cloud, steps: readonly Step[]): Promise<Done[
   return results;
 }
 
-/** Waits until the job may have its lock. An object that restarts has forgotten the line, and is asked again. */
-async function inLine(object: Engine, job: string): Promise<void> {
+/**
+ * Waits for the job's lock. After a restart the object has no record of the wait, and the next poll asks for the lock.
+ */
+async function waitForLock(object: Engine, job: string): Promise<void> {
   try {
     await object().waitInLine(job);
   } catch (failure) {
@@ -139,24 +141,25 @@ async function inLine(object: Engine, job: string): Promise<void> {
   }
 }
 
-/** Waits, but not for a caller that has left. */
+/** Waits for `ms`, or until the caller hangs up. */
 async function pause(ms: number, caller: AbortSignal | null): Promise<void> {
   if (caller?.aborted) return;
   await scheduler.wait(ms, caller ? { signal: caller } : {}).catch(() => undefined);
 }
 
-/** A result that was lost to the object's restart is handed in once more; the object takes each only once. */
-async function takeTurn(
+/** Polls the object. A report lost in a restart of the object is sent again; the object applies each report once. */
+async function poll(
   object: Engine,
-  wanted: Wanted | null,
+  wanted: JobRef | null,
   report: Report | null,
   hasLeft: boolean,
-): Promise<Turn | Refusal> {
+): Promise<PollResult | Refusal> {
   try {
     return await object().turn(wanted, report, hasLeft);
   } catch (failure) {
     if (!report) throw failure;
-    // What was made at the cloud is worth waiting until it can be written down.
+    // The results describe resources at the provider, so the Worker waits until the snapshot lets the object store
+    // them.
     if (isFrozen(failure)) return retryWhileFrozen(() => object().turn(wanted, report, hasLeft));
     warn("turn-repeated", { job: report.claim.id, because: textOf(failure) });
     await scheduler.wait(REPEAT_AFTER_MS);
@@ -164,7 +167,7 @@ async function takeTurn(
   }
 }
 
-/** Waits until new credentials can be used, within the budget. @returns a warning when they cannot yet */
+/** Waits until new credentials work, within the budget. @returns a warning if they do not work yet */
 export async function probe(
   env: Env,
   account: CloudAccount,
@@ -185,15 +188,15 @@ export async function probe(
   return [];
 }
 
-/** What a job that has not ended within its request's time is answered with. */
+/** The refusal for a request whose job is not finished in time. */
 export const unfinished = (what: string): Refusal =>
   refuse("unavailable", `${what} is still under way; it goes on by itself`);
 
-/** How long a mount that is to be disabled is waited for until its leases are revoked. */
+/** Time limit for the revocation of all leases of a mount. */
 const EMPTY_MS = 60_000;
-const EMPTY_LOOK_MS = 200;
+const EMPTY_POLL_MS = 200;
 
-/** Has all leases of a mount revoked, so that disabling it leaves nothing behind. A refusal when that is not (yet) possible. */
+/** Revokes all leases of a mount, so that disabling it leaves no resources behind. Refuses while that is incomplete. */
 export async function emptyEngine(env: Env, { uuid, path }: Pick<Mount, "uuid" | "path">): Promise<Result<null>> {
   const end = Date.now() + EMPTY_MS;
   const engine = () => credentialEngine(env, uuid);
@@ -212,6 +215,6 @@ export async function emptyEngine(env: Env, { uuid, path }: Pick<Mount, "uuid" |
     }
     if (Date.now() >= end) return stays(unfinished(`the revocation of ${left} leases`));
     await performJobs(env, uuid, { budgetMs: end - Date.now() });
-    await scheduler.wait(EMPTY_LOOK_MS);
+    await scheduler.wait(EMPTY_POLL_MS);
   }
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { memorySql } from "../../test/memory-sql.ts";
-import { Leases } from "./leases.ts";
+import { LeaseStore } from "./lease-store.ts";
 import { engineMigrations } from "./schema.ts";
 
 const ids = [
@@ -10,7 +10,7 @@ const ids = [
   "creds/zone/deep/c",
 ];
 
-it("names below a folder come a page at a time, each once, folders as one name", () => {
+it("lists each name below a folder once, page by page, with folders as one name", () => {
   const sql = memorySql(engineMigrations);
   for (const id of ids) {
     sql.exec(
@@ -19,7 +19,7 @@ it("names below a folder come a page at a time, each once, folders as one name",
       id,
     );
   }
-  const leases = new Leases(sql);
+  const leases = new LeaseStore(sql);
   const all = (folder: string, limit: number): string[] => {
     const names: string[] = [];
     for (let page = leases.names(folder, "", limit); page.length > 0; ) {

@@ -1,7 +1,7 @@
 import type { Role } from "./role.ts";
 
-/** The roles of one engine. Methods that write are called inside the object's transaction. */
-export class Roles {
+/** The roles of one engine, one JSON row each. Writes run inside the object's transaction. */
+export class RoleStore {
   readonly #sql: SqlStorage;
 
   constructor(sql: SqlStorage) {
@@ -33,8 +33,8 @@ export class Roles {
       .map(({ name }) => name);
   }
 
-  /** All roles, which are no more. */
-  takeAll(): { name: string; role: Role }[] {
+  /** Deletes all roles. @returns the deleted roles */
+  deleteAll(): { name: string; role: Role }[] {
     const rows = this.#sql.exec<{ name: string; body: string }>("SELECT * FROM roles").toArray();
     this.#sql.exec("DELETE FROM roles");
     return rows.map(({ name, body }) => ({ name, role: JSON.parse(body) as Role }));

@@ -2,8 +2,6 @@ import { expect, it } from "vitest";
 import type { Home } from "../contracts/federation.ts";
 import { accountOf, type ConfigBody, changeConfig, type EngineConfig } from "./config.ts";
 
-/** Who the engine acts as: by secret or by identity token, and never by both. */
-
 const home: Home = {
   namespace: "",
   namespaceId: "root",
@@ -26,20 +24,20 @@ const account = (config: EngineConfig, known = {}) => {
   return found.value;
 };
 
-it("logs in with identity tokens of the audience and lifetime that are configured", () => {
+it("logs in with identity tokens of the configured audience and TTL", () => {
   const config = written({ identity_token_audience: audience, identity_token_ttl: 600 });
   expect(account(config)).toMatchObject({ clientSecret: "", federation: { ...home, audience, ttlSeconds: 600 } });
   expect(account(written({ identity_token_audience: audience })).federation?.ttlSeconds).toBe(3_600);
 });
 
-it("logs in with a secret when there is one, also one of the deployment's settings", () => {
+it("logs in with a secret from the configuration or the deployment's settings", () => {
   const config = written({ identity_token_audience: audience });
   const overridden = account(config, { CLOUD_B_CLIENT_SECRET: "of the deployment" });
   expect([overridden.clientSecret, overridden.federation]).toEqual(["of the deployment", undefined]);
   expect(account(written({ client_secret: "stored" }, null, null)).federation).toBeUndefined();
 });
 
-it("cannot log in without either", () => {
+it("refuses an account without secret and audience", () => {
   for (const config of [written({}, null, null), written({ identity_token_audience: "" }, null, null)]) {
     expect(accountOf(config, {})).toMatchObject({
       ok: false,
@@ -49,7 +47,7 @@ it("cannot log in without either", () => {
   }
 });
 
-it("remembers where it was told to, until it is told again", () => {
+it("keeps the origin until the audience is written again", () => {
   const first = written({ identity_token_audience: audience });
   const later = written({ identity_token_ttl: 60 }, first, null);
   expect(account(later).federation).toMatchObject({ origin: "https://x", ttlSeconds: 60 });

@@ -2,12 +2,12 @@ import { describe, expect, it } from "vitest";
 import { randomFrom } from "../../test/crash/random.ts";
 import type { CloudFailure, Directory, Resources } from "../contracts/cloud-directory.ts";
 import type { Step, StepResult } from "../contracts/credential-engine.ts";
-import { endOf, holdingOf, type Issue, issuing, straysOfIssue, undoOfIssue } from "./issue.ts";
-import { addingKey, type KeyAdd, newKeyAdd } from "./key-add.ts";
-import { newProvision, provisioning } from "./provision.ts";
-import { passwordRemoval, passwordSearch, type Removal, removing, retried, straysOf } from "./removal.ts";
-import { newRotation, type Rotation, rotating, straysOfRotation, undoOfRotation } from "./rotation.ts";
-import { type Program, performStep, runOf, step } from "./step.ts";
+import { type Issue, issueSaga, orphansOfIssue, resourcesOf, revocationOf, undoOfIssue } from "./issue.ts";
+import { type KeyAdd, keySaga, newKeyAdd } from "./key-add.ts";
+import { newProvision, provisionSaga } from "./provision.ts";
+import { applicationSearch, passwordRemoval, passwordSearch, type Removal, removalSaga, retried } from "./removal.ts";
+import { newRotation, orphansOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
+import { batchOf, performStep, type Saga, step } from "./saga.ts";
 
 type World = Directory & Resources;
 
@@ -16,7 +16,7 @@ const failure = (outcome: CloudFailure["outcome"], code: CloudFailure["code"], s
   failure: { outcome, code, message: code, status, providerCode: "" },
 });
 
-/** A cloud in memory that counts what is there; only the calls that these programs make. */
+/** An in-memory provider with the calls of these sagas; `things` lists the existing resources. */
 class FakeCloud {
   readonly things = new Set<string>();
   readonly names = new Map<string, string>();
@@ -93,7 +93,7 @@ class FakeCloud {
   }
 }
 
-/** What is on disk after each turn; what happened at the cloud is another matter. */
+/** Runs sagas as Workers do. The returned state is the stored one; calls in flight may change the provider after it. */
 class Run {
   now = 1_000_000;
   readonly #cloud: FakeCloud;
@@ -104,20 +104,20 @@ class Run {
     this.#random = random;
   }
 
-  /** Takes steps until the end, or until the one after which the Worker dies. Answers what is on disk by then. */
-  async take<S>(program: Program<S>, state: S, deadliness: number): Promise<{ state: S; ended: boolean }> {
+  /** Runs steps until the saga ends, or a Worker dies. @returns the stored state */
+  async take<S>(saga: Saga<S>, state: S, deadliness: number): Promise<{ state: S; ended: boolean }> {
     let disk = state;
     for (let tries = 0; tries < 200; ) {
-      const next = program.next(disk, this.now);
+      const next = saga.next(disk, this.now);
       if (next === null) return { state: disk, ended: true };
       if ("wait" in next) {
         this.now += next.wait;
         continue;
       }
-      const { steps, state: leaving } = runOf(program, disk, next, this.now);
-      disk = leaving;
+      const { steps, state: beforeCall } = batchOf(saga, disk, next, this.now);
+      disk = beforeCall;
       if (this.#random() < deadliness) {
-        // Dead before a call left, or before its answer was recorded.
+        // The Worker dies before a call, or before its result is stored.
         for (const step of steps.slice(0, this.#random() * (steps.length + 1))) {
           if (!(await this.#call(step)).ok) break;
         }
@@ -127,14 +127,14 @@ class Run {
         const result = await this.#answerTo(step);
         this.now += 1_000;
         if (result.ok) {
-          disk = program.took(disk, step, result.value, this.now);
+          disk = saga.onSuccess(disk, step, result.value, this.now);
           tries = 0;
           continue;
         }
-        const verdict = program.refused(disk, step, result.failure, this.now, tries++);
-        if (verdict.kind === "failed") return { state: disk, ended: false };
-        disk = verdict.state ?? disk;
-        this.now += verdict.kind === "again" ? (verdict.afterMs ?? 1_000) : 0;
+        const decision = saga.onError(disk, step, result.failure, this.now, tries++);
+        if (decision.kind === "failed") return { state: disk, ended: false };
+        disk = decision.state ?? disk;
+        this.now += decision.kind === "retry" ? (decision.afterMs ?? 1_000) : 0;
         break;
       }
     }
@@ -145,7 +145,7 @@ class Run {
     return performStep(this.#cloud.calls as unknown as Parameters<typeof performStep>[0], step);
   }
 
-  /** Sometimes the answer is lost, sometimes the call; sometimes the provider has too much to do. */
+  /** Injects faults: a throttled call, a lost call, a lost response. */
   async #answerTo(step: Step): Promise<StepResult> {
     const luck = this.#random();
     if (luck < 0.1) return failure("external", "throttled", 429);
@@ -175,10 +175,10 @@ const principalIssue = (): Issue => ({
 });
 const passwordIssue = (): Issue => ({ kind: "password", clientId: "c", add: newKeyAdd("app", "vault-planned", 1_000) });
 
-/** What ends finished credentials: that of their lease, and what an unanswered creation has left besides. */
+/** The removals for finished credentials: revocation of the lease, and the search for orphans. */
 function endsOf(issue: Issue, now: number): Removal[] {
-  const strays = straysOfIssue(issue, now);
-  return [endOf(holdingOf(issue).holding, now), ...(strays ? [strays] : [])];
+  const strays = orphansOfIssue(issue, now);
+  return [revocationOf(resourcesOf(issue).resources, now), ...(strays ? [strays] : [])];
 }
 
 const seeds = Array.from({ length: 300 }, (_, seed) => seed + 1);
@@ -187,18 +187,18 @@ describe.each([
   ["a principal", principalIssue],
   ["a password", passwordIssue],
 ])("credentials by %s", (_what, begin) => {
-  it("leave nothing when whoever makes them dies anywhere, and whoever cleans up dies, too", async () => {
+  it("leaves no resources after Workers die during creation and clean-up", async () => {
     let lives = 0;
     for (const seed of seeds) {
       const random = randomFrom(seed);
       const cloud = new FakeCloud();
       const run = new Run(cloud, random);
-      const made = await run.take(issuing, begin(), 0.15);
+      const made = await run.take(issueSaga, begin(), 0.15);
       if (made.ended) lives++;
       for (const end of made.ended ? endsOf(made.state, run.now) : [undoOfIssue(made.state, run.now)]) {
         let removal = end;
         for (let round = 0; round < 50; round++) {
-          const taken = await run.take(removing, removal, round < 3 ? 0.2 : 0);
+          const taken = await run.take(removalSaga, removal, round < 3 ? 0.2 : 0);
           removal = retried(taken.state);
           if (taken.ended && removal.items.length === 0) break;
           run.now += 60_000;
@@ -211,17 +211,17 @@ describe.each([
   });
 });
 
-it("rights and the password leave together once the principal is known, and what answers with an id leaves alone", async () => {
+it("sends rights and the password in one batch, and each call with an id as its result alone", async () => {
   const cloud = new FakeCloud();
   const turns: string[][] = [];
   let state = principalIssue();
-  for (let next = issuing.next(state, 0); next !== null && !("wait" in next); next = issuing.next(state, 0)) {
-    const run = runOf(issuing, state, next, 0);
+  for (let next = issueSaga.next(state, 0); next !== null && !("wait" in next); next = issueSaga.next(state, 0)) {
+    const run = batchOf(issueSaga, state, next, 0);
     state = run.state;
     turns.push(run.steps.map(({ call }) => call));
     for (const step of run.steps) {
       const result = await performStep(cloud.calls as unknown as Parameters<typeof performStep>[0], step);
-      if (result.ok) state = issuing.took(state, step, result.value, 0);
+      if (result.ok) state = issueSaga.onSuccess(state, step, result.value, 0);
     }
   }
   expect(turns).toEqual([
@@ -231,12 +231,12 @@ it("rights and the password leave together once the principal is known, and what
   ]);
 });
 
-/** Takes a removal to its end. @returns what it called, each with the second in which that was */
+/** Runs a removal to its end. @returns its calls, each with its second */
 function removed(removal: Removal, answers: (step: Step, second: number) => StepResult): string[] {
   const calls: string[] = [];
   let state = removal;
   for (let now = 0; calls.length < 100; ) {
-    const next = removing.next(state, now);
+    const next = removalSaga.next(state, now);
     if (next === null) return calls;
     if ("wait" in next) {
       now += next.wait;
@@ -244,48 +244,43 @@ function removed(removal: Removal, answers: (step: Step, second: number) => Step
     }
     calls.push(`${now / 1000} ${next.call} ${next.args.join(" ")}`);
     const result = answers(next, now / 1000);
-    if (result.ok) state = removing.took(state, next, result.value, now);
+    if (result.ok) state = removalSaga.onSuccess(state, next, result.value, now);
     else {
-      const verdict = removing.refused(state, next, result.failure, now, 0);
-      state = verdict.kind === "failed" ? state : (verdict.state ?? state);
+      const decision = removalSaga.onError(state, next, result.failure, now, 0);
+      state = decision.kind === "failed" ? state : (decision.state ?? state);
     }
   }
   throw new Error(`no end: ${calls.join(", ")}`);
 }
 
-/** Takes a program to its end with one answer for each call. @returns the calls, and the state at the end */
-function walked<S>(
-  program: Program<S>,
-  begin: S,
-  answers: readonly StepResult[],
-  now = 0,
-): { calls: string[]; state: S } {
+/** Runs a saga with one result per call. @returns the calls and the final state */
+function walked<S>(saga: Saga<S>, begin: S, answers: readonly StepResult[], now = 0): { calls: string[]; state: S } {
   const calls: string[] = [];
   let state = begin;
   for (const answer of answers) {
-    const next = program.next(state, now);
+    const next = saga.next(state, now);
     if (next === null || "wait" in next) throw new Error(`no call after ${calls.join(", ")}`);
     calls.push(next.call);
-    state = program.leaving?.(state, next) ?? state;
+    state = saga.beforeCall?.(state, next) ?? state;
     if (answer.ok) {
-      state = program.took(state, next, answer.value, now);
+      state = saga.onSuccess(state, next, answer.value, now);
       continue;
     }
-    const verdict = program.refused(state, next, answer.failure, now, 0);
-    if (verdict.kind === "failed") return { calls: [...calls, "failed"], state };
-    state = verdict.state ?? state;
+    const decision = saga.onError(state, next, answer.failure, now, 0);
+    if (decision.kind === "failed") return { calls: [...calls, "failed"], state };
+    state = decision.state ?? state;
   }
   return { calls, state };
 }
 const answered = (value: unknown = null): StepResult => ({ ok: true, value });
 const lostAnswer = failure("unknown", "network_error", null);
 
-describe("credentials whose creations go unanswered", () => {
+describe("credentials after unanswered create calls", () => {
   const made = { objectId: "second", clientId: "client", displayName: "vault-planned", passwords: [] };
 
-  it("are made once, and what may show late is searched for beside them", () => {
+  it("are created once, and their possible orphans are searched for", () => {
     const { calls, state } = walked(
-      issuing,
+      issueSaga,
       principalIssue(),
       [
         ...[lostAnswer, answered([]), answered(made)],
@@ -299,42 +294,42 @@ describe("credentials whose creations go unanswered", () => {
       ...["createServicePrincipal", "createServicePrincipal", "findServicePrincipals"],
       ...["createRoleAssignment", "createRoleAssignment", "addGroupMember", "addPrincipalPassword"],
     ]);
-    expect(issuing.next(state, 5_000)).toBeNull();
-    expect(holdingOf(state).holding).toMatchObject({ application: "second", principal: "principal" });
-    expect(straysOfIssue(state, 5_000)?.search).toMatchObject({ name: "vault-planned", except: "second" });
+    expect(issueSaga.next(state, 5_000)).toBeNull();
+    expect(resourcesOf(state).resources).toMatchObject({ application: "second", principal: "principal" });
+    expect(orphansOfIssue(state, 5_000)?.search).toMatchObject({ name: "vault-planned", except: "second" });
     expect(undoOfIssue(state, 5_000)).toMatchObject({ madeAt: 5_000, search: { name: "vault-planned", except: null } });
   });
 
-  it("are given up after the third, and searched for", () => {
+  it("fail after the third unanswered call, and are searched for", () => {
     const times = Array.from({ length: 3 }, () => [lostAnswer, answered([])]).flat();
-    const { calls, state } = walked(issuing, principalIssue(), [...times, lostAnswer]);
+    const { calls, state } = walked(issueSaga, principalIssue(), [...times, lostAnswer]);
     expect(calls.at(-1)).toBe("failed");
     expect(calls.filter((call) => call === "createApplication")).toHaveLength(4);
     expect(undoOfIssue(state, 0).search).toMatchObject({ name: "vault-planned" });
   });
 
-  it("by a password keep in mind that the first may show late when the second has shown", () => {
+  it("search for the first password after the second one was listed", () => {
     const shown = answered({ ...made, passwords: [{ keyId: "lost", displayName: "vault-planned", hint: "" }] });
     const none = answered({ ...made, passwords: [] });
     const key = answered({ keyId: "ours", secretText: "s", endsAt: 9 });
-    const { calls, state } = walked(issuing, passwordIssue(), [lostAnswer, none, lostAnswer, shown, answered(), key]);
+    const { calls, state } = walked(issueSaga, passwordIssue(), [lostAnswer, none, lostAnswer, shown, answered(), key]);
     expect(calls).toEqual([
       ...["addApplicationPassword", "getApplication", "addApplicationPassword", "getApplication"],
       ...["removeApplicationPassword", "addApplicationPassword"],
     ]);
-    expect(straysOfIssue(state, 0)?.search).toMatchObject({ name: "vault-planned", except: "ours" });
+    expect(orphansOfIssue(state, 0)?.search).toMatchObject({ name: "vault-planned", except: "ours" });
   });
 });
 
-it("at most sixteen steps leave together", () => {
+it("sends at most sixteen steps in one batch", () => {
   const grants = Array.from({ length: 20 }, (_, n) => ({
     ...{ assignmentId: String(n), scope: "s", roleId: "r", standing: "wanted" as const },
   }));
   const begun = newProvision({ displayName: "n", tags: [], signInAudience: "" }, { grants, memberships: [] });
   const provision = { ...begun, made: { objectId: "o", clientId: "c", at: 0 }, principal: "p" };
-  const first = provisioning.next(provision, 0);
+  const first = provisionSaga.next(provision, 0);
   if (first === null || "wait" in first) throw new Error("no step");
-  expect(runOf(provisioning, provision, first, 0).steps).toHaveLength(16);
+  expect(batchOf(provisionSaga, provision, first, 0).steps).toHaveLength(16);
 });
 
 describe("a rotation of the root secret", () => {
@@ -350,24 +345,24 @@ describe("a rotation of the root secret", () => {
     ]);
   const key = answered({ keyId: "new", secretText: "new-secret", endsAt: 9 });
 
-  it("ends after two logins one after the other", () => {
-    let { state } = walked(rotating, newRotation(account, null, 1_000), [app(), key, answered()]);
+  it("completes after two consecutive logins", () => {
+    let { state } = walked(rotationSaga, newRotation(account, null, 1_000), [app(), key, answered()]);
     for (const answer of [failure("external", "throttled", 429), answered(), answered()]) {
-      const next = rotating.next(state, 60_000);
+      const next = rotationSaga.next(state, 60_000);
       expect(next, "another login").toMatchObject({ call: "login" });
       if (next === null || "wait" in next) break;
-      if (answer.ok) state = { ...rotating.took(state, next, answer.value, 0), nextLogin: 0 };
+      if (answer.ok) state = { ...rotationSaga.onSuccess(state, next, answer.value, 0), nextLogin: 0 };
       else {
-        const verdict = rotating.refused(state, next, answer.failure, 0, 0);
-        state = ("state" in verdict && verdict.state) || state;
+        const decision = rotationSaga.onError(state, next, answer.failure, 0, 0);
+        state = ("state" in decision && decision.state) || state;
       }
     }
-    expect(rotating.next(state, 60_000)).toBeNull();
+    expect(rotationSaga.next(state, 60_000)).toBeNull();
   });
 
   it.each([
     [
-      "the one whose id is known, whatever it begins with",
+      "the secret with the known id, regardless of its hint",
       "known",
       [
         { keyId: "other", hint: "abc" },
@@ -376,7 +371,7 @@ describe("a rotation of the root secret", () => {
       "known",
     ],
     [
-      "the only one that begins alike",
+      "the only secret with a matching hint",
       null,
       [
         { keyId: "other", hint: "xyz" },
@@ -385,7 +380,7 @@ describe("a rotation of the root secret", () => {
       "ours",
     ],
     [
-      "none where two begin alike",
+      "none when two hints match",
       null,
       [
         { keyId: "a", hint: "abc" },
@@ -393,20 +388,20 @@ describe("a rotation of the root secret", () => {
       ],
       null,
     ],
-    ["none where nothing is shown of them", null, [{ keyId: "a", hint: "" }], null],
+    ["none when the hints are empty", null, [{ keyId: "a", hint: "" }], null],
   ])("replaces %s", (_which, keyId, passwords, replaces) => {
-    expect(walked(rotating, newRotation(account, keyId, 1_000), [app(...passwords)]).state.replaces).toBe(replaces);
+    expect(walked(rotationSaga, newRotation(account, keyId, 1_000), [app(...passwords)]).state.replaces).toBe(replaces);
   });
 });
 
 const named = (id: string) => ({ objectId: id, clientId: "", displayName: "n", passwords: [] });
 const password = (keyId: string, displayName = "n") => ({ keyId, displayName, hint: "" });
 
-describe("the search for what went unanswered", () => {
+describe("the search for orphans", () => {
   const LOOKS = [0, 30, 60, 90, 120, 150, 180];
 
-  it("goes on for three minutes after the first look, and removes what shows late", () => {
-    const calls = removed(straysOf("n", "ours", 0), ({ call }, second) =>
+  it("repeats for three minutes, and removes an application listed late", () => {
+    const calls = removed(applicationSearch("n", "ours", 0), ({ call }, second) =>
       call === "findApplicationsByName"
         ? { ok: true, value: [named("ours"), ...(second === 90 ? [named("late")] : [])] }
         : { ok: true, value: null },
@@ -419,7 +414,7 @@ describe("the search for what went unanswered", () => {
     ]);
   });
 
-  it("of a password leaves the one that is known, and those of others", () => {
+  it("keeps the known password, and passwords of other names", () => {
     const calls = removed(passwordSearch("app", "n", "ours", 0), ({ call }, second) =>
       call === "getApplication"
         ? {
@@ -435,30 +430,30 @@ describe("the search for what went unanswered", () => {
     expect(calls.filter((call) => call.includes("getApplication"))).toHaveLength(LOOKS.length);
   });
 
-  it("ends when the application itself is gone", () => {
+  it("ends when the application is deleted", () => {
     const calls = removed(passwordSearch("app", "n", null, 0), () => failure("client", "not_found", 404));
     expect(calls).toHaveLength(LOOKS.length);
   });
 });
 
-describe("what is not found", () => {
-  it("is looked for again until it is 90 seconds old, each time after twice as long", () => {
+describe("a resource that is not found", () => {
+  it("is checked again with doubling intervals until it is 90 seconds old", () => {
     const calls = removed(passwordRemoval("app", "k", 0), () => failure("client", "not_found", 404));
     expect(calls.map((call) => Number(call.split(" ", 1)[0]))).toEqual([0, 2, 4, 8, 16, 32, 64, 128]);
   });
 
-  it("is believed at once when it is old", () => {
+  it("counts as removed at once when it is old", () => {
     const calls = removed(passwordRemoval("app", "k", -90_000), () => failure("client", "not_found", 404));
     expect(calls).toHaveLength(1);
   });
 });
 
-describe("an addition of a password", () => {
+describe("adding a password", () => {
   const begun = newKeyAdd("app", "n", 1_000);
   const adding =
-    addingKey.leaving?.(begun, step("addApplicationPassword", "app", { displayName: "n", endsAt: 1 })) ?? begun;
+    keySaga.beforeCall?.(begun, step("addApplicationPassword", "app", { displayName: "n", endsAt: 1 })) ?? begun;
   const looked = (passwords: ReturnType<typeof password>[]) =>
-    addingKey.took(adding, step("getApplication", "app"), { ...named("app"), passwords }, 0);
+    keySaga.onSuccess(adding, step("getApplication", "app"), { ...named("app"), passwords }, 0);
   const done = (add: KeyAdd) => ({ ...add, adding: false, lost: [], key: { keyId: "ours", endsAt: 1 } });
   const rotation = (add: KeyAdd | null): Rotation => ({
     ...newRotation({ tenantId: "t", subscriptionId: "s", clientId: "c", clientSecret: "s", environment: "" }, null, 1),
@@ -471,7 +466,7 @@ describe("an addition of a password", () => {
     );
   };
 
-  it("that was given up is undone by what it may have left", () => {
+  it("is undone by removing the keys it may have created", () => {
     expect(undone(null)).toBeNull();
     expect(undone(begun), "nothing has left").toBeNull();
     expect(undone(adding), "no answer").toEqual({ keys: [], searches: true });
@@ -481,15 +476,18 @@ describe("an addition of a password", () => {
     expect(undone(done(begun))).toEqual({ keys: ["ours"], searches: false });
   });
 
-  it("that ends is followed by a search when an earlier one may show late", () => {
+  it("is followed by a search when an earlier key may be listed late", () => {
     const issue = (add: KeyAdd): Issue => ({ kind: "password", clientId: "c", add });
-    for (const strays of [straysOfIssue(issue(done(looked([]))), 0), straysOfRotation(rotation(done(looked([]))), 0)]) {
+    for (const strays of [
+      orphansOfIssue(issue(done(looked([]))), 0),
+      orphansOfRotation(rotation(done(looked([]))), 0),
+    ]) {
       expect(strays?.search).toMatchObject({ name: "n", application: "app", except: "ours" });
     }
-    for (const none of [straysOfIssue(issue(done(begun)), 0), straysOfRotation(rotation(done(begun)), 0)]) {
+    for (const none of [orphansOfIssue(issue(done(begun)), 0), orphansOfRotation(rotation(done(begun)), 0)]) {
       expect(none).toBeNull();
     }
-    const early = addingKey.refused(
+    const early = keySaga.onError(
       looked([password("a")]),
       step("removeApplicationPassword", "app", "a"),
       { outcome: "client", code: "not_found", message: "", status: 404, providerCode: "" },
@@ -497,7 +495,7 @@ describe("an addition of a password", () => {
       0,
     );
     expect(early, "shown, and denied a moment later").toMatchObject({
-      kind: "took",
+      kind: "done",
       state: { lost: [], strays: true },
     });
   });

@@ -3,7 +3,7 @@ import { Sealed } from "../platform/crypto/keyring.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import { LEASE_MS, type WorkQueue } from "../platform/durable/work-queue.ts";
 import type { Work } from "./job.ts";
-import { Line } from "./line.ts";
+import { LockQueue } from "./lock-queue.ts";
 
 interface Row extends Record<string, SqlStorageValue> {
   id: string;
@@ -21,26 +21,26 @@ interface Row extends Record<string, SqlStorageValue> {
   created: number;
 }
 
-/** As many requests as an engine usually serves at a time. */
-const MOST_RECENT = 64;
-/** A caller asks for its lock again after this; far less than a job may keep others behind it without asking. */
-const ASK_AGAIN_MS = 2_000;
-/** A waiting job that has not asked for so long has lost its Worker, and is passed over. */
-const PASSED_OVER_MS = 5_000;
+/** The usual number of requests in progress for one engine. */
+const MAX_CACHED = 64;
+/** A caller polls for its lock after this time, far below the time after which a silent job is skipped. */
+const LOCK_POLL_MS = 2_000;
+/** A waiting job without a poll for this long has lost its Worker, and is skipped. */
+const SKIPPED_AFTER_MS = 5_000;
 
-/** A piece of work under way. */
+/** A unit of work in progress. */
 export interface Job {
   readonly id: string;
   readonly work: Work;
-  /** What only one job at a time may change. */
+  /** Name of a lock that only one job holds at a time; null without one. */
   readonly lock: string | null;
-  /** When it is given up, ms since 1970; null: never. */
+  /** Time at which the job is given up, ms since 1970; null for never. */
   readonly deadline: number | null;
-  /** Which of its steps is out; every change of what is known counts. */
+  /** Version of the job's state; it rises with each stored change, and identifies the steps in flight. */
   readonly seq: number;
-  /** How often its next step was tried. */
+  /** Earlier attempts of the next step. */
   readonly tries: number;
-  /** How many rounds of it have failed, and why the last did. */
+  /** Failed rounds, and the message of the last one. */
   readonly failures: number;
   readonly failure: string | null;
 }
@@ -48,17 +48,18 @@ export interface Job {
 export type NewJob = Pick<Job, "id" | "work"> & { readonly lock?: string | null; readonly deadline?: number };
 
 /**
- * The jobs of one engine, with the row of work that says when each may be claimed. Methods that write are called inside the
- * object's transaction. What is known of a job is sealed: it may hold a new secret.
+ * The jobs of one engine, each with a row in `work` that holds its lease and its next time. Read by `SagaRunner` and by
+ * the classes that start jobs. The state of a job is sealed, because it can hold a new secret. A poll costs no read of
+ * the row: the last `MAX_CACHED` jobs are kept in memory. Writes run inside the object's transaction.
  */
-export class Jobs {
+export class JobStore {
   readonly #sql: SqlStorage;
   readonly #keys: DataKeys;
   readonly #work: WorkQueue;
   readonly #scope: string;
-  /** Jobs as stored last, the latest at the end: the next step need not open the row. */
+  /** The most recently stored jobs, newest last. */
   readonly #recent = new Map<string, Job>();
-  readonly #line = new Line();
+  readonly #lockQueue = new LockQueue();
 
   constructor(sql: SqlStorage, keys: DataKeys, work: WorkQueue, scope: string) {
     this.#sql = sql;
@@ -67,12 +68,12 @@ export class Jobs {
     this.#scope = scope;
   }
 
-  /** What is kept of the rows in memory may not be true any more. */
+  /** Drops the values cached from rows; called after a rollback. */
   forgetMemos(): void {
     this.#recent.clear();
   }
 
-  /** Begins a job, or replaces what the one of this id does. */
+  /** Starts a job, or replaces the job of this id. */
   put({ id, work, lock, deadline }: NewJob, now: number, readyAt = now): void {
     const terms = work.kind === "issue" ? work.terms : null;
     this.#drop(id);
@@ -91,12 +92,12 @@ export class Jobs {
       ...{ id, work, lock: lock ?? null, deadline: deadline ?? null },
       ...{ seq: 0, tries: 0, failures: 0, failure: null },
     });
-    // A claim on the job before is void for this one.
+    // A lease on the replaced job is void for this one.
     this.#work.forget(id);
     this.#work.setDesired(id, readyAt);
   }
 
-  /** Records what is known by now, and answers the job as it then is. */
+  /** Stores a change of the job. @returns the job as stored */
   keep(job: Job, changes: Partial<Pick<Job, "work" | "tries" | "failure">>): Job {
     const next = { ...job, ...changes, seq: job.seq + 1 };
     this.#sql.exec(
@@ -111,19 +112,19 @@ export class Jobs {
     return next;
   }
 
-  /** How many rounds of it have failed. */
+  /** Sets the number of failed rounds. */
   setFailures(id: string, failures: number): void {
     this.#sql.exec("UPDATE jobs SET failures = ? WHERE id = ?", failures, id);
     this.#recent.delete(id);
   }
 
-  /** Why the job became what it is. */
+  /** Records the reason of the job's current state. */
   setFailure(id: string, failure: string): void {
     this.#sql.exec("UPDATE jobs SET failure = ? WHERE id = ?", failure, id);
     this.#recent.delete(id);
   }
 
-  /** Tries it again at once, as if it had never failed; one that is being worked on goes on. */
+  /** Resets the failures and makes the job ready now. A leased job continues undisturbed. */
   retry(id: string, now: number): void {
     this.setFailures(id, 0);
     if (this.#work.find(id)?.leased) return;
@@ -136,7 +137,7 @@ export class Jobs {
     this.#work.forget(id);
   }
 
-  /** @throws Sealed, also for a row that was altered while all others can be read: see `isUnreadable` */
+  /** @throws Sealed, also for a single altered row: see `isUnreadable` */
   find(id: string): Job | null {
     const recent = this.#recent.get(id);
     if (recent) return recent;
@@ -144,7 +145,7 @@ export class Jobs {
     return row ? this.#job(row) : null;
   }
 
-  /** Null also for a row that cannot be read. */
+  /** Like `find`, but null for an unreadable row. */
   findReadable(id: string): Job | null {
     try {
       return this.find(id);
@@ -154,7 +155,7 @@ export class Jobs {
     }
   }
 
-  /** Whether `failure` says that one row is of no use, rather than that the keys are not there. */
+  /** Whether `failure` concerns a single altered row, and not missing keys. */
   isUnreadable(failure: unknown): boolean {
     return failure instanceof Sealed && this.#keys.sealedBecause() === null;
   }
@@ -186,7 +187,7 @@ export class Jobs {
     return this.#sql.exec<{ id: string }>("SELECT id FROM jobs WHERE lock = ? LIMIT 1", lock).toArray()[0]?.id ?? null;
   }
 
-  /** Takes the job's lock, first come, first served. @returns whether the job holds it now */
+  /** Takes the job's lock in order of arrival. @returns whether the job holds it now */
   lock({ id, lock }: Job, now: number): boolean {
     if (lock === null) return true;
     if (this.#isBehind(id, lock, now)) return false;
@@ -194,18 +195,18 @@ export class Jobs {
     return true;
   }
 
-  /** Resolves once the job may have its lock, and after a while in any case. */
+  /** Resolves when the job may take its lock, or after a timeout. */
   async waitInLine(id: string, now: number): Promise<void> {
     const [row] = this.#sql.exec<{ lock: string | null }>("SELECT lock FROM jobs WHERE id = ?", id).toArray();
     if (!row || row.lock === null || !this.#isBehind(id, row.lock, now)) return;
-    await this.#line.wait(row.lock, id, ASK_AGAIN_MS);
+    await this.#lockQueue.wait(row.lock, id, LOCK_POLL_MS);
   }
 
   count(kind: Work["kind"]): number {
     return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM jobs WHERE kind = ?", kind).one().n;
   }
 
-  claim(now: number, only?: string): WorkLease | null {
+  lease(now: number, only?: string): WorkLease | null {
     return this.#work.lease(1, now, only)[0] ?? null;
   }
 
@@ -222,7 +223,7 @@ export class Jobs {
     };
   }
 
-  /** Whether another job holds the lock, or came before this one and still has a Worker that asks for it. */
+  /** Whether another job holds the lock, or arrived earlier and still has a polling Worker. */
   #isBehind(id: string, lock: string, now: number): boolean {
     const others = this.#sql.exec(
       `SELECT 1 FROM jobs AS other LEFT JOIN work ON work.id = other.id
@@ -230,19 +231,19 @@ export class Jobs {
          AND other.rowid < (SELECT rowid FROM jobs WHERE id = ?))) LIMIT 1`,
       lock,
       id,
-      now + LEASE_MS - PASSED_OVER_MS,
+      now + LEASE_MS - SKIPPED_AFTER_MS,
       id,
     );
     return others.toArray().length > 0;
   }
 
-  /** Deletes the row; the line behind a lock that it held moves up. */
+  /** Deletes the row, and wakes the next job that waits for its lock. */
   #drop(id: string): void {
     const [row] = this.#sql.exec<{ lock: string | null }>("DELETE FROM jobs WHERE id = ? RETURNING lock", id).toArray();
-    if (row && row.lock !== null) this.#line.wake(row.lock, this.#inOrder(row.lock));
+    if (row && row.lock !== null) this.#lockQueue.wake(row.lock, this.#inOrder(row.lock));
   }
 
-  /** The jobs of a lock, the oldest first. */
+  /** The jobs of a lock, oldest first. */
   *#inOrder(lock: string): Generator<string> {
     const rows = this.#sql.exec<{ id: string }>("SELECT id FROM jobs WHERE lock = ? ORDER BY rowid", lock);
     for (const { id } of rows) yield id;
@@ -252,7 +253,7 @@ export class Jobs {
     this.#recent.delete(job.id);
     this.#recent.set(job.id, job);
     const [oldest] = this.#recent.keys();
-    if (this.#recent.size > MOST_RECENT && oldest !== undefined) this.#recent.delete(oldest);
+    if (this.#recent.size > MAX_CACHED && oldest !== undefined) this.#recent.delete(oldest);
   }
 
   #seal(id: string, work: Work): Uint8Array {

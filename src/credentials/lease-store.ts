@@ -1,28 +1,33 @@
 import type { LeaseRow, LeaseView } from "../contracts/credential-engine.ts";
 import { upperBound } from "../lib/text-range.ts";
 import { Memo } from "../platform/durable/memo.ts";
-import type { Holding } from "./issue.ts";
+import type { LeaseResources } from "./issue.ts";
 
-/** `ending`: its revocation is under way. `irrevocable`: that has failed so often that a person should look. */
+/**
+ * `ending`: revocation is in progress. `irrevocable`: revocation failed repeatedly, and an operator should intervene.
+ */
 export type LeaseState = "live" | "ending" | "irrevocable";
 
 export interface NewLease {
   readonly id: string;
   readonly role: string;
   readonly token: string;
-  readonly holding: Holding;
+  readonly resources: LeaseResources;
   /** Times in ms since 1970. */
   readonly issued: number;
   readonly expires: number;
   readonly keyEnds: number;
-  /** Revoked at this time unless its answer has left by then; null: the caller will ask again. */
+  /** Revocation time unless the response is sent before; null if the caller can repeat the request. */
   readonly handOverBy: number | null;
   readonly repeat: string | null;
   readonly sealed: Uint8Array | null;
 }
 
-/** The leases of one mount. Methods that write are called inside the object's transaction. */
-export class Leases {
+/**
+ * The leases of one mount: one row each, deleted after revocation. Read by `LeaseLifecycle`, completion and the lease
+ * routes. The two deadlines that every commit reads are kept in memory. Writes run inside the object's transaction.
+ */
+export class LeaseStore {
   readonly #sql: SqlStorage;
   readonly #nextExpiry: Memo<number | null>;
   readonly #nextHandOver: Memo<number | null>;
@@ -40,7 +45,7 @@ export class Leases {
     );
   }
 
-  /** What is kept of the rows in memory may not be true any more. */
+  /** Drops the values cached from rows; called after a rollback. */
   forgetMemos(): void {
     this.#nextExpiry.forget();
     this.#nextHandOver.forget();
@@ -54,7 +59,7 @@ export class Leases {
       lease.id,
       lease.role,
       lease.token,
-      JSON.stringify(lease.holding),
+      JSON.stringify(lease.resources),
       lease.issued,
       lease.expires,
       lease.keyEnds,
@@ -82,7 +87,7 @@ export class Leases {
     );
   }
 
-  /** From now on the lease only waits for its end, and its credentials are not handed out again. */
+  /** Marks the lease as ending; its stored credentials are dropped and cannot be returned again. */
   end(id: string): void {
     this.#write(
       `UPDATE leases SET state = 'ending', renewable = 0, failure = NULL, hand_over_by = NULL, repeat = NULL, sealed = NULL
@@ -91,17 +96,17 @@ export class Leases {
     );
   }
 
-  /** The answer is about to leave: from now on the lease lives for its time. */
+  /** Records that the response is about to be sent; the lease now lives for its TTL. */
   handOver(id: string): void {
     this.#write("UPDATE leases SET hand_over_by = NULL WHERE id = ?", id);
   }
 
-  /** Brings the time forward by which the answer must have left; not for one that has left. */
+  /** Brings the hand-over deadline forward; no effect after hand-over. */
   expectHandOver(id: string, by: number): void {
     this.#write("UPDATE leases SET hand_over_by = min(hand_over_by, ?) WHERE id = ?", by, id);
   }
 
-  /** Those whose answer has not left in time, up to `limit`. */
+  /** Up to `limit` leases whose hand-over deadline has passed. */
   notHandedOver(now: number, limit: number): LeaseRow[] {
     return this.#sql
       .exec<LeaseRow>("SELECT * FROM leases WHERE hand_over_by <= ? ORDER BY hand_over_by LIMIT ?", now, limit)
@@ -120,14 +125,14 @@ export class Leases {
     this.#write("DELETE FROM leases WHERE id = ?", id);
   }
 
-  /** Brings the end of a token's leases forward to now; of all leases, without a token. */
+  /** Expires the leases of a token now; without a token, all leases. */
   expire(token: string | null, now: number): void {
     const change = "UPDATE leases SET expires = min(expires, ?) WHERE state = 'live'";
     if (token === null) this.#write(change, now);
     else this.#write(`${change} AND token = ?`, now, token);
   }
 
-  /** Those whose time is over, up to `limit`. */
+  /** Up to `limit` live leases that have expired. */
   expired(now: number, limit: number): LeaseRow[] {
     return this.#sql
       .exec<LeaseRow>("SELECT * FROM leases WHERE state = 'live' AND expires <= ? ORDER BY expires LIMIT ?", now, limit)
@@ -138,7 +143,7 @@ export class Leases {
     return this.#nextExpiry.get();
   }
 
-  /** A page of the leases under a prefix, by id; of one state, or of all. */
+  /** A page of the leases under a prefix, sorted by id; of one state, or of all. */
   under(prefix: string, after: string, limit: number, state: LeaseState | null = null): LeaseRow[] {
     return this.#sql
       .exec<LeaseRow>(
@@ -153,7 +158,7 @@ export class Leases {
       .toArray();
   }
 
-  /** Up to `limit` names directly below a folder, sorted, from behind one of them on; those that are folders end with a slash. */
+  /** Up to `limit` names directly below a folder, sorted, after `behind`. Names of folders end with a slash. */
   names(folder: string, behind: string, limit: number): string[] {
     const names: string[] = [];
     for (let after = behind === "" ? folder : beyond(folder + behind); names.length < limit; ) {
@@ -173,7 +178,7 @@ export class Leases {
     return names;
   }
 
-  /** Up to `limit` of those whose revocation has failed, and is tried again later. */
+  /** Up to `limit` leases whose revocation failed and is retried later. */
   failures(limit: number): LeaseRow[] {
     return this.#sql.exec<LeaseRow>("SELECT * FROM leases WHERE failure IS NOT NULL LIMIT ?", limit).toArray();
   }
@@ -190,7 +195,7 @@ export class Leases {
   }
 }
 
-export const holdingIn = (lease: LeaseRow): Holding => JSON.parse(lease.holding) as Holding;
+export const resourcesIn = (lease: LeaseRow): LeaseResources => JSON.parse(lease.holding) as LeaseResources;
 
 export const leaseView = (lease: LeaseRow, now: number): LeaseView => ({
   id: lease.id,
@@ -204,5 +209,5 @@ export const leaseView = (lease: LeaseRow, now: number): LeaseView => ({
 
 export const secondsLeft = (expires: number, now: number): number => Math.round((expires - now) / 1000);
 
-/** Behind a lease, or behind all of a folder that was named as one. */
+/** The smallest key after a lease, or after everything in a folder. */
 const beyond = (name: string): string => (name.endsWith("/") ? upperBound(name) : name);

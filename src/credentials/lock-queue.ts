@@ -1,12 +1,12 @@
 /**
- * Callers that wait inside the object until a lock is free: the order of arrival is the order of the rows in `jobs`, and only
- * the first caller of a line is woken. In memory only: a restart fails the calls, and their Workers ask again.
+ * Callers that wait inside the object until a lock is free. The rows of `jobs` give their order, and only the first
+ * caller of a lock is woken. In memory only: a restart of the object fails the calls, and the Workers call again.
  */
-export class Line {
-  /** By lock, then by job. */
+export class LockQueue {
+  /** Resolvers by lock, then by job. */
   readonly #waiting = new Map<string, Map<string, () => void>>();
 
-  /** Resolves once the lock may be free for this job, and after `ms` at the latest. */
+  /** Resolves when the lock may be free for this job, or after `ms`. */
   async wait(lock: string, job: string, ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const line = this.#waiting.get(lock) ?? new Map<string, () => void>();
@@ -17,7 +17,7 @@ export class Line {
       await promise;
     } finally {
       clearTimeout(timer);
-      // A later call of the same job keeps its place.
+      // A newer call of the same job keeps its place.
       if (line.get(job) === resolve) line.delete(job);
       if (line.size === 0 && this.#waiting.get(lock) === line) this.#waiting.delete(lock);
     }
