@@ -1,5 +1,5 @@
 import type { DestinationKey } from "../contracts/destination.ts";
-import { kvStore, syncControl } from "../contracts/stubs.ts";
+import { syncControl } from "../contracts/stubs.ts";
 import type { QuotaGrant, QuotaRequest } from "../contracts/sync-control.ts";
 import type {
   AssociationListing,
@@ -23,12 +23,12 @@ import type { WorkLease } from "../platform/durable/lease.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { WakeUp } from "../platform/durable/wake-up.ts";
 import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
-import { recordAction } from "../platform/observability/audit/actions.ts";
 import { destinationMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
-import { Announcements, announceAll, announceAssociation, announceDestination } from "../sync/announcements.ts";
+import { AnnouncementDelivery } from "../sync/announcement-delivery.ts";
+import { announceAll } from "../sync/announcements.ts";
 import { Associations, associationId, secretOf } from "../sync/associations.ts";
 import { associationsPage } from "../sync/associations-page.ts";
 import { Breaker } from "../sync/breaker.ts";
@@ -61,7 +61,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   readonly #configuration: Configuration;
   readonly #desiredState: DesiredState;
   readonly #poll: Poll;
-  readonly #announcements: Announcements;
+  readonly #announcements: AnnouncementDelivery;
 
   protected override get kind() {
     return "sync-destination" as const;
@@ -93,10 +93,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     this.#configuration = new Configuration(this.#parts);
     this.#desiredState = new DesiredState(this.#parts);
     this.#poll = new Poll(this.#parts);
-    this.#announcements = new Announcements(this.#parts, {
-      usedApp: () => this.#configuration.usedApp(),
-      rekey: (term) => this.rekey(term),
-    });
+    this.#announcements = new AnnouncementDelivery(this.#parts, this.#configuration, this.#keys);
   }
 
   #assemble(self: string): DestinationDependencies {
@@ -105,7 +102,6 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     const gate = new SyncGate(() => syncControl(env).mayRun());
     const work = new WorkQueue(sql, { failedLast: true });
     const remoteObjects = new RemoteObjects(sql);
-    const associations = new Associations(sql, work, remoteObjects);
     const exchange = async (need: QuotaRequest): Promise<QuotaGrant> => {
       const sent = Date.now();
       const answer = await syncControl(env).share(self, need);
@@ -113,14 +109,13 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
       return answer;
     };
     const quota = new QueueQuota({ self, sql, work, commit, exchange });
-    const setDesired = (row: AssociationRow, wish: "present" | "absent", now: number, failed = false): void => {
-      quota.expectRequest(now);
-      associations.setDesired(row.id, wish, now, quota.hasRoom(), failed);
-    };
+    const associations = new Associations(sql, work, quota, remoteObjects);
     const stores = {
+      env,
+      self,
       sql,
+      outbox,
       commit,
-      setDesired,
       work,
       remoteObjects,
       associations,
@@ -128,30 +123,13 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
       storedObjects: new StoredObjects(sql, this.#keys, `sync-destination ${self}`),
       breaker: new Breaker(sql),
     };
-    const resync = new Resync({
-      ...stores,
-      everyMs: settings(env).SYNC_SCAN_MS,
-      newest: (mount, names) => kvStore(env, mount).newestVersions(names),
-      setDesired: (row, now, failed) => setDesired(row, row.wish, now, failed),
-    });
-    const purge = new Purge({
-      ...stores,
-      forget: (row) => announceAssociation(outbox, secretOf(row)),
-      deleted: () => {
-        announceDestination(outbox, true);
-        recordAction("destination-ended", { destination: self });
-      },
-      cleared: () => {
-        resync.end();
-        outbox.enlistLatest("key-holder", "", null);
-      },
-    });
-    const neighbours = new Neighbours({ ...stores, env, self });
-    const place = (found: Found): string => neighbours.place(found);
-    const scheduler = new TaskScheduler({ ...stores, purge, place });
+    const resync = new Resync(stores);
+    const purge = new Purge({ ...stores, resync });
+    const neighbours = new Neighbours(stores);
+    const scheduler = new TaskScheduler({ ...stores, purge, neighbours });
     const wakeUp = new WakeUp(env.SYNC_WORK, self);
-    const behind = (work: Promise<unknown>): void => this.ctx.waitUntil(work);
-    return { ...stores, env, self, outbox, quota, gate, purge, resync, scheduler, wakeUp, neighbours, place, behind };
+    const waitUntil = (work: Promise<unknown>): void => this.ctx.waitUntil(work);
+    return { ...stores, quota, gate, purge, resync, scheduler, wakeUp, neighbours, waitUntil };
   }
 
   // ---- the destination ----

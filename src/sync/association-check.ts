@@ -5,6 +5,7 @@ import { associationId } from "./associations.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import type { Granularity } from "./destinations/index.ts";
 import { desiredObjects, refusedKeys } from "./external-name.ts";
+import type { Neighbours } from "./neighbours.ts";
 import type { Purge } from "./purge.ts";
 import { NONE_TAKEN, type RemoteObjects, type Step, unclaimed } from "./remote-objects.ts";
 
@@ -12,7 +13,7 @@ interface Host {
   readonly record: DestinationRecord;
   readonly remoteObjects: RemoteObjects;
   readonly purge: Purge;
-  place(found: Found): string;
+  readonly neighbours: Neighbours;
 }
 
 /** The plan for setting a secret: the steps for its objects, and the names to check with other destinations. */
@@ -30,7 +31,7 @@ export const PURGING =
 
 /** Checks an association before it is set. Returns the planned steps, or the refusal. @throws Sealed */
 export function checkAssociation(
-  { record, remoteObjects, purge, place }: Host,
+  { record, remoteObjects, purge, neighbours }: Host,
   secret: SecretRef,
   keys: readonly string[],
   taken = NONE_TAKEN,
@@ -44,7 +45,7 @@ export function checkAssociation(
   const wanted = desiredObjects(record.scope(found.row, naming), found.type, secret, keys);
   const steps = remoteObjects.plan(associationId(secret), wanted, taken);
   // With one object per secret a blocked name refuses the request; with one per key the other keys are still pushed.
-  const asked = unclaimed(remoteObjects.of(associationId(secret)), wanted, place(found));
+  const asked = unclaimed(remoteObjects.of(associationId(secret)), wanted, neighbours.place(found));
   const [blocked] = naming.granularity === "secret-path" ? steps.flatMap(blockedOf) : [];
   return blocked === undefined ? { ok: true, found, naming, steps, unclaimed: asked } : refuse("invalid", blocked);
 }

@@ -1,6 +1,7 @@
 import type { AssociationView, SyncStatus } from "../contracts/sync-destination.ts";
 import type { Granularity, SecretRef, SyncResult } from "../contracts/sync-tasks.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
+import type { QueueQuota } from "./queue-quota.ts";
 import type { RemoteObjects, Step } from "./remote-objects.ts";
 import { completionOf } from "./retry-policy.ts";
 import type { AssociationRow, RemoteObjectRow } from "./schema.ts";
@@ -26,6 +27,9 @@ interface Planned {
   readonly place: string;
 }
 
+/** The part of the queue quota that decides whether a row is queued or waits. */
+type Quota = Pick<QueueQuota, "expectRequest" | "hasRoom">;
+
 /**
  * The associations of one destination, with desired and known state. A change of the desired state enqueues a row in
  * the work queue under the association's id. Owned by `SyncDestination`. An association costs one row, plus one row
@@ -34,13 +38,15 @@ interface Planned {
 export class Associations {
   readonly #sql: SqlStorage;
   readonly #work: WorkQueue;
+  readonly #quota: Quota;
   readonly #remoteObjects: RemoteObjects;
   /** Cache of namings by row id; rows are immutable. */
   readonly #namings = new Map<number, SetNaming>();
 
-  constructor(sql: SqlStorage, work: WorkQueue, remoteObjects: RemoteObjects) {
+  constructor(sql: SqlStorage, work: WorkQueue, quota: Quota, remoteObjects: RemoteObjects) {
     this.#sql = sql;
     this.#work = work;
+    this.#quota = quota;
     this.#remoteObjects = remoteObjects;
   }
 
@@ -87,14 +93,14 @@ export class Associations {
     return `${count} ${count === "1" ? "secret" : "secrets"} could not be removed${because}`;
   }
 
-  /** Sets an association to present with the planned objects, and forces a push of all of them. */
-  set(secret: SecretRef, { naming, steps, place }: Planned, now: number, queued: boolean): void {
+  /** Sets an association to present with the planned objects, under reserved quota, and forces a push of all of them. */
+  set(secret: SecretRef, { naming, steps, place }: Planned, now: number): void {
     const id = associationId(secret);
     if (!this.find(id)) this.#insert(id, secret, now);
     this.#sql.exec("UPDATE associations SET asked = 1, naming = ? WHERE id = ?", this.#namingId(naming), id);
     this.#remoteObjects.apply(id, steps, now, place);
     this.#remoteObjects.forgetFingerprints(id);
-    this.setDesired(id, "present", now, queued);
+    this.#enqueue(id, "present", now, { queued: true, failed: false });
   }
 
   /** The naming the association was last set with. */
@@ -113,15 +119,25 @@ export class Associations {
   }
 
   /**
-   * Sets the desired state, the same one included, and restarts the work.
-   * @param queued false: the row waits until there is room in the queue
+   * Sets the desired state, the same one included, and restarts the work. Without quota the row waits; the caller
+   * requests quota after the transaction.
    * @param failed the last attempt failed, so the row is queued behind the others
    */
-  setDesired(id: string, wish: "present" | "absent", now: number, queued: boolean, failed = false): void {
+  setDesired({ id }: AssociationRow, desired: "present" | "absent", now: number, failed = false): void {
+    this.#quota.expectRequest(now);
+    this.#enqueue(id, desired, now, { queued: this.#quota.hasRoom(), failed });
+  }
+
+  #enqueue(
+    id: string,
+    desired: "present" | "absent",
+    now: number,
+    { queued, failed }: { readonly queued: boolean; readonly failed: boolean },
+  ): void {
     this.#sql.exec(
       `UPDATE associations SET wish = ?, intent = intent + 1, status = 'PENDING', error_code = NULL, error_message = NULL,
          updated = ? WHERE id = ?`,
-      wish,
+      desired,
       now,
       id,
     );

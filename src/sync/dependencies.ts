@@ -3,13 +3,12 @@ import type { WakeUp } from "../platform/durable/wake-up.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import type { Associations } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
-import type { DestinationRecord, Found } from "./destination-record.ts";
+import type { DestinationRecord } from "./destination-record.ts";
 import type { Neighbours } from "./neighbours.ts";
 import type { Purge } from "./purge.ts";
 import type { QueueQuota } from "./queue-quota.ts";
 import type { RemoteObjects } from "./remote-objects.ts";
 import type { Resync } from "./resync.ts";
-import type { AssociationRow } from "./schema.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 import type { SyncGate } from "./sync-gate.ts";
 import type { TaskScheduler } from "./task-scheduler.ts";
@@ -34,11 +33,7 @@ export interface DestinationDependencies {
   readonly scheduler: TaskScheduler;
   readonly wakeUp: WakeUp;
   readonly neighbours: Neighbours;
-  /** The destination's targets joined to one text. @throws Sealed */
-  readonly place: (found: Found) => string;
   readonly commit: <T>(change: () => T) => T;
-  /** Sets the desired state (in a transaction); requests queue quota afterwards if needed. */
-  readonly setDesired: (row: AssociationRow, wish: "present" | "absent", now: number) => void;
   /** Continues work after the response was sent. */
-  readonly behind: (work: Promise<unknown>) => void;
+  readonly waitUntil: (work: Promise<unknown>) => void;
 }

@@ -57,7 +57,7 @@ export class DesiredState {
 
   /** Sets an association to absent. Succeeds when there is no association. */
   async remove(secret: Pick<SecretRef, "mountAccessor" | "secretName">): Promise<Result<AssociationsPage>> {
-    const { record, purge, associations, work, quota, wakeUp, commit, setDesired } = this.#parts;
+    const { record, purge, associations, work, quota, wakeUp, commit } = this.#parts;
     if (!record.row()) return refuse("missing");
     if (purge.runs()) return refuse("invalid", PURGING);
     const id = associationId(secret);
@@ -65,7 +65,7 @@ export class DesiredState {
     if (row) {
       const now = Date.now();
       commit(() => {
-        setDesired(row, "absent", now);
+        associations.setDesired(row, "absent", now);
         wakeUp.expectLeaseWithin(INLINE_MS, now);
       });
       if (work.waiting() > 0) await quota.tryRequest();
@@ -75,7 +75,7 @@ export class DesiredState {
 
   /** Enqueues pushes of changed secrets of a mount. Never refused: without quota the rows wait. */
   async changed(mountUuid: string, secretNames: readonly string[]): Promise<void> {
-    const { associations, gate, wakeUp, work, quota, commit, setDesired, behind } = this.#parts;
+    const { associations, gate, wakeUp, work, quota, commit, waitUntil } = this.#parts;
     const rows = secretNames
       .flatMap((secretName) => associations.ofSecret(mountUuid, secretName))
       .filter((row) => row.wish === "present");
@@ -83,16 +83,16 @@ export class DesiredState {
     const now = Date.now();
     const rings = gate.pausedUntil() <= now && wakeUp.shouldNotify(now);
     commit(() => {
-      for (const row of rows) setDesired(row, "present", now);
+      for (const row of rows) associations.setDesired(row, "present", now);
     });
     if (work.waiting() > 0) await quota.tryRequest();
     // Sent after the response: the mount's delivery is complete once the rows are stored.
-    if (rings) behind(wakeUp.notify());
+    if (rings) waitUntil(wakeUp.notify());
   }
 
   /** @param asked the names checked with other destinations; @param taken the names among them that they own */
   #recordSet(secret: SecretRef, keys: readonly string[], asked: readonly string[], taken: TakenNames): Result<null> {
-    const { associations, resync, wakeUp, outbox, commit, place } = this.#parts;
+    const { associations, resync, wakeUp, outbox, commit, neighbours } = this.#parts;
     const admitted = this.check(secret, keys, taken);
     if (!admitted.ok) return admitted;
     if (!admitted.unclaimed.every((name) => asked.includes(name))) {
@@ -106,7 +106,7 @@ export class DesiredState {
         resync.begin(now);
         announceAssociation(outbox, secret);
       }
-      associations.set(secret, { naming, steps, place: place(found) }, now, true);
+      associations.set(secret, { naming, steps, place: neighbours.place(found) }, now);
       wakeUp.expectLeaseWithin(INLINE_MS, now);
     });
     return ok(null);

@@ -8,7 +8,6 @@ import { settings } from "../platform/settings.ts";
 import type { Associations } from "./associations.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import { NONE_TAKEN, type RemoteObjects, type TakenNames } from "./remote-objects.ts";
-import type { AssociationRow } from "./schema.ts";
 
 interface Parts {
   readonly env: Env;
@@ -18,7 +17,6 @@ interface Parts {
   readonly remoteObjects: RemoteObjects;
   readonly associations: Associations;
   readonly commit: <T>(change: () => T) => T;
-  readonly setDesired: (row: AssociationRow, wish: "present" | "absent", now: number) => void;
 }
 
 /**
@@ -137,7 +135,7 @@ export class Neighbours {
   }
 
   #keeps(name: string, place: string, asker: Asker, isOlder: boolean): boolean {
-    const { remoteObjects, associations, setDesired } = this.#parts;
+    const { remoteObjects, associations } = this.#parts;
     const claims = [...this.#claims].filter((claim) => claim.names.has(name) && !claim.lost.has(name));
     const { associations: holders, surely } = remoteObjects.holdersOf(name, place);
     if (holders.length === 0 && claims.length === 0) return false;
@@ -145,7 +143,8 @@ export class Neighbours {
     for (const claim of claims) claim.lost.set(name, this.#wordsFor(asker.destination));
     remoteObjects.yieldName(name);
     // Their next attempt finds the name taken and reports it.
-    for (const row of holders.map((id) => associations.find(id))) if (row) setDesired(row, row.wish, Date.now());
+    for (const row of holders.map((id) => associations.find(id)))
+      if (row) associations.setDesired(row, row.wish, Date.now());
     return false;
   }
 

@@ -82,7 +82,7 @@ export class Poll {
   }
 
   async #complete(results: readonly SyncResult[]): Promise<void> {
-    const { scheduler, outbox, quota, commit, behind } = this.#parts;
+    const { scheduler, outbox, quota, commit, waitUntil } = this.#parts;
     if (results.length > 0) {
       const gone = commit(() => {
         const ended = scheduler.complete(results, Date.now());
@@ -90,7 +90,7 @@ export class Poll {
         return ended;
       });
       if (gone.length > 0) await Promise.all([outbox.drain("watch"), outbox.drain("associations")]);
-      if (quota.shouldRequest()) behind(quota.tryRequest());
+      if (quota.shouldRequest()) waitUntil(quota.tryRequest());
     }
     await this.advancePurge();
   }

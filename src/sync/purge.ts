@@ -1,9 +1,13 @@
 import { Memo } from "../platform/durable/memo.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
-import type { Associations } from "./associations.ts";
+import { recordAction } from "../platform/observability/audit/actions.ts";
+import { announceAssociation, announceDestination } from "./announcements.ts";
+import { type Associations, secretOf } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord } from "./destination-record.ts";
-import type { AssociationRow, DestinationRow, PurgeRow } from "./schema.ts";
+import type { Resync } from "./resync.ts";
+import type { PurgeRow } from "./schema.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 
 /** During a purge a transient failure is final after this many attempts. */
@@ -19,13 +23,10 @@ interface Host {
   readonly storedObjects: StoredObjects;
   readonly work: WorkQueue;
   readonly breaker: Breaker;
-  setDesired(row: AssociationRow, desired: "absent", now: number): void;
-  /** Called when an association was deleted. */
-  forget(row: AssociationRow): void;
-  /** Called when the destination's row was deleted; associations may remain. */
-  deleted(row: DestinationRow): void;
-  /** Called when the last association and stored object were deleted. */
-  cleared(): void;
+  readonly resync: Resync;
+  readonly outbox: Outbox;
+  /** The destination object's name. */
+  readonly self: string;
 }
 
 /**
@@ -108,9 +109,9 @@ export class Purge {
   }
 
   #removeSome(after: string, now: number): void {
-    const { associations, setDesired } = this.#host;
+    const { associations } = this.#host;
     const page = associations.page(after, PAGE);
-    for (const row of page) setDesired(row, "absent", now);
+    for (const row of page) associations.setDesired(row, "absent", now);
     this.#write("UPDATE purge SET cursor = ?", page.length < PAGE ? null : (page.at(-1)?.id ?? null));
   }
 
@@ -119,25 +120,26 @@ export class Purge {
   }
 
   #end(): void {
-    const { record, breaker, deleted } = this.#host;
-    const row = record.row();
-    if (!row) return;
+    const { record, breaker, outbox, self } = this.#host;
+    if (!record.row()) return;
     record.delete();
     breaker.close();
-    deleted(row);
+    announceDestination(outbox, true);
+    recordAction("destination-ended", { destination: self });
     this.#clearSome();
   }
 
   #clearSome(): void {
-    const { associations, storedObjects, forget, cleared } = this.#host;
+    const { associations, storedObjects, resync, outbox } = this.#host;
     const page = associations.page("", PAGE);
     for (const row of page) {
       associations.delete(row.id);
-      forget(row);
+      announceAssociation(outbox, secretOf(row));
     }
     if (page.length === PAGE || storedObjects.clear(PAGE)) return;
     this.#write("DELETE FROM purge");
-    cleared();
+    resync.end();
+    outbox.enlistLatest("key-holder", "", null);
   }
 
   #write(statement: string, ...values: SqlStorageValue[]): void {

@@ -1,7 +1,9 @@
+import { kvStore } from "../contracts/stubs.ts";
 import type { SyncStatus } from "../contracts/sync-destination.ts";
 import { Memo } from "../platform/durable/memo.ts";
 import type { WorkQueue } from "../platform/durable/work-queue.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
+import { settings } from "../platform/settings.ts";
 import type { Associations } from "./associations.ts";
 import type { AssociationRow } from "./schema.ts";
 
@@ -11,11 +13,8 @@ interface Host {
   readonly sql: SqlStorage;
   readonly associations: Associations;
   readonly work: WorkQueue;
-  readonly everyMs: number;
+  readonly env: Env;
   commit<T>(change: () => T): T;
-  /** Reads the newest living version of each secret of a mount, null for none. */
-  newest(mountUuid: string, secretNames: readonly string[]): Promise<(number | null)[]>;
-  setDesired(row: AssociationRow, now: number, failed: boolean): void;
 }
 
 /**
@@ -47,7 +46,7 @@ export class Resync {
 
   /** Schedules the first resync, unless one is scheduled. Called inside a transaction. */
   begin(now: number): void {
-    if (!this.#row.get()) this.#store(now + this.#host.everyMs, "");
+    if (!this.#row.get()) this.#store(now + settings(this.#host.env).SYNC_SCAN_MS, "");
   }
 
   /** Starts over with the first page now. Called inside a transaction. */
@@ -75,14 +74,14 @@ export class Resync {
       for (const { id } of page) {
         const current = associations.find(id);
         if (current && this.#isBehind(current, newest.get(id) ?? null))
-          this.#host.setDesired(current, now, hasFailed(current));
+          associations.setDesired(current, current.wish, now, hasFailed(current));
       }
       // A restart in the meantime has set its own position.
       const after = this.#row.get();
       if (after?.next_at !== row.next_at || after.cursor !== row.cursor) return;
       const last = page.at(-1);
       if (last && page.length === PAGE) this.#store(now, last.id);
-      else if (associations.any()) this.#store(now + this.#host.everyMs, "");
+      else if (associations.any()) this.#store(now + settings(this.#host.env).SYNC_SCAN_MS, "");
       else this.end();
     });
   }
@@ -90,10 +89,7 @@ export class Resync {
   /** Reads versions of one mount. Secrets of a mount that fails count as unchanged, so that other mounts are compared. */
   async #newest(mountUuid: string, rows: readonly AssociationRow[]): Promise<(number | null)[]> {
     try {
-      return await this.#host.newest(
-        mountUuid,
-        rows.map((row) => row.secret_name),
-      );
+      return await kvStore(this.#host.env, mountUuid).newestVersions(rows.map((row) => row.secret_name));
     } catch (failure) {
       warn("scan-skipped", { mount: mountUuid, because: textOf(failure) });
       return rows.map((row) => row.synced_version);

@@ -6,6 +6,7 @@ import { type Associations, secretOf } from "./associations.ts";
 import type { Breaker } from "./breaker.ts";
 import type { DestinationRecord, Found } from "./destination-record.ts";
 import { type DesiredObject, desiredObjects } from "./external-name.ts";
+import type { Neighbours } from "./neighbours.ts";
 import { Pacing } from "./pacing.ts";
 import { PURGE_ATTEMPTS, type Purge } from "./purge.ts";
 import { objectTask, type RemoteObjects, type TakenNames, unclaimed } from "./remote-objects.ts";
@@ -21,8 +22,7 @@ interface Parts {
   readonly storedObjects: StoredObjects;
   readonly purge: Purge;
   readonly breaker: Breaker;
-  /** The destination's targets joined to one text. */
-  place(found: Found): string;
+  readonly neighbours: Neighbours;
 }
 
 /**
@@ -63,7 +63,7 @@ export class TaskScheduler {
   /** Leases up to `slots` ready tasks. @param only the id of one association */
   lease(found: Found, slots: number, now: number, only?: string): SyncTask[] {
     const { work, associations, remoteObjects, record, breaker } = this.#parts;
-    const place = this.#parts.place(found);
+    const place = this.#parts.neighbours.place(found);
     const tagKeys = Object.keys(record.tags(found.row));
     const trial = breaker.view() !== null;
     return work.lease(Math.min(slots, this.#free(found, now, only)), now, only, trial).flatMap((claim) => {
@@ -87,7 +87,7 @@ export class TaskScheduler {
     const { associations, remoteObjects } = this.#parts;
     const row = associations.find(id);
     const wanted = row && keys ? this.#wanted(found, row, keys) : [];
-    const place = this.#parts.place(found);
+    const place = this.#parts.neighbours.place(found);
     return unclaimed(remoteObjects.of(id), wanted, place);
   }
 
@@ -106,7 +106,7 @@ export class TaskScheduler {
     const { associations, remoteObjects, record, work } = this.#parts;
     const row = associations.find(claim.id);
     if (!row || !work.holds(claim, now)) return null;
-    const place = this.#parts.place(found);
+    const place = this.#parts.neighbours.place(found);
     remoteObjects.claimNames(row.id, taken, place);
     if (keys) {
       const steps = remoteObjects.plan(row.id, this.#wanted(found, row, keys), taken);

@@ -86,8 +86,8 @@ export const sync: Mutation[] = [
   },
   {
     ...RESYNC,
-    find: "this.#host.setDesired(current, now, hasFailed(current));",
-    replace: "this.#host.setDesired(current, now, false);",
+    find: "associations.setDesired(current, current.wish, now, hasFailed(current));",
+    replace: "associations.setDesired(current, current.wish, now, false);",
     promise: "A scan puts what failed before behind the others",
   },
   {
@@ -324,7 +324,7 @@ export const sync: Mutation[] = [
   {
     file: "src/sync/neighbours.ts",
     suites: ["test/workers/sync-neighbours.test.ts"],
-    find: "if (row) setDesired(row, row.wish, Date.now());",
+    find: "if (row) associations.setDesired(row, row.wish, Date.now());",
     replace: "",
     promise: "A destination whose name went to another one says so at once",
   },

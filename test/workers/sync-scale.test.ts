@@ -34,7 +34,7 @@ async function fill(count: number): Promise<void> {
     const { sql } = storage;
     const work = new WorkQueue(sql);
     const copies = new RemoteObjects(sql);
-    const associations = new Associations(sql, work, copies);
+    const associations = new Associations(sql, work, { expectRequest() {}, hasRoom: () => true }, copies);
     const naming = { granularity: "secret-path", template: "" } as const;
     const now = Date.now();
     for (let from = 0; from < count; from += 1_000) {
@@ -44,7 +44,7 @@ async function fill(count: number): Promise<void> {
           const secret = { mountUuid: mount.uuid, mountAccessor: mount.accessor, mountPath: "kv/", secretName };
           const copy = { subKey: "", name: `x/${secretName}`, collisionKey: `x/${secretName}`, refused: null };
           const step = { kind: "add", copy, blocked: null, elsewhere: false, adoptedFrom: [] } as const;
-          associations.set(secret, { naming, steps: [step], place: "" }, now, true);
+          associations.set(secret, { naming, steps: [step], place: "" }, now);
         }
       });
     }
