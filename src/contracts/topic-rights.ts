@@ -9,7 +9,7 @@ import {
 } from "./cluster-rights.ts";
 import type { Labels } from "./event-headers.ts";
 
-/** Topics readable with a namespace capability (docs/reference/events.md). */
+/** Topics readable with a namespace capability (docs/guides/events.md). */
 const namespaced: ReadonlyMap<string, NamespaceRight> = new Map([
   ["Job", "read-job"],
   ["Allocation", "read-job"],
