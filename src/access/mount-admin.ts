@@ -1,5 +1,5 @@
 import { neutralMountType } from "../compat/cloud-b-names.ts";
-import { MOUNT_TYPES, type Mount } from "../contracts/mount.ts";
+import { MOUNT_TYPES, type Mount, type MountType } from "../contracts/mount.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { configWith, type MountRequest, type MountTable, mountPath, type TuneRequest } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
@@ -41,6 +41,17 @@ export class MountAdmin {
     const at = this.#namespaces.split(namespace, path);
     const mount = this.#table.resolve(at.namespace, at.path);
     return mount && (isListed(mount) || sees(viewer, mount)) ? mount : null;
+  }
+
+  /** Counts the mounts of all namespaces by type and returns the first `limit` of each, by full path. */
+  every(limit: number): Record<MountType, { total: number; some: { name: string; uuid: string }[] }> {
+    const every = this.#table.every();
+    const of = (type: MountType) => {
+      const mounts = every.filter((mount) => mount.type === type);
+      const some = mounts.map(({ namespace, path, uuid }) => ({ name: namespace + path, uuid }));
+      return { total: mounts.length, some: some.sort((a, b) => (a.name < b.name ? -1 : 1)).slice(0, limit) };
+    };
+    return { kv: of("kv"), "cloud-b": of("cloud-b") };
   }
 
   read(namespace: string, path: string): Result<Mount> {

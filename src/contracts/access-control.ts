@@ -97,6 +97,15 @@ export type Names = readonly string[] | null | undefined;
 
 export type Choice = { readonly Default?: string | undefined; readonly Allowed?: Names; readonly Denied?: Names };
 
+export interface ServiceStatus {
+  /** Null while the service is unsealed. */
+  readonly sealedBecause: string | null;
+  readonly clusterId: string;
+  readonly bootstrapped: boolean;
+  /** Objects whose storage is empty although it held data before. */
+  readonly lost: ObjectName[];
+}
+
 /** The methods of `AccessControl` that other objects and Workers call. */
 export interface AccessControlApi extends StoredObjectApi {
   /** Resolves the namespace of a path that needs no token. */
@@ -110,13 +119,7 @@ export interface AccessControlApi extends StoredObjectApi {
   /** Authorizes a request. Counts one use of a token with limited uses. */
   authorize(ask: Ask): Grant | Refusal;
   /** Returns seal state and cluster id; works while sealed. */
-  status(): {
-    sealedBecause: string | null;
-    clusterId: string;
-    bootstrapped: boolean;
-    /** Objects whose storage is empty although it held data before. */
-    lost: ObjectName[];
-  };
+  status(): ServiceStatus;
   /** Authorizes event streams; one answer per question, in order. */
   mayStream(questions: readonly StreamQuestion[]): StreamAnswer[];
   /** Lists the objects of mounts, ended mounts included, and other objects that hold keys. */

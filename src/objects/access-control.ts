@@ -1,35 +1,52 @@
-import { type EndedMount, REMAINS } from "../access/ended-mounts.ts";
+import { AccessParts } from "../access/access-parts.ts";
+import type { ClusterNamespaces } from "../access/cluster-namespaces.ts";
+import { EndedMountSweep } from "../access/ended-mount-sweep.ts";
+import { INVENTORY } from "../access/inventory.ts";
+import type { MountRequest, TuneRequest } from "../access/mounts.ts";
+import { accessOutboxTopics } from "../access/outbox-topics.ts";
+import type { Policies } from "../access/policies.ts";
 import { accessMigrations } from "../access/schema.ts";
-import { streamScope } from "../access/stream-rights.ts";
-import { knownPage, type Source } from "../backup/known.ts";
+import { StorageRegistry } from "../access/storage-registry.ts";
+import { streamAnswers } from "../access/stream-rights.ts";
+import type { ClusterTokenRequest } from "../access/token.ts";
+import type { Tokens } from "../access/tokens.ts";
 import { Restores, refusedByRestore } from "../backup/restores.ts";
-import type { AccessControlApi, Ask, Grant, KeyHolder } from "../contracts/access-control.ts";
+import type {
+  AccessControlApi,
+  Ask,
+  ClusterNamespace,
+  Grant,
+  KeyHolder,
+  Namespace,
+  ServiceStatus,
+} from "../contracts/access-control.ts";
 import { destinationKeyOf } from "../contracts/destination.ts";
+import type { Mount, MountType } from "../contracts/mount.ts";
+import type { AclPolicy, GoverningRule, PolicyWritten } from "../contracts/policies.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
-import { clusterRegistry, credentialEngine, eventLog, kvStore, syncControl } from "../contracts/stubs.ts";
-import type { Refusal, Result } from "../lib/result.ts";
+import type { AclToken, AclTokenPage, Authed, TokenName, Wish } from "../contracts/tokens.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { recordBirth } from "../listings/births.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
-import { isStorageLost } from "../platform/durable/birth.ts";
+import { knownPage } from "../platform/durable/object-inventory.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
-import { accessOutboxTopics } from "./access-deliveries.ts";
-import { AccessParts } from "./access-parts.ts";
-import { StorageRegistry } from "./births.ts";
-import { MountSurface } from "./mount-surface.ts";
 
 const EXPIRED_PER_ALARM = 500;
 
 /**
- * Owner of who may do what: tokens, policies, namespaces and the mount table. One for the deployment.
- * The parts decide; this class, and the surfaces that it builds on, turn locked keys into refusals and wait for the event stream.
+ * Owns tokens, policies, namespaces, the mount table and the record of all other objects: one for the deployment. Read by every
+ * request. The parts in `src/access` decide; this class runs their transactions, turns a sealed service into refusals, and waits
+ * for the event log.
  */
-export class AccessControl extends MountSurface implements AccessControlApi {
-  protected readonly parts: AccessParts;
+export class AccessControl extends StoredObject implements AccessControlApi {
+  readonly #parts: AccessParts;
   readonly #restores: Restores;
-  readonly #births: StorageRegistry;
+  readonly #storage: StorageRegistry;
+  readonly #sweep: EndedMountSweep;
 
   protected override get kind() {
     return "access-control" as const;
@@ -40,21 +57,9 @@ export class AccessControl extends MountSurface implements AccessControlApi {
       ctx,
       env,
       { data_keys: dataKeyMigrations, access: accessMigrations },
-      { event: (_lane, rows) => this.parts.journal.deliver(rows), ...accessOutboxTopics(env) },
+      { event: (_lane, rows) => this.#parts.journal.deliver(rows), ...accessOutboxTopics(env) },
     );
-    this.parts = new AccessParts({
-      sql: this.sql,
-      outbox: this.outbox,
-      commit: (change) => this.commit(change),
-      masterKey: () => this.env.MASTER_KEY,
-      keepsTokenSecrets: () => settings(this.env).ACL_TOKEN_SECRETS === "on",
-      append: (entries) => eventLog(this.env).append("access-control", entries),
-      content: {
-        endCluster: (id, name) => clusterRegistry(this.env).endNamespace(id, name),
-        endSecrets: (id, path) => syncControl(this.env).endNamespace(id, path),
-        clearSecrets: (path) => syncControl(this.env).clearNamespace(path),
-      },
-    });
+    this.#parts = new AccessParts({ env, sql: this.sql, outbox: this.outbox, commit: (change) => this.commit(change) });
     this.#restores = new Restores({
       env,
       storage: ctx.storage,
@@ -63,75 +68,230 @@ export class AccessControl extends MountSurface implements AccessControlApi {
       release: (restore) => this.release(restore),
       restart: () => this.restart(),
     });
-    this.#births = new StorageRegistry(this.sql);
+    this.#storage = new StorageRegistry(this.sql);
+    this.#sweep = new EndedMountSweep(env, this.#parts.endedMounts, this.#storage, this.outbox, (change) =>
+      this.commit(change),
+    );
     this.whenResumed(() => this.#setUp());
   }
 
   // ---- every request ----
 
-  /** Where a path leads that is asked for without a token. */
   locate(namespace: string, path: string): Result<{ namespace: string; path: string }> {
-    return this.parts.gatekeeper.locate(namespace, path);
+    return this.#parts.gatekeeper.locate(namespace, path);
   }
 
-  /** Who calls, what the request may do, and which mount it is about. Counts a use of a token that has only so many. */
   authorize(ask: Ask): Grant | Refusal {
     if (this.isBeingRestored && ask.path !== "sys/snapshot") return refusedByRestore();
     return refuseIfSealed(() => {
       // While sealed nobody is known, which must not look like a bad token.
-      this.parts.tokenHashKey();
-      return this.parts.gatekeeper.authorize(ask);
+      this.#parts.tokenHashKey();
+      return this.#parts.gatekeeper.authorize(ask);
     });
   }
 
-  /** Whether the service can work, and its identity. Never refuses. */
-  status(): {
-    sealedBecause: string | null;
-    clusterId: string;
-    bootstrapped: boolean;
-    /** Objects whose storage was found empty, though it held data before. */
-    lost: ObjectName[];
-  } {
+  status(): ServiceStatus {
     return {
-      lost: this.#births.lost(),
-      sealedBecause: this.parts.keys.sealedBecause(),
-      clusterId: this.parts.deploymentState.get("cluster_id") ?? "",
-      bootstrapped: this.parts.bootstrap.done,
+      lost: this.#storage.lost(),
+      sealedBecause: this.#parts.keys.sealedBecause(),
+      clusterId: this.#parts.deploymentState.get("cluster_id") ?? "",
+      bootstrapped: this.#parts.bootstrap.done,
     };
   }
 
-  /** Who may stream what; any number of questions, answered in order. */
   mayStream(questions: readonly StreamQuestion[]): StreamAnswer[] {
-    const now = Date.now();
-    let names: readonly string[] | undefined;
-    return questions.map((question) => {
-      const row = this.parts.tokenStore.byAccessor(question.accessor, now, true);
-      const rights = row && this.parts.grantsOf(row).cluster;
-      const { clusterNamespaces } = this.parts;
-      const existing = () => {
-        names ??= clusterNamespaces.names();
-        return names;
-      };
-      const since = clusterNamespaces.since(question.namespace);
-      const scope = rights && streamScope(rights, question, existing, since);
-      return scope ? { allowed: true, scope, expires: row.expires } : { allowed: false };
-    });
+    return streamAnswers(questions, this.#parts, Date.now());
+  }
+
+  // ---- mounts ----
+
+  listMounts(namespace: string): Mount[] {
+    return this.#parts.mountTable.list(namespace);
+  }
+
+  visibleMounts(accessor: string | null, namespace: string): Mount[] {
+    return this.#parts.mounts.visible(accessor === null ? null : this.#parts.viewer(accessor), namespace);
+  }
+
+  visibleMount(accessor: string, namespace: string, path: string): Mount | null {
+    const viewer = this.#parts.viewer(accessor);
+    return viewer && this.#parts.mounts.visibleAt(viewer, namespace, path);
+  }
+
+  readMount(namespace: string, path: string): Result<Mount> {
+    return this.#parts.mounts.read(namespace, path);
+  }
+
+  findMount(namespace: string, path: string): Mount | null {
+    return this.#parts.mountTable.resolve(namespace, path);
+  }
+
+  everyMount(limit: number): Record<MountType, { total: number; some: { name: string; uuid: string }[] }> {
+    return this.#parts.mounts.every(limit);
+  }
+
+  enableMount(namespace: string, path: string, request: MountRequest): Result<Mount> {
+    return this.#parts.mounts.enable(namespace, path, request);
+  }
+
+  tuneMount(namespace: string, path: string, request: TuneRequest): Result<Mount> {
+    return this.#parts.mounts.tune(namespace, path, request);
+  }
+
+  async disableMount(namespace: string, path: string): Promise<Result<null>> {
+    if (this.#parts.mounts.disable(namespace, path)) await this.outbox.drain("unmount");
+    return ok(null);
+  }
+
+  // ---- namespaces ----
+
+  listNamespaces(parent: string): Namespace[] {
+    return this.#parts.namespaceTree.children(parent);
+  }
+
+  readNamespace(path: string): Result<Namespace> {
+    const namespace = this.#parts.namespaceTree.get(path);
+    return namespace ? ok(namespace) : refuse("missing");
+  }
+
+  putNamespace(parent: string, name: string, customMetadata: Record<string, string>): Promise<Result<Namespace>> {
+    return this.#parts.namespaces.put(parent, name, customMetadata);
+  }
+
+  patchNamespace(path: string, changes: Record<string, string | null>): Result<Namespace> {
+    return this.#parts.namespaces.patch(path, changes);
+  }
+
+  deleteNamespace(path: string): Promise<Result<null>> {
+    return this.#parts.namespaces.delete(path);
+  }
+
+  // ---- flat namespaces of the cluster routes ----
+
+  listClusterNamespaces(prefix: string): ClusterNamespace[] {
+    return this.#parts.clusterNamespaces.list(prefix);
+  }
+
+  readClusterNamespace(name: string): Result<ClusterNamespace> {
+    return this.#parts.clusterNamespaces.read(name);
+  }
+
+  putClusterNamespace(...given: Parameters<ClusterNamespaces["put"]>): Promise<Result<ClusterNamespace>> {
+    return this.#parts.clusterNamespaces.put(...given);
+  }
+
+  clusterNamespaceId(name: string): Result<string> {
+    return this.#parts.clusterNamespaces.identity(name);
+  }
+
+  deleteClusterNamespace(name: string): Promise<Result<null>> {
+    return this.#parts.clusterNamespaces.delete(name);
+  }
+
+  // ---- policies ----
+
+  putPolicy(...given: Parameters<Policies["put"]>): Promise<Result<PolicyWritten>> {
+    return this.#parts.policies.put(...given);
+  }
+
+  readPolicy(namespace: string, name: string): Result<{ name: string; text: string }> {
+    return this.#parts.policies.read(namespace, name);
+  }
+
+  policyNames(namespace: string): string[] {
+    return this.#parts.policyStore.names(namespace);
+  }
+
+  clusterPolicies(names: readonly string[] | null, prefix: string): AclPolicy[] {
+    return this.#parts.policies.cluster(names, prefix);
+  }
+
+  volumeRules(): GoverningRule[] {
+    return this.#parts.policyStore.volumeRules();
+  }
+
+  deletePolicy(namespace: string, name: string): Promise<Result<PolicyWritten & { existed: boolean }>> {
+    return this.#parts.policies.delete(namespace, name);
+  }
+
+  // ---- tokens ----
+
+  createToken(...given: Parameters<Tokens["create"]>): Promise<Result<Authed>> {
+    return this.#published(() => this.#parts.tokens.create(...given));
+  }
+
+  lookupToken(name: TokenName): Result<Record<string, unknown>> {
+    return refuseIfSealed(() => this.#parts.tokens.lookup(name));
+  }
+
+  renewToken(name: TokenName, increment: number): Promise<Result<Authed>> {
+    return this.#published(() => this.#parts.tokens.renew(name, increment));
+  }
+
+  revokeToken(name: TokenName, keepChildren = false): Promise<Result<null>> {
+    return this.#published(() => this.#parts.tokens.revoke(name, keepChildren));
+  }
+
+  accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
+    return this.#parts.tokens.accessors(within, from, limit);
+  }
+
+  capabilities(...given: Parameters<Tokens["capabilities"]>): ReturnType<Tokens["capabilities"]> {
+    return refuseIfSealed(() => this.#parts.tokens.capabilities(...given));
+  }
+
+  mayAlso(wish: Wish): Result<null> {
+    return this.#parts.tokens.mayAlso(wish);
+  }
+
+  holdsLeases(accessor: string, mount: string): Result<null> {
+    return this.#parts.leaseHolders.hold(this.#parts.tokenStore, accessor, mount, Date.now());
+  }
+
+  // ---- tokens, as cluster routes show them ----
+
+  bootstrap(secret: string | null): Result<AclToken> {
+    const wanted = settings(this.env).BOOTSTRAP_SECRET;
+    return refuseIfSealed(() => this.commit(() => this.#parts.bootstrap.claim(secret, wanted)));
+  }
+
+  async createClusterToken(request: ClusterTokenRequest): Promise<Result<AclToken>> {
+    const made = await this.#published(() => this.#parts.clusterTokens.create(request));
+    if (!made.ok) return made;
+    const token = this.#parts.clusterTokens.read(made.value.accessor);
+    return token.ok ? ok({ ...token.value, SecretID: made.value.secret }) : token;
+  }
+
+  async updateClusterToken(accessor: string, request: ClusterTokenRequest, reveal = false): Promise<Result<AclToken>> {
+    const updated = await this.#parts.clusterTokens.update(accessor, request);
+    return updated.ok && reveal ? this.readClusterToken(accessor, true) : updated;
+  }
+
+  readClusterToken(accessor: string, reveal = false): Result<AclToken> {
+    return refuseIfSealed(() => this.#parts.clusterTokens.read(accessor, reveal));
+  }
+
+  listClusterTokens(prefix: string, from: string, limit: number, onlyGlobal: boolean): AclTokenPage {
+    return this.#parts.clusterTokens.list(prefix, from, limit, onlyGlobal);
+  }
+
+  async deleteClusterToken(accessor: string): Promise<Result<null>> {
+    const revoked = await this.revokeToken({ accessor, within: "" });
+    return revoked.ok ? revoked : refuse("invalid", `Cannot delete nonexistent tokens: ${accessor}`);
   }
 
   // ---- snapshots and restores ----
 
-  /** Objects of mounts, also of those that are gone, and those beside the mounts that hold keys. */
   override known(after: string): KnownPage {
-    return knownPage(this.sql, KNOWN, after);
+    return knownPage(this.sql, INVENTORY, after);
   }
 
   override swap(restore: string): Result<null> {
     const swapped = super.swap(restore);
-    this.parts.gatekeeper.forget();
+    this.#parts.gatekeeper.forget();
     return swapped;
   }
 
-  /** See `Restores`. */
   beginRestore(restore: string): Promise<Result<null>> {
     return this.#restores.begin(restore);
   }
@@ -154,14 +314,12 @@ export class AccessControl extends MountSurface implements AccessControlApi {
 
   // ---- births ----
 
-  /** Records the storage of an object that begins. @returns the id on record: see `Birth` */
   begins(object: ObjectName, id: string, fresh: boolean): string {
-    return this.#births.register(object, id, fresh);
+    return this.#storage.register(object, id, fresh);
   }
 
-  /** An object that was lost has its storage again. */
   isFound(object: ObjectName): void {
-    this.#births.found(object);
+    this.#storage.found(object);
   }
 
   /** Whether there has been an `AccessControl` before is on record in D1: nobody else is always there. */
@@ -172,28 +330,22 @@ export class AccessControl extends MountSurface implements AccessControlApi {
   // ---- keys ----
 
   keyStatus(): { term: number; installed: number; pending: number } {
-    return this.parts.terms.status();
+    return this.#parts.terms.status();
   }
 
-  /**
-   * Starts a new key term: values written from now on are sealed under fresh data keys, and the older data keys are wrapped
-   * anew under the newest master key, everywhere. Reads and writes go on meanwhile.
-   */
   async rotateKeys(): Promise<Result<null>> {
-    const rotated = refuseIfSealed(() => this.parts.terms.rotate(Date.now()));
+    const rotated = refuseIfSealed(() => this.#parts.terms.rotate(Date.now()));
     if (rotated.ok) await this.outbox.drain("rekey");
     return rotated;
   }
 
-  /** Registers an object beside the mounts that holds data keys, or that no longer does. @returns the current term */
   holdsKeys(kind: KeyHolder, name: string, holds: boolean): number {
-    return this.parts.terms.register(kind, name, holds);
+    return this.#parts.terms.register(kind, name, holds);
   }
 
-  /** Registers a destination that is about to be created. Refused when its namespace admits none. Idempotent. */
   admitDestination(name: string): Result<null> {
-    const admitted = this.parts.namespaceTree.admit(destinationKeyOf(name).namespace);
-    if (admitted.ok) this.parts.terms.register("sync-destination", name, true);
+    const admitted = this.#parts.namespaceTree.admit(destinationKeyOf(name).namespace);
+    if (admitted.ok) this.#parts.terms.register("sync-destination", name, true);
     return admitted;
   }
 
@@ -204,12 +356,12 @@ export class AccessControl extends MountSurface implements AccessControlApi {
     try {
       return super.commit(change);
     } finally {
-      this.parts.gatekeeper.forget();
+      this.#parts.gatekeeper.forget();
     }
   }
 
   protected override measured(): Series[] {
-    return [series("sallyport_sealed", this.parts.keys.sealedBecause() === null ? 0 : 1)];
+    return [series("sallyport_sealed", this.#parts.keys.sealedBecause() === null ? 0 : 1)];
   }
 
   protected override frozenDeadline(): number | null {
@@ -221,44 +373,28 @@ export class AccessControl extends MountSurface implements AccessControlApi {
   }
 
   protected override ownDeadline(): number | null {
-    const { tokenStore, endedMounts, endings } = this.parts;
+    const { tokenStore, endedMounts, endings } = this.#parts;
     const due = [tokenStore.nextExpiry(), endedMounts.nextLook(), endings.nextDue()].filter((at) => at !== null);
     return due.length === 0 ? null : Math.min(...due);
   }
 
   protected override async onAlarm(now: number): Promise<void> {
-    this.parts.tokens.expire(now, EXPIRED_PER_ALARM);
-    await Promise.all([this.parts.journal.published(), this.#lookAtEndedMounts(now), this.parts.endings.resume(now)]);
+    this.#parts.tokens.expire(now, EXPIRED_PER_ALARM);
+    await Promise.all([this.#parts.journal.published(), this.#sweep.run(now), this.#parts.endings.resume(now)]);
   }
 
-  async #lookAtEndedMounts(now: number): Promise<void> {
-    const { endedMounts } = this.parts;
-    const look = async ({ type, uuid }: EndedMount) => {
-      if (this.outbox.holds("unmount", `${type} ${uuid}`)) return;
-      const object = type === "cloud-b" ? credentialEngine(this.env, uuid) : kvStore(this.env, uuid);
-      const isOver = await object.holdsOnly(REMAINS[type]).catch((failure: unknown) => {
-        if (isStorageLost(failure)) return true;
-        throw failure;
-      });
-      if (!isOver) return;
-      this.commit(() => endedMounts.forget(uuid));
-      this.#births.forget({ kind: type === "cloud-b" ? "credential-engine" : "kv-store", name: uuid });
-    };
-    // One that cannot be asked now is looked at again.
-    await Promise.allSettled(this.commit(() => endedMounts.takeDue(now)).map(look));
+  /** Resolves after one attempt to deliver the events of a change. */
+  async #published<T>(change: () => Result<T>): Promise<Result<T>> {
+    const result = refuseIfSealed(change);
+    if (!result.ok) return result;
+    // In the background: leases of ended tokens.
+    this.ctx.waitUntil(this.outbox.drain("leases"));
+    await this.#parts.journal.published();
+    return result;
   }
 
   #setUp(): void {
-    if (this.parts.keys.sealedBecause() !== null) return;
-    this.commit(() => this.parts.begin(settings(this.env).DEV_ROOT_TOKEN));
+    if (this.#parts.keys.sealedBecause() !== null) return;
+    this.commit(() => this.#parts.begin(settings(this.env).DEV_ROOT_TOKEN));
   }
 }
-
-const KNOWN: readonly Source[] = [
-  { kind: "kv-store", from: "SELECT uuid AS name FROM mounts WHERE type = 'kv'" },
-  { kind: "kv-store", from: "SELECT uuid AS name FROM ended_mounts WHERE type = 'kv'" },
-  { kind: "credential-engine", from: "SELECT uuid AS name FROM mounts WHERE type = 'cloud-b'" },
-  { kind: "credential-engine", from: "SELECT uuid AS name FROM ended_mounts WHERE type = 'cloud-b'" },
-  { kind: "sync-destination", from: "SELECT name FROM key_holders WHERE kind = 'sync-destination'" },
-  { kind: "node-session", from: "SELECT name FROM key_holders WHERE kind = 'node-session'" },
-];

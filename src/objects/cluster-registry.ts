@@ -1,4 +1,3 @@
-import { knownPage, type Source } from "../backup/known.ts";
 import { CLUSTER_CONTENT } from "../cluster/namespace-content.ts";
 import { nodeMigrations } from "../cluster/nodes/schema.ts";
 import { Ingestion, nodesOf } from "../cluster/reports/ingestion.ts";
@@ -32,6 +31,7 @@ import { TableIndexes } from "../platform/durable/blocking/table-indexes.ts";
 import type { Timed } from "../platform/durable/blocking/timed.ts";
 import { Waiters } from "../platform/durable/blocking/waiters.ts";
 import { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
+import { knownPage, type Source } from "../platform/durable/object-inventory.ts";
 import type { KnownPage } from "../platform/durable/object-kinds.ts";
 import { clusterMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";

@@ -1,4 +1,3 @@
-import { knownPage } from "../backup/known.ts";
 import { accessControl, syncDestination } from "../contracts/stubs.ts";
 import type { MayRun, QuotaGrant, QuotaRequest, SyncConfig, SyncControlApi } from "../contracts/sync-control.ts";
 import { type AppCredentials, type AppView, DEFAULTS } from "../contracts/sync-control.ts";
@@ -6,6 +5,7 @@ import { type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
+import { knownPage } from "../platform/durable/object-inventory.ts";
 import type { KnownPage } from "../platform/durable/object-kinds.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { textOf, warn } from "../platform/observability/log.ts";

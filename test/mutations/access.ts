@@ -534,7 +534,7 @@ export const judgements: Mutation[] = [
   {
     file: "src/objects/access-control.ts",
     suites: ["test/workers/known-callers.test.ts"],
-    find: "} finally {\n      this.parts.gatekeeper.forget();",
+    find: "} finally {\n      this.#parts.gatekeeper.forget();",
     replace: "} finally {",
     promise: "Callers are looked up anew after each change",
   },

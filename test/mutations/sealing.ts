@@ -192,7 +192,7 @@ export const sealing: Mutation[] = [
     promise: "A rotation is answered when the objects that can be reached have taken it",
   },
   {
-    file: "src/objects/access-deliveries.ts",
+    file: "src/access/deliveries.ts",
     suites: ["test/workers/rotation.test.ts"],
     find: "rows.at(-1)?.body",
     replace: "rows.at(0)?.body",
@@ -260,7 +260,7 @@ export const sealing: Mutation[] = [
     promise: "Secrets that are kept go when the setting is turned off",
   },
   {
-    file: "src/objects/access-parts.ts",
+    file: "src/access/access-parts.ts",
     suites: ["test/workers/sealing.test.ts"],
     find: "if (!this.#sealedHashKey()) {",
     replace: "if (true) {",

@@ -1,4 +1,4 @@
-import type { KnownPage, ObjectKind } from "../platform/durable/object-kinds.ts";
+import type { KnownPage, ObjectKind } from "./object-kinds.ts";
 
 /** Objects of one kind, by the names that a query gives; it has an index by them. */
 export interface Source {

@@ -1,57 +1,43 @@
 import { createSecretKey, type KeyObject } from "node:crypto";
-import { Bootstrap } from "../access/bootstrap.ts";
-import { ClusterNamespaces } from "../access/cluster-namespaces.ts";
-import { ClusterTokens } from "../access/cluster-tokens.ts";
-import { EndedMounts } from "../access/ended-mounts.ts";
-import type { Stamp } from "../access/events.ts";
-import { Gatekeeper } from "../access/gatekeeper.ts";
-import { Judge } from "../access/judgement.ts";
-import { KeyTerms } from "../access/key-rotation.ts";
-import { LeaseHolders } from "../access/lease-holders.ts";
-import { MountAdmin, type Viewer } from "../access/mount-admin.ts";
-import { MountTable } from "../access/mounts.ts";
-import { NamespaceAdmin } from "../access/namespace-admin.ts";
-import { NamespaceEndings } from "../access/namespace-endings.ts";
-import { NamespaceTree } from "../access/namespaces.ts";
-import { Policies } from "../access/policies.ts";
-import { type Grants, PolicyStore } from "../access/policy-store.ts";
-import { policiesOf, type TokenRow } from "../access/token.ts";
-import { TokenRules } from "../access/token-rules.ts";
-import { TokenSecrets } from "../access/token-secrets.ts";
-import { TokenStore } from "../access/token-store.ts";
-import { Tokens } from "../access/tokens.ts";
-import type { Append } from "../contracts/event.ts";
 import { Journal } from "../contracts/event-publisher.ts";
 import type { Mount } from "../contracts/mount.ts";
-import { ok, type Result } from "../lib/result.ts";
+import { clusterRegistry, eventLog, syncControl } from "../contracts/stubs.ts";
+import { ok } from "../lib/result.ts";
 import { DataKeys } from "../platform/crypto/data-keys.ts";
 import { Sealed } from "../platform/crypto/keyring.ts";
 import { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
+import { settings } from "../platform/settings.ts";
+import { Bootstrap } from "./bootstrap.ts";
+import { ClusterNamespaces } from "./cluster-namespaces.ts";
+import { ClusterTokens } from "./cluster-tokens.ts";
+import { EndedMounts } from "./ended-mounts.ts";
+import type { Stamp } from "./events.ts";
+import { Gatekeeper } from "./gatekeeper.ts";
+import { Judge } from "./judgement.ts";
+import { KeyTerms } from "./key-rotation.ts";
+import { LeaseHolders } from "./lease-holders.ts";
+import { MountAdmin, type Viewer } from "./mount-admin.ts";
+import { MountTable } from "./mounts.ts";
+import { NamespaceAdmin } from "./namespace-admin.ts";
+import { NamespaceEndings } from "./namespace-endings.ts";
+import { NamespaceTree } from "./namespaces.ts";
+import { Policies } from "./policies.ts";
+import { type Grants, PolicyStore } from "./policy-store.ts";
+import { policiesOf, type TokenRow } from "./token.ts";
+import { TokenRules } from "./token-rules.ts";
+import { TokenSecrets } from "./token-secrets.ts";
+import { TokenStore } from "./token-store.ts";
+import { Tokens } from "./tokens.ts";
 
-/** The owners of what is in namespaces and neither a row here nor an object that `key_holders` names. */
-interface ContentOwners {
-  /** Has the owner of volumes end a flat namespace: see `EndedNamespaces`. */
-  endCluster(id: string, name: string): Promise<Result<null>>;
-  /** Has the owner of applications end a namespace of areas A and B, likewise. */
-  endSecrets(id: string, path: string): Promise<Result<null>>;
-  /** Has the owner of applications clear what earlier releases left at a path. */
-  clearSecrets(path: string): Promise<void>;
-}
-
-interface Host {
+interface Deps {
+  readonly env: Env;
   readonly sql: SqlStorage;
   readonly outbox: Outbox;
   commit<T>(change: () => T): T;
-  masterKey(): string | undefined;
-  /** Whether secrets of tokens made under `/v1/acl` are kept. */
-  keepsTokenSecrets(): boolean;
-  /** Appends to the event log. */
-  append(entries: readonly Append[]): Promise<number[]>;
-  readonly content: ContentOwners;
 }
 
-/** What `AccessControl` consists of, put together: who decides what, on the object's rows. */
+/** Assembles the parts of `AccessControl` over its rows. */
 export class AccessParts {
   readonly keys: DataKeys;
   readonly deploymentState: DeploymentState;
@@ -76,9 +62,9 @@ export class AccessParts {
   readonly #sql: SqlStorage;
   #hashKey: KeyObject | undefined;
 
-  constructor({ sql, outbox, commit, masterKey, keepsTokenSecrets, append, content }: Host) {
+  constructor({ env, sql, outbox, commit }: Deps) {
     this.#sql = sql;
-    this.keys = new DataKeys(sql, "access-control", masterKey);
+    this.keys = new DataKeys(sql, "access-control", () => env.MASTER_KEY);
     this.deploymentState = new DeploymentState(sql);
     this.leaseHolders = new LeaseHolders({
       sql,
@@ -90,7 +76,7 @@ export class AccessParts {
       () => this.tokenHashKey(),
       (accessor) => this.leaseHolders.ended(accessor),
     );
-    this.tokenSecrets = new TokenSecrets(sql, this.keys, keepsTokenSecrets);
+    this.tokenSecrets = new TokenSecrets(sql, this.keys, () => settings(env).ACL_TOKEN_SECRETS === "on");
     this.policyStore = new PolicyStore(sql);
     this.namespaceTree = new NamespaceTree(sql);
     this.mountTable = new MountTable(sql);
@@ -98,7 +84,7 @@ export class AccessParts {
       commit,
       enlist: (entry) => outbox.enlist("event", "log", entry),
       drain: () => outbox.drain("event"),
-      append,
+      append: (entries) => eventLog(env).append("access-control", entries),
       stamp: (stamp, index) => this.#stamp(stamp, index),
     });
     const judge = new Judge(this.namespaceTree, this.mountTable);
@@ -124,14 +110,14 @@ export class AccessParts {
         cluster: {
           close: async (name) => {
             const id = this.clusterNamespaces.identity(name);
-            return id.ok ? content.endCluster(id.value, name) : ok(null);
+            return id.ok ? clusterRegistry(env).endNamespace(id.value, name) : ok(null);
           },
           complete: (name) => this.clusterNamespaces.remove(name),
         },
         secrets: {
           close: async (path) => {
             const id = this.namespaceTree.idOf(path);
-            return id === null ? ok(null) : content.endSecrets(id, path);
+            return id === null ? ok(null) : syncControl(env).endNamespace(id, path);
           },
           complete: (path) => this.namespaces.remove(path),
         },
@@ -140,7 +126,7 @@ export class AccessParts {
     this.namespaces = new NamespaceAdmin({
       ...{ tree: this.namespaceTree, mounts: this.mountTable, policies: this.policyStore, tokens: this.tokenStore },
       ...{ terms: this.terms, journal: this.journal, endings: this.endings },
-      clear: (path) => content.clearSecrets(path),
+      clear: (path) => syncControl(env).clearNamespace(path),
     });
     this.clusterNamespaces = new ClusterNamespaces(sql, this.journal, this.endings);
     this.endedMounts = new EndedMounts(sql);
