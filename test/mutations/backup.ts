@@ -13,7 +13,10 @@ const CUT = { file: "src/platform/durable/snapshot/object-snapshot.ts", suites: 
 const TAKE = { file: "src/backup/take.ts", suites: ["test/workers/backup-freeze.test.ts"] };
 const LEDGER = { file: "src/backup/restores.ts", suites: ["test/workers/backup-crash.test.ts"] };
 const STAGING = { file: "src/platform/durable/snapshot/shadow-tables.ts", suites: ["test/workers/backup.test.ts"] };
-const KNOWN = { file: "src/platform/durable/object-inventory.ts", suites: ["test/workers/backup-ended-mounts.test.ts"] };
+const KNOWN = {
+  file: "src/platform/durable/object-inventory.ts",
+  suites: ["test/workers/backup-ended-mounts.test.ts"],
+};
 
 export const backup: Mutation[] = [
   {

@@ -192,7 +192,7 @@ export const sealing: Mutation[] = [
     promise: "A rotation is answered when the objects that can be reached have taken it",
   },
   {
-    file: "src/access/deliveries.ts",
+    file: "src/access/outbox-topics.ts",
     suites: ["test/workers/rotation.test.ts"],
     find: "rows.at(-1)?.body",
     replace: "rows.at(0)?.body",
