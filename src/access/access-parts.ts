@@ -138,18 +138,21 @@ export class AccessParts {
     this.mounts = new MountAdmin(this.mountTable, this.namespaceTree, { commit, destroyLater });
   }
 
-  /** What the holder of a token may do. */
+  /** Rights of a token's holder. */
   grantsOf(row: TokenRow): Grants {
     return this.policyStore.grants(row.namespace, policiesOf(row));
   }
 
-  /** Who asks which mounts there are; null when the token is gone. */
+  /** The viewer of mount listings; null when the token is gone. */
   viewer(accessor: string): Viewer | null {
     const row = this.tokenStore.byAccessor(accessor, Date.now(), true);
     return row && { grants: this.grantsOf(row), namespace: row.namespace };
   }
 
-  /** Makes a fresh deployment usable: its identity, its hash key and, locally, the token that a developer chose. In a transaction. */
+  /**
+   * Initializes a fresh deployment: its identity, its hash key and, in local development, the configured root token.
+   * Call inside a transaction.
+   */
   begin(rootToken: string | undefined): void {
     if (this.deploymentState.get("cluster_id") === null) {
       this.deploymentState.set("cluster_id", crypto.randomUUID());

@@ -12,23 +12,23 @@ import {
 import { isStorageLost } from "../platform/durable/birth.ts";
 import type { Deliver } from "../platform/durable/outbox.ts";
 
-/** How what `AccessControl` promises other objects reaches them, by topic of its outbox. */
+/** Outbox topics of `AccessControl` and their delivery to other objects. */
 export const accessOutboxTopics = (env: Env) =>
   ({
-    /** Lane: the type and uuid of a mount that is gone. */
+    /** Lane: type and uuid of a deleted mount. */
     unmount: async (lane) => {
       const [type, uuid = ""] = lane.split(" ");
       const object = type === "cloud-b" ? credentialEngine(env, uuid) : kvStore(env, uuid);
       await object.destroy().catch((failure: unknown) => {
-        // There is nothing left to destroy.
+        // The storage is already gone.
         if (!isStorageLost(failure)) throw failure;
       });
     },
-    /** Lane: a mount. Rows: accessors of tokens that have ended. */
+    /** Lane: a mount. Rows: accessors of ended tokens. */
     leases: async (mount, rows) => {
       await credentialEngine(env, mount).tokensEnded(rows.map(({ body }) => JSON.parse(body) as string));
     },
-    /** Lane: the kind and name of an object that holds data keys. */
+    /** Lane: kind and name of an object that holds data keys. */
     rekey: async (lane, rows) => {
       const [kind = "", name = ""] = lane.split(/ (.*)/s);
       const { term } = JSON.parse(rows.at(-1)?.body ?? "{}") as { term: number };

@@ -1,11 +1,11 @@
 import { isKind, type ObjectName } from "../platform/durable/object-kinds.ts";
 
-/** Beside the tables of `AccessControl`, as the births themselves: names with a colon are in no snapshot. */
+/** Beside the tables of `AccessControl`: names with a colon are excluded from snapshots. */
 const TABLE = '"births:objects"';
-/** Lost objects that are shown. */
+/** Maximum of listed lost objects. */
 const SHOWN = 10;
 
-/** Which storage each object but `AccessControl` began with, and which of them were found empty since. */
+/** Registry of the storage id of each object except `AccessControl`, and of objects later found empty. */
 export class StorageRegistry {
   readonly #sql: SqlStorage;
 
@@ -17,7 +17,7 @@ export class StorageRegistry {
     );
   }
 
-  /** Records an object's storage, also while a restore holds everything else. @returns the id on record */
+  /** Records an object's storage, also while a restore blocks other writes. @returns the id on record */
   register({ kind, name }: ObjectName, id: string, fresh: boolean): string {
     if (!fresh) this.forget({ kind, name });
     this.#sql.exec(
@@ -27,7 +27,7 @@ export class StorageRegistry {
     return this.#sql.exec<{ id: string }>(`SELECT id FROM ${TABLE} WHERE kind = ? AND name = ?`, kind, name).one().id;
   }
 
-  /** Objects that were found empty. */
+  /** Objects with empty storage. */
   lost(): ObjectName[] {
     return this.#sql
       .exec<{ kind: string; name: string }>(`SELECT kind, name FROM ${TABLE} WHERE lost = 1 LIMIT ${SHOWN}`)
@@ -35,12 +35,12 @@ export class StorageRegistry {
       .flatMap(({ kind, name }) => (isKind(kind) ? [{ kind, name }] : []));
   }
 
-  /** The object has its storage again. */
+  /** The object's storage was restored. */
   found({ kind, name }: ObjectName): void {
     this.#sql.exec(`UPDATE ${TABLE} SET lost = 0 WHERE kind = ? AND name = ?`, kind, name);
   }
 
-  /** The object is gone for good. */
+  /** The object was deleted. */
   forget({ kind, name }: ObjectName): void {
     this.#sql.exec(`DELETE FROM ${TABLE} WHERE kind = ? AND name = ?`, kind, name);
   }

@@ -38,9 +38,9 @@ import { settings } from "../platform/settings.ts";
 const EXPIRED_PER_ALARM = 500;
 
 /**
- * Owns tokens, policies, namespaces, the mount table and the record of all other objects: one for the deployment. Read by every
- * request. The parts in `src/access` decide; this class runs their transactions, turns a sealed service into refusals, and waits
- * for the event log.
+ * Owns authentication and authorization: tokens, policies, namespaces and the mount table. One instance per deployment;
+ * every request reads it once, cached in the Worker where allowed. Components in `src/access` decide; this class
+ * converts sealed keys into refusals and waits for the event stream.
  */
 export class AccessControl extends StoredObject implements AccessControlApi {
   readonly #parts: AccessParts;
@@ -77,6 +77,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   // ---- every request ----
 
+  /** Resolves a path of an unauthenticated request. */
   locate(namespace: string, path: string): Result<{ namespace: string; path: string }> {
     return this.#parts.gatekeeper.locate(namespace, path);
   }
@@ -84,7 +85,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   authorize(ask: Ask): Grant | Refusal {
     if (this.isBeingRestored && ask.path !== "sys/snapshot") return refusedByRestore();
     return refuseIfSealed(() => {
-      // While sealed nobody is known, which must not look like a bad token.
+      // While sealed, no token can be verified, which must not look like an invalid token.
       this.#parts.tokenHashKey();
       return this.#parts.gatekeeper.authorize(ask);
     });
@@ -99,6 +100,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     };
   }
 
+  /** Stream permissions for any number of questions, answered in order. */
   mayStream(questions: readonly StreamQuestion[]): StreamAnswer[] {
     return streamAnswers(questions, this.#parts, Date.now());
   }
@@ -282,6 +284,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   // ---- snapshots and restores ----
 
+  /** Objects of mounts, including deleted ones, and other objects that hold data keys. */
   override known(after: string): KnownPage {
     return knownPage(this.sql, INVENTORY, after);
   }
@@ -314,15 +317,17 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   // ---- births ----
 
+  /** Records the storage of an object on first use. @returns the id on record: see `StorageIdentity` */
   begins(object: ObjectName, id: string, fresh: boolean): string {
     return this.#storage.register(object, id, fresh);
   }
 
+  /** Clears a lost object after its storage was restored. */
   isFound(object: ObjectName): void {
     this.#storage.found(object);
   }
 
-  /** Whether there has been an `AccessControl` before is on record in D1: nobody else is always there. */
+  /** D1 records whether an `AccessControl` existed before: no other store is always available. */
   protected override register(object: ObjectName, id: string, fresh: boolean): Promise<string> {
     return recordBirth(this.env.LISTINGS, textOfObject(object), id, fresh);
   }
@@ -333,16 +338,22 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return this.#parts.terms.status();
   }
 
+  /**
+   * Starts a new key term: new values are sealed under new data keys, and older data keys are re-wrapped under the
+   * newest master key, in every object. Reads and writes continue meanwhile.
+   */
   async rotateKeys(): Promise<Result<null>> {
     const rotated = refuseIfSealed(() => this.#parts.terms.rotate(Date.now()));
     if (rotated.ok) await this.outbox.drain("rekey");
     return rotated;
   }
 
+  /** Registers or unregisters an object outside the mounts that holds data keys. @returns the current term */
   holdsKeys(kind: KeyHolder, name: string, holds: boolean): number {
     return this.#parts.terms.register(kind, name, holds);
   }
 
+  /** Registers a destination before its creation. Refused when its namespace was deleted. Idempotent. */
   admitDestination(name: string): Result<null> {
     const admitted = this.#parts.namespaceTree.admit(destinationKeyOf(name).namespace);
     if (admitted.ok) this.#parts.terms.register("sync-destination", name, true);
@@ -351,7 +362,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   // ---- inside ----
 
-  /** Whatever changes here, who is known is asked for anew: by rows alone it is decided who may do what. */
+  /** Every commit invalidates cached callers: authorization depends on rows only. */
   protected override commit<T>(change: () => T): T {
     try {
       return super.commit(change);

@@ -48,8 +48,9 @@ import { NodeParts } from "./node-parts.ts";
 import { NodeSurface } from "./node-surface.ts";
 
 /**
- * Owner of what the cluster consists of. One for the deployment, so that an allocation and what it claims change in one
- * transaction. The parts decide; this class is their surface.
+ * Owns the cluster state: nodes, volumes, claims and scheduler reports. One instance per deployment, so that an
+ * allocation and its claims change in one transaction. Components decide; this class is their RPC surface. Reads cost
+ * index seeks; blocking queries share one read per change.
  */
 export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   readonly #indexes: TableIndexes;
@@ -64,13 +65,13 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
   protected override readonly csi: Csi;
   protected override readonly ended: EndedNamespaces;
   #keys: DataKeys | undefined;
-  /** That this object holds data keys has been promised to be told since it woke. */
+  /** Whether registering as a key holder was enlisted since start. */
   #isKeyHolderEnlisted = false;
-  /** Who gives the rows of a table their indexes. */
+  /** Components that set the indexes of a table's rows. */
   readonly #indexedRows: Readonly<Record<string, IndexedRows>>;
-  /** Whose rows the alarm is for. */
+  /** Components with deadlines. */
   readonly #timed: readonly Timed[];
-  /** Asked with every commit: one statement, not one for each part. */
+  /** One statement for all deadlines, because every commit evaluates it. */
   readonly #due: string;
 
   protected override get kind() {
@@ -164,18 +165,18 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
 
   // ---- reads ----
 
-  /** The newest index of these tables, as soon as it is beyond `since` or `waitMs` are over. */
+  /** The newest index of these tables, as soon as it is beyond `since` or after `waitMs`. */
   changed(tables: readonly string[], since: number, waitMs: number): Promise<number> {
     return this.#waiters.changed(tables, since, waitMs);
   }
 
-  /** One page of reported objects with what reads join to them, and the index of what it shows. */
+  /** One page of reported objects with their joined rows, and its index. */
   reported(query: ReportedQuery, whole = false): JoinedPage & { readonly index: number } {
     const page = this.#joined.of({ query, whole }, () => this.#join(this.#reported.page(query), query.topic, whole));
     return { ...page, index: this.#newestOf(query.topic) };
   }
 
-  /** One reported object, see `Reported.find`, and the index of its table. */
+  /** One reported object (see `Reported.find`) and the index of its table. */
   readReported(
     topic: ReportedTopic,
     id: string,
@@ -187,14 +188,14 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
     return { object, index: this.#indexes.of(topic), jobs };
   }
 
-  /** A job and what its allocations are doing, and the index of both; null when there is none. */
+  /** A job, the state of its allocations, and the index of both; null when missing. */
   jobSummary(namespace: string, id: string): { readonly found: CountedJob | null; readonly index: number } {
     const job = this.#reported.find("Job", id, namespace, true);
     const found = job && { job, counts: this.#joins.counts(job) };
     return { found, index: this.#newestOf("Job") };
   }
 
-  /** Allocations by their ids, see `Reported.named`, and the types of their jobs. */
+  /** Allocations by id (see `Reported.named`) and the types of their jobs. */
   allocations(ids: readonly string[], namespace: string | null): NamedObjects & { readonly jobs: JobTexts } {
     const named = this.#reported.named("Allocation", ids, namespace);
     return { ...named, jobs: this.#joins.types(named.objects) };
@@ -202,12 +203,12 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
 
   // ---- writes ----
 
-  /** Takes in what a scheduler reports: see `Ingestion`. */
+  /** Ingests scheduler reports: see `Ingestion`. */
   ingest(...parameters: Parameters<Ingestion["take"]>): ReturnType<Ingestion["take"]> {
     return this.#ingestion.take(...parameters);
   }
 
-  /** As `ingest`, for more reports than one call may hold. */
+  /** Like `ingest`, for bodies larger than one RPC. */
   async ingestStream(
     source: SourceLine | null,
     reports: ReadableStream<Uint8Array>,
@@ -216,13 +217,13 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
     return this.#ingestion.take(source, await fromStream(reports), full);
   }
 
-  /** What came of an operation that a node was asked for. May be told twice. */
+  /** Result of a node operation. May be delivered twice. */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
     if (await this.host.volumes.operationDone(nodeId, id, result)) return;
     await this.csi.work.operationDone(nodeId, id, result);
   }
 
-  /** Sessions of agents, and of nodes that owe something still. */
+  /** Sessions of agents, and of nodes with open operations. */
   override known(after: string): KnownPage {
     return knownPage(this.sql, SESSIONS, after);
   }
@@ -231,7 +232,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
     this.commit(() => this.#dataKeys().rotate(term, Date.now()));
   }
 
-  /** Ends a flat namespace that has no content, with the reports of what has ended in it: see `EndedNamespaces`. */
+  /** Deletes a flat namespace without content, and its ended reports: see `EndedNamespaces`. */
   endNamespace(id: string, name: string): Result<null> {
     return this.commit(() => {
       const ended = this.ended.end(id, name, Date.now());
@@ -250,7 +251,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
     return { ...page, jobs: {} };
   }
 
-  /** A list of jobs shows what their allocations are doing, so it changes with them. */
+  /** A list of jobs includes the state of their allocations, so it changes with them. */
   #newestOf(topic: ReportedTopic): number {
     const tables = topic === "Job" ? JOB_SUMMARY_TABLES : [topic];
     return Math.max(...tables.map((table) => this.#indexes.of(table)));
@@ -276,13 +277,13 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
 
   protected override onRollback(): void {
     this.#isKeyHolderEnlisted = false;
-    // The first one may have been made in there.
+    // The discarded transaction may have created the first key.
     this.#keys = undefined;
     this.#indexes.reload();
     this.csi.plugins.forget();
   }
 
-  /** Sends it as soon as the transaction that promises it is over. */
+  /** Delivers after the transaction that enlists it. */
   #enlistCsi(operation: string): void {
     this.outbox.enlist("csi", operation, operation);
     queueMicrotask(() => void this.outbox.drain("csi", operation));
@@ -297,7 +298,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
     this.rekey(await accessControl(this.env).holdsKeys("cluster-registry", "main", true));
   }
 
-  /** Made when the first secret comes. */
+  /** Created with the first secret. */
   #dataKeys(): DataKeys {
     this.#keys ??= new DataKeys(this.sql, "cluster-registry", () => this.env.MASTER_KEY);
     return this.#keys;
@@ -308,7 +309,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
     if (!TABLES_WITHOUT_READERS.has(stamp.table)) this.#indexes.set(stamp.table, index);
   }
 
-  /** Readers look at rows once the transaction that changed them is over. */
+  /** Readers see rows after their transaction. */
   #wakeAfterCommit(): void {
     queueMicrotask(() => this.#waiters.wake(this.#indexes.takeMoved()));
   }
@@ -316,7 +317,7 @@ export class ClusterRegistry extends NodeSurface implements ClusterRegistryApi {
 
 const GONE = refuse("invalid", "volume validation failed: the namespace was deleted meanwhile");
 
-/** Tables of which nobody asks when they last changed. */
+/** Tables without blocking queries. */
 const TABLES_WITHOUT_READERS: ReadonlySet<string> = new Set(["report_sources", VOLUME_OPERATION, CSI_OPERATION]);
 
 const SESSIONS = [

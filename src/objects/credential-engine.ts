@@ -43,9 +43,9 @@ import { settings } from "../platform/settings.ts";
 const PAGE = 1_000;
 
 /**
- * Owner of one cloud-b mount: configuration, roles, leases, and all that is being made or removed at the cloud. Named by the
- * mount's uuid. It never calls the cloud: it hands out one step of a job at a time, and a Worker takes it. Its parts, in
- * `src/credentials`, decide; this is their surface.
+ * Owns one cloud-b mount: configuration, roles, leases, and jobs that create or remove cloud resources. Named by the
+ * mount's uuid. It never calls the cloud: a Worker leases one step of a job at a time and performs it. Components in
+ * `src/credentials` decide; this class is their RPC surface.
  */
 export class CredentialEngine extends StoredObject implements CredentialEngineApi {
   readonly #self: string;
@@ -116,7 +116,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     });
   }
 
-  /** Whom the engine acts as. */
+  /** The cloud account of the engine. */
   account(): Result<CloudAccount> {
     return refuseIfSealed(() => this.#deps.account());
   }
@@ -127,7 +127,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   // ---- roles ----
 
-  /** A page of role names, sorted. @param after the last name of the page before */
+  /** A page of role names, sorted. @param after last name of the previous page */
   roleNames(after: string): string[] {
     return this.#deps.roles.names(after, PAGE);
   }
@@ -147,66 +147,66 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   // ---- credentials ----
 
-  /** Begins to make credentials, or finds those that the same request has begun or got before. */
+  /** Starts issuing credentials, or returns the job of an identical earlier request. */
   async issue(ask: IssueRequest): Promise<Result<Started>> {
     const started = refuseIfSealed(() => this.#issuer.begin(ask, Date.now()));
     if (!started.ok) return started;
     const { wanted, turn } = started.value;
     const lease = turn && "claim" in turn ? turn.claim : null;
     if (!lease) return started;
-    // Behind the row: a token that ends from now on finds it, one that has ended is refused.
+    // Registered after the row: a token that ends later finds the row; an ended token is refused.
     const held = await accessControl(this.env)
       .holdsLeases(ask.token, this.#self)
       .catch((failure: unknown) => {
         this.#issuer.cancel(wanted.job);
         throw failure;
       });
-    // It may have been given up meanwhile, and then nothing of it is to be made.
+    // The job may have been abandoned meanwhile; then nothing is created.
     if (held.ok) return this.#deps.work.holds(lease, Date.now()) ? started : ok({ wanted, turn: null });
     this.#issuer.cancel(wanted.job);
     return held;
   }
 
   /**
-   * One turn of a Worker: takes the result of a step, and hands out the next.
-   * @param wanted the job that a request waits for; null: any that is ready
-   * @param hasLeft the request's caller has hung up, and its credentials are not to be finished
+   * One poll of a Worker: accepts the result of a step and leases the next one.
+   * @param wanted the job of a waiting request; null: any ready job
+   * @param hasLeft whether the caller disconnected, so its credentials are not completed
    */
   turn(wanted: JobRef | null, report: Report | null, hasLeft = false): PollResult | Refusal {
     if (!wanted) this.#wakeUp.resume();
     return refuseIfSealed(() => this.commit(() => this.#deps.runner.poll(wanted, report, Date.now(), hasLeft)));
   }
 
-  /** Resolves once a job may have the lock that it waits for, and after a while in any case. */
+  /** Resolves when a job may have the lock it waits for, or after a timeout. */
   waitInLine(job: string): Promise<void> {
     return this.#deps.jobs.waitInLine(job, Date.now());
   }
 
-  /** The answer with a lease's credentials is about to leave. @returns false when they must not be answered any more */
+  /** Called before credentials are returned. @returns false when they must not be returned any more */
   handOver(lease: string): boolean {
     return this.#issuer.handOver(lease);
   }
 
   // ---- leases ----
 
-  /** A lease, by its id relative to the mount. */
+  /** A lease by its id relative to the mount. */
   lookup(id: string): Result<LeaseView> {
     const lease = this.#deps.leases.find(id);
     return lease ? ok(leaseView(lease, Date.now())) : refuse("invalid", "invalid lease");
   }
 
-  /** A page of the names directly below a folder of leases, from behind one of them on. */
+  /** A page of the names directly below a folder of leases, after one of them. */
   leaseNames(folder: string, behind: string): string[] {
     return this.#deps.leases.names(folder, behind, PAGE);
   }
 
-  /** How many leases there are, and how many of them could not be revoked. */
+  /** Number of leases, and of those that could not be revoked. */
   leaseCount(): { total: number; irrevocable: number } {
     const { leases } = this.#deps;
     return { total: leases.count(), irrevocable: leases.count("irrevocable") };
   }
 
-  /** The ids of a page of the leases under a prefix, sorted. */
+  /** A page of lease ids under a prefix, sorted. */
   leasesUnder(prefix: string, after: string): string[] {
     return this.#deps.leases.under(prefix, after, PAGE).map(({ id }) => id);
   }
@@ -219,7 +219,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     return refuseIfSealed(() => ok(this.#leaseLifecycle.revoke(id)));
   }
 
-  /** Has the leases named revoked as soon as may be, and answers without waiting for it. */
+  /** Schedules the revocation of leases and returns immediately. */
   revokeSoon(ids: readonly string[]): Result<null> {
     return refuseIfSealed(() => {
       this.#leaseLifecycle.revokeSoon(ids);
@@ -231,7 +231,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     this.#leaseLifecycle.forget(ids);
   }
 
-  /** Tokens have ended, and their leases end with them. Idempotent. */
+  /** Revokes the leases of ended tokens. Idempotent. */
   tokensEnded(accessors: readonly string[]): void {
     const now = Date.now();
     this.commit(() => {

@@ -22,7 +22,7 @@ import { CSI_PLUGIN } from "../volumes/csi/plugins.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import type { CsiWork } from "../volumes/csi/work.ts";
 
-/** What of `ClusterRegistry` is about CSI: its parts decide, this is their surface. */
+/** CSI surface of `ClusterRegistry`; its components decide. */
 export abstract class CsiSurface extends StoredObject {
   protected abstract readonly csi: Csi;
   protected abstract readonly ended: EndedNamespaces;
@@ -31,7 +31,7 @@ export abstract class CsiSurface extends StoredObject {
 
   // ---- CSI plugins ----
 
-  /** Plugins whose ids begin with a text, and the index of their table. */
+  /** Plugins with an id prefix, and the index of their table. */
   csiPlugins(prefix: string, from: string): PluginPage & { readonly index: number } {
     return { ...this.csi.plugins.page(prefix, from), index: this.indexOf(CSI_PLUGIN) };
   }
@@ -51,7 +51,7 @@ export abstract class CsiSurface extends StoredObject {
     return { ...this.csi.store.page(query), index: this.indexOf(CSI_VOLUME) };
   }
 
-  /** Whether a CSI volume, or a node, names this plugin. */
+  /** Whether a CSI volume or a node uses this plugin. */
   hasCsiVolumesOf(pluginId: string): boolean {
     return this.csi.plugins.find(pluginId) !== null || this.csi.store.hasPlugin(pluginId);
   }
@@ -68,13 +68,13 @@ export abstract class CsiSurface extends StoredObject {
     return this.csi.volumes.grow(...given);
   }
 
-  /** @param namespaceId the identity of the volume's namespace, which must not have ended */
+  /** @param namespaceId identity of the volume's namespace; refused when deleted */
   createCsiVolume(namespaceId: string, ...given: Parameters<CsiVolumes["create"]>): ReturnType<CsiVolumes["create"]> {
     const admitted = this.ended.admit([namespaceId]);
     return admitted.ok ? this.csi.volumes.create(...given) : admitted;
   }
 
-  /** @param namespaceIds the identities of the volumes' namespaces, none of which must have ended */
+  /** @param namespaceIds identities of the volumes' namespaces; refused when one is deleted */
   async commitCsiVolumes(
     namespaceIds: readonly string[],
     ...given: Parameters<CsiVolumes["commit"]>
@@ -103,7 +103,7 @@ export abstract class CsiSurface extends StoredObject {
     return this.csi.claims.expanded(...given);
   }
 
-  /** Claims on a CSI volume, oldest first, from a row on. Never what was sealed. */
+  /** Claims of a CSI volume, oldest first, from a row on. Never includes sealed values. */
   csiClaims(name: Name, from: number, limit: number): ShowableClaim[] {
     return this.csi.claimStore.of(name, from, limit).map(showable);
   }
@@ -124,12 +124,12 @@ export abstract class CsiSurface extends StoredObject {
     return this.csi.asks.listSnapshots(...given);
   }
 
-  /** How an operation of a plugin has ended: see `CsiWork.outcome`. */
+  /** Outcome of a plugin operation: see `CsiWork.outcome`. */
   csiOutcome(...given: Parameters<CsiWork["outcome"]>): Promise<CsiOutcome | null> {
     return this.csi.work.outcome(...given);
   }
 
-  /** What has been done to a CSI volume lately, newest first, from a number down. Never what was sealed. */
+  /** Recent operations of a CSI volume, newest first, from a number down. Never includes sealed values. */
   csiOperations({ namespace, id }: Name, from: number, limit: number): Omit<CsiOperation, "sealed">[] {
     return this.csi.operations
       .ofVolume(namespace, id, from + 1, limit)

@@ -12,17 +12,17 @@ import { settings } from "../platform/settings.ts";
 import { readerSeries, readersOf, stream } from "./event-streams.ts";
 
 /**
- * The one sequence of cluster events. One writer at a time (`append`, in order of arrival); any number of readers, each only
- * a cursor that pulls. The newest lines are in memory, the whole buffer is in storage.
+ * Owns the one sequence of cluster events: single writer (`append`, in order of arrival), any number of readers, each a
+ * pulling cursor. The newest lines are in memory, the whole buffer is in storage.
  */
 export class EventLog extends StoredObject implements EventLogApi {
   readonly #store: LineStore;
   readonly #ring = new Ring();
   readonly #view: LogView;
   readonly #readers: Readers;
-  /** The newest index that no crash takes back, and the newest that readers get. */
+  /** The newest durable index, and the newest published one. */
   #durable: number;
-  /** Lines that readers do not see yet. */
+  /** Appended lines that are not published yet. */
   #unpublished: Line[] = [];
   #publishing: Promise<void> | undefined;
 
@@ -46,8 +46,8 @@ export class EventLog extends StoredObject implements EventLogApi {
   }
 
   /**
-   * Appends lines, one per entry, in order. Idempotent by (source, seq): a repeated entry adds nothing and gets its first
-   * index again, or the newest index of its source once its line has left the buffer.
+   * Appends lines, one per entry, in order. Idempotent by (source, seq): a repeated entry adds nothing and returns its
+   * first index, or the newest index of its source after its line was evicted.
    * @returns the index of each entry
    */
   async append(source: string, entries: readonly Append[]): Promise<number[]> {
@@ -69,28 +69,28 @@ export class EventLog extends StoredObject implements EventLogApi {
     return indexes;
   }
 
-  /** The newest index given out; 1 before the first event, because an index is never 0 on the wire. */
+  /** The newest assigned index; 1 before the first event, because an index is never 0 on the wire. */
   newest(): number {
     return Math.max(1, this.#store.newest);
   }
 
-  /** What the buffer holds, and how many readers are open. `oldest` is 0 when it is empty. */
+  /** Size and bounds of the buffer, and the number of readers. `oldest` is 0 when it is empty. */
   state(): { lines: number; bytes: number; oldest: number; newest: number; readers: number } {
     const { lines, bytes, oldest, newest } = this.#store;
     return { lines, bytes, oldest, newest, readers: this.#readers.count };
   }
 
-  /** What may be shown now. */
+  /** Bounds of the published lines. */
   bounds(): Bounds {
     return { oldest: this.#store.oldest, newest: this.#durable };
   }
 
-  /** Some of the lines after a cursor, for a relay. */
+  /** Lines after a cursor, for a relay. */
   lines(cursor: number, traces: readonly string[] | null): FeedPage {
     return feedPage(this.#view, cursor, traces);
   }
 
-  /** Opens a stream: of a `Subscription`, or at `/feed` that of a relay, of every line `after` an index. */
+  /** Opens a stream: of a `Subscription`, or at `/feed` a relay's stream of every line `after` an index. */
   override async fetch(request: Request): Promise<Response> {
     if (new URL(request.url).pathname !== "/feed") {
       return stream(this.#readers, await request.json(), request.signal, () => this.#store.oldest);
@@ -99,7 +99,7 @@ export class EventLog extends StoredObject implements EventLogApi {
     return new Response(this.#readers.follow(relay, after, request.signal));
   }
 
-  /** The names of the relays that follow now. */
+  /** Names of the connected relays. */
   relays(): string[] {
     return this.#readers.relays;
   }
@@ -130,9 +130,9 @@ export class EventLog extends StoredObject implements EventLogApi {
   }
 
   /**
-   * Shows lines to readers once they are on disk. An answer waits for that by itself, a stream that is already open does not:
-   * a reader would see a line, a crash would take it back, and the next line would get its index. Appends that come while one
-   * is being made durable share the next round.
+   * Publishes lines once they are on disk. RPC answers wait for durability by themselves; open streams do not. A reader
+   * could otherwise see a line that a crash rolls back, and the next line would reuse its index. Appends during a sync
+   * share the next one.
    */
   async #publish(): Promise<void> {
     const lines = this.#unpublished;

@@ -11,13 +11,13 @@ import { settings } from "../platform/settings.ts";
 import { readerSeries, readersOf, stream } from "./event-streams.ts";
 
 /**
- * Serves streams in the log's place, as near to their readers as it was made, and is itself one reader of the log. It stores
- * nothing: when it dies, its streams end, and their readers go on by index wherever they come next.
+ * Serves streams close to their readers and is itself one reader of the log. It stores nothing: after a restart its
+ * readers resume by index at any server.
  */
 export class EventRelay extends DurableObject<Env> implements EventRelayApi {
   readonly #feed: Feed;
   readonly #readers: Readers;
-  /** Streams that are being opened. */
+  /** Streams being opened. */
   #opening = 0;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -43,12 +43,12 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
     this.#readers = readersOf(this.#feed, () => this.env);
   }
 
-  /** How far this relay is, how many readers it has, and whether it follows the log. */
+  /** Newest index, number of readers, and whether the feed is connected. */
   state(): { newest: number; readers: number; following: boolean } {
     return { newest: this.#feed.newest(), readers: this.#readers.count, following: this.#feed.following };
   }
 
-  /** How the relay is: it has no rows, and nothing that is due. */
+  /** Health stats: no rows, no deadlines. */
   vitals(): HealthStats {
     return {
       bytes: this.ctx.storage.sql.databaseSize,
@@ -58,7 +58,7 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
     };
   }
 
-  /** Opens a stream; the body is a `Subscription`. As at the log; 503 also while that cannot be reached. */
+  /** Opens a stream; the body is a `Subscription`. Same answers as the log; 503 also while the log is unreachable. */
   override async fetch(request: Request): Promise<Response> {
     const subscription = await request.json<Subscription>();
     this.#opening += 1;
@@ -66,7 +66,7 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
       const bounds = await this.#joined();
       if (!bounds) return new Response(null, { status: 503 });
       const { oldest, newest } = bounds;
-      // What is now, and what is the oldest, the log says: a relay lags, and has some lines for longer.
+      // Both bounds come from the log: a relay lags, and holds some lines for longer.
       const from = subscription.from < 0 ? newest + 1 : Math.max(subscription.from, oldest);
       return await stream(this.#readers, { ...subscription, from }, request.signal, () => oldest);
     } finally {

@@ -6,7 +6,7 @@ import type { Subscription } from "../events/subscription.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
 
-/* What the log and its relays have in common: they serve streams. */
+/* Shared by the log and its relays: serving streams. */
 
 export const readersOf = (log: LogView, env: () => Env): Readers =>
   new Readers(
@@ -18,7 +18,7 @@ export const readersOf = (log: LogView, env: () => Env): Readers =>
     },
   );
 
-/** What a server of streams tells of them. */
+/** Metrics of a stream server. */
 export function readerSeries({ served: { streams, lines, cut } }: Readers, server: string): Series[] {
   return [
     series("sallyport_event_streams", streams, server),
@@ -28,8 +28,8 @@ export function readerSeries({ served: { streams, lines, cut } }: Readers, serve
 }
 
 /**
- * The stream of a subscription. 403 when its token does not let it read all that it asks for, 503 when nobody can say.
- * @param oldest the oldest index there is once the stream is open
+ * Opens the stream of a subscription. 403 when its token lacks rights, 503 when access control is unreachable.
+ * @param oldest the oldest index once the stream is open
  */
 export async function stream(
   readers: Readers,

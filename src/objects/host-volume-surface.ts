@@ -13,7 +13,7 @@ import { HOST_VOLUME } from "../volumes/host/host-volume-store.ts";
 import type { HostVolumes } from "../volumes/host/host-volumes.ts";
 import { CsiSurface } from "./csi-surface.ts";
 
-/** What of `ClusterRegistry` is about host volumes and sticky claims on them: their parts decide, this is their surface. */
+/** Host volume surface of `ClusterRegistry`, including sticky claims; its components decide. */
 export abstract class HostVolumeSurface extends CsiSurface {
   protected abstract readonly host: HostVolumeParts;
 
@@ -22,7 +22,7 @@ export abstract class HostVolumeSurface extends CsiSurface {
     return { ...this.host.store.page(query), index: this.indexOf(HOST_VOLUME) };
   }
 
-  /** Whether a host volume names this plugin. */
+  /** Whether a host volume uses this plugin. */
   hasHostVolumesOf(pluginId: string): boolean {
     return this.host.store.hasPlugin(pluginId);
   }
@@ -31,7 +31,7 @@ export abstract class HostVolumeSurface extends CsiSurface {
     return this.host.volumes.read(id);
   }
 
-  /** @param namespaceId the identity of the volume's namespace, which must not have ended */
+  /** @param namespaceId identity of the volume's namespace; refused when deleted */
   createHostVolume(
     namespaceId: string,
     ...given: Parameters<HostVolumes["create"]>
@@ -40,7 +40,7 @@ export abstract class HostVolumeSurface extends CsiSurface {
     return admitted.ok ? this.host.volumes.create(...given) : admitted;
   }
 
-  /** As `createHostVolume`. */
+  /** Like `createHostVolume`. */
   registerHostVolume(
     namespaceId: string,
     ...given: Parameters<HostVolumes["register"]>
@@ -57,17 +57,17 @@ export abstract class HostVolumeSurface extends CsiSurface {
     return this.host.volumes.delete(...given);
   }
 
-  /** How an operation on a volume has ended: see `HostVolumes.outcome`. */
+  /** Outcome of a volume operation: see `HostVolumes.outcome`. */
   volumeOperation(...given: Parameters<HostVolumes["outcome"]>): Promise<Outcome | null> {
     return this.host.volumes.outcome(...given);
   }
 
-  /** Why an operation on a volume has no outcome yet: see `HostVolumes.doubt`. */
+  /** Reason why a volume operation has no outcome yet: see `HostVolumes.doubt`. */
   volumeDoubt(operation: string): string | null {
     return this.host.volumes.doubt(operation);
   }
 
-  /** Which of these volumes of a node nobody knows here. */
+  /** Volumes held by a node that are unknown here. */
   unknownVolumes(nodeId: string, held: readonly string[]): string[] {
     return this.host.states.unknownOn(nodeId, held);
   }

@@ -12,8 +12,8 @@ import { recordAction } from "../platform/observability/audit/actions.ts";
 import { settings } from "../platform/settings.ts";
 
 /**
- * Issuer of the identity tokens by which mounts log in at their providers without a secret. One for the deployment; its
- * private keys never leave it. Keys are made when the first token or the list of keys is asked for.
+ * Issues the identity tokens by which mounts authenticate at providers without a secret. One instance per deployment;
+ * private keys never leave it. Keys are created on the first request for a token or the key set.
  */
 export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
   readonly #keys: DataKeys;
@@ -34,12 +34,12 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
     this.#signing = new SigningKeys(this.sql, this.#keys);
   }
 
-  /** The origin that was set for all issuers; empty when none was. */
+  /** The configured origin of all issuers; empty when unset. */
   configured(): string {
     return this.sql.exec<{ issuer: string }>("SELECT issuer FROM config").toArray()[0]?.issuer ?? "";
   }
 
-  /** @param issuer an origin, or empty for the one that the deployment has without it */
+  /** @param issuer an origin, or empty to use the deployment's default */
   configure(issuer: string): void {
     this.commit(() => {
       this.sql.exec("INSERT INTO config VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET issuer = excluded.issuer", issuer);
@@ -47,12 +47,14 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
     recordAction("identity-issuer-configured", { issuer });
   }
 
-  /** The origin of all issuers: what was set, else the setting `PUBLIC_URL`; null when each request's own is. */
+  /**
+   * The origin of all issuers: configured, else the setting `PUBLIC_URL`; null when each request's own origin is used.
+   */
   origin(): string | null {
     return this.configured() || originOf(settings(this.env).PUBLIC_URL ?? "");
   }
 
-  /** Every public key that a token may have been signed with, or soon will be. */
+  /** Every public key that may have signed a valid token, or soon will. */
   async published(): Promise<Result<PublicKey[]>> {
     const begun = await this.#begun();
     return begun.ok ? ok(this.#signing.published(Date.now())) : begun;
@@ -64,7 +66,7 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
     return begun.ok ? refuseIfSealed(() => ok(this.#signing.sign(claimsOf(ask, Date.now())))) : begun;
   }
 
-  /** @param verificationMs how long the key that signed until now stays published; the usual time unless given */
+  /** @param verificationMs how long the previous signing key stays published */
   async rotate(verificationMs = VERIFICATION_TTL_MS): Promise<Result<null>> {
     const begun = await this.#begun();
     return begun.ok ? refuseIfSealed(() => this.#rotate(verificationMs, Date.now())) : begun;

@@ -27,18 +27,21 @@ import { recordAction } from "../platform/observability/audit/actions.ts";
 
 const WATCHERS_TOLD_INLINE = 8;
 const EXPIRED_PER_ALARM = 500;
-/** Paths that a destination is told of at once. */
+/** Maximum of paths per destination that are announced inline. */
 const MAX_INLINE_ANNOUNCEMENTS = 100;
-/** A patch may grow a secret; beyond this it would not fit a row once it is sealed. */
+/** A patch may grow a secret; beyond this size its sealed form would not fit a row. */
 const MAX_DATA_BYTES = 1024 * 1024;
 
-/** Owner of the secrets of one KV mount: versions, metadata, and who watches which path. Named by the mount's uuid. */
+/**
+ * Owns the secrets of one KV mount: versions, metadata, and the destinations that watch each path. Named by the mount's
+ * uuid. A write is one transaction, and one outbox row per watching destination.
+ */
 export class KvStore extends StoredObject implements KvStoreApi {
   readonly #keys: DataKeys;
   readonly #mount: string;
   readonly #secrets: Secrets;
   readonly #watchers: Watchers;
-  /** What every write asks about the mount, read once; forgotten whenever it changes. */
+  /** Mount state needed by every write; invalidated on change. */
   #mountState: { readonly config: KvConfig; readonly gone: boolean } | undefined;
 
   protected override get kind() {
@@ -60,10 +63,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
 
   // ---- data ----
 
-  /**
-   * Writes a new version.
-   * @param data JSON text of an object; @param cas the version the caller expects to replace, null = not given
-   */
+  /** Writes a new version. @param data JSON text of an object; @param cas expected current version, null = not given */
   put(path: string, data: string, cas: number | null, rights: WriteRights): Result<Written> {
     return refuseIfSealed(() => {
       const secret = this.#secrets.find(path);
@@ -71,7 +71,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     });
   }
 
-  /** Writes a new version: the newest with a JSON merge patch applied. */
+  /** Writes a new version: the newest one with a JSON merge patch applied. */
   patch(path: string, patch: string, cas: number | null): Result<Written> | GoneVersion {
     return refuseIfSealed((): Result<Written> | GoneVersion => {
       const newest = this.#open(path, 0);
@@ -89,7 +89,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     return refuseIfSealed(() => this.#open(path, version));
   }
 
-  /** Deletes the newest version so that it can be undeleted. Nothing there counts as deleted. */
+  /** Soft-deletes the newest version. A missing path counts as deleted. */
   deleteNewest(path: string): Result<Written["watchers"]> {
     const secret = this.#secrets.find(path);
     return secret ? this.deleteVersions(path, [secret.current_version]) : ok([]);
@@ -116,7 +116,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
 
   /**
    * Sets metadata; creates the path without a version when `rights` are given and it is absent.
-   * @param patch merges custom metadata key by key, null clears
+   * @param patch merges custom metadata by key, null clears
    * @returns warnings
    */
   setMetadata(path: string, changes: MetadataSettings, patch: boolean, rights: WriteRights | null): Result<string[]> {
@@ -131,7 +131,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     return ok(overruled ? ['"cas_required" set to false, but the mount requires check-and-set for every write'] : []);
   }
 
-  /** Removes a path with all its versions. */
+  /** Deletes a path with all its versions. */
   deleteMetadata(path: string): Result<Written["watchers"]> {
     return this.#change(path, () => {
       this.#secrets.remove(path);
@@ -139,7 +139,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     });
   }
 
-  /** One page of the names directly below a folder, sorted. @param after a name: the page starts behind it */
+  /** One page of the names directly below a folder, sorted. @param after the page starts behind this name */
   list(folder: string, after: string, limit: number): ListedPage {
     return listFolder(this.sql, folder, after, limit);
   }
@@ -158,7 +158,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     if (!this.#state().gone) this.commit(() => this.#keys.rotate(term, Date.now()));
   }
 
-  /** The mount is gone: forgets every secret and tells those who watched. Idempotent. */
+  /** Destroys every secret of the mount and notifies its watchers. Idempotent. */
   async destroy(): Promise<void> {
     this.#setState("gone", "1");
     this.commit(() => {
@@ -171,7 +171,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
 
   // ---- sync ----
 
-  /** Tells `destination` from now on when `path` changes. Idempotent. @returns the newest living version, or null */
+  /** Notifies `destination` of future changes of `path`. Idempotent. @returns the newest live version, or null */
   watch(path: string, destination: string): number | null {
     const now = Date.now();
     this.commit(() => this.#watchers.add(path, destination, now));
@@ -182,7 +182,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     this.commit(() => this.#watchers.remove(path, destination));
   }
 
-  /** The newest living version, which is what a destination should hold; `value` null when there is none. */
+  /** The newest live version, which a destination should hold; `value` is null without one. */
   newest(path: string): Result<{ version: number; data: string } | null> {
     return refuseIfSealed(() => {
       const row = this.#secrets.newestLiving(path, Date.now());
@@ -191,13 +191,13 @@ export class KvStore extends StoredObject implements KvStoreApi {
     });
   }
 
-  /** The newest living version of each path, null where there is none. */
+  /** The newest live version of each path, or null. */
   newestVersions(paths: readonly string[]): (number | null)[] {
     const now = Date.now();
     return paths.map((path) => this.#secrets.newestLiving(path, now)?.version ?? null);
   }
 
-  /** Delivers what waits to be told, and resolves when it was tried. */
+  /** Delivers pending announcements; resolves after the attempt. */
   async flush(): Promise<void> {
     await this.outbox.drain("changed");
   }
@@ -208,7 +208,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     return this.#watchers.nextExpiry();
   }
 
-  /** A version that ends by itself is a change like any other to those who watch. */
+  /** Expiry of a version is a change like any other for its watchers. */
   protected override async onAlarm(now: number): Promise<void> {
     const { expired, told } = this.commit(() => {
       const expired = this.#watchers.takeExpired(now, EXPIRED_PER_ALARM);
@@ -258,7 +258,10 @@ export class KvStore extends StoredObject implements KvStoreApi {
     return ok({ metadata: versionView(row, secret.custom_metadata), watchers: this.#announce(watchers) });
   }
 
-  /** Changes versions of a path and tells who watches it, unless nothing changed. @param change answers whether it did */
+  /**
+   * Changes versions of a path and notifies its watchers if something changed.
+   * @param change returns whether it changed something
+   */
   #change(path: string, change: (now: number) => boolean): Result<Written["watchers"]> {
     const now = Date.now();
     const watchers = this.commit(() => {
@@ -278,7 +281,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     return { ok: true, state: "lives", data, metadata };
   }
 
-  /** One waiting row a destination, however often and wherever anything changes: what counts is the newest state. */
+  /** One pending row per destination, however many paths change: only the newest state matters. */
   #enlistWatchers(path: string): string[] {
     const watchers = this.#watchers.of(path, Date.now());
     for (const destination of watchers) {
@@ -287,14 +290,14 @@ export class KvStore extends StoredObject implements KvStoreApi {
     return watchers;
   }
 
-  /** Starts telling the watchers without holding up the answer. @returns those worth trying at once */
+  /** Starts delivery to the watchers without delaying the answer. @returns those worth trying at once */
   #announce(watchers: readonly string[]): readonly string[] {
     if (watchers.length > 0) this.ctx.waitUntil(this.outbox.drain("changed"));
     return watchers.slice(0, WATCHERS_TOLD_INLINE);
   }
 
   async #deliverChanged(lane: string, rows: readonly OutboxRow[]): Promise<() => void> {
-    // Rows of an earlier version name the path, too.
+    // Rows of an earlier release also name the path.
     const [destination = ""] = lane.split("\n");
     const paths = this.#watchers.pending(destination, MAX_INLINE_ANNOUNCEMENTS);
     if (paths.length > 0) await syncDestination(this.env, destination).changed(this.#mount, paths);
@@ -328,7 +331,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     this.#mountState = undefined;
   }
 
-  /** What a sealed version is bound to: it opens nowhere else. */
+  /** Sealing context of a version: it cannot be opened elsewhere. */
   #context(path: string, version: number): string {
     return `kv ${this.#mount} ${version} ${path}`;
   }

@@ -5,10 +5,13 @@ import { Counters, counterMigrations } from "../platform/observability/metrics/c
 import type { Key } from "../platform/observability/metrics/isolate-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
 
-/** Everybody who asks within this time gets the same, so that asking cannot load the service. */
+/** Scrapes within this time share one result, so that scraping cannot load the service. */
 const CACHE_TTL_MS = 1_000;
 
-/** What is counted in Workers, added up; and who asks all other objects how they are. One for the deployment. */
+/**
+ * Sums the counts of all Workers and scrapes all other objects. One instance per deployment; a scrape costs one RPC per
+ * object and second at most.
+ */
 export class Metrics extends StoredObject implements MetricsApi {
   readonly #counters: Counters;
   #gathered: { readonly at: number; readonly series: readonly Series[] } | undefined;
@@ -19,12 +22,12 @@ export class Metrics extends StoredObject implements MetricsApi {
     this.#counters = new Counters(this.sql);
   }
 
-  /** Takes what an isolate has counted since its last batch. Idempotent by reporter and batch. */
+  /** Adds the counts of an isolate since its last batch. Idempotent by reporter and batch. */
   add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[]): void {
     this.commit(() => this.#counters.add(reporter, batch, increments, Date.now()));
   }
 
-  /** All series there are now; gauges are up to a second old. */
+  /** All current series; gauges are up to one second old. */
   async read(): Promise<Series[]> {
     const gauges = await this.#gauges();
     return [...this.#counters.all(), ...gauges];

@@ -16,13 +16,13 @@ interface Host extends Pick<AgentsHost, "commit" | "promiseRevocation" | "abando
   readonly sql: SqlStorage;
   readonly journal: Journal<IndexBackfill>;
   readonly reported: Reported;
-  /** What changes together with nodes. */
+  /** Components that follow changes of nodes. */
   readonly followers: () => readonly NodeFollower[];
   /** See `Nodes`. */
   readonly graceMs: () => number;
 }
 
-/** The parts of nodes and their agents in the registry, and how they hang together. */
+/** Components of nodes and their agents in the registry, and their wiring. */
 export class NodeParts {
   readonly nodes: Nodes;
   readonly pools: NodePools;

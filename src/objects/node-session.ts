@@ -30,18 +30,21 @@ import { recordAction } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
 
-/** An agent that was lost no longer ago than this may be about to come back, as after a deployment. */
+/** An agent lost within this time may reconnect shortly, as after a deployment. */
 const RECONNECT_GRACE_MS = 30_000;
 const COMEBACK_MS = 5_000;
-/** Connections of one agent in the life of a token. */
+/** Maximum of connections per agent within the lifetime of a token. */
 const MAX_CONNECTS = 60;
 const SLOW_DOWN_MS = 30_000;
 const ASK_MS = 5_000;
 const OPERATIONS_PER_TURN = 100;
 
 /**
- * What goes on between the service and the agent of one node: its WebSocket, which hibernates, and the operations it is asked
- * for. Nobody waits in here for an operation: its result is committed when it arrives, and its owner told through the outbox.
+ * Owns the session of one node's agent: its hibernating WebSocket, and the operations sent to it. No caller waits here
+ * for an operation: results are committed on arrival and delivered to their owner through the outbox.
+ *
+ *   absent ──fetch, hello──> connected ──close, missed pings──> lost ──reconnect──> connected
+ *     any state ──revoke──> removed
  */
 export class NodeSession extends StoredObject implements NodeSessionApi {
   readonly #node: string;
@@ -51,7 +54,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   readonly #dispatch: Dispatch;
   readonly #budgets = new WeakMap<WebSocket, FrameBudget>();
   #keys: DataKeys | undefined;
-  /** Resolves when an agent is welcomed. */
+  /** Resolves when an agent connects. */
   #connected = Promise.withResolvers<void>();
 
   protected override get kind() {
@@ -95,7 +98,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
       },
     });
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
-    // After a deployment the sockets are gone, and nobody has said so.
+    // After a deployment the sockets are gone without a close event.
     this.whenResumed(() => {
       const { live, seen } = this.#record.row;
       if (live !== null && !this.#connections.live()) this.#connections.lose(seen ?? 0);
@@ -105,9 +108,10 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   // ---- the service's side ----
 
   /**
-   * Takes an operation on: from then on its outcome will be told. Idempotent by its id; asking again for one whose outcome is
-   * unknown tries it again at once.
-   * @returns a refusal, and nothing is taken on, when the agent is not there or a newer intent for the key was taken on before
+   * Accepts an operation: from then on its outcome will be delivered. Idempotent by id; a repeat for an unknown outcome
+   * retries immediately.
+   * @returns a refusal, with nothing accepted, when the agent is not connected or a newer intent for the key was
+   * accepted
    */
   async start(operation: Operation): Promise<Result<null>> {
     if (this.#dispatch.isKnown(operation)) return ok(null);
@@ -134,7 +138,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     };
   }
 
-  /** The node's agent is removed: it is sent away, and nothing is asked of it any more. */
+  /** Removes the node's agent: closes its connection and stops sending operations. */
   async revoke(): Promise<void> {
     const now = Date.now();
     this.commit(() => {
@@ -147,7 +151,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     await this.outbox.drain("result");
   }
 
-  /** The node was purged. As long as its agent is connected it is there all the same, and the registry is told of it anew. */
+  /** The node was purged. While its agent is connected the node exists, so it is registered again. */
   async purged(): Promise<void> {
     if (!this.#connections.live()) return;
     this.commit(() => {
@@ -163,11 +167,11 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
 
   // ---- the agent's side ----
 
-  /** Opens a connection for an agent whose token the Worker has verified; the query says which. */
+  /** Opens a connection for an agent whose token was verified by the Worker; the query contains its identity. */
   override async fetch(request: Request): Promise<Response> {
     const asked = JSON.parse(new URL(request.url).searchParams.get("asked") ?? "") as ConnectRequest;
     const now = Date.now();
-    // The token is too old once its making is further away than clocks may differ.
+    // A token expires once its creation is further in the past than clocks may differ.
     const until = (asked.issued + TOKEN_SECONDS) * 1_000 + 1;
     const isFirst = this.commit(() => this.#record.useToken(asked.jti, until, MAX_CONNECTS, now));
     if (isFirst === null) return refused(429, "too many connections of this agent", { "Retry-After": "60" });
@@ -180,7 +184,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     };
     this.ctx.acceptWebSocket(socket, [link.id]);
     socket.serializeAttachment(link);
-    // The Worker had asked for the key before it was deleted.
+    // The Worker read the key before it was deleted.
     if (this.#record.row.revoked) close(socket, CLOSE.revoked, REMOVED);
     return new Response(null, { status: 101, webSocket: client, headers: { "Sec-WebSocket-Protocol": SUBPROTOCOL } });
   }
@@ -193,10 +197,10 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
       await this.#onMessage(socket, link, message);
     } catch (failure) {
       if (!isFrozen(failure)) throw failure;
-      // It comes back, and tells again what was not taken.
+      // The agent reconnects and resends unacknowledged frames.
       close(socket, CLOSE.slowDown, slowDown(QUIESCE_MS));
     } finally {
-      // What became of it may have to be told.
+      // The outcome may have to be delivered.
       await this.outbox.drain("agent");
     }
   }
@@ -204,7 +208,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   override async webSocketClose(socket: WebSocket): Promise<void> {
     if (this.isFrozen) await this.resumed();
     this.#connections.lost(socket);
-    // Sockets that hibernate are not answered by the runtime, and the agent would wait for it.
+    // The runtime does not answer a close of a hibernating socket, and the agent would wait for it.
     close(socket, NORMAL, "");
     await this.outbox.drain("agent");
   }
@@ -222,7 +226,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     if (typeof message !== "string") return drop(CLOSE.protocol, "a frame is not text");
     const parsed = parseAgentFrame(message);
     if (!parsed.ok) {
-      // A newer agent may say what this version does not know.
+      // A newer agent may send frames unknown to this version.
       if (parsed.reason !== "unknown") drop(CLOSE.protocol, parsed.message);
       return;
     }
@@ -234,7 +238,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     if (link.id !== this.#record.row.live) return drop(CLOSE.protocol, `${frame.t} before welcome`);
     if (frame.t === "fp") return this.#connections.changed(socket, link, frame);
     if (frame.t === "vols") return this.#connections.volumesChanged(socket, frame);
-    // Nothing follows from an ack: what is not heard of any more is asked for again, whether it arrived or not.
+    // Acks need no action: operations without a result are resent in any case.
     if (frame.t === "res") await this.#onResult(socket, frame);
   }
 
@@ -262,7 +266,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     return budget;
   }
 
-  /** Whether the agent is back; one that was just lost gets a moment. */
+  /** Whether the agent reconnects; a recently lost one gets a moment. */
   async #reconnects(): Promise<boolean> {
     const { lost, revoked } = this.#record.row;
     if (revoked || lost === null || Date.now() - lost > RECONNECT_GRACE_MS) return false;
@@ -275,7 +279,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     try {
       return await within(ASK_MS, clusterRegistry(this.env).unknownVolumes(this.#node, held));
     } catch (failure) {
-      // The next welcome tells; nothing is done about them but telling.
+      // The next hello reports them again; they are only reported.
       warn("volumes-not-asked-for", { node: this.#node, because: textOf(failure) });
       return [];
     }
@@ -296,7 +300,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
 
   protected override ownDeadline(): number | null {
     const { check_due, revoked } = this.#record.row;
-    // What a removed node still owes is given up a turn at a time.
+    // Open operations of a removed node are abandoned step by step.
     const owed = revoked && this.#operations.anyOpen() ? 0 : null;
     const due = [check_due, this.#operations.nextDue(), owed].filter((at) => at !== null);
     return due.length === 0 ? null : Math.min(...due);
@@ -316,7 +320,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     const registry = clusterRegistry(this.env);
     const change = this.#record.change();
     let told = await registry.agentNews(this.#node, change);
-    // The node was purged meanwhile, and is there all the same.
+    // The node was purged meanwhile although it exists.
     if (!told.ok && told.reason === "missing" && change.connectedSince !== null)
       told = await registry.agentNews(this.#node, this.#record.change({ whole: true }));
     if (!told.ok && change.connectedSince !== null) this.#connections.refused(told.message);
@@ -336,7 +340,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     return () => this.#record.holdsKeys();
   }
 
-  /** Made when the first secret comes: most nodes never see one. */
+  /** Created with the first secret: most nodes never see one. */
   #dataKeys(): DataKeys {
     this.#keys ??= new DataKeys(this.sql, `node-session ${this.#node}`, () => this.env.MASTER_KEY);
     return this.#keys;

@@ -25,7 +25,7 @@ import type { Result } from "../lib/result.ts";
 import { HostVolumeSurface } from "./host-volume-surface.ts";
 import type { NodeParts } from "./node-parts.ts";
 
-/** What of `ClusterRegistry` is about nodes and their agents: their parts decide, this is their surface. */
+/** Node and agent surface of `ClusterRegistry`; its components decide. */
 export abstract class NodeSurface extends HostVolumeSurface {
   protected abstract readonly members: NodeParts;
 
@@ -39,17 +39,17 @@ export abstract class NodeSurface extends HostVolumeSurface {
     return found && { ...found, index: this.indexOf("Node") };
   }
 
-  /** What an agent found out about its node, all of it or what changed: see `Nodes.register`. */
+  /** Fingerprint of a node by its agent, full or partial: see `Nodes.register`. */
   registerNode(id: string, given: GivenNode, heard?: number): Promise<Result<Written>> {
     return this.members.nodes.register(id, given, heard);
   }
 
-  /** A node's agent is there: it is ready. */
+  /** A node's agent connected: the node is ready. */
   nodeConnected(id: string, heard?: number): Promise<Result<Written>> {
     return this.members.nodes.connected(id, heard);
   }
 
-  /** A node's agent is gone: it is disconnected, and down unless it comes back in time. */
+  /** A node's agent is lost: the node is disconnected, and down unless the agent returns in time. */
   nodeLost(id: string, heard?: number): Promise<Result<Written>> {
     return this.members.nodes.lost(id, heard);
   }
@@ -98,7 +98,7 @@ export abstract class NodeSurface extends HostVolumeSurface {
     return this.members.agents.deleteToken(accessor);
   }
 
-  /** Lets an agent's key in: see `Enrolment.join`. @returns the node's id */
+  /** Enrols an agent's key: see `Enrolment.join`. @returns the node's id */
   joinAgent(request: JoinRequest, service: string): Result<string> {
     return this.members.agents.join(request, service);
   }
@@ -119,12 +119,12 @@ export abstract class NodeSurface extends HostVolumeSurface {
     return this.members.agents.remove(nodeId);
   }
 
-  /** What the session of a node's agent tells: see `Agents.changed`. */
+  /** State reports of a node's session: see `Agents.changed`. */
   agentNews(nodeId: string, change: AgentChange): Promise<Result<null>> {
     return this.members.agents.changed(nodeId, change);
   }
 
-  /** As `agentNews`, for a session of the previous release: one of this release is not understood there, and tries again. */
+  /** Like `agentNews`, for sessions of the previous release: calls to a new method fail there and are retried. */
   agentChanged(nodeId: string, change: AgentChange): Promise<Result<null>> {
     return this.members.agents.changed(nodeId, change);
   }

@@ -13,32 +13,36 @@ import { type Series, series } from "../platform/observability/metrics/series.ts
 import { APP_CONTENT, Apps } from "../sync/apps.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
 
-/** How long a permission to call providers holds, unless longer is asked for. A pause has taken effect once all have run out. */
+/**
+ * Default lifetime of a gate lease (permission to call providers). A pause takes effect when all leases have expired.
+ */
 const LEASE_MS = 100;
-/** The longest permission. */
+/** Maximum lifetime of a gate lease. */
 const MAX_LEASE_MS = 1_600;
-/** That permissions are given is recorded once in this time, not for each. */
+/** Issued leases are recorded at most once in this time. */
 const RECORD_INTERVAL_MS = 10_000;
-/** What a call may take from its permission to the wire, and clocks that tick at different speeds may add. */
+/** Margin for the time from lease to network call, and for clock drift. */
 const LEASE_MARGIN_MS = 70;
 const WOKEN_PER_PAGE = 100;
 const USERS_ASKED = 50;
-/** Room is scarce when less than this, or less than half of the queue, is free. */
+/** Quota is scarce when less than this, or less than half of the queue, is free. */
 const SCARCE_QUOTA = 10_000;
-/** While room is plenty, who needs more gets so much beyond it, and does not ask again for each operation. */
+/** While quota is plentiful, a destination gets this much extra, so that it need not ask for each operation. */
 const EXTRA_QUOTA = 64;
 
 /**
- * What concerns all destinations: the pause, the queue's capacity, and the custom applications. One for the deployment.
- * Destinations state how much of the queue they need, always as a whole: so what was lost is healed by the next statement.
+ * Owns deployment-wide sync state: the sync gate, queue capacity, and custom applications. One instance per deployment.
+ * Destinations always report their total queue demand, so a lost report is corrected by the next one.
+ *
+ *   open ──pause──> closing ──all gate leases expired──> paused ──resume──> open
  */
 export class SyncControl extends StoredObject implements SyncControlApi {
   readonly #keys: DataKeys;
   readonly #apps: Apps;
   readonly #ended: EndedNamespaces;
-  /** When the last permission runs out. */
+  /** End of the last gate lease. */
   #leasedUntil: number;
-  /** No permission lasts longer than this, says the stored row; so that an instance knows whether one before it gave any. */
+  /** Stored upper bound of lease ends: a restarted instance derives from it whether leases may exist. */
   #recordedUntil: number;
 
   protected override get kind() {
@@ -75,7 +79,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     return row ? { disabled: row.disabled === 1, queue_capacity: row.queue_capacity } : DEFAULTS;
   }
 
-  /** Changes what is given. A pause has taken effect when this returns: no call to a provider starts after it. */
+  /** Applies the given changes. A pause is effective on return: no provider call starts afterwards. */
   async setConfig(changes: Partial<SyncConfig>): Promise<SyncConfig> {
     const before = this.config();
     const after = { ...before, ...changes };
@@ -87,12 +91,12 @@ export class SyncControl extends StoredObject implements SyncControlApi {
         after.queue_capacity,
       );
       if (after.disabled) this.sql.exec("DELETE FROM resuming");
-      // There may be something to do for whoever waits: for the end of the pause, or for room.
+      // Wakes destinations that waited for the end of the pause, or for quota.
       else if (before.disabled || after.queue_capacity > before.queue_capacity) this.#resume();
     });
-    // This also makes the pause durable before it is promised.
+    // Also makes the pause durable before it is confirmed.
     if (after.disabled) await Promise.all([this.#leasesExpired(), this.ctx.storage.sync()]);
-    // The alarm wakes whom this could not.
+    // The alarm wakes destinations missed here.
     else await this.#wakeSome().catch((failure) => warn("wake-failed", { because: textOf(failure) }));
     return after;
   }
@@ -102,8 +106,8 @@ export class SyncControl extends StoredObject implements SyncControlApi {
   }
 
   /**
-   * Whether calls to providers may start. Asked before the first call of a batch, and again whenever the answer has run out.
-   * @param forMs for how long; whoever is far away asks for longer, or the answer has run out when it arrives
+   * Whether provider calls may start: checked before the first call of a batch, and after each lease end.
+   * @param forMs lease duration; distant callers ask for more, or the lease has expired on arrival
    */
   mayRun(forMs = LEASE_MS): MayRun {
     const running = !this.config().disabled;
@@ -114,7 +118,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
 
   // ---- capacity ----
 
-  /** A destination states what it needs of the queue. Idempotent. */
+  /** Reports a destination's queue demand. Idempotent. */
   share(destination: string, { kept, waiting, asked }: QuotaRequest): QuotaGrant & MayRun {
     const { queue_capacity } = this.config();
     const mine = this.sql
@@ -126,12 +130,12 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     const { granted: pending, short } = this.#total();
     const room = queue_capacity - (pending - mine.granted);
     const others = short - (mine.wanted > mine.granted ? 1 : 0);
-    // While others wait for room nobody takes more than an equal part.
+    // While other destinations wait, each gets at most an equal part.
     const part = Math.max(1, Math.floor(queue_capacity / (others + 1)));
-    // What is queued already stays queued, also when the capacity was lowered since.
+    // Queued operations stay queued, also after the capacity was lowered.
     const needed = kept + waiting + asked;
     const scarce = Math.max(SCARCE_QUOTA, queue_capacity / 2);
-    // Who asks for more will soon ask again.
+    // Growing demand is likely to grow again soon.
     const ahead = needed > kept && room - needed - EXTRA_QUOTA >= scarce ? EXTRA_QUOTA : 0;
     const granted = Math.max(kept, Math.min(needed + ahead, room, part));
     const wanted = kept + waiting;
@@ -150,7 +154,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     return { granted, scarce: left < scarce, ...this.mayRun() };
   }
 
-  /** How many operations all destinations together have queued. */
+  /** Number of queued operations of all destinations. */
   pending(): number {
     return this.#total().granted;
   }
@@ -162,8 +166,8 @@ export class SyncControl extends StoredObject implements SyncControlApi {
   // ---- custom applications of the repository host ----
 
   /**
-   * Creates an application, or replaces its key: then the destinations that use it try again what failed.
-   * @param namespaceId the identity of the namespace, which must not have ended
+   * Creates an application, or replaces its key; destinations that use it then retry failed work.
+   * @param namespaceId identity of the namespace; refused when deleted
    */
   async putApp(
     namespaceId: string,
@@ -199,9 +203,9 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     return refuseIfSealed(() => this.#apps.credentials(namespace, name));
   }
 
-  /** Refused while a destination uses it. One that is gone already counts as deleted. */
+  /** Refused while a destination uses it. A missing one counts as deleted. */
   async deleteApp(namespace: string, name: string): Promise<Result<AppView | null>> {
-    // A destination that died between saying so and storing so does not use it.
+    // A destination that crashed between the two writes does not use it.
     for (const user of this.#apps.users(namespace, name).slice(0, USERS_ASKED)) {
       const destination = `${namespace}${user}`;
       if (await syncDestination(this.env, destination).needsApp(name)) continue;
@@ -210,12 +214,12 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     return this.commit(() => this.#apps.delete(namespace, name));
   }
 
-  /** A destination is about to use an application. Refused when there is no such application. Idempotent. */
+  /** Reserves an application for a destination. Refused when it does not exist. Idempotent. */
   claimApp(namespace: string, destination: string, app: string): Result<null> {
     return this.commit(() => this.#apps.claim(namespace, destination, app));
   }
 
-  /** A destination says which application it uses, null for none. Refused when there is no such application. Idempotent. */
+  /** Sets the application of a destination, null for none. Refused when it does not exist. Idempotent. */
   useApp(namespace: string, destination: string, app: string | null): Result<null> {
     return this.commit(() => this.#apps.use(namespace, destination, app));
   }
@@ -223,8 +227,8 @@ export class SyncControl extends StoredObject implements SyncControlApi {
   // ---- destinations that write to the same place ----
 
   /**
-   * A destination states its targets, none once it has ended. Idempotent.
-   * @returns the other destinations that have one of them
+   * Sets the targets of a destination, none after its deletion. Idempotent.
+   * @returns other destinations with a common target
    */
   useTargets(destination: string, targets: readonly string[]): string[] {
     const others = new Set<string>();
@@ -242,17 +246,17 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     return [...others];
   }
 
-  /** Ends a namespace that has no applications: see `EndedNamespaces`. */
+  /** Deletes a namespace without applications: see `EndedNamespaces`. */
   endNamespace(id: string, path: string): Result<null> {
     return this.commit(() => this.#ended.end(id, path, Date.now()));
   }
 
-  /** Clears what earlier releases left at the path of a namespace that is about to be created. Idempotent. */
+  /** Clears content of earlier releases at the path of a new namespace. Idempotent. */
   clearNamespace(path: string): void {
     this.commit(() => this.#apps.clear(path));
   }
 
-  /** Destinations that have work. */
+  /** Destinations with work. */
   override known(after: string): KnownPage {
     return knownPage(this.sql, [{ kind: "sync-destination", from: "SELECT destination AS name FROM shares" }], after);
   }
@@ -306,7 +310,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     this.sql.exec("INSERT INTO resuming VALUES (1, '') ON CONFLICT (id) DO UPDATE SET after = ''");
   }
 
-  /** Wakes one page of the destinations that have work; the alarm wakes the next, so none waits for another to finish. */
+  /** Wakes one page of destinations with work; the alarm wakes the next page, so none waits for another to finish. */
   async #wakeSome(): Promise<void> {
     const after = this.#resuming();
     if (after === null) return;
@@ -320,7 +324,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     if (page.length > 0) await this.env.SYNC_WORK.sendBatch(page.map((body) => ({ body })));
     const last = page.at(-1);
     this.commit(() => {
-      // Paused and resumed again meanwhile: then it has begun anew.
+      // Paused and resumed meanwhile: a newer wake-up is in progress.
       if (this.#resuming() !== after) return;
       if (last && page.length === WOKEN_PER_PAGE) this.sql.exec("UPDATE resuming SET after = ?", last.destination);
       else this.sql.exec("DELETE FROM resuming");

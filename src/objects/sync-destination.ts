@@ -52,8 +52,8 @@ import { TaskScheduler } from "../sync/task-scheduler.ts";
 const PAGE = 1_000;
 
 /**
- * Owner of one destination: its connection details, its associations, and what still has to be done there. Its parts, in
- * `src/sync`, decide; this is their surface.
+ * Owns one destination: its connection details, its associations, and its pending work. Components in `src/sync`
+ * decide; this class is their RPC surface.
  */
 export class SyncDestination extends StoredObject implements SyncDestinationApi {
   readonly #keys: DataKeys;
@@ -147,9 +147,9 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   }
 
   /**
-   * Deletes the destination. With associations only when asked to: `purge` removes their objects first, behind the answer;
-   * `force` deletes even if that fails, and without `purge` leaves the objects where they are. One that is gone counts as
-   * deleted.
+   * Deletes the destination. With associations only on request: `purge` removes their remote objects first, in the
+   * background; `force` deletes even if that fails, and without `purge` leaves the remote objects. A missing
+   * destination counts as deleted.
    */
   async delete({ purge: removes, force } = { purge: false, force: false }): Promise<Result<null>> {
     const { record, associations, purge, quota } = this.#parts;
@@ -164,7 +164,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     }
     this.commit(() => purge.begin({ removes: some && removes, force }, Date.now()));
     if (quota.shouldRequest()) this.ctx.waitUntil(quota.tryRequest());
-    // Whoever deletes next what the destination stood in the way of (its namespace, its application) finds it gone.
+    // A following deletion of the namespace or the application finds the destination gone.
     await Promise.all(["listing", "app", "targets", "key-holder"].map((topic) => this.outbox.drain(topic)));
     return ok(null);
   }
@@ -188,24 +188,24 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     return this.#desiredState.changed(mountUuid, secretNames);
   }
 
-  /** The accessor of an association by the mount's path, for mounts that are gone. */
+  /** The accessor of an association by the mount's path, for deleted mounts. */
   accessorOf(mountPath: string, secretName: string): string | null {
     return this.#parts.associations.ofPath(mountPath, secretName)?.mount_accessor ?? null;
   }
 
-  /** The entries of a secret, by the path that its mount had when it was set. */
+  /** Entries of a secret, by the mount path at the time of association. */
   ofSecret(mountPath: string, secretName: string): (readonly [string, AssociationView])[] {
     const { record, associations, breaker } = this.#parts;
     const row = record.row() ? associations.ofPath(mountPath, secretName) : null;
     return row ? associations.views(row, breaker.view()?.openUntil ?? 0) : [];
   }
 
-  /** The associations named, or one page of all of them. */
+  /** The given associations, or one page of all. */
   associations(ids: readonly string[] | null, after?: string, limit?: number): Result<AssociationsPage> {
     return associationsPage(this.#parts, ids, after, limit);
   }
 
-  /** Objects of a destination that keeps them itself, with their values. */
+  /** Objects stored by the destination itself, with their values. */
   storedObjects(after: string): Result<StoredObjectView[]> {
     const { record, storedObjects } = this.#parts;
     return refuseIfSealed(() =>
@@ -215,7 +215,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
 
   // ---- looking ahead, and looking again ----
 
-  /** What setting a secret would do. */
+  /** Preview of setting a secret. */
   async previewSet(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedObject[]>> {
     const before = refuseIfSealed(() => this.#desiredState.check(secret, keys));
     if (!before.ok) return before;
@@ -229,7 +229,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     });
   }
 
-  /** What a configuration would do to the associations once they are set again: one page of them. */
+  /** Preview of a configuration change: one page of its associations. */
   previewConfigure(
     key: DestinationKey,
     body: Readonly<Record<string, unknown>>,
@@ -242,14 +242,14 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     });
   }
 
-  /** One page of the objects that are recorded, to be compared with the provider. */
+  /** One page of recorded objects, for comparison with the provider. */
   copyRecords(after: string, limit: number): Result<RecordsPage> {
     if (!this.#parts.record.row()) return refuse("missing");
     const page = copyRecords(this.#parts, after, limit);
     return page ? ok(page) : refuse("invalid", "after: must be what an earlier answer said in next");
   }
 
-  /** What calling the provider takes. */
+  /** Inputs of a provider call. */
   setup(): Result<Setup> {
     const { record } = this.#parts;
     return refuseIfSealed(() => {
@@ -258,7 +258,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     });
   }
 
-  /** An external name: that of an object which is there, else one that a secret of no importance would have. */
+  /** An external name: of an existing object, else of a sample secret. */
   sampleName(): string | null {
     const { record, remoteObjects, associations } = this.#parts;
     const found = record.find();
@@ -275,7 +275,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
     return this.#poll.plan(claim, keys);
   }
 
-  /** Another destination, which writes to the same place, asks for names. */
+  /** A destination with a common target asks for names. */
   contest(...given: Parameters<Neighbours["contest"]>): Contest {
     return this.#parts.neighbours.contest(...given);
   }
@@ -283,8 +283,9 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   // ---- listings ----
 
   /**
-   * Has the listings brought in line with what is here.
-   * @param listed what they say is associated, to be looked at, too @returns whether all has been told
+   * Reconciles the listings with this object.
+   * @param listed associations in the listings, checked as well
+   * @returns whether all updates were delivered
    */
   async relist(listed: readonly AssociationListing[] | null): Promise<boolean> {
     this.commit(() => {
@@ -325,18 +326,18 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   protected override async onAlarm(now: number): Promise<void> {
     const { quota, work, wakeUp, resync } = this.#parts;
     await this.#poll.advancePurge();
-    // One that is older than the register of targets makes itself known.
+    // A destination older than the register of targets registers itself.
     await this.#parts.neighbours.tryRegister();
     const asks = quota.due();
     if (asks !== null && asks <= now) await quota.tryRequest();
     const ready = this.#wakeUpDue();
     if (ready !== null && ready <= now && wakeUp.shouldNotify(now)) await wakeUp.notify();
-    // Last, because mounts that do not answer must hold up nothing else.
+    // Last, because unreachable mounts must not delay other work.
     await resync.step(now);
     if (work.waiting() > 0) await quota.tryRequest();
   }
 
-  /** When somebody should be rung for, who does what is ready then. */
+  /** Time of the next wake-up message; a Worker then does the work that is ready. */
   #wakeUpDue(): number | null {
     const { record, scheduler, wakeUp, gate } = this.#parts;
     const found = record.find();
@@ -345,7 +346,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi 
   }
 }
 
-/** What names a secret would have beside those of `row`, or in a mount that is made up. */
+/** External names of a secret beside those of `row`, or in a sample mount. */
 function sampleNames(found: Found, record: DestinationRecord, row: AssociationRow | undefined): string | null {
   const naming = { granularity: found.row.granularity as Granularity, template: found.row.template };
   const made = { mountUuid: "", mountAccessor: "kv_00000000", mountPath: "kv/" };

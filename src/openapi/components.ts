@@ -2,7 +2,7 @@ import { clusterHeader, requestHeader } from "../compat/dialect.ts";
 import type { Area } from "../platform/http/areas.ts";
 import type { Json, JsonSchema } from "./json-schema.ts";
 
-/** What operations have in common, under `components` of the document. */
+/** Shared parts of operations, under `components` of the document. */
 
 export const ref = (kind: string, name: string): JsonSchema => ({ $ref: `#/components/${kind}/${name}` });
 
@@ -48,7 +48,7 @@ export const HEADERS = {
   },
 };
 
-/** What statuses mean wherever they are answered. */
+/** Meaning of each status, shared by all operations. */
 export const REFUSALS: Readonly<Record<number, string>> = {
   400: "The request breaks a rule, and changed nothing.",
   401: "Nobody whom the service knows.",
@@ -69,7 +69,7 @@ export const REFUSALS: Readonly<Record<number, string>> = {
   507: "No room, or no node that fits.",
 };
 
-/** A refusal in the convention of its area. */
+/** An error response in the convention of its area. */
 export const refusal = (area: Area, description: string): Json => ({
   description,
   content:

@@ -12,7 +12,7 @@ import { type Json, type JsonSchema, SchemaWriter } from "./json-schema.ts";
 import type { Answer, Body, EnvelopeParts, Operation, Parameters } from "./operation.ts";
 import { groups } from "./operations/index.ts";
 
-/** One operation of the API as it was once asked and answered, by a test. */
+/** A recorded request and response of an operation, captured by a test. */
 interface Example {
   readonly request?: Json;
   readonly answers: Readonly<Record<string, Json>>;
@@ -27,7 +27,7 @@ interface Described {
   readonly method: string;
 }
 
-/** Mounts are described where they are by default. */
+/** Mount routes are described at their default mount path. */
 const tables = [
   { routes: secretsRoutes.routes, mount: "" },
   { routes: mountRoutes.kv.routes, mount: "/secret" },
@@ -36,9 +36,9 @@ const tables = [
 ] as const satisfies readonly { routes: readonly AnyRoute[]; mount: string }[];
 
 /**
- * The API as an OpenAPI 3.1 document, made from the route table, the schemas that read requests, and what `operations/` says
- * of each route.
- * @throws Error for a route that nothing describes, and for a description that no route has
+ * The API as an OpenAPI 3.1 document, built from the route table, the request schemas, and the descriptions in
+ * `operations/`. Runs at build time only.
+ * @throws Error for a route without description, and for a description without route
  */
 export function openApiDocument(): Record<string, Json> {
   const writer = new SchemaWriter();
@@ -75,7 +75,7 @@ export function openApiDocument(): Record<string, Json> {
   };
 }
 
-/** Writes parameters that several operations have once; in their places it leaves references. */
+/** Replaces repeated parameters by references to shared ones. */
 function sharedParameters(paths: Record<string, Record<string, Json>>): Json {
   const operations = Object.values(paths).flatMap((item) => Object.values(item)) as { parameters: NamedParameter[] }[];
   const uses = Map.groupBy(
@@ -102,7 +102,7 @@ function sharedParameters(paths: Record<string, Record<string, Json>>): Json {
 
 type NamedParameter = JsonSchema & { readonly name: string };
 
-/** One line to a member of `paths` and `components`, so that changes can be read. */
+/** One line per member of `paths` and `components`, so that diffs are readable. */
 export function documentText(document: Record<string, Json>): string {
   const { paths, components, ...head } = document;
   const members = (object: Json | undefined, write: (value: Json) => string): string =>
@@ -136,7 +136,7 @@ function allOperations(): Described[] {
   return found;
 }
 
-/** OpenAPI knows no LIST: it is a GET with `list=true`, told apart from the plain one by the slash at its end. */
+/** OpenAPI has no LIST: it is a GET with `list=true`, distinguished from the plain GET by a trailing slash. */
 function placeOf(verb: Verb, routePath: string, { method }: Operation): { path: string; method: string } {
   const path = `/v1${routePath.replace(/:(\w+)\+?/g, "{$1}")}`;
   return verb === "LIST" ? { path: `${path}/`, method: "get" } : { path, method: method ?? verb.toLowerCase() };
@@ -165,10 +165,10 @@ function operationObject({ route, operation, tag, path }: Described, writer: Sch
   };
 }
 
-/** A document in JSON is an object. */
+/** A JSON document is an object. */
 const textual = (type: string): string => (type === "application/json" ? "object" : "string");
 
-/** What the caller must be allowed. */
+/** The right required from the caller. */
 function rightOf(route: AnyRoute, { id, right }: Operation, path: string): string {
   if (right !== undefined) return right;
   if ("rights" in route) {
@@ -225,7 +225,7 @@ function bodyOf(route: AnyRoute, operation: Operation, writer: SchemaWriter, exa
   };
 }
 
-/** What fields mean; those of which nothing is known are left out: they are taken, and have no effect. */
+/** Field descriptions; undocumented fields are omitted: they are accepted without effect. */
 function withFields(schema: JsonSchema, body: Body | undefined): JsonSchema {
   const properties = schema["properties"] as Readonly<Record<string, JsonSchema>> | undefined;
   if (!properties) return schema;
@@ -287,14 +287,14 @@ function socketObject(answer: Extract<Answer, { kind: "socket" }>, writer: Schem
   };
 }
 
-/** The envelope, closed. */
+/** The envelope as a closed schema. */
 function envelope({ data, auth, flat, orErrors }: EnvelopeParts, writer: SchemaWriter): JsonSchema {
   const none: JsonSchema = { type: "null" };
   const held = data ? writer.output(data) : none;
   const beside = flat ? ((held["properties"] as Record<string, JsonSchema> | undefined) ?? {}) : {};
   const others = flat && !held["properties"] ? (held["additionalProperties"] ?? false) : false;
   const whole: JsonSchema = {
-    // Not a reference with members beside it, which not every tool takes yet.
+    // A reference with sibling members is not supported by every tool.
     allOf: [ref("schemas", "Envelope")],
     properties: { ...beside, data: held, auth: auth ? writer.output(auth) : none },
     ...(flat && { description: "The members of `data` stand at the top, too, where older clients look." }),
@@ -303,7 +303,7 @@ function envelope({ data, auth, flat, orErrors }: EnvelopeParts, writer: SchemaW
   return orErrors ? { anyOf: [whole, ref("schemas", "Errors")] } : whole;
 }
 
-/** What every operation of its kind may answer. */
+/** Errors of every operation of its kind. */
 function refusalsOf(route: AnyRoute, { answers }: Operation): number[] {
   const list = [400, 404, 429, 500, 503];
   if (route.access !== "none") list.push(403);

@@ -1,4 +1,4 @@
-/** What the document says before its operations. */
+/** Introduction of the document. */
 export const GUIDE = {
   summary: "Dynamic cloud credentials, secret sync, an event stream and volumes.",
   text: [

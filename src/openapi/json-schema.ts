@@ -1,27 +1,27 @@
 import * as z from "zod";
 
-/** A JSON value, as documents hold them. */
+/** A JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
-/** A schema in JSON Schema 2020-12, which is the dialect of OpenAPI 3.1. */
+/** A schema in JSON Schema 2020-12, the dialect of OpenAPI 3.1. */
 export type JsonSchema = { readonly [key: string]: Json };
 
 type Writable = Record<string, unknown>;
 
-/** Turns schemas of zod into JSON Schema. Those with an id (`meta({ id })`) are kept once, and referred to. */
+/** Converts zod schemas to JSON Schema. Schemas with an id (`meta({ id })`) are stored once and referenced. */
 export class SchemaWriter {
   readonly #shared = new Map<string, JsonSchema>();
 
-  /** What a request may hold. */
+  /** Schema of a request. */
   input(schema: z.ZodType): JsonSchema {
     return this.#convert(schema, "input");
   }
 
-  /** What an answer holds: objects are closed unless they say otherwise. */
+  /** Schema of an answer: objects are closed unless stated otherwise. */
   output(schema: z.ZodType): JsonSchema {
     return this.#convert(schema, "output");
   }
 
-  /** The schemas that others refer to, by name. */
+  /** Referenced schemas by name. */
   shared(): Record<string, JsonSchema> {
     return Object.fromEntries([...this.#shared].sort(([a], [b]) => (a < b ? -1 : 1)));
   }
@@ -29,7 +29,7 @@ export class SchemaWriter {
   #convert(schema: z.ZodType, io: "input" | "output"): JsonSchema {
     const override = ({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodTypes; jsonSchema: Writable }) => {
       const { in: given, out } = zodSchema._zod.def as { in?: z.core.$ZodType; out?: z.core.$ZodType };
-      // A field that takes several spellings is read from anything: what comes out of that says what is meant.
+      // A field with several spellings accepts any input; its output schema documents it.
       if (io === "input" && given && out && out._zod.def.type !== "transform" && Object.keys(jsonSchema).length === 0) {
         Object.assign(jsonSchema, z.toJSONSchema(out, { io, unrepresentable: "any", override }));
         delete jsonSchema["$schema"];
@@ -46,7 +46,7 @@ export class SchemaWriter {
   }
 }
 
-/** Bounds that every number of JavaScript has, and keys that are texts, tell nobody anything. */
+/** Removes bounds that every JavaScript number has, and constraints on string keys. */
 function tidy(schema: Writable): void {
   if (schema["maximum"] === Number.MAX_SAFE_INTEGER) delete schema["maximum"];
   if (schema["minimum"] === Number.MIN_SAFE_INTEGER) delete schema["minimum"];
@@ -54,7 +54,7 @@ function tidy(schema: Writable): void {
   if (names && JSON.stringify(names) === '{"type":"string"}') delete schema["propertyNames"];
 }
 
-/** References lead to the components of the document. */
+/** Rewrites references to the components of the document. */
 function pointed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(pointed);
   if (typeof value !== "object" || value === null) return value;

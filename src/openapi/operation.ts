@@ -1,37 +1,37 @@
 import type * as z from "zod";
 import type { JsonSchema } from "./json-schema.ts";
 
-/** What a caller should know of a route beyond what the route says itself. `document.ts` puts both together. */
+/** Description of a route beyond its definition. `document.ts` combines both. */
 export interface Operation {
-  /** Stable: generators of clients name functions by it. */
+  /** Stable: client generators derive function names from it. */
   readonly id: string;
   /** One line. */
   readonly summary: string;
   readonly description?: string;
-  /** What the caller must be allowed. Routes of the secrets API say it by their verb and path. */
+  /** The required right. Routes of the secrets API derive it from verb and path. */
   readonly right?: string;
-  /** What the parameters in the path mean, where the group does not say it. */
+  /** Descriptions of path parameters that the group does not describe. */
   readonly path?: Texts;
   readonly query?: Parameters;
   readonly headers?: Parameters;
-  /** Writes are POST unless the interface document says PUT; the service takes either. */
+  /** Writes are documented as POST, except those with PUT; the service accepts both. */
   readonly method?: "put";
   readonly body?: Body;
   /** By status. */
   readonly answers: Readonly<Record<number, Answer>>;
-  /** Statuses of refusals beyond those that every operation of its kind may answer. */
+  /** Error statuses beyond those of every operation of its kind. */
   readonly errors?: readonly number[];
 }
 
 export type Texts = Readonly<Record<string, string>>;
 
-/** Operations by verb and path as their route has them, `GET /jobs`; paths of mounts begin with the default mount. */
+/** Operations by verb and path of their route, `GET /jobs`; paths of mounts begin with the default mount. */
 export interface Group {
   readonly tag: string;
   readonly operations: Readonly<Record<string, Operation>>;
 }
 
-/** @param path what parameters in the paths of the whole group mean */
+/** @param path descriptions of path parameters of the group */
 export function group(tag: string, path: Texts, operations: Readonly<Record<string, Operation>>): Group {
   const named = Object.entries(operations).map(
     ([key, operation]) => [key, { ...operation, path: { ...path, ...operation.path } }] as const,
@@ -59,16 +59,16 @@ export const count = (description: string, least = 0): Parameter => ({
 export const required = (parameter: Parameter): Parameter => ({ ...parameter, required: true });
 
 export interface Body {
-  /** Where the route's own schema says too little, because its handler reads on. */
+  /** Replaces the route's schema where the handler parses further. */
   readonly schema?: z.ZodType | JsonSchema;
-  /** What fields mean, or their schema, where the route's own does not say it. */
+  /** Descriptions or schemas of fields that the route's schema lacks. */
   readonly fields?: Readonly<Record<string, string | JsonSchema>>;
   readonly required?: readonly string[];
   /** Media types beside JSON. */
   readonly types?: readonly string[];
 }
 
-/** What a success is. */
+/** A success response. */
 export type Answer =
   | { readonly kind: "empty"; readonly description: string }
   | {
@@ -76,34 +76,34 @@ export type Answer =
       readonly description: string;
       readonly schema: z.ZodType;
       readonly headers?: "cluster";
-      /** Media types in which the same comes as text. */
+      /** Media types of the same content as text. */
       readonly texts?: readonly string[];
     }
   | { readonly kind: "text"; readonly description: string; readonly type: string }
   | { readonly kind: "envelope"; readonly description: string; readonly parts: EnvelopeParts }
   | {
-      /** The connection is a WebSocket from here on. */
+      /** The connection becomes a WebSocket. */
       readonly kind: "socket";
       readonly description: string;
       readonly protocol: string;
-      /** One message of the service, and one of the client: JSON as text. */
+      /** One message of the service, and one of the client: JSON text. */
       readonly sends: z.ZodType;
       readonly takes: z.ZodType;
     }
   | {
       readonly kind: "stream";
       readonly description: string;
-      /** Of one line. */
+      /** Schema of one line. */
       readonly schema: z.ZodType;
     };
 
-/** What of the envelope of the secrets API is not null. */
+/** The non-null parts of the secrets API envelope. */
 export interface EnvelopeParts {
   readonly data?: z.ZodType;
   readonly auth?: z.ZodType;
-  /** The members of `data` stand beside it, too. */
+  /** The members of `data` are repeated at the top level. */
   readonly flat?: true;
-  /** Or the shape of a refusal. */
+  /** Or the shape of an error. */
   readonly orErrors?: true;
 }
 
@@ -117,7 +117,7 @@ export const nothing = { 200: { kind: "empty", description: DONE } } as const;
 export const data = (description: string, schema: z.ZodType, more: Omit<EnvelopeParts, "data"> = {}) => ({
   200: { kind: "envelope", description, parts: { ...more, data: schema } } as const,
 });
-/** The envelope without data: what it says are its warnings. */
+/** The envelope without data, for warnings. */
 export const warned = (description: string, status = 200): Readonly<Record<number, Answer>> => ({
   [status]: { kind: "envelope", description, parts: {} },
 });

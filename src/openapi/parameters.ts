@@ -1,20 +1,20 @@
 import { clusterHeader, requestHeader } from "../compat/dialect.ts";
 import { count, flag, type Parameters, required, text } from "./operation.ts";
 
-/** Parameters that many operations share. */
+/** Parameters shared by many operations. */
 
-/** Answers of the cluster API for people. */
+/** Human-readable output of the cluster API. */
 export const pretty: Parameters = { pretty: flag("Indents the answer.") };
 
 export const namespace: Parameters = {
   namespace: { description: "The namespace.", schema: { type: "string", default: "default" } },
 };
-/** Of lists, which may be about all namespaces. */
+/** Of lists over one or all namespaces. */
 export const namespaces: Parameters = {
   namespace: { description: "The namespace; `*` is all of them.", schema: { type: "string", default: "default" } },
 };
 
-/** A read that may wait for a change. */
+/** Of blocking reads. */
 export const waiting: Parameters = {
   index: count("Wait until the answer's index is greater than this; 0 does not wait."),
   wait: text("How long to wait at most, a Go duration such as `30s`; 5 minutes by default and at most."),
@@ -22,7 +22,7 @@ export const waiting: Parameters = {
   ...pretty,
 };
 
-/** A list that is read in pages. */
+/** Of paged lists. */
 export const page: Parameters = {
   per_page: count("Rows to a page; 0 is all of them."),
   next_token: text(`Where the page begins: the value of ${clusterHeader.nextToken[0]} of the page before.`),
@@ -35,9 +35,9 @@ export const filter: Parameters = {
 export const prefix: Parameters = { prefix: text("Only what begins with this.") };
 export const reverse: Parameters = { reverse: flag("Last rows first.") };
 
-/** A list that is one read of a table. */
+/** Of lists read from one table. */
 export const paged: Parameters = { ...page, ...filter, ...reverse };
-/** A list whose pages must be asked for. */
+/** Of lists that require paging. */
 export const mustPage: Parameters = {
   per_page: required(count("Rows to a page; 0 is all of them.")),
   next_token: text("Where the page begins: `NextToken` of the page before."),
@@ -46,7 +46,7 @@ export const list: Parameters = { ...paged, ...waiting };
 
 export const forced = (description: string): Parameters => ({ force: flag(description) });
 
-/** Secrets for plugins of volumes. */
+/** Secrets for volume plugins. */
 export const csiSecrets: Parameters = {
   [requestHeader.csiSecrets[0]]: text("Secrets for the plugin, `key=value,key2=value2`; they win over stored ones."),
 };

@@ -1,11 +1,9 @@
 import * as z from "zod";
 
-/*
- * Shapes that answers of several operations share. Objects are closed: a field that is not here is not answered.
- */
+/* Shapes shared by the answers of several operations. Objects are closed: they have no undocumented fields. */
 
 export const time = z.string().describe("RFC 3339.");
-/** Where clients expect a text although there may be none. */
+/** An empty text stands for a missing time, as clients expect. */
 export const timeOrEmpty = z.string().describe("RFC 3339; empty for never.");
 export const timeOrNull = z.string().nullable().describe("RFC 3339; null for never.");
 export const seconds = z.int().describe("Seconds.");
@@ -14,22 +12,22 @@ export const bytes = z.int().describe("Bytes; 0 is unset or unknown.");
 export const index = z.int().describe("An index of the event stream.");
 export const texts = z.record(z.string(), z.string());
 export const anything = z.unknown();
-/** What is not offered here, and always null. */
+/** Not supported here, always null. */
 export const never = z.null();
 
 export const createdAndModified = { CreateIndex: index, ModifyIndex: index };
 export const timesInNanoseconds = { CreateTime: nanoseconds, ModifyTime: nanoseconds };
 
-/** What a LIST answers. */
+/** Answer of a LIST. */
 export const keysOf = <More extends z.ZodRawShape>(more: More) =>
   z.object({ keys: z.array(z.string()).describe("Names; those of folders end with a slash."), ...more });
 export const keys = keysOf({});
 
-/** An object as its scheduler reported it, whose further fields are kept. */
+/** An object as reported by its scheduler, including further fields. */
 export const reportedObject = <Shape extends z.ZodRawShape>(id: string, shape: Shape) =>
   z.looseObject({ ...shape, ...createdAndModified }).meta({ id });
 
-/** What writes of volumes and lists of plugins answer beside what they are about. */
+/** Metadata in answers of volume writes and plugin lists. */
 export const answerMeta = {
   Index: index,
   KnownLeader: z.literal(true),

@@ -10,7 +10,7 @@ const OnFailure = z
     return { secrets, cluster };
   });
 
-/** Settings of the deployment (README, "Settings"): Worker variables and secrets, parsed once per isolate. */
+/** Settings of the deployment (docs/reference/settings.md): Worker variables and secrets, parsed once per isolate. */
 export const Settings = z.object({
   ACL_TOKEN_SECRETS: z.enum(["on", "off"]).default("on"),
   DEV_ROOT_TOKEN: z.string().min(1).optional(),

@@ -10,11 +10,11 @@ import { settings } from "../platform/settings.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster, open } from "./server/route.ts";
 
-/** Policies and tokens of areas C and D (contract: events-and-volumes 6.4). */
+/** Policies and tokens of the cluster API (https://developer.hashicorp.com/nomad/api-docs/acl). */
 
 const word = () => z.string().max(256).nullish();
 
-/** Each level needs the one above it, as upstream. */
+/** As upstream, each level requires the previous one. */
 const JobAclBody = caseless(
   z.object({ Namespace: word(), JobID: word(), Group: word(), Task: word() }).transform((given, context) => {
     const job = {
@@ -46,7 +46,7 @@ const PolicyBody = caseless(
   }),
 );
 
-/** The index of an answer about many: it never falls, also when the newest of them goes. */
+/** Index of a list of tokens or policies: it never decreases, also when the newest one is deleted. */
 const listIndex = (call: AuthorisedCall): Promise<number> => eventLog(call.env).newest();
 
 const policyStub = ({ Rules: _rules, RulesJSON: _parsed, ...stub }: AclPolicy) => stub;
@@ -91,7 +91,7 @@ async function listTokens(call: AuthorisedCall): Promise<Response> {
   return clusterJson(call, tokens.map(tokenStub), { index: await listIndex(call), nextToken: next });
 }
 
-/** A token; callers always see their own secret. */
+/** Returns a token; callers always see their own secret. */
 const answerToken = (call: AuthorisedCall, result: Result<AclToken>): Response => {
   const token = unwrap(result);
   const isOwn = token.AccessorID === call.grant.identity.accessor;
@@ -99,7 +99,7 @@ const answerToken = (call: AuthorisedCall, result: Result<AclToken>): Response =
   return clusterJson(call, shown, { index: token.ModifyIndex });
 };
 
-/** Secrets of other tokens go to management tokens that speak the upstream dialect, whose clients store them. */
+/** Secrets of other tokens are shown only to management tokens in the upstream dialect, whose clients store them. */
 const maySeeSecrets = (call: AuthorisedCall): boolean =>
   call.dialect === "upstream" && call.grant.cluster.management && settings(call.env).ACL_TOKEN_SECRETS === "on";
 
@@ -217,7 +217,7 @@ export const aclRoutes = [
     fresh: true,
     handle: async (call) => {
       unwrap(await accessControl(call.env).deleteClusterToken(call.params["accessor"] ?? ""));
-      // It takes those along that were made by it, each with an index of its own: by this one all are gone.
+      // Tokens created by it are revoked too, each with its own index: this index covers all.
       return clusterEmpty({ index: await listIndex(call) });
     },
   }),

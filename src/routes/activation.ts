@@ -1,7 +1,7 @@
 import { envelope } from "./server/respond.ts";
 import { type Call, open, secrets } from "./server/route.ts";
 
-/** Features that upstream must be told to switch on (contract: secret-sync 1.2). Here they are on from the start. */
+/** Features that upstream clients activate explicitly. Here they are always active. */
 
 const flags = async (call: Call): Promise<Response> =>
   envelope(call, { data: { activated: ["secrets-sync"], unactivated: [] } });

@@ -6,12 +6,15 @@ import { VERSION } from "../platform/version.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, type ClusterRoute, cluster, open } from "./server/route.ts";
 
-/** What upstream's clients ask of the agent that they reach: here the service itself. Also regions and the leader. */
+/**
+ * Requests that upstream clients send to their agent, including regions and the leader: here the service itself
+ * answers.
+ */
 
 const REGION = "global";
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { "http:": 80, "https:": 443 };
 
-/** There is one server: the one that was reached. */
+/** The single server: the one that received the request. */
 function reached({ request }: Pick<Call, "request">): Reached {
   const { hostname, port, protocol } = new URL(request.url);
   return {
@@ -25,7 +28,7 @@ const reads = (rights: ClusterRights): boolean => allowsAgent(rights, "read");
 const read = (path: string, rights: ClusterRoute["rights"], answer: (call: AuthorisedCall) => unknown): ClusterRoute =>
   cluster({ verb: "GET", path, rights, handle: async (call) => clusterJson(call, await answer(call)) });
 
-/** What upstream's agents do that a service without servers of its own has nothing to do for. */
+/** Agent operations that do not apply to a service without its own servers. */
 const refused = (verb: "GET" | "POST", path: string, because: string): ClusterRoute =>
   cluster({
     ...{ verb, path, refuses: true },
@@ -35,7 +38,7 @@ const refused = (verb: "GET" | "POST", path: string, because: string): ClusterRo
     },
   });
 
-/** Words that stand where a node's id stands in the paths of agents; only the verbs that are listed here mean anything. */
+/** Words in the place of a node's id in agent paths; only the listed verbs are supported. */
 export const RESERVED_AGENTS: ReadonlySet<string> = new Set(
   "self members servers schedulers monitor join force-leave health connect keyring pprof tokens token host".split(" "),
 );

@@ -15,7 +15,7 @@ import { type Listing, list } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, cluster, open } from "./server/route.ts";
 
-/** Node agents: how they join and connect, and who may (contract: node-agent 4). */
+/** Node agents: enrolment, connections and permissions (docs/guides/agent.md). */
 
 const LONGEST_TTL = 3_600;
 
@@ -43,14 +43,14 @@ async function createToken(call: AuthorisedCall, { NodePool, Name, TTL }: z.outp
   return clusterJson(call, { ...token, Token: secret });
 }
 
-/** How one of the registry's lists is read. */
+/** Reads one of the registry's lists. */
 const listing = <Row>(page: (cut: Cut) => Promise<EnrolmentPage<Row>>, token: (row: Row) => string): Listing<Row> => ({
   fetch: async (from, limit, reverse) => ({ ...(await page({ from, limit, reverse })), index: 1 }),
   token,
   stub: (row) => row,
 });
 
-/** The node that a path names. @throws RequestError 405 for a word that means something else there */
+/** The node in the path. @throws RequestError 405 for a reserved word */
 function nodeOf(call: AuthorisedCall): string {
   const node = call.params["node"] ?? "";
   if (RESERVED_AGENTS.has(node)) throw unmatched("cluster", "", ["POST"]);
@@ -66,7 +66,10 @@ async function readAgent(call: AuthorisedCall): Promise<Response> {
   return clusterJson(call, { ...agent, LastSeen, Operations: { InFlight: inFlight, Queued: queued } });
 }
 
-/** Whom no agent may be, as a status that it reads: with this service's time, so that it can correct its clock. */
+/**
+ * An authentication failure in a form that agents parse; it contains the server time, so that agents can correct their
+ * clock.
+ */
 const unauthorized = (message: string): RequestError =>
   new RequestError(401, message, { "WWW-Authenticate": "Bearer", Date: new Date().toUTCString() });
 
@@ -79,7 +82,7 @@ async function connect({ env, request: { headers } }: Call): Promise<Response> {
   if (!token.ok) throw unauthorized(token.message);
   const { nodeId, jti, issued } = token.value;
   const identity = await clusterRegistry(env).agentIdentity(nodeId);
-  // Nobody's key any more: only a close code tells the agent that coming back is no use.
+  // The key is unknown: only a close code stops the agent from reconnecting.
   if (!identity) return removed();
   const proven = await verifyConnectToken(token.value, identity, Date.now());
   if (!proven.ok) throw unauthorized(proven.message);
@@ -142,7 +145,7 @@ export const agentRoutes = [
     // Agents may be newer than the service.
     body: joinRequest.loose(),
     handle: async (call, request) => {
-      // Names the deployment, whatever address it is reached at.
+      // Identifies the deployment, independent of the address used.
       const { clusterId } = await accessControl(call.env).status();
       const node = unwrap(await clusterRegistry(call.env).joinAgent(request, clusterId));
       recordAction("agent-joined", { node });

@@ -5,15 +5,15 @@ import { clusterRegistry } from "../contracts/stubs.ts";
 import { listReported, mayList, namespaceOf, readOne, truth } from "./server/cluster-reads.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** Allocations as schedulers report them. */
+/** Allocations as reported by schedulers. */
 
-/** What a list of allocations is asked to show of each. */
+/** Optional fields of a list of allocations. */
 export const allocationFields = (call: Pick<AuthorisedCall, "query">): AllocationFields => ({
   resources: truth(call, "resources", false),
   taskStates: truth(call, "task_states", true),
 });
 
-/** The allocations of a job that name an evaluation or a deployment; none when that is not known. */
+/** Allocations of a job created by an evaluation or a deployment; empty when it is unknown. */
 async function madeBy(call: AuthorisedCall, topic: "Evaluation" | "Deployment"): Promise<Response> {
   const [id, field] = [call.params["id"] ?? "", topic === "Evaluation" ? "EvalID" : "DeploymentID"];
   const { object } = await clusterRegistry(call.env).readReported(topic, id, namespaceOf(call), true);

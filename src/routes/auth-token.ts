@@ -10,9 +10,9 @@ import { formFields } from "./server/body.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** Tokens of areas A and B (contract: clients 4.2 and 4.3). */
+/** Tokens of the secrets API (https://developer.hashicorp.com/vault/api-docs/auth/token). */
 
-/** The token is not required by the schema, since its absence is told only to callers who hold the right. */
+/** Optional in the schema, because its absence is reported only to authorized callers. */
 const Token = z.object({ token: z.string().optional() });
 const Accessor = z.object({ accessor: z.string("accessor: required").min(1, "accessor: required") });
 const Increment = z.object({ increment: duration().optional() });
@@ -40,12 +40,15 @@ async function revoke(call: AuthorisedCall, target: TokenName, keepChildren = fa
   return noContent();
 }
 
-/** The caller's own token; the header has been checked by then. */
+/** The caller's own token; its header has been checked. */
 const own = (call: AuthorisedCall): TokenName => ({ own: call.token ?? "" });
 
 type Given = Readonly<Record<string, unknown>>;
 
-/** A token that the request names, judged where that token lives. @throws RequestError 400 without one, for who may ask */
+/**
+ * The token in the request, authorized in its own namespace.
+ * @throws RequestError 400 without one, for authorized callers
+ */
 function byToken(call: AuthorisedCall, given: Given, ...needs: [Capability, ...Capability[]]): TokenName {
   const { identity, namespace, path } = call.grant;
   const { token } = given;
@@ -56,11 +59,11 @@ function byToken(call: AuthorisedCall, given: Given, ...needs: [Capability, ...C
   throw badRequest("token: required");
 }
 
-/** The same, where a request without a token is about the caller's own. */
+/** Like `byToken`; without a token, the caller's own. */
 const byTokenOrOwn = (call: AuthorisedCall, given: Given, need: Capability): TokenName =>
   byToken(call, { ...given, token: given["token"] || (call.token ?? "") }, need);
 
-/** Another token. A request reaches those of its own namespace and below. */
+/** Another token, in the request's namespace or below. */
 const byAccessor = (call: AuthorisedCall, accessor: string): TokenName => ({ accessor, within: call.grant.namespace });
 
 const PAGE = 1_000;

@@ -8,7 +8,7 @@ import { unwrap } from "../platform/http/errors.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { secrets } from "./server/route.ts";
 
-/** Snapshots of everything, restoring them, and making the lists anew (docs/operate/backup.md). */
+/** Snapshots, restore, and rebuilding the listings (docs/operate/backup.md). */
 export const backupRoutes = [
   secrets({
     verb: "GET",
@@ -21,7 +21,7 @@ export const backupRoutes = [
         headers: {
           "Content-Type": "application/octet-stream",
           "Content-Disposition": 'attachment; filename="sallyport.snapshot"',
-          // Else local tooling compresses it, and holds it back while it does.
+          // Prevents local tooling from compressing, which would buffer the stream.
           "Content-Encoding": "identity",
           "Cache-Control": "no-store, no-transform",
         },
@@ -62,7 +62,7 @@ export const backupRoutes = [
   }),
 ];
 
-/** What needs the master key is refused without it. */
+/** Refuses work that needs the master key while sealed. */
 async function unsealed<T>(work: () => Promise<T>) {
   try {
     return await work();

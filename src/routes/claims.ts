@@ -9,11 +9,11 @@ import { readList } from "./server/listing.ts";
 import { clusterEmpty } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** Claims of task groups on sticky host volumes (interface document, area D; contract: events-and-volumes 5.9). */
+/** Claims of task groups on sticky host volumes (docs/guides/sticky-claims.md). */
 
 const ALL = "*";
 
-/** Our own dialect names the namespace; upstream's means the default one. */
+/** Our own dialect requires the namespace; upstream's defaults to `default`. */
 const lacksNamespace = ({ query, dialect }: AuthorisedCall): boolean =>
   dialect === "neutral" && !query.get("namespace");
 
@@ -54,7 +54,7 @@ const deletes = (path: string) =>
   cluster({
     verb: "DELETE",
     path,
-    // Which `host-volume-write` brings along.
+    // Implied by `host-volume-write`.
     rights: (rights, call) => allowsNamespace(rights, namespaceOf(call), "host-volume-delete"),
     fresh: true,
     handle: remove,
@@ -64,7 +64,7 @@ export const claimRoutes = [
   cluster({
     verb: "GET",
     path: "/volumes/claims",
-    // Who leaves the namespace out is told that it is missing.
+    // A missing namespace is reported as such.
     rights: (rights, call) => lacksNamespace(call) || mayList("host-volume-read")(rights, call),
     handle: (call) =>
       blocking(
@@ -74,6 +74,6 @@ export const claimRoutes = [
       ),
   }),
   deletes("/volumes/claim/:id"),
-  // As upstream's documentation writes it.
+  // The form in upstream's documentation.
   deletes("/volume/claim/:id"),
 ];

@@ -12,11 +12,11 @@ import { badRequest, notFound, RequestError, refusalError, unwrap } from "../pla
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** Routes of a cloud-b mount, relative to it (contract: credentials-engine 2). */
+/** Routes of a cloud-b mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/azure). */
 
-/** Making credentials or a role takes as long as its own deadline allows, and a little for the answer. */
+/** Timeout for issuing credentials or creating a role: the job's own deadline plus a margin. */
 const REQUEST_MS = 88_000;
-/** A rotation that is durable is answered; seeing the new secret work may take minutes. */
+/** A rotation answers once it is durable; verifying the new secret may take minutes. */
 const ROTATION_MS = 25_000;
 const REMOVAL_MS = 30_000;
 const BEHIND_MS = 25_000;
@@ -26,14 +26,14 @@ const mountType = (call: AuthorisedCall): string => wordMountType(call.dialect, 
 const uuidOf = (call: AuthorisedCall): string => call.grant.mount?.uuid ?? "";
 const engine = (call: AuthorisedCall) => credentialEngine(call.env, uuidOf(call));
 
-/** A role's name as it is stored. What cannot be one is no path of ours. */
+/** A role's name as stored. An invalid name is an unknown path. */
 function roleName(call: AuthorisedCall): string {
   const name = (call.params["name"] ?? "").toLowerCase();
   if (!ROLE_NAME.test(name)) throw notFound("unsupported path");
   return name;
 }
 
-/** The end of what a request has begun; a refusal becomes its answer, and what is left to clean up begins behind it. */
+/** Completes a request's job; a refusal becomes its answer, and clean-up starts in the background. */
 async function ended(
   call: AuthorisedCall,
   started: Started,
@@ -43,17 +43,17 @@ async function ended(
   const end = await performJob(call.env, uuidOf(call), started, budgetMs, caller);
   if (end === null || !end.ok || started.wanted.kind === "rotation") cleanUpBehind(call);
   if (end && !end.ok) throw refusalError(end);
-  // A job that goes on by itself has not ended.
+  // A job that continues in the background has not ended.
   return end?.goesOnAt === null ? end : null;
 }
 
-/** Does behind the answer what is left to do. A failure loses nothing: the doorbell and the alarm come back to it. */
+/** Performs remaining work in the background. After a failure the wake-up or the alarm retries it. */
 const cleanUpBehind = (call: AuthorisedCall): void =>
   call.exec.waitUntil(performJobs(call.env, uuidOf(call), { budgetMs: BEHIND_MS }).catch(() => undefined));
 
 /**
- * The last thing before credentials are answered. A caller that has hung up will never see them, and a lease that has ended
- * meanwhile opens nothing.
+ * Last check before credentials are returned. A disconnected caller will never see them, and a revoked lease grants
+ * nothing.
  */
 async function handOver(call: AuthorisedCall, lease: string): Promise<void> {
   if (call.request.signal.aborted) {
@@ -62,12 +62,12 @@ async function handOver(call: AuthorisedCall, lease: string): Promise<void> {
     throw refusalError(refuse("unavailable", "the caller left before the answer"));
   }
   const leaves = () => retryWhileFrozen(() => engine(call).handOver(lease));
-  // Repeating it is harmless, and a lease whose answer was refused here must not live on.
+  // Repeating the call is harmless, and a lease whose answer was refused must be revoked.
   if (await leaves().catch(leaves)) return;
   throw refusalError(refuse("unavailable", "the lease ended before the answer; ask again"));
 }
 
-/** What the caller calls this request, so that repeating it gives the same lease; null when nothing. */
+/** The caller's idempotency key, so that a repeated request gets the same lease; null without one. */
 function repeatKey(call: AuthorisedCall): string | null {
   const { headers } = call.request;
   const key = headers.get("X-Orch-Idempotency-Key") || headers.get("Idempotency-Key") || null;
@@ -78,14 +78,14 @@ function repeatKey(call: AuthorisedCall): string | null {
 }
 
 async function credentials(call: AuthorisedCall): Promise<Response> {
-  // What is made for a request without an answer's body would be a secret that nobody knows.
+  // An answer without a body would create credentials that are never delivered.
   if (call.request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
   const began = Date.now();
   const { mount, identity } = call.grant;
   const ttls = mount?.config ?? { default_lease_ttl: 0, max_lease_ttl: 0 };
   const verified = /^(1|t|true)$/i.test(call.query.get("verify") ?? "");
   const key = repeatKey(call);
-  // With a key the caller will be back for the same lease.
+  // With a key, the caller will repeat the request.
   const caller = key === null ? call.request.signal : null;
   const ask = { role: roleName(call), token: identity.accessor, key, mount: ttls, verified };
   const end = await ended(call, unwrap(await engine(call).issue(ask)), REQUEST_MS, caller);

@@ -7,7 +7,7 @@ import { caseless, echoed } from "../platform/http/fields.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** Namespaces of areas C and D: flat, `default` always exists. */
+/** Namespaces of the cluster API: flat, `default` always exists. */
 
 const MAX_META = 16 * 1024;
 
@@ -56,7 +56,7 @@ async function put(call: AuthorisedCall, body: z.output<typeof NamespaceBody>): 
 
 const ANY = NAMESPACE_CAPABILITIES.filter((capability) => capability !== "deny");
 
-/** A namespace is visible to whoever holds any capability in it. */
+/** A namespace is visible to callers with any capability in it. */
 const visible = (call: AuthorisedCall, name: string): boolean => allowsNamespace(call.grant.cluster, name, ANY);
 
 export const clusterNamespaceRoutes = [

@@ -11,14 +11,14 @@ import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** Where a scheduler outside reports what it does (docs/guides/reports.md). */
+/** Ingestion of reports of external schedulers (docs/guides/reports.md). */
 
 const SOURCE_NAME = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 
-/** Characters of a body whose reports fit the arguments of one call, which hold 32 MiB. */
+/** Maximum body size for a single RPC, whose arguments hold 32 MiB. */
 const MOST_PER_CALL = 4 * 1024 * 1024;
 
-/** Who reports, and which of its reports this is; null when the caller does not say. */
+/** Source and sequence number of a report; null when the caller omits them. */
 function sourceOf(query: URLSearchParams, lineIndex: number | null, reports: readonly Report[]): SourceLine | null {
   const name = query.get("source");
   const index = query.get("source_index");
@@ -36,8 +36,8 @@ function sourceOf(query: URLSearchParams, lineIndex: number | null, reports: rea
 }
 
 /**
- * Upstream streams send several lines under one index; what they are about tells them apart (contract: events-and-volumes
- * 1.4), also when a line comes again with its fields in another order.
+ * Upstream streams send several lines with one index; their subjects distinguish them, also when a repeated line orders
+ * its fields differently.
  */
 const lineName = (reports: readonly Report[]): string =>
   createHash("sha256")
@@ -50,7 +50,7 @@ const lineName = (reports: readonly Report[]): string =>
 
 const LISTABLE = REPORTED_TOPICS.filter((topic) => TOPICS[topic].namespaced);
 
-/** What the body lists completely; null unless the caller says that it does. */
+/** The scope that a body lists completely; null unless the caller declares it. */
 function fullListOf(query: URLSearchParams, namespace: string, { reports, isLine }: ReportBody): FullList | null {
   const full = query.get("full") ?? "false";
   if (full !== "true" && full !== "false") throw badRequest("full: must be true or false");
@@ -70,7 +70,7 @@ async function report(call: AuthorisedCall, text: string): Promise<Response> {
   const { reports, lineIndex, isLine } = body;
   const full = fullListOf(call.query, namespace, body);
   if (reports.length === 0 && !full) {
-    // A heartbeat of a stream that is passed on, upstream's without an index.
+    // A heartbeat of a forwarded stream; upstream's has no index.
     if (isLine) return clusterJson(call, { Index: null, Applied: false });
     throw badRequest("request body: has no events");
   }

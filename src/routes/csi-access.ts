@@ -11,11 +11,14 @@ import type { Texts } from "../contracts/csi-volumes.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
 import type { AuthorisedCall } from "./server/route.ts";
 
-/** What the routes of CSI volumes and snapshots share: who may, with which secrets, and what makes a request the same. */
+/** Shared by the routes of CSI volumes and snapshots: authorization, plugin secrets and idempotency. */
 
 const ALL = "*";
 
-/** Whether any of these rights is held in a namespace; in `*` for lists, any in any, as each item is judged. */
+/**
+ * Whether the caller has any of these rights in a namespace; for lists over `*`, in any namespace, since each item is
+ * authorized.
+ */
 export const allowsOne = (
   rights: ClusterRights,
   namespace: string,
@@ -30,13 +33,13 @@ export const mayAny =
   (rights: ClusterRights, call: Pick<AuthorisedCall, "query">): boolean =>
     allowsOne(rights, namespaceOf(call), capabilities);
 
-/** The right to write volumes; upstream's callers need to see plugins, too (docs/reference/compatibility.md). */
+/** The right to write volumes; upstream callers also need to read plugins (docs/reference/compatibility.md). */
 export const mayWrite = (rights: ClusterRights, { dialect }: AuthorisedCall, namespace: string): boolean =>
   allowsNamespace(rights, namespace, "csi-write-volume") && (dialect === "neutral" || allowsPlugin(rights, "read"));
 
 /**
- * Secrets for a plugin in a header: `k=v,k2=v2`, cut at commas, each at its first equals sign; what has none says nothing, and
- * the last one of a name counts (contract: events-and-volumes 4.8).
+ * Plugin secrets in a header: `k=v,k2=v2`, split at commas, then at the first equals sign. Parts without one are
+ * ignored, and the last of equal names wins.
  */
 export function headerSecrets({ request }: Pick<AuthorisedCall, "request">): Texts {
   const pairs = (firstHeader(request.headers, requestHeader.csiSecrets) ?? "").split(",");
@@ -47,7 +50,7 @@ export function headerSecrets({ request }: Pick<AuthorisedCall, "request">): Tex
   return Object.fromEntries(cut.filter(([name]) => name !== ""));
 }
 
-/** What recognises a request when it comes again, from the same caller. */
+/** Idempotency digest of a request by its caller. */
 export const digestOf = ({ grant }: AuthorisedCall, ...what: unknown[]): string =>
   createHash("sha256")
     .update(JSON.stringify([grant.identity.accessor, ...what]))

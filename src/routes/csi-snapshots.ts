@@ -23,17 +23,17 @@ import { namespaceOf } from "./server/cluster-reads.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** What plugins know that is not kept here: the provider's volumes, and snapshots (contract: events-and-volumes 4.10, 4.11). */
+/** Resources known only to plugins: the provider's volumes, and snapshots (docs/guides/csi-volumes.md). */
 
 const META = { Index: 0, KnownLeader: true, LastContact: 0 };
 
-/** Fits a frame whatever it shows. */
+/** Fits one agent frame. */
 const MOST_ENTRIES = 500;
-/** A snapshot that is not ready is asked for again during this time; then the answer says that it is not. */
+/** Polling time for an unfinished snapshot; afterwards the answer reports it as not ready. */
 const READY_MS = 120_000;
 const FIRST_POLL_MS = 250;
 const POLL_MS = 5_000;
-/** A list that is asked for whole ends here, and its token says where. */
+/** Maximum of plugin calls for an unpaged list; its token continues it. */
 const MOST_CALLS = 40;
 
 const answerTo = async <M extends CsiMethod>(env: Env, method: M, asked: Result<Asked>): Promise<CsiResultOf<M>> =>
@@ -46,8 +46,8 @@ function required({ query }: AuthorisedCall, name: string): string {
 }
 
 /**
- * Pages of a plugin, until there are as many entries as were asked for. What a plugin answers beyond that is shown, too: its
- * token leads past it.
+ * Collects pages of a plugin up to the requested number of entries. Extra entries of the last page are returned too,
+ * because its token continues after them.
  */
 async function gathered<T>(
   call: AuthorisedCall,
@@ -121,7 +121,7 @@ const texts = (longest: number) =>
     .record(z.string().min(1).max(256), z.string().max(longest))
     .refine((map) => Object.keys(map).length <= MOST_TEXTS, `at most ${MOST_TEXTS} entries`)
     .nullish();
-/** What answers show may be sent back: what is the plugin's to say has no effect. */
+/** Fields owned by the plugin: accepted from earlier answers, without effect. */
 const theirs = z.unknown().optional();
 export const SnapshotBody = caseless(
   z.strictObject({
@@ -134,12 +134,12 @@ export const SnapshotBody = caseless(
   }),
 );
 const Entries = z.object({ Snapshots: z.array(SnapshotBody) });
-/** Others than the headers' and the query's have no effect. */
+/** Values other than those of header and query have no effect. */
 const unheeded = z.string().nullish();
 const around = { Namespace: unheeded, Region: unheeded, AuthToken: unheeded, SecretID: unheeded };
 const Body = caseless(z.object({ Snapshots: z.array(z.unknown()).max(50).default([]), ...around }).loose());
 
-/** The entries of a body: a list of snapshots, or one snapshot by itself. */
+/** Entries of a body: a list of snapshots, or a single one. */
 function entriesOf(body: z.output<typeof Body>) {
   const { Snapshots, Namespace: _, Region: _region, AuthToken: _token, SecretID: _secret, ...one } = body;
   const isOne = Snapshots.length === 0 && Object.keys(one).length > 0;
@@ -150,7 +150,7 @@ function entriesOf(body: z.output<typeof Body>) {
   return parsed.data.Snapshots;
 }
 
-/** A snapshot once it is ready; as it was last seen, when it is not in time or cannot be looked at. */
+/** A snapshot once it is ready; its last known state after a timeout or a failed look-up. */
 async function whenReady(made: CsiSnapshot, look: () => Promise<CsiSnapshot>): Promise<CsiSnapshot> {
   const until = Date.now() + READY_MS;
   let seen = made;
@@ -179,7 +179,7 @@ async function createSnapshot(
   const asked = await registry.createSnapshot({ ...wanted, secrets }, digest);
   const { name, pluginId } = unwrap(asked);
   const first = await answerTo(call.env, "csi.controller.snapshotCreate", asked);
-  // The same request for the same name asks how far it is (contract: node-agent 2.5).
+  // Repeating the create call for the same name reports its progress (CSI specification, `CreateSnapshot`).
   const look = async () =>
     answerTo(
       call.env,
@@ -190,7 +190,7 @@ async function createSnapshot(
   return shownSnapshot(made, { Name: name, PluginID: pluginId, SourceVolumeID: source.id });
 }
 
-/** Each by itself: what a plugin has made stays, whatever becomes of the others. */
+/** One by one: completed entries stay when others fail. */
 async function createSnapshots(call: AuthorisedCall, body: z.output<typeof Body>): Promise<Response> {
   const entries = entriesOf(body);
   const header = headerSecrets(call);
@@ -226,8 +226,8 @@ async function deleteSnapshot(call: AuthorisedCall): Promise<Response> {
 const mayList = mayAny(CSI_LIST_RIGHTS);
 
 /**
- * A list that only plugins know. With `index` they are asked once something has changed here that their answer may follow from:
- * what others change at the provider nobody tells us.
+ * A list known only to plugins. With `index`, plugins are asked after a local change that may affect the answer;
+ * changes made at the provider are not observable.
  */
 const asks = (
   path: string,

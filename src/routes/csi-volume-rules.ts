@@ -3,10 +3,7 @@ import type { CsiRequest } from "../contracts/csi-volumes.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { ok, type Result } from "../lib/result.ts";
 
-/**
- * Judges a volume by the rules of policies before anything is asked of a plugin; see `judgeHostVolume`. Node pools do not
- * matter to it.
- */
+/** Evaluates policy rules before any plugin is called; see `judgeHostVolume`. Node pools do not apply. */
 export async function judgeCsiVolume(
   env: Env,
   { name, namespace, pluginId, capacityMax }: CsiRequest,

@@ -22,7 +22,7 @@ import { readList } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 
-/** CSI volumes (interface document, area D; contract: events-and-volumes 4). */
+/** CSI volumes (docs/guides/csi-volumes.md; https://developer.hashicorp.com/nomad/api-docs/volumes). */
 
 type Intent = "register" | "create";
 
@@ -38,13 +38,13 @@ function bodyOf(given: Readonly<Record<string, unknown>>): CsiBody {
 
 interface Asked {
   readonly request: CsiRequest;
-  /** The identity of the volume's namespace. */
+  /** Identity of the volume's namespace. */
   readonly namespaceId: string;
-  /** The node that validates; null = any. */
+  /** The validating node; null = any. */
   readonly nodeId: string | null;
 }
 
-/** Everything that a body asks for, once the caller may and each field is right. */
+/** All requests of a body, after authorization and validation of each field. */
 async function requestsOf(call: AuthorisedCall, body: CsiBody, intent: Intent): Promise<Asked[]> {
   const { params, query, grant } = call;
   const asked: Asked[] = [];
@@ -65,7 +65,7 @@ async function requestsOf(call: AuthorisedCall, body: CsiBody, intent: Intent): 
   return asked;
 }
 
-/** The node that a registration names; upstream's does not know such a field. */
+/** The node named by a registration; the upstream dialect has no such field. */
 async function validatorOf({ env, dialect }: AuthorisedCall, given = ""): Promise<string | null> {
   if (dialect === "upstream") return null;
   if (given === "") throw badRequest("NodeID: is required: the node that validates the volume");
@@ -74,7 +74,7 @@ async function validatorOf({ env, dialect }: AuthorisedCall, given = ""): Promis
   return nodeId;
 }
 
-/** Registers or creates volumes, or changes those that are there. */
+/** Registers or creates volumes, or changes existing ones. */
 async function write(call: AuthorisedCall, given: Readonly<Record<string, unknown>>, intent: Intent) {
   const body = bodyOf(given);
   const asked = await requestsOf(call, body, intent);
@@ -91,10 +91,10 @@ async function write(call: AuthorisedCall, given: Readonly<Record<string, unknow
   return clusterJson(call, { ...meta, Volumes, Warnings: warnings.join("; ") }, { index: Index });
 }
 
-/** What makes a request the same: no digest of a secret is stored. */
+/** Input of the idempotency digest: no digest of a secret is stored. */
 const withoutSecrets = ({ secrets: _secrets, ...rest }: CsiRequest) => rest;
 
-/** All of them or none: nothing is stored before each is validated. */
+/** All or none: every volume is validated before any is stored. */
 async function register(call: AuthorisedCall, asked: readonly Asked[]): Promise<number | null> {
   const registry = clusterRegistry(call.env);
   const deadline = CSI_METHODS["csi.controller.validate"].deadlineMs;
@@ -114,7 +114,7 @@ async function register(call: AuthorisedCall, asked: readonly Asked[]): Promise<
   return index;
 }
 
-/** @returns what its nodes owe: the volume has grown all the same, and they are asked again until they have done it */
+/** @returns nodes that still have to expand: the volume has grown, and they are retried until done */
 async function grow(call: AuthorisedCall, request: CsiRequest): Promise<Refusal[]> {
   const digest = digestOf(call, "grow", withoutSecrets(request));
   const registry = clusterRegistry(call.env);
@@ -127,7 +127,7 @@ async function grow(call: AuthorisedCall, request: CsiRequest): Promise<Refusal[
   return [done ?? refuse("timeout", `volume ${request.id} has grown, but not yet its file system everywhere`)];
 }
 
-/** Each by itself: what a plugin has made stays, whatever becomes of the others. */
+/** One by one: completed entries stay when others fail. */
 async function create(call: AuthorisedCall, asked: readonly Asked[]): Promise<number | null> {
   let index: number | null = null;
   const failures: RequestError[] = [];
@@ -191,10 +191,10 @@ async function remove(call: AuthorisedCall): Promise<Response> {
   return clusterEmpty({ index: done?.index ?? null });
 }
 
-/** As long as one try of each step may take. */
+/** Maximum duration of one attempt of each step. */
 const DETACH_MS = 120_000;
 
-/** What fails, or does not end in time, is tried again though nobody waits for it. */
+/** A failed or slow detach is retried in the background. */
 async function detach(call: AuthorisedCall): Promise<Response> {
   const node = call.query.get("node") ?? "";
   if (node === "") throw badRequest("detach requires node ID");
@@ -207,7 +207,7 @@ async function detach(call: AuthorisedCall): Promise<Response> {
   return clusterEmpty({ index });
 }
 
-/** Who claims a volume, oldest first. */
+/** Claims of a volume, oldest first. */
 async function readClaims(call: AuthorisedCall): Promise<Reading> {
   const registry = clusterRegistry(call.env);
   const name = nameOf(call);
@@ -223,7 +223,7 @@ async function readClaims(call: AuthorisedCall): Promise<Reading> {
   });
 }
 
-/** What has been done to a volume lately, newest first. */
+/** Recent operations of a volume, newest first. */
 async function readOperations(call: AuthorisedCall): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const name = nameOf(call);
@@ -248,7 +248,7 @@ const writes = (path: string, intent: Intent) =>
   cluster({
     verb: "POST",
     path,
-    // The body names the namespace.
+    // The namespace is in the body.
     rights: "any",
     fresh: true,
     body: Body,
@@ -260,7 +260,7 @@ const deletes = (path: string, rights: ClusterRoute["rights"], handle: (call: Au
 
 const mayRead = mayAny(CSI_READ_RIGHTS);
 
-/** A read of one volume, or of something about it, which waits for changes. */
+/** A blocking read of one volume or of a part of it. */
 const reads = (path: string, handle: (call: AuthorisedCall) => Promise<Reading>) =>
   cluster({
     verb: "GET",

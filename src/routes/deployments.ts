@@ -2,7 +2,7 @@ import { allowsNamespaceAny } from "../contracts/cluster-rights.ts";
 import { listReported, mayList, readOne } from "./server/cluster-reads.ts";
 import { cluster } from "./server/route.ts";
 
-/** Deployments as schedulers report them. */
+/** Deployments as reported by schedulers. */
 
 export const deploymentRoutes = [
   cluster({

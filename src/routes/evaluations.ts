@@ -4,7 +4,7 @@ import { badRequest } from "../platform/http/errors.ts";
 import { listReported, mayList, namespaceOf, readOne } from "./server/cluster-reads.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** Evaluations as schedulers report them. */
+/** Evaluations as reported by schedulers. */
 
 async function list(call: AuthorisedCall): Promise<Response> {
   const job = call.query.get("job") ?? "";
@@ -13,7 +13,7 @@ async function list(call: AuthorisedCall): Promise<Response> {
     throw badRequest("Filter expression cannot be used with other filter parameters");
   }
   const fits = (object: Fields, field: string, value: string) => value === "" || textOf(object, field) === value;
-  // Of one namespace, a job's evaluations are found by an index.
+  // Within one namespace, an index finds a job's evaluations.
   const found = job !== "" && namespaceOf(call) !== "*" && !call.query.get("prefix") ? { job } : {};
   return listReported(call, {
     ...{ topic: "Evaluation", right: "read-job", hexPrefix: true, ...found },

@@ -6,14 +6,14 @@ import { badRequest, denied, refusalError } from "../platform/http/errors.ts";
 import { settings } from "../platform/settings.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** The event stream of area C: authorised whole before its first byte. */
+/** The event stream: fully authorized before its first byte. */
 
 const shown = (text: string): string => JSON.stringify(text.slice(0, 40));
 
-/** @throws RequestError 400 naming the index */
+/** @throws RequestError 400 with the index */
 function indexIn(text: string, message: string): number {
   const index = Number(text);
-  // A plus that nobody encoded arrives as a space.
+  // An unencoded plus sign arrives as a space.
   if (!/^[ +-]?\d+$/.test(text) || !Number.isSafeInteger(index)) throw badRequest(message);
   return index;
 }
@@ -21,7 +21,7 @@ function indexIn(text: string, message: string): number {
 const startIndex = (text: string | null): number =>
   text ? indexIn(text, `Unable to parse index: ${shown(text)} is not an integer within 2^53`) : 0;
 
-/** Where a reader goes on that had a stream before: after the last id it has seen (WHATWG HTML 9.2.4). */
+/** Resume position of a reconnecting reader: the last event id (WHATWG HTML 9.2.4). */
 function resumeIndex(headers: Headers): number | null {
   const id = headers.get("Last-Event-ID");
   if (!id) return null;
@@ -39,7 +39,7 @@ function flag(name: string, text: string | null): boolean {
 
 const SERVER_SENT = "text/event-stream";
 
-/** Which of the two forms a client prefers: lines, unless it names server-sent events and nothing else as much. */
+/** The preferred output format: lines, unless server-sent events have strictly higher preference. */
 function formatOf(accept: string | null): Subscription["format"] {
   const quality = new Map<string, number>();
   for (const range of (accept ?? "").toLowerCase().split(",")) {
@@ -53,12 +53,12 @@ function formatOf(accept: string | null): Subscription["format"] {
   return events > 0 && events > lines && events >= others ? "server-sent-events" : "lines";
 }
 
-/** Who serves the stream: the log itself, or one of its relays. */
+/** The server of a stream: the log itself, or one of its relays. */
 function serverOf(env: Env, request: Request, accessor: string): Fetcher {
   const relays = settings(env).EVENT_RELAYS;
   if (relays === 0) return env.EVENT_LOG.getByName("log");
   const place = nearestPlace((request.cf ?? {}) as ClientLocation);
-  // By the ray, where there is one: many readers may come from one address with one token.
+  // By the ray where available: many readers may share an address and a token.
   const client = `${accessor} ${request.headers.get("CF-Ray") ?? request.headers.get("CF-Connecting-IP")}`;
   const name = relayName(place ?? "anywhere", client, relays);
   return env.EVENT_RELAY.getByName(name, place ? { locationHint: place } : {});
@@ -78,7 +78,7 @@ async function stream({ query, grant, dialect, env, request }: AuthorisedCall): 
     format,
     errors: flag("errors", query.get("errors")),
   };
-  // A body, not a header: topics are any text.
+  // In a body instead of a header, because topics are arbitrary text.
   const opened = await serverOf(env, request, subscription.accessor).fetch("https://event-log/stream", {
     method: "POST",
     body: JSON.stringify(subscription),
@@ -89,7 +89,7 @@ async function stream({ query, grant, dialect, env, request }: AuthorisedCall): 
   const headers = new Headers({
     "Content-Type": format === "server-sent-events" ? SERVER_SENT : "application/json",
     "Cache-Control": "no-store, no-transform",
-    // Local tooling would compress the stream and never flush it (contract: platform 0, fact 2).
+    // Prevents local tooling from compressing the stream, which would never flush it.
     "Content-Encoding": "identity",
   });
   for (const name of clusterHeader.oldestIndex) headers.set(name, opened.headers.get("x-oldest-index") ?? "0");

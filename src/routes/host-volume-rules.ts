@@ -4,12 +4,12 @@ import type { GoverningRule } from "../contracts/policies.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { ok, type Result } from "../lib/result.ts";
 
-/** What the rules of policies say of a new or changed volume: why not, or what they warn of. */
+/** Result of policy rules for a new or changed volume: a refusal, or warnings. */
 export type Judgement = Result<readonly string[]>;
 
 /**
- * Judges a volume by the rules of policies before anything is asked of a node. They are asked for anew each time: a rule holds
- * for the next request after it was written.
+ * Evaluates policy rules before any node is called. Rules are read for each request, so a change applies to the next
+ * request.
  * @param override soft rules only warn
  */
 export async function judgeHostVolume(env: Env, request: HostVolumeRequest, override: boolean): Promise<Judgement> {
@@ -18,7 +18,7 @@ export async function judgeHostVolume(env: Env, request: HostVolumeRequest, over
   return rules.length === 0 ? ok([]) : judgeVolume(rules, await factsOf(env, request), override);
 }
 
-/** What is asked for, and where that says nothing, what the volume or its node has. */
+/** Requested values, with those of the volume or its node as defaults. */
 async function factsOf(env: Env, request: HostVolumeRequest): Promise<VolumeFacts> {
   const { id, name, namespace, nodePool, nodeId } = request;
   const found = id === null ? null : await clusterRegistry(env).readHostVolume(id);
@@ -31,7 +31,7 @@ async function factsOf(env: Env, request: HostVolumeRequest): Promise<VolumeFact
   };
 }
 
-/** Null when there is no such node, which the registry refuses. */
+/** Null for a missing node, which the registry refuses. */
 async function poolOf(env: Env, nodeId: string): Promise<string | null> {
   const node = await clusterRegistry(env).readNode(nodeId);
   return node && (JSON.parse(node.body) as { NodePool: string }).NodePool;

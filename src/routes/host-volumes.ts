@@ -15,7 +15,7 @@ import { mayList, namespaceOf } from "./server/cluster-reads.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** Dynamic host volumes (interface document, area D; contract: events-and-volumes 5). */
+/** Dynamic host volumes (docs/guides/host-volumes.md; https://developer.hashicorp.com/nomad/api-docs/volumes). */
 
 const ALL = "*";
 
@@ -30,14 +30,14 @@ function bodyOf(given: Readonly<Record<string, unknown>>): HostVolumeBody {
   }
 }
 
-/** What recognises a request when it comes again, from the same caller. */
+/** Idempotency key of a request by its caller. */
 function begunBy(call: AuthorisedCall, idempotencyToken: string, what: unknown): Begun {
   const named = idempotencyToken !== "";
   const facts = [call.grant.identity.accessor, named ? idempotencyToken : null, what];
   return { request: createHash("sha256").update(JSON.stringify(facts)).digest("base64url"), named };
 }
 
-/** Creates or registers a volume, or changes the one that the body names. */
+/** Creates or registers a volume, or changes the one in the body. */
 async function write(call: AuthorisedCall, given: Readonly<Record<string, unknown>>, intent: Intent) {
   const body = bodyOf(given);
   const namespace = body.volume.Namespace || call.query.get("namespace") || body.namespace || "default";
@@ -123,7 +123,7 @@ const writes = (intent: Intent) =>
   cluster({
     verb: "POST",
     path: `/volume/host/${intent}`,
-    // The body names the namespace.
+    // The namespace is in the body.
     rights: "any",
     fresh: true,
     body: Body,

@@ -12,20 +12,20 @@ import { parseTarget } from "../platform/http/target.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type Call, open, secrets } from "./server/route.ts";
 
-/** The issuer of identity tokens (contract: credentials-engine 9.2). */
+/** The issuer of identity tokens (docs/guides/federation.md). */
 
 const DISCOVERY_SECONDS = 3_600;
-/** A copy of the keys must be renewed before a key that it does not have can sign, or one that it has is gone. */
+/** A cached key set must be refreshed before a new key signs, and before a published key expires. */
 const KEYS_SECONDS = Math.min(ROTATION_PERIOD_MS, VERIFICATION_TTL_MS) / 1000;
 const LONGEST_VERIFICATION_MS = 10 * ROTATION_PERIOD_MS;
 
-/** A document as verifiers read it, without envelope, which anybody may keep. @param seconds for how long */
+/** A public, cacheable document without envelope. @param seconds cache lifetime */
 const published = (document: object, seconds: number): Response =>
   new Response(JSON.stringify(document), {
     headers: { "Content-Type": "application/json", "Cache-Control": `max-age=${seconds}` },
   });
 
-/** The namespace that a request is in, by header and path. @throws RequestError 404 when it does not exist */
+/** The namespace of a request, by header and path. @throws RequestError 404 when it does not exist */
 async function namespaceAt(call: Call): Promise<string> {
   const { path } = parseTarget(call.request, new URL(call.request.url), "secrets");
   return unwrap(await accessControl(call.env).locate(namespaceOf(call.request.headers), path)).namespace;
@@ -66,7 +66,7 @@ export const identityRoutes = [
     handle: async (call) => {
       await namespaceAt(call);
       const keys = unwrap(await identityIssuer(call.env).published());
-      // Random, so that copies do not all run out together.
+      // Randomized, so that cached copies do not expire simultaneously.
       return published({ keys }, randomInt(1, KEYS_SECONDS));
     },
   }),

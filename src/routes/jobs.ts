@@ -10,7 +10,7 @@ import { listReported, mayList, namespaceOf, type ReportedList, readOne, truth }
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** Jobs as schedulers report them, and what belongs to one. */
+/** Jobs as reported by schedulers, and their sub-resources. */
 
 const mayReadJob = (rights: AuthorisedCall["grant"]["cluster"], call: AuthorisedCall): boolean =>
   allowsNamespace(rights, namespaceOf(call), "read-job");
@@ -20,7 +20,7 @@ const idOf = (call: AuthorisedCall): string => call.params["id"] ?? "";
 const ofJob = (call: AuthorisedCall, list: Pick<ReportedList, "topic" | "stub">): Promise<Response> =>
   listReported(call, { ...list, job: idOf(call), right: "read-job" });
 
-/** What a job is doing, as `show` draws it from the job and its allocations; waits for either to change if asked to. */
+/** State of a job, rendered by `show` from the job and its allocations; supports blocking queries on both. */
 function readSummed(call: AuthorisedCall, show: (job: Fields, summary: Fields) => unknown): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
@@ -32,7 +32,7 @@ function readSummed(call: AuthorisedCall, show: (job: Fields, summary: Fields) =
   return blocking(call, read, (since, waitMs) => registry.changed(JOB_SUMMARY_TABLES, since, waitMs));
 }
 
-/** The job's newest deployment; null when it has none, as upstream. */
+/** The job's newest deployment; null without one, as upstream. */
 function readNewestDeployment(call: AuthorisedCall): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
@@ -94,7 +94,7 @@ export const jobRoutes = [
     rights: mayReadJob,
     handle: (call) => readSummed(call, (_job, summary) => summary),
   }),
-  // Of a job only the newest version is kept.
+  // Only a job's newest version is stored.
   cluster({
     verb: "GET",
     path: "/job/:id/versions",

@@ -13,14 +13,14 @@ import { formFields } from "./server/body.ts";
 import { envelope, noContent, rawEnvelope } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, secrets } from "./server/route.ts";
 
-/** Routes of a KV version 2 mount, relative to it (contract: clients, section 3). */
+/** Routes of a KV version 2 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2). */
 
 const LIST_PAGE = 5_000;
 
 const store = (call: AuthorisedCall) => kvStore(call.env, call.grant.mount?.uuid ?? "");
 const rights = (call: AuthorisedCall) => ({ create: may(call.grant, "create"), update: may(call.grant, "update") });
 
-/** The secret's path. One that ends like a folder names no secret: there is none to read, and none may be written. */
+/** The secret's path. A path with a trailing slash is a folder: it cannot be read or written. */
 function path(call: AuthorisedCall): string {
   const text = call.params["path"] ?? "";
   if (text.endsWith("/")) {
@@ -31,7 +31,7 @@ function path(call: AuthorisedCall): string {
   return text;
 }
 
-/** A number among the query's parameters, 0 when it is absent. */
+/** A numeric query parameter, 0 when absent. */
 function count(query: URLSearchParams, name: string): number {
   const text = query.get(name) || "0";
   if (!/^\d{1,15}$/.test(text)) throw badRequest(`${name}: must be a number, 0 or more`);
@@ -44,17 +44,17 @@ async function readVersion(call: AuthorisedCall): Promise<ReadVersion> {
   return read;
 }
 
-/** How long new pushes are begun behind the answer of the write that caused them. */
+/** Time limit for starting sync work in the background of a write. */
 const PUSH_MS = 2_000;
 
-/** After a write the pushes it causes are tried at once, behind the answer. */
+/** Starts sync work caused by a write, in the background. */
 function push(call: AuthorisedCall, watchers: readonly string[]): void {
   if (watchers.length === 0) return;
   const run = async () => {
     await store(call).flush();
     await performAll(call.env, watchers, PUSH_MS);
   };
-  // A failure loses nothing: the doorbell and the alarm come back to it.
+  // After a failure the wake-up or the alarm retries it.
   call.exec.waitUntil(run().catch(() => undefined));
 }
 
@@ -71,13 +71,13 @@ const changed = (call: AuthorisedCall, result: Result<Written["watchers"]>): Res
   return noContent();
 };
 
-/** A deleted or destroyed version: 404, yet with a body that says what was there. */
+/** A deleted or destroyed version: 404 with a body that contains its metadata. */
 const gone = (call: Call, metadata: object): Response => answer(call, { data: null, metadata }, 404);
 
 const warned = (call: Call, warning: string, status = 200): Response =>
   envelope(call, { warnings: [warning], mountType: "kv", status });
 
-/** All names of a folder; `after` and `limit` ask for a part of them. */
+/** Names of a folder; `after` and `limit` select a part. */
 async function list(call: AuthorisedCall): Promise<Response> {
   const text = call.params["path"] ?? "";
   const folder = text === "" || text.endsWith("/") ? text : `${text}/`;
@@ -124,10 +124,10 @@ function metadataSettings(
   return { ...settings, custom_metadata: unwrap(readCustomMetadata(given, patch)) };
 }
 
-/** Some clients write the query into the path, where its `?` arrives encoded (contract: clients 1.3). */
+/** Some clients write the query into the path, where its `?` arrives encoded. */
 const QUERY_IN_PATH = /\?((?:version|depth)=.*)$/s;
 
-/** The call with such a query where it belongs. The rights were judged for the path as it came, so they are asked again. */
+/** The call with such a query in its place. Authorization used the path as received, so it is repeated. */
 async function withQueryOutOfPath(call: AuthorisedCall): Promise<AuthorisedCall> {
   const text = call.params["path"] ?? "";
   const cut = QUERY_IN_PATH.exec(text);
@@ -259,7 +259,7 @@ const engineRoutes = [
 
 const VERBS = ["GET", "LIST", "POST", "PATCH", "DELETE"] as const;
 
-/** The routes' roots, where there is only something to list. */
+/** Root folders of the routes, which can only be listed. */
 const rootRoutes = ["data", "metadata", "subkeys", "delete", "undelete", "destroy"].flatMap((root) =>
   VERBS.filter((verb) => verb !== "LIST").map((verb) =>
     secrets({
@@ -280,7 +280,7 @@ const CLI_COMMAND: Readonly<Record<Verb, string>> = {
   DELETE: "delete",
 };
 
-/** Everything else under a version 2 mount: a verb that its path does not know, or a path written as for version 1. */
+/** Remaining requests of a version 2 mount: an unsupported verb, or a path in version 1 form. */
 const otherRoutes = VERBS.map((verb) =>
   secrets({
     verb,

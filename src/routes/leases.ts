@@ -7,12 +7,18 @@ import { duration, flag } from "../platform/http/fields.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** Leases of all mounts (contract: credentials-engine 7). A lease's id begins with its mount's path. */
+/**
+ * Leases of all mounts (https://developer.hashicorp.com/vault/api-docs/system/leases). A lease's id begins with its
+ * mount's path.
+ */
 
 const REVOKE_MS = 60_000;
-/** What the provider does not show yet is looked for again for so long before the answer; then behind it. */
+/**
+ * Time to wait within a request for a resource that the provider does not show yet; then the work continues in the
+ * background.
+ */
 const LOOK_MS = 20_000;
-/** Between two looks, at least. */
+/** Minimum pause between two verifications. */
 const LOOK_AGAIN_MS = 100;
 const AT_ONCE = 6;
 
@@ -27,7 +33,7 @@ interface Place {
   readonly id: string;
 }
 
-/** Where the lease lives that the path or the body names; null when there is no such mount. */
+/** The mount of a lease in path or body; null when it does not exist. */
 async function placeOf(call: AuthorisedCall, body: { readonly lease_id?: string | undefined }): Promise<Place | null> {
   const id = call.params["id"] || body.lease_id;
   if (!id) throw badRequest("lease_id must be specified");
@@ -55,10 +61,10 @@ async function renew(call: AuthorisedCall, body: z.infer<typeof RenewBody>): Pro
   return envelope(call, { lease: { id: mount.path + id, ttl, renewable }, warnings });
 }
 
-/** Work that goes on behind the answer. */
+/** Work that continues in the background. */
 const accepted = (call: AuthorisedCall): Response => envelope(call, { status: 202 });
 
-/** Success, or the warning that something may still be there. @param left leases that are not gone yet */
+/** Success, or a warning that resources may still exist. @param left leases that are not revoked yet */
 const revoked = (call: AuthorisedCall, left: number, goesOnAt: number): Response =>
   left === 0
     ? noContent()
@@ -71,7 +77,7 @@ const revoked = (call: AuthorisedCall, left: number, goesOnAt: number): Response
 
 async function revoke(call: AuthorisedCall, body: z.infer<typeof RevokeBody>): Promise<Response> {
   const place = await placeOf(call, body);
-  // What is gone counts as revoked.
+  // A missing lease counts as revoked.
   if (!place) return noContent();
   const { mount, id } = place;
   if (!body.sync) {
@@ -88,7 +94,7 @@ async function revoke(call: AuthorisedCall, body: z.infer<typeof RevokeBody>): P
   return revoked(call, end.goesOnAt === null ? 0 : 1, end.goesOnAt ?? 0);
 }
 
-/** The mounts that a prefix is about, each with what of the prefix lies inside it. */
+/** Mounts under a prefix, each with the remaining prefix inside it. */
 async function mountsUnder(call: AuthorisedCall, prefix: string): Promise<Place[]> {
   const mounts = await accessControl(call.env).listMounts(call.grant.namespace);
   return mounts
@@ -99,7 +105,7 @@ async function mountsUnder(call: AuthorisedCall, prefix: string): Promise<Place[
 const folder = (prefix: string): string => (prefix === "" || prefix.endsWith("/") ? prefix : `${prefix}/`);
 const prefixOf = (call: AuthorisedCall): string => call.params["prefix"] ?? "";
 
-/** The leases that a prefix names: the one of exactly this id, or all below it; a page at a time. */
+/** Leases under a prefix: the one with exactly this id, or all below it; page by page. */
 async function* leasesUnder(call: AuthorisedCall, { mount, id }: Place): AsyncGenerator<string[]> {
   const engine = engineOf(call, mount);
   if (id !== "" && !id.endsWith("/") && (await engine.lookup(id)).ok) return yield [id];
@@ -112,11 +118,11 @@ async function* leasesUnder(call: AuthorisedCall, { mount, id }: Place): AsyncGe
   }
 }
 
-/** A lease whose revocation has begun, or is to begin. */
+/** A started or pending revocation. */
 interface Revocation {
   readonly mount: Mount;
   readonly id: string;
-  /** Not before this, ms since 1970: the provider does not show yet what is to be removed. */
+  /** Earliest time, ms since 1970: the provider does not show the resource yet. */
   readonly at: number;
 }
 
@@ -128,7 +134,7 @@ interface Tally {
 
 const newTally = (): Tally => ({ left: 0, failure: null, later: [] });
 
-/** Revokes leases, several at a time; those for which the time does not suffice are left to go on by themselves. */
+/** Revokes leases concurrently; those not finished in time continue in the background. */
 async function revokeAll(
   call: AuthorisedCall,
   leases: readonly Revocation[],
@@ -142,7 +148,7 @@ async function revokeAll(
       if (!next) return;
       const { mount, id, at } = next;
       const wanted = { job: id, kind: "removal" } as const;
-      // A second look must not begin the revocation again.
+      // A second verification must not restart the revocation.
       const started = at > 0 ? { wanted, turn: null } : unwrap(await engineOf(call, mount).revoke(id));
       const over = started && (await performJob(call.env, mount.uuid, started, end - Date.now()));
       if (started && !over) tally.left++;
@@ -155,7 +161,7 @@ async function revokeAll(
   tally.left += waiting.length;
 }
 
-/** Begins to revoke all leases that a prefix names, and performs what it can until `end`. */
+/** Starts the revocation of all leases under a prefix, and performs as many as possible until `end`. */
 async function revokeUnder(call: AuthorisedCall, end: number, seen: (place: Place, ids: string[]) => Promise<void>) {
   const tally = newTally();
   for (const place of await mountsUnder(call, prefixOf(call))) {
@@ -170,7 +176,7 @@ async function revokeUnder(call: AuthorisedCall, end: number, seen: (place: Plac
   return tally;
 }
 
-/** Looks again at what the provider did not show, until `lookUntil`. Leaves in the tally what it still does not show. */
+/** Verifies resources that the provider did not show, until `lookUntil`. Leaves the unresolved ones in the tally. */
 async function lookAgain(call: AuthorisedCall, tally: Tally, end: number, lookUntil: number): Promise<void> {
   while (tally.later.length > 0) {
     const soonest = Math.min(...tally.later.map(({ at }) => at));
@@ -199,14 +205,14 @@ async function revokePrefix(call: AuthorisedCall, { sync }: z.infer<typeof Prefi
   return revoked(call, tally.later.length, Math.min(...tally.later.map(({ at }) => at)));
 }
 
-/** Revokes what can be revoked, and forgets the rest. */
+/** Revokes leases where possible, and deletes the others. */
 async function revokeForce(call: AuthorisedCall): Promise<Response> {
   const end = Date.now() + REVOKE_MS;
   await revokeUnder(call, end, ({ mount }, ids) => engineOf(call, mount).forget(ids));
   return noContent();
 }
 
-/** Names directly below a prefix: of mounts that have leases, then of what is inside one. */
+/** Names directly below a prefix: mounts with leases, then names inside one. */
 async function list(call: AuthorisedCall): Promise<Response> {
   const prefix = folder(prefixOf(call));
   const names = new Set<string>();
@@ -234,7 +240,7 @@ async function count(call: AuthorisedCall): Promise<Response> {
   return envelope(call, { data: { lease_count: Object.values(counts).reduce((sum, n) => sum + n, 0), counts } });
 }
 
-/** A route under its present path and, where there is one, the path that older clients know. */
+/** A route under its current path and, where one exists, its legacy path. */
 const under = <Body>(
   paths: readonly string[],
   route: Omit<Parameters<typeof secrets<Body>>[0], "path">,
@@ -273,7 +279,7 @@ export const leaseRoutes = [
     fresh: true,
     handle: revokeForce,
   }),
-  // Nothing dangles here: a lease and what is done about it are rows of one object.
+  // Orphaned leases cannot exist here: a lease and its jobs are rows of one object.
   secrets({
     verb: "POST",
     path: "/sys/leases/tidy",

@@ -5,11 +5,11 @@ import { CONTENT_TYPES, type Format, written } from "../platform/observability/m
 import { flushCounts } from "../platform/observability/metrics/flush.ts";
 import { type AuthorisedCall, cluster, secrets } from "./server/route.ts";
 
-/** What is measured (docs/operate/metrics.md), at the paths of both families of clients. */
+/** Metrics (docs/operate/metrics.md), at the paths of both client families. */
 
 const FORMATS: ReadonlySet<string> = new Set(Object.keys(CONTENT_TYPES));
 
-/** What was asked for by name, else by `Accept`; clients of the upstream services expect JSON, everybody else text. */
+/** The requested format, by name or `Accept`; upstream clients expect JSON, others text. */
 function formatOf({ query, request, dialect }: AuthorisedCall): Format {
   const named = query.get("format");
   if (named) {
@@ -24,7 +24,7 @@ function formatOf({ query, request, dialect }: AuthorisedCall): Format {
 
 async function show(call: AuthorisedCall): Promise<Response> {
   const format = formatOf(call);
-  // So that whoever asks sees what has just happened here.
+  // A scrape includes the counts of this isolate.
   await flushCounts();
   const series = await metrics(call.env).read();
   return new Response(written(format, series, new Date()), {

@@ -30,7 +30,7 @@ const poolFields = kind.record<NodePool>({
   ModifyIndex: kind.integer,
 });
 
-/** The pools that the caller may read. */
+/** Node pools that the caller may read. */
 function readPools(call: AuthorisedCall): Promise<Reading> {
   const prefix = call.query.get("prefix") ?? "";
   const listing: Listing<NodePool> = {
@@ -53,7 +53,7 @@ async function readPool(call: AuthorisedCall): Promise<Reading> {
   return { index: pool.ModifyIndex, respond: () => clusterJson(call, pool, { index: pool.ModifyIndex }) };
 }
 
-/** The nodes of a pool; `all` has every node. */
+/** Nodes of a pool; `all` contains every node. */
 async function readPoolNodes(call: AuthorisedCall): Promise<Reading> {
   const name = nameOf(call);
   if ((await clusterRegistry(call.env).readNodePool(name)) === null) throw notFound("node pool not found");

@@ -15,20 +15,20 @@ import { type Listing, readList } from "./server/listing.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 
-/** Nodes (contract: events-and-volumes 7.1). */
+/** Nodes (https://developer.hashicorp.com/nomad/api-docs/nodes). */
 
 const idOf = (call: AuthorisedCall): string => (call.params["id"] ?? "").toLowerCase();
 
 export const nodesChanged = (call: AuthorisedCall) => (since: number, waitMs: number) =>
   clusterRegistry(call.env).changed(["Node"], since, waitMs);
 
-/** A node as reads show it. */
+/** A node as returned by reads. */
 type ShownNode = Node & { readonly CreateIndex: number; readonly ModifyIndex: number };
 
 const TRUE = /^(1|t|T|TRUE|true|True)$/;
 const FALSE = /^(0|f|F|FALSE|false|False)$/;
 
-/** Whether a list shows further fields. */
+/** Whether a list includes an optional field. */
 function wants({ query }: AuthorisedCall, field: "os" | "resources"): boolean {
   const value = query.get(field) ?? "";
   if (value === "" || FALSE.test(value)) return false;
@@ -36,7 +36,7 @@ function wants({ query }: AuthorisedCall, field: "os" | "resources"): boolean {
   throw badRequest(`Failed to parse node list fields: ${field}: must be true or false`);
 }
 
-/** A list of nodes. @throws RequestError 400 naming the parameter */
+/** A list of nodes. @throws RequestError 400 with the parameter */
 export function readNodes(call: AuthorisedCall, only: Pick<NodeQuery, "pool"> = {}): Promise<Reading> {
   const range = hexRange(call.query.get("prefix") ?? "");
   if (!range) throw badRequest(`prefix: ${HEX_PREFIX_RULE}`);
@@ -74,7 +74,7 @@ const stubOf = (node: ShownNode, dialect: AuthorisedCall["dialect"], os: boolean
   Version: nodeVersion(node.Attributes, dialect),
 });
 
-/** The host of `host:port`; IPv6 addresses stand in brackets there. */
+/** The host of `host:port`; IPv6 addresses are in brackets there. */
 const hostOf = (address: string): string => address.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
 
 async function readNode(call: AuthorisedCall): Promise<Reading> {
@@ -85,14 +85,14 @@ async function readNode(call: AuthorisedCall): Promise<Reading> {
   return { index: found.modifyIndex, respond: () => clusterJson(call, node, { index: found.modifyIndex }) };
 }
 
-/** What every write of a node answers. No scheduler runs here, so no evaluations are made. */
+/** Answer of every node write. Without a scheduler, no evaluations are created. */
 function written(call: AuthorisedCall, result: Result<Written>): Response {
   const { index } = unwrap(result);
   const body = { EvalCreateIndex: 0, EvalIDs: [], Index: index ?? 0, NodeModifyIndex: index ?? 0 };
   return clusterJson(call, body, { index });
 }
 
-/** A body may repeat the node's id, and then the path's. */
+/** A body may repeat the node's id, which must equal the path's. */
 const NodeID = z.string().optional();
 
 function checkId(call: AuthorisedCall, { NodeID: given }: { readonly NodeID?: string | undefined }): void {
@@ -101,7 +101,7 @@ function checkId(call: AuthorisedCall, { NodeID: given }: { readonly NodeID?: st
 
 const MAX_INT64 = 2n ** 63n - 1n;
 
-/** Nanoseconds as decimal text; beyond 2^53 the body's number has kept it. */
+/** Nanoseconds as decimal text; numbers beyond 2^53 keep all digits. */
 const nanoseconds = z.unknown().transform((value, context) => {
   const text = isRaw(value) ? value.rawJSON : typeof value === "number" ? String(value) : value === null ? "0" : "";
   if (/^-?\d{1,19}$/.test(text) && BigInt(text) <= MAX_INT64 && BigInt(text) >= -MAX_INT64) return text;
@@ -148,7 +148,7 @@ async function purge(call: AuthorisedCall): Promise<Response> {
   const forced = TRUE.test(force);
   const result = await clusterRegistry(call.env).purgeNode(idOf(call), forced);
   const answer = written(call, result);
-  // Should that fail, the agent's next word brings the node back.
+  // If this fails, the agent's next message restores the node.
   if (forced)
     call.exec.waitUntil(
       nodeSession(call.env, idOf(call))

@@ -1,8 +1,8 @@
 import { type Call, open } from "./server/route.ts";
 
 /**
- * The API for machines and for people (docs/reference/openapi.md), open to everybody. Both files are static assets beside the Worker, so they
- * cost it neither size nor memory.
+ * API documentation for machines and people (docs/reference/openapi.md), unauthenticated. Both files are static assets
+ * beside the Worker, at no cost in bundle size or memory.
  */
 
 const SECONDS = 300;
@@ -17,7 +17,7 @@ const strong = (etag: string): string => etag.trim().replace(/^W\//, "");
 
 const etagsIn = (header: string | null): readonly string[] => header?.split(",").map(strong) ?? [];
 
-/** The asset as it is to who does not have it yet. */
+/** The asset, or 304 for a client with the current version. */
 async function show(call: Call, found: Response, type: string, more: Record<string, string> = {}): Promise<Response> {
   const etag = strong(found.headers.get("ETag") ?? "");
   const shared = { ETag: etag, "Cache-Control": `public, max-age=${SECONDS}`, ...more };
@@ -28,7 +28,7 @@ async function show(call: Call, found: Response, type: string, more: Record<stri
   return new Response(null, { status: 304, headers: shared });
 }
 
-/** The page may run and show what is in it, and ask this service; nothing else. */
+/** Content security policy: the page may run its own scripts and styles and call this service. */
 async function policyOf(html: string): Promise<string> {
   const inside = async (tag: string): Promise<string> => {
     const [, text = ""] = new RegExp(`<${tag}>(.*?)</${tag}>`, "s").exec(html) ?? [];

@@ -10,7 +10,7 @@ import { namespaceOf } from "./server/cluster-reads.ts";
 import { clusterJson, clusterText } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** CSI plugins (contract: events-and-volumes 7.3). */
+/** CSI plugins (https://developer.hashicorp.com/nomad/api-docs/plugins). */
 
 const ALL = "*";
 
@@ -40,7 +40,7 @@ async function listPlugins(call: AuthorisedCall): Promise<Response> {
   return blocking(call, () => readPlugins(call), pluginsChanged(call));
 }
 
-/** Every instance of a plugin. */
+/** All instances of a plugin. */
 async function instancesOf(call: AuthorisedCall, id: string, role: Role): Promise<Record<string, CsiInfo>> {
   const found: (readonly [string, CsiInfo])[] = [];
   for (let from: string | null = ""; from !== null; ) {
@@ -51,7 +51,7 @@ async function instancesOf(call: AuthorisedCall, id: string, role: Role): Promis
   return Object.fromEntries(found);
 }
 
-/** The allocations that run a plugin, as far as the caller may see them; null without a right to any. */
+/** Allocations that run a plugin and are visible to the caller; null without any right. */
 async function allocationsOf(call: AuthorisedCall, infos: readonly CsiInfo[]): Promise<unknown> {
   const namespace = namespaceOf(call);
   const rights = call.grant.cluster;

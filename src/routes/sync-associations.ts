@@ -20,7 +20,7 @@ import { envelope, keyList, rawStream } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { destinationAt, flagIn, keyOf, limitIn, mountAt, NO_DRY_REMOVAL, slashless, tryNow } from "./sync-paths.ts";
 
-/** Associations: which secret goes where. */
+/** Associations of secrets with destinations. */
 
 const Association = z.object({
   mount: z.string("mount: required").min(1, "mount: required").max(512),
@@ -46,7 +46,7 @@ function checkSecretName(name: string): string {
   return name;
 }
 
-/** The secret that a caller may associate: it exists, and the caller may read it. */
+/** The secret to associate: it exists, and the caller may read it. */
 async function source(call: AuthorisedCall, body: Association): Promise<{ secret: SecretRef; keys: string[] }> {
   const name = checkSecretName(body.secret_name);
   const mount = await mountAt(call, body.mount);
@@ -66,7 +66,7 @@ async function source(call: AuthorisedCall, body: Association): Promise<{ secret
   }
   const read = await kvStore(call.env, mount.uuid).read(name, 0);
   if (!read.ok && read.reason !== "missing") throw refusalError(read);
-  // A newest version that is deleted may leave an older one that lives.
+  // An older version may be live although the newest one is deleted.
   const newest = read.ok && read.state === "lives" ? read.data : await newestData(call, mount.uuid, name);
   if (newest === null) {
     const advice = name.includes("*") ? `. ${ONE_EACH}; * stands for nothing but itself` : "";
@@ -122,7 +122,7 @@ async function remove(call: AuthorisedCall, body: Association): Promise<Response
   const mount = await mountAt(call, body.mount);
   const current = { mountAccessor: mount?.accessor ?? "", secretName: name };
   const isSet = unwrap(await object.associations([associationId(current)])).associated_secrets.length > 0;
-  // The mount may be gone, or be another one by now; its associations are still found by the path they were made with.
+  // The mount may be deleted or replaced; its associations are found by the original path.
   const former = isSet ? null : await object.accessorOf(`${slashless(body.mount)}/`, name);
   const target = former === null ? current : { ...current, mountAccessor: former };
   const before = unwrap(await object.remove(target));
@@ -132,7 +132,7 @@ async function remove(call: AuthorisedCall, body: Association): Promise<Response
   if (after.associated_secrets.length > 0 || before.associated_secrets.length === 0) {
     return answer(call, after, after.associated_secrets);
   }
-  // Shown once more, as what it has become; later reads no longer list it.
+  // Included once with its final state; later reads omit it.
   const now = new Date().toISOString();
   const gone = before.associated_secrets.map(([entry, view]): Entries[number] => [
     entry,
@@ -141,7 +141,7 @@ async function remove(call: AuthorisedCall, body: Association): Promise<Response
   return answer(call, after, gone);
 }
 
-/** All associations of a destination. Written out page by page: there may be a million. */
+/** All associations of a destination. Streamed page by page: there may be a million. */
 async function allAssociations(call: AuthorisedCall): Promise<Response> {
   const key = keyOf(call);
   const object = destinationAt(call, key);
@@ -168,7 +168,7 @@ async function allAssociations(call: AuthorisedCall): Promise<Response> {
   });
 }
 
-/** Every split of a path into a mount and a secret's name: mounts and names may both hold slashes. */
+/** Every split of a path into mount and secret name: both may contain slashes. */
 function splits(path: string): AssociationListing[] {
   const segments = path.split("/").filter((segment) => segment !== "");
   return segments
@@ -176,7 +176,7 @@ function splits(path: string): AssociationListing[] {
     .map((_, i) => ({ mount: `${segments.slice(0, i + 1).join("/")}/`, secret: segments.slice(i + 1).join("/") }));
 }
 
-/** The destinations of a secret, each with the worst status of its objects there. */
+/** Destinations of a secret, each with the worst status of its objects there. */
 async function destinationsOfSecret(
   call: AuthorisedCall,
   candidates: readonly AssociationListing[],
@@ -274,7 +274,7 @@ export const associationRoutes = [
     path: "/sys/sync/associations/:mount/:name",
     handle: async (call) => {
       const { mount = "", name = "" } = call.params;
-      // Slashes that were encoded say where the mount ends; but some clients leave none as they are.
+      // Encoded slashes mark the end of the mount; but some clients decode all slashes.
       const exact = { mount: `${slashless(mount)}/`, secret: name };
       return destinationsOfSecret(call, [exact, ...splits(`${mount}/${name}`)]);
     },

@@ -8,15 +8,15 @@ import { envelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { slashless } from "./sync-paths.ts";
 
-/** The global configuration of syncing: pause and capacity. */
+/** Global sync configuration: pause and capacity. */
 
-/** Null, as a merge patch may say it, is the default. */
+/** Null, as in a merge patch, resets to the default. */
 const Config = z.object({
   disabled: flag().nullish(),
   queue_capacity: integer().min(1).nullish(),
 });
 
-/** @throws RequestError 403 anywhere but in the root and the administrative namespace */
+/** @throws RequestError 403 outside the root and the administrative namespace */
 function control(call: AuthorisedCall) {
   const { namespace } = call.grant;
   const admin = slashless(settings(call.env).ADMIN_NAMESPACE);

@@ -10,7 +10,7 @@ import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { checkedType, destinationAt, flagIn, keyOf, limitIn, NO_DRY_REMOVAL } from "./sync-paths.ts";
 
-/** Destinations of area B. */
+/** Sync destinations. */
 
 type AnyFields = Readonly<Record<string, unknown>>;
 
@@ -23,10 +23,10 @@ const Deletion = z.object({
   dry_run: flag().optional(),
 });
 
-/** Objects on a page of `drift`: each is a call to the provider. */
+/** Objects per page of `drift`: each is a provider call. */
 const DRIFT_PAGE = 100;
 
-/** Fields that may name a file of the deployment instead of holding its content. */
+/** Fields that may reference a file of the deployment instead of containing its content. */
 const FILE_FIELDS = ["credentials"];
 
 async function withFiles(call: AuthorisedCall, body: AnyFields): Promise<AnyFields> {

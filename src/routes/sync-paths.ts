@@ -9,29 +9,29 @@ import { typeOf } from "../sync/definition.ts";
 import { performWork } from "../sync/perform.ts";
 import type { AuthorisedCall } from "./server/route.ts";
 
-/** What the routes of area B have in common: which destination, which mount, and trying work at once. */
+/** Shared by the sync routes: destination, mount, and inline work. */
 
-/** Whoever asks to only look must not find that something was removed. */
+/** A dry run must never remove anything. */
 export const NO_DRY_REMOVAL =
   "dry_run: only a write of a destination and a set of an association can be looked at ahead";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
-/** How long a request that states a wish also performs it before it answers. */
+/** Time limit for performing a change before its request is answered. */
 const INLINE_MS = 2_000;
 
-/** A name in a path, of a destination or an application. @throws RequestError 400 */
+/** The name of a destination or an application in a path. @throws RequestError 400 */
 export function checkedName(name: string): string {
   if (!NAME.test(name))
     throw badRequest("name: must be 1 to 128 letters, digits, _ . - and begin with a letter or digit");
   return name;
 }
 
-/** The destination that a path names. @throws RequestError 404 for a type that is none, 400 for a name that is none */
+/** The destination in a path. @throws RequestError 404 for an unknown type, 400 for an invalid name */
 export function keyOf(call: AuthorisedCall): DestinationKey {
   return { namespace: call.grant.namespace, type: checkedType(call), name: checkedName(call.params["name"] ?? "") };
 }
 
-/** The destination type that a path names. @throws RequestError 404 */
+/** The destination type in a path. @throws RequestError 404 */
 export function checkedType({ params: { type = "" } }: AuthorisedCall): string {
   if (!typeOf(type)) throw notFound(`unsupported path: no destination type ${JSON.stringify(type.slice(0, 64))}`);
   return type;
@@ -40,7 +40,7 @@ export function checkedType({ params: { type = "" } }: AuthorisedCall): string {
 export const destinationAt = (call: AuthorisedCall, key: DestinationKey): Remote<SyncDestinationApi> =>
   syncDestination(call.env, destinationName(key));
 
-/** A mount's path without slashes around it. */
+/** A mount's path without surrounding slashes. */
 export const slashless = (mount: string): string => mount.replace(/^\/+|\/+$/g, "");
 
 export async function mountAt(call: AuthorisedCall, path: string): Promise<Mount | null> {
@@ -48,14 +48,14 @@ export async function mountAt(call: AuthorisedCall, path: string): Promise<Mount
   return mount && slashless(mount.path) === slashless(path) ? mount : null;
 }
 
-/** Performs the work of one association for as long as an answer may wait; what is left goes on behind it. */
+/** Performs the work of one association within the inline limit; the rest continues in the background. */
 export async function tryNow(call: AuthorisedCall, key: DestinationKey, id: string): Promise<void> {
   const run = performWork(call.env, destinationName(key), { budgetMs: INLINE_MS, only: id }).catch(() => undefined);
   call.exec.waitUntil(run);
   await Promise.race([run, scheduler.wait(INLINE_MS)]);
 }
 
-/** A switch in the query. @throws RequestError 400 */
+/** A boolean query parameter. @throws RequestError 400 */
 export function flagIn(query: URLSearchParams, name: string): boolean {
   const given = query.get(name);
   if (given === null || /^(0|f|false)$/i.test(given)) return false;
@@ -63,7 +63,7 @@ export function flagIn(query: URLSearchParams, name: string): boolean {
   throw badRequest(`${name}: must be true or false`);
 }
 
-/** A page size in the query. @throws RequestError 400 */
+/** The page size in the query. @throws RequestError 400 */
 export function limitIn(query: URLSearchParams, most: number): number {
   const given = query.get("limit");
   if (given === null) return most;

@@ -6,7 +6,9 @@ import { settings } from "../platform/settings.ts";
 import { envelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** What the audit log is written to, and how it names a value (contract: clients 2.2). */
+/**
+ * Destinations of the audit log, and hashes of values (https://developer.hashicorp.com/vault/api-docs/system/audit).
+ */
 
 const MAX_INPUT = 64 * 1024;
 
@@ -19,7 +21,7 @@ const outputsOf = (env: Env): Output[] => [
   ...sinksOf(env).map(({ name }) => name),
 ];
 
-/** Who knows a hash could find a short value by trying, so this needs `sudo`. */
+/** Requires `sudo`: with a hash, a short value can be guessed by trial. */
 async function hash(call: AuthorisedCall, { input }: z.output<typeof Input>): Promise<Response> {
   const output = call.params["output"]?.replace(/\/$/, "");
   if (output !== undefined && !outputsOf(call.env).some((name) => name === output)) {

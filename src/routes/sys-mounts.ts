@@ -12,7 +12,7 @@ import { parseTarget } from "../platform/http/target.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
 
-/** The mount table (contract: clients 2.2). */
+/** The mount table (https://developer.hashicorp.com/vault/api-docs/system/mounts). */
 
 const wirePath = (call: AuthorisedCall): string => call.params["path"] ?? "";
 
@@ -49,7 +49,7 @@ const byPath = (call: Call, mounts: readonly Mount[]) =>
 const find = async (call: AuthorisedCall): Promise<Mount> =>
   unwrap(await accessControl(call.env).readMount(call.grant.namespace, wirePath(call).replace(/\/tune$/, "")));
 
-/** The mounts a caller sees. Without a valid token that is what `listing_visibility` shows to everyone, and less of it. */
+/** Mounts visible to a caller. Without a valid token: those with public `listing_visibility`, with fewer fields. */
 async function listVisible(call: Call): Promise<Response> {
   const header = namespaceOf(call.request.headers);
   const { path } = parseTarget(call.request, new URL(call.request.url), "secrets");
@@ -126,12 +126,12 @@ export const mountTableRoutes = [
     handle: async (call) => {
       const { namespace, identity } = call.grant;
       const mount = await accessControl(call.env).visibleMount(identity.accessor, namespace, wirePath(call));
-      // Never 404: clients take that for a server without versioned secrets.
+      // Never 404: clients would assume a server without versioned secrets.
       if (!mount)
         throw denied(
           `preflight capability check returned 403: no access to a mount at ${JSON.stringify(wirePath(call))}`,
         );
-      // The path is as the request's namespace sees it: what was asked for may lead on into another.
+      // The path relative to the request's namespace: the requested path may lead into another one.
       const path = `${mount.namespace.slice(namespace.length)}${mount.path}`;
       return envelope(call, { data: { ...record(call, mount), path } });
     },

@@ -6,7 +6,7 @@ import { stringMap } from "../platform/http/fields.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** Namespaces of areas A and B: a tree, each request in one of them. */
+/** Namespaces of the secrets API: a tree; each request belongs to one namespace. */
 
 const NamespaceBody = z.object({ custom_metadata: stringMap().nullish() });
 const NamespaceChange = z.object({

@@ -5,11 +5,11 @@ import { withAliases } from "../platform/http/unknown-fields.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
-/** Policies of areas A and B: `sys/policies/acl`, and its older form `sys/policy`. */
+/** Policies of the secrets API: `sys/policies/acl`, and its older form `sys/policy`. */
 
-/** In upstream's words. */
+/** Upstream's wording. */
 const required = "'policy' parameter not supplied or empty";
-/** `rules` is what the older form called it. */
+/** The older form's name is `rules`. */
 const PolicyBody = withAliases(
   z.preprocess(
     (body) => (typeof body === "object" && body !== null && "rules" in body ? { policy: body.rules, ...body } : body),
@@ -20,7 +20,7 @@ const PolicyBody = withAliases(
 
 const name = (call: AuthorisedCall): string => (call.params["name"] ?? "").toLowerCase();
 
-/** A document may come as base64; a policy in clear text always holds a character that base64 lacks. */
+/** Decodes a document sent as base64; a policy in clear text always contains a character outside base64. */
 function documentOf(text: string): string {
   if (text.trim() === "" || !/^[A-Za-z0-9+/\r\n]+={0,2}\s*$/.test(text)) return text;
   return Buffer.from(text, "base64").toString();

@@ -11,9 +11,9 @@ import { VERSION } from "../platform/version.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type Call, open, secrets } from "./server/route.ts";
 
-/** Health, seal status and key terms (contract: clients 2.2). */
+/** Health, seal status and key terms (https://developer.hashicorp.com/vault/api-docs/system/health). */
 
-/** Statuses whose answers have no body, whoever asks for one. */
+/** Statuses without a body. */
 const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
 
 const raw = (body: object, status = 200): Response =>
@@ -22,7 +22,7 @@ const raw = (body: object, status = 200): Response =>
     headers: { "Content-Type": "application/json", "Cache-Control": "no-store" },
   });
 
-/** Load balancers choose the codes they want: `?sealedcode=200`. */
+/** Load balancers choose the status codes: `?sealedcode=200`. */
 function code(call: Call, parameter: string, usual: number): number {
   const wanted = Number(call.query.get(parameter));
   return Number.isInteger(wanted) && wanted >= 200 && wanted <= 599 ? wanted : usual;
@@ -30,18 +30,18 @@ function code(call: Call, parameter: string, usual: number): number {
 
 const CLUSTER_NAME = "sallyport";
 
-/** These say something about the deployment as a whole: no namespace but the root has them (contract: clients 0.1). */
+/** Deployment-wide information exists only in the root namespace. */
 function onlyInRoot(namespace: string): void {
   if (namespace !== "") throw badRequest("operation unavailable in namespaces");
 }
 
-/** The same for routes that are open, so that nobody has looked at the namespace yet. */
+/** The same check for unauthenticated routes, whose namespace was not resolved. */
 const openOnlyInRoot = (call: Call): void =>
   onlyInRoot(unwrap(namespacePath(firstHeader(call.request.headers, requestHeader.namespace) ?? "")));
 
 /**
- * Whether the caller asks how many there are of something, and may know. Only who asks is looked at: clients send their tokens
- * with every question about health, and one that has only so many uses must not lose one by it.
+ * Whether the caller may see counts. Authorizes only requests with a token parameter: clients send tokens with every
+ * health check, which must not consume a limited use.
  */
 async function mayCount({ env, token, query }: Call): Promise<boolean> {
   if (token === null || query.get("counts") !== "true") return false;
@@ -49,7 +49,7 @@ async function mayCount({ env, token, query }: Call): Promise<boolean> {
   return grant?.ok === true && allowsAgent(grant.cluster, "read");
 }
 
-/** @throws RequestError 503 when nobody answers; StorageLost */
+/** @throws RequestError 503 when `AccessControl` is unreachable; StorageLost */
 async function statusOf({ env }: Call): Promise<NonNullable<Health["access"]>> {
   const status = await accessStatus(env, (failure) => {
     if (isStorageLost(failure)) throw failure;
@@ -58,7 +58,7 @@ async function statusOf({ env }: Call): Promise<NonNullable<Health["access"]>> {
   return status;
 }
 
-/** The kinds of objects; names are not for strangers. */
+/** Types of objects; names are hidden from unauthenticated callers. */
 const kindsOf = (objects: readonly string[]): string[] => [
   ...new Set(objects.map((name) => name.split(" ", 1)[0] ?? "")),
 ];
@@ -69,7 +69,7 @@ const countsOf = ({ agents, outbox, lost }: Health) => ({
   outbox: { rows: outbox.rows, oldest_seconds: Math.round(outbox.oldestMs / 1000) },
 });
 
-/** What areas C and D are asked by whoever checks an agent of theirs (contract: clients 4); here it is the service. */
+/** Agent health checks of cluster clients; the service itself answers. */
 export const agentHealthRoutes = [
   open({
     verb: "GET",
@@ -124,7 +124,7 @@ export const statusRoutes = [
         ...(seen.lost.length > 0 && { lost: kindsOf(seen.lost) }),
         ...((await mayCount(call)) && countsOf(seen)),
       };
-      // No code of the caller's: none of them stands for a service that does not work.
+      // Custom status codes do not apply: none of them describes a failed service.
       if (access === null) return raw(body, 503);
       if (sealed) return raw(body, code(call, "sealedcode", 503));
       return raw(body, access.bootstrapped ? code(call, "activecode", 200) : code(call, "uninitcode", 501));
@@ -168,7 +168,7 @@ export const statusRoutes = [
     refuses: true,
     handle: async () => {
       throw new RequestError(400, [
-        // In upstream's words, which clients compare.
+        // Upstream's wording, which clients compare.
         "Vault is already initialized",
         "a deployment makes its keys itself; see /v1/acl/bootstrap for its first token",
       ]);

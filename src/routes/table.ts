@@ -37,7 +37,7 @@ import { policyRoutes } from "./sys-policies.ts";
 import { agentHealthRoutes, statusRoutes } from "./sys-status.ts";
 import { volumeRoutes } from "./volumes.ts";
 
-/** The one route table: areas A and B at fixed paths, what each type of mount offers, and areas C and D. */
+/** The route table: the secrets API at fixed paths, the routes of each mount type, and the cluster API. */
 export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...statusRoutes,
   ...documentRoutes,
@@ -73,7 +73,7 @@ export const clusterRoutes = new RouteTable<ClusterRoute | OpenRoute>([
   ...evaluationRoutes,
   ...deploymentRoutes,
   ...eventStreamRoutes,
-  // Before those of agents, of which none is called by one of these words.
+  // Before the agent routes, whose ids never equal these words.
   ...agentHealthRoutes,
   ...agentSelfRoutes,
   ...agentRoutes,

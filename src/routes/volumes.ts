@@ -19,14 +19,14 @@ import { readList } from "./server/listing.ts";
 import { clusterText } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
-/** The list of volumes of either kind (interface document, area D; contract: events-and-volumes 4.3, 5.3). */
+/** Lists of host and CSI volumes (https://developer.hashicorp.com/nomad/api-docs/volumes). */
 
 const ALL = "*";
-/** Always there, on every node with an agent. */
+/** Present on every node with an agent. */
 const BUILT_IN_PLUGIN = "mkdir";
 const UUID_LENGTH = 36;
 
-/** Which nodes are asked for: one, or those whose ids begin with these bytes. Upstream's word is the whole id. */
+/** Node filter: one node, or an id prefix in whole bytes. In the upstream dialect the value is a whole id. */
 function nodesOf({ query, dialect }: AuthorisedCall): Pick<VolumeQuery, "nodeId" | "nodePrefix"> {
   const given = query.get("node_id") ?? "";
   if (given === "") return {};
@@ -36,7 +36,7 @@ function nodesOf({ query, dialect }: AuthorisedCall): Pick<VolumeQuery, "nodeId"
   return range[0].length === UUID_LENGTH ? { nodeId: range[0] } : { nodePrefix: range[0] };
 }
 
-/** Which plugins: one that there is, or those whose ids begin with these bytes. */
+/** Plugin filter: an existing plugin, or an id prefix in bytes. */
 async function pluginsOf(
   { query, dialect }: AuthorisedCall,
   isThere: (pluginId: string) => Promise<boolean>,
@@ -72,12 +72,12 @@ async function readHostVolumes(call: AuthorisedCall): Promise<Reading> {
     token: ({ Namespace, ID }) => `${Namespace}.${ID}`,
     stub: hostVolumeStub,
     fields: hostVolumeFields,
-    // Without the right the list is empty, and so it is for each namespace of many.
+    // Without the right, the list is empty, also per namespace in a list over all.
     visible: ({ Namespace }) => allowsNamespace(call.grant.cluster, Namespace, "host-volume-read"),
   });
 }
 
-/** Ids of nodes begin with it: bytes, or in upstream's dialect any text. */
+/** Prefix of node ids: bytes, or any text in the upstream dialect. */
 function nodePrefixOf({ query, dialect }: AuthorisedCall): string {
   const given = (query.get("node_id") ?? "").toLowerCase();
   if (dialect === "upstream" || given === "") return given;

@@ -28,7 +28,7 @@ const Line = z
   ])
   .meta({ id: "EventLine" });
 
-/** Of each topic, as it is read. */
+/** Read form of each topic's object. */
 const Report = z
   .union(
     [...REPORT_SCHEMAS].map(([topic, schema]) => {

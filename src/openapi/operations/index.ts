@@ -16,7 +16,7 @@ import { tokens } from "./tokens.ts";
 import { csiVolumes } from "./volumes-csi.ts";
 import { hostVolumes } from "./volumes-host.ts";
 
-/** What there is to know of every route, in the order in which the document has it. */
+/** Descriptions of all routes, in document order. */
 export const groups: readonly Group[] = [
   credentials,
   leases,

@@ -16,7 +16,7 @@ const Lease = z
   })
   .meta({ id: "Lease" });
 
-/** The same operation, with the lease's id in the body or in the path, and under the path that older clients know. */
+/** One operation with the lease's id in the body or in the path, and under its legacy path. */
 const under = (paths: readonly string[], id: string, operation: Omit<Operation, "id">) =>
   Object.fromEntries(
     paths.map((path, at): [string, Operation] => {

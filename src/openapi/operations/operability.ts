@@ -164,7 +164,7 @@ export const operability = group(
   },
 );
 
-/** What `GET /sys/health` says of the parts of the service. */
+/** Component health in `GET /sys/health`. */
 export const healthOfParts = {
   parts: z.record(z.enum(PARTS), z.enum(CONDITIONS)),
   failing: z.array(z.string()).describe("Parts without which nothing works."),

@@ -5,7 +5,7 @@ import { keys, keysOf } from "../shapes.ts";
 const names = keysOf({ policies: z.array(z.string()) });
 const document = { fields: { policy: "The policy document, in HCL or JSON, or as base64." } };
 
-/** Paths and what is allowed there; of a single path also by itself. */
+/** Capabilities by path; for a single path also at the top level. */
 const Capabilities = z.record(z.string(), z.array(z.string()));
 const about = (id: string, summary: string, required: readonly string[]): Operation => ({
   id,

@@ -33,7 +33,7 @@ const Destination = z
   })
   .meta({ id: "Destination" });
 
-/** What a dry run would do to one object outside. */
+/** Preview of a change to one remote object. */
 export const Planned = z
   .object({
     association: z.string(),
@@ -72,13 +72,13 @@ const Stored = z.object({
   objects: z.record(z.string(), z.object({ value: z.string(), tags: texts, updated_at: time })),
 });
 
-/** Fields that a type wants although its schema can only say so when it reads them. */
+/** Fields required by a type that its schema checks only while parsing. */
 const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   "cloud-b-kv": ["key_vault_uri", "client_id", "client_secret", "tenant_id"],
   "cloud-c-sm": ["credentials"],
 };
 
-/** The body of a destination, one schema a type: what all types have, and what the type reads itself. */
+/** The body of a destination, one schema per type: common fields, and the type's own. */
 function bodies(patch: boolean): JsonSchema {
   const writer = new SchemaWriter();
   const common = writer.input(CommonFields)["properties"] as Record<string, JsonSchema>;

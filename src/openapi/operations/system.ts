@@ -32,7 +32,7 @@ const Leader = z.object({
 });
 
 const names = z.array(z.string()).optional();
-/** Settings without effect on the engines here: answered as they were given. */
+/** Settings without effect on these engines: stored and returned. */
 const kept = {
   ...{ passthrough_request_headers: names, allowed_response_headers: names, allowed_managed_keys: names },
   ...{ audit_non_hmac_request_keys: names, audit_non_hmac_response_keys: names, delegated_auth_accessors: names },

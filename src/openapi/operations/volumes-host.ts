@@ -52,7 +52,7 @@ const Claim = z
   })
   .meta({ id: "VolumeClaim" });
 
-/** How an operation of a plugin can fail. */
+/** Error statuses of plugin operations. */
 export const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
 
 const hex = "hexadecimal digits, an even number of them";

@@ -2,27 +2,27 @@ import { notFound } from "../../platform/http/errors.ts";
 import { readQuery } from "../../platform/http/read-query.ts";
 import type { AuthorisedCall } from "./route.ts";
 
-/** What a read found: the index that a blocking query compares, and how to answer with it. */
+/** Result of a read: the index for a blocking query, and a function that builds the answer. */
 export interface Reading {
   readonly index: number;
   respond(): Response | Promise<Response>;
 }
 
 /**
- * Resolves as soon as what is read may have changed since an index, at the latest after `waitMs`. It may resolve early.
- * @returns the newest index of what was watched
+ * Resolves once the data may have changed since an index, at the latest after `waitMs`; may resolve early.
+ * @returns the newest index of the watched tables
  */
 export type Changed = (since: number, waitMs: number) => Promise<number>;
 
-/** One call into an object lasts no longer: a reader that left is forgotten after it, and a wake-up that got lost is made up for. */
+/** Maximum duration of one RPC: bounds the lifetime of abandoned waiters and the effect of a lost wake-up. */
 const LONGEST_CALL_MS = 30_000;
-/** Between two reads, growing while changes come faster than that: a busy table must not become a busy loop. */
+/** Initial gap between two reads; it grows while changes arrive faster, so that a busy table causes no busy loop. */
 const FIRST_GAP_MS = 20;
 const LONGEST_GAP_MS = 2_000;
-/** nginx's word for it; nobody is there to read it. */
+/** nginx's status for a closed request; the client does not read it. */
 const CLIENT_CLOSED_REQUEST = 499;
 
-/** A read that found nothing: it waits as any other does, for the thing to come, and then says so. */
+/** A read without result: it waits like any other for the object to appear, then answers 404. */
 export const nothing = (message: string, index = 0): Reading => ({
   index,
   respond: () => {
@@ -31,10 +31,10 @@ export const nothing = (message: string, index = 0): Reading => ({
 });
 
 /**
- * Answers a read, with `?index` only once the index of what it reads is greater or the wait is over (contract:
- * events-and-volumes 2.2). Whatever `read` throws is answered at once. Who waits must still have the right in the end, so
- * `read` should take what it may show from `call.grant` each time.
- * @param jitter from 0 to 1: how much of a sixteenth of the wait is added to it
+ * Answers a read; with `?index`, once its index is greater or the wait is over
+ * (https://developer.hashicorp.com/nomad/api-docs#blocking-queries). Exceptions of `read` are answered immediately.
+ * Rights are checked again at the end, so `read` should evaluate `call.grant` each time.
+ * @param jitter from 0 to 1: fraction of a sixteenth of the wait that is added
  */
 export async function blocking(
   call: Pick<AuthorisedCall, "query" | "request" | "recheck">,
@@ -63,7 +63,7 @@ export async function blocking(
   return new Response(null, { status: CLIENT_CLOSED_REQUEST });
 }
 
-/** An object that restarts loses its waiters: that counts as a change, and the read finds out what there is. */
+/** A restarting object loses its waiters: that counts as a change, and the next read decides. */
 const newestOf = (index: Promise<number>): Promise<number> => index.catch(() => 0);
 
 const sleep = (ms: number): Promise<number> => new Promise((resolve) => setTimeout(resolve, ms, 0));

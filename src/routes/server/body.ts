@@ -12,21 +12,21 @@ import {
 import { settings } from "../../platform/settings.ts";
 import type { AnyRoute, Call } from "./route.ts";
 
-/** Largest request body, in bytes, unless its route says otherwise. */
+/** Maximum size of a request body, in bytes, unless its route overrides it. */
 export const MAX_BODY_BYTES = 1024 * 1024;
 
 const tooLarge = (most: number) => new RequestError(413, `request body: larger than ${most} bytes`);
 
 export interface ReadBody {
-  /** As the route's schema gives it, or as it came for a `raw` one; undefined for a route that takes none. */
+  /** As parsed by the route's schema, or as received for a `raw` route; undefined without a schema. */
   readonly body: unknown;
-  /** What was given and is not read. In areas C and D there is none: such a body is refused. */
+  /** Fields without effect. Always empty in the cluster API, which refuses such bodies. */
   readonly unknown: readonly UnknownField[];
 }
 
 /**
- * Reads and checks the body of a request.
- * @param constraints what the caller's policies allow in it, and in the query, where clients may say the same
+ * Reads and validates the body of a request.
+ * @param constraints parameter constraints of the caller's policies, for body and query
  */
 export async function readBody(
   route: AnyRoute,
@@ -45,7 +45,7 @@ export async function readBody(
   if (!route.body) return { body: undefined, unknown: area === "secrets" ? allUnknown(text, params) : [] };
   if (route.verb === "PATCH") checkPatchType(request);
   const given = ("rights" in route ? parseJsonObject : parseObject)(text, route.exact);
-  // Clients send null for what they leave out; only a patch means it.
+  // Clients send null for omitted fields; only in a patch does null have a meaning.
   const body = route.verb === "PATCH" ? given : withoutNulls(given);
   if (constraints) checkGiven(constraints, { ...formFields(query), ...body });
   const parsed = route.body.safeParse(body);
@@ -57,14 +57,14 @@ export async function readBody(
   return { body: parsed.data, unknown };
 }
 
-/** Clients of areas C and D put these into every body, too; only those of headers and query count. */
+/** Cluster clients put these into every body, too; only header and query count. */
 const ADDRESSING: ReadonlySet<string> = new Set(["region", "namespace", "authtoken", "secretid"]);
 
-/** Clients repeat in the body what the path says. */
+/** Clients repeat path parameters in the body. */
 const repeats = (params: Call["params"], name: string, value: unknown): boolean =>
   Object.hasOwn(params, name) && String(value) === params[name];
 
-/** The fields of a body that a route has no use for. What is no object is nothing at all. */
+/** Fields of a body on a route without a schema. A non-object body is ignored. */
 function allUnknown(text: string, params: Call["params"]): UnknownField[] {
   if (text === "") return [];
   const given = isolated(() => parseObject(text)) ?? {};
@@ -81,7 +81,7 @@ function isolated<T>(parse: () => T): T | null {
   }
 }
 
-/** @throws RequestError 403 unless the caller's policies allow it */
+/** @throws RequestError 403 unless the caller's policies allow the parameters */
 function checkGiven(constraints: ParameterConstraints, given: Readonly<Record<string, unknown>>): void {
   const checked = checkParameters(constraints, given);
   if (!checked.ok) throw denied(`permission denied: ${checked.message}`);
@@ -102,14 +102,14 @@ const withoutNulls = (body: Readonly<Record<string, unknown>>): Record<string, u
 
 /**
  * The body as text.
- * @param withinMs how long it may take to arrive, however steadily it comes
- * @throws RequestError 413 beyond the limit, 408 when it takes too long, 400 when it is not UTF-8
+ * @param withinMs time limit for the whole body
+ * @throws RequestError 413 beyond the size limit, 408 beyond the time limit, 400 when it is not UTF-8
  */
 async function readText(request: Request, withinMs: number, most: number): Promise<string> {
   if (request.body === null) return "";
   const declared = request.headers.get("content-length");
   if (Number(declared ?? 0) > most) throw tooLarge(most);
-  // The runtime holds a client to the length it declared, so only a body without one needs counting.
+  // The runtime enforces the declared length, so only a body without one needs counting.
   const arrival: Promise<ArrayBuffer | Uint8Array> =
     declared === null ? counted(request.body, most) : request.arrayBuffer();
   const bytes = await inTime(arrival, withinMs);
@@ -132,7 +132,7 @@ async function inTime<T>(arrival: Promise<T>, withinMs: number): Promise<T> {
     return await Promise.race([arrival, late]);
   } finally {
     clearTimeout(timer);
-    // What still arrives, or fails to, is nobody's concern any more.
+    // Late chunks and errors are ignored.
     arrival.catch(() => undefined);
   }
 }
@@ -140,7 +140,7 @@ async function inTime<T>(arrival: Promise<T>, withinMs: number): Promise<T> {
 async function counted(body: ReadableStream<Uint8Array>, most: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
-  // The rest of a body that is too large stays readable.
+  // The rest of an oversized body stays readable.
   for await (const chunk of body.values({ preventCancel: true })) {
     size += chunk.length;
     if (size > most) throw tooLarge(most);
@@ -150,8 +150,8 @@ async function counted(body: ReadableStream<Uint8Array>, most: number): Promise<
 }
 
 /**
- * The body of areas A and B as an object; empty when there is none or it is `null`, as some clients write that. Clients often
- * send no content type, so the first character decides: JSON when it is `{` or `[`, else a form.
+ * The body of a secrets API request as an object; empty when it is missing or `null`. Clients often omit the content
+ * type, so the first character decides: JSON for `{` or `[`, else a form.
  */
 export function parseObject(text: string, exact = false): Record<string, unknown> {
   const trimmed = text.trim();
@@ -162,21 +162,21 @@ export function parseObject(text: string, exact = false): Record<string, unknown
   return formFields(new URLSearchParams(trimmed));
 }
 
-/** A field that is given several times is a list. */
+/** A repeated field is a list. */
 export function formFields(form: URLSearchParams): Record<string, unknown> {
   const names = [...new Set(form.keys())];
   const given = (name: string) => (form.getAll(name).length > 1 ? form.getAll(name) : form.get(name));
   return Object.fromEntries(names.map((name) => [name, given(name)]));
 }
 
-/** The body of areas C and D as an object: there must be one, and in JSON. */
+/** The body of a cluster API request as an object; JSON is required. */
 export function parseJsonObject(text: string, exact = false): Record<string, unknown> {
   if (text.trim() === "") throw badRequest("Request body is empty");
   let value: unknown;
   try {
     value = exact ? parseLossless(text) : parseJson(text);
   } catch (failure) {
-    // The engine's text quotes the input, which may hold a secret.
+    // The runtime's message quotes the input, which may contain a secret.
     const because =
       failure instanceof SyntaxError && failure.message.startsWith("nested") ? failure.message : "is not valid JSON";
     throw badRequest(`request body: ${because}`);

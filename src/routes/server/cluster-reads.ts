@@ -19,30 +19,33 @@ import { readList } from "./listing.ts";
 import { clusterJson } from "./respond.ts";
 import type { AuthorisedCall } from "./route.ts";
 
-/** How reported objects are read: what the routes of all topics share. */
+/** Reads of reported objects, shared by the routes of all topics. */
 
 const ALL = "*";
 
 export const namespaceOf = (call: Pick<AuthorisedCall, "query">): string => call.query.get("namespace") || "default";
 
-/** Whether a list may be asked for: with all namespaces, a right in any of them will do, as each item is judged. */
+/**
+ * Whether the caller may request a list: over all namespaces, a right in any of them suffices, since each item is
+ * authorized.
+ */
 export const mayList =
   (right: NamespaceRight) =>
   (rights: ClusterRights, call: Pick<AuthorisedCall, "query">): boolean =>
     namespaceOf(call) === ALL ? allowsNamespaceAny(rights, [right]) : allowsNamespace(rights, namespaceOf(call), right);
 
 export interface ReportedList extends Pick<ReportedQuery, "topic" | "job" | "node"> {
-  /** What a caller needs in an object's namespace to be shown it. */
+  /** The right required in an object's namespace. */
   readonly right: NamespaceRight;
-  /** What the list shows of each; without, all of it, allocations with their job. */
+  /** List view of an object; default: the whole object, allocations with their job. */
   readonly stub?: (object: Fields, counts: JobCounts) => Fields;
-  /** What the query string asks for beside the filter. */
+  /** Query parameters beside the filter. */
   readonly wanted?: (object: Fields) => boolean;
-  /** Ids begin with hexadecimal digits, of which a prefix gives whole bytes. */
+  /** Ids are hexadecimal; a prefix must contain whole bytes. */
   readonly hexPrefix?: true;
 }
 
-/** Answers a list of reported objects, and waits for it to change if asked to. */
+/** Answers a list of reported objects; supports blocking queries. */
 export function listReported(call: AuthorisedCall, list: ReportedList): Promise<Response> {
   const { topic, job, node, right, stub, wanted } = list;
   const given = call.query.get("prefix") ?? "";
@@ -85,7 +88,7 @@ export function listReported(call: AuthorisedCall, list: ReportedList): Promise<
 
 const NO_COUNTS: JobCounts = { groups: [], children: [], queued: null };
 
-/** An object as reads show it. */
+/** An object as returned by reads. */
 function joined(topic: ReportedTopic, object: Fields, job: Fields | null, whole: boolean): Fields {
   if (topic === "Job" && whole) return completeJob(object);
   if (topic !== "Allocation") return object;
@@ -113,15 +116,15 @@ function hexPrefix(given: string): string {
 export interface ReportedOne {
   readonly topic: ReportedTopic;
   readonly id: string;
-  /** What the caller needs in the object's namespace. */
+  /** The right required in the object's namespace. */
   readonly right: NamespaceRight;
-  /** Whether the namespace asked for is part of the name; else ids are unique, and it is only looked in first. */
+  /** Whether ids are unique per namespace only; otherwise the namespace is just searched first. */
   readonly named?: true;
-  /** What the caller reads when there is none. */
+  /** Message for a missing object. */
   readonly missing: string;
 }
 
-/** Answers one reported object, and waits for it to change if asked to. */
+/** Answers one reported object; supports blocking queries. */
 export function readOne(call: AuthorisedCall, { topic, id, right, named, missing }: ReportedOne): Promise<Response> {
   const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
@@ -135,7 +138,7 @@ export function readOne(call: AuthorisedCall, { topic, id, right, named, missing
   return blocking(call, read, (since, waitMs) => registry.changed([topic], since, waitMs));
 }
 
-/** A parameter that is true or false. @throws RequestError 400 */
+/** A boolean parameter. @throws RequestError 400 */
 export function truth(call: Pick<AuthorisedCall, "query">, name: string, otherwise: boolean): boolean {
   const value = call.query.get(name);
   if (value === null) return otherwise;

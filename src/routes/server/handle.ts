@@ -34,17 +34,17 @@ import type { AnyRoute, AuthorisedCall, Call, ClusterRoute, RouteTable, SecretsR
 
 type Base = Omit<Call, "params" | "grant"> & { readonly exchange: Exchange };
 
-/** Who is told of every request once its answer is known. None may take long: the caller waits behind them. */
+/** Observers of every answered request. They must be fast: the caller waits for them. */
 const LISTENERS: Readonly<Record<string, (exchange: Answered, env: Env, exec: ExecutionContext) => void>> = {
   auditAnswer,
   countRefusal,
   measureAnswer,
 };
 
-/** Answers one request. Never throws. */
+/** Handles one request. Never throws. */
 export function handle(request: Request, env: Env, exec: ExecutionContext): Promise<Response> {
   const answering = respond(request, env, exec);
-  // A caller that hangs up would have it ended in the middle, and what it had begun would be told to nobody.
+  // Otherwise a disconnecting caller would abort the request halfway, without audit line or metrics.
   exec.waitUntil(answering);
   return answering;
 }
@@ -61,7 +61,7 @@ async function respond(request: Request, env: Env, exec: ExecutionContext): Prom
   } catch (failure) {
     response = errorResponse(area, (await diskRefusal(failure, env)) ?? asRequestError(failure, requestId));
   }
-  // No browser may take an answer for anything but what it says it is.
+  // Browsers must not guess the content type.
   if (response.webSocket === null) response.headers.set("X-Content-Type-Options", "nosniff");
   tell(endExchange(exchange, response), env, exec);
   if (response.status >= 400) await readUnreadBody(request);
@@ -78,7 +78,7 @@ function tell(answered: Answered, env: Env, exec: ExecutionContext): void {
   }
 }
 
-/** Route, authorise, read the body, run the route's handler. */
+/** Routes, authorizes, reads the body and runs the route's handler. */
 async function answer(
   incoming: Pick<Call, "request" | "env" | "exec" | "requestId" | "token">,
   url: URL,
@@ -122,7 +122,8 @@ async function answer(
 }
 
 /**
- * Whoever asks for a wrapped answer means to hand on a token instead of the secret: an open answer would give the secret away.
+ * A client that requests response wrapping intends to forward a token instead of the secret: an unwrapped answer would
+ * expose the secret.
  * @throws RequestError 400
  */
 function refuseWrapping(headers: Headers): void {
@@ -131,16 +132,16 @@ function refuseWrapping(headers: Headers): void {
   throw badRequest("X-Vault-Wrap-TTL: wrapped answers are not offered; leave the header out for an open one");
 }
 
-/** Where to look a request up. `grant` when finding out took asking who calls. */
+/** Result of the route look-up. `grant` is set when the look-up had to authenticate the caller. */
 interface Place {
   readonly table: RouteTable<AnyRoute>;
   readonly path: string;
-  /** What the table's paths stand below. */
+  /** Base path of the table's routes. */
   readonly root: string;
   readonly grant: Grant | null;
-  /** `grant` may be an answer of a moment ago. */
+  /** Whether `grant` may come from the cache. */
   readonly remembered: boolean;
-  /** The path was written with an upstream name; `path` no longer has it. */
+  /** Whether the path used an upstream name; `path` is normalized. */
   readonly upstream: boolean;
 }
 
@@ -150,18 +151,18 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
     return { table: clusterRoutes, path: target.route, root: "/v1", grant: null, remembered: false, upstream: false };
   }
   if (isOwn(target.path)) return ownPlace(target.route.slice(1), null);
-  // Who verifies tokens has none of ours, and may be told which namespaces there are.
+  // Verifiers of identity tokens have no token of ours, and may learn which namespaces exist.
   if (PUBLISHED.test(target.path)) {
     const at = await accessControl(base.env).locate(namespaceOf(base.request.headers), target.path);
     if (at.ok && isOwn(at.value.path)) return ownPlace(encodePath(at.value.path), null);
   }
-  // A mount, or a namespace that leads the path to one of our own: only `AccessControl` knows.
+  // A mount, or a namespace prefix before a system path: only `AccessControl` can tell.
   const fresh = READS.has(target.verb) || MAY_LEAD_HOME.test(target.path);
   const grant = await ask(base, target, fresh);
   if (isOwn(grant.path)) return ownPlace(encodePath(grant.path), grant);
   if (grant.mount) {
     const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
-    // One that counts the token's uses is never remembered, and asking twice would count twice.
+    // A grant that counts uses is never cached, and a second authorization would count twice.
     const remembered = !fresh && grant.cacheable;
     const { type } = grant.mount;
     return { table: mountRoutes[type], path: relative, root: `/v1/{${type}}`, grant, remembered, upstream: false };
@@ -170,22 +171,24 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
   throw unmatched(area, grant.path, []);
 }
 
-/** A path of our own. Routes know it by neutral names only, `AccessControl` by either. */
+/** A system path. Routes use neutral names only, `AccessControl` either. */
 function ownPlace(written: string, grant: Grant | null): Place {
   const path = neutralPath(written);
   const upstream = path !== written;
   return { table: secretsRoutes, path: `/${path}`, root: "/v1", grant, remembered: false, upstream };
 }
 
-/** What may turn out to be a route of our own, such as `ns1/sys/policies/acl/p`, is asked anew in any case. */
+/**
+ * Paths that may resolve to a system route, such as `ns1/sys/policies/acl/p`, are always authorized without the cache.
+ */
 const MAY_LEAD_HOME = new RegExp(`/(${[...SERVICE_ROOTS].join("|")})/`);
 
-/** What anybody may read of a namespace that leads its path. */
+/** Unauthenticated paths inside a namespace prefix. */
 const PUBLISHED = /\/identity\/oidc\/plugins\/\.well-known\/[^/]+$/;
 
 const isOwn = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0] ?? "");
 
-/** Reads must see a revocation at once; a write may use an answer of a moment ago, unless its route says `fresh`. */
+/** Reads must see a revocation immediately; a write may use a cached grant, unless its route sets `fresh`. */
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
 
 async function ask({ env, token, request, exchange }: Base, target: Target, fresh = false): Promise<Grant> {
@@ -207,7 +210,7 @@ const capabilityOf: Readonly<Record<Verb, Capability>> = {
   DELETE: "delete",
 };
 
-/** @throws RequestError 403 unless the caller may take this route */
+/** @throws RequestError 403 unless the caller has the route's right */
 function checkRight(route: SecretsRoute | ClusterRoute, call: AuthorisedCall): void {
   const { capabilities, cluster } = call.grant;
   if ("rights" in route) {
@@ -227,13 +230,13 @@ async function recheck(
   target: Target,
   route: SecretsRoute | ClusterRoute,
 ): Promise<void> {
-  // A token that counts its uses has paid for this request.
+  // A use-limited token has already counted this request.
   if (!call.grant.cacheable) return;
   call.grant = await ask(base, target, route.fresh);
   checkRight(route, call);
 }
 
-/** What OPTIONS answers, to anybody: which mount a path is in is not told to strangers. */
+/** Answer to OPTIONS, unauthenticated: does not reveal mounts. */
 function verbsAt(area: Exchange["area"], { path, route }: Target): Verb[] {
   if (area === "cluster") return clusterRoutes.verbs(route);
   return isOwn(path)
@@ -241,14 +244,14 @@ function verbsAt(area: Exchange["area"], { path, route }: Target): Verb[] {
     : ["GET", "LIST", "POST", "PATCH", "DELETE"];
 }
 
-/** A refusal in the caller's words: the objects that make it know none but ours. */
+/** A refusal in the caller's dialect: objects use neutral terms only. */
 function worded(failure: unknown, dialect: Dialect): unknown {
   if (dialect === "neutral" || !(failure instanceof RequestError)) return failure;
   const messages = failure.messages.map((message) => wordField(wordMessage(dialect, message)));
   return new RequestError(failure.status, messages, { ...failure.headers });
 }
 
-/** The answer without its body, which is let go: a stream would otherwise stay open for nobody. */
+/** An answer without its body, which is cancelled: a stream would otherwise stay open. */
 function headOf(response: Response): Response {
   void response.body?.cancel();
   return new Response(null, response);

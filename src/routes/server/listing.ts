@@ -7,45 +7,51 @@ import type { Reading } from "./blocking.ts";
 import { clusterText, textStream, wantsPretty } from "./respond.ts";
 import type { Call } from "./route.ts";
 
-/** A piece of a table: rows in the order of their tokens. */
+/** A page of a table: rows in token order. */
 export interface Page<Row> {
   readonly rows: readonly Row[];
-  /** The token of the row that follows, or null after the last one. */
+  /** Token of the next row, or null after the last one. */
   readonly next: string | null;
-  /** The table's index. */
+  /** Index of the table. */
   readonly index: number;
 }
 
-/** How one kind of record is listed in areas C and D. */
+/** List definition of one record type in the cluster API. */
 export interface Listing<Row> {
-  /** At most `limit` rows from the token `from`, the row of that token included; from the beginning when it is empty. */
+  /** At most `limit` rows from the token `from` (inclusive); from the beginning when it is empty. */
   fetch(from: string, limit: number, reverse: boolean): Promise<Page<Row>>;
-  /** Where a row stands in the order. */
+  /** Sort key of a row. */
   token(row: Row): string;
-  /** What the list shows of a row. */
+  /** List view of a row. */
   stub(row: Row): unknown;
-  /** What `filter` may name of a row; without, it has no effect. */
+  /** Filterable fields of a row; without, `filter` has no effect. */
   readonly fields?: Kind;
   /** Whether the caller may see a row. */
   visible?(row: Row): boolean;
   /** The list is a member of this name, beside `NextToken`; without, it is a bare array. */
   readonly wrap?: string | undefined;
-  /** `per_page` must be given. */
+  /** Whether `per_page` is required. */
   readonly paged?: boolean;
 }
 
 const MOST_ROWS = 1_000;
-/** A page ends early at these, and its token says where: it is made whole before it leaves, because its token is a header. */
+/**
+ * Maximum of table reads per page; the page ends early and its token continues it. A page is built completely before it
+ * is sent, because its token is a header.
+ */
 const MOST_FETCHES = 200;
-/** A token names no row that its caller may not see, so more is read for the next that they may: so much at most. */
+/** Maximum of further reads to find a token: a token must not name a row that is invisible to the caller. */
 const MOST_FETCHES_FOR_TOKEN = 800;
 const MOST_CHARACTERS = 8 * 1024 * 1024;
 
-/** Answers a list (contract: events-and-volumes 3.4). @throws RequestError 400 for a bad parameter or filter */
+/**
+ * Answers a list (https://developer.hashicorp.com/nomad/api-docs#pagination).
+ * @throws RequestError 400 for an invalid parameter or filter
+ */
 export const list = async <Row>(call: Pick<Call, "query">, listing: Listing<Row>): Promise<Response> =>
   (await readList(call, listing)).respond();
 
-/** A list as `blocking` reads it: its first piece now, the rest when it is answered. */
+/** A list for `blocking`: reads its first page now, the rest when it is answered. */
 export async function readList<Row>(call: Pick<Call, "query">, listing: Listing<Row>): Promise<Reading> {
   const { perPage, nextToken, reverse, filter } = readQuery(call.query);
   if (listing.paged && !call.query.get("per_page")) throw badRequest("per_page: is required");
@@ -71,7 +77,7 @@ export async function readList<Row>(call: Pick<Call, "query">, listing: Listing<
     yield json.close(empty, "");
   }
 
-  /** One page, and the token of the first row of the one after it. */
+  /** One page, and the token of the next page's first row. */
   async function page(): Promise<{ text: string; next: string | null }> {
     let text = json.open;
     let taken = 0;
@@ -103,7 +109,7 @@ export async function readList<Row>(call: Pick<Call, "query">, listing: Listing<
   return { index, respond };
 }
 
-/** The first page and those after it. A filter that keeps few rows makes pages larger as it goes. */
+/** The first page and the following ones. With a selective filter, read sizes grow. */
 async function* following<Row>(
   listing: Listing<Row>,
   first: Page<Row>,
@@ -121,11 +127,11 @@ async function* following<Row>(
   }
 }
 
-/** Names in tokens are any text, a header takes only plain characters. */
+/** Tokens contain names of any characters, headers only printable ASCII. */
 const encodeToken = (token: string): string =>
   token.toWellFormed().replace(/[^\x21-\x7e]|%/gu, (character) => encodeURIComponent(character));
 
-/** A token as a caller wrote it: ours, or one made by hand from a row's fields. */
+/** A token as sent by the caller: issued by us, or built from a row's fields. */
 function decodeToken(token: string): string {
   try {
     return decodeURIComponent(token);

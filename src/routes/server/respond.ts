@@ -11,14 +11,14 @@ interface Envelope {
   readonly auth?: object | null;
   readonly warnings?: readonly string[];
   readonly mountType?: string | undefined;
-  /** The lease under which `data` is given; `ttl` in seconds. */
+  /** The lease of `data`; `ttl` in seconds. */
   readonly lease?: { readonly id: string; readonly ttl: number; readonly renewable: boolean };
-  /** Copies `data` to the top level, where some clients of older routes look. */
+  /** Copies `data` to the top level for clients of older routes. */
   readonly flat?: boolean;
   readonly status?: number;
 }
 
-/** The answer of areas A and B, KV, auth and sys. */
+/** The response envelope of the secrets API. */
 export function envelope(
   call: Pick<Call, "requestId">,
   { data, auth, warnings, mountType, lease, flat, status }: Envelope,
@@ -31,7 +31,7 @@ export function envelope(
     lease_duration: lease?.ttl ?? 0,
     data: data ?? null,
     wrap_info: null,
-    // Strict clients refuse an array here, so an ordinary success says null.
+    // Strict clients reject an empty array, so a success without warnings contains null.
     warnings: warnings && warnings.length > 0 ? warnings : null,
     auth: auth ?? null,
     mount_type: mountType ?? "system",
@@ -39,7 +39,7 @@ export function envelope(
   return new Response(JSON.stringify(body), { status: status ?? 200, headers: SECRETS_HEADERS });
 }
 
-/** A success of areas A and B with further warnings. One that says nothing says these, as upstream. */
+/** Adds warnings to a successful answer. An answer without a body gets one with the warnings, as upstream. */
 export async function withWarnings(
   call: Pick<Call, "requestId" | "grant">,
   response: Response,
@@ -67,7 +67,7 @@ export function rawEnvelope(
   return new Response(body, { status, headers: SECRETS_HEADERS });
 }
 
-/** Like `rawEnvelope`, for data too large to hold: its JSON text is written piece by piece, as fast as it is read. */
+/** Like `rawEnvelope`, for data too large for memory: its JSON text is streamed. */
 export function rawStream(call: Pick<Call, "requestId">, pieces: () => AsyncGenerator<string>): Response {
   async function* all(): AsyncGenerator<string> {
     yield `{"request_id":"${call.requestId}","lease_id":"","renewable":false,"lease_duration":0,"wrap_info":null,"warnings":null,"auth":null,"mount_type":"system","data":`;
@@ -77,7 +77,7 @@ export function rawStream(call: Pick<Call, "requestId">, pieces: () => AsyncGene
   return new Response(textStream(all()), { headers: SECRETS_HEADERS });
 }
 
-/** A body whose text is made as fast as it is read. */
+/** A body streamed from a generator, with backpressure. */
 export function textStream(source: AsyncGenerator<string>): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   return new ReadableStream<Uint8Array>({
@@ -99,13 +99,13 @@ export function textStream(source: AsyncGenerator<string>): ReadableStream<Uint8
   });
 }
 
-/** Characters to a chunk of a streamed answer. */
+/** Characters per chunk of a streamed answer. */
 const STREAM_CHUNK = 16_384;
 
-/** Success of areas A and B with nothing to say. */
+/** Success of the secrets API without content. */
 export const noContent = (): Response => new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
 
-/** A list; an empty one is "nothing there", as is a read of what does not exist. */
+/** A list; an empty list is a 404, like a read of a missing object. */
 export function keyList(call: Call, keys: readonly string[], more: object = {}, mountType?: string): Response {
   if (keys.length === 0) return new Response('{"errors":[]}', { status: 404, headers: SECRETS_HEADERS });
   return envelope(call, { data: { keys, ...more }, ...(mountType !== undefined && { mountType }) });
@@ -128,32 +128,32 @@ function clusterHeaders({ index, nextToken }: ClusterAnswer): Headers {
   return headers;
 }
 
-/** Whether the caller wants to read the answer: indented, and a line's end at its end. */
+/** Whether the caller wants indented output with a trailing newline. */
 export const wantsPretty = ({ query }: Pick<Call, "query">): boolean =>
   query.has("pretty") && query.get("pretty") !== "0";
 
-/** The answer of areas C and D: bare JSON, always exactly 200. */
+/** Answer of the cluster API: bare JSON, always exactly 200. */
 export const clusterJson = (call: Pick<Call, "query">, body: unknown, answer: ClusterAnswer = {}): Response =>
   clusterText(wantsPretty(call) ? `${JSON.stringify(body, null, 4)}\n` : JSON.stringify(body), answer);
 
-/** Like `clusterJson`, for JSON text that is written already, or is while it is read. */
+/** Like `clusterJson`, for JSON text that is complete or streamed. */
 export function clusterText(body: string | ReadableStream<Uint8Array>, answer: ClusterAnswer = {}): Response {
   const headers = clusterHeaders(answer);
   headers.set("Content-Type", "application/json");
   return new Response(body, { headers });
 }
 
-/** Success of areas C and D without an object: 200 and no body. */
+/** Success of the cluster API without an object: 200 and no body. */
 export const clusterEmpty = (answer: ClusterAnswer = {}): Response =>
   new Response("", { headers: clusterHeaders(answer) });
 
-/** An error in the convention of the area it happened in. */
+/** An error in the convention of its area. */
 export function errorResponse(area: Area, error: Pick<RequestError, "status" | "messages" | "headers">): Response {
   if (area === "secrets") {
     const body = JSON.stringify({ errors: error.messages });
     return new Response(body, { status: error.status, headers: { ...SECRETS_HEADERS, ...error.headers } });
   }
-  // Plain text is read on terminals, which it must not steer; lists of findings have lines of their own.
+  // Plain text is shown on terminals, so control characters are removed; lists of findings keep their newlines.
   const text = error.messages.join("; ").replace(/[^\P{Cc}\n\t]/gu, " ");
   const denied = error.status === 403 && text.startsWith("permission denied") ? "Permission denied" : text;
   const headers = { "Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store", ...error.headers };

@@ -5,7 +5,7 @@ import type { Grant } from "../../contracts/access-control.ts";
 import type { ClusterRights } from "../../contracts/cluster-rights.ts";
 import { decodePath, type Verb } from "../../platform/http/target.ts";
 
-/** One request on its way through a route. */
+/** One request while it is handled by a route. */
 export interface Call {
   readonly env: Env;
   readonly exec: ExecutionContext;
@@ -16,16 +16,16 @@ export interface Call {
   /** The route's parameters, decoded. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
-  /** What `AccessControl` answered; only routes with `access: "none"` run without. */
+  /** The grant of `AccessControl`; null only for routes with `access: "none"`. */
   readonly grant: Grant | null;
 }
 
-/** A call whose caller is known: what every route but the open ones gets. */
+/** A call with an authenticated caller: the input of every route except the unauthenticated ones. */
 export type AuthorisedCall = Call & {
   readonly grant: Grant;
   /**
-   * Asks anew whether the caller may, for what is answered long after it was asked; `grant` is the new answer.
-   * @throws RequestError 403 when not any more
+   * Authorizes the caller again, for answers long after the request; `grant` is the new grant.
+   * @throws RequestError 403 when the right is gone
    */
   readonly recheck: () => Promise<void>;
 };
@@ -35,28 +35,31 @@ interface Common<Body> {
   /** In itty-router's notation: `/sys/mounts/:path+`. */
   readonly path: string;
   readonly body?: z.ZodType<Body>;
-  /** Numbers in the body keep all their digits: those that JavaScript would change come as `RawJson`, which no object can be sent. */
+  /**
+   * Numbers in the body keep all digits: those beyond JavaScript's precision become `RawJson`, which cannot be sent
+   * over RPC.
+   */
   readonly exact?: true;
-  /** The handler gets the body as it came, as text: for bodies that are not one JSON object. */
+  /** The handler gets the body as received text: for bodies other than one JSON object. */
   readonly raw?: true;
-  /** Largest body; `MAX_BODY_BYTES` when not given. */
+  /** Maximum body size; default `MAX_BODY_BYTES`. */
   readonly maxBodyBytes?: number;
-  /** Only says what is wrong with its path: no operation of the API. */
+  /** Only explains an invalid path: not an operation of the API. */
   readonly refuses?: true;
-  /** The handler reads the body itself, of any size, as it comes. */
+  /** The handler reads the body as a stream, of any size. */
   readonly streams?: true;
-  /** Must see a revocation at once, so the answer of `AccessControl` is never taken from the cache. */
+  /** Never uses a cached grant, so that a revocation applies immediately. */
   readonly fresh?: true;
 }
 
-/** A route of areas A and B, KV, auth and sys: judged by the path's capabilities. */
+/** A route of the secrets API: authorized by path capabilities. */
 export interface SecretsRoute<Body = unknown> extends Common<Body> {
   /**
-   * `path` (default): the capability that the verb stands for. `sudo`: that and `sudo`. `token`: any valid token; the
-   * handler judges. `none`: open to everyone.
+   * `path` (default): the capability of the verb. `sudo`: additionally `sudo`. `token`: any valid token; the handler
+   * authorizes. `none`: unauthenticated.
    */
   readonly access?: "path" | "sudo" | "token";
-  /** A POST that may create: `create` suffices too, and the handler learns which of the two the caller holds. */
+  /** A POST that may create: `create` suffices too, and the handler gets the capability that the caller has. */
   readonly creates?: true;
   readonly handle: (call: AuthorisedCall, body: Body) => Promise<Response>;
 }
@@ -66,10 +69,10 @@ export interface OpenRoute<Body = unknown> extends Common<Body> {
   readonly handle: (call: Call, body: Body) => Promise<Response>;
 }
 
-/** A route of areas C and D: judged by the token's cluster rights. */
+/** A route of the cluster API: authorized by the token's cluster rights. */
 export interface ClusterRoute<Body = unknown> extends Common<Body> {
   readonly access?: never;
-  /** Whether the rights suffice; `any` = every valid token, the handler judges. */
+  /** Whether the rights suffice; `any` = every valid token, the handler authorizes. */
   readonly rights: "any" | "management" | ((rights: ClusterRights, call: AuthorisedCall) => boolean);
   readonly handle: (call: AuthorisedCall, body: Body) => Promise<Response>;
 }
@@ -77,8 +80,8 @@ export interface ClusterRoute<Body = unknown> extends Common<Body> {
 export type AnyRoute = SecretsRoute | OpenRoute | ClusterRoute;
 
 /*
- * Each builder forgets the body's type once schema and handler are known to agree. A table of routes holds routes of many
- * bodies, and only the schema's own output ever reaches the handler.
+ * Each builder erases the body's type after schema and handler were checked against each other. A route table holds
+ * routes with many body types, and only the schema's own output reaches the handler.
  */
 export const secrets = <Body = undefined>(route: SecretsRoute<Body>): SecretsRoute => route as unknown as SecretsRoute;
 export const open = <Body = undefined>(route: Omit<OpenRoute<Body>, "access">): OpenRoute =>
@@ -88,7 +91,7 @@ export const cluster = <Body = undefined>(route: ClusterRoute<Body>): ClusterRou
 type Found<R> = { readonly route: R; readonly params: Record<string, string> };
 
 /**
- * A table of routes, matched in order. The router reads the patterns; choosing one is a plain loop, because what follows
+ * A route table, matched in order. The router compiles the patterns; selection is a plain loop, because the caller
  * needs the route itself (its rights, its schema) before anything runs.
  */
 export class RouteTable<out R extends { verb: Verb; path: string }> {
@@ -104,7 +107,7 @@ export class RouteTable<out R extends { verb: Verb; path: string }> {
     });
   }
 
-  /** The route for a verb and an encoded path, its parameters decoded. */
+  /** The route of a verb and an encoded path, its parameters decoded. */
   match(verb: string, path: string): Found<R> | null {
     for (const { route, pattern } of this.#patterns) {
       const found = route.verb === verb ? pattern.exec(path) : null;
@@ -115,7 +118,7 @@ export class RouteTable<out R extends { verb: Verb; path: string }> {
     return null;
   }
 
-  /** The verbs that a path knows; empty when it is unknown. */
+  /** The verbs of a path; empty when it is unknown. */
   verbs(path: string): Verb[] {
     const known = this.#patterns.filter(({ pattern }) => pattern.test(path)).map(({ route }) => route.verb);
     return [...new Set(known)];
