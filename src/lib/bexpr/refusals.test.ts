@@ -2,11 +2,11 @@ import { describe, expect, it } from "vitest";
 import { FIELDS, VOLUME, type Volume } from "../../../test/filter-sample.ts";
 import { compileFilter } from "./compile.ts";
 
-const refusal = (expression: string): { status?: number; message: string } => {
+const refusal = (expression: string): { name?: string; message: string } => {
   try {
     compileFilter(expression, FIELDS);
   } catch (failure) {
-    return failure as { status: number; message: string };
+    return failure as Error;
   }
   return { message: "taken" };
 };
@@ -111,7 +111,7 @@ describe("a filter is refused, whatever rows there are, when it", () => {
       'failed to read result page: failed to compile regular expression "(": error parsing regexp: missing closing ): `(`',
     ],
   ])("%s: %s", (_because, expression, message) => {
-    expect(refusal(expression ?? "")).toMatchObject({ status: 400, message });
+    expect(refusal(expression ?? "")).toMatchObject({ name: "FilterError", message });
   });
 
   it.each([
