@@ -7,21 +7,22 @@ import { get, put, send } from "./client.ts";
 
 /*
  * Every field of every body has an effect, or is stored and shown. The table names the test that holds it to that: a field
- * that is added to a schema fails here until it has one.
+ * that is added to a schema fails here until it has one, and so does a named test that is renamed, skipped or deleted.
  */
 
 const sources = import.meta.glob<string>("./*.test.ts", { query: "?raw", import: "default", eager: true });
 
 const LIFE = "tokens-life › shows every field with its type";
-const MOUNT = "terraform › has no difference: %s";
+const applied = (resource: string) =>
+  `${resource.startsWith("nomad") ? "terraform-cluster" : "terraform"} › has no difference: %s › ${resource}`;
 const ROLE = "terraform › has no difference: vault_azure_secret_backend_role";
 const ROLES = "engine-roles › is looked up when written, and read with the cloud's own names and ids";
 const CONFIG = "engine-config › changes only what a write names, and reads durations as seconds";
-const KV = "kv-metadata › takes every field in a command line's spelling";
+const KV = "kv-metadata › accepts every field in a command line's spelling";
 const ACL = "acl › show every field; the secret only in the answer that makes them";
-const DRAIN = "nodes-drain › that ignores system jobs does not wait for those of type %s";
+const DRAIN = "nodes-drain › that ignores system jobs does not wait for those of type %s › sysbatch";
 
-/** Routes, fields, and the test that shows their effect. */
+/** Routes, fields, and the test that shows their effect: file, title, and the row if the title has a placeholder. */
 const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string])[] = [
   [/audit-hash/, "input", "audit › names equal tokens and addresses by equal hashes, as `audit-hash` does"],
   [/token\/create/, "policies meta no_parent renewable ttl display_name num_uses explicit_max_ttl type", LIFE],
@@ -31,7 +32,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "no_default_policy",
     "tokens › leaves out the default policy on request, also when it would come from the parent",
   ],
-  [/token\/create/, "lease", "durations › %s: half a second is one second, and a negative one is refused by name"],
+  [
+    /token\/create/,
+    "lease",
+    "durations › %s: half a second is one second, and a negative one is refused by name › lease",
+  ],
   [/token\/create/, "period", "tokens-life › shows the period and the last renewal once there are any"],
   [
     /token\/create/,
@@ -44,13 +49,13 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "tokens-life › finds another token by its text, and by its accessor without showing the text",
   ],
   [/token\/renew/, "increment", "tokens-life › takes an increment, as a number or a text"],
-  [/sys\/polic/, "policy", "terraform › has no difference: %s"],
+  [/sys\/polic/, "policy", applied("vault_policy")],
   [
     /sys\/capabilities/,
     "path paths token accessor",
     "policies › are told sorted, in data and at the top level, under `capabilities` for a single path only",
   ],
-  [/sys\/mounts/, "type description options local seal_wrap external_entropy_access config", MOUNT],
+  [/sys\/mounts/, "type description options local seal_wrap external_entropy_access config", applied("vault_mount")],
   [
     /sys\/mounts/,
     "default_lease_ttl max_lease_ttl force_no_cache",
@@ -69,7 +74,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /sys\/mounts/,
     "identity_token_key plugin_version",
-    "terraform › is refused what has no effect: vault_mount with %j",
+    "terraform › is refused what has no effect: vault_mount with %j › plugin_version",
   ],
   [
     /renew|revoke|lookup/,
@@ -77,28 +82,29 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "engine-leases › is extended by a renewal, from now on and never beyond its ceiling",
   ],
   [/revoke/, "sync", "engine-leases › without waiting is accepted, and done behind the answer"],
-  [/sys\/namespaces/, "custom_metadata", MOUNT],
+  [/sys\/namespaces/, "custom_metadata", applied("vault_namespace")],
   [/identity\/oidc\/config/, "issuer", "identity › is empty until it is set, and warns that providers must hear of it"],
-  [/identity\/oidc\/key/, "verification_ttl", "identity › refuses a verification_ttl of %j, and rotates nothing"],
+  [/identity\/oidc\/key/, "verification_ttl", "identity › refuses a verification_ttl of %j, and rotates nothing › 11d"],
   [
     /sync\/config/,
     "disabled queue_capacity",
-    "sync-config-api › changes what a patch names, keeps the rest, and answers the whole",
+    "sync-config-api › changes the fields of a patch, keeps the rest, and returns the configuration",
   ],
-  [/sync\/destinations/, "purge force_delete dry_run", "destinations › is not deleted while it has associations"],
+  [/sync\/destinations/, "purge force_delete", "destinations › returns 400 on deletion while it has associations"],
+  [/sync\/destinations/, "dry_run", "sync-look › is requested in the query or in the body, of a write and of a set"],
   [
     /associations\/(set|remove)/,
     "mount secret_name",
-    "sync-api-associations › take a mount with slashes around it and without, and answer only what they touched",
+    "sync-api-associations › accept a mount with or without slashes, and return only the changed associations",
   ],
-  [/repo-host-apps/, "app_id private_key", "sync-apps › takes its key as PKCS#1 and as PKCS#8 to the same effect"],
+  [/repo-host-apps/, "app_id private_key", "sync-apps › accepts its key as PKCS#1 and as PKCS#8 to the same effect"],
   [/\{kv\}\/(config|metadata)/, "max_versions cas_required delete_version_after custom_metadata", KV],
   [
     /\{kv\}\/data/,
     "data options options.cas",
-    "kv-data › lets a write through only when the version matches, as a number or its text",
+    "kv-data › accepts a write only when the version matches, as number or text",
   ],
-  [/\{kv\}\/(delete|undelete|destroy)/, "versions", "kv-data › takes one version as a plain number"],
+  [/\{kv\}\/(delete|undelete|destroy)/, "versions", "kv-data › accepts one version as a plain number"],
   [
     /\{cloud-b\}\/config/,
     "subscription_id tenant_id environment client_id client_secret root_password_ttl",
@@ -131,13 +137,13 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "engine-roles › makes it once, shows its id, and gives every lease a password of it",
   ],
   [/acl\/bootstrap/, "BootstrapSecret", "bootstrap › is made for whoever presents the secret, and works in all areas"],
-  [/acl\/policy/, "Name Description Rules JobACL Namespace JobID Group Task", MOUNT],
+  [/acl\/policy/, "Name Description Rules JobACL Namespace JobID Group Task", applied("nomad_acl_policy")],
   [/acl\/token/, "AccessorID Name Type Policies Roles Global", ACL],
   [/acl\/token/, "ExpirationTTL ExpirationTime", "acl › expire as told, in nanoseconds, as a duration or at a time"],
   [
     /^POST \/namespace/,
     "Name Description Meta Quota Capabilities EnabledTaskDrivers DisabledTaskDrivers EnabledNetworkModes DisabledNetworkModes NodePoolConfiguration VaultConfiguration ConsulConfiguration Default Allowed Denied",
-    MOUNT,
+    applied("nomad_namespace"),
   ],
   [/node\/:id\/drain/, "NodeID DrainSpec Deadline IgnoreSystemJobs Meta", DRAIN],
   [
@@ -165,6 +171,15 @@ const routes = [
   ),
 ];
 
+/** The source without whole-line comments. */
+const codeOf = (source: string): string => source.replace(/^\s*(?:\/\/|\/?\*).*$/gm, "");
+
+/** The titles of the tests that run: the first argument of `it(`, or of the function that `it.each(` returns. */
+const titlesOf = (code: string): string[] =>
+  [...code.matchAll(/(?:\bit|\))\(\s*("(?:\\.|[^"\\])*")\s*,\s*(?:\{[^}]*\}\s*,\s*)?(?:async\b\s*)?\(/g)].map(
+    ([, text]) => JSON.parse(text ?? ""),
+  );
+
 const last = (field: string): string => field.split(".").at(-1) ?? "";
 const proofOf = (route: string, field: string): string | null =>
   EFFECTS.find(
@@ -183,11 +198,35 @@ describe("every field of a body", () => {
     expect(unproven).toEqual([]);
   });
 
-  it("is held by tests that there are", () => {
-    for (const [, , proof] of EFFECTS) {
-      const [file, title = ""] = proof.split(" › ");
-      expect(sources[`./${file}.test.ts`] ?? "", proof).toContain(title);
-    }
+  it.each(EFFECTS)("has a test that exists, runs and uses it: %s %s", (_routes, fields, proof) => {
+    const [file, title = "", row] = proof.split(" › ");
+    const source = codeOf(sources[`./${file}.test.ts`] ?? "");
+    expect(source, "every test of the file runs").not.toMatch(/\b(?:it|describe)\.(?:skip|todo|only|runIf)\b/);
+    expect(titlesOf(source).filter((other) => other === title)).toEqual([title]);
+    expect(row !== undefined, "a title with a placeholder has a row").toBe(/%[sj]/.test(title));
+    const names = [...fields.split(" ").map(last), ...(row === undefined ? [] : [row])];
+    expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(source))).toEqual([]);
+  });
+
+  it.each(EFFECTS)("is a field of a matching route: %s %s", (at, fields) => {
+    const taken = routes.flatMap(({ verb, path, body }) =>
+      body !== undefined && at.test(`${verb} ${path}`) ? schemaFields(body).map(({ name }) => name) : [],
+    );
+    expect(fields.split(" ").filter((field) => !taken.some((name) => field === name || field === last(name)))).toEqual(
+      [],
+    );
+  });
+
+  it.each([
+    ['it("a test", () => {', ["a test"]],
+    ['it.each(rows)("of %s", () => {', ["of %s"]],
+    ['  ])(\n    "of many \\"lines\\"",\n    async () => {', ['of many "lines"']],
+    ['it("slow", { timeout: 60_000 }, async () => {', ["slow"]],
+    ['it.skip("not run", () => {', []],
+    ['// it("in a comment", () => {', []],
+    ['expect("a text").toBe("a text", "why");', []],
+  ])("has no test in a comment, a skipped test or another call: %j", (source, titles) => {
+    expect(titlesOf(codeOf(source))).toEqual(titles);
   });
 
   it("is known, so that others can be told: only those routes take any that judge them themselves", () => {

@@ -1,54 +1,23 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { type Answer, get, put } from "./client.ts";
+import { get, mountKv, patch, put } from "./client.ts";
 import { openTenant, succeeded } from "./engine-helpers.ts";
-
-/*
- * What Terraform's providers do with a resource: they write the fields that a configuration names, read the object and
- * compare. A plan has no difference when every field that was given reads back equal, and one that was not is absent or has
- * its type's zero value, unless the provider's schema computes it. Field names: the functions Create and Read of each
- * resource of terraform-provider-vault and terraform-provider-nomad.
- */
-
-type Fields = Readonly<Record<string, unknown>>;
-
-interface Resource {
-  readonly name: string;
-  readonly path: string;
-  readonly readPath?: string;
-  /** Fields that the schema does not compute: each is either given or absent. */
-  readonly fields: readonly string[];
-  readonly configurations: readonly Fields[];
-  /** A configuration as the provider writes it. */
-  readonly body?: (given: Fields) => unknown;
-  /** The fields that the provider copies into its state. */
-  readonly state: (answer: Answer) => Fields;
-  /** It is made by a write, and changed by others. */
-  readonly once?: true;
-}
-
-const vault = { token: null, headers: { "X-Vault-Token": "root", "X-Vault-Request": "true" } };
-const nomad = { token: null, headers: { "X-Nomad-Token": "root" } };
-
-const isEmpty = (value: unknown): boolean =>
-  [undefined, null, "", false].includes(value as string) ||
-  (typeof value === "object" && value !== null && Object.keys(value).length === 0);
-
-/** A value as the state holds it: the provider's texts are given as numbers by the API. */
-const held = (value: unknown): string => JSON.stringify(typeof value === "number" ? String(value) : value);
-
-/** The differences that a plan would show. A number 0 is one where nothing was given: the state would hold the text "0". */
-const differences = (fields: readonly string[], given: Fields, state: Fields): string[] =>
-  fields.flatMap((field) => {
-    const [wanted, shown] = [given[field], state[field]];
-    const same = isEmpty(wanted) ? isEmpty(shown) : held(wanted) === held(shown);
-    return same ? [] : [`${field}: ${JSON.stringify(shown)} -> ${JSON.stringify(wanted)}`];
-  });
+import {
+  type AtPath,
+  atPath,
+  differences,
+  expectNoDifference,
+  type Fields,
+  named,
+  type Resource,
+  vault,
+} from "./terraform.ts";
 
 const key = generateKeyPairSync("rsa", { modulusLength: 2048 });
+const pem = key.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 const credentials = JSON.stringify({
   ...{ type: "service_account", client_email: "sync@acme-prod.iam.gserviceaccount.com", project_id: "acme-prod" },
-  private_key: key.privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
+  private_key: pem,
 });
 const azure = { key_vault_uri: "https://acme.vault.azure.net", client_id: "c", client_secret: "s", tenant_id: "t" };
 const github = { access_token: "t", repository_owner: "acme", repository_name: "web" };
@@ -60,7 +29,7 @@ const mountLists = {
   ...{ audit_non_hmac_request_keys: ["a"], audit_non_hmac_response_keys: ["b"], delegated_auth_accessors: ["acc"] },
 };
 
-const destination = (type: string, fields: readonly string[], configurations: readonly Fields[]): Resource => ({
+const destination = (type: string, fields: readonly string[], configurations: readonly Fields[]): AtPath => ({
   name: `destination of type ${type}`,
   path: `/v1/sys/sync/destinations/${type}/d`,
   fields: [...fields, "granularity", "custom_tags"],
@@ -71,7 +40,7 @@ const destination = (type: string, fields: readonly string[], configurations: re
   },
 });
 
-const resources: readonly Resource[] = [
+const paths: readonly AtPath[] = [
   destination(
     "azure-kv",
     ["key_vault_uri", "cloud", "client_id", "tenant_id"],
@@ -154,51 +123,149 @@ const resources: readonly Resource[] = [
     once: true,
   },
   {
-    name: "nomad_namespace",
-    path: "/v1/namespace/d",
-    fields: ["Description", "Quota", "Meta", "Capabilities", "NodePoolConfiguration", "VaultConfiguration"],
-    configurations: [
-      {},
-      { Description: "x", Meta: { a: "1" }, Quota: "small", Capabilities: { DisabledTaskDrivers: ["exec"] } },
-      {
-        Capabilities: { EnabledTaskDrivers: ["docker"], DisabledTaskDrivers: ["raw_exec", "exec"] },
-        NodePoolConfiguration: { Default: "gpu", Allowed: ["gpu", "cpu"] },
-        VaultConfiguration: { Default: "v", Denied: ["w"] },
-      },
-    ],
-    state: ({ body }) => body,
+    name: "vault_kv_secret_backend_v2",
+    path: "/v1/kv/config",
+    prepare: () => mountKv(),
+    fields: ["max_versions", "cas_required", "delete_version_after"],
+    configurations: [{ max_versions: 5, cas_required: true, delete_version_after: 12_600 }, { max_versions: 7 }],
+    // Every field is written, those that were not given as their types' zero values; the length of time is read as a text.
+    body: (given) => ({ max_versions: 0, cas_required: false, delete_version_after: 0, ...given }),
+    state: ({ body }) => ({ ...body.data, ...lifeOf(body.data) }),
   },
   {
-    name: "nomad_acl_policy",
-    path: "/v1/acl/policy/p",
-    fields: ["Name", "Description", "Rules", "JobACL"],
+    name: "vault_secrets_sync_config",
+    path: "/v1/sys/sync/config",
+    write: patch,
+    fields: ["disabled", "queue_capacity"],
     configurations: [
-      { Name: "p", Rules: 'node { policy = "read" }\n' },
-      {
-        ...{ Name: "p", Description: "d", Rules: '\nnamespace "default" { policy = "read" }' },
-        JobACL: { Namespace: "default", JobID: "j", Group: "g", Task: "" },
-      },
+      { disabled: true, queue_capacity: 500_000 },
+      { disabled: false, queue_capacity: 1_000_000 },
     ],
-    state: ({ body }) => body,
+    state: ({ body }) => body.data,
+  },
+  {
+    name: "vault_secrets_sync_github_apps",
+    path: "/v1/sys/sync/github-apps/d",
+    fields: ["app_id"],
+    configurations: [{ app_id: 123_456, private_key: pem }],
+    state: ({ body }) => body.data,
   },
 ];
 
-const named = (resource: Resource): [string, Resource] => [resource.name, resource];
+/** The text of a length of time, as seconds: `3h30m0s`. */
+const lifeOf = ({ delete_version_after: text }: Record<string, string>) => {
+  const [, hours = 0, minutes = 0, seconds = 0] = /^(?:(\d+)h)?(?:(\d+)m)?(\d+)s$/.exec(text ?? "") ?? [];
+  const life = Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds);
+  return { delete_version_after: life === 0 ? undefined : life };
+};
+
+const METADATA = ["max_versions", "cas_required", "delete_version_after", "custom_metadata"];
+
+const made: readonly Resource[] = [
+  {
+    name: "vault_token",
+    fields: ["policies", "display_name", "metadata"],
+    computed: ["no_parent", "renewable", "num_uses"],
+    configurations: [
+      { policies: ["reader"], display_name: "token" },
+      { policies: ["admin", "reader"], display_name: "ci", ttl: "24h", metadata: { team: "web" }, renewable: true },
+      { policies: ["reader"], display_name: "token", no_parent: true, ttl: "1h", explicit_max_ttl: "2h", num_uses: 5 },
+      { policies: ["reader"], display_name: "token", period: "1h", no_default_policy: true, renewable: false },
+    ],
+    create: async ({ metadata, ...given }) => {
+      const written = { ...given, ...(metadata !== undefined && { meta: metadata }) };
+      const path = given["no_parent"] ? "create-orphan" : "create";
+      return succeeded(await put(`/v1/auth/token/${path}`, written, vault)).body.auth.accessor;
+    },
+    read: async (accessor) => {
+      const { data } = succeeded(await put("/v1/auth/token/lookup-accessor", { accessor }, vault)).body;
+      for (const time of [data.issue_time, data.expire_time]) expect(time).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+      return {
+        ...data,
+        policies: data.policies.filter((policy: string) => policy !== "default"),
+        display_name: data.display_name.replace(/^token-/, ""),
+        no_parent: data.orphan,
+        metadata: data.meta,
+      };
+    },
+  },
+  {
+    name: "vault_kv_secret_v2",
+    prepare: () => mountKv(),
+    fields: ["data"],
+    computed: METADATA,
+    configurations: [
+      { data: { user: "u", pass: "p" } },
+      { data: { nested: { list: [1, "a", null, true] }, number: 1.5, empty: "" } },
+      { data: {} },
+      {
+        ...{ data: { a: "1" }, max_versions: 5, delete_version_after: 12_600 },
+        custom_metadata: { owner: "a@b.c", zone: "eu" },
+      },
+    ],
+    create: async (given, at) => {
+      const name = `team/app${at}`;
+      await writeSecret(name, given);
+      return name;
+    },
+    update: (name, given) => writeSecret(name, given),
+    read: async (name) => {
+      const { data, metadata } = succeeded(await get(`/v1/kv/data/${name}`, vault)).body.data;
+      expect(metadata).toHaveProperty("custom_metadata");
+      const shown = succeeded(await get(`/v1/kv/metadata/${name}`, vault)).body.data;
+      return { ...shown, ...lifeOf(shown), data };
+    },
+  },
+  {
+    name: "vault_secrets_sync_association",
+    prepare: async () => {
+      await mountKv();
+      for (const [name, granularity] of [
+        ["path", "secret-path"],
+        ["key", "secret-key"],
+      ])
+        succeeded(await put(`/v1/sys/sync/destinations/in-mem/${name}`, { granularity }, vault));
+      for (const secret of ["app", "team/db"]) await writeSecret(secret, { data: { user: "u", pass: "p" } });
+    },
+    fields: ["mount", "secret_name"],
+    computed: ["sub_keys"],
+    configurations: [
+      { name: "path", mount: "kv", secret_name: "app", sub_keys: [""] },
+      { name: "path", mount: "kv", secret_name: "team/db", sub_keys: [""] },
+      { name: "key", mount: "kv", secret_name: "team/db", sub_keys: ["pass", "user"] },
+    ],
+    create: async ({ name, mount, secret_name }) => {
+      const path = `/v1/sys/sync/destinations/in-mem/${name}/associations`;
+      succeeded(await put(`${path}/set`, { mount, secret_name }, vault));
+      return JSON.stringify({ path, mount, secret_name });
+    },
+    // The provider looks the mount up and takes its secrets out of all of the destination's; without one, it would make it anew.
+    read: async (id) => {
+      const { path, mount, secret_name } = JSON.parse(id);
+      const { accessor } = succeeded(await get(`/v1/sys/mounts/${mount}`, vault)).body.data;
+      const all: Record<string, string>[] = Object.values(
+        succeeded(await get(path, vault)).body.data.associated_secrets,
+      );
+      const own = all.filter((entry) => entry["accessor"] === accessor && entry["secret_name"] === secret_name);
+      const text = expect.any(String);
+      for (const entry of own) expect(entry).toMatchObject({ sync_status: text, updated_at: text });
+      return own.length === 0
+        ? {}
+        : { mount, secret_name, sub_keys: own.map((entry) => entry["sub_key"] ?? "").toSorted() };
+    },
+  },
+];
+
+/** The provider writes a level of compare-and-set for every secret, outside of the options, where it means nothing. */
+async function writeSecret(name: string, { data, ...metadata }: Fields): Promise<void> {
+  succeeded(await put(`/v1/kv/data/${name}`, { data, cas: 0, options: {} }, vault));
+  if (Object.keys(metadata).length > 0) succeeded(await put(`/v1/kv/metadata/${name}`, metadata, vault));
+}
 
 describe("a resource of Terraform, applied and planned", () => {
-  it.each(resources.map(named))("has no difference: %s", async (_name, resource) => {
-    const options = resource.name.startsWith("nomad") ? nomad : vault;
-    for (const [at, given] of resource.configurations.entries()) {
-      const path = resource.path.replace(/d$/, `d${at}`);
-      const body = resource.body?.(given) ?? given;
-      succeeded(await put(path, body, options));
-      const read = async () => resource.state(await get(resource.readPath ?? path, options));
-      const state = await read();
-      expect(differences(resource.fields, given, state), JSON.stringify(given)).toEqual([]);
-      if (!resource.once) succeeded(await put(path, body, options));
-      expect(differences(resource.fields, given, await read()), `again: ${JSON.stringify(given)}`).toEqual([]);
-    }
-  });
+  it.each([...paths.map(atPath), ...made].map(named))("has no difference: %s", (_name, resource) =>
+    expectNoDifference(resource),
+  );
 
   it("has no difference: vault_mount, after a change of its settings and after taking them away", async () => {
     const at = "/v1/sys/mounts/tuned";
