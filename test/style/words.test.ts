@@ -22,8 +22,6 @@ const NOT_YET: readonly string[] = [
   "packages/",
   "scripts/",
   "bench/",
-  "docs/",
-  "README.md",
   "test/abuse/",
   "test/crash/",
   "test/doubles/",
