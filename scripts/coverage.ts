@@ -1,4 +1,4 @@
-// Checks docs/internals/coverage.md: every promise of the interface document is either open or proved by tests that exist and ran.
+// Checks docs/internals/coverage.md: every promise is either open or proved by tests that exist and ran.
 //
 //   node scripts/coverage.ts [report.json]     report.json: what `vitest --reporter=json` wrote; run it at the root
 //

@@ -2,7 +2,7 @@
 
 /**
  * Whether a line is the runtime's own diagnosis for its authors, such as an alarm that fires late.
- * workerd marks these `NOSENTRY` (workerd, src/workerd/io/worker-entrypoint.c++); the Worker reports its failures itself.
+ * https://github.com/cloudflare/workerd marks these `NOSENTRY`; the Worker reports its failures itself.
  */
 export function isRuntimeNoise(line: string): boolean {
   return /(?:^|[\s:])NOSENTRY\b/.test(line);

@@ -7,7 +7,7 @@ import type { PolicyRow } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 
 /*
- * Tokens and policies as areas C and D show them (contract: events-and-volumes 6.4). All keys always present; an index not
+ * Tokens and policies as areas C and D show them (docs/internals/wire/nomad.md). All keys always present; an index not
  * known yet is null until the event log has given one.
  */
 

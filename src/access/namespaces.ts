@@ -27,7 +27,7 @@ export function namespacePath(text: string): Result<string> {
 export const namespaceMissing = (path: string): Refusal =>
   refuse("missing", `namespace not found: ${JSON.stringify(path)}`);
 
-/** Paths about the deployment as a whole, which no namespace but the root has, for no token (contract: clients 0.1). */
+/** Paths about the deployment as a whole, which no namespace but the root has, for no token (docs/internals/wire/vault.md). */
 const ROOT_ONLY =
   /^(?:sys\/(?:init|seal|unseal|seal-status|health|leader|step-down|listings|snapshot|rekey|generate-root|metrics|rotate|config|audit|audit-hash)|identity\/oidc\/(?:config|key))(?:\/|$)/;
 

@@ -179,7 +179,7 @@ export class TokenRules {
     };
   }
 
-  /** The `data` of a lookup (contract: clients 4.3). `secret` is empty when the token was named by its accessor. */
+  /** The `data` of a lookup (docs/internals/wire/vault.md). `secret` is empty when the token was named by its accessor. */
   view(row: TokenRow, secret: string, now: number): Record<string, unknown> {
     return {
       accessor: row.accessor,

@@ -91,7 +91,7 @@ const expirationTtl = () =>
     }),
   );
 
-/** Body of `/v1/acl/token`; keys as the decoder of `http/body.ts` has normalised them. */
+/** Body of `/v1/acl/token`; keys as the decoder of `src/routes/server/body.ts` has normalised them. */
 export const ClusterTokenRequest = z.object({
   AccessorID: z.string().optional(),
   Name: z.string().max(256).default(""),

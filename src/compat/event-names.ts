@@ -9,7 +9,7 @@ interface NamedEvent {
 const NODE_TOPICS: ReadonlySet<string> = new Set(["Node", "NodeDrain"]);
 
 /**
- * An event as upstream clients know it (contract: events-and-volumes 1.8 and 1.9): drains are a type of topic `Node`, node
+ * An event as upstream clients know it (docs/internals/wire/nomad.md): drains are a type of topic `Node`, node
  * events have another name, and nodes lack the interface's old resource fields.
  * @param json the event as it is stored; returned as it is where nothing differs
  */

@@ -11,5 +11,5 @@ export function nodeVersion(attributes: Readonly<Record<string, string>>, dialec
   return attributes["agent.version"] || reported || "";
 }
 
-/** What the Node object of the interface document has and the upstream one no longer has. */
+/** Fields of a neutral Node that the upstream Node no longer has (docs/reference/compatibility.md). */
 export const LEGACY_NODE_FIELDS = ["Resources", "Reserved"] as const;

@@ -135,7 +135,7 @@ describe("the names of capabilities", () => {
     "host-volume-read",
     "namespace:read-job",
   ];
-  it.each(words)("%s is asked for as the interface document writes it", (word) => {
+  it.each(words)("%s is required under its documented name", (word) => {
     expect(allowsNamespace(namespaces({ n: "read" }), "n", word)).toBe(true);
     expect(allowsNamespace(namespaces({ n: "submit-job" }), "n", word)).toBe(false);
   });

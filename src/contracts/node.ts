@@ -73,8 +73,8 @@ export interface LastDrain {
 }
 
 /**
- * A node as it is stored, read and told: every field of the interface document's Node object and of the contract's, apart
- * from the indexes. A reported one may have further fields.
+ * A node as it is stored, read and sent in events: every documented field (docs/internals/wire/nomad.md) but the indexes.
+ * A reported one may have further fields.
  */
 export interface Node {
   readonly ID: string;

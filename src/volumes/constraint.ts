@@ -153,7 +153,7 @@ function read({ LTarget, Operand, RTarget }: Constraint): Parts | string[] {
   return wrong.length === 0 ? { left, right, operator } : wrong;
 }
 
-/** What is wrong with a constraint of a volume: nothing, or sentences (contract: events-and-volumes 5.5). */
+/** What is wrong with a constraint of a volume: nothing, or sentences (docs/internals/wire/volumes.md). */
 export function constraintFaults(constraint: Constraint): string[] {
   if (BETWEEN_ALLOCATIONS.has(constraint.Operand)) return [];
   const parts = read(constraint);

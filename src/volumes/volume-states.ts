@@ -78,7 +78,7 @@ export class VolumeStates implements NodeFollower {
   }
 }
 
-/** The state of a volume by what its node says now (contract: events-and-volumes 5.8; matched by id, not by name). */
+/** The state of a volume by what its node says now (docs/internals/wire/volumes.md). */
 export function stateOn(node: Pick<VolumeNode, "status" | "isUsable">, volume: StoredVolume): State {
   if (node.status === "ready" || node.status === "initializing") {
     if (node.isUsable(volume.id)) return node.status === "ready" ? "ready" : volume.state;

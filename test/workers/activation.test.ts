@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { get, put, send } from "./client.ts";
 
-/** Contract: secret-sync 1.2. */
+/** docs/internals/wire/sync.md, "Activation". */
 
 const DATA = { activated: ["secrets-sync"], unactivated: [] };
 const ACTIVATE = "/v1/sys/activation-flags/secrets-sync/activate";

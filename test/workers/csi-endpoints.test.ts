@@ -4,7 +4,7 @@ import { type Answer, del, get, send } from "./client.ts";
 import { addCsiNode, create, definition, PLUGIN, runs, ScriptedCsi, shown, statesOf } from "./csi-world.ts";
 import { nodeId } from "./host-volumes.ts";
 
-/* What the interface document says of CSI volumes and snapshots as a whole, endpoint by endpoint. */
+/* CSI volumes and snapshots, endpoint by endpoint. */
 
 let csi: ScriptedCsi;
 

@@ -3,7 +3,7 @@ import { type Answer, del, get, put, send } from "./client.ts";
 import { addCsiNode, create, definition, PLUGIN, ScriptedCsi } from "./csi-world.ts";
 import { nodeId } from "./host-volumes.ts";
 
-/* What the interface document says of volumes, snapshots and claims of every kind. */
+/* Rules of volumes, snapshots and claims of every kind. */
 
 const NODE = nodeId(1);
 

@@ -145,7 +145,7 @@ const encoded = (text: string): string => (random() < 0.5 ? encodeURIComponent(t
 
 const randomHeaders = (): Record<string, string> => Object.fromEntries(many(3, () => [pick(HEADERS), pick(VALUES)]));
 
-/** Whether the parameters that mean something here can be meant (interface document, C). */
+/** Whether the parameters that mean something here can be meant (docs/guides/events.md). */
 function isMeant(url: string): boolean {
   const { searchParams } = new URL(url);
   const index = (searchParams.get("index") ?? "").replace(/^[ +]/, "");

@@ -6,7 +6,7 @@ import { fingerprint, ID, registry } from "./nodes-helpers.ts";
 import { allocation, deployment, evaluation, gone, job, type Reported, report, send } from "./reports.ts";
 import { closeAll, openStream } from "./streams.ts";
 
-/* Sentences of the interface document about the stream as a whole (docs/internals/coverage.md). */
+/* Promises about the stream as a whole (docs/internals/coverage.md). */
 
 afterEach(closeAll);
 
@@ -18,7 +18,7 @@ const drain = () => put(`/v1/node/${ID}/drain`, { DrainSpec: { Deadline: 0 } });
 const purge = () => put(`/v1/node/${ID}/purge?force=true`, {});
 const as = (Type: string, reported: Reported) => () => report({ ...reported, Type });
 
-/** Each event type of the interface document: what makes one, and the topic it comes under. */
+/** Each documented event type: its cause and its topic. */
 const TYPES: readonly (readonly [type: string, topic: string, make: () => Promise<unknown>])[] = [
   ["ACLTokenUpserted", "ACLToken", () => issue()],
   ["ACLTokenDeleted", "ACLToken", async () => del(`/v1/acl/token/${await policy().then(token)}`)],

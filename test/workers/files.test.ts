@@ -6,7 +6,7 @@ import { mountKv, put } from "./client.ts";
 import { openCloudC } from "./sync-doubles.ts";
 import { setAssociation, write } from "./sync-helpers.ts";
 
-/** Contract: secret-sync, `credentials` as `@path`. */
+/** docs/guides/sync.md: `credentials` as `@path`. */
 
 const bucket = env.FILES as R2Bucket;
 

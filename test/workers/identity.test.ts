@@ -13,7 +13,7 @@ import { deployWithMasterKey, dump, FIRST_KEY, key, spellings } from "./sealing-
 
 clock.moves = true;
 
-/** The service as an issuer of identity tokens (contract: credentials-engine 9.2). */
+/** The service as an issuer of identity tokens (docs/internals/wire/credentials.md). */
 
 const ROOT = "/identity/oidc/plugins/.well-known";
 const HOUR = 3_600_000;

@@ -2,7 +2,7 @@ import { exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { type Answer, del, get, mountKv, patch, put, send } from "./client.ts";
 
-/** Contract: clients, section 3: writing, reading, deleting and patching versions. */
+/** docs/internals/wire/vault.md, KV version 2: writing, reading, deleting and patching versions. */
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/;
 const NOTHING = '{"errors":[]}';

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { del, get, mountKv, patch, put, send } from "./client.ts";
 
-/** Contract: clients, section 3: config, metadata, custom_metadata, subkeys. */
+/** docs/internals/wire/vault.md, KV version 2: config, metadata, custom_metadata, subkeys. */
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$/;
 const metadata = async (path = "a") => (await get(`/v1/kv/metadata/${path}`)).body.data;

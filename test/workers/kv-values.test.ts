@@ -1,7 +1,7 @@
 import { beforeEach, expect, it } from "vitest";
 import { get, mountKv, patch, put } from "./client.ts";
 
-/** Contract: clients, section 3, rule 9: what may be inside `data`, and how exactly it comes back. */
+/** docs/internals/wire/vault.md, KV version 2: what may be inside `data`, and how exactly it comes back. */
 
 beforeEach(async () => {
   await mountKv();

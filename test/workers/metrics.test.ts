@@ -15,7 +15,7 @@ import { get, mountKv, put } from "./client.ts";
 import { parseText, type Sample, valueIn } from "./metrics-text.ts";
 import { eventually } from "./sync-helpers.ts";
 
-/** Contract: clients 4 and 6 (both families of clients have such a path); docs/operate/metrics.md. */
+/** Both families of clients have a path for metrics: docs/operate/metrics.md. */
 
 const REQUESTS = "sallyport_http_requests_total";
 const object = () => env.METRICS.getByName("main") as DurableObjectStub<Metrics>;

@@ -8,7 +8,7 @@ afterEach(closeAll);
 const ISO_WITH_OFFSET = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
 const int = expect.toSatisfy(Number.isInteger);
 
-/** Interface document, "Node object fields": in the event of a registration and in a read, alike. */
+/** Fields of a node: in the event of a registration and in a read, alike. */
 describe("the Node object", () => {
   let told: Told;
   let node: Record<string, unknown>;

@@ -18,7 +18,7 @@ import {
   write,
 } from "./sync-helpers.ts";
 
-/** Promises of docs/internals/coverage.md that no other file proves, each in the words and the methods of the interface document. */
+/** Promises of docs/internals/coverage.md that no other file proves. */
 
 const AT = "/sys/sync/destinations";
 const post = (path: string, body: unknown) => send("POST", path, body);

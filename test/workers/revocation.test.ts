@@ -5,7 +5,7 @@ import { clock } from "./clock.ts";
 
 clock.moves = true;
 
-/** The bound that the design promises (design 3): answers about rights are used again for no longer. */
+/** The bound that the design promises (docs/internals/design.md): answers about rights are used again for no longer. */
 const BOUND_MS = 2_000;
 const ALL = `${path("*", "read", "update", "list", "create")} namespace "*" { policy = "read" }`;
 

@@ -1,6 +1,6 @@
 /*
- * The right that each route asks for, as data: the promise that `rights-*.test.ts` hold the service to. Written by hand from the
- * interface document (area D, "ACL"; Authentication 4) and docs/, not from the routes.
+ * The right that each route asks for, as data: the promise that `rights-*.test.ts` hold the service to. Written by hand from
+ * docs/, not from the routes.
  *
  * Areas A and B: the capability on the request's path, and `sudo` where that is asked for, too. Areas C and D: `family:right`;
  * `|` any one of these will do, `&` both are needed. `anybody` needs no token, `any token` any that is valid.
@@ -274,7 +274,7 @@ export const anywhere: ReadonlySet<string> = new Set([
   "GET /v1/deployment/:id",
 ]);
 
-/** What the event stream asks for by topic (interface document, Authentication 4). */
+/** What the event stream asks for by topic (docs/guides/events.md). */
 export const topicRights: Readonly<Record<string, string>> = {
   "*": "management",
   ACLToken: "management",

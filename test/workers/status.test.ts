@@ -5,7 +5,7 @@ import { forgetHealth } from "../../src/operations/health.ts";
 import { get, send } from "./client.ts";
 import { deployWithMasterKey, FIRST_KEY } from "./sealing-helpers.ts";
 
-/** Contract: clients 2.2: what load balancers and clients ask before they hold a token. */
+/** docs/internals/wire/vault.md, "System routes": what load balancers and clients ask before they hold a token. */
 
 const anyone = { token: null };
 const VERSION = /^\d+\.\d+\.\d+\+ent$/;

@@ -14,7 +14,7 @@ import {
   write,
 } from "./sync-helpers.ts";
 
-/** Associations over HTTP. Contract: secret-sync 1.6. */
+/** Associations over HTTP. See docs/guides/sync.md. */
 
 const AT = "/sys/sync/destinations";
 const LISTED = "/sys/sync/associations";

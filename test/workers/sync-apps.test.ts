@@ -7,7 +7,7 @@ import { del, get, list, mountKv, put } from "./client.ts";
 import { openRepoHost } from "./sync-doubles.ts";
 import { makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
-/** Contract: secret-sync 1.7. */
+/** docs/internals/wire/sync.md, "Applications of the repository host". */
 
 const AT = "/sys/sync/repo-host-apps";
 const pair = () => generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { del, get, patch, put, send } from "./client.ts";
 
-/** Contract: secret-sync 1.3. */
+/** docs/guides/sync.md, "Pausing and the queue". */
 
 const AT = "/sys/sync/config";
 const defaults = { disabled: false, queue_capacity: 1_000_000 };

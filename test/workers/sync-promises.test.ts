@@ -18,7 +18,7 @@ import {
 } from "./sync-helpers.ts";
 import { tagsOf } from "./sync-somebody.ts";
 
-/** Promises about secret sync in docs/internals/coverage.md that no other file proves, in the methods of the interface document. */
+/** Promises about secret sync in docs/internals/coverage.md that no other file proves. */
 
 const AT = "/sys/sync/destinations";
 const post = (path: string, body: unknown) => send("POST", path, body);

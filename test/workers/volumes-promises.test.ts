@@ -6,7 +6,7 @@ import { claims, listClaims, placed, stickyJob } from "./claims-helpers.ts";
 import { type Answer, get, put, send } from "./client.ts";
 import { addNode, ask, listed, make, nodeId, register, ScriptedNodes, volume } from "./host-volumes.ts";
 
-/* What the interface document says of host volumes and claims as a whole, endpoint by endpoint. */
+/* Host volumes and claims, endpoint by endpoint. */
 
 const CLAIMS = "/v1/volumes/claims?namespace=*&per_page=10";
 const VOLUMES = "/v1/volumes?type=host";
@@ -127,7 +127,7 @@ describe.each(entries)("the %s", (what, endpoint) => {
       const { status, body: shown } = await send(method, at, body, { token });
       const listsNothing = status === 200 && (Array.isArray(shown) ? shown : shown?.Claims)?.length === 0;
       const may = status === 200 && !listsNothing;
-      // To delete a claim the contract asks for less than the interface document: what `host-volume-write` brings along.
+      // Deleting a claim needs `host-volume-delete` only, which `host-volume-write` includes.
       const needed = what === "deletion of a claim" ? ["host-volume-write", "host-volume-delete"] : rights;
       expect([right, may, status === 200 || status === 403], JSON.stringify(shown)).toEqual([
         right,

@@ -4,7 +4,7 @@ import { integer } from "../reports/topics/fields.ts";
 
 /**
  * What may be said of a node, by its agent or by a scheduler that reports it: every field may be missing, unknown ones are
- * kept (interface document, Node object; contract: events-and-volumes 1.10).
+ * kept (docs/internals/wire/nomad.md).
  */
 
 const name = z.string().max(256);

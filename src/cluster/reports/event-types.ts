@@ -1,4 +1,4 @@
-/** Every type that an event may have (interface document C; contract: events-and-volumes 1.9), whatever its topic. */
+/** Every type that an event may have (docs/internals/wire/nomad.md), whatever its topic. */
 export const EVENT_TYPES = [
   "NodeRegistration",
   "NodeDeregistration",

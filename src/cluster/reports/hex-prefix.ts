@@ -3,7 +3,7 @@ const HYPHENS = new Set([8, 12, 16, 20]);
 
 /**
  * The ids that begin with a prefix, as a range of text: from the first on, before the second. Prefixes stand for bytes
- * (interface document, area D rule 1): hexadecimal digits, an even number of them, hyphens or not.
+ * (docs/internals/wire/nomad.md): hexadecimal digits, an even number of them, hyphens or not.
  * @returns null when it is no such prefix
  */
 export function hexRange(prefix: string): readonly [string, string] | null {

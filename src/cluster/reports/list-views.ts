@@ -34,7 +34,7 @@ const NO_TRANSITION = {
   Reschedule: null,
 };
 
-/** What else of an allocation was asked for (contract: events-and-volumes 4.2). */
+/** What else of an allocation was asked for (docs/internals/wire/volumes.md). */
 export interface AllocationFields {
   readonly resources: boolean;
   readonly taskStates: boolean;

@@ -14,7 +14,7 @@ const LONGEST_MATCHED = 16_384;
 type Test = (values: Values) => boolean;
 
 /**
- * Compiles a filter expression (contract: events-and-volumes 3). Everything that can be wrong with it is found here, whatever
+ * Compiles a filter expression (docs/internals/wire/nomad.md). Everything that can be wrong with it is found here, whatever
  * rows there are; the function throws only when it has taken too much work.
  * @param kind of the rows; nothing else can be named
  * @throws FilterError, in the contract's words

@@ -1,4 +1,4 @@
-/** What a parsed filter says (contract: events-and-volumes 3.1). */
+/** What a parsed filter says (docs/internals/wire/nomad.md). */
 export type Expression =
   | { readonly is: "and" | "or"; readonly terms: readonly Expression[] }
   | { readonly is: "not"; readonly term: Expression }

@@ -26,7 +26,7 @@ interface Operand {
 }
 
 /**
- * Reads a filter expression (contract: events-and-volumes 3.1).
+ * Reads a filter expression (docs/internals/wire/nomad.md).
  * @throws ParseError with the position as `line:column (byte)`
  */
 export const parse = (text: string): Expression => new Parser(text).parse();

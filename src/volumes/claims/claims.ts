@@ -33,7 +33,7 @@ const GONE = stamp("");
 const told = (stamps: readonly IndexBackfill[]): Told => ({ events: [], stamps });
 
 /**
- * Claims of task groups on sticky host volumes (contract: events-and-volumes 5.9). One is made when an allocation is placed on a
+ * Claims of task groups on sticky host volumes (docs/internals/wire/volumes.md). One is made when an allocation is placed on a
  * node with the volume, or, when its job or the volume comes later, as soon as both are there. What changes them runs inside the
  * transaction of its cause, in whose line the claims get their indexes.
  */

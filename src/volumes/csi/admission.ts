@@ -2,7 +2,7 @@ import type { Mode } from "../../contracts/csi-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import type { Capability } from "./volume.ts";
 
-/** Whether a volume can be claimed (contract: events-and-volumes 4.9). */
+/** Whether a volume can be claimed (docs/internals/wire/volumes.md). */
 
 /** What wants to claim. */
 export interface Claimant {

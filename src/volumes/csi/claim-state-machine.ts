@@ -54,7 +54,7 @@ const REST: Step = { kind: "rest" };
 const ask = (method: CsiClaimMethod): Step => ({ kind: "ask", method });
 const become = (state: ClaimState): Step => ({ kind: "become", state });
 
-/** What happens to a claim next (contract: events-and-volumes 4.9; node-agent 2.3). */
+/** What happens to a claim next (docs/internals/wire/volumes.md). */
 export function nextStep(now: Situation): Step {
   if (now.isAsking) return REST;
   switch (now.state) {

@@ -15,7 +15,7 @@ interface Parts extends WalkParts {
 }
 
 /**
- * Claims on CSI volumes (contract: events-and-volumes 4.9), apart from how they walk: what sets them going, what users ask about
+ * Claims on CSI volumes (docs/internals/wire/volumes.md), apart from how they walk: what sets them going, what users ask about
  * them, and what comes of operations.
  */
 export class CsiClaims implements Effects, NodeFollower {

@@ -4,7 +4,7 @@ import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { joinedErrors } from "../joined-errors.ts";
 import { type Capability, REDACTED } from "./volume.ts";
 
-/** What a request for a volume that is there makes of it (contract: events-and-volumes 4.6, 4.7). */
+/** What a request for a volume that is there makes of it (docs/internals/wire/volumes.md). */
 export interface Merged {
   readonly volume: CsiVolume;
   /** Its plugin has to make it larger first. */

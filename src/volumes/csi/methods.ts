@@ -2,7 +2,7 @@ import type { CsiClaimMethod, CsiMethod } from "@sallyport/agent-protocol";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import type { Need } from "./controllers.ts";
 
-/** What changes something at the provider: drivers expect no more than one of these at a time (contract: node-agent 2.3). */
+/** What changes something at the provider: drivers expect no more than one of these at a time (docs/internals/wire/volumes.md). */
 export const SERIAL: ReadonlySet<CsiMethod> = new Set([
   ...(["csi.controller.delete", "csi.controller.expand"] as const),
   ...(["csi.controller.snapshotCreate", "csi.controller.snapshotDelete"] as const),

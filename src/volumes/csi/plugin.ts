@@ -1,7 +1,7 @@
 import type { CsiInfo, CsiPlugin, Role } from "../../contracts/csi-volumes.ts";
 import { isPlainObject } from "../../lib/json.ts";
 
-/** CSI plugins as nodes tell of them and as answers and events show them (contract: events-and-volumes 7.3). */
+/** CSI plugins as nodes tell of them and as answers and events show them (docs/internals/wire/nomad.md). */
 
 const CONTROLLER_FLAGS = [
   ...["SupportsAttachDetach", "SupportsClone", "SupportsCondition", "SupportsCreateDelete"],

@@ -24,7 +24,7 @@ const bytes = () => z.int().nonnegative();
 const texts = (longest = 4096, most = MOST_ENTRIES) =>
   z.record(text(256).min(1), text(longest)).refine((map) => Object.keys(map).length <= most, `at most ${most} entries`);
 
-/** Their names stand in a header, too, which is cut at commas and equals signs (contract: node-agent 1.5). */
+/** Their names stand in a header, too, which is cut at commas and equals signs (docs/internals/wire/volumes.md). */
 const secrets = z
   .record(z.string().regex(/^[A-Za-z0-9._-]{1,128}$/, "names are letters, digits, '-', '_' and '.'"), text(16_384))
   .refine((map) => Object.keys(map).length <= MOST_ENTRIES, `at most ${MOST_ENTRIES} entries`);
@@ -117,7 +117,7 @@ export function parseBody(given: Readonly<Record<string, unknown>>): Result<CsiB
 const shownTopologies = (given: readonly z.output<typeof Segments>[] | undefined): Topology[] | null =>
   given ? given.map(({ Segments: each }) => ({ Segments: each ?? {} })) : null;
 
-/** What is asked for, once all of its fields are right; otherwise everything that is wrong (contract: events-and-volumes 4.5). */
+/** What is asked for, once all of its fields are right; otherwise everything that is wrong (docs/internals/wire/volumes.md). */
 export function requestOf(volume: CsiFields, namespace: string): Result<CsiRequest> {
   const faults = faultsOf(volume);
   if (faults.length > 0) return refuse("invalid", `validation: ${faults.join(", ")}`);

@@ -2,7 +2,7 @@ import type { CsiPlugin, CsiUser, CsiVolume, FoundCsiVolume } from "../../contra
 import type { MountOptions } from "../../contracts/volume-asks.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 
-/** CSI volumes as requests ask for them, as rows keep them, and as answers and events show them (contract: events-and-volumes 4.2). */
+/** CSI volumes as requests ask for them, as rows keep them, and as answers and events show them (docs/internals/wire/volumes.md). */
 
 export const ACCESS_MODES = [
   ...["single-node-reader-only", "single-node-writer"],

@@ -1,7 +1,7 @@
 import type { Capability, StoredVolume } from "../../contracts/host-volumes.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 
-/** Host volumes as requests ask for them, as rows keep them, and as answers and events show them (contract: events-and-volumes 5.2). */
+/** Host volumes as requests ask for them, as rows keep them, and as answers and events show them (docs/internals/wire/volumes.md). */
 
 export const ACCESS_MODES = [
   "single-node-reader-only",

@@ -39,7 +39,7 @@ const textOf = ({ LTarget, Operand, RTarget }: Constraint): string =>
 export const hasRoom = (volumes: HostVolumeStore, { id }: Pick<VolumeNode, "id">): boolean =>
   volumes.countOn(id) < MAX_VOLUMES;
 
-/** The node that a request names, if it can take an operation now (contract: events-and-volumes 5.5, 7). */
+/** The node that a request names, if it can take an operation now (docs/internals/wire/volumes.md). */
 export function nodeNamed(nodes: NodeView, request: HostVolumeRequest, subject: string): Result<VolumeNode> {
   const against = `validating volume ${quoted(subject)} against state failed`;
   const node = nodes.find(request.nodeId);

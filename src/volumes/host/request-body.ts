@@ -102,7 +102,7 @@ export function parseBody(given: Readonly<Record<string, unknown>>): Result<Host
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const quoted = JSON.stringify;
 
-/** What is asked for, once all of its fields are right; otherwise everything that is wrong (contract: events-and-volumes 5.5). */
+/** What is asked for, once all of its fields are right; otherwise everything that is wrong (docs/internals/wire/volumes.md). */
 export function requestOf(
   volume: VolumeFields,
   namespace: string,

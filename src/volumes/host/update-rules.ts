@@ -2,7 +2,7 @@ import type { HostVolumeRequest, StoredVolume } from "../../contracts/host-volum
 import { type Refusal, refuse } from "../../lib/result.ts";
 import { joinedErrors } from "../joined-errors.ts";
 
-/** What an update of a volume may not change (contract: events-and-volumes 5.7); null when it may be tried. */
+/** What an update of a volume may not change (docs/internals/wire/volumes.md); null when it may be tried. */
 export function updateRefusal(
   volume: StoredVolume,
   request: HostVolumeRequest,

@@ -82,7 +82,7 @@ export const Allocation: Topic = {
 const groupsOf = (object: Fields) =>
   objectOf(object, "Job")?.["TaskGroups"] as readonly (StickyGroup & AskingGroup)[] | null | undefined;
 
-/** Allocations carry no job information (interface document), except which version and type of it they run. */
+/** Allocations carry no job information (docs/internals/wire/nomad.md), except which version and type of it they run. */
 function withoutJob(object: Fields): Fields {
   const { Job: _job, ...kept } = object;
   const job = objectOf(object, "Job");

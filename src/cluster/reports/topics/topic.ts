@@ -5,7 +5,7 @@ import type { EventType } from "../event-types.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** What is particular about the objects of a topic (contract: events-and-volumes 1.8 and 1.10). */
+/** What is particular about the objects of a topic (docs/internals/wire/nomad.md). */
 export interface Topic {
   /** What the fields that are known hold. */
   readonly object: z.ZodType;
