@@ -9,6 +9,7 @@ export function memorySql(migrations: readonly Migration[]): SqlStorage {
     const rows = db.prepare(query).all(...values);
     return {
       toArray: () => rows,
+      [Symbol.iterator]: () => rows[Symbol.iterator](),
       one: () => {
         if (rows.length !== 1) throw new Error(`${rows.length} rows instead of one`);
         return rows[0];

@@ -37,3 +37,37 @@ it("lists each name below a folder once, page by page, with folders as one name"
     expect(all("creds/none/", limit)).toEqual([]);
   }
 });
+
+/** A store with one live lease whose response was not sent yet. */
+function oneLease() {
+  const leases = new LeaseStore(memorySql(engineMigrations));
+  leases.insert({
+    id: "lease",
+    role: "r",
+    token: "t",
+    resources: { kind: "password", application: "app", keyId: "key" },
+    issued: 0,
+    expires: 1_000,
+    keyEnds: 1_000,
+    handOverBy: 500,
+    repeat: "request",
+    sealed: null,
+  });
+  return leases;
+}
+
+it("keeps a lease whose response was sent, whatever a second report says", () => {
+  const leases = oneLease();
+  leases.expectHandOver("lease", 300);
+  expect(leases.nextHandOver()).toBe(300);
+  leases.handOver("lease");
+  leases.expectHandOver("lease", 200);
+  expect(leases.nextHandOver()).toBeNull();
+});
+
+it("gives a repeated request a new lease after the end of the first", () => {
+  const leases = oneLease();
+  expect(leases.ofRepeat("request")?.id).toBe("lease");
+  leases.end("lease");
+  expect(leases.ofRepeat("request")).toBeNull();
+});

@@ -947,6 +947,7 @@ export const leases: Mutation[] = [
     find: 'leases.count() + jobs.count("issue")',
     replace: "leases.count()",
     promise: "A mount waits for credentials that are being made",
+    equivalent: "all unfinished credentials are abandoned just before: no job of that kind is left to count",
   },
   {
     file: "src/credentials/mount-teardown.ts",

@@ -1,0 +1,125 @@
+import { describe, expect, it } from "vitest";
+import { answered, type MemoryEngine, memoryEngine, refusedWith, reportOf, stepsOf } from "../../test/memory-engine.ts";
+import { LEASE_MS } from "../platform/durable/work-queue.ts";
+
+const application = answered({ objectId: "app", clientId: "client", displayName: "", passwords: [] });
+
+/** Starts a rotation and performs it up to the first login. */
+function untilLogin(engine: MemoryEngine) {
+  const begun = engine.root.rotate();
+  if (!begun.ok) throw new Error(begun.message);
+  const { wanted, turn } = begun.value;
+  const now = Date.now();
+  const found = answered([{ objectId: "app", clientId: "engine", displayName: "", passwords: [] }]);
+  const adding = engine.runner.poll(wanted, reportOf(turn, found), now);
+  const key = answered({ keyId: "new", secretText: "abcnew", endsAt: now + 1_000_000_000 });
+  return { wanted, login: engine.runner.poll(wanted, reportOf(adding, key), now), now };
+}
+
+describe("a report of steps", () => {
+  it("is applied once, however often the Worker sends it", () => {
+    const engine = memoryEngine();
+    const { wanted, login, now } = untilLogin(engine);
+    expect(stepsOf(login).steps).toMatchObject([{ call: "login" }]);
+    const report = reportOf(login, answered());
+    expect(engine.runner.poll(wanted, report, now)).toMatchObject({ kind: "wait" });
+    expect(engine.runner.poll(wanted, report, now), "the same login is no second one").toMatchObject({ kind: "wait" });
+    expect(stepsOf(engine.runner.poll(wanted, { claim: report.claim, done: null }, now + 2_000)).steps).toMatchObject([
+      { call: "login" },
+    ]);
+  });
+
+  it("is ignored when another Worker has leased the job", () => {
+    const engine = memoryEngine();
+    const { wanted, turn } = engine.issue("dynamic", 0);
+    const { claim } = stepsOf(engine.runner.poll(wanted, null, LEASE_MS + 1));
+    const stale = reportOf(turn, application);
+    expect(claim.lease).not.toBe(stale.claim.lease);
+    expect(engine.runner.poll(wanted, stale, LEASE_MS + 2)).toEqual({ kind: "wait", ms: 250, claim: null });
+  });
+
+  it("is ignored when its job was abandoned, and the removal starts after the longest call", () => {
+    const engine = memoryEngine();
+    const { wanted, turn } = engine.issue("dynamic", 0);
+    engine.issuer.abandonForToken("token", 1_000);
+    expect(engine.jobs.kindOf(wanted.job)).toBe("removal");
+    expect(engine.work.find(wanted.job)).toMatchObject({ leased: false, readyAt: 21_000 });
+    expect(engine.work.holds(reportOf(turn, application).claim, 1_000)).toBe(false);
+  });
+});
+
+describe("credentials without a caller", () => {
+  it("are rolled back once their lease ends", () => {
+    const engine = memoryEngine();
+    const { wanted } = engine.issue("dynamic", 0);
+    engine.runner.poll(null, null, LEASE_MS + 1);
+    expect(engine.jobs.kindOf(wanted.job)).toBe("removal");
+  });
+
+  it("are rolled back at once after the caller hangs up", () => {
+    const engine = memoryEngine();
+    const { wanted, turn } = engine.issue("dynamic", 0);
+    const after = engine.runner.poll(wanted, reportOf(turn, application), 0, true);
+    expect(after).toMatchObject({ kind: "end", end: { ok: false, message: "the caller left before the answer" } });
+    expect(engine.jobs.kindOf(wanted.job)).toBe("removal");
+  });
+
+  it("are completed for a request with an idempotency key", () => {
+    const engine = memoryEngine();
+    const { wanted, turn } = engine.issue("dynamic", 0, { key: "again" });
+    const after = engine.runner.poll(wanted, reportOf(turn, application), 0, true);
+    expect(stepsOf(after).steps).toMatchObject([{ call: "createServicePrincipal" }]);
+  });
+
+  it("are given up at the time limit of a request", () => {
+    const engine = memoryEngine();
+    const { wanted, turn } = engine.issue("dynamic", 0);
+    const creating = engine.runner.poll(wanted, reportOf(turn, application), 50_000);
+    const late = engine.runner.poll(wanted, reportOf(creating, answered({ objectId: "principal" })), 85_000);
+    expect(late).toMatchObject({ kind: "end", end: { ok: false, message: "gave up after too long" } });
+  });
+});
+
+describe("the account of a step", () => {
+  it("is that of the start of a rotation, whatever is configured later", () => {
+    const engine = memoryEngine();
+    const before = engine.config.find();
+    const { wanted, login, now } = untilLogin(engine);
+    if (before) engine.config.put({ ...before, subscription_id: "another" }, now);
+    const report = reportOf(login, refusedWith("contended"));
+    expect(engine.runner.poll(wanted, report, now)).toMatchObject({ kind: "wait" });
+    const again = engine.runner.poll(wanted, { claim: report.claim, done: null }, now);
+    expect(stepsOf(again).account.subscriptionId).toBe(before?.subscription_id);
+  });
+});
+
+/** Runs what is due without any timer. */
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+describe("the lock of an application", () => {
+  it("wakes the job that waits longest when the job that holds it ends", async () => {
+    const engine = memoryEngine();
+    const first = engine.issue("static", 0).wanted.job;
+    const woken: string[] = [];
+    const waiting = ["second", "third"].map((name) => {
+      const { wanted, turn } = engine.issue("static", 0, { token: name });
+      expect(turn, name).toMatchObject({ kind: "wait", inLine: true });
+      return { name, job: wanted.job };
+    });
+    // The later job waits first: the order of the jobs counts, not that of the calls.
+    const calls = [...waiting].reverse().map(({ name, job }) =>
+      engine.jobs.waitInLine(job, 0).then(() => {
+        woken.push(name);
+      }),
+    );
+    await settled();
+    expect(woken).toEqual([]);
+    engine.jobs.delete(first);
+    await settled();
+    expect(woken).toEqual(["second"]);
+    engine.jobs.delete(waiting[0]?.job ?? "");
+    await settled();
+    expect(woken).toEqual(["second", "third"]);
+    await Promise.all(calls);
+  });
+});

@@ -1,0 +1,114 @@
+import type { PollResult, Report, StepResult } from "../src/contracts/credential-engine.ts";
+import { JobCompletion } from "../src/credentials/completion.ts";
+import { accountOf, type ConfigBody } from "../src/credentials/config.ts";
+import { ConfigStore } from "../src/credentials/config-store.ts";
+import { CredentialIssuer } from "../src/credentials/credential-issuer.ts";
+import type { EngineDependencies } from "../src/credentials/dependencies.ts";
+import { JobStore } from "../src/credentials/job-store.ts";
+import { LeaseLifecycle } from "../src/credentials/lease-lifecycle.ts";
+import { LeaseStore } from "../src/credentials/lease-store.ts";
+import { MountTeardown } from "../src/credentials/mount-teardown.ts";
+import type { Role } from "../src/credentials/role.ts";
+import { RoleStore } from "../src/credentials/role-store.ts";
+import { RootAccount } from "../src/credentials/root-account.ts";
+import { SagaRunner } from "../src/credentials/saga-runner.ts";
+import { engineMigrations } from "../src/credentials/schema.ts";
+import { DataKeys, dataKeyMigrations } from "../src/platform/crypto/data-keys.ts";
+import { WorkQueue, workMigrations } from "../src/platform/durable/work-queue.ts";
+import { memorySql } from "./memory-sql.ts";
+
+const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");
+
+export const configBody: ConfigBody = {
+  subscription_id: "8f0e2a52-26c3-4f2f-a9b5-1f0b9e1f9b11",
+  tenant_id: "1c8a7f0e-5d37-4f4e-8d57-5a2c0d9a4c22",
+  client_id: "engine",
+  client_secret: "abcsecret",
+};
+
+export const plainRole: Role = {
+  cloud_roles: null,
+  cloud_groups: null,
+  application_object_id: "",
+  application_id: "",
+  persist_app: false,
+  ttl: 600,
+  max_ttl: 3_600,
+  explicit_max_ttl: 0,
+  permanently_delete: false,
+  sign_in_audience: "",
+  tags: null,
+  managed: null,
+};
+
+/**
+ * A configured credentials engine over a database in memory, outside the Workers runtime. The role `dynamic` issues service
+ * principals, the role `static` passwords of the application `app`.
+ */
+export function memoryEngine() {
+  const sql = memorySql([...dataKeyMigrations, ...workMigrations, ...engineMigrations]);
+  const scope = "credential-engine test";
+  const keys = new DataKeys(sql, scope, () => MASTER_KEY);
+  const work = new WorkQueue(sql);
+  const config = new ConfigStore(sql, keys, scope);
+  const jobs = new JobStore(sql, keys, work, scope);
+  const stores = { work, config, jobs, leases: new LeaseStore(sql), roles: new RoleStore(sql) };
+  const completion = new JobCompletion({ ...stores, keys, scope, count: () => undefined });
+  const account = () => accountOf(config.find(), {});
+  const runner = new SagaRunner({ ...stores, completion, account });
+  const commit = <T>(change: () => T): T => change();
+  const deps: EngineDependencies = { ...stores, scope, completion, runner, account, settings: () => ({}), commit };
+  const root = new RootAccount(deps);
+  const issuer = new CredentialIssuer(deps);
+  const lifecycle = new LeaseLifecycle(deps);
+  const teardown = new MountTeardown(deps, root, issuer, lifecycle);
+
+  const configured = root.configure(configBody, true, null);
+  if (!configured.ok) throw new Error(configured.message);
+  stores.roles.put("dynamic", plainRole);
+  stores.roles.put("static", { ...plainRole, application_object_id: "app", application_id: "client" });
+
+  const issue = (role: string, now: number, { key = null as string | null, token = "token" } = {}) => {
+    const mount = { default_lease_ttl: 0, max_lease_ttl: 0 };
+    const begun = issuer.begin({ role, token, key, mount, verified: false }, now);
+    if (!begun.ok) throw new Error(begun.message);
+    return begun.value;
+  };
+  return { ...deps, root, issuer, lifecycle, teardown, issue };
+}
+
+export type MemoryEngine = ReturnType<typeof memoryEngine>;
+
+/** The steps of a turn that has some. */
+export function stepsOf(turn: PollResult | null): Extract<PollResult, { kind: "steps" }> {
+  if (turn?.kind !== "steps") throw new Error(`no steps but ${JSON.stringify(turn)}`);
+  return turn;
+}
+
+/** The report of a turn's first steps, each with its result. */
+export function reportOf(turn: PollResult | null, ...results: readonly StepResult[]): Report {
+  const { claim, seq, steps } = stepsOf(turn);
+  const done = results.map((result, index) => {
+    const step = steps[index];
+    if (!step) throw new Error("more results than steps");
+    return { step, result };
+  });
+  return { claim, done: { seq, results: done } };
+}
+
+export const answered = (value: unknown = null): StepResult => ({ ok: true, value });
+
+export const refusedWith = (
+  code: "not_found" | "permission_denied" | "contended" | "throttled",
+  retryAfterMs?: number,
+): StepResult => ({
+  ok: false,
+  failure: {
+    outcome: code === "throttled" ? "external" : "client",
+    code,
+    message: code,
+    status: null,
+    providerCode: "",
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+  },
+});
