@@ -50,23 +50,23 @@ export const HEADERS = {
 
 /** Meaning of each status, shared by all operations. */
 export const REFUSALS: Readonly<Record<number, string>> = {
-  400: "The request breaks a rule, and changed nothing.",
-  401: "Nobody whom the service knows.",
-  403: "No token, an unknown one, or one without the right.",
-  404: "There is nothing of that name; a list without entries answers it, too.",
-  405: "The path does not know the method.",
+  400: "Invalid request; nothing changed.",
+  401: "Unknown caller.",
+  403: "Missing or unknown token, or missing right.",
+  404: "Not found; also the answer of an empty list.",
+  405: "Unsupported method.",
   408: "The body took too long to arrive.",
-  409: "It is in use, or in conflict with what is there.",
-  413: "The body is larger than the route takes: 1 MiB unless its description says otherwise.",
+  409: "In use, or in conflict with the current state.",
+  413: "Body too large: the limit is 1 MiB unless the description says otherwise.",
   415: "A patch must be JSON.",
   426: "The connection must be upgraded.",
-  429: "Too many requests; `Retry-After` says when to try again.",
-  500: "A defect; the text names the request, and the operator finds it in the log.",
-  501: "What it takes is not there: a capability of a plugin, or the deployment is not set up yet.",
+  429: "Too many requests; see `Retry-After`.",
+  500: "Internal error; the message contains the request id for the operator's log.",
+  501: "Not supported by the plugin, or the deployment is not initialized.",
   502: "A plugin or provider failed.",
-  503: "Sealed, busy, or out of reach; `Retry-After` says when to try again.",
-  504: "It was not over in time, and may yet succeed.",
-  507: "No room, or no node that fits.",
+  503: "Sealed, busy or unreachable; see `Retry-After`.",
+  504: "Timeout; the operation may still succeed.",
+  507: "No capacity, or no suitable node.",
 };
 
 /** An error response in the convention of its area. */

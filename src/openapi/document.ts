@@ -179,7 +179,7 @@ function rightOf(route: AnyRoute, { id, right }: Operation, path: string): strin
   if (route.access === "token") return "any valid token";
   const capability = { GET: "read", LIST: "list", POST: "update", PATCH: "patch", DELETE: "delete" }[route.verb];
   const sudo = route.access === "sudo" ? " and sudo" : "";
-  const create = "creates" in route && route.creates ? " (or create, for what is not there yet)" : "";
+  const create = "creates" in route && route.creates ? " (or create, for a new object)" : "";
   return `${capability}${sudo}${create} on ${path.replace("/v1/", "")}`;
 }
 
@@ -297,7 +297,7 @@ function envelope({ data, auth, flat, orErrors }: EnvelopeParts, writer: SchemaW
     // A reference with sibling members is not supported by every tool.
     allOf: [ref("schemas", "Envelope")],
     properties: { ...beside, data: held, auth: auth ? writer.output(auth) : none },
-    ...(flat && { description: "The members of `data` stand at the top, too, where older clients look." }),
+    ...(flat && { description: "The members of `data` are repeated at the top level for older clients." }),
     unevaluatedProperties: others,
   };
   return orErrors ? { anyOf: [whole, ref("schemas", "Errors")] } : whole;

@@ -107,7 +107,7 @@ export interface EnvelopeParts {
   readonly orErrors?: true;
 }
 
-const DONE = "Done; there is nothing to say.";
+const DONE = "No content.";
 
 /** 204 of the secrets API. */
 export const noContent = { 204: { kind: "empty", description: DONE } } as const;

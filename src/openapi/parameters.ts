@@ -11,7 +11,7 @@ export const namespace: Parameters = {
 };
 /** Of lists over one or all namespaces. */
 export const namespaces: Parameters = {
-  namespace: { description: "The namespace; `*` is all of them.", schema: { type: "string", default: "default" } },
+  namespace: { description: "The namespace; `*` means all.", schema: { type: "string", default: "default" } },
 };
 
 /** Of blocking reads. */

@@ -22,30 +22,30 @@ export const backup = group(
   {
     "GET /sys/snapshot": {
       id: "takeSnapshot",
-      summary: "Takes a snapshot of everything",
+      summary: "Take a snapshot",
       description:
         "A sealed file of one moment (docs/operate/backup.md). Writes may be refused with 503 for seconds as it begins.",
-      answers: { 200: { kind: "text", description: "The file.", type: "application/octet-stream" } },
+      answers: { 200: { kind: "text", description: "The snapshot file.", type: "application/octet-stream" } },
       errors: [409],
     },
     "POST /sys/snapshot": {
       id: "restoreSnapshot",
-      summary: "Restores a snapshot into an empty deployment",
-      description: "Nothing changes before the whole file has been checked. It needs the same MASTER_KEY.",
+      summary: "Restore a snapshot into an empty deployment",
+      description: "The whole file is checked before anything changes. Requires the same MASTER_KEY.",
       body: { schema: { type: "string", format: "binary" } },
-      answers: data("What was restored.", Restored),
+      answers: data("Numbers of restored objects.", Restored),
       errors: [409],
     },
     "DELETE /sys/snapshot": {
       id: "undoRestore",
-      summary: "Undoes a restore that has not ended",
-      answers: { 204: { kind: "empty", description: "The deployment is as empty as before." } },
+      summary: "Undo an unfinished restore",
+      answers: { 204: { kind: "empty", description: "No content. The deployment is empty again." } },
       errors: [409],
     },
     "POST /sys/listings/rebuild": {
       id: "rebuildListings",
-      summary: "Brings the lists of destinations and associations in line with what there is",
-      answers: data("What was looked at.", Listings),
+      summary: "Rebuild the listings",
+      answers: data("Numbers of checked entries.", Listings),
     },
   },
 );

@@ -7,7 +7,7 @@ const indexes = { CreateIndex: index.nullable(), ModifyIndex: index.nullable() }
 
 const JobAcl = z
   .object({ Namespace: z.string(), JobID: z.string(), Group: z.string(), Task: z.string() })
-  .meta({ id: "JobAcl", description: "Kept and shown for clients that read it back; it governs nothing here." });
+  .meta({ id: "JobAcl", description: "Stored and returned; has no effect." });
 
 const policy = {
   ...indexes,
@@ -65,7 +65,7 @@ const written = {
 };
 const namespaceBody = { fields: { Name: "As in the path.", Meta: "Texts by name." } };
 const putNamespace: Omit<Operation, "id"> = {
-  summary: "Creates or changes a namespace of the cluster API",
+  summary: "Create or update a cluster namespace",
   method: "put",
   body: namespaceBody,
   answers: nothing,
@@ -78,34 +78,34 @@ export const clusterAccess = group(
   {
     "POST /acl/bootstrap": {
       id: "bootstrapAcl",
-      summary: "Makes the first management token, once",
-      description: "With the setting `BOOTSTRAP_SECRET` only for who knows it.",
+      summary: "Bootstrap the first management token",
+      description: "With the setting `BOOTSTRAP_SECRET`, that secret is required.",
       query: pretty,
       answers: bare("The token.", Token),
       errors: [403],
     },
     "GET /acl/policies": {
       id: "listAclPolicies",
-      summary: "Lists the policies that the caller holds; all for management",
+      summary: "List ACL policies visible to the caller",
       query: { ...prefix, ...pretty },
       answers: bare("Policies without their rules.", z.array(z.object(policy))),
     },
     "GET /acl/policy/self": {
       id: "readOwnAclPolicies",
-      summary: "Reads the policies of the caller's token",
+      summary: "List the caller's ACL policies",
       query: pretty,
       answers: bare("The policies.", z.array(Policy)),
     },
     "GET /acl/policy/:name": {
       id: "readAclPolicy",
-      summary: "Reads a policy",
+      summary: "Read a policy",
       right: "management, or the policy itself",
       query: pretty,
       answers: bare("The policy.", Policy),
     },
     "POST /acl/policy/:name": {
       id: "writeAclPolicy",
-      summary: "Creates or replaces a policy",
+      summary: "Create or update a policy",
       body: {
         fields: {
           Name: "As in the path.",
@@ -115,10 +115,10 @@ export const clusterAccess = group(
       },
       answers: nothing,
     },
-    "DELETE /acl/policy/:name": { id: "deleteAclPolicy", summary: "Deletes a policy", answers: nothing },
+    "DELETE /acl/policy/:name": { id: "deleteAclPolicy", summary: "Delete a policy", answers: nothing },
     "GET /acl/tokens": {
       id: "listAclTokens",
-      summary: "Lists tokens",
+      summary: "List tokens",
       query: {
         prefix: text("Only accessors that begin with this."),
         global: flag("Only global ones."),
@@ -130,45 +130,45 @@ export const clusterAccess = group(
     },
     "GET /acl/token/self": {
       id: "readOwnAclToken",
-      summary: "Reads the caller's token",
+      summary: "Look up the caller's token",
       query: pretty,
       answers: bare("The token.", Token),
     },
     "GET /acl/token/:accessor": {
       id: "readAclToken",
-      summary: "Reads a token",
+      summary: "Read a token",
       right: "management, or the token itself",
       query: pretty,
       answers: bare("The token.", Token),
     },
     "POST /acl/token": {
       id: "createAclToken",
-      summary: "Makes a token",
+      summary: "Create a token",
       query: pretty,
       body: written,
       answers: bare("The token.", Token),
     },
     "POST /acl/token/:accessor": {
       id: "updateAclToken",
-      summary: "Changes a token",
+      summary: "Update a token",
       query: pretty,
       body: written,
       answers: bare("The token.", Token),
     },
     "DELETE /acl/token/:accessor": {
       id: "deleteAclToken",
-      summary: "Deletes a token and those made by it",
+      summary: "Delete a token and its children",
       answers: nothing,
     },
     "GET /namespaces": {
       id: "listClusterNamespaces",
-      summary: "Lists the namespaces of the cluster API in which the caller has a right",
+      summary: "List cluster namespaces visible to the caller",
       query: { ...prefix, ...pretty },
       answers: bare("The namespaces.", z.array(Namespace)),
     },
     "GET /namespace/:name": {
       id: "readClusterNamespace",
-      summary: "Reads a namespace of the cluster API",
+      summary: "Read a cluster namespace",
       right: "any right in the namespace",
       query: pretty,
       answers: bare("The namespace.", Namespace),
@@ -181,7 +181,7 @@ export const clusterAccess = group(
     "POST /namespace/:name": { ...putNamespace, id: "writeClusterNamespace" },
     "DELETE /namespace/:name": {
       id: "deleteClusterNamespace",
-      summary: "Deletes a namespace of the cluster API without volumes and without jobs that run",
+      summary: "Delete an empty cluster namespace",
       answers: nothing,
       errors: [409],
     },

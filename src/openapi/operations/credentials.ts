@@ -49,12 +49,12 @@ export const credentials = group(
   {
     "GET /cloud-b/config": {
       id: "readEngineConfig",
-      summary: "Reads the engine's configuration",
-      answers: data("Zeros and empty texts when nothing is configured.", Config),
+      summary: "Read the engine's configuration",
+      answers: data("The configuration; zeros and empty texts when unset.", Config),
     },
     "POST /cloud-b/config": {
       id: "writeEngineConfig",
-      summary: "Sets how the engine calls its provider",
+      summary: "Configure the engine",
       description:
         "Fields that are left out stay as they are. Settings of the deployment (`CLOUD_B_…`) win over what is stored.",
       body: {
@@ -74,20 +74,20 @@ export const credentials = group(
     },
     "DELETE /cloud-b/config": {
       id: "deleteEngineConfig",
-      summary: "Deletes the engine's configuration and credentials",
+      summary: "Delete the engine's configuration and credentials",
       answers: noContent,
     },
     "POST /cloud-b/rotate-root": {
       id: "rotateRootCredential",
-      summary: "Replaces the engine's client secret by one that only the service knows",
-      answers: { ...noContent, ...warned("Made; it comes into use as soon as it works everywhere.") },
+      summary: "Rotate the engine's client secret",
+      answers: { ...noContent, ...warned("Created; used once it works everywhere.") },
       errors: UPSTREAM_FAILS,
     },
-    "LIST /cloud-b/roles": { id: "listRoles", summary: "Lists the roles", answers: data("Their names.", keys) },
-    "GET /cloud-b/roles/:name": { id: "readRole", summary: "Reads a role", answers: data("The role.", Role) },
+    "LIST /cloud-b/roles": { id: "listRoles", summary: "List the roles", answers: data("Their names.", keys) },
+    "GET /cloud-b/roles/:name": { id: "readRole", summary: "Read a role", answers: data("The role.", Role) },
     "POST /cloud-b/roles/:name": {
       id: "writeRole",
-      summary: "Creates or changes a role",
+      summary: "Create or changes a role",
       description:
         "Needs `application_object_id` or `cloud_roles`, and what they name must exist. Fields that are left out stay.",
       body: {
@@ -116,12 +116,12 @@ export const credentials = group(
     },
     "DELETE /cloud-b/roles/:name": {
       id: "deleteRole",
-      summary: "Deletes a role",
-      answers: { ...noContent, ...warned("Deleted; removing its application is tried again until it succeeds.") },
+      summary: "Delete a role",
+      answers: { ...noContent, ...warned("Deleted; removal of its application is retried until it succeeds.") },
     },
     "GET /cloud-b/creds/:name": {
       id: "generateCredentials",
-      summary: "Makes credentials for a role, under a lease",
+      summary: "Generate credentials for a role",
       query: {
         verify: flag("Answers only once the provider accepts them everywhere it was asked, or says so in a warning."),
       },

@@ -49,7 +49,7 @@ export const events = group(
   {
     "GET /event/stream": {
       id: "streamEvents",
-      summary: "Streams the backlog of events and then each new one",
+      summary: "Stream events",
       description: [
         "The body is newline-delimited JSON, one object a line, and stays open; or server-sent events, for who accepts `text/event-stream`.",
         `\`${clusterHeader.oldestIndex[0]}\` says what the oldest line is that there still is.`,
@@ -61,7 +61,7 @@ export const events = group(
       ].join(", "),
       query: {
         topic: {
-          description: "A topic, or `Topic:key` for what concerns that key; again for each. All without it.",
+          description: "A topic, or `Topic:key`; repeatable. Default: all.",
           schema: { type: "array", items: { type: "string" } },
         },
         index: {
@@ -70,7 +70,7 @@ export const events = group(
           schema: { type: "integer", minimum: -1, default: 0 },
         },
         namespace: {
-          description: "The namespace; `*` is all of them.",
+          description: "The namespace; `*` means all.",
           schema: { type: "string", default: "default" },
         },
         errors: flag("Says in a last line why the service ends the stream."),
@@ -80,7 +80,7 @@ export const events = group(
     },
     "POST /cluster/objects": {
       id: "reportObjects",
-      summary: "Takes in what a scheduler did, as one line of the stream",
+      summary: "Report scheduler objects",
       description: [
         "A JSON array of events, an event a line, or a line of another stream. All are taken, or none.",
         `At most ${MAX_REPORT_BYTES} bytes and ${MAX_EVENTS} events; more than 1.6 MB are told by several lines in a row.`,
@@ -92,7 +92,7 @@ export const events = group(
         source: text("Who reports; with an index, a report that comes again is not taken twice."),
         source_index: count("Which of the source's reports this is, growing."),
         namespace: {
-          description: "Of events that name none, and of a full list.",
+          description: "Default namespace of events, and of a full list.",
           schema: { type: "string", default: "default" },
         },
         full: flag("The events list every object of `topic` in `namespace`: the others are removed."),

@@ -35,7 +35,7 @@ const both = (name: string): string[] => [
 const ID = "The lease's id, unless the path has it.";
 const SYNC = "Answers when it is done; otherwise at once, with 202.";
 
-const accepted = warned("It goes on behind the answer.", 202);
+const accepted = warned("Accepted; continues in the background.", 202);
 
 const behind = warned(
   "Something may still be there: the provider does not show yet what was made a moment ago. It is looked for again.",
@@ -50,7 +50,7 @@ export const leases = group(
   {
     "GET /sys/leases/count": {
       id: "countLeases",
-      summary: "Counts leases by mount",
+      summary: "Count leases by mount",
       query: { type: word("Which ones; all without it.", "irrevocable") },
       answers: data(
         "Counts, by the mounts' paths.",
@@ -58,58 +58,58 @@ export const leases = group(
       ),
     },
     ...under(["/sys/leases/lookup", "/sys/leases/lookup/:id+"], "lookupLease", {
-      summary: "Reads a lease",
+      summary: "Look up a lease",
       body: { fields: { lease_id: ID } },
       answers: data("The lease.", Lease),
     }),
     "LIST /sys/leases/lookup": {
       id: "listLeaseMounts",
-      summary: "Lists mounts that have leases",
-      answers: data("Their paths.", keys),
+      summary: "List mounts with leases",
+      answers: data("Mount paths.", keys),
     },
     "LIST /sys/leases/lookup/:prefix+": {
       id: "listLeases",
-      summary: "Lists what is directly below a prefix",
-      answers: data("Segments of ids.", keys),
+      summary: "List lease names below a prefix",
+      answers: data("Segments of lease ids.", keys),
     },
     ...under(both("renew"), "renewLease", {
-      summary: "Renews a lease",
+      summary: "Renew a lease",
       body: { fields: { lease_id: ID, increment: "How long it shall last from now; 0 is the role's own time." } },
-      answers: warned("Renewed; the lease is told in the envelope."),
+      answers: warned("Renewed; the envelope contains the lease."),
     }),
     ...under(both("revoke"), "revokeLease", {
-      summary: "Revokes a lease, and what was given under it",
+      summary: "Revoke a lease",
       body: { fields: { lease_id: ID, sync: SYNC } },
       answers: { ...noContent, ...accepted, ...behind },
       errors: [502, 504],
     }),
     "POST /sys/leases/revoke-prefix/:prefix+": {
       id: "revokeLeases",
-      summary: "Revokes every lease below a prefix",
+      summary: "Revoke all leases under a prefix",
       body: { fields: { sync: SYNC } },
       answers: { ...noContent, ...accepted, ...behind },
       errors: [504],
     },
     "POST /sys/revoke-prefix/:prefix+": {
       id: "revokeLeasesOld",
-      summary: "Revokes every lease below a prefix",
+      summary: "Revoke all leases under a prefix",
       body: { fields: { sync: SYNC } },
       answers: { ...noContent, ...accepted, ...behind },
       errors: [504],
     },
     "POST /sys/leases/revoke-force/:prefix+": {
       id: "forgetLeases",
-      summary: "Revokes what can be revoked below a prefix, and forgets the rest",
+      summary: "Force-revoke all leases under a prefix",
       answers: noContent,
     },
     "POST /sys/revoke-force/:prefix+": {
       id: "forgetLeasesOld",
-      summary: "Revokes what can be revoked below a prefix, and forgets the rest",
+      summary: "Force-revoke all leases under a prefix",
       answers: noContent,
     },
     "POST /sys/leases/tidy": {
       id: "tidyLeases",
-      summary: "Does nothing: no lease dangles here",
+      summary: "Tidy leases (no-op)",
       answers: accepted,
     },
   },

@@ -113,7 +113,7 @@ const NodeStub = z
     SchedulingEligibility: z.enum(ELIGIBILITIES),
     ...{ Status: z.enum(STATUSES), StatusDescription: z.string(), Version: z.string(), ...createdAndModified },
   })
-  .meta({ id: "NodeStub", description: "A node as lists show it." });
+  .meta({ id: "NodeStub", description: "List view of a node." });
 
 const Pool = z
   .looseObject({
@@ -130,7 +130,7 @@ const Written = z
     Index: index,
     NodeModifyIndex: index,
   })
-  .meta({ id: "NodeWritten", description: "No scheduler runs here, so no evaluations are made." });
+  .meta({ id: "NodeWritten", description: "Always without evaluations: no scheduler runs here." });
 
 const JoinToken = z.object({
   AccessorID: z.string(),
@@ -166,19 +166,19 @@ export const nodes = group(
   {
     "GET /nodes": {
       id: "listNodes",
-      summary: "Lists nodes",
+      summary: "List nodes",
       right: READ,
       query: nodeList,
       answers: bare("The nodes.", z.array(NodeStub)),
     },
     "GET /node/:id": {
       id: "readNode",
-      summary: "Reads a node",
+      summary: "Read a node",
       right: READ,
       query: waiting,
       answers: bare("The node.", Node),
     },
-    "POST /node/:id/drain": changes("drainNode", "Begins or ends the drain of a node", {
+    "POST /node/:id/drain": changes("drainNode", "Drain a node, or end its drain", {
       body: {
         fields: {
           NodeID: "As in the path.",
@@ -195,40 +195,40 @@ export const nodes = group(
         },
       },
     }),
-    "POST /node/:id/eligibility": changes("setNodeEligibility", "Says whether a node takes new work", {
+    "POST /node/:id/eligibility": changes("setNodeEligibility", "Set a node's scheduling eligibility", {
       body: {
         fields: { NodeID: "As in the path.", Eligibility: { type: "string", enum: [...ELIGIBILITIES] } },
         required: ["Eligibility"],
       },
     }),
-    "POST /node/:id/purge": changes("purgeNode", "Removes a node", {
+    "POST /node/:id/purge": changes("purgeNode", "Remove a node", {
       query: { force: flag("Also one that is connected or in use."), ...pretty },
     }),
-    "POST /node/:id/evaluate": changes("evaluateNode", "Does nothing: no scheduler runs here"),
+    "POST /node/:id/evaluate": changes("evaluateNode", "Evaluate a node (no-op)"),
     "GET /node/pools": {
       id: "listNodePools",
-      summary: "Lists node pools",
+      summary: "List node pools",
       right: "node_pool:read, for each",
       query: { ...prefix, ...page, ...filter, ...waiting },
       answers: bare("The pools.", z.array(Pool)),
     },
     "GET /node/pool/:name": {
       id: "readNodePool",
-      summary: "Reads a node pool",
+      summary: "Read a node pool",
       right: "node_pool:read",
       query: waiting,
       answers: bare("The pool.", Pool),
     },
     "GET /node/pool/:name/nodes": {
       id: "listNodesOfPool",
-      summary: "Lists the nodes of a pool",
+      summary: "List the nodes of a pool",
       right: "node:read and node_pool:read",
       query: nodeList,
       answers: bare("The nodes.", z.array(NodeStub)),
     },
     "POST /agent/tokens": {
       id: "createJoinToken",
-      summary: "Makes a token by which one agent may join",
+      summary: "Create a join token",
       right: WRITE,
       query: pretty,
       body: {
@@ -237,32 +237,32 @@ export const nodes = group(
           TTL: "Its life, at most and by default an hour.",
         },
       },
-      answers: bare("The token: this answer alone says it.", JoinToken.extend({ Token: z.string() })),
+      answers: bare("The token; its secret is returned only here.", JoinToken.extend({ Token: z.string() })),
     },
     "GET /agent/tokens": {
       id: "listJoinTokens",
-      summary: "Lists join tokens",
+      summary: "List join tokens",
       right: WRITE,
       query: { ...page, ...reverse, ...pretty },
       answers: bare("The tokens.", z.array(JoinToken)),
     },
     "DELETE /agent/token/:accessor": {
       id: "deleteJoinToken",
-      summary: "Deletes a join token",
+      summary: "Delete a join token",
       right: WRITE,
       answers: nothing,
     },
     "POST /agent/join": {
       id: "joinAgent",
-      summary: "Lets an agent in, by its join token",
+      summary: "Enrol an agent",
       query: pretty,
       body: { fields: { Token: "The join token.", PublicKey: "Ed25519, raw, in base64.", Name: "The node's name." } },
-      answers: bare("Which node it is, and of which service.", z.object({ NodeID: z.string(), Service: z.string() })),
+      answers: bare("The node's id and the service's id.", z.object({ NodeID: z.string(), Service: z.string() })),
       errors: [403, 409],
     },
     "GET /agent/connect": {
       id: "connectAgent",
-      summary: "Opens an agent's WebSocket",
+      summary: "Connect an agent (WebSocket)",
       description:
         "`Authorization: Bearer` carries a token that the agent signs with its key (docs/guides/agent.md). Messages are JSON, one each; their schemas are in `x-sallyport-frames`.",
       headers: {
@@ -280,21 +280,21 @@ export const nodes = group(
     },
     "GET /agents": {
       id: "listAgents",
-      summary: "Lists agents",
+      summary: "List agents",
       right: READ,
       query: { ...page, ...reverse, ...pretty },
       answers: bare("The agents.", z.array(Agent)),
     },
     "GET /agent/:node": {
       id: "readAgent",
-      summary: "Reads an agent, and how much it has to do",
+      summary: "Read an agent",
       right: READ,
       query: pretty,
       answers: bare("The agent.", z.object({ ...agent, Operations: z.object({ InFlight: z.int(), Queued: z.int() }) })),
     },
     "DELETE /agent/:node": {
       id: "removeAgent",
-      summary: "Removes an agent: its key opens nothing any more",
+      summary: "Remove an agent",
       right: WRITE,
       answers: nothing,
     },

@@ -22,13 +22,13 @@ const Metrics = z
   .meta({ id: "Metrics" });
 
 const metrics: Omit<Operation, "id"> = {
-  summary: "Reads what is measured",
+  summary: "Read metrics",
   description: "As Prometheus text, as OpenMetrics or as JSON, by `format` or `Accept` (docs/operate/metrics.md).",
   query: { format: word("The form; otherwise `Accept` says it.", "prometheus", "openmetrics", "json") },
   answers: {
     200: {
       kind: "json",
-      description: "Every series.",
+      description: "All series.",
       schema: Metrics,
       texts: ["text/plain", "application/openmetrics-text"],
     },
@@ -40,8 +40,8 @@ const Hashed = z.object({
   hashes: texts.describe("Under each key that lines may still be written under."),
 });
 const hash: Omit<Operation, "id"> = {
-  summary: "Says how the audit log names a value",
-  answers: data("Its hashes.", Hashed, { flat: true }),
+  summary: "Hash a value as in the audit log",
+  answers: data("The hashes.", Hashed, { flat: true }),
   errors: [404],
 };
 
@@ -49,7 +49,7 @@ const agentHealth = z.object({ server: z.object({ ok: z.boolean(), message: z.st
 
 const page = (type: string, description: string): Readonly<Record<number, Answer>> => ({
   200: { kind: "text", description, type },
-  304: { kind: "empty", description: "It is still what `If-None-Match` names." },
+  304: { kind: "empty", description: "Not modified since `If-None-Match`." },
 });
 
 const agentMember = z
@@ -59,7 +59,7 @@ const agentMember = z
     ...{ ProtocolMin: z.int(), ProtocolMax: z.int(), ProtocolCur: z.int() },
     ...{ DelegateMin: z.int(), DelegateMax: z.int(), DelegateCur: z.int() },
   })
-  .meta({ id: "AgentMember", description: "A server, as upstream's clients read it." });
+  .meta({ id: "AgentMember", description: "A server in upstream's form." });
 
 const agentSelf = z.object({
   config: z.record(z.string(), z.unknown()),
@@ -75,19 +75,19 @@ export const operability = group(
     "GET /metrics": { ...metrics, id: "readClusterMetrics", right: "agent:read" },
     "GET /agent/health": {
       id: "readAgentHealth",
-      summary: "Says whether the service works, as clients of the cluster API ask",
-      answers: { ...plain("All is well.", agentHealth), ...plain("It does not work; why.", agentHealth, 503) },
+      summary: "Check agent health",
+      answers: { ...plain("Healthy.", agentHealth), ...plain("Unhealthy, with the reason.", agentHealth, 503) },
     },
     "GET /agent/self": {
       id: "readAgentSelf",
-      summary: "Says what the service is, as upstream's clients read it of an agent",
+      summary: "Read the agent's configuration",
       right: "agent:read",
       query: pretty,
-      answers: plain("The service as a server of its own cluster.", agentSelf),
+      answers: plain("The service as an agent.", agentSelf),
     },
     "GET /agent/members": {
       id: "listMembers",
-      summary: "Lists the servers with their versions: the one that is asked",
+      summary: "List servers with versions (this service)",
       right: "node:read",
       query: pretty,
       answers: plain(
@@ -100,46 +100,46 @@ export const operability = group(
     },
     "GET /agent/servers": {
       id: "listServers",
-      summary: "Lists the addresses of servers",
+      summary: "List server addresses",
       right: "agent:read",
       query: pretty,
       answers: plain("Its address.", z.array(z.string())),
     },
     "GET /agent/schedulers": {
       id: "listSchedulers",
-      summary: "Lists schedulers: none runs here",
+      summary: "List schedulers (none)",
       right: "agent:read",
       query: pretty,
       answers: plain("None.", z.object({ server_id: z.string(), schedulers: z.array(z.unknown()).max(0) })),
     },
     "GET /agent/schedulers/config": {
       id: "readSchedulersConfig",
-      summary: "Says how many schedulers run: none",
+      summary: "Read the scheduler configuration (none)",
       right: "agent:read",
       query: pretty,
       answers: plain("None.", z.object({ num_schedulers: z.int(), enabled_schedulers: z.array(z.string()).max(0) })),
     },
     "GET /status/leader": {
       id: "readClusterLeader",
-      summary: "Says which server leads: the one that is asked",
+      summary: "Read the leader (this service)",
       query: pretty,
       answers: plain("Its address.", z.string()),
     },
     "GET /status/peers": {
       id: "listPeers",
-      summary: "Lists the servers: the one that is asked",
+      summary: "List servers (this service)",
       query: pretty,
       answers: plain("Its address.", z.array(z.string())),
     },
     "GET /regions": {
       id: "listRegions",
-      summary: "Lists regions",
+      summary: "List regions",
       query: pretty,
       answers: plain("The one.", z.array(z.string())),
     },
     "GET /sys/audit": {
       id: "readAuditOutputs",
-      summary: "Says where the audit log is written to",
+      summary: "List audit devices",
       answers: data(
         "Outputs by name.",
         z.record(
@@ -153,12 +153,12 @@ export const operability = group(
     "POST /sys/audit-hash/:output": { ...hash, id: "hashForAuditOutput" },
     "GET /openapi.json": {
       id: "readDocument",
-      summary: "Reads this document",
+      summary: "Read the OpenAPI document",
       answers: page("application/json", "The API in OpenAPI 3.1."),
     },
     "GET /docs": {
       id: "readDocumentPage",
-      summary: "Shows this document to people",
+      summary: "Show the API documentation",
       answers: page("text/html", "A page of its own, which asks nobody else."),
     },
   },

@@ -26,7 +26,7 @@ const JobSummary = z
       .nullable()
       .describe("Jobs made from this one, when it is periodic or takes parameters."),
   })
-  .meta({ id: "JobSummary", description: "What a job's allocations are doing, as they are reported." });
+  .meta({ id: "JobSummary", description: "Allocation counts of a job, as reported." });
 
 const JobStub = z
   .object({
@@ -38,7 +38,7 @@ const JobStub = z
     JobSummary,
     Meta: z.record(z.string(), z.string()).nullable().optional().describe("With `meta=true` only."),
   })
-  .meta({ id: "JobStub", description: "A job as lists show it." });
+  .meta({ id: "JobStub", description: "List view of a job." });
 
 const stubFields: Parameters = {
   resources: flag("Shows `AllocatedResources`."),
@@ -55,14 +55,14 @@ const listed = (id: string, summary: string, answer: z.ZodType, query: Parameter
   summary,
   right,
   query: { ...namespaces, ...query, ...list },
-  answers: bare("Those that the caller may read.", z.array(answer)),
+  answers: bare("Objects visible to the caller.", z.array(answer)),
 });
 const one = (id: string, summary: string, answer: z.ZodType): Operation => ({
   id,
   summary,
   right: READ,
   query: { ...namespace, ...waiting },
-  answers: bare("As it was reported, with the indexes it has here.", answer),
+  answers: bare("The object as reported, with local indexes.", answer),
 });
 
 export const reported = group(
@@ -71,47 +71,47 @@ export const reported = group(
   {
     "GET /jobs": listed(
       "listJobs",
-      "Lists jobs",
+      "List jobs",
       JobStub,
       { ...prefix, meta: flag("Shows `Meta`.") },
       "namespace:list-jobs",
     ),
-    "GET /job/:id": one("readJob", "Reads a job", Job),
-    "GET /job/:id/allocations": listed("listAllocationsOfJob", "Lists the allocations of a job", AllocationStub, {
+    "GET /job/:id": one("readJob", "Read a job", Job),
+    "GET /job/:id/allocations": listed("listAllocationsOfJob", "List the allocations of a job", AllocationStub, {
       ...prefix,
       ...stubFields,
     }),
-    "GET /job/:id/evaluations": listed("listEvaluationsOfJob", "Lists the evaluations of a job", Evaluation, prefix),
-    "GET /job/:id/deployments": listed("listDeploymentsOfJob", "Lists the deployments of a job", Deployment, prefix),
-    "GET /job/:id/summary": one("readJobSummary", "Reads what a job's allocations are doing", JobSummary),
+    "GET /job/:id/evaluations": listed("listEvaluationsOfJob", "List the evaluations of a job", Evaluation, prefix),
+    "GET /job/:id/deployments": listed("listDeploymentsOfJob", "List the deployments of a job", Deployment, prefix),
+    "GET /job/:id/summary": one("readJobSummary", "Read what a job's allocations are doing", JobSummary),
     "GET /job/:id/versions": one(
       "listVersionsOfJob",
-      "Lists the versions of a job: the newest, as no other is kept",
+      "List the versions of a job: the newest, as no other is kept",
       z.object({ Versions: z.array(Job), Diffs: z.null() }),
     ),
     "GET /job/:id/deployment": one(
       "readNewestDeploymentOfJob",
-      "Reads the newest deployment of a job, null when it has none",
+      "Read the newest deployment of a job, null when it has none",
       Deployment.nullable(),
     ),
     "GET /evaluation/:id/allocations": listed(
       "listAllocationsOfEvaluation",
-      "Lists the allocations that an evaluation made",
+      "List the allocations that an evaluation made",
       AllocationStub,
       { ...prefix, ...stubFields },
     ),
     "GET /deployment/allocations/:id": listed(
       "listAllocationsOfDeployment",
-      "Lists the allocations of a deployment",
+      "List the allocations of a deployment",
       AllocationStub,
       { ...prefix, ...stubFields },
     ),
-    "GET /allocations": listed("listAllocations", "Lists allocations", AllocationStub, { ...hexPrefix, ...stubFields }),
-    "GET /allocation/:id": one("readAllocation", "Reads an allocation", Allocation),
+    "GET /allocations": listed("listAllocations", "List allocations", AllocationStub, { ...hexPrefix, ...stubFields }),
+    "GET /allocation/:id": one("readAllocation", "Read an allocation", Allocation),
     "GET /node/:id/allocations": {
       ...listed(
         "listAllocationsOfNode",
-        "Lists the allocations on a node, of all namespaces",
+        "List the allocations on a node, of all namespaces",
         Allocation,
         {},
         "node:read; and namespace:read-job for each",
@@ -119,13 +119,13 @@ export const reported = group(
       path: { id: "The node's id." },
       query: { ...prefix, ...list },
     },
-    "GET /evaluations": listed("listEvaluations", "Lists evaluations", Evaluation, {
+    "GET /evaluations": listed("listEvaluations", "List evaluations", Evaluation, {
       ...hexPrefix,
       job: text("Only of this job; not with `filter`."),
       status: text("Only in this status; not with `filter`."),
     }),
-    "GET /evaluation/:id": one("readEvaluation", "Reads an evaluation", Evaluation),
-    "GET /deployments": listed("listDeployments", "Lists deployments", Deployment, hexPrefix),
-    "GET /deployment/:id": one("readDeployment", "Reads a deployment", Deployment),
+    "GET /evaluation/:id": one("readEvaluation", "Read an evaluation", Evaluation),
+    "GET /deployments": listed("listDeployments", "List deployments", Deployment, hexPrefix),
+    "GET /deployment/:id": one("readDeployment", "Read a deployment", Deployment),
   },
 );

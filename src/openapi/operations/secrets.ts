@@ -35,7 +35,7 @@ const Subkeys = z.object({
 const gone = (schema: z.ZodType): Readonly<Record<number, Answer>> => ({
   404: {
     kind: "envelope",
-    description: "There is none; of a version that was deleted or destroyed, what is known of it.",
+    description: "Not found; for a deleted or destroyed version, with its metadata.",
     parts: { data: schema, orErrors: true },
   },
 });
@@ -48,7 +48,7 @@ const settings = {
 const custom = {
   type: "object",
   additionalProperties: { type: "string" },
-  description: "At most 64 pairs, for people.",
+  description: "At most 64 pairs.",
 };
 
 const write = {
@@ -69,7 +69,7 @@ export const secrets = group(
   {
     "GET /secret/config": {
       id: "readKvConfig",
-      summary: "Reads a KV mount's configuration",
+      summary: "Read a KV mount's configuration",
       answers: data(
         "The configuration.",
         z.object({ max_versions: z.int(), cas_required: z.boolean(), delete_version_after: z.string() }),
@@ -77,79 +77,79 @@ export const secrets = group(
     },
     "POST /secret/config": {
       id: "writeKvConfig",
-      summary: "Configures a KV mount",
+      summary: "Configure a KV mount",
       body: { fields: settings },
       answers: noContent,
     },
     "GET /secret/data/:path+": {
       id: "readSecret",
-      summary: "Reads a secret",
+      summary: "Read a secret",
       query: { version: count("Which version; 0 is the newest.") },
       answers: { ...data("The secret.", Secret), ...gone(Secret) },
     },
     "POST /secret/data/:path+": {
       id: "writeSecret",
-      summary: "Writes a new version of a secret",
+      summary: "Write a new version of a secret",
       body: write,
-      answers: data("The version that was written.", Version),
+      answers: data("Metadata of the new version.", Version),
     },
     "PATCH /secret/data/:path+": {
       id: "patchSecret",
-      summary: "Changes parts of a secret, as a new version",
+      summary: "Patch a secret (new version)",
       description: "`data` is a JSON merge patch (RFC 7396) of the newest version.",
       body: write,
-      answers: { ...data("The version that was written.", Version), ...gone(Secret) },
+      answers: { ...data("Metadata of the new version.", Version), ...gone(Secret) },
     },
     "DELETE /secret/data/:path+": {
       id: "deleteSecret",
-      summary: "Deletes the newest version, so that it can be undeleted",
+      summary: "Delete the newest version (can be undeleted)",
       answers: noContent,
     },
     "POST /secret/delete/:path+": {
       id: "deleteSecretVersions",
-      summary: "Deletes versions, so that they can be undeleted",
+      summary: "Delete versions (can be undeleted)",
       body: versions,
       answers: noContent,
     },
     "POST /secret/undelete/:path+": {
       id: "undeleteSecretVersions",
-      summary: "Takes the deletion of versions back",
+      summary: "Undelete versions",
       body: versions,
       answers: noContent,
     },
     "POST /secret/destroy/:path+": {
       id: "destroySecretVersions",
-      summary: "Destroys versions for good",
+      summary: "Destroy versions permanently",
       body: versions,
       answers: noContent,
     },
     "LIST /secret/metadata": {
       id: "listSecretsAtRoot",
-      summary: "Lists secrets and folders at the root of a mount",
+      summary: "List secrets and folders at the root of a mount",
       query: { after: text("Only names after this one."), limit: count("At most so many.") },
       answers: data("Names.", keys),
     },
     "LIST /secret/metadata/:path+": {
       id: "listSecrets",
-      summary: "Lists secrets and folders in a folder",
+      summary: "List secrets and folders in a folder",
       path: { path: "The folder." },
       query: { after: text("Only names after this one."), limit: count("At most so many.") },
       answers: data("Names.", keys),
     },
     "GET /secret/metadata/:path+": {
       id: "readSecretMetadata",
-      summary: "Reads what is known of a secret and its versions",
+      summary: "Read a secret's metadata and versions",
       answers: data("The metadata.", Metadata),
     },
     "POST /secret/metadata/:path+": {
       id: "writeSecretMetadata",
-      summary: "Writes a secret's settings and custom metadata",
+      summary: "Write a secret's metadata",
       body: { fields: { ...settings, custom_metadata: custom } },
-      answers: { ...noContent, ...warned("Written; but see the warning.") },
+      answers: { ...noContent, ...warned("Written, with a warning.") },
     },
     "PATCH /secret/metadata/:path+": {
       id: "patchSecretMetadata",
-      summary: "Changes some of a secret's settings and custom metadata",
+      summary: "Patch a secret's metadata",
       body: {
         fields: {
           ...settings,
@@ -160,12 +160,12 @@ export const secrets = group(
     },
     "DELETE /secret/metadata/:path+": {
       id: "deleteSecretMetadata",
-      summary: "Deletes a secret with all its versions",
+      summary: "Delete a secret and all its versions",
       answers: noContent,
     },
     "GET /secret/subkeys/:path+": {
       id: "readSecretKeys",
-      summary: "Reads a secret's keys without its values",
+      summary: "Read a secret's keys without values",
       query: { version: count("Which version; 0 is the newest."), depth: count("How deep; 0 is all the way.") },
       answers: { ...data("The keys.", Subkeys), ...gone(Subkeys) },
     },

@@ -51,7 +51,7 @@ const NO_PLAN = flag("Is refused: only what is set can be looked at ahead.");
 const fields = {
   mount: "The mount's path.",
   secret_name: "The secret's path in it.",
-  dry_run: "Answers a plan, and changes nothing.",
+  dry_run: "Returns a plan without changes.",
 };
 const ofSecret: Pick<Operation, "answers"> = { answers: data("Destinations, by type and name.", DestinationsOfSecret) };
 
@@ -61,11 +61,11 @@ export const associations = group(
   {
     "GET /sys/sync/destinations/:type/:name/associations": {
       id: "readAssociations",
-      summary: "Reads the associations of a destination, with their statuses",
+      summary: "List associations of a destination",
       query: {
         after: text("Only what comes behind this."),
         limit: {
-          description: "Associations to a page; without it all of them.",
+          description: "Page size; default: all associations.",
           schema: { type: "integer", minimum: 1, maximum: 1000 },
         },
       },
@@ -73,9 +73,9 @@ export const associations = group(
     },
     "POST /sys/sync/destinations/:type/:name/associations/set": {
       id: "setAssociation",
-      summary: "Keeps a secret the same at a destination, or pushes it once more",
-      description: "Needs the right to read the secret.",
-      query: { dry_run: flag("Answers a plan, and changes nothing.") },
+      summary: "Sync a secret",
+      description: "Also requires read access to the secret.",
+      query: { dry_run: flag("Returns a plan without changes.") },
       body: { fields },
       answers: data(
         "The association; of a dry run its plan.",
@@ -85,15 +85,15 @@ export const associations = group(
     },
     "POST /sys/sync/destinations/:type/:name/associations/remove": {
       id: "removeAssociation",
-      summary: "Removes a secret from a destination",
-      description: "What is gone already counts as removed.",
+      summary: "Remove a secret from a destination",
+      description: "A missing association counts as removed.",
       query: { dry_run: NO_PLAN },
       body: { fields: { mount: fields.mount, secret_name: fields.secret_name } },
-      answers: data("The association as it has become.", Associations),
+      answers: data("The final state of the association.", Associations),
     },
     "LIST /sys/sync/associations": {
       id: "listAssociatedSecrets",
-      summary: "Lists the secrets that any destination has",
+      summary: "List associated secrets",
       answers: data(
         "Secrets, with their mounts.",
         keysOf({
@@ -104,19 +104,19 @@ export const associations = group(
     },
     "GET /sys/sync/associations/destinations": {
       id: "readDestinationsOfSecret",
-      summary: "Reads the destinations of a secret, whatever its name holds",
+      summary: "List destinations of a secret by query",
       query: { mount: required(text("The mount's path.")), secret_name: required(text("The secret's path in it.")) },
       ...ofSecret,
     },
     "GET /sys/sync/associations/:mount/:name": {
       id: "readDestinationsOfSecretByPath",
-      summary: "Reads the destinations of a secret",
+      summary: "List destinations of a secret",
       path: { mount: "The mount's path, its slashes encoded.", name: "The secret's path, its slashes encoded." },
       ...ofSecret,
     },
     "GET /sys/sync/associations/:path+": {
       id: "readDestinationsOfSecretByWholePath",
-      summary: "Reads the destinations of a secret whose mount and name hold slashes",
+      summary: "List destinations of a secret (paths with slashes)",
       path: { path: "The mount's path, and the secret's in it." },
       ...ofSecret,
     },

@@ -92,19 +92,19 @@ function bodies(patch: boolean): JsonSchema {
         ...(own["properties"] as Record<string, JsonSchema>),
         ...common,
         ...(patch && { tags_to_remove: { type: "array", items: { type: "string" } } }),
-        dry_run: { type: "boolean", description: "Answers a plan, and changes nothing." },
+        dry_run: { type: "boolean", description: "Returns a plan without changes." },
       },
       ...(!patch && required.length > 0 && { required: [...new Set(required)] }),
     };
   });
-  return { description: "By the type in the path.", anyOf: schemas };
+  return { description: "Fields depend on the type in the path.", anyOf: schemas };
 }
 
 const dryRun = {
-  dry_run: flag("Answers a plan, and changes nothing."),
+  dry_run: flag("Returns a plan without changes."),
   after: text("Of a plan: only what comes behind this."),
 };
-const written = data("The destination; of a dry run its plan.", z.union([Destination, Plan]));
+const written = data("The destination; for a dry run, the plan.", z.union([Destination, Plan]));
 
 export const sync = group(
   "Sync",
@@ -115,13 +115,13 @@ export const sync = group(
   {
     "GET /sys/sync/config": {
       id: "readSyncConfig",
-      summary: "Reads the global configuration of sync",
+      summary: "Read the sync configuration",
       description: ADMIN,
       answers: config,
     },
     "PATCH /sys/sync/config": {
       id: "patchSyncConfig",
-      summary: "Pauses sync, or bounds its queue",
+      summary: "Update the sync configuration (pause, queue capacity)",
       description: `${ADMIN} Once a pause has answered, no call to a provider starts.`,
       body: {
         fields: {
@@ -133,13 +133,13 @@ export const sync = group(
     },
     "DELETE /sys/sync/config": {
       id: "resetSyncConfig",
-      summary: "Sets the global configuration to its defaults",
+      summary: "Reset the sync configuration",
       description: ADMIN,
       answers: config,
     },
     "LIST /sys/sync/destinations": {
       id: "listDestinations",
-      summary: "Lists the destinations by type",
+      summary: "List destinations by type",
       answers: data(
         "Types, each with a slash, and the names of each.",
         keysOf({ key_info: z.record(z.string(), z.array(z.string())), total_destinations: z.int() }),
@@ -147,18 +147,18 @@ export const sync = group(
     },
     "LIST /sys/sync/destinations/:type": {
       id: "listDestinationsOfType",
-      summary: "Lists the destinations of one type",
+      summary: "List destinations of one type",
       answers: data("Their names.", keysOf({ total_destinations: z.int() })),
     },
     "GET /sys/sync/destinations/:type/:name": {
       id: "readDestination",
-      summary: "Reads a destination",
+      summary: "Read a destination",
       answers: data("The destination.", Destination),
     },
     "POST /sys/sync/destinations/:type/:name": {
       id: "writeDestination",
-      summary: "Creates or changes a destination",
-      description: "Fields that are left out, or that read `*****`, stay as they are.",
+      summary: "Create or update a destination",
+      description: "Omitted fields and `*****` keep their value.",
       query: dryRun,
       body: { schema: bodies(false) },
       answers: written,
@@ -166,7 +166,7 @@ export const sync = group(
     },
     "PATCH /sys/sync/destinations/:type/:name": {
       id: "patchDestination",
-      summary: "Changes parts of a destination",
+      summary: "Patch a destination",
       description: "A JSON merge patch (RFC 7396): null clears a field.",
       query: dryRun,
       body: { schema: bodies(true) },
@@ -175,7 +175,7 @@ export const sync = group(
     },
     "DELETE /sys/sync/destinations/:type/:name": {
       id: "deleteDestination",
-      summary: "Deletes a destination",
+      summary: "Delete a destination",
       description:
         "Refused while it has associations, unless `purge` unsyncs them first; that goes on behind the answer.",
       query: {
@@ -187,12 +187,12 @@ export const sync = group(
     },
     "POST /sys/sync/destinations/:type/:name/verify": {
       id: "verifyDestination",
-      summary: "Tries the credentials and the target of a destination",
-      answers: data("Whether it works, and if not, why.", Verdict),
+      summary: "Verify a destination's credentials and target",
+      answers: data("The result of the check, with the reason of a failure.", Verdict),
     },
     "GET /sys/sync/destinations/:type/:name/drift": {
       id: "readDrift",
-      summary: "Compares what was pushed with what is there",
+      summary: "Detect drift at a destination",
       query: {
         after: text("Only what comes behind this."),
         limit: { ...count("Objects to a page.", 1), schema: { type: "integer", minimum: 1, maximum: 100 } },
@@ -201,12 +201,12 @@ export const sync = group(
     },
     "GET /sys/sync/destinations/in-mem/:name/objects": {
       id: "readStoredObjects",
-      summary: "Reads what a destination of type `in-mem` holds",
+      summary: "Read the objects of an `in-mem` destination",
       answers: data("Objects by name.", Stored),
     },
     "LIST /sys/sync/repo-host-apps": {
       id: "listRepoHostApps",
-      summary: "Lists the custom applications of the repository host",
+      summary: "List repository host apps",
       answers: data("Their names.", keys),
     },
     ...apps(),
@@ -222,11 +222,11 @@ function apps() {
   return {
     "POST /sys/sync/repo-host-apps/:name": {
       id: "writeRepoHostApp",
-      summary: "Configures a custom application of the repository host",
+      summary: "Configure a repository host app",
       path,
       body: {
         fields: {
-          app_id: { type: "integer", minimum: 1, description: "As the repository host issued it." },
+          app_id: { type: "integer", minimum: 1, description: "The id issued by the repository host." },
           private_key: "PEM.",
         },
       },
@@ -234,13 +234,13 @@ function apps() {
     },
     "GET /sys/sync/repo-host-apps/:name": {
       id: "readRepoHostApp",
-      summary: "Reads a custom application",
+      summary: "Read a repository host app",
       path,
       answers,
     },
     "DELETE /sys/sync/repo-host-apps/:name": {
       id: "deleteRepoHostApp",
-      summary: "Forgets a custom application; refused while a destination names it",
+      summary: "Delete an unused repository host app",
       path,
       answers: noContent,
     },

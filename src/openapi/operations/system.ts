@@ -68,7 +68,7 @@ const Tuned = z.object({
 const Namespace = z.object({ id: z.string(), path: z.string(), custom_metadata: texts }).meta({ id: "Namespace" });
 
 const Flags = z.object({ activated: z.array(z.string()), unactivated: z.array(z.string()) });
-const flags = data("Which are on: all.", Flags);
+const flags = data("The flags: all are active.", Flags);
 
 const JsonWebKey = z.object({
   ...{ use: z.literal("sig"), kty: z.literal("RSA"), kid: z.string(), alg: z.literal("RS256") },
@@ -87,7 +87,7 @@ export const system = group(
   {
     "GET /sys/health": {
       id: "readHealth",
-      summary: "Says whether the service works, by its status",
+      summary: "Check health",
       query: {
         activecode: count("The status when all is well, instead of 200.", 200),
         uninitcode: count("The status before the first token is made, instead of 501.", 200),
@@ -95,29 +95,29 @@ export const system = group(
         sealedcode: count("The status when secrets cannot be opened, instead of 503.", 200),
       },
       answers: {
-        ...plain("All is well.", Health),
-        ...plain("There is no token yet.", Health, 501),
-        ...plain("Secrets cannot be opened, or nothing works.", Health, 503),
+        ...plain("Healthy.", Health),
+        ...plain("Not initialized.", Health, 501),
+        ...plain("Sealed, or unavailable.", Health, 503),
       },
     },
     "GET /sys/seal-status": {
       id: "readSealStatus",
-      summary: "Says whether secrets can be opened",
+      summary: "Read the seal status",
       answers: plain("The status.", SealStatus),
     },
     "GET /sys/init": {
       id: "readInitStatus",
-      summary: "Says whether there is a first token",
+      summary: "Read the initialization status",
       answers: plain("The status.", z.object({ initialized: z.boolean() })),
     },
     "GET /sys/leader": {
       id: "readLeader",
-      summary: "Says who leads: nobody, as there is one service",
+      summary: "Read the leader (none: single service)",
       answers: plain("The status.", Leader),
     },
     "GET /sys/key-status": {
       id: "readKeyStatus",
-      summary: "Reads the term of the keys that seal secrets",
+      summary: "Read the key status",
       answers: data(
         "The term.",
         z.object({
@@ -127,37 +127,37 @@ export const system = group(
         { flat: true },
       ),
     },
-    "POST /sys/rotate": { id: "rotateKeys", summary: "Seals with a new key from now on", answers: noContent },
-    "GET /sys/activation-flags": { id: "readActivationFlags", summary: "Says which features are on", answers: flags },
+    "POST /sys/rotate": { id: "rotateKeys", summary: "Rotate the encryption key", answers: noContent },
+    "GET /sys/activation-flags": { id: "readActivationFlags", summary: "Read activation flags", answers: flags },
     "POST /sys/activation-flags/secrets-sync/activate": {
       id: "activateSync",
-      summary: "Switches sync on, which it is from the start",
+      summary: "Activate secret sync (no-op)",
       answers: flags,
     },
     "GET /sys/mounts": {
       id: "listMounts",
-      summary: "Reads the mount table of a namespace",
+      summary: "List mounts",
       answers: data("Mounts by path.", z.record(z.string(), Mount), { flat: true }),
     },
     "GET /sys/mounts/:path+/tune": {
       id: "readMountTuning",
-      summary: "Reads a mount's settings",
+      summary: "Read a mount's configuration",
       answers: data("The settings.", Tuned, { flat: true }),
     },
     "POST /sys/mounts/:path+/tune": {
       id: "tuneMount",
-      summary: "Changes a mount's settings",
+      summary: "Tune a mount",
       body: { fields: ttls },
       answers: noContent,
     },
     "GET /sys/mounts/:path+": {
       id: "readMount",
-      summary: "Reads a mount",
+      summary: "Read a mount",
       answers: data("The mount.", z.object(mount), { flat: true }),
     },
     "POST /sys/mounts/:path+": {
       id: "enableMount",
-      summary: "Mounts a secrets engine",
+      summary: "Enable a mount",
       body: {
         fields: {
           type: { type: "string", enum: ["kv", "cloud-b"] },
@@ -168,14 +168,14 @@ export const system = group(
     },
     "DELETE /sys/mounts/:path+": {
       id: "disableMount",
-      summary: "Removes a mount with all that it holds",
+      summary: "Disable a mount and delete its data",
       description: "A mount of type `cloud-b` revokes its leases first.",
       answers: noContent,
       errors: [502, 504],
     },
     "GET /sys/internal/ui/mounts": {
       id: "listVisibleMounts",
-      summary: "Reads the mounts that the caller may use, or that anybody may see",
+      summary: "List mounts visible to the caller",
       answers: data(
         "Mounts by path; without a token only what it takes to choose one.",
         z.object({ secret: z.record(z.string(), z.union([Mount, Glimpse])), auth: z.object({}) }),
@@ -183,40 +183,40 @@ export const system = group(
     },
     "GET /sys/internal/ui/mounts/:path+": {
       id: "readVisibleMount",
-      summary: "Reads the mount that a path is in",
+      summary: "Read the mount of a path",
       path: { path: "A mount's path, or one in it." },
       answers: data("The mount.", MountWithPath),
     },
     "LIST /sys/namespaces": {
       id: "listNamespaces",
-      summary: "Lists the namespaces below that of the request",
+      summary: "List child namespaces",
       answers: data("Their names.", keysOf({ key_info: z.record(z.string(), Namespace) })),
     },
     "GET /sys/namespaces/:name": {
       id: "readNamespace",
-      summary: "Reads a namespace",
+      summary: "Read a namespace",
       answers: data("The namespace.", Namespace),
     },
     "POST /sys/namespaces/:name": {
       id: "writeNamespace",
-      summary: "Creates a namespace, or replaces its metadata",
+      summary: "Create or update a namespace",
       body: { fields: metadata },
       answers: data("The namespace.", Namespace),
     },
     "PATCH /sys/namespaces/:name": {
       id: "patchNamespace",
-      summary: "Changes some of a namespace's metadata",
+      summary: "Patch a namespace's metadata",
       body: { fields: { custom_metadata: "Texts by name; null removes one." } },
       answers: data("The namespace.", Namespace),
     },
     "DELETE /sys/namespaces/:name": {
       id: "deleteNamespace",
-      summary: "Deletes a namespace without children, mounts, destinations and repo-host applications",
+      summary: "Delete an empty namespace",
       answers: noContent,
     },
     "GET /identity/oidc/plugins/.well-known/openid-configuration": {
       id: "readIdentityIssuer",
-      summary: "Reads the discovery document of the issuer of identity tokens",
+      summary: "Read the identity issuer's discovery document",
       answers: plain(
         "OpenID Connect Discovery 1.0.",
         z.object({
@@ -230,27 +230,27 @@ export const system = group(
     },
     "GET /identity/oidc/plugins/.well-known/keys": {
       id: "readIdentityKeys",
-      summary: "Reads the keys by which identity tokens are verified",
+      summary: "Read the identity issuer's public keys",
       answers: plain("A JSON Web Key Set.", z.object({ keys: z.array(JsonWebKey) })),
     },
     "GET /identity/oidc/config": {
       id: "readIdentityConfig",
-      summary: "Reads the issuer that is configured",
-      answers: data("Empty when none is.", z.object({ issuer: z.string() })),
+      summary: "Read the identity issuer's configuration",
+      answers: data("The issuer; empty when unset.", z.object({ issuer: z.string() })),
     },
     "POST /identity/oidc/config": {
       id: "writeIdentityConfig",
-      summary: "Sets the issuer of identity tokens",
+      summary: "Configure the identity issuer",
       body: {
         fields: {
           issuer: { type: "string", description: "An origin, such as `https://example.com`; empty for none." },
         },
       },
-      answers: { ...noContent, ...warned("Set; what this means for tokens made before.") },
+      answers: { ...noContent, ...warned("Set, with a warning about existing tokens.") },
     },
     "POST /identity/oidc/key/default/rotate": {
       id: "rotateIdentityKey",
-      summary: "Signs identity tokens with a new key",
+      summary: "Rotate the identity issuer's signing key",
       body: { fields: { verification_ttl: "How long tokens of the old key can be verified; at most 10 days." } },
       answers: noContent,
     },

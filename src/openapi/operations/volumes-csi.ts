@@ -33,7 +33,7 @@ const common = {
 
 export const CsiVolumeStub = z
   .object({ ...common, CurrentReaders: z.int(), CurrentWriters: z.int() })
-  .meta({ id: "CsiVolumeStub", description: "A CSI volume as lists show it." });
+  .meta({ id: "CsiVolumeStub", description: "List view of a CSI volume." });
 
 const users = z.record(z.string(), z.null()).describe("Ids of allocations.");
 const CsiVolume = z
@@ -79,7 +79,7 @@ const CsiClaim = z
     NextRetry: timeOrNull,
     ...{ NodeID: z.string(), OperationID: z.string(), Path: z.string(), State: z.string() },
   })
-  .meta({ id: "CsiClaim", description: "What an allocation holds of a CSI volume." });
+  .meta({ id: "CsiClaim", description: "A claim of an allocation on a CSI volume." });
 
 const ExternalVolume = z.object({
   ...{ CapacityBytes: bytes, CloneID: z.string(), ExternalID: z.string(), IsAbnormal: z.boolean() },
@@ -146,46 +146,46 @@ export const csiVolumes = group(
   "Volumes",
   { id: "The volume's id." },
   {
-    "POST /volumes": written("registerCsiVolumes", "Registers CSI volumes, or changes them", registered),
-    "POST /volume/csi/:id": written("registerCsiVolume", "Registers a CSI volume, or changes it", registered),
+    "POST /volumes": written("registerCsiVolumes", "Register CSI volumes, or changes them", registered),
+    "POST /volume/csi/:id": written("registerCsiVolume", "Register a CSI volume, or changes it", registered),
     "POST /volume/csi/:id/create": written(
       "createCsiVolume",
-      "Makes a CSI volume at its provider, or changes it",
+      "Create a CSI volume at its provider, or changes it",
       OVERRIDE,
     ),
     "GET /volume/csi/:id": {
       id: "readCsiVolume",
-      summary: "Reads a CSI volume",
+      summary: "Read a CSI volume",
       right: READ,
       query: { ...namespace, ...waiting },
-      answers: bare("The volume, as healthy as its plugin is now.", CsiVolume),
+      answers: bare("The volume, with the current health of its plugin.", CsiVolume),
     },
     "GET /volume/csi/:id/claims": {
       id: "listCsiClaims",
-      summary: "Lists who claims a CSI volume, oldest first",
+      summary: "List claims of a CSI volume",
       right: READ,
       query: { ...namespace, ...page, ...waiting },
       answers: bare("The claims.", z.array(CsiClaim)),
     },
     "GET /volume/csi/:id/operations": {
       id: "listCsiOperations",
-      summary: "Lists what was done to a CSI volume lately, newest first",
+      summary: "List recent operations of a CSI volume",
       right: READ,
       query: { ...namespace, ...page, ...pretty },
       answers: bare("The operations.", z.array(CsiOperation)),
     },
-    "DELETE /volume/csi/:id": deleted("deregisterCsiVolume", "Forgets a CSI volume; it stays at its provider", {
+    "DELETE /volume/csi/:id": deleted("deregisterCsiVolume", "Deregister a CSI volume", {
       query: { ...namespace, ...forced("Drops claims of allocations that have ended.") },
     }),
-    "DELETE /volume/csi/:id/delete": deleted("deleteCsiVolume", "Deletes a CSI volume at its provider", {
+    "DELETE /volume/csi/:id/delete": deleted("deleteCsiVolume", "Delete a CSI volume at its provider", {
       headers: csiSecrets,
     }),
-    "DELETE /volume/csi/:id/detach": deleted("detachCsiVolume", "Detaches a CSI volume from a node", {
+    "DELETE /volume/csi/:id/detach": deleted("detachCsiVolume", "Detach a CSI volume from a node", {
       query: { ...namespace, node: required(text("The node's id.")) },
     }),
     "GET /volumes/external": {
       id: "listExternalVolumes",
-      summary: "Lists the volumes that a plugin's provider has",
+      summary: "List external volumes of a CSI plugin",
       right: LIST,
       query: { plugin_id: pluginId, ...namespaces, ...mustPage, ...waiting },
       answers: bare("The volumes.", z.object({ ...answerMeta, Index: z.literal(0), Volumes: z.array(ExternalVolume) })),
@@ -193,7 +193,7 @@ export const csiVolumes = group(
     },
     "GET /volumes/snapshot": {
       id: "listSnapshots",
-      summary: "Lists the snapshots that a plugin's provider has",
+      summary: "List snapshots of a CSI plugin",
       right: LIST,
       query: { plugin_id: pluginId, ...namespaces, ...mustPage, ...waiting },
       headers: csiSecrets,
@@ -202,7 +202,7 @@ export const csiVolumes = group(
     },
     "POST /volumes/snapshot": {
       id: "createSnapshots",
-      summary: "Makes snapshots of CSI volumes",
+      summary: "Create CSI snapshots",
       right: WRITE,
       query: { ...namespace, ...pretty },
       headers: csiSecrets,
@@ -215,7 +215,7 @@ export const csiVolumes = group(
     },
     "DELETE /volumes/snapshot": {
       id: "deleteSnapshot",
-      summary: "Deletes a snapshot at its provider",
+      summary: "Delete a CSI snapshot",
       right: WRITE,
       query: { plugin_id: pluginId, snapshot_id: required(text("The snapshot's id at the provider.")), ...namespace },
       headers: csiSecrets,
@@ -224,14 +224,14 @@ export const csiVolumes = group(
     },
     "GET /plugins": {
       id: "listPlugins",
-      summary: "Lists CSI plugins",
+      summary: "List CSI plugins",
       right: "plugin:list",
       query: { type: required(word("Which kind.", "csi")), ...prefix, ...waiting },
       answers: bare("The plugins.", z.array(z.object(pluginStub))),
     },
     "GET /plugin/csi/:id": {
       id: "readPlugin",
-      summary: "Reads a CSI plugin and its instances",
+      summary: "Read a CSI plugin and its instances",
       path: { id: "The plugin's id." },
       right: "plugin:read",
       query: { ...namespaces, ...waiting },

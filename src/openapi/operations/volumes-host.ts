@@ -29,7 +29,7 @@ const stub = {
   ...{ CapacityBytes: bytes, ...createdAndModified, ...timesInNanoseconds, ID: z.string(), Name: z.string() },
   ...{ Namespace: z.string(), NodeID: z.string(), NodePool: z.string(), PluginID: z.string(), State },
 };
-const HostVolumeStub = z.object(stub).meta({ id: "HostVolumeStub", description: "A host volume as lists show it." });
+const HostVolumeStub = z.object(stub).meta({ id: "HostVolumeStub", description: "List view of a host volume." });
 
 const volume = {
   ...stub,
@@ -85,7 +85,7 @@ const written = (intent: "create" | "register"): Operation => ({
 
 const deleted = (id: string): Operation => ({
   id,
-  summary: "Deletes a host volume, and what it holds",
+  summary: "Delete a host volume and its data",
   right: "namespace:host-volume-delete or namespace:host-volume-write",
   query: { ...namespace, ...forced("Also when its node is gone."), ...pretty },
   answers: bare("Deleted.", z.object({ Index: index })),
@@ -94,7 +94,7 @@ const deleted = (id: string): Operation => ({
 
 const claimDeleted = (id: string): Operation => ({
   id,
-  summary: "Deletes a task group's claim on a host volume",
+  summary: "Delete a task group's claim on a host volume",
   path: { id: "The claim's id." },
   right: "namespace:host-volume-delete or namespace:host-volume-write",
   query: namespace,
@@ -116,16 +116,16 @@ export const hostVolumes = group(
   {
     "GET /volumes": {
       id: "listVolumes",
-      summary: "Lists volumes of either kind",
+      summary: "List host or CSI volumes",
       right: "namespace:csi-list-volume, namespace:host-volume-read",
       query: volumeQuery,
-      answers: bare("Those that the caller may see.", z.array(z.union([HostVolumeStub, CsiVolumeStub]))),
+      answers: bare("Volumes visible to the caller.", z.array(z.union([HostVolumeStub, CsiVolumeStub]))),
     },
     "POST /volume/host/create": written("create"),
     "POST /volume/host/register": written("register"),
     "GET /volume/host/:id": {
       id: "readHostVolume",
-      summary: "Reads a host volume",
+      summary: "Read a host volume",
       right: "namespace:host-volume-read",
       query: { ...namespaces, ...waiting },
       answers: bare("The volume.", HostVolumeInUse),
@@ -134,10 +134,10 @@ export const hostVolumes = group(
     "DELETE /volume/host/:id/delete": deleted("deleteHostVolume"),
     "GET /volumes/claims": {
       id: "listVolumeClaims",
-      summary: "Lists claims of task groups on sticky host volumes",
+      summary: "List task group claims on sticky host volumes",
       right: "namespace:host-volume-read",
       query: {
-        namespace: required(text("The namespace; `*` is all of them.")),
+        namespace: required(text("The namespace; `*` means all.")),
         claim_id: text("Only ids that begin with this."),
         prefix: text("The same as `claim_id`."),
         job_id: text("Only of this job."),
