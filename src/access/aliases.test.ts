@@ -18,7 +18,7 @@ const asked = (rules: Readonly<Record<string, string>>, path: string, list = fal
 };
 
 const AT = "sys/sync/destinations";
-/** The answer to a request in each spelling, which must be one. */
+/** The capabilities for a request in each spelling, which must be equal. */
 function both(rules: Readonly<Record<string, string>>, rest: string, list = false): string {
   const answers = [asked(rules, `${AT}/cloud-a-sm${rest}`, list), asked(rules, `${AT}/aws-sm${rest}`, list)];
   expect(answers[0]).toBe(answers[1]);
@@ -132,7 +132,7 @@ describe("whatever the rules", () => {
         const words = pick(["read", "update", "deny", "read list"]);
         return { head: pick(heads), tail: pick(tails), neutral, upstream, words };
       });
-      // A policy document may hold one pattern twice; an object may not, so each keeps its place in a policy of its own.
+      // A policy document may contain one pattern twice, an object may not. Each rule is therefore a policy of its own.
       const spelt = (choose: (rule: (typeof rules)[number]) => string) =>
         compilePaths(
           rules.map((rule) => ({
@@ -156,7 +156,7 @@ describe("whatever the rules", () => {
         }),
       );
       expect(new Set(answers).size, JSON.stringify({ rules, rest, neutral })).toBe(1);
-      // And it is the answer that rules in one name give to a request by that name without any of this.
+      // Rules and requests in one spelling yield the same capabilities without aliases.
       const plain = policies[0] && capabilitiesFor(policies[0], `${AT}/${neutral}${rest}`).join(" ");
       expect(answers[0]).toBe(plain);
     }

@@ -3,11 +3,11 @@ import type { PathRule } from "../contracts/policies.ts";
 import { compilePaths, type PathAcl } from "./path-rules.ts";
 
 /**
- * The question about a path, and the rules to put it to, in neutral names. A rule may name what has two names by either, and
- * holds for requests by either: so both are brought into one spelling before the rules are compared with each other. Only at
- * the place that the request is about, so that nothing else which happens to bear such a name is touched.
+ * Converts a path and the rules about it to one spelling of names, so that a rule holds for requests by either name.
+ * Only the aliased segment of the requested path is converted: equal words elsewhere are left alone. Converted rules
+ * are cached per rule set and segment.
  * @param path inside `namespace`
- * @param caseless the segment of it that is the same name in either case, counted from 0; null: none is
+ * @param caseless index of a segment that is compared without case, counted from 0; null for none
  */
 export function inOneSpelling(
   acl: PathAcl,
@@ -26,7 +26,7 @@ export function inOneSpelling(
   return { acl: inNeutral, path: withSegment(namespace + path, at.segment, at.neutral) };
 }
 
-/** One question may be about a thousand paths, and compiling many rules takes milliseconds. */
+/** One request may be about a thousand paths, and compiling many rules takes milliseconds. */
 const respelt = new WeakMap<PathAcl, Map<string, PathAcl>>();
 
 function compileIn(acl: PathAcl, at: TwoNames): PathAcl {
@@ -44,8 +44,8 @@ function respell(rule: PathRule, { segment, neutral, upstream }: TwoNames): Path
   const end = isPrefix ? "*" : "";
   if (word === upstream) return { ...rule, path: segments.with(segment, neutral).join("/") + end };
   if (!isPrefix || segment !== segments.length - 1) return rule;
-  // A glob that ends inside a name, such as `aws-*`. Cut from different names, lengths say nothing about which rule is the more
-  // specific; so a deny holds against all others of the kind, and the others keep the order they have among themselves.
+  // A glob that ends inside a name, such as `aws-*`. Lengths of prefixes of different names do not compare, so a deny
+  // holds against all other rules of this kind. The other rules keep their order.
   const denies = rule.capabilities.includes("deny");
   if (denies && (upstream.startsWith(word) || neutral.startsWith(word))) {
     return { ...rule, path: `${segments.with(segment, neutral).join("/")}*` };
@@ -54,7 +54,7 @@ function respell(rule: PathRule, { segment, neutral, upstream }: TwoNames): Path
   return { ...rule, path: `${segments.with(segment, neutral.slice(0, word.length)).join("/")}*` };
 }
 
-/** Roles and policies are found by their names in lower case, so rules about one hold however either spells it. */
+/** Roles and policies are stored by lower-case names, so rules about them are compared in lower case. */
 function inLowerCase(acl: PathAcl, namespace: string, path: string, caseless: number) {
   const segment = caseless + namespace.split("/").length - 1;
   const lower = (of: string): string => {

@@ -2,9 +2,9 @@ import type { Ask, Grant } from "../contracts/access-control.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import type { Refusal } from "../lib/result.ts";
 
-/** How long an isolate may use an answer again. A revocation is seen everywhere within 2 s, the request's own time included. */
+/** Lifetime of a cached answer. A revocation reaches every isolate within 2 s, including the time of the call. */
 const REUSE_MS = 1_500;
-/** Bounds of the cache: anybody can ask with tokens and paths that are new each time. */
+/** Bounds of the cache against callers with ever new tokens and paths. */
 const MAX_CACHED = 5_000;
 const MAX_CACHED_CHARACTERS = 2 * 1024 * 1024;
 
@@ -13,24 +13,24 @@ interface Cached {
   readonly answer: Grant | Refusal;
 }
 
-/** The answers that may be used again, the oldest first, and the characters of their keys. */
+/** Cached answers, oldest first, and the total length of their keys. */
 const cache = new Map<string, Cached>();
 let characters = 0;
 
-/** Forgets all answers: this isolate has just changed what they were made of. */
+/** Drops all cached answers, after this isolate has changed tokens, policies or mounts. */
 export function forgetAnswers(): void {
   cache.clear();
   characters = 0;
 }
 
-/** What the cache holds. */
+/** Size of the cache. */
 export const cachedAnswers = () => ({ entries: cache.size, characters });
 
 function forget(key: string): void {
   if (cache.delete(key)) characters -= key.length;
 }
 
-/** Keeps an answer, and lets go of those that are over or too many. */
+/** Caches an answer, and evicts expired ones and those above the bounds. */
 function keep(key: string, cached: Cached, now: number): void {
   forget(key);
   cache.set(key, cached);
@@ -42,8 +42,8 @@ function keep(key: string, cached: Cached, now: number): void {
 }
 
 /**
- * Asks `AccessControl` who calls and what they may do. Answers are used again for a while within an isolate, refusals too, unless
- * the call must see a revocation at once (`fresh`) or the token counts its uses.
+ * Authorizes a request through `AccessControl`. Grants and refusals are cached per isolate for `REUSE_MS`, except calls
+ * that must see a revocation at once (`fresh`) and tokens with limited uses. A cache hit costs no call of the object.
  */
 export async function authorize(env: Env, ask: Ask, fresh: boolean): Promise<Grant | Refusal> {
   const key = JSON.stringify([ask.token, ask.namespace, ask.path, ask.list ?? false]);
@@ -51,7 +51,7 @@ export async function authorize(env: Env, ask: Ask, fresh: boolean): Promise<Gra
   const known = cache.get(key);
   if (known && known.until > now && !fresh) return known.answer;
   const answer = await askedOrAgain(env, ask);
-  // A path without a mount is not remembered: the mount may come a moment later.
+  // A path without a mount is not cached: the mount may be created a moment later.
   const reusable = answer.ok ? answer.cacheable && (answer.mount !== null || !ask.path) : answer.reason === "denied";
   if (reusable) keep(key, { until: now + REUSE_MS, answer }, now);
   else forget(key);
@@ -59,8 +59,8 @@ export async function authorize(env: Env, ask: Ask, fresh: boolean): Promise<Gra
 }
 
 /**
- * Asks once more when the object was restarted under the question, as every deployment does. Safe, because asking changes
- * nothing but the count of a limited token, which may then count a use that was not had.
+ * Retries once after a restart of the object, which every deployment causes. The retry is safe: the call changes only
+ * the use count of a limited token, which may then be counted twice.
  */
 async function askedOrAgain(env: Env, ask: Ask): Promise<Grant | Refusal> {
   try {

@@ -7,7 +7,10 @@ import type { TokenRow } from "./token.ts";
 import type { TokenSecrets } from "./token-secrets.ts";
 import { newAccessor, type TokenStore } from "./token-store.ts";
 
-/** The first root token of a deployment: made once, locally by a setting, elsewhere for whoever knows the setting. */
+/**
+ * Creates the first root token of a deployment, once: from a setting in local development, otherwise for a caller with
+ * the deployment's bootstrap secret.
+ */
 export class Bootstrap {
   readonly #facts: DeploymentState;
   readonly #tokens: TokenStore;
@@ -23,13 +26,13 @@ export class Bootstrap {
     return this.#facts.get("bootstrapped") !== null;
   }
 
-  /** Makes the token a developer chose; inside a transaction. Does nothing once there was a first token. */
+  /** Creates the developer's token. No effect after the first token. Runs inside a transaction. */
   local(secret: string): void {
     if (!this.done) this.#insert(secret, "root", "secrets", "auth/token/root");
   }
 
   /**
-   * Makes the first token for a caller who presents the deployment's bootstrap secret; inside a transaction.
+   * Creates the first token for a caller with the deployment's bootstrap secret. Runs inside a transaction.
    * @throws Sealed
    */
   claim(presented: string | null, wanted: string | undefined): Result<AclToken> {
@@ -68,7 +71,7 @@ export class Bootstrap {
       orphan: 1,
       renewable: 0,
     });
-    // Upstream sends no event for a bootstrap, so these indexes are set by hand.
+    // Upstream sends no event for a bootstrap, so the indexes are set here.
     this.#tokens.stamp(row.accessor, 1);
     this.#facts.set("bootstrapped", "1");
     return { ...row, create_index: 1, modify_index: 1 };

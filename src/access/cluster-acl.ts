@@ -7,8 +7,9 @@ import type { PolicyRow } from "./policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 
 /*
- * Tokens and policies as areas C and D show them (docs/internals/wire/nomad.md). All keys always present; an index not
- * known yet is null until the event log has given one.
+ * Views of tokens and policies in the cluster API, and their events
+ * (https://developer.hashicorp.com/nomad/api-docs/acl/tokens). All keys are always present; an index is null until the
+ * event log assigns it.
  */
 
 const goDuration = (seconds: number): string => {
@@ -39,7 +40,7 @@ export function aclToken(row: TokenRow, secret = ""): AclToken {
   };
 }
 
-/** Null where there is none, as upstream writes an empty list. */
+/** Null for an empty list, as upstream writes it. */
 const some = <T>(list: readonly T[]): readonly T[] | null => (list.length > 0 ? list : null);
 
 function aclRules({ parsed, text }: PolicyRow): AclRules | null {
@@ -102,7 +103,10 @@ export const tokenDeleted = (row: TokenRow): NewEvent =>
   event("ACLToken", "ACLTokenDeleted", row.accessor, row.namespace, aclToken(row));
 
 const policyKey = (row: PolicyRow): string => row.namespace + row.name;
-/** A policy as events show it: without its text below the root namespace, whose readers are not the stream's. */
+/**
+ * View of a policy in events. Below the root namespace it omits the text, because readers of the stream have no rights
+ * there.
+ */
 const toldPolicy = (row: PolicyRow): AclPolicy => ({
   ...aclPolicy(row),
   ...(row.namespace !== "" && { Description: "", Rules: "" }),
@@ -115,8 +119,7 @@ export const policyDeleted = (row: PolicyRow): NewEvent =>
   event("ACLPolicy", "ACLPolicyDeleted", policyKey(row), row.namespace, toldPolicy(row));
 
 /**
- * How long a token lives, in seconds from now; 0 = for ever, null = `time` is none to come. As upstream has it, a time given
- * beside a TTL decides.
+ * TTL of a new token in seconds; 0 for none, null if `time` is not in the future. As upstream, a time overrides a TTL.
  */
 export function expirationSeconds(
   ttl: number | null | undefined,

@@ -15,7 +15,7 @@ interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
   modify_index: number | null;
 }
 
-/** The flat namespaces of areas C and D. `default` always exists. */
+/** The flat namespaces of the cluster API, one row each. `default` always exists. */
 export class ClusterNamespaces {
   readonly #sql: SqlStorage;
   readonly #journal: Journal;
@@ -81,24 +81,27 @@ export class ClusterNamespaces {
     return this.read(name);
   }
 
-  /** The identity of a namespace, which a later one of its name does not have. */
+  /** Id of a namespace, unique over its lifetime: a later one of the same name has another. */
   identity(name: string): Result<string> {
     const row = this.#row(name);
     return row ? ok(row.id) : missing(name);
   }
 
-  /** The index at which a namespace began: earlier events in its name are about another one. 0 when there is none of this name. */
+  /**
+   * Index of the creation of a namespace; 0 for an unknown name. Earlier events under its name belong to a former
+   * namespace.
+   */
   since(name: string): number {
     return this.#row(name)?.create_index ?? 0;
   }
 
-  /** Deletes a namespace without volumes and without jobs that run. */
+  /** Deletes a namespace without volumes and running jobs. */
   async delete(name: string): Promise<Result<null>> {
     if (name === "default") return refuse("invalid", `namespace "default" can not be deleted`);
     return this.#row(name) ? this.#endings.end("cluster", name) : missing(name);
   }
 
-  /** Deletes the row, inside the caller's transaction. */
+  /** Deletes the row inside the caller's transaction. */
   remove(name: string): void {
     this.#sql.exec("DELETE FROM cluster_namespaces WHERE name = ?", name);
   }

@@ -7,7 +7,7 @@ import type { TokenRules } from "./token-rules.ts";
 import type { TokenSecrets } from "./token-secrets.ts";
 import type { TokenStore } from "./token-store.ts";
 
-/** Tokens as areas C and D make, change and list them. They see all tokens, whoever made them. */
+/** Creates, changes and lists tokens for the cluster API, which shows the tokens of all APIs. */
 export class ClusterTokens {
   readonly #store: TokenStore;
   readonly #rules: TokenRules;
@@ -36,7 +36,7 @@ export class ClusterTokens {
   }
 
   /**
-   * Changes name, type and policies. Expiry and `Global` are fixed at creation: another value is refused, as upstream does.
+   * Changes name, type and policies. Expiry and `Global` are fixed at creation: as upstream, another value is refused.
    */
   async update(accessor: string, request: ClusterTokenRequest): Promise<Result<AclToken>> {
     const row = this.#store.byAccessor(accessor, Date.now());
@@ -58,23 +58,23 @@ export class ClusterTokens {
     return this.read(accessor);
   }
 
-  /** @param reveal whether the answer holds the token's secret, if one is kept. @throws Sealed */
+  /** @param reveal include the token's secret if one is stored. @throws Sealed */
   read(accessor: string, reveal = false): Result<AclToken> {
     const row = this.#store.byAccessor(accessor, Date.now(), true);
     return row ? ok(aclToken(row, reveal ? this.#secrets.reveal(row) : "")) : refuse("missing", "ACL token not found");
   }
 
-  /** One page of tokens, by accessor. */
+  /** One page of tokens, sorted by accessor. */
   list(prefix: string, from: string, limit: number, onlyGlobal: boolean): AclTokenPage {
     const { rows, next } = this.#store.page(Date.now(), { from, limit, prefix, global: onlyGlobal ? 1 : null });
     return { tokens: rows.map((row) => aclToken(row)), next };
   }
 }
 
-/** The rule that an update breaks by another value of a field that is fixed at creation; null when it breaks none. */
+/** The refusal of a change to a field that is fixed at creation; null for none. */
 function changedForever(row: TokenRow, { Global, ExpirationTTL, ExpirationTime }: ClusterTokenRequest): string | null {
   if (typeof Global === "boolean" && Global !== (row.global === 1)) return "cannot toggle global mode";
-  // Go clients send the zero value for a field that is left out.
+  // Go clients send the zero value for an omitted field.
   const ttl = ExpirationTTL ?? 0;
   if (ttl !== 0 && ttl !== row.ttl) return "cannot update expiration TTL";
   const isZeroTime = /^0001-01-01T00:00:00/.test(ExpirationTime ?? "");

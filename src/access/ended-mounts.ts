@@ -1,25 +1,25 @@
 import type { MountType } from "../contracts/mount.ts";
 
-/** A mount that is gone, whose object may have something to take away still. */
+/** A deleted mount whose object may still hold resources or rows. */
 export interface EndedMount {
   readonly uuid: string;
   readonly type: MountType;
 }
 
-/** Tables in which an object that holds nothing any more still has rows. */
+/** Tables that may keep rows in an otherwise empty object. */
 export const REMAINS: Readonly<Record<MountType, readonly string[]>> = {
   kv: ["data_keys", "settings"],
   "cloud-b": ["data_keys", "facts", "counted", "work_counts", "work_pause"],
 };
 
-/** When an object is looked at for the first time, and then again while it has something left. */
+/** Delay of the first check of an object, and the interval between later ones. */
 const FIRST_LOOK_MS = 60_000;
 const LOOK_MS = 3_600_000;
 const LOOKED_AT_ONCE = 20;
 
 /**
- * Mounts that are gone, kept until their objects hold nothing any more: no snapshot must miss what is still to be taken away,
- * and none has to wait for objects that are empty. Methods that write are called inside a transaction.
+ * Deleted mounts, kept until their objects are empty: a snapshot must include pending removals, and must not wait for
+ * empty objects. Read by the alarm of `AccessControl` and by snapshots. Writes run inside a transaction.
  */
 export class EndedMounts {
   readonly #sql: SqlStorage;
@@ -32,12 +32,12 @@ export class EndedMounts {
     this.#sql.exec("INSERT INTO ended_mounts (uuid, type, look) VALUES (?, ?, ?)", uuid, type, now + FIRST_LOOK_MS);
   }
 
-  /** When the next object is to be looked at, ms since 1970, or null. */
+  /** Time of the next check, ms since 1970; null without deleted mounts. */
   nextLook(): number | null {
     return this.#sql.exec<{ look: number | null }>("SELECT min(look) AS look FROM ended_mounts").one().look;
   }
 
-  /** Some whose objects are to be looked at now, and not again for a while. */
+  /** Up to `MAX_CHECKS` mounts due for a check; their next check is scheduled. */
   takeDue(now: number): EndedMount[] {
     return this.#sql
       .exec<{ uuid: string; type: MountType }>(
@@ -50,7 +50,7 @@ export class EndedMounts {
       .toArray();
   }
 
-  /** The object of a mount holds nothing any more. */
+  /** Removes a mount whose object is empty. */
   forget(uuid: string): void {
     this.#sql.exec("DELETE FROM ended_mounts WHERE uuid = ?", uuid);
   }

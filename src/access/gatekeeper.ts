@@ -10,25 +10,29 @@ import { policiesOf, type TokenRow } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
 import type { Tokens } from "./tokens.ts";
 
-/** Who a token stands for, and what its policies come to. */
+/** The identity of a token, and the rights of its policies. */
 interface Caller {
   readonly identity: Identity;
   readonly grants: Grants;
-  /** When the token ends (ms since 1970), null = never. */
+  /** Expiry of the token, ms since 1970; null for never. */
   readonly expires: number | null;
-  /** The token has only so many uses, each of which is counted. */
+  /** Whether the token has limited uses, each of which is counted. */
   readonly counted: boolean;
 }
 
 const MOST_KNOWN = 1_000;
 const NO_CLUSTER_RIGHTS: ClusterRights = { ...NO_CLUSTER_RULES, management: false };
 
-/** Paths about the caller's own token: they mean nothing outside its namespace, so they always go there. */
+/** Paths about the caller's own token. They always apply to the token's own namespace. */
 const OWN_TOKEN = /^auth\/token\/(?:lookup|renew|revoke)-self\/?$/;
-/** Paths about a token that the request names, which decides about the namespace: see `Tokens`. */
+/** Paths about a token in the request's body, which determines the namespace: see `SecretsTokens`. */
 const NAMED_TOKEN = /^auth\/token\/(?:lookup|renew|revoke|revoke-orphan)\/?$/;
 
-/** Answers every request's first question: who calls, what they may do there, and which mount it is about. */
+/**
+ * Authorizes every request: resolves the token, the namespace and the mount, and evaluates the path rules. Callers are
+ * cached until the next commit of the object, so an authorized request costs no read of rows; a limited token costs one
+ * write.
+ */
 export class Gatekeeper {
   readonly #store: TokenStore;
   readonly #tokens: Tokens;
@@ -36,7 +40,7 @@ export class Gatekeeper {
   readonly #mounts: MountTable;
   readonly #judge: Judge;
   readonly #grantsOf: (row: TokenRow) => Grants;
-  /** Callers by the hash of their tokens, as of the last change of anything in this object. */
+  /** Callers by token hash; cleared by every commit of the object. */
   readonly #known = new Map<string, Caller>();
 
   constructor(
@@ -55,12 +59,12 @@ export class Gatekeeper {
     this.#grantsOf = grantsOf;
   }
 
-  /** Forgets who is known: tokens or policies may be others from now on. */
+  /** Clears the cached callers, after a change of tokens or policies. */
   forget(): void {
     this.#known.clear();
   }
 
-  /** Where a path leads that is asked for without a token: the deepest namespace that leads it, and the rest. */
+  /** Splits a path that needs no token into the deepest namespace that leads it, and the rest. */
   locate(namespace: string, path: string): Result<{ namespace: string; path: string }> {
     const asked = namespacePath(namespace);
     if (!asked.ok) return asked;
@@ -69,7 +73,7 @@ export class Gatekeeper {
       : namespaceMissing(asked.value);
   }
 
-  /** Counts a use of a token that has only so many, whatever the answer. @throws Sealed */
+  /** Authorizes a request. A use of a limited token is counted even if the request is refused. @throws Sealed */
   authorize(ask: Ask): Grant | Refusal {
     if (ask.token === null) return refuse("denied", "permission denied");
     const caller = this.#caller(ask.token, Date.now());
@@ -80,7 +84,7 @@ export class Gatekeeper {
     const meant = this.#namespaces.split(asked.value, ask.path ?? "");
     const isWithin = meant.namespace.startsWith(identity.namespace);
     const goesHome = OWN_TOKEN.test(meant.path) || (!isWithin && NAMED_TOKEN.test(meant.path));
-    // First, so that a token learns nothing about namespaces outside its own.
+    // Checked first, so that a token reveals nothing about namespaces outside its own.
     if (!isWithin && !goesHome) return refuse("denied", "permission denied");
     if (isWithin && !this.#namespaces.has(asked.value)) return namespaceMissing(asked.value);
     const at = goesHome ? { namespace: identity.namespace, path: meant.path } : meant;

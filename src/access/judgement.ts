@@ -8,23 +8,23 @@ import type { NamespaceTree } from "./namespaces.ts";
 import { checkParameters, granted, type PathAcl, ruleFor } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
 
-/** What a caller may do on one path. */
+/** The rights of a caller on one path. */
 export interface Judgement {
   /** `["root"]`, `["deny"]`, or capabilities. */
   readonly capabilities: readonly (Capability | "root")[];
-  /** What the rule asks of a request's parameters, if anything. */
+  /** Constraints on the request's parameters, if the rule has any. */
   readonly constraints: ParameterConstraints | null;
-  /** Whether any rule is about the path. */
+  /** Whether any rule matches the path. */
   readonly ruled: boolean;
-  /** The rule allows wrapped answers only, and there are none. */
+  /** The rule allows only wrapped responses, which this service does not offer. */
   readonly wrappedOnly: boolean;
 }
 
 const WRAPPED_ONLY = "permission denied: a policy allows only wrapped answers here, and wrapping is not offered";
 
 /**
- * The one judge of paths: every right on a path is decided here, whichever request asks. Rules are compared in one spelling
- * of names that have two, in lower case where names have no case, and without a slash at the end that routes pass over.
+ * Evaluates the rights on a path, for every request and every capability query. Rules are compared in one spelling of
+ * aliased names, in lower case for caseless names, and without a trailing slash that routes ignore.
  */
 export class Judge {
   readonly #namespaces: NamespaceTree;
@@ -35,7 +35,7 @@ export class Judge {
     this.#mounts = mounts;
   }
 
-  /** @param list the path is read as a folder's */
+  /** @param list the path names a folder */
   judge(grants: Grants, at: Place, list: boolean): Judgement {
     if (grants.root) return { capabilities: ["root"], constraints: null, ruled: true, wrappedOnly: false };
     const caseless = caselessIn(at.path, () => this.#mounts.resolve(at.namespace, at.path));
@@ -45,7 +45,7 @@ export class Judge {
     return { capabilities: granted(rule), constraints: constraintsOf(rule), ruled: rule !== undefined, wrappedOnly };
   }
 
-  /** What is answered about a path of a request: nothing is allowed where only wrapped answers are. */
+  /** Capabilities on the path of a request; `["deny"]` where only wrapped responses are allowed. */
   capabilities(grants: Grants, namespace: string, path: string): readonly (Capability | "root")[] {
     const at = this.#namespaces.split(namespace, path);
     const { capabilities, wrappedOnly } = this.judge(grants, at, path.endsWith("/"));
@@ -54,8 +54,9 @@ export class Judge {
 }
 
 /**
- * Holds a request against the judgement of its path.
- * @param needs all of these capabilities @param given the request's parameters; a read need not have those that are required
+ * Checks a request against the decision for its path.
+ * @param needs required capabilities, all of them
+ * @param given the request's parameters; reads are exempt from required parameters
  */
 export function allows(
   { capabilities, constraints, wrappedOnly }: Judgement,
@@ -79,7 +80,7 @@ function constraintsOf(rule: PathRule | undefined): ParameterConstraints | null 
   return allowedParameters || deniedParameters || requiredParameters ? { ...rule } : null;
 }
 
-/** The path that is judged. Routes pass over a slash at its end, so a rule about the path without it holds here, too. */
+/** The path to evaluate. Routes ignore a trailing slash, so a rule about the path without it applies as well. */
 function unslashed(acl: PathAcl, path: string): string {
   const bare = path.slice(0, -1);
   return path.endsWith("/") && ruleFor(acl, bare) ? bare : path;
@@ -88,7 +89,7 @@ function unslashed(acl: PathAcl, path: string): string {
 const POLICY = /^sys\/(policies\/acl|policy)\/[^/]+\/?$/;
 const ROLE = /\/(creds|roles)\/[^/]+\/?$/;
 
-/** Which segment of a path is a name that is the same in either case; null: none. @param mountOf the mount that it is in */
+/** Index of the path's caseless name, or null. @param mountOf the mount that contains the path */
 function caselessIn(path: string, mountOf: () => Mount | null): number | null {
   if (!POLICY.test(path)) {
     if (!ROLE.test(path)) return null;

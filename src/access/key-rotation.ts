@@ -8,11 +8,11 @@ import type { MountTable } from "./mounts.ts";
 interface Host {
   readonly sql: SqlStorage;
   commit<T>(change: () => T): T;
-  /** Promises an object the news of the current term; only the newest news counts. */
+  /** Enqueues the current term for an object; a newer term replaces it. */
   enlist(lane: string, body: { term: number }): void;
 }
 
-/** The deployment's key term, and who has to hear of a new one. */
+/** The deployment's key term, and the objects that must rewrap their keys after a rotation. */
 export class KeyTerms {
   readonly #host: Host;
   readonly #facts: DeploymentState;
@@ -26,7 +26,7 @@ export class KeyTerms {
     this.#mounts = mounts;
   }
 
-  /** Sets the first term of a fresh deployment; inside a transaction. */
+  /** Sets the first term of a new deployment. Runs inside a transaction. */
   begin(now: number): void {
     this.#facts.set("term", "1");
     this.#facts.set("term_installed", String(now));
@@ -37,7 +37,7 @@ export class KeyTerms {
     return { term: this.#term(), installed: Number(this.#facts.get("term_installed")), pending: n };
   }
 
-  /** Moves this object to the next term, and promises all others the news. @throws Sealed */
+  /** Advances this object to the next term, and enqueues the term for all other objects with keys. @throws Sealed */
   rotate(now: number): Result<null> {
     const term = this.#term() + 1;
     this.#host.commit(() => {
@@ -51,7 +51,7 @@ export class KeyTerms {
     return ok(null);
   }
 
-  /** Registers an object beside the mounts that holds data keys, or that no longer does. @returns the current term */
+  /** Registers or removes an object with data keys that is not a mount. @returns the current term */
   register(kind: KeyHolder, name: string, holds: boolean): number {
     const statement = holds
       ? "INSERT OR IGNORE INTO key_holders (kind, name) VALUES (?, ?)"
@@ -60,7 +60,7 @@ export class KeyTerms {
     return this.#term();
   }
 
-  /** The destinations of one namespace, as `type/name`; not those of its children. */
+  /** The destinations of one namespace as `type/name`, without those of its children. */
   destinationsIn(namespace: string): string[] {
     return this.#host.sql
       .exec<{ name: string }>(

@@ -4,11 +4,11 @@ import type { TokenStore } from "./token-store.ts";
 interface Host {
   readonly sql: SqlStorage;
   commit<T>(change: () => T): T;
-  /** Promises a mount the news that a token has ended. Inside `commit`. */
+  /** Enqueues the end of a token for a mount. Call inside `commit`. */
   enlist(mount: string, accessor: string): void;
 }
 
-/** Which mounts have to hear of a token's end, because they may hold leases that end with it. */
+/** The mounts that may hold leases of a token, and must revoke them with it. One row per token and mount. */
 export class LeaseHolders {
   readonly #host: Host;
 
@@ -17,13 +17,13 @@ export class LeaseHolders {
   }
 
   /**
-   * A mount is about to give a lease to the token `accessor`, and hears of the token's end from now on. Idempotent.
-   * @returns a refusal when that end has come already
+   * Registers a mount for the end of the token, before the mount issues a lease to it. Idempotent.
+   * @returns a refusal if the token has already ended
    */
   hold(tokens: TokenStore, accessor: string, mount: string, now: number): Result<null> {
     const token = tokens.byAccessor(accessor, now, true);
     if (!token) return refuse("denied", "permission denied: invalid token");
-    // The request was its last use: with the token, the lease would end at once.
+    // The request was the token's last use: a lease would end at once with the token.
     if (token.uses < 0)
       return refuse("invalid", "the token has no use left, so a lease of it would be revoked at once");
     this.#host.commit(() =>
@@ -32,7 +32,7 @@ export class LeaseHolders {
     return ok(null);
   }
 
-  /** A token has ended. Inside the transaction that ends it. */
+  /** Notifies the mounts of an ended token, inside the transaction that ends it. */
   ended(accessor: string): void {
     const mounts = this.#host.sql
       .exec<{ mount: string }>("DELETE FROM lease_holders WHERE token = ? RETURNING mount", accessor)
@@ -40,7 +40,7 @@ export class LeaseHolders {
     for (const { mount } of mounts) this.#host.enlist(mount, accessor);
   }
 
-  /** A mount is gone. Inside a transaction. */
+  /** Removes a deleted mount. Runs inside a transaction. */
   forget(mount: string): void {
     this.#host.sql.exec("DELETE FROM lease_holders WHERE mount = ?", mount);
   }

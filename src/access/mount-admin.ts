@@ -9,17 +9,17 @@ import { SYSTEM_MAX_TTL } from "./token.ts";
 
 interface Host {
   commit<T>(change: () => T): T;
-  /** Promises that the data of a mount will be destroyed. Inside `commit`. */
+  /** Enqueues the destruction of a mount's data. Call inside `commit`. */
   destroyLater(mount: Mount): void;
 }
 
-/** Whoever looks at the mounts: what they may do, and the namespace that they may not look out of. */
+/** The rights and the namespace of a caller that reads mounts; it sees no mounts outside its namespace. */
 export interface Viewer {
   readonly grants: Grants;
   readonly namespace: string;
 }
 
-/** Enabling, tuning and disabling mounts, and who sees which. */
+/** Enables, tunes and disables mounts, and lists those visible to a caller. */
 export class MountAdmin {
   readonly #table: MountTable;
   readonly #namespaces: NamespaceTree;
@@ -31,19 +31,19 @@ export class MountAdmin {
     this.#host = host;
   }
 
-  /** The mounts of a namespace on which the viewer may do anything at all; without a viewer those listed for everyone. */
+  /** Mounts of a namespace with any right of the viewer; without a viewer, those listed for everyone. */
   visible(viewer: Viewer | null, namespace: string): Mount[] {
     return this.#table.list(namespace).filter((mount) => isListed(mount) || (viewer !== null && sees(viewer, mount)));
   }
 
-  /** The mount that `path` falls under, which may lead on into another namespace, if the viewer may do anything on it. */
+  /** The mount of a path, also below a child namespace, if the viewer has any right on it. */
   visibleAt(viewer: Viewer, namespace: string, path: string): Mount | null {
     const at = this.#namespaces.split(namespace, path);
     const mount = this.#table.resolve(at.namespace, at.path);
     return mount && (isListed(mount) || sees(viewer, mount)) ? mount : null;
   }
 
-  /** Counts the mounts of all namespaces by type and returns the first `limit` of each, by full path. */
+  /** Removes a mount from the table; its data is destroyed later. @returns whether it existed */
   every(limit: number): Record<MountType, { total: number; some: { name: string; uuid: string }[] }> {
     const every = this.#table.every();
     const of = (type: MountType) => {
@@ -104,7 +104,7 @@ export class MountAdmin {
     return ok(changed);
   }
 
-  /** Takes a mount out of the table at once; its data follows. @returns whether there was one */
+  /** The refusal of invalid lease TTLs; null for valid ones. */
   disable(namespace: string, path: string): boolean {
     const mount = this.read(namespace, path);
     if (!mount.ok) return false;

@@ -6,13 +6,13 @@ import { ok, type Result, refuse } from "../lib/result.ts";
 import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../platform/http/areas.ts";
 import { duration, flag, stringList, stringMap } from "../platform/http/fields.ts";
 
-/** The only key that signs identity tokens. */
+/** The only key for signing identity tokens. */
 const SIGNING_KEY = "default";
 
-/** A mount's config as it is stored, with what stands beside it in the record. */
+/** The stored config of a mount, with two fields of the record beside it. */
 type StoredConfig = MountConfig & { readonly local?: boolean; readonly seal_wrap?: boolean };
 
-/** Seconds; `system` is what no value is, the system's. */
+/** Seconds; `system` or 0 means the system's TTL. */
 const leaseTtl = () => z.preprocess((given) => (given === "system" ? 0 : given), duration()).optional();
 
 const MOST_NAMES = 128;
@@ -50,7 +50,7 @@ export const MountRequest = z.object({
 });
 export type MountRequest = z.infer<typeof MountRequest>;
 
-/** Body of `POST sys/mounts/:path/tune`: only what shall change. */
+/** Body of `POST sys/mounts/:path/tune`: only the settings that change. */
 export const TuneRequest = Config.extend({
   description: z.string().max(4096).optional(),
   options: stringMap().nullish(),
@@ -64,7 +64,7 @@ const NEW_CONFIG: MountConfig = {
   listing_visibility: "",
 };
 
-/** The config with what a request names. An empty list or text takes a setting away. */
+/** Merges settings into a config. An empty list or text removes a setting. */
 export function configWith(before: MountConfig, given: Omit<TuneRequest, "description" | "options">): MountConfig {
   const { plugin_version: _, ...settings } = given;
   const merged = { ...before, ...withoutUndefined(settings) };
@@ -88,7 +88,7 @@ interface MountRow extends Record<string, SqlStorageValue> {
 
 const SEGMENT = /^[^\p{Cc}/?#%+*]{1,128}$/u;
 
-/** Brings a mount path into the stored form `a/b/`, or says what is wrong with it. */
+/** Normalizes a mount path to the stored form `a/b/`, or refuses it. */
 export function mountPath(text: string): Result<string> {
   const segments = text.split("/").filter((segment) => segment !== "");
   const [first] = segments;
@@ -106,7 +106,7 @@ export function mountPath(text: string): Result<string> {
   return ok(`${segments.join("/")}/`);
 }
 
-/** The mount table, held in memory: it is small, and every request asks it. */
+/** The mount table. It is small and held in memory, because every request resolves a mount. A write drops the copy. */
 export class MountTable {
   readonly #sql: SqlStorage;
   #byNamespace: Map<string, Map<string, Mount>> | undefined;
@@ -115,14 +115,14 @@ export class MountTable {
     this.#sql = sql;
   }
 
-  /** The mount that `path` (without namespace) falls under: the longest that is a prefix, by whole segments. */
+  /** The mount of `path` (relative to the namespace): the longest mount path that is a prefix by whole segments. */
   resolve(namespace: string, path: string): Mount | null {
     const mounts = this.#all().get(namespace);
     if (!mounts) return null;
     for (let end = path.indexOf("/"); ; end = path.indexOf("/", end + 1)) {
       const prefix = end < 0 ? `${path}/` : path.slice(0, end + 1);
       const mount = mounts.get(prefix);
-      // Mounts never nest, so the first hit is the only one.
+      // Mounts never nest, so the first match is the only one.
       if (mount) return mount;
       if (end < 0) return null;
     }
@@ -140,14 +140,14 @@ export class MountTable {
     return [...this.#all().values()].flatMap((mounts) => [...mounts.values()]);
   }
 
-  /** A mount of this or another namespace's subtree that stands in the way of `path`. */
+  /** Refuses a path that overlaps with a mount, or leads into a namespace. */
   conflict(namespace: string, path: string, isNamespace: (path: string) => boolean): Result<null> {
     for (const mount of this.list(namespace)) {
       if (mount.path.startsWith(path) || path.startsWith(mount.path)) {
         return refuse("invalid", `path is already in use at ${mount.path}`);
       }
     }
-    // A path that leads into a namespace would be read as one.
+    // Requests below such a path would be routed to the namespace.
     for (let end = path.indexOf("/"); end >= 0; end = path.indexOf("/", end + 1)) {
       const prefix = path.slice(0, end + 1);
       if (isNamespace(namespace + prefix))

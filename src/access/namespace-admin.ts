@@ -18,11 +18,11 @@ interface Parts {
   readonly terms: KeyTerms;
   readonly journal: Journal;
   readonly endings: NamespaceEndings;
-  /** Has the owners of content clear what an earlier namespace may have left at a path. Idempotent. */
+  /** Clears remains of an earlier namespace at a path, in all objects with content. Idempotent. */
   clear(path: string): Promise<void>;
 }
 
-/** Making, changing and removing the namespaces of areas A and B. */
+/** Creates, changes and deletes the namespaces of the secrets API. */
 export class NamespaceAdmin {
   readonly #parts: Parts;
 
@@ -30,7 +30,7 @@ export class NamespaceAdmin {
     this.#parts = parts;
   }
 
-  /** Makes `name` below `parent`, or replaces the metadata of the one that exists. */
+  /** Creates `name` below `parent`, or replaces the metadata of the existing one. */
   async put(
     parent: string,
     name: string,
@@ -40,12 +40,12 @@ export class NamespaceAdmin {
     const path = this.#place(parent, name);
     if (!path.ok) return path;
     if (!tree.has(path.value)) await clear(path.value);
-    // Once more: the parent, or a mount in the way, may be another by now.
+    // Checked again after the await: the parent or a conflicting mount may have changed.
     const still = this.#place(parent, name);
     return still.ok ? this.#write(still.value, changeCustomMetadata(null, customMetadata, false)) : still;
   }
 
-  /** The path of `name` below `parent`, where there is or may be a namespace. */
+  /** The path of `name` below `parent`, if a namespace exists or may be created there. */
   #place(parent: string, name: string): Result<string> {
     const { tree, mounts } = this.#parts;
     const within = tree.admit(parent);
@@ -58,14 +58,14 @@ export class NamespaceAdmin {
     return free.ok ? path : free;
   }
 
-  /** Changes single keys of the metadata; null removes one. */
+  /** Changes single keys of the metadata; null removes a key. */
   patch(path: string, changes: CustomMetadataChange): Result<Namespace> {
     const known = this.#parts.tree.get(path);
     if (!known) return refuse("missing");
     return this.#write(path, changeCustomMetadata(JSON.stringify(known.custom_metadata), changes, true));
   }
 
-  /** Deletes an empty namespace with its policies and tokens. One that is gone already counts as deleted. */
+  /** Deletes an empty namespace with its policies and tokens. An absent one counts as deleted. */
   async delete(path: string): Promise<Result<null>> {
     const { tree, endings, journal } = this.#parts;
     if (!tree.get(path)) return ok(null);
@@ -76,7 +76,7 @@ export class NamespaceAdmin {
     return ended;
   }
 
-  /** Deletes the namespace's own rows, inside the caller's transaction. */
+  /** Deletes the namespace's own rows inside the caller's transaction. */
   remove(path: string): void {
     const { tree, policies, tokens, journal } = this.#parts;
     const accessors = tokens.ofNamespace(path);

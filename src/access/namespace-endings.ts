@@ -1,6 +1,6 @@
 import type { Result } from "../lib/result.ts";
 
-/** `cluster`: the flat namespaces of areas C and D, by name. `secrets`: the tree of areas A and B, by path. */
+/** `cluster`: flat namespaces of the cluster API, by name. `secrets`: the tree of the secrets API, by path. */
 export type NamespaceKind = "cluster" | "secrets";
 
 interface Ending extends Record<string, SqlStorageValue> {
@@ -8,11 +8,11 @@ interface Ending extends Record<string, SqlStorageValue> {
   name: string;
 }
 
-/** One kind of namespace, as its deletion needs it. */
+/** The deletion of one kind of namespace. */
 export interface EndingSteps {
-  /** Has the owners of the namespace's content refuse, or admit no content any more. Idempotent. */
+  /** Asks the owners of the namespace's content to refuse, or to admit no more content. Idempotent. */
   close(name: string): Promise<Result<null>>;
-  /** Deletes the namespace's own rows, inside the caller's transaction. */
+  /** Deletes the namespace's own rows inside the caller's transaction. */
   complete(name: string): void;
 }
 
@@ -22,15 +22,15 @@ interface Host {
   commit<T>(change: () => T): T;
 }
 
-/** The request that began a deletion ends it within this time, or the alarm does. */
+/** Time for the request to finish its deletion before the alarm takes over. */
 const GRACE_MS = 10_000;
 
 /**
- * Deletions of namespaces whose content other objects own. The mark is durable before any owner is asked, so a crash leaves
- * a deletion that the alarm completes or withdraws, never a namespace that is half closed.
+ * Deletions of namespaces whose content is owned by other objects. The mark is stored before the owners are called.
+ * After a crash the alarm completes or withdraws the deletion, so no namespace stays half closed.
  *
- *   exists ──mark──> ending ──owner agrees──> deleted
- *                      └─────owner refuses──> exists
+ *     exists ──mark──► ending ──owner agrees──► deleted
+ *                        └─────owner refuses──► exists
  */
 export class NamespaceEndings {
   readonly #host: Host;
@@ -45,7 +45,9 @@ export class NamespaceEndings {
     return sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name).toArray().length > 0;
   }
 
-  /** Ends a namespace. Concurrent calls share one run. Rejects while an owner cannot be asked; the alarm goes on then. */
+  /**
+   * Deletes a namespace. Concurrent calls share one run. Rejects while an owner is unreachable; the alarm then retries.
+   */
   end(kind: NamespaceKind, name: string): Promise<Result<null>> {
     const key = `${kind} ${name}`;
     const running = this.#running.get(key) ?? this.#run(kind, name).finally(() => this.#running.delete(key));
@@ -57,7 +59,7 @@ export class NamespaceEndings {
     return this.#host.sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM ending_namespaces").one().due;
   }
 
-  /** Goes on with deletions that were cut off. Never rejects. */
+  /** Resumes interrupted deletions. Never rejects. */
   async resume(now: number): Promise<void> {
     const due = this.#host.sql
       .exec<Ending>("SELECT kind, name FROM ending_namespaces WHERE due <= ? ORDER BY due LIMIT 20", now)

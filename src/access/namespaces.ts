@@ -10,11 +10,11 @@ interface NamespaceRow extends Record<string, SqlStorageValue> {
 }
 
 const SEGMENT = /^[A-Za-z0-9_.@-]{1,128}$/;
-/** Where a path that a namespace leads would be read as something else. */
+/** Names with another meaning at the start of a path. */
 const RESERVED: ReadonlySet<string> = new Set([...SERVICE_ROOTS, ...CLUSTER_ROOTS, "root", "audit", "."]);
 const MAX_DEPTH = 16;
 
-/** Brings a namespace as clients write it (`a`, `/a/b/`, `root`, empty) into the stored form (`a/`, `a/b/`, empty). */
+/** Normalizes a namespace (`a`, `/a/b/`, `root`, empty) to the stored form (`a/`, `a/b/`, empty). */
 export function namespacePath(text: string): Result<string> {
   const segments = text.split("/").filter((segment) => segment !== "");
   if (segments.length === 0 || (segments.length === 1 && segments[0] === "root")) return ok("");
@@ -27,13 +27,15 @@ export function namespacePath(text: string): Result<string> {
 export const namespaceMissing = (path: string): Refusal =>
   refuse("missing", `namespace not found: ${JSON.stringify(path)}`);
 
-/** Paths about the deployment as a whole, which no namespace but the root has, for no token (docs/internals/wire/vault.md). */
+/** Paths about the deployment as a whole; they exist only in the root namespace (docs/internals/wire/vault.md). */
 const ROOT_ONLY =
   /^(?:sys\/(?:init|seal|unseal|seal-status|health|leader|step-down|listings|snapshot|rekey|generate-root|metrics|rotate|config|audit|audit-hash)|identity\/oidc\/(?:config|key))(?:\/|$)/;
 
 export const isRootOnly = (path: string): boolean => ROOT_ONLY.test(path);
 
-/** The tree of namespaces of areas A and B, held in memory: every request asks it. */
+/**
+ * The tree of namespaces of the secrets API, held in memory, because every request reads it. A write drops the copy.
+ */
 export class NamespaceTree {
   readonly #sql: SqlStorage;
   #paths: Map<string, Namespace> | undefined;
@@ -46,12 +48,12 @@ export class NamespaceTree {
     return path === "" || this.#all().has(path);
   }
 
-  /** The identity of a namespace, which a later one at its path does not have; null when there is none. */
+  /** Id of a namespace, unique over its lifetime: a later one at its path has another. Null for an unknown path. */
   idOf(path: string): string | null {
     return path === "" ? "root" : (this.get(path)?.id ?? null);
   }
 
-  /** Refuses content for namespaces that there are not, or that are being deleted. */
+  /** Refuses content for unknown namespaces and for those being deleted. */
   admit(path: string): Result<null> {
     if (!this.has(path)) return namespaceMissing(path);
     const ending = this.#sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = 'secrets' AND name = ?", path);
@@ -87,7 +89,7 @@ export class NamespaceTree {
       .sort((a, b) => (a.path < b.path ? -1 : 1));
   }
 
-  /** Whether a namespace may be made at `path` below `parent`. */
+  /** The path of a namespace to create below `parent`, or the refusal of its name. */
   check(parent: string, path: string): Result<string> {
     const named = namespacePath(path);
     if (!named.ok) return named;

@@ -3,7 +3,7 @@ import { CAPABILITIES, type Capability, type PathRule } from "../contracts/polic
 import { capabilitiesFor, compilePaths } from "./path-rules.ts";
 
 describe("the compiled matcher", () => {
-  /** The rules of the language, said as plainly as possible and without regard to speed. */
+  /** The rules of the language as a plain reference implementation, without regard to speed. */
   function naive(rules: PathRule[], path: string, list: boolean): Capability[] {
     const bare = path.replace(/^\//, "");
     const tries = list ? [bare.replace(/\/?$/, "/"), bare.replace(/\/$/, "")] : [bare];
@@ -68,7 +68,7 @@ describe("the compiled matcher", () => {
         tally.set(kind, (tally.get(kind) ?? 0) + 1);
       }
     }
-    // The questions must be worth asking: plenty of either answer.
+    // The sample must contain plenty of granted and of denied paths.
     expect(Math.min(tally.get("denied") ?? 0, tally.get("granted") ?? 0)).toBeGreaterThan(5000);
   });
 });

@@ -98,7 +98,7 @@ describe("of all patterns that match", () => {
     for (const paths of [rules, rules.toReversed()]) {
       expect(ruleFor(compilePaths([{ namespace: "", paths }]), path)?.path).toBe(winner);
     }
-    // Both do match: without the winner the loser decides.
+    // Both patterns match: without the winner, the loser decides.
     expect(asked({ [`${loser}`]: "delete" }, path)).toBe("delete");
   });
 

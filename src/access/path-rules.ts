@@ -9,13 +9,14 @@ import type {
 import { matchesGlob } from "../lib/glob.ts";
 
 /**
- * Path rules: which capabilities a set of policies gives on a path, and what a request to it may carry.
+ * Path rules: the capabilities of a set of policies on a path, and the constraints on a request's parameters.
  *
- * Only one pattern decides about a path. Rules with that same pattern, from however many policies, are merged
- * when they are compiled; rules with other patterns have no say, however much they match.
+ * Exactly one pattern decides about a path. Rules with that pattern are merged when they are compiled, from all
+ * policies. Rules with other matching patterns have no effect. A lookup is one map access, then a scan of the patterns
+ * with wildcards.
  */
 
-/** The path rules of a policy and the namespace it belongs to: `""` for the root, else for example `ns1/`. */
+/** The path rules of a policy and its namespace: `""` for the root, otherwise for example `ns1/`. */
 export interface ScopedPolicy {
   readonly namespace: string;
   readonly paths: readonly PathRule[];
@@ -23,23 +24,24 @@ export interface ScopedPolicy {
 
 export interface PathAcl {
   readonly exact: ReadonlyMap<string, PathRule>;
-  /** The rules with a wildcard, the most specific first: the first that matches decides. */
+  /** The rules with a wildcard, most specific first: the first match decides. */
   readonly wild: readonly WildRule[];
 }
 
 interface WildRule {
   readonly rule: PathRule;
-  /** What stands before the first wildcard; most rules are ruled out by it without splitting the path. */
+  /** Text before the first wildcard. It excludes most rules without splitting the path. */
   readonly start: string;
   readonly isPrefix: boolean;
-  /** The pattern's segments without the final `*`; undefined where it holds no `+`. */
+  /** The pattern's segments without the final `*`; undefined for a pattern without `+`. */
   readonly segments: readonly string[] | undefined;
   readonly plusses: number;
 }
 
 /**
- * Compiles the path rules of all policies of a token. Throws on a namespace whose name could be taken for a
- * pattern: namespaces are named under rules that exclude it, so that is a defect, and it must not widen a rule.
+ * Compiles the path rules of all policies of a token.
+ * @throws RangeError for a namespace that could be read as a pattern. Names of namespaces exclude that, so it is a
+ * defect, and must not widen a rule.
  */
 export function compilePaths(policies: readonly ScopedPolicy[]): PathAcl {
   const merged = new Map<string, PathRule>();
@@ -62,32 +64,32 @@ export function compilePaths(policies: readonly ScopedPolicy[]): PathAcl {
 }
 
 /**
- * The rule that decides about a path, if any does. With `list`, the path is read as a folder: `a` and `a/` are
- * the same question, which a rule for `a/` answers before one for `a`.
+ * The rule that decides about a path, if any. With `list`, the path is a folder: `a` and `a/` are equivalent, and a
+ * rule for `a/` precedes one for `a`.
  */
 export function ruleFor(acl: PathAcl, path: string, options: { list?: boolean } = {}): PathRule | undefined {
   const bare = withoutLeadingSlash(path);
   const wanted = options.list && !bare.endsWith("/") ? `${bare}/` : bare;
   const segments = wanted.split("/");
-  // No rule is meant to reach outside its folder, whatever might later resolve the dots.
+  // A rule never reaches outside its folder, even if dots are resolved later.
   if (segments.includes("..")) return undefined;
   const exact = acl.exact.get(wanted) ?? (options.list ? acl.exact.get(wanted.slice(0, -1)) : undefined);
   return exact ?? acl.wild.find((candidate) => matches(candidate, wanted, segments))?.rule;
 }
 
-/** What a token may do on a path, sorted; `["deny"]` where no rule matches or the one that decides denies. */
+/** The capabilities on a path, sorted; `["deny"]` without a matching rule, or if the deciding rule denies. */
 export const capabilitiesFor = (acl: PathAcl, path: string, options: { list?: boolean } = {}): Capability[] =>
   granted(ruleFor(acl, path, options));
 
-/** The same for the rule that decides, if one does. */
+/** The capabilities of the deciding rule; `["deny"]` without one. */
 export function granted(rule: PathRule | undefined): Capability[] {
   const capabilities = rule?.capabilities ?? [];
   return grants(capabilities) ? [...capabilities].sort() : ["deny"];
 }
 
 /**
- * Whether a token may do anything at all on a folder such as `kv/` or below it. Each rule that grants something is
- * asked for a path in there of its own; what counts is what the rules together say about that path.
+ * Whether any capability is granted on a folder such as `kv/` or below it. Each granting rule yields an example path in
+ * the folder, and the whole rule set is evaluated for it.
  */
 export function mayBelow(acl: PathAcl, folder: string): boolean {
   const parts = folder.replace(/\/$/, "").split("/");
@@ -103,8 +105,8 @@ export type ParameterCheck =
   | { readonly ok: false; readonly parameter: string; readonly message: string };
 
 /**
- * Holds a request's parameters against the rule that decided about its path. Names compare without regard to
- * case, and one of two names stands for both; a parameter that is denied stays denied where it is also allowed.
+ * Checks a request's parameters against the deciding rule. Names compare without case, and aliases are equivalent; a
+ * denied parameter stays denied if it is also allowed.
  */
 export function checkParameters(rule: ParameterConstraints, data: Readonly<Record<string, unknown>>): ParameterCheck {
   const given = Object.entries(data).map(([name, value]) => ({
@@ -145,11 +147,11 @@ function grants(capabilities: readonly Capability[]): boolean {
   return capabilities.length > 0 && !capabilities.includes("deny");
 }
 
-/** A path that the pattern matches and that is the folder or lies in it; undefined where there is none. */
+/** A path that matches the pattern and is the folder or lies in it; undefined if there is none. */
 function pathInside(pattern: string, folder: readonly string[]): string | undefined {
   const isPrefix = pattern.endsWith("*");
   const segments = (isPrefix ? pattern.slice(0, -1) : pattern).split("/");
-  // Where the pattern leaves a name open, one that no rule is likely to name shows what it grants by itself.
+  // Open segments get a name that no other rule matches, which shows the effect of this pattern alone.
   const anyName = "\0";
   const path: string[] = [];
   for (let i = 0; i < Math.max(segments.length, folder.length); i++) {
@@ -177,7 +179,10 @@ function compileWild(rule: PathRule): WildRule | undefined {
   return { rule, start, isPrefix, segments, plusses };
 }
 
-/** The five rules of precedence, in their order; the more specific pattern sorts first. */
+/**
+ * The five rules of precedence, in order; the more specific pattern sorts first
+ * (https://developer.hashicorp.com/vault/docs/concepts/policies#priority-matching).
+ */
 function bySpecificity(a: WildRule, b: WildRule): number {
   return (
     b.start.length - a.start.length ||
@@ -200,7 +205,7 @@ function matches(candidate: WildRule, path: string, parts: readonly string[]): b
   });
 }
 
-/** Two rules with one pattern: capabilities add up, deny wins, and so do the restrictions of either. */
+/** Merges two rules with one pattern: capabilities add up, deny wins, and restrictions of both apply. */
 function mergeRules(a: PathRule, b: PathRule): PathRule {
   const capabilities = new Set([...a.capabilities, ...b.capabilities]);
   const allowedParameters = mergeParameters(a.allowedParameters, b.allowedParameters);
@@ -230,14 +235,14 @@ function mergeParameters(
   const merged = byName(a);
   for (const { name, values } of b) {
     const earlier = merged.get(name);
-    // No values stands for any value, which takes in whatever the other rule lists.
+    // An empty list means any value, which includes the values of the other rule.
     const any = values.length === 0 || earlier?.length === 0;
     merged.set(name, any ? [] : [...(earlier ?? []), ...values]);
   }
   return [...merged].map(([name, values]) => ({ name, values }));
 }
 
-/** The same with neutral names. What is said of both names of a parameter adds up. */
+/** Converts parameter names to neutral ones, and merges the rules of aliases. */
 const inNeutral = (rules: readonly ParameterRule[] = []): readonly ParameterRule[] | undefined =>
   mergeParameters(
     [],
@@ -248,21 +253,21 @@ function byName(rules: readonly ParameterRule[] | undefined): Map<string, readon
   return new Map(rules?.map(({ name, values }) => [name, values]));
 }
 
-/** A list is within what is allowed if it is listed itself, or holds something and all of it is listed. */
+/** A list is allowed if it is listed itself, or is not empty and all its elements are listed. */
 function isWithin(value: unknown, listed: readonly ParameterValue[]): boolean {
   if (listed.some((each) => isSame(value, each))) return true;
   return Array.isArray(value) && value.length > 0 && value.every((element) => isWithin(element, listed));
 }
 
-/** A list touches what is denied if it is listed itself, or any element is: else brackets would get round a rule. */
+/** A list is denied if it is listed itself, or contains a listed element: brackets do not bypass a rule. */
 function touches(value: unknown, listed: readonly ParameterValue[]): boolean {
   if (listed.some((each) => isSame(value, each))) return true;
   return Array.isArray(value) && value.some((element) => touches(element, listed));
 }
 
 /**
- * Compares a given value with a listed one. Scalars compare as text, because routes take `"5"` for 5 and a rule
- * about 5 has to hold for both; a listed text may hold `*`. Lists compare element by element.
+ * Compares a value with a listed one. Scalars compare as text, because routes accept `"5"` for 5 and a rule about 5
+ * applies to both; a listed text may contain `*`. Lists compare element by element.
  */
 function isSame(value: unknown, listed: ParameterValue): boolean {
   if (Array.isArray(value) || typeof listed === "object") {

@@ -5,7 +5,7 @@ import type { Journal } from "./events.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
 import type { PolicyStore } from "./policy-store.ts";
 
-/** Writing and reading policies, as both families of routes do it. */
+/** Writes and reads policies for the secrets API and the cluster API. */
 export class Policies {
   readonly #store: PolicyStore;
   readonly #namespaces: NamespaceTree;
@@ -18,8 +18,8 @@ export class Policies {
   }
 
   /**
-   * `index`: of the line that tells of it; null when the stream could not take it yet.
-   * @param attributes null: as they were
+   * @param attributes null to keep the stored ones
+   * @returns `index` of the event; null if the event log was not reachable yet
    */
   async put(
     namespace: string,
@@ -44,7 +44,7 @@ export class Policies {
     return row ? ok({ name, text: row.text }) : refuse("missing");
   }
 
-  /** The policies of areas C and D, which are those of the root namespace: all, or those of a list of names. */
+  /** The policies of the cluster API, which are those of the root namespace: all, or those with the given names. */
   cluster(names: readonly string[] | null, prefix: string): AclPolicy[] {
     return (names ?? this.#store.names(""))
       .filter((name) => name.startsWith(prefix))

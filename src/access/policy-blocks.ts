@@ -1,11 +1,11 @@
-/** Blocks of a policy document: how their members are found and checked, and how a document is refused. */
+/** Blocks of a policy document: access to their members, and refusals with line numbers. */
 
 import { type HclMember, type HclObject, type HclValue, quote } from "../lib/hcl.ts";
 
-/** Why a document is refused, as its writer reads it. */
+/** The refusal of a document, with a message for its author. */
 export class Refusal extends Error {}
 
-/** A block, whichever way it was written: `kind "label" { … }`, or as a member of a JSON object. */
+/** A block, from `kind "label" { … }` or from a member of a JSON object. */
 export interface Block {
   readonly kind: string;
   readonly label: string | undefined;
@@ -13,7 +13,7 @@ export interface Block {
   readonly members: readonly HclMember[];
 }
 
-/** The members of a block by name, after all of its names have been found to be known. */
+/** The members of a block by name. @throws Refusal for unknown names */
 export function fieldsOf(block: Block, known: readonly string[]): (name: string) => HclMember[] {
   for (const member of block.members) {
     if (!known.includes(member.name)) {
@@ -27,14 +27,14 @@ export function memberOf(block: Block, name: string): HclMember | undefined {
   return block.members.find((member) => member.name === name);
 }
 
-/** The blocks of a member whose kind takes no label: one, or in JSON perhaps a list of them. */
+/** The blocks of a member without a label: one, or several in a JSON list. */
 export function blocks(member: HclMember): Block[] {
   if (member.label !== undefined) refuse(`Invalid policy: ${quote(member.name)} takes no label`, member);
   const { name: kind, line } = member;
   return objectsOf(member).map(({ members }) => ({ kind, label: undefined, line, members }));
 }
 
-/** The blocks of a member whose kind takes a label. In JSON the labels are the names one level down. */
+/** The blocks of a member with a label. In JSON the labels are the names one level down. */
 export function labelledBlocks(member: HclMember): Block[] {
   const { name: kind, label, line } = member;
   if (!member.assigned) return objectsOf(member).map(({ members }) => ({ kind, label, line, members }));

@@ -12,11 +12,11 @@ export interface PolicyRow extends Record<string, SqlStorageValue> {
   description: string;
   create_index: number | null;
   modify_index: number | null;
-  /** The job that the policy is attached to, as JSON; it governs nothing here. */
+  /** The job of the policy, as JSON. Stored for clients; it has no effect here. */
   job_acl: string | null;
 }
 
-/** What a set of policies allows, ready to be asked. */
+/** The compiled rights of a set of policies. */
 export interface Grants {
   readonly root: boolean;
   readonly paths: PathAcl;
@@ -24,15 +24,18 @@ export interface Grants {
 }
 
 const NAME = /^[a-z0-9._@ -]{1,128}$/;
-/** A row holds 2 MB: the text, what it was read as, and the event that tells of it each have to fit. */
+/** A row holds 2 MB: the text, its parsed form and its event must each fit. */
 const MAX_TEXT_BYTES = 512 * 1024;
-/** Of all policies together: every volume is judged by them. */
+/** Bounds for all policies together, because every volume is checked against their rules. */
 const MAX_VOLUME_RULES = 200;
 const MAX_VOLUME_RULES_BYTES = 128 * 1024;
 const MAX_CACHED_GRANTS = 1_000;
 const ROOT: Grants = { root: true, paths: compilePaths([]), cluster: MANAGEMENT };
 
-/** The table of policies and what sets of them amount to. */
+/**
+ * The table of policies, and the compiled rights of sets of policies. Sets are cached until the next write: a cached
+ * set costs no read, a new one costs one read per policy.
+ */
 export class PolicyStore {
   readonly #sql: SqlStorage;
   readonly #grants = new Map<string, Grants>();
@@ -51,7 +54,7 @@ export class PolicyStore {
     return { namespace, name, ...builtIn, job_acl: null };
   }
 
-  /** Names in one namespace, sorted: the stored ones and the built-in ones. */
+  /** Names in one namespace, sorted, including built-in ones. */
   names(namespace: string): string[] {
     const stored = this.#sql
       .exec<{ name: string }>("SELECT name FROM policies WHERE namespace = ?", namespace)
@@ -60,12 +63,12 @@ export class PolicyStore {
     return [...new Set([...stored, "default", ...(namespace === "" ? ["root"] : [])])].sort();
   }
 
-  /** The policies written in one namespace. */
+  /** The policies written in one namespace, without built-in ones. */
   stored(namespace: string): PolicyRow[] {
     return this.#sql.exec<PolicyRow>("SELECT * FROM policies WHERE namespace = ?", namespace).toArray();
   }
 
-  /** Checks a policy before it is written: its name and its document. */
+  /** Checks the name and the document of a policy. */
   check(namespace: string, name: string, text: string): Result<Policy> {
     if (!NAME.test(name)) {
       return refuse(
@@ -80,14 +83,14 @@ export class PolicyStore {
     const parsed = parsePolicy(text);
     if (!parsed.ok) return refuse("invalid", parsed.message);
     if (isEmpty(parsed.policy)) return refuse("invalid", NO_RULES);
-    // Events and volumes know no tree of namespaces: such a rule would apply to nothing, or to what is not the writer's.
+    // Events and volumes have no tree of namespaces: such a rule would have no effect, or would affect other tenants.
     if (namespace !== "" && hasClusterRules(parsed.policy)) {
       return refuse("invalid", "Invalid policy: only policies of the root namespace may hold rules other than path");
     }
     return this.#tooManyVolumeRules(name, parsed.policy) ?? ok(parsed.policy);
   }
 
-  /** The volume rules of all policies, which govern everyone. There are not many, see `check`. */
+  /** The volume rules of all policies; `check` bounds their number. */
   volumeRules(): GoverningRule[] {
     return this.#withVolumeRules().flatMap(({ name, rules }) =>
       (JSON.parse(rules) as VolumeRule[]).map((rule) => ({ ...rule, policy: name })),
@@ -116,8 +119,8 @@ export class PolicyStore {
   }
 
   /**
-   * Writes a checked policy; inside the object's transaction.
-   * @param attributes null: as they were
+   * Writes a checked policy. Runs inside the object's transaction.
+   * @param attributes null to keep the stored ones
    */
   put(
     namespace: string,
@@ -158,7 +161,7 @@ export class PolicyStore {
     );
   }
 
-  /** What a token with these policies of `namespace` may do. Names that do not exist grant nothing. */
+  /** The rights of a token with these policies of `namespace`. Unknown names grant nothing. */
   grants(namespace: string, names: readonly string[]): Grants {
     if (names.includes("root")) return ROOT;
     const key = JSON.stringify([namespace, [...names].sort()]);
@@ -184,7 +187,7 @@ export class PolicyStore {
   }
 }
 
-/** A variable that expands to nothing, or a file of comments only, would otherwise take all rights away without a word. */
+/** An empty variable or a file of comments would otherwise silently remove all rights. */
 const NO_RULES = "Invalid policy: the document holds no rule; delete the policy to take its rights away";
 
 const isEmpty = (policy: Policy): boolean => policy.paths.length === 0 && !hasClusterRules(policy);

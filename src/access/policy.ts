@@ -1,9 +1,9 @@
 import type { Policy } from "../contracts/policies.ts";
 /**
- * The policy language: what a document written by a user says, or why it is refused.
+ * The policy language: parses a document, or explains its refusal.
  *
- * One document may hold path rules, cluster rules and volume rules. Nothing in it is skipped: a word that is not understood
- * is refused by name, because a rule that silently does not apply is worse than one that cannot be written.
+ * A document holds path rules, cluster rules and volume rules, in HCL or JSON. Unknown words are refused by name: a
+ * rule that silently has no effect is worse than one that cannot be written.
  */
 
 import {
@@ -51,7 +51,7 @@ export type PolicyResult =
   | { readonly ok: true; readonly policy: Policy }
   | { readonly ok: false; readonly message: string };
 
-/** Reads a policy document, HCL or JSON. An empty one is a policy that grants nothing. */
+/** Parses a policy document, HCL or JSON. An empty one grants nothing. */
 export function parsePolicy(text: string): PolicyResult {
   const parsed = parseHcl(text);
   if (!parsed.ok) {
@@ -66,7 +66,7 @@ export function parsePolicy(text: string): PolicyResult {
   }
 }
 
-/** The text of the built-in policy `default`: what any token may do about itself. */
+/** Text of the built-in policy `default`: the rights of any token on itself. */
 export const DEFAULT_POLICY = `# A token may look at itself, renew itself and give itself up,
 path "auth/token/lookup-self" { capabilities = ["read"] }
 path "auth/token/renew-self" { capabilities = ["update"] }
@@ -106,7 +106,7 @@ const COARSE_POLICIES: ReadonlyMap<string, readonly Level[]> = new Map([
   ["read", ["read"]],
   ["write", ["write"]],
 ]);
-/** There is nothing to write about a plugin; the word is taken for the strongest there is. */
+/** Plugins have no writable settings; `write` maps to the strongest level. */
 const PLUGIN_POLICIES: ReadonlyMap<string, readonly Level[]> = new Map([
   ["deny", ["deny"]],
   ["list", ["list"]],
@@ -114,7 +114,7 @@ const PLUGIN_POLICIES: ReadonlyMap<string, readonly Level[]> = new Map([
   ["write", ["read"]],
 ]);
 
-/** How the blocks of a kind are read that are named and list capabilities. */
+/** How named blocks with capabilities are parsed. */
 interface NamedKind<Word extends string> {
   readonly name: RegExp;
   readonly nameRule: string;
@@ -146,7 +146,7 @@ const NODE_POOL: NamedKind<NodePoolCapability> = {
 
 function readDocument(document: HclObject): Policy {
   const top = { kind: "the document", label: undefined, line: 1, members: document.members };
-  // A `name` at the top is what older tools wrote there; the policy's name is the one it is stored under.
+  // Older tools write a `name` at the top. It is ignored: a policy is stored under the name of its path.
   const fields = fieldsOf(top, ["name", "path", "namespace", "host_volume", "node_pool", "volume_rule", ...FAMILIES]);
   const levels: { [family in Family]?: Level } = {};
   for (const family of FAMILIES) {
@@ -217,7 +217,7 @@ function readParameters(block: Block, members: readonly HclMember[]): ParameterR
       refuse(`Invalid policy: the values of ${quote(name)} must be a list`, parameter);
     if (rules.has(name)) refuse(`Invalid or duplicate policy keys: parameter ${quote(name)} stands twice`, parameter);
     const values = parameter.value.map((value) => parameterValue(value, parameter));
-    // What values for "all other parameters" would mean differs from tool to tool, so none are taken.
+    // The meaning of values for "all other parameters" differs between tools, so they are refused.
     if (name === "*" && values.length > 0) refuse(`Invalid policy: "*" in ${title(block)} takes no values`, parameter);
     rules.set(name, { name, values });
   }
@@ -255,7 +255,7 @@ function readNamed<Word extends string>(block: Block, kind: NamedKind<Word>): Na
   return { name, capabilities: [...new Set(capabilities)].sort() };
 }
 
-/** Reads the level of a family, which may stand once in a document. */
+/** Parses the level of a family, which occurs at most once in a document. */
 function readLevel([block, second]: readonly Block[]): Level | undefined {
   if (block === undefined) return undefined;
   if (second !== undefined) refuse(`Invalid or duplicate policy keys: ${quote(second.kind)} stands twice`, second);
@@ -288,7 +288,7 @@ function oneOf<Word extends string>(words: readonly Word[]): (word: string) => W
   return (word) => words.find((each) => each === word);
 }
 
-/** A length of time as seconds: a number of them, or a text such as `90`, `15m` or `1h30m`. */
+/** A duration in seconds: a number, or a text such as `90`, `15m` or `1h30m`. */
 function readSeconds(member: HclMember | undefined): number {
   if (member === undefined) return 0;
   const written = typeof member.value === "number" ? String(member.value) : text(member);

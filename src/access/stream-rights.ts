@@ -9,9 +9,10 @@ import type { TokenStore } from "./token-store.ts";
 const ALL = "*";
 
 /**
- * What a token lets a stream show, or null when it may not be opened. All namespaces need a management token, or a rule that is
- * about all namespaces and the right in each that exists; namespaces made later are then judged by the same rules.
- * @param since the index at which the one namespace asked for began
+ * The scope of a stream for a token, or null without the right to open it. A stream of all namespaces requires a
+ * management token, or a rule for all namespaces and the right in each existing one. The same rules then apply to later
+ * namespaces.
+ * @param since index of the creation of the requested namespace
  */
 export function streamScope(
   rights: ClusterRights,

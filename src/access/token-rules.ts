@@ -15,7 +15,7 @@ import {
 } from "./token.ts";
 import type { NewToken, TokenStore } from "./token-store.ts";
 
-/** The rules by which tokens are made, renewed and shown. What is done with them is `Tokens`' and `ClusterTokens`'. */
+/** Rules for creating, renewing and showing tokens. Owns no state; used by `SecretsTokens` and `ClusterTokens`. */
 export class TokenRules {
   readonly #store: TokenStore;
   readonly #policies: PolicyStore;
@@ -28,8 +28,10 @@ export class TokenRules {
   }
 
   /**
-   * Checks a request for a child of `parent` and answers the token to be stored.
-   * @param namespace where the token will live; @param path the path the request came in on, whose `sudo` widens what is allowed
+   * Checks a request for a child of `parent`.
+   * @param namespace the token's namespace
+   * @param path the request's path; `sudo` on it permits more
+   * @returns the token to store
    */
   draft(
     parent: TokenRow,
@@ -44,7 +46,7 @@ export class TokenRules {
     const sudo = root || this.#judge.judge(grants, { namespace, path }, false).capabilities.includes("sudo");
     if (parent.uses !== 0) return refuse("invalid", "restricted use token cannot generate child tokens");
     if (request.id !== undefined && request.id !== "") {
-      // Ids are one space for all: elsewhere, "duplicate" would tell that a token of another namespace exists.
+      // Ids are unique across namespaces: elsewhere, "duplicate" would reveal a token of another namespace.
       if (namespace !== "")
         return refuse("invalid", "id: tokens get ids of their callers' choice in the root namespace only");
       if (!sudo) return refuse("denied", "root or sudo privileges required to specify token id");
@@ -94,7 +96,7 @@ export class TokenRules {
     });
   }
 
-  /** Checks a token of areas C and D and answers what is to be stored. */
+  /** Checks a token of the cluster API. @returns the token to store */
   draftCluster(request: ClusterTokenRequest, path: string, now: number): Result<NewToken> {
     const policies = this.clusterPolicies(request);
     if (!policies.ok) return policies;
@@ -143,7 +145,7 @@ export class TokenRules {
     return ok(named);
   }
 
-  /** Moves a token's expiry; `increment` in seconds, 0 = its own TTL. */
+  /** Extends a token's expiry; `increment` in seconds, 0 = the token's own TTL. */
   renew(row: TokenRow, increment: number, now: number): Result<{ row: TokenRow; warnings: string[] }> {
     if (row.renewable === 0 || row.uses < 0) return refuse("invalid", "lease is not renewable");
     const limit = {
@@ -179,7 +181,7 @@ export class TokenRules {
     };
   }
 
-  /** The `data` of a lookup (docs/internals/wire/vault.md). `secret` is empty when the token was named by its accessor. */
+  /** The `data` of a lookup (docs/internals/wire/vault.md). `secret` is empty for a lookup by accessor. */
   view(row: TokenRow, secret: string, now: number): Record<string, unknown> {
     return {
       accessor: row.accessor,
@@ -216,7 +218,8 @@ export class TokenRules {
     if (asked.includes("root") && (!own.includes("root") || namespace !== "")) {
       return refuse("invalid", "root tokens may not be created without parent token being root");
     }
-    // Without a list the child gets what the parent has; root stays in the root namespace. A list of blanks names nothing.
+    // Without a list the child inherits its parent's policies; root only in the root namespace. A list of blanks names
+    // none.
     const inherits = (request.policies ?? []).length === 0;
     const policies = inherits ? own.filter((name) => name !== "root" || namespace === "") : asked;
     if (!sudo) {
@@ -229,7 +232,7 @@ export class TokenRules {
   }
 }
 
-/** Names of policies as they are compared and stored: trimmed, in lower case, each once. */
+/** Normalizes names of policies: trimmed, in lower case, without duplicates. */
 function policyNames(given: readonly string[]): Result<string[]> {
   const names = given.map((name) => name.trim().toLowerCase()).filter((name) => name !== "");
   return names.some((name) => name.length > 128 || /\p{Cc}/u.test(name))

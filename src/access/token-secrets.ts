@@ -2,8 +2,9 @@ import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { TokenRow } from "./token.ts";
 
 /**
- * Sealed copies of the secrets of tokens made under `/v1/acl`, which upstream clients read back (docs/reference/compatibility.md). The
- * column `tokens.secret` holds them; each is bound to its token's accessor. The setting `ACL_TOKEN_SECRETS` turns them off.
+ * Sealed copies of the secrets of tokens made under `/v1/acl`, which upstream clients read back
+ * (docs/reference/compatibility.md). The column `tokens.secret` holds them; each is bound to its token's accessor. The
+ * setting `ACL_TOKEN_SECRETS` turns them off.
  */
 export class TokenSecrets {
   readonly #sql: SqlStorage;
@@ -16,18 +17,18 @@ export class TokenSecrets {
     this.#enabled = enabled;
   }
 
-  /** The sealed secret for the token's row; null when the deployment keeps none. @throws Sealed */
+  /** The sealed secret for the token's row; null if the deployment stores none. @throws Sealed */
   seal(accessor: string, secret: string): ArrayBuffer | null {
     if (!this.#enabled()) return null;
     return new Uint8Array(this.#keys.seal(secret, context(accessor))).buffer;
   }
 
-  /** The token's secret; empty when none is kept. @throws Sealed */
+  /** The token's secret; empty if none is stored. @throws Sealed */
   reveal({ accessor, secret }: Pick<TokenRow, "accessor" | "secret">): string {
     return secret === null || !this.#enabled() ? "" : this.#keys.openText(secret, context(accessor));
   }
 
-  /** Deletes all kept secrets once the setting is off; inside a transaction. */
+  /** Deletes all stored secrets after the setting is turned off. Runs inside a transaction. */
   purge(): void {
     if (!this.#enabled()) this.#sql.exec("UPDATE tokens SET secret = NULL WHERE secret IS NOT NULL");
   }

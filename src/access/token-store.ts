@@ -3,7 +3,7 @@ import { randomText } from "../lib/random-text.ts";
 import { upperBound } from "../lib/text-range.ts";
 import type { TokenRow } from "./token.ts";
 
-/** An accessor in the form of the API that makes the token. */
+/** A new accessor, in the format of the token's API. */
 export const newAccessor = (family: TokenRow["family"]): string =>
   family === "cluster" ? crypto.randomUUID() : randomText(24);
 
@@ -12,7 +12,7 @@ export type NewToken = Omit<TokenRow, "hash" | "accessor" | "create_index" | "mo
   secret?: TokenRow["secret"];
 };
 
-/** Which tokens a page is about: those of a namespace and below it, those whose accessor starts so, those that are global. */
+/** Filter of a page: a namespace with its descendants, a prefix of the accessor, global tokens. */
 interface TokenPage {
   readonly from: string;
   readonly limit: number;
@@ -26,27 +26,33 @@ interface Page {
   readonly next: string | null;
 }
 
-/** The table of tokens. Every write happens inside the object's transaction. */
+/**
+ * The table of tokens, read by hash or accessor; each read costs one indexed row. Writes run inside the object's
+ * transaction.
+ *
+ *     live ──expiry, revocation──► deleted
+ *      └──last use──► spent (uses = -1, expires soon) ──► deleted
+ */
 export class TokenStore {
   readonly #sql: SqlStorage;
   readonly #hashKey: () => KeyObject;
   readonly #ended: (accessor: string) => void;
 
-  /** @param ended hears of each token that is deleted, inside the transaction that does it */
+  /** @param ended called for each deleted token, inside the deleting transaction */
   constructor(sql: SqlStorage, hashKey: () => KeyObject, ended: (accessor: string) => void) {
     this.#sql = sql;
     this.#hashKey = hashKey;
     this.#ended = ended;
   }
 
-  /** The keyed hash under which a token is stored: useless without the deployment's key. */
+  /** The keyed hash of a token, which is useless without the deployment's key. */
   hashOf(token: string): string {
     return createHmac("sha256", this.#hashKey()).update(token).digest("base64url");
   }
 
   /**
-   * The token's row, if it exists and is of use.
-   * @param spent takes a token, too, whose last use is the very request that asks
+   * The row of a live token.
+   * @param spent accept a token whose last use is the current request
    */
   find(token: string, now: number, spent = false): TokenRow | null {
     return this.byHash(this.hashOf(token), now, spent);
@@ -83,7 +89,7 @@ export class TokenStore {
     return row;
   }
 
-  /** Writes what a renewal or an update changed. */
+  /** Stores the changes of a renewal or an update. */
   update(row: TokenRow): void {
     this.#sql.exec(
       `UPDATE tokens SET policies = ?, name = ?, expires = ?, renewed = ?, uses = ?, orphan = ?, parent = ?, global = ?,
@@ -100,7 +106,7 @@ export class TokenStore {
     );
   }
 
-  /** Counts one use of a token that has only so many; after its last, the token goes at `lastUntil`. */
+  /** Counts one use of a limited token. After its last use the token expires at `lastUntil`. */
   spend(row: TokenRow, lastUntil: number): void {
     if (row.uses > 1) this.#sql.exec("UPDATE tokens SET uses = uses - 1 WHERE hash = ?", row.hash);
     else {
@@ -114,7 +120,7 @@ export class TokenStore {
     }
   }
 
-  /** The token and all that descend from it. */
+  /** The token and all its descendants. */
   family(hash: string): TokenRow[] {
     return this.#sql
       .exec<TokenRow>(
@@ -134,7 +140,7 @@ export class TokenStore {
     }
   }
 
-  /** Children of a token that goes while they stay. */
+  /** Detaches the children of a token that is deleted alone. */
   orphanChildren(hash: string): void {
     this.#sql.exec("UPDATE tokens SET parent = NULL, orphan = 1 WHERE parent = ?", hash);
   }
@@ -153,7 +159,7 @@ export class TokenStore {
     return this.#sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM tokens").one().at;
   }
 
-  /** One page of living tokens, by accessor; `next` is the first accessor of the page after it. */
+  /** One page of live tokens, sorted by accessor; `next` is the first accessor of the following page. */
   page(now: number, { from, limit, prefix = "", within = "", global = null }: TokenPage): Page {
     const rows = this.#sql
       .exec<TokenRow>(
@@ -183,7 +189,7 @@ export class TokenStore {
   }
 }
 
-/** What `uses` says of a token that has had its last. */
+/** Value of `uses` after the last use. */
 const SPENT = -1;
 
 const alive = ([row]: TokenRow[], now: number, spent: boolean): TokenRow | null =>

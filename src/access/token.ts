@@ -11,10 +11,10 @@ import {
   stringMap,
 } from "../platform/http/fields.ts";
 
-/** The longest life of a token or lease unless configured shorter, in seconds (768 h). */
+/** Maximum TTL of a token or lease unless configured lower, in seconds (768 h). */
 export const SYSTEM_MAX_TTL = 768 * 3600;
 
-/** A stored token. Only `hash` relates to the secret. */
+/** A stored token. Only `hash` is derived from the secret. */
 export interface TokenRow extends Record<string, SqlStorageValue> {
   hash: string;
   accessor: string;
@@ -24,7 +24,7 @@ export interface TokenRow extends Record<string, SqlStorageValue> {
   name: string;
   meta: string | null;
   path: string;
-  /** Which API made it: it decides the form of the secret and the words of the answers. */
+  /** The API that created the token; it determines the format of the secret and of responses. */
   family: "secrets" | "cluster";
   global: number;
   created: number;
@@ -38,14 +38,14 @@ export interface TokenRow extends Record<string, SqlStorageValue> {
   renewable: number;
   create_index: number | null;
   modify_index: number | null;
-  /** The secret, sealed, of a token made under `/v1/acl`; null when the deployment keeps none. */
+  /** The sealed secret of a token made under `/v1/acl`; null if the deployment stores none. */
   secret: ArrayBuffer | null;
 }
 
 export const policiesOf = (row: TokenRow): string[] => JSON.parse(row.policies) as string[];
 export const isRoot = (row: TokenRow): boolean => policiesOf(row).includes("root");
 
-/** A token is one row, and each of its policies is looked at in every request. */
+/** A token is one row, and every request reads each of its policies. */
 const MAX_POLICIES = 256;
 const TOO_MANY = `at most ${MAX_POLICIES} policies`;
 const notTooMany = (names: readonly string[]): boolean => names.length <= MAX_POLICIES;
@@ -53,7 +53,7 @@ const MAX_META = 16 * 1024;
 const TOO_LARGE = `at most ${MAX_META} characters in all`;
 const notTooLarge = (meta: Readonly<Record<string, string>>): boolean => JSON.stringify(meta).length <= MAX_META;
 
-/** A list of names. One blank text is a list that names nothing, which is not the same as no list. */
+/** A list of names. One blank text is an empty list, which differs from an absent list. */
 const policyList = () =>
   z.preprocess((given) => (typeof given === "string" && given.trim() === "" ? [given] : given), stringList());
 
@@ -78,7 +78,7 @@ export const TokenRequest = z.object({
 });
 export type TokenRequest = z.infer<typeof TokenRequest>;
 
-/** `ExpirationTTL` as seconds, rounded up: nanoseconds or a duration text. Empty and 0 mean that the token has none. */
+/** `ExpirationTTL` in seconds, rounded up, from nanoseconds or a duration text. Empty and 0 mean no TTL. */
 const expirationTtl = () =>
   asDuration(
     z.union([z.string(), z.number()]).transform((given, context) => {
@@ -91,7 +91,7 @@ const expirationTtl = () =>
     }),
   );
 
-/** Body of `/v1/acl/token`; keys as the decoder of `src/routes/server/body.ts` has normalised them. */
+/** Body of `/v1/acl/token`; keys are normalized by the decoder of `src/routes/server/body.ts`. */
 export const ClusterTokenRequest = z.object({
   AccessorID: z.string().optional(),
   Name: z.string().max(256).default(""),
@@ -106,9 +106,9 @@ export const ClusterTokenRequest = z.object({
 export type ClusterTokenRequest = z.infer<typeof ClusterTokenRequest>;
 
 /**
- * When a token made or renewed now runs out (ms), or null for never: the wished TTL, cut at its own explicit maximum, and at
- * the system's, which a periodic token is free of.
- * @returns also whether the wish had to be cut
+ * Expiry of a token that is created or renewed now, ms since 1970; null for never. The requested TTL is capped at the
+ * token's explicit maximum and, except for periodic tokens, at the system's maximum.
+ * @returns also whether the TTL was capped
  */
 export function expiryFor(
   token: { created: number; ttl: number; explicitMaxTtl: number; period: number; root: boolean },
@@ -125,7 +125,7 @@ export function expiryFor(
   return { expires, capped: expires < wanted };
 }
 
-/** The name a token carries: `token-` and what the caller wished, without characters that logs and tags dislike. */
+/** Display name of a token: `token-` plus the requested name, restricted to letters, digits and hyphens. */
 export function displayName(wish: string): string {
   const clean = wish.replace(/[^a-zA-Z0-9-]/g, "-").replace(/^-+|-+$/g, "");
   return clean === "token" || clean === "" ? "token" : `token-${clean}`;

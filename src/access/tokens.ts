@@ -11,10 +11,10 @@ import type { TokenRequest, TokenRow } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
 
-/** How long a token outlives the start of its last request, which may still ask about it. */
+/** A token outlives the start of its last request by this time, because the request may still query it. */
 const LAST_REQUEST_MS = 10_000;
 
-/** Tokens: made, looked up, renewed and revoked as areas A and B do it. */
+/** Creates, looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
 export class Tokens {
   readonly #store: TokenStore;
   readonly #rules: TokenRules;
@@ -39,7 +39,7 @@ export class Tokens {
     this.#grantsOf = grantsOf;
   }
 
-  /** Counts one use of a token that has only so many. */
+  /** Counts one use of a token with limited uses. */
   spend(row: TokenRow, now: number): void {
     this.#journal.commit(() => this.#store.spend(row, now + LAST_REQUEST_MS));
   }
@@ -83,7 +83,7 @@ export class Tokens {
     return ok({ auth: this.#rules.authBlock(next, textIn(name), now), warnings });
   }
 
-  /** Ends a token at once, with all its descendants, or alone. An unknown token counts as revoked. @throws Sealed */
+  /** Revokes a token, with or without its descendants. An unknown token counts as revoked. @throws Sealed */
   revoke(name: TokenName, keepChildren: boolean): Result<null> {
     const named = this.#named(name);
     if (!named.ok || named.value === null) return named.ok ? ok(null) : named;
@@ -95,7 +95,7 @@ export class Tokens {
     return ok(null);
   }
 
-  /** Ends tokens whose time is over, up to `limit` of them, with all their descendants. */
+  /** Deletes up to `limit` expired tokens with all their descendants. */
   expire(now: number, limit: number): void {
     const expired = this.#store.expired(now, limit);
     if (expired.length > 0) {
@@ -106,13 +106,13 @@ export class Tokens {
     }
   }
 
-  /** One page of the accessors of a namespace and those below. */
+  /** One page of the accessors of a namespace and its descendants. */
   accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
     const { rows, next } = this.#store.page(Date.now(), { from, limit, within });
     return { keys: rows.map(({ accessor }) => accessor), next };
   }
 
-  /** What a token may do on each path of a namespace. @throws Sealed */
+  /** The capabilities of a token on each path of a namespace. @throws Sealed */
   capabilities(
     name: TokenName,
     namespace: string,
@@ -126,7 +126,7 @@ export class Tokens {
     return ok(Object.fromEntries(paths.map((path) => [path, [...of(path)]])));
   }
 
-  /** Whether a caller may do more than it was let in for. Counts no use: the request has paid for it. */
+  /** Whether a caller has further rights than its request was authorized for. Counts no use of the token. */
   mayAlso(wish: Wish): Result<null> {
     const caller = this.#store.byAccessor(wish.accessor, Date.now(), true);
     return caller ? this.#allowed(caller, wish).result : refuse("denied", "permission denied");
@@ -140,14 +140,14 @@ export class Tokens {
     return { result: allows(judgement, wish.needs, wish.given), ruled: judgement.ruled };
   }
 
-  /** Inside a transaction. */
+  /** Deletes a token with its descendants. Runs inside a transaction. */
   #end(row: TokenRow): void {
     const gone = this.#store.family(row.hash);
     this.#store.delete(gone);
     this.#journal.emit(gone.map(tokenDeleted));
   }
 
-  /** The token that is named; null where no token has that text. */
+  /** The token named by a request; null if no token has that text. */
   #named(name: TokenName): Result<TokenRow | null> {
     const now = Date.now();
     if ("own" in name) return ok(this.#store.find(name.own, now, true));
@@ -162,15 +162,16 @@ export class Tokens {
   }
 
   /**
-   * The token of a text, for a caller who may do so in that token's namespace. A right in the namespace of the request reaches
-   * tokens below it, too, unless a rule about theirs says otherwise. Without a right, a token looks like none.
+   * The token of a text, for a caller with the right in that token's namespace. A right in the namespace of the request
+   * extends to tokens below it, unless a rule about their namespace differs. Without a right, a token appears to be
+   * unknown.
    */
   #followed(text: string, by: Wish, now: number): Result<TokenRow | null> {
     const caller = this.#store.byAccessor(by.accessor, now, true);
     if (!caller) return refuse("denied", "permission denied");
     const here = this.#allowed(caller, by);
     const row = this.#store.find(text, now, true);
-    // A token that has had its last use answers for the request that was this use, and for no other.
+    // A token after its last use is visible only to the request that was this use.
     if (!row || (row.uses < 0 && row.hash !== caller.hash)) return here.result.ok ? ok(null) : here.result;
     const there = this.#allowed(caller, { ...by, namespace: row.namespace });
     if (there.result.ok) return ok(row);
@@ -180,7 +181,7 @@ export class Tokens {
   }
 }
 
-/** The token, where the request names none that there is: 403. */
+/** The token, or 403 for an unknown one. */
 const known = (named: Result<TokenRow | null>): Result<TokenRow> =>
   named.ok ? (named.value === null ? refuse("denied", "bad token") : ok(named.value)) : named;
 

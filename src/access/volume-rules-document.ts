@@ -3,7 +3,7 @@ import { readPattern } from "../lib/bexpr/pattern.ts";
 import { quote } from "../lib/hcl.ts";
 import { type Block, fieldsOf, memberOf, refuse, text, texts, title } from "./policy-blocks.ts";
 
-/** How `volume_rule` blocks are written in a policy document. */
+/** Parses the `volume_rule` blocks of a policy document. */
 
 const ASKS = ["plugins", "name_pattern", "max_capacity", "node_pools"] as const;
 const KEYS = ["namespaces", ...ASKS, "enforcement"] as const;
@@ -12,7 +12,7 @@ type Key = (typeof KEYS)[number];
 const RULE_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
 const MOST_WORDS = 100;
 
-/** What the words of a list must look like. */
+/** Format of the words in each list. */
 const WORDS = {
   namespaces: { shape: /^[a-zA-Z0-9*-]{1,128}$/, rule: "1 to 128 letters, digits, - or *" },
   plugins: { shape: /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/, rule: "1 to 128 letters, digits, ., _ or -" },
@@ -80,7 +80,7 @@ function readNamePattern(block: Block): string | undefined {
 const UNITS = ["", "B", "KB", "MB", "GB", "TB", "PB", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
 const POWERS = ["K", "M", "G", "T", "P"];
 
-/** A number of bytes, or a text such as `10GiB` or `500 MB`. */
+/** Bytes as a number, or a text such as `10GiB` or `500 MB`. */
 function readCapacity(block: Block): number | undefined {
   const member = memberOf(block, "max_capacity");
   if (!member) return undefined;

@@ -4,29 +4,30 @@ import { matchesGlob } from "../lib/glob.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 
 /**
- * Volume rules: what policies ask of every volume, whoever makes it, the holder of a management token too (docs/reference/volume-rules.md).
+ * Volume rules: requirements of policies on every volume, including those of management tokens
+ * (docs/reference/volume-rules.md). The check is a pure function.
  */
 
-/** What rules judge of a volume, of whatever kind. */
+/** Properties of a volume that rules check, for volumes of any type. */
 export interface VolumeFacts {
   readonly name: string;
   readonly namespace: string;
-  /** Empty = no plugin has to do with it, so that no rule about plugins does. */
+  /** Empty for volumes without a plugin; rules about plugins then do not apply. */
   readonly pluginId: string;
-  /** What it may grow to, in bytes; 0 = not said. */
+  /** Maximum capacity in bytes; 0 if not given. */
   readonly capacityMax: number;
-  /** Empty = any; null = there is nothing to say about pools. */
+  /** Empty for any pool; null if pools do not apply. */
   readonly nodePool: string | null;
 }
 
-/** Whether a rule has to do with the volumes of a namespace. */
+/** Whether a rule applies to the volumes of a namespace. */
 export const governs = ({ namespaces }: VolumeRule, namespace: string): boolean =>
   namespaces?.some((glob) => matchesGlob(namespace, glob)) ?? true;
 
 /**
- * Judges a volume by the rules of its namespace.
+ * Checks a volume against the rules of its namespace.
  * @param override soft rules only warn
- * @returns warnings; or "denied", saying by which policy and rule, and what it asks for
+ * @returns warnings; or "denied" with policy, rule and requirement
  */
 export function judgeVolume(
   rules: readonly GoverningRule[],
@@ -47,13 +48,13 @@ export function judgeVolume(
 const said = ({ rule, asked }: { readonly rule: GoverningRule; readonly asked: readonly string[] }): string =>
   `policy ${quoted(rule.policy)}, rule ${quoted(rule.name)} (${rule.enforcement}): ${asked.join(" and ")}`;
 
-/** What a rule asks for and a volume does not have. */
+/** The requirements of a rule that a volume does not meet. */
 function brokenBy(rule: VolumeRule, { name, pluginId, capacityMax, nodePool }: VolumeFacts): string[] {
   const { plugins, namePattern, maxCapacity, nodePools } = rule;
   const asked: string[] = [];
   if (plugins && pluginId !== "" && !plugins.includes(pluginId)) asked.push(`plugin must be ${oneOf(plugins)}`);
   if (namePattern !== undefined && !matches(name, namePattern)) asked.push(`name must match ${namePattern}`);
-  // A volume that may grow to anything may grow beyond the rule.
+  // Without a maximum, the volume may grow beyond the rule's limit.
   if (maxCapacity !== undefined && (capacityMax === 0 || capacityMax > maxCapacity))
     asked.push(`capacity_max must be given, and at most ${maxCapacity} bytes`);
   if (nodePools && nodePool !== null && !nodePools.includes(nodePool))
@@ -61,7 +62,7 @@ function brokenBy(rule: VolumeRule, { name, pluginId, capacityMax, nodePool }: V
   return asked;
 }
 
-/** It was read once, when the policy was written. */
+/** The pattern was validated when the policy was written. */
 function matches(name: string, pattern: string): boolean {
   const compiled = readPattern(pattern);
   return typeof compiled === "object" && compiled.found(name);
