@@ -8,29 +8,29 @@ import { Sealed } from "../platform/crypto/keyring.ts";
 import { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import { settings } from "../platform/settings.ts";
+import { Authorizer } from "./authorize.ts";
 import { Bootstrap } from "./bootstrap.ts";
 import { ClusterNamespaces } from "./cluster-namespaces.ts";
 import { ClusterTokens } from "./cluster-tokens.ts";
-import { EndedMounts } from "./ended-mounts.ts";
-import type { Stamp } from "./events.ts";
-import { Gatekeeper } from "./gatekeeper.ts";
-import { Judge } from "./judgement.ts";
-import { KeyTerms } from "./key-rotation.ts";
+import { DeletedMounts } from "./deleted-mounts.ts";
+import type { AccessPublisher, IndexBackfill } from "./event-publisher.ts";
+import { KeyRotation } from "./key-rotation.ts";
 import { LeaseHolders } from "./lease-holders.ts";
 import { MountAdmin, type Viewer } from "./mount-admin.ts";
 import { MountTable } from "./mounts.ts";
 import { NamespaceAdmin } from "./namespace-admin.ts";
-import { NamespaceEndings } from "./namespace-endings.ts";
+import { NamespaceDeletions } from "./namespace-deletions.ts";
 import { NamespaceTree } from "./namespaces.ts";
-import { Policies } from "./policies.ts";
+import { PathEvaluator } from "./path-evaluator.ts";
+import { PolicyAdmin } from "./policy-admin.ts";
 import { type Grants, PolicyStore } from "./policy-store.ts";
+import { SecretsTokens } from "./secrets-tokens.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 import { TokenRules } from "./token-rules.ts";
 import { TokenSecrets } from "./token-secrets.ts";
 import { TokenStore } from "./token-store.ts";
-import { Tokens } from "./tokens.ts";
 
-interface Deps {
+interface Dependencies {
   readonly env: Env;
   readonly sql: SqlStorage;
   readonly outbox: Outbox;
@@ -47,22 +47,22 @@ export class AccessParts {
   readonly policyStore: PolicyStore;
   readonly namespaceTree: NamespaceTree;
   readonly mountTable: MountTable;
-  readonly journal: Journal<Stamp>;
+  readonly publisher: AccessPublisher;
   readonly bootstrap: Bootstrap;
-  readonly terms: KeyTerms;
-  readonly gatekeeper: Gatekeeper;
-  readonly tokens: Tokens;
+  readonly terms: KeyRotation;
+  readonly authorizer: Authorizer;
+  readonly tokens: SecretsTokens;
   readonly clusterTokens: ClusterTokens;
-  readonly policies: Policies;
+  readonly policies: PolicyAdmin;
   readonly namespaces: NamespaceAdmin;
   readonly clusterNamespaces: ClusterNamespaces;
-  readonly endings: NamespaceEndings;
+  readonly deletions: NamespaceDeletions;
   readonly mounts: MountAdmin;
-  readonly endedMounts: EndedMounts;
+  readonly deletedMounts: DeletedMounts;
   readonly #sql: SqlStorage;
   #hashKey: KeyObject | undefined;
 
-  constructor({ env, sql, outbox, commit }: Deps) {
+  constructor({ env, sql, outbox, commit }: Dependencies) {
     this.#sql = sql;
     this.keys = new DataKeys(sql, "access-control", () => env.MASTER_KEY);
     this.deploymentState = new DeploymentState(sql);
@@ -80,31 +80,31 @@ export class AccessParts {
     this.policyStore = new PolicyStore(sql);
     this.namespaceTree = new NamespaceTree(sql);
     this.mountTable = new MountTable(sql);
-    this.journal = new Journal({
+    this.publisher = new Journal({
       commit,
       enlist: (entry) => outbox.enlist("event", "log", entry),
       drain: () => outbox.drain("event"),
       append: (entries) => eventLog(env).append("access-control", entries),
-      stamp: (stamp, index) => this.#stamp(stamp, index),
+      stamp: (stamp, index) => this.#backfillIndex(stamp, index),
     });
-    const judge = new Judge(this.namespaceTree, this.mountTable);
-    const rules = new TokenRules(this.tokenStore, this.policyStore, judge);
+    const evaluator = new PathEvaluator(this.namespaceTree, this.mountTable);
+    const rules = new TokenRules(this.tokenStore, this.policyStore, evaluator);
     const grantsOf = (row: TokenRow): Grants => this.grantsOf(row);
     this.bootstrap = new Bootstrap(this.deploymentState, this.tokenStore, this.tokenSecrets);
-    this.tokens = new Tokens(this.tokenStore, rules, this.namespaceTree, this.journal, judge, grantsOf);
-    this.gatekeeper = new Gatekeeper(
+    this.tokens = new SecretsTokens(this.tokenStore, rules, this.namespaceTree, this.publisher, evaluator, grantsOf);
+    this.authorizer = new Authorizer(
       this.tokenStore,
       this.tokens,
       this.namespaceTree,
       this.mountTable,
-      judge,
+      evaluator,
       grantsOf,
     );
-    this.clusterTokens = new ClusterTokens(this.tokenStore, rules, this.tokenSecrets, this.journal);
-    this.policies = new Policies(this.policyStore, this.namespaceTree, this.journal);
+    this.clusterTokens = new ClusterTokens(this.tokenStore, rules, this.tokenSecrets, this.publisher);
+    this.policies = new PolicyAdmin(this.policyStore, this.namespaceTree, this.publisher);
     const enlistTerm = (lane: string, body: { term: number }) => outbox.enlistLatest("rekey", lane, body);
-    this.terms = new KeyTerms({ sql, commit, enlist: enlistTerm }, this.deploymentState, this.keys, this.mountTable);
-    this.endings = new NamespaceEndings({
+    this.terms = new KeyRotation({ sql, commit, enlist: enlistTerm }, this.deploymentState, this.keys, this.mountTable);
+    this.deletions = new NamespaceDeletions({
       ...{ sql, commit },
       steps: {
         cluster: {
@@ -125,14 +125,14 @@ export class AccessParts {
     });
     this.namespaces = new NamespaceAdmin({
       ...{ tree: this.namespaceTree, mounts: this.mountTable, policies: this.policyStore, tokens: this.tokenStore },
-      ...{ terms: this.terms, journal: this.journal, endings: this.endings },
+      ...{ terms: this.terms, publisher: this.publisher, deletions: this.deletions },
       clear: (path) => syncControl(env).clearNamespace(path),
     });
-    this.clusterNamespaces = new ClusterNamespaces(sql, this.journal, this.endings);
-    this.endedMounts = new EndedMounts(sql);
+    this.clusterNamespaces = new ClusterNamespaces(sql, this.publisher, this.deletions);
+    this.deletedMounts = new DeletedMounts(sql);
     const destroyLater = (mount: Mount) => {
       this.leaseHolders.forget(mount.uuid);
-      this.endedMounts.add(mount, Date.now());
+      this.deletedMounts.add(mount, Date.now());
       outbox.enlist("unmount", `${mount.type} ${mount.uuid}`, null);
     };
     this.mounts = new MountAdmin(this.mountTable, this.namespaceTree, { commit, destroyLater });
@@ -181,9 +181,9 @@ export class AccessParts {
       ?.value;
   }
 
-  #stamp(stamp: Stamp, index: number): void {
-    if ("token" in stamp) this.tokenStore.stamp(stamp.token, index);
-    else if ("policy" in stamp) this.policyStore.stamp(...stamp.policy, index);
-    else this.clusterNamespaces.stamp(stamp.clusterNamespace, index);
+  #backfillIndex(stamp: IndexBackfill, index: number): void {
+    if ("token" in stamp) this.tokenStore.backfillIndex(stamp.token, index);
+    else if ("policy" in stamp) this.policyStore.backfillIndex(...stamp.policy, index);
+    else this.clusterNamespaces.backfillIndex(stamp.clusterNamespace, index);
   }
 }

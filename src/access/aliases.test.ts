@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { TYPE_NAMES } from "../compat/dialect.ts";
 import type { Capability } from "../contracts/policies.ts";
-import { inOneSpelling } from "./aliases.ts";
+import { inCanonicalNames } from "./aliases.ts";
 import { capabilitiesFor, compilePaths, type ScopedPolicy } from "./path-rules.ts";
 
 const compiled = (rules: Readonly<Record<string, string>>, namespace = "") => {
@@ -13,7 +13,7 @@ const compiled = (rules: Readonly<Record<string, string>>, namespace = "") => {
   return compilePaths([policy]);
 };
 const asked = (rules: Readonly<Record<string, string>>, path: string, list = false, namespace = "") => {
-  const question = inOneSpelling(compiled(rules, namespace), namespace, path);
+  const question = inCanonicalNames(compiled(rules, namespace), namespace, path);
   return capabilitiesFor(question.acl, question.path, { list }).join(" ");
 };
 
@@ -103,7 +103,7 @@ describe("names are looked at only where they name a type", () => {
     expect(asked({ [`${AT}/cloud-a-sm/*`]: "read" }, path, false, "team/a/")).toBe("read");
     for (const lead of ["team/a", "team/+", "+/+"]) {
       const acl = compiled({ [`${lead}/${AT}/+/prod`]: "read", [`${lead}/${AT}/cloud-a-sm/prod`]: "update" });
-      const question = inOneSpelling(acl, "team/a/", path);
+      const question = inCanonicalNames(acl, "team/a/", path);
       expect(capabilitiesFor(question.acl, question.path)).toEqual(["update"]);
     }
   });
@@ -151,7 +151,7 @@ describe("whatever the rules", () => {
       const rest = pick(["", "/", "/x", "/x/y", "/xz"]);
       const answers = policies.flatMap((acl) =>
         [neutral, upstream].map((word) => {
-          const question = inOneSpelling(acl, "", `${AT}/${word}${rest}`);
+          const question = inCanonicalNames(acl, "", `${AT}/${word}${rest}`);
           return capabilitiesFor(question.acl, question.path).join(" ");
         }),
       );

@@ -9,7 +9,7 @@ import { compilePaths, type PathAcl } from "./path-rules.ts";
  * @param path inside `namespace`
  * @param caseless index of a segment that is compared without case, counted from 0; null for none
  */
-export function inOneSpelling(
+export function inCanonicalNames(
   acl: PathAcl,
   namespace: string,
   path: string,
@@ -18,8 +18,8 @@ export function inOneSpelling(
   const named = twoNames(path);
   if (!named) return caseless === null ? { acl, path: namespace + path } : inLowerCase(acl, namespace, path, caseless);
   const at = { ...named, segment: named.segment + namespace.split("/").length - 1 };
-  const known = respelt.get(acl) ?? new Map<string, PathAcl>();
-  respelt.set(acl, known);
+  const known = canonicalRules.get(acl) ?? new Map<string, PathAcl>();
+  canonicalRules.set(acl, known);
   const key = `${at.segment} ${at.neutral}`;
   const inNeutral = known.get(key) ?? compileIn(acl, at);
   known.set(key, inNeutral);
@@ -27,16 +27,16 @@ export function inOneSpelling(
 }
 
 /** One request may be about a thousand paths, and compiling many rules takes milliseconds. */
-const respelt = new WeakMap<PathAcl, Map<string, PathAcl>>();
+const canonicalRules = new WeakMap<PathAcl, Map<string, PathAcl>>();
 
 function compileIn(acl: PathAcl, at: TwoNames): PathAcl {
   const rules = [...acl.exact.values(), ...acl.wild.map(({ rule }) => rule)];
-  const spelt = rules.map((rule) => respell(rule, at));
+  const spelt = rules.map((rule) => toCanonical(rule, at));
   const changed = spelt.some((rule, index) => rule !== rules[index]);
   return changed ? compilePaths([{ namespace: "", paths: spelt }]) : acl;
 }
 
-function respell(rule: PathRule, { segment, neutral, upstream }: TwoNames): PathRule {
+function toCanonical(rule: PathRule, { segment, neutral, upstream }: TwoNames): PathRule {
   const isPrefix = rule.path.endsWith("*");
   const segments = (isPrefix ? rule.path.slice(0, -1) : rule.path).split("/");
   const word = segments[segment];
@@ -61,8 +61,8 @@ function inLowerCase(acl: PathAcl, namespace: string, path: string, caseless: nu
     const segments = of.split("/");
     return segments.with(segment, segments[segment]?.toLowerCase() ?? "").join("/");
   };
-  const known = respelt.get(acl) ?? new Map<string, PathAcl>();
-  respelt.set(acl, known);
+  const known = canonicalRules.get(acl) ?? new Map<string, PathAcl>();
+  canonicalRules.set(acl, known);
   const key = `lower ${segment}`;
   const spelt = known.get(key) ?? compileLower(acl, (rule) => (rule.split("/").length > segment ? lower(rule) : rule));
   known.set(key, spelt);

@@ -1,6 +1,130 @@
-import type { Grant } from "../contracts/access-control.ts";
-import type { Capability } from "../contracts/policies.ts";
+import type { AuthorizeRequest, Grant } from "../contracts/access-control.ts";
+import { type ClusterRights, NO_CLUSTER_RULES } from "../contracts/cluster-rights.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import type { Identity } from "../platform/http/exchange.ts";
+import type { MountTable } from "./mounts.ts";
+import { isRootOnly, type NamespaceTree, namespaceMissing, namespacePath } from "./namespaces.ts";
+import { type PathEvaluator, refuseWrappedOnly } from "./path-evaluator.ts";
+import type { Grants } from "./policy-store.ts";
+import type { SecretsTokens } from "./secrets-tokens.ts";
+import { policiesOf, type TokenRow } from "./token.ts";
+import type { TokenStore } from "./token-store.ts";
 
-/** Whether a grant includes a capability; root includes all. */
-export const may = (grant: Grant, capability: Capability): boolean =>
-  grant.capabilities.includes("root") || grant.capabilities.includes(capability);
+/** The identity of a token, and the rights of its policies. */
+interface Caller {
+  readonly identity: Identity;
+  readonly grants: Grants;
+  /** Expiry of the token, ms since 1970; null for never. */
+  readonly expires: number | null;
+  /** Whether the token has limited uses, each of which is counted. */
+  readonly counted: boolean;
+}
+
+const MAX_CACHED = 1_000;
+const NO_CLUSTER_RIGHTS: ClusterRights = { ...NO_CLUSTER_RULES, management: false };
+
+/** Paths about the caller's own token. They always apply to the token's own namespace. */
+const OWN_TOKEN = /^auth\/token\/(?:lookup|renew|revoke)-self\/?$/;
+/** Paths about a token in the request's body, which determines the namespace: see `SecretsTokens`. */
+const NAMED_TOKEN = /^auth\/token\/(?:lookup|renew|revoke|revoke-orphan)\/?$/;
+
+/**
+ * Authorizes every request: resolves the token, the namespace and the mount, and evaluates the path rules. Callers are
+ * cached until the next commit of the object, so an authorized request costs no read of rows; a limited token costs one
+ * write.
+ */
+export class Authorizer {
+  readonly #store: TokenStore;
+  readonly #tokens: SecretsTokens;
+  readonly #namespaces: NamespaceTree;
+  readonly #mounts: MountTable;
+  readonly #evaluator: PathEvaluator;
+  readonly #grantsOf: (row: TokenRow) => Grants;
+  /** Callers by token hash; cleared by every commit of the object. */
+  readonly #callers = new Map<string, Caller>();
+
+  constructor(
+    store: TokenStore,
+    tokens: SecretsTokens,
+    namespaces: NamespaceTree,
+    mounts: MountTable,
+    evaluator: PathEvaluator,
+    grantsOf: (row: TokenRow) => Grants,
+  ) {
+    this.#store = store;
+    this.#tokens = tokens;
+    this.#namespaces = namespaces;
+    this.#mounts = mounts;
+    this.#evaluator = evaluator;
+    this.#grantsOf = grantsOf;
+  }
+
+  /** Clears the cached callers, after a change of tokens or policies. */
+  forget(): void {
+    this.#callers.clear();
+  }
+
+  /** Splits a path that needs no token into the deepest namespace that leads it, and the rest. */
+  locate(namespace: string, path: string): Result<{ namespace: string; path: string }> {
+    const asked = namespacePath(namespace);
+    if (!asked.ok) return asked;
+    return this.#namespaces.has(asked.value)
+      ? ok(this.#namespaces.split(asked.value, path))
+      : namespaceMissing(asked.value);
+  }
+
+  /** Authorizes a request. A use of a limited token is counted even if the request is refused. @throws Sealed */
+  authorize(ask: AuthorizeRequest): Grant | Refusal {
+    if (ask.token === null) return refuse("denied", "permission denied");
+    const caller = this.#caller(ask.token, Date.now());
+    if (!caller) return refuse("denied", "permission denied: invalid token");
+    const { identity, grants } = caller;
+    const asked = namespacePath(ask.namespace);
+    if (!asked.ok) return asked;
+    const meant = this.#namespaces.split(asked.value, ask.path ?? "");
+    const isWithin = meant.namespace.startsWith(identity.namespace);
+    const goesHome = OWN_TOKEN.test(meant.path) || (!isWithin && NAMED_TOKEN.test(meant.path));
+    // Checked first, so that a token reveals nothing about namespaces outside its own.
+    if (!isWithin && !goesHome) return refuse("denied", "permission denied");
+    if (isWithin && !this.#namespaces.has(asked.value)) return namespaceMissing(asked.value);
+    const at = goesHome ? { namespace: identity.namespace, path: meant.path } : meant;
+    if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
+    const namespaceId = this.#namespaces.idOf(at.namespace) ?? "";
+    const { capabilities, constraints, wrappedOnly } = this.#evaluator.evaluate(grants, at, ask.list === true);
+    if (wrappedOnly) return refuseWrappedOnly();
+    return {
+      ok: true,
+      identity,
+      namespace: at.namespace,
+      namespaceId,
+      path: at.path,
+      capabilities,
+      constraints,
+      ...(ask.path === null
+        ? { mount: null, cluster: grants.cluster }
+        : { mount: this.#mounts.resolve(at.namespace, at.path), cluster: NO_CLUSTER_RIGHTS }),
+      cacheable: !caller.counted,
+    };
+  }
+
+  #caller(token: string, now: number): Caller | null {
+    const hash = this.#store.hashOf(token);
+    const known = this.#callers.get(hash);
+    if (known) return known.expires === null || known.expires > now ? known : null;
+    const row = this.#store.byHash(hash, now);
+    if (!row) return null;
+    const counted = row.uses > 0;
+    if (counted) this.#tokens.spend(row, now);
+    const grants = this.#grantsOf(row);
+    const { accessor, name, namespace, expires } = row;
+    const identity = { accessor, name, policies: policiesOf(row), namespace, root: grants.root };
+    const caller = { identity, grants, expires, counted };
+    if (!counted) this.#remember(hash, caller);
+    return caller;
+  }
+
+  #remember(hash: string, caller: Caller): void {
+    if (this.#callers.size >= MAX_CACHED) this.#callers.clear();
+    this.#callers.set(hash, caller);
+  }
+}

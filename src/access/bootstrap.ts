@@ -12,18 +12,18 @@ import { newAccessor, type TokenStore } from "./token-store.ts";
  * the deployment's bootstrap secret.
  */
 export class Bootstrap {
-  readonly #facts: DeploymentState;
+  readonly #state: DeploymentState;
   readonly #tokens: TokenStore;
   readonly #secrets: TokenSecrets;
 
-  constructor(facts: DeploymentState, tokens: TokenStore, secrets: TokenSecrets) {
-    this.#facts = facts;
+  constructor(state: DeploymentState, tokens: TokenStore, secrets: TokenSecrets) {
+    this.#state = state;
     this.#tokens = tokens;
     this.#secrets = secrets;
   }
 
   get done(): boolean {
-    return this.#facts.get("bootstrapped") !== null;
+    return this.#state.get("bootstrapped") !== null;
   }
 
   /** Creates the developer's token. No effect after the first token. Runs inside a transaction. */
@@ -36,7 +36,7 @@ export class Bootstrap {
    * @throws Sealed
    */
   claim(presented: string | null, wanted: string | undefined): Result<AclToken> {
-    const index = this.#facts.get("bootstrapped");
+    const index = this.#state.get("bootstrapped");
     if (index !== null) return refuse("invalid", `ACL bootstrap already done (reset index: ${index})`);
     if (wanted === undefined) {
       return refuse("denied", "ACL bootstrap needs the setting BOOTSTRAP_SECRET on the service");
@@ -72,8 +72,8 @@ export class Bootstrap {
       renewable: 0,
     });
     // Upstream sends no event for a bootstrap, so the indexes are set here.
-    this.#tokens.stamp(row.accessor, 1);
-    this.#facts.set("bootstrapped", "1");
+    this.#tokens.backfillIndex(row.accessor, 1);
+    this.#state.set("bootstrapped", "1");
     return { ...row, create_index: 1, modify_index: 1 };
   }
 }

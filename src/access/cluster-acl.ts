@@ -107,16 +107,16 @@ const policyKey = (row: PolicyRow): string => row.namespace + row.name;
  * View of a policy in events. Below the root namespace it omits the text, because readers of the stream have no rights
  * there.
  */
-const toldPolicy = (row: PolicyRow): AclPolicy => ({
+const eventPolicy = (row: PolicyRow): AclPolicy => ({
   ...aclPolicy(row),
   ...(row.namespace !== "" && { Description: "", Rules: "" }),
   RulesJSON: null,
   Name: policyKey(row),
 });
 export const policyUpserted = (row: PolicyRow): NewEvent =>
-  event("ACLPolicy", "ACLPolicyUpserted", policyKey(row), row.namespace, { ...toldPolicy(row), ModifyIndex: null });
+  event("ACLPolicy", "ACLPolicyUpserted", policyKey(row), row.namespace, { ...eventPolicy(row), ModifyIndex: null });
 export const policyDeleted = (row: PolicyRow): NewEvent =>
-  event("ACLPolicy", "ACLPolicyDeleted", policyKey(row), row.namespace, toldPolicy(row));
+  event("ACLPolicy", "ACLPolicyDeleted", policyKey(row), row.namespace, eventPolicy(row));
 
 /**
  * TTL of a new token in seconds; 0 for none, null if `time` is not in the future. As upstream, a time overrides a TTL.

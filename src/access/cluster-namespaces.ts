@@ -2,8 +2,8 @@ import type { ClusterNamespace, JobSettings } from "../contracts/access-control.
 import { NAMESPACE_NAME } from "../contracts/cluster-namespace.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { upperBound } from "../lib/text-range.ts";
-import type { Journal } from "./events.ts";
-import type { NamespaceEndings } from "./namespace-endings.ts";
+import type { AccessPublisher } from "./event-publisher.ts";
+import type { NamespaceDeletions } from "./namespace-deletions.ts";
 
 interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
   name: string;
@@ -18,13 +18,13 @@ interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
 /** The flat namespaces of the cluster API, one row each. `default` always exists. */
 export class ClusterNamespaces {
   readonly #sql: SqlStorage;
-  readonly #journal: Journal;
-  readonly #endings: NamespaceEndings;
+  readonly #publisher: AccessPublisher;
+  readonly #deletions: NamespaceDeletions;
 
-  constructor(sql: SqlStorage, journal: Journal, endings: NamespaceEndings) {
+  constructor(sql: SqlStorage, publisher: AccessPublisher, deletions: NamespaceDeletions) {
     this.#sql = sql;
-    this.#journal = journal;
-    this.#endings = endings;
+    this.#publisher = publisher;
+    this.#deletions = deletions;
   }
 
   list(prefix: string): ClusterNamespace[] {
@@ -63,8 +63,8 @@ export class ClusterNamespaces {
       );
     }
     if (description.length > 256) return refuse("invalid", "description longer than 256");
-    if (this.#endings.has("cluster", name)) return refuse("conflict", `namespace ${quoted(name)} is being deleted`);
-    this.#journal.commit(() => {
+    if (this.#deletions.has("cluster", name)) return refuse("conflict", `namespace ${quoted(name)} is being deleted`);
+    this.#publisher.commit(() => {
       this.#sql.exec(
         `INSERT INTO cluster_namespaces (name, id, description, meta, job_settings) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT (name) DO UPDATE SET description = excluded.description, meta = excluded.meta,
@@ -75,9 +75,9 @@ export class ClusterNamespaces {
         meta === null ? null : JSON.stringify(meta),
         Object.keys(jobs).length === 0 ? null : JSON.stringify(jobs),
       );
-      this.#journal.emit([], [{ clusterNamespace: name }]);
+      this.#publisher.emit([], [{ clusterNamespace: name }]);
     });
-    await this.#journal.published();
+    await this.#publisher.published();
     return this.read(name);
   }
 
@@ -98,7 +98,7 @@ export class ClusterNamespaces {
   /** Deletes a namespace without volumes and running jobs. */
   async delete(name: string): Promise<Result<null>> {
     if (name === "default") return refuse("invalid", `namespace "default" can not be deleted`);
-    return this.#row(name) ? this.#endings.end("cluster", name) : missing(name);
+    return this.#row(name) ? this.#deletions.end("cluster", name) : missing(name);
   }
 
   /** Deletes the row inside the caller's transaction. */
@@ -106,7 +106,7 @@ export class ClusterNamespaces {
     this.#sql.exec("DELETE FROM cluster_namespaces WHERE name = ?", name);
   }
 
-  stamp(name: string, index: number): void {
+  backfillIndex(name: string, index: number): void {
     this.#sql.exec(
       "UPDATE cluster_namespaces SET create_index = ifnull(create_index, ?), modify_index = ? WHERE name = ?",
       index,

@@ -1,7 +1,7 @@
 import type { AclToken, AclTokenPage } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { aclToken, tokenUpserted } from "./cluster-acl.ts";
-import type { Journal } from "./events.ts";
+import type { AccessPublisher } from "./event-publisher.ts";
 import type { ClusterTokenRequest, TokenRow } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenSecrets } from "./token-secrets.ts";
@@ -12,13 +12,13 @@ export class ClusterTokens {
   readonly #store: TokenStore;
   readonly #rules: TokenRules;
   readonly #secrets: TokenSecrets;
-  readonly #journal: Journal;
+  readonly #publisher: AccessPublisher;
 
-  constructor(store: TokenStore, rules: TokenRules, secrets: TokenSecrets, journal: Journal) {
+  constructor(store: TokenStore, rules: TokenRules, secrets: TokenSecrets, publisher: AccessPublisher) {
     this.#store = store;
     this.#rules = rules;
     this.#secrets = secrets;
-    this.#journal = journal;
+    this.#publisher = publisher;
   }
 
   /** @throws Sealed */
@@ -28,9 +28,9 @@ export class ClusterTokens {
     const secret = crypto.randomUUID();
     const accessor = crypto.randomUUID();
     const token = { ...draft.value, accessor, secret: this.#secrets.seal(accessor, secret) };
-    this.#journal.commit(() => {
+    this.#publisher.commit(() => {
       const row = this.#store.insert(secret, token);
-      this.#journal.emit([tokenUpserted(row)], [{ token: accessor }]);
+      this.#publisher.emit([tokenUpserted(row)], [{ token: accessor }]);
     });
     return ok({ accessor, secret });
   }
@@ -41,7 +41,7 @@ export class ClusterTokens {
   async update(accessor: string, request: ClusterTokenRequest): Promise<Result<AclToken>> {
     const row = this.#store.byAccessor(accessor, Date.now());
     if (!row) return refuse("invalid", `cannot find token ${accessor}`);
-    const fixed = changedForever(row, request);
+    const fixed = fixedFieldChange(row, request);
     if (fixed !== null) return refuse("invalid", `token 0 invalid: ${fixed}`);
     const policies = this.#rules.clusterPolicies(request);
     if (!policies.ok) return policies;
@@ -50,11 +50,11 @@ export class ClusterTokens {
       name: request.Name,
       policies: JSON.stringify(policies.value),
     };
-    this.#journal.commit(() => {
+    this.#publisher.commit(() => {
       this.#store.update(next);
-      this.#journal.emit([tokenUpserted(next)], [{ token: accessor }]);
+      this.#publisher.emit([tokenUpserted(next)], [{ token: accessor }]);
     });
-    await this.#journal.published();
+    await this.#publisher.published();
     return this.read(accessor);
   }
 
@@ -72,7 +72,10 @@ export class ClusterTokens {
 }
 
 /** The refusal of a change to a field that is fixed at creation; null for none. */
-function changedForever(row: TokenRow, { Global, ExpirationTTL, ExpirationTime }: ClusterTokenRequest): string | null {
+function fixedFieldChange(
+  row: TokenRow,
+  { Global, ExpirationTTL, ExpirationTime }: ClusterTokenRequest,
+): string | null {
   if (typeof Global === "boolean" && Global !== (row.global === 1)) return "cannot toggle global mode";
   // Go clients send the zero value for an omitted field.
   const ttl = ExpirationTTL ?? 0;

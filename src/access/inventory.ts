@@ -1,6 +1,6 @@
 import type { Source } from "../platform/durable/object-inventory.ts";
 
-/** The objects that `AccessControl` knows, for snapshots and restores. */
+/** The objects on record in `AccessControl`, for snapshots and restores. */
 export const INVENTORY: readonly Source[] = [
   { kind: "kv-store", from: "SELECT uuid AS name FROM mounts WHERE type = 'kv'" },
   { kind: "kv-store", from: "SELECT uuid AS name FROM ended_mounts WHERE type = 'kv'" },

@@ -5,7 +5,7 @@ import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { MountTable } from "./mounts.ts";
 
-interface Host {
+interface Dependencies {
   readonly sql: SqlStorage;
   commit<T>(change: () => T): T;
   /** Enqueues the current term for an object; a newer term replaces it. */
@@ -13,40 +13,40 @@ interface Host {
 }
 
 /** The deployment's key term, and the objects that must rewrap their keys after a rotation. */
-export class KeyTerms {
-  readonly #host: Host;
-  readonly #facts: DeploymentState;
+export class KeyRotation {
+  readonly #deps: Dependencies;
+  readonly #state: DeploymentState;
   readonly #keys: DataKeys;
   readonly #mounts: MountTable;
 
-  constructor(host: Host, facts: DeploymentState, keys: DataKeys, mounts: MountTable) {
-    this.#host = host;
-    this.#facts = facts;
+  constructor(deps: Dependencies, state: DeploymentState, keys: DataKeys, mounts: MountTable) {
+    this.#deps = deps;
+    this.#state = state;
     this.#keys = keys;
     this.#mounts = mounts;
   }
 
   /** Sets the first term of a new deployment. Runs inside a transaction. */
   begin(now: number): void {
-    this.#facts.set("term", "1");
-    this.#facts.set("term_installed", String(now));
+    this.#state.set("term", "1");
+    this.#state.set("term_installed", String(now));
   }
 
   status(): { term: number; installed: number; pending: number } {
-    const { n } = this.#host.sql.exec<{ n: number }>("SELECT count(*) AS n FROM outbox WHERE topic = 'rekey'").one();
-    return { term: this.#term(), installed: Number(this.#facts.get("term_installed")), pending: n };
+    const { n } = this.#deps.sql.exec<{ n: number }>("SELECT count(*) AS n FROM outbox WHERE topic = 'rekey'").one();
+    return { term: this.#term(), installed: Number(this.#state.get("term_installed")), pending: n };
   }
 
   /** Advances this object to the next term, and enqueues the term for all other objects with keys. @throws Sealed */
   rotate(now: number): Result<null> {
     const term = this.#term() + 1;
-    this.#host.commit(() => {
+    this.#deps.commit(() => {
       this.#keys.rotate(term, now);
-      this.#facts.set("term", String(term));
-      this.#facts.set("term_installed", String(now));
-      for (const mount of this.#mounts.every()) this.#host.enlist(`${mount.type} ${mount.uuid}`, { term });
-      const holders = this.#host.sql.exec<{ kind: string; name: string }>("SELECT kind, name FROM key_holders");
-      for (const { kind, name } of holders) this.#host.enlist(`${kind} ${name}`, { term });
+      this.#state.set("term", String(term));
+      this.#state.set("term_installed", String(now));
+      for (const mount of this.#mounts.every()) this.#deps.enlist(`${mount.type} ${mount.uuid}`, { term });
+      const holders = this.#deps.sql.exec<{ kind: string; name: string }>("SELECT kind, name FROM key_holders");
+      for (const { kind, name } of holders) this.#deps.enlist(`${kind} ${name}`, { term });
     });
     return ok(null);
   }
@@ -56,13 +56,13 @@ export class KeyTerms {
     const statement = holds
       ? "INSERT OR IGNORE INTO key_holders (kind, name) VALUES (?, ?)"
       : "DELETE FROM key_holders WHERE kind = ? AND name = ?";
-    this.#host.commit(() => this.#host.sql.exec(statement, kind, name));
+    this.#deps.commit(() => this.#deps.sql.exec(statement, kind, name));
     return this.#term();
   }
 
   /** The destinations of one namespace as `type/name`, without those of its children. */
   destinationsIn(namespace: string): string[] {
-    return this.#host.sql
+    return this.#deps.sql
       .exec<{ name: string }>(
         "SELECT name FROM key_holders WHERE kind = 'sync-destination' AND name >= ? AND name < ? ORDER BY name",
         namespace,
@@ -74,6 +74,6 @@ export class KeyTerms {
   }
 
   #term(): number {
-    return Number(this.#facts.get("term") ?? 1);
+    return Number(this.#state.get("term") ?? 1);
   }
 }

@@ -1,7 +1,7 @@
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { TokenStore } from "./token-store.ts";
 
-interface Host {
+interface Dependencies {
   readonly sql: SqlStorage;
   commit<T>(change: () => T): T;
   /** Enqueues the end of a token for a mount. Call inside `commit`. */
@@ -10,10 +10,10 @@ interface Host {
 
 /** The mounts that may hold leases of a token, and must revoke them with it. One row per token and mount. */
 export class LeaseHolders {
-  readonly #host: Host;
+  readonly #deps: Dependencies;
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
   }
 
   /**
@@ -26,22 +26,22 @@ export class LeaseHolders {
     // The request was the token's last use: a lease would end at once with the token.
     if (token.uses < 0)
       return refuse("invalid", "the token has no use left, so a lease of it would be revoked at once");
-    this.#host.commit(() =>
-      this.#host.sql.exec("INSERT OR IGNORE INTO lease_holders (token, mount) VALUES (?, ?)", accessor, mount),
+    this.#deps.commit(() =>
+      this.#deps.sql.exec("INSERT OR IGNORE INTO lease_holders (token, mount) VALUES (?, ?)", accessor, mount),
     );
     return ok(null);
   }
 
   /** Notifies the mounts of an ended token, inside the transaction that ends it. */
   ended(accessor: string): void {
-    const mounts = this.#host.sql
+    const mounts = this.#deps.sql
       .exec<{ mount: string }>("DELETE FROM lease_holders WHERE token = ? RETURNING mount", accessor)
       .toArray();
-    for (const { mount } of mounts) this.#host.enlist(mount, accessor);
+    for (const { mount } of mounts) this.#deps.enlist(mount, accessor);
   }
 
   /** Removes a deleted mount. Runs inside a transaction. */
   forget(mount: string): void {
-    this.#host.sql.exec("DELETE FROM lease_holders WHERE mount = ?", mount);
+    this.#deps.sql.exec("DELETE FROM lease_holders WHERE mount = ?", mount);
   }
 }

@@ -7,7 +7,7 @@ import { mayBelow } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
 import { SYSTEM_MAX_TTL } from "./token.ts";
 
-interface Host {
+interface Dependencies {
   commit<T>(change: () => T): T;
   /** Enqueues the destruction of a mount's data. Call inside `commit`. */
   destroyLater(mount: Mount): void;
@@ -23,12 +23,12 @@ export interface Viewer {
 export class MountAdmin {
   readonly #table: MountTable;
   readonly #namespaces: NamespaceTree;
-  readonly #host: Host;
+  readonly #deps: Dependencies;
 
-  constructor(table: MountTable, namespaces: NamespaceTree, host: Host) {
+  constructor(table: MountTable, namespaces: NamespaceTree, deps: Dependencies) {
     this.#table = table;
     this.#namespaces = namespaces;
-    this.#host = host;
+    this.#deps = deps;
   }
 
   /** Mounts of a namespace with any right of the viewer; without a viewer, those listed for everyone. */
@@ -81,7 +81,7 @@ export class MountAdmin {
     if (!free.ok) return free;
     const options = known === "kv" ? { ...request.options, version: "2" } : (request.options ?? {});
     return ok(
-      this.#host.commit(() => this.#table.insert(namespace, named.value, known, { ...request, options }, Date.now())),
+      this.#deps.commit(() => this.#table.insert(namespace, named.value, known, { ...request, options }, Date.now())),
     );
   }
 
@@ -100,7 +100,7 @@ export class MountAdmin {
     };
     const refused = refusedTtls(changed.config);
     if (refused) return refused;
-    this.#host.commit(() => this.#table.update(changed));
+    this.#deps.commit(() => this.#table.update(changed));
     return ok(changed);
   }
 
@@ -108,9 +108,9 @@ export class MountAdmin {
   disable(namespace: string, path: string): boolean {
     const mount = this.read(namespace, path);
     if (!mount.ok) return false;
-    this.#host.commit(() => {
+    this.#deps.commit(() => {
       this.#table.delete(mount.value.uuid);
-      this.#host.destroyLater(mount.value);
+      this.#deps.destroyLater(mount.value);
     });
     return true;
   }

@@ -15,10 +15,10 @@ type StoredConfig = MountConfig & { readonly local?: boolean; readonly seal_wrap
 /** Seconds; `system` or 0 means the system's TTL. */
 const leaseTtl = () => z.preprocess((given) => (given === "system" ? 0 : given), duration()).optional();
 
-const MOST_NAMES = 128;
+const MAX_NAMES = 128;
 const names = () =>
   stringList()
-    .pipe(z.array(z.string().max(256)).max(MOST_NAMES))
+    .pipe(z.array(z.string().max(256)).max(MAX_NAMES))
     .optional();
 
 const Config = z.object({

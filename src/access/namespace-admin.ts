@@ -2,32 +2,32 @@ import type { Namespace } from "../contracts/access-control.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { type CustomMetadataChange, changeCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { policyDeleted, tokenDeleted } from "./cluster-acl.ts";
-import type { Journal } from "./events.ts";
-import type { KeyTerms } from "./key-rotation.ts";
+import type { AccessPublisher } from "./event-publisher.ts";
+import type { KeyRotation } from "./key-rotation.ts";
 import type { MountTable } from "./mounts.ts";
-import type { NamespaceEndings } from "./namespace-endings.ts";
+import type { NamespaceDeletions } from "./namespace-deletions.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 import type { PolicyStore } from "./policy-store.ts";
 import type { TokenStore } from "./token-store.ts";
 
-interface Parts {
+interface Dependencies {
   readonly tree: NamespaceTree;
   readonly mounts: MountTable;
   readonly policies: PolicyStore;
   readonly tokens: TokenStore;
-  readonly terms: KeyTerms;
-  readonly journal: Journal;
-  readonly endings: NamespaceEndings;
+  readonly terms: KeyRotation;
+  readonly publisher: AccessPublisher;
+  readonly deletions: NamespaceDeletions;
   /** Clears remains of an earlier namespace at a path, in all objects with content. Idempotent. */
   clear(path: string): Promise<void>;
 }
 
 /** Creates, changes and deletes the namespaces of the secrets API. */
 export class NamespaceAdmin {
-  readonly #parts: Parts;
+  readonly #deps: Dependencies;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
   }
 
   /** Creates `name` below `parent`, or replaces the metadata of the existing one. */
@@ -36,7 +36,7 @@ export class NamespaceAdmin {
     name: string,
     customMetadata: Readonly<Record<string, string>>,
   ): Promise<Result<Namespace>> {
-    const { tree, clear } = this.#parts;
+    const { tree, clear } = this.#deps;
     const path = this.#place(parent, name);
     if (!path.ok) return path;
     if (!tree.has(path.value)) await clear(path.value);
@@ -47,7 +47,7 @@ export class NamespaceAdmin {
 
   /** The path of `name` below `parent`, if a namespace exists or may be created there. */
   #place(parent: string, name: string): Result<string> {
-    const { tree, mounts } = this.#parts;
+    const { tree, mounts } = this.#deps;
     const within = tree.admit(parent);
     if (!within.ok) return within;
     const path = tree.check(parent, name);
@@ -60,35 +60,35 @@ export class NamespaceAdmin {
 
   /** Changes single keys of the metadata; null removes a key. */
   patch(path: string, changes: CustomMetadataChange): Result<Namespace> {
-    const known = this.#parts.tree.get(path);
+    const known = this.#deps.tree.get(path);
     if (!known) return refuse("missing");
     return this.#write(path, changeCustomMetadata(JSON.stringify(known.custom_metadata), changes, true));
   }
 
   /** Deletes an empty namespace with its policies and tokens. An absent one counts as deleted. */
   async delete(path: string): Promise<Result<null>> {
-    const { tree, endings, journal } = this.#parts;
+    const { tree, deletions, publisher } = this.#deps;
     if (!tree.get(path)) return ok(null);
     const empty = this.#isEmpty(path);
     if (!empty.ok) return empty;
-    const ended = await endings.end("secrets", path);
-    await journal.published();
+    const ended = await deletions.end("secrets", path);
+    await publisher.published();
     return ended;
   }
 
   /** Deletes the namespace's own rows inside the caller's transaction. */
   remove(path: string): void {
-    const { tree, policies, tokens, journal } = this.#parts;
+    const { tree, policies, tokens, publisher } = this.#deps;
     const accessors = tokens.ofNamespace(path);
     const stored = policies.stored(path);
     tokens.delete(accessors);
     for (const { name } of stored) policies.delete(path, name);
     tree.delete(path);
-    journal.emit([...accessors.map(tokenDeleted), ...stored.map(policyDeleted)]);
+    publisher.emit([...accessors.map(tokenDeleted), ...stored.map(policyDeleted)]);
   }
 
   #isEmpty(path: string): Result<null> {
-    const { tree, mounts, terms } = this.#parts;
+    const { tree, mounts, terms } = this.#deps;
     if (tree.children(path).length > 0) {
       return refuse("invalid", `child namespaces exist under path ${JSON.stringify(path)}, cannot remove`);
     }
@@ -101,7 +101,7 @@ export class NamespaceAdmin {
   #write(path: string, customMetadata: Result<string | null>): Result<Namespace> {
     if (!customMetadata.ok) return customMetadata;
     const metadata = JSON.parse(customMetadata.value ?? "{}") as Record<string, string>;
-    return ok(this.#parts.journal.commit(() => this.#parts.tree.put(path, metadata, Date.now())));
+    return ok(this.#deps.publisher.commit(() => this.#deps.tree.put(path, metadata, Date.now())));
   }
 }
 

@@ -47,8 +47,8 @@ describe("the compiled matcher", () => {
   it("agrees with a plain reading of the rules on 40 000 random questions", () => {
     const next = random(20_260_804);
     const pick = <T>(from: readonly T[]): T => from[next(from.length)] as T;
-    const text = (segments: readonly string[], endings: readonly string[]) =>
-      Array.from({ length: 1 + next(4) }, () => pick(segments)).join("/") + pick(endings);
+    const text = (segments: readonly string[], deletions: readonly string[]) =>
+      Array.from({ length: 1 + next(4) }, () => pick(segments)).join("/") + pick(deletions);
     const tally = new Map<string, number>();
     for (let round = 0; round < 1000; round++) {
       const rules = Array.from({ length: 1 + next(12) }, () => {

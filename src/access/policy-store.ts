@@ -2,7 +2,7 @@ import { type ClusterRights, MANAGEMENT, mergeClusterRules } from "../contracts/
 import type { GoverningRule, Policy, PolicyAttributes, VolumeRule } from "../contracts/policies.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { compilePaths, type PathAcl } from "./path-rules.ts";
-import { DEFAULT_POLICY, parsePolicy } from "./policy.ts";
+import { DEFAULT_POLICY, parsePolicy } from "./policy-parser.ts";
 
 export interface PolicyRow extends Record<string, SqlStorageValue> {
   namespace: string;
@@ -151,7 +151,7 @@ export class PolicyStore {
     this.#grants.clear();
   }
 
-  stamp(namespace: string, name: string, index: number): void {
+  backfillIndex(namespace: string, name: string, index: number): void {
     this.#sql.exec(
       "UPDATE policies SET create_index = ifnull(create_index, ?), modify_index = ? WHERE namespace = ? AND name = ?",
       index,

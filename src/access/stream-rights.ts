@@ -32,14 +32,14 @@ export function streamScope(
   };
 }
 
-interface Deps {
+interface Dependencies {
   readonly tokenStore: TokenStore;
   readonly clusterNamespaces: ClusterNamespaces;
   grantsOf(row: TokenRow): Grants;
 }
 
 /** Authorizes event streams; one answer per question, in order. */
-export function streamAnswers(questions: readonly StreamQuestion[], deps: Deps, now: number): StreamAnswer[] {
+export function streamAnswers(questions: readonly StreamQuestion[], deps: Dependencies, now: number): StreamAnswer[] {
   let names: readonly string[] | undefined;
   const existing = () => {
     names ??= deps.clusterNamespaces.names();

@@ -2,7 +2,7 @@ import type { AuthBlock } from "../contracts/tokens.ts";
 import { randomText } from "../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { expirationSeconds } from "./cluster-acl.ts";
-import type { Judge } from "./judgement.ts";
+import type { PathEvaluator } from "./path-evaluator.ts";
 import type { PolicyStore } from "./policy-store.ts";
 import {
   type ClusterTokenRequest,
@@ -19,12 +19,12 @@ import type { NewToken, TokenStore } from "./token-store.ts";
 export class TokenRules {
   readonly #store: TokenStore;
   readonly #policies: PolicyStore;
-  readonly #judge: Judge;
+  readonly #evaluator: PathEvaluator;
 
-  constructor(store: TokenStore, policies: PolicyStore, judge: Judge) {
+  constructor(store: TokenStore, policies: PolicyStore, evaluator: PathEvaluator) {
     this.#store = store;
     this.#policies = policies;
-    this.#judge = judge;
+    this.#evaluator = evaluator;
   }
 
   /**
@@ -43,7 +43,7 @@ export class TokenRules {
   ): Result<{ secret: string; token: NewToken; warnings: string[] }> {
     const root = isRoot(parent);
     const grants = this.#policies.grants(parent.namespace, policiesOf(parent));
-    const sudo = root || this.#judge.judge(grants, { namespace, path }, false).capabilities.includes("sudo");
+    const sudo = root || this.#evaluator.evaluate(grants, { namespace, path }, false).capabilities.includes("sudo");
     if (parent.uses !== 0) return refuse("invalid", "restricted use token cannot generate child tokens");
     if (request.id !== undefined && request.id !== "") {
       // Ids are unique across namespaces: elsewhere, "duplicate" would reveal a token of another namespace.

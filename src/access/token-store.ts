@@ -179,7 +179,7 @@ export class TokenStore {
     return { rows: rows.slice(0, limit), next: rows[limit]?.accessor ?? null };
   }
 
-  stamp(accessor: string, index: number): void {
+  backfillIndex(accessor: string, index: number): void {
     this.#sql.exec(
       "UPDATE tokens SET create_index = ifnull(create_index, ?), modify_index = ? WHERE accessor = ?",
       index,

@@ -112,12 +112,12 @@ export type ClusterTokenRequest = z.infer<typeof ClusterTokenRequest>;
  */
 export function expiryFor(
   token: { created: number; ttl: number; explicitMaxTtl: number; period: number; root: boolean },
-  wish: number,
+  requested: number,
   now: number,
 ): { expires: number | null; capped: boolean } {
-  if (token.root && wish === 0 && token.period === 0 && token.explicitMaxTtl === 0)
+  if (token.root && requested === 0 && token.period === 0 && token.explicitMaxTtl === 0)
     return { expires: null, capped: false };
-  const wanted = now + (token.period || wish || token.ttl || SYSTEM_MAX_TTL) * 1000;
+  const wanted = now + (token.period || requested || token.ttl || SYSTEM_MAX_TTL) * 1000;
   const limits = [wanted];
   if (token.explicitMaxTtl > 0) limits.push(token.created + token.explicitMaxTtl * 1000);
   if (token.period === 0) limits.push(token.created + SYSTEM_MAX_TTL * 1000);
@@ -126,7 +126,7 @@ export function expiryFor(
 }
 
 /** Display name of a token: `token-` plus the requested name, restricted to letters, digits and hyphens. */
-export function displayName(wish: string): string {
-  const clean = wish.replace(/[^a-zA-Z0-9-]/g, "-").replace(/^-+|-+$/g, "");
+export function displayName(requested: string): string {
+  const clean = requested.replace(/[^a-zA-Z0-9-]/g, "-").replace(/^-+|-+$/g, "");
   return clean === "token" || clean === "" ? "token" : `token-${clean}`;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parsePolicy } from "./policy.ts";
+import { parsePolicy } from "./policy-parser.ts";
 
 const read = (text: string) => {
   const result = parsePolicy(text);

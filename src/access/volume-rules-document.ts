@@ -10,7 +10,7 @@ const KEYS = ["namespaces", ...ASKS, "enforcement"] as const;
 type Key = (typeof KEYS)[number];
 
 const RULE_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
-const MOST_WORDS = 100;
+const MAX_WORDS = 100;
 
 /** Format of the words in each list. */
 const WORDS = {
@@ -60,7 +60,7 @@ function readWords(block: Block, key: keyof typeof WORDS): string[] | undefined 
   const member = memberOf(block, key);
   if (!member) return undefined;
   const words = texts(member);
-  if (words.length === 0 || words.length > MOST_WORDS) fault(block, key, `must have 1 to ${MOST_WORDS} entries`);
+  if (words.length === 0 || words.length > MAX_WORDS) fault(block, key, `must have 1 to ${MAX_WORDS} entries`);
   const { shape, rule } = WORDS[key];
   const bad = words.find((word) => !shape.test(word));
   if (bad !== undefined) fault(block, key, `${quote(bad)} must be ${rule}`);

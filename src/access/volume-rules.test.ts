@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Enforcement, GoverningRule } from "../contracts/policies.ts";
-import { judgeVolume, type VolumeFacts } from "./volume-rules.ts";
+import { checkVolume, type VolumeProperties } from "./volume-rules.ts";
 
-const facts: VolumeFacts = {
+const facts: VolumeProperties = {
   name: "db",
   namespace: "default",
   pluginId: "mkdir",
@@ -17,11 +17,11 @@ const rule = (more: Partial<GoverningRule> = {}): GoverningRule => ({
   ...more,
 });
 
-const passes = (asked: Partial<GoverningRule>, volume: Partial<VolumeFacts> = {}) =>
-  judgeVolume([rule(asked)], { ...facts, ...volume }, false).ok;
+const passes = (asked: Partial<GoverningRule>, volume: Partial<VolumeProperties> = {}) =>
+  checkVolume([rule(asked)], { ...facts, ...volume }, false).ok;
 
 describe("a rule", () => {
-  it.each<[what: string, rule: Partial<GoverningRule>, volume: Partial<VolumeFacts>, passes: boolean]>([
+  it.each<[what: string, rule: Partial<GoverningRule>, volume: Partial<VolumeProperties>, passes: boolean]>([
     ["lets a plugin of its list be", { plugins: ["zfs", "mkdir"] }, {}, true],
     ["refuses any other plugin", { plugins: ["zfs"] }, {}, false],
     ["does not take a plugin's name for a pattern", { plugins: ["mk.*"] }, {}, false],
@@ -67,7 +67,7 @@ describe("what becomes of a volume that breaks a rule", () => {
     ["hard-mandatory", true, "denied"],
   ])("%s, override %s: it is %s", (enforcement, override, becomes) => {
     const said = `${told} (${enforcement}): ${asks}`;
-    expect(judgeVolume([rule({ enforcement, plugins: ["zfs"] })], facts, override)).toEqual(
+    expect(checkVolume([rule({ enforcement, plugins: ["zfs"] })], facts, override)).toEqual(
       becomes === "warned"
         ? { ok: true, value: [said] }
         : { ok: false, reason: "denied", message: `volume denied: ${said}` },
@@ -81,7 +81,7 @@ describe("what becomes of a volume that breaks a rule", () => {
       rule({ policy: "pools", name: "three", enforcement: "soft-mandatory", nodePools: ["gpu"] }),
       rule({ name: "four", maxCapacity: 1 }),
     ];
-    expect(judgeVolume(rules, { ...facts, nodePool: "" }, false)).toMatchObject({
+    expect(checkVolume(rules, { ...facts, nodePool: "" }, false)).toMatchObject({
       message:
         'volume denied: policy "storage", rule "one" (hard-mandatory): plugin must be one of "zfs", "lvm" and name must match ^x; ' +
         'policy "pools", rule "three" (soft-mandatory): node pool must be "gpu", by its name or that of a node; ' +
@@ -92,12 +92,12 @@ describe("what becomes of a volume that breaks a rule", () => {
   it("is told in few words, however many rules there are and however much they list", () => {
     const plugins = Array.from({ length: 100 }, (_, at) => `plugin-${at}`);
     const rules = Array.from({ length: 200 }, (_, at) => rule({ name: `r${at}`, plugins }));
-    const judged = judgeVolume(rules, facts, false);
+    const judged = checkVolume(rules, facts, false);
     expect(!judged.ok && judged.message.endsWith("and 180 more")).toBe(true);
     expect(!judged.ok && judged.message.length).toBeLessThan(20_000);
   });
 
   it("is nothing where there are no rules", () => {
-    expect(judgeVolume([], facts, false)).toEqual({ ok: true, value: [] });
+    expect(checkVolume([], facts, false)).toEqual({ ok: true, value: [] });
   });
 });

@@ -9,7 +9,7 @@ import { ok, type Result, refuse } from "../lib/result.ts";
  */
 
 /** Properties of a volume that rules check, for volumes of any type. */
-export interface VolumeFacts {
+export interface VolumeProperties {
   readonly name: string;
   readonly namespace: string;
   /** Empty for volumes without a plugin; rules about plugins then do not apply. */
@@ -29,9 +29,9 @@ export const governs = ({ namespaces }: VolumeRule, namespace: string): boolean 
  * @param override soft rules only warn
  * @returns warnings; or "denied" with policy, rule and requirement
  */
-export function judgeVolume(
+export function checkVolume(
   rules: readonly GoverningRule[],
-  facts: VolumeFacts,
+  facts: VolumeProperties,
   override: boolean,
 ): Result<readonly string[]> {
   const broken = rules
@@ -49,7 +49,7 @@ const said = ({ rule, asked }: { readonly rule: GoverningRule; readonly asked: r
   `policy ${quoted(rule.policy)}, rule ${quoted(rule.name)} (${rule.enforcement}): ${asked.join(" and ")}`;
 
 /** The requirements of a rule that a volume does not meet. */
-function brokenBy(rule: VolumeRule, { name, pluginId, capacityMax, nodePool }: VolumeFacts): string[] {
+function brokenBy(rule: VolumeRule, { name, pluginId, capacityMax, nodePool }: VolumeProperties): string[] {
   const { plugins, namePattern, maxCapacity, nodePools } = rule;
   const asked: string[] = [];
   if (plugins && pluginId !== "" && !plugins.includes(pluginId)) asked.push(`plugin must be ${oneOf(plugins)}`);
@@ -68,13 +68,13 @@ function matches(name: string, pattern: string): boolean {
   return typeof compiled === "object" && compiled.found(name);
 }
 
-const MOST_TOLD = 20;
+const MAX_LISTED = 20;
 const quoted = JSON.stringify;
 
 const few = (words: readonly string[], separator: string): string =>
-  words.length <= MOST_TOLD
+  words.length <= MAX_LISTED
     ? words.join(separator)
-    : [...words.slice(0, MOST_TOLD), `and ${words.length - MOST_TOLD} more`].join(separator);
+    : [...words.slice(0, MAX_LISTED), `and ${words.length - MAX_LISTED} more`].join(separator);
 
 const oneOf = (words: readonly string[]): string => {
   const names = words.map((word) => quoted(word));

@@ -13,7 +13,7 @@ import type {
 } from "./policies.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 import type { StreamAnswer, StreamQuestion } from "./stream-rights.ts";
-import type { AclToken, AclTokenPage, Authed, ClusterTokenBody, TokenBody, TokenName, Wish } from "./tokens.ts";
+import type { AclToken, AclTokenPage, Authed, ClusterTokenBody, RightsCheck, TokenBody, TokenName } from "./tokens.ts";
 
 /** Settings of a mount, as a request names them. */
 type MountSettings = { readonly [Name in keyof MountConfig]?: MountConfig[Name] | undefined };
@@ -35,7 +35,7 @@ export interface TuneBody extends MountSettings {
 }
 
 /** A request to authorize: the first call of every routed request. */
-export interface Ask {
+export interface AuthorizeRequest {
   readonly token: string | null;
   /** The namespace header as sent; may be empty. */
   readonly namespace: string;
@@ -117,7 +117,7 @@ export interface AccessControlApi extends StoredObjectApi {
     path: string;
   }>;
   /** Authorizes a request. Counts one use of a token with limited uses. */
-  authorize(ask: Ask): Grant | Refusal;
+  authorize(ask: AuthorizeRequest): Grant | Refusal;
   /** Returns seal state and cluster id; works while sealed. */
   status(): ServiceStatus;
   /** Authorizes event streams; one answer per question, in order. */
@@ -243,7 +243,7 @@ export interface AccessControlApi extends StoredObjectApi {
     paths: readonly string[],
   ): Result<Record<string, (Capability | "root")[]>>;
   /** Checks further capabilities of an authorized caller. Counts no use. */
-  mayAlso(wish: Wish): Result<null>;
+  mayAlso(check: RightsCheck): Result<null>;
   /**
    * Registers a mount that is about to issue a lease to a token; the mount is notified of the token's end. Idempotent.
    * @returns a refusal when the token has ended

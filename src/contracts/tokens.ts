@@ -56,10 +56,10 @@ export type TokenName =
   | { accessor: string; within?: undefined }
   | { token: string; within: string }
   | { accessor: string; within: string }
-  | { token: string; by: Wish };
+  | { token: string; by: RightsCheck };
 
 /** An authorized caller and the further capabilities it needs on a path. */
-export interface Wish extends Place {
+export interface RightsCheck extends Place {
   /** The caller, from the answer of `authorize`. */
   readonly accessor: string;
   /** All required capabilities. */

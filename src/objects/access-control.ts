@@ -1,19 +1,19 @@
 import { AccessParts } from "../access/access-parts.ts";
 import type { ClusterNamespaces } from "../access/cluster-namespaces.ts";
-import { EndedMountSweep } from "../access/ended-mount-sweep.ts";
+import { DeletedMountSweep } from "../access/deleted-mount-sweep.ts";
 import { INVENTORY } from "../access/inventory.ts";
 import type { MountRequest, TuneRequest } from "../access/mounts.ts";
 import { accessOutboxTopics } from "../access/outbox-topics.ts";
-import type { Policies } from "../access/policies.ts";
+import type { PolicyAdmin } from "../access/policy-admin.ts";
 import { accessMigrations } from "../access/schema.ts";
+import type { SecretsTokens } from "../access/secrets-tokens.ts";
 import { StorageRegistry } from "../access/storage-registry.ts";
 import { streamAnswers } from "../access/stream-rights.ts";
 import type { ClusterTokenRequest } from "../access/token.ts";
-import type { Tokens } from "../access/tokens.ts";
 import { Restores, refusedByRestore } from "../backup/restores.ts";
 import type {
   AccessControlApi,
-  Ask,
+  AuthorizeRequest,
   ClusterNamespace,
   Grant,
   KeyHolder,
@@ -24,7 +24,7 @@ import { destinationKeyOf } from "../contracts/destination.ts";
 import type { Mount, MountType } from "../contracts/mount.ts";
 import type { AclPolicy, GoverningRule, PolicyWritten } from "../contracts/policies.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
-import type { AclToken, AclTokenPage, Authed, TokenName, Wish } from "../contracts/tokens.ts";
+import type { AclToken, AclTokenPage, Authed, RightsCheck, TokenName } from "../contracts/tokens.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { recordBirth } from "../listings/births.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -46,7 +46,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   readonly #parts: AccessParts;
   readonly #restores: Restores;
   readonly #storage: StorageRegistry;
-  readonly #sweep: EndedMountSweep;
+  readonly #sweep: DeletedMountSweep;
 
   protected override get kind() {
     return "access-control" as const;
@@ -57,7 +57,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
       ctx,
       env,
       { data_keys: dataKeyMigrations, access: accessMigrations },
-      { event: (_lane, rows) => this.#parts.journal.deliver(rows), ...accessOutboxTopics(env) },
+      { event: (_lane, rows) => this.#parts.publisher.deliver(rows), ...accessOutboxTopics(env) },
     );
     this.#parts = new AccessParts({ env, sql: this.sql, outbox: this.outbox, commit: (change) => this.commit(change) });
     this.#restores = new Restores({
@@ -69,7 +69,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
       restart: () => this.restart(),
     });
     this.#storage = new StorageRegistry(this.sql);
-    this.#sweep = new EndedMountSweep(env, this.#parts.endedMounts, this.#storage, this.outbox, (change) =>
+    this.#sweep = new DeletedMountSweep(env, this.#parts.deletedMounts, this.#storage, this.outbox, (change) =>
       this.commit(change),
     );
     this.whenResumed(() => this.#setUp());
@@ -79,15 +79,15 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   /** Resolves a path of an unauthenticated request. */
   locate(namespace: string, path: string): Result<{ namespace: string; path: string }> {
-    return this.#parts.gatekeeper.locate(namespace, path);
+    return this.#parts.authorizer.locate(namespace, path);
   }
 
-  authorize(ask: Ask): Grant | Refusal {
+  authorize(ask: AuthorizeRequest): Grant | Refusal {
     if (this.isBeingRestored && ask.path !== "sys/snapshot") return refusedByRestore();
     return refuseIfSealed(() => {
       // While sealed, no token can be verified, which must not look like an invalid token.
       this.#parts.tokenHashKey();
-      return this.#parts.gatekeeper.authorize(ask);
+      return this.#parts.authorizer.authorize(ask);
     });
   }
 
@@ -192,7 +192,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   // ---- policies ----
 
-  putPolicy(...given: Parameters<Policies["put"]>): Promise<Result<PolicyWritten>> {
+  putPolicy(...given: Parameters<PolicyAdmin["put"]>): Promise<Result<PolicyWritten>> {
     return this.#parts.policies.put(...given);
   }
 
@@ -218,7 +218,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   // ---- tokens ----
 
-  createToken(...given: Parameters<Tokens["create"]>): Promise<Result<Authed>> {
+  createToken(...given: Parameters<SecretsTokens["create"]>): Promise<Result<Authed>> {
     return this.#published(() => this.#parts.tokens.create(...given));
   }
 
@@ -238,12 +238,12 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     return this.#parts.tokens.accessors(within, from, limit);
   }
 
-  capabilities(...given: Parameters<Tokens["capabilities"]>): ReturnType<Tokens["capabilities"]> {
+  capabilities(...given: Parameters<SecretsTokens["capabilities"]>): ReturnType<SecretsTokens["capabilities"]> {
     return refuseIfSealed(() => this.#parts.tokens.capabilities(...given));
   }
 
-  mayAlso(wish: Wish): Result<null> {
-    return this.#parts.tokens.mayAlso(wish);
+  mayAlso(check: RightsCheck): Result<null> {
+    return this.#parts.tokens.mayAlso(check);
   }
 
   holdsLeases(accessor: string, mount: string): Result<null> {
@@ -291,7 +291,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
 
   override swap(restore: string): Result<null> {
     const swapped = super.swap(restore);
-    this.#parts.gatekeeper.forget();
+    this.#parts.authorizer.forget();
     return swapped;
   }
 
@@ -367,7 +367,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     try {
       return super.commit(change);
     } finally {
-      this.#parts.gatekeeper.forget();
+      this.#parts.authorizer.forget();
     }
   }
 
@@ -384,14 +384,14 @@ export class AccessControl extends StoredObject implements AccessControlApi {
   }
 
   protected override ownDeadline(): number | null {
-    const { tokenStore, endedMounts, endings } = this.#parts;
-    const due = [tokenStore.nextExpiry(), endedMounts.nextLook(), endings.nextDue()].filter((at) => at !== null);
+    const { tokenStore, deletedMounts, deletions } = this.#parts;
+    const due = [tokenStore.nextExpiry(), deletedMounts.nextCheck(), deletions.nextDue()].filter((at) => at !== null);
     return due.length === 0 ? null : Math.min(...due);
   }
 
   protected override async onAlarm(now: number): Promise<void> {
     this.#parts.tokens.expire(now, EXPIRED_PER_ALARM);
-    await Promise.all([this.#parts.journal.published(), this.#sweep.run(now), this.#parts.endings.resume(now)]);
+    await Promise.all([this.#parts.publisher.published(), this.#sweep.run(now), this.#parts.deletions.resume(now)]);
   }
 
   /** Resolves after one attempt to deliver the events of a change. */
@@ -400,7 +400,7 @@ export class AccessControl extends StoredObject implements AccessControlApi {
     if (!result.ok) return result;
     // In the background: leases of ended tokens.
     this.ctx.waitUntil(this.outbox.drain("leases"));
-    await this.#parts.journal.published();
+    await this.#parts.publisher.published();
     return result;
   }
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { may } from "../access/authorize.ts";
+import { may } from "../access/authorize-cached.ts";
 import { TokenRequest } from "../access/token.ts";
 import type { Capability } from "../contracts/policies.ts";
 import { accessControl } from "../contracts/stubs.ts";

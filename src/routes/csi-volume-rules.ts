@@ -1,4 +1,4 @@
-import { governs, judgeVolume } from "../access/volume-rules.ts";
+import { checkVolume, governs } from "../access/volume-rules.ts";
 import type { CsiRequest } from "../contracts/csi-volumes.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import { ok, type Result } from "../lib/result.ts";
@@ -11,5 +11,5 @@ export async function judgeCsiVolume(
 ): Promise<Result<readonly string[]>> {
   const rules = (await accessControl(env).volumeRules()).filter((rule) => governs(rule, namespace));
   if (rules.length === 0) return ok([]);
-  return judgeVolume(rules, { name, namespace, pluginId, capacityMax, nodePool: null }, override);
+  return checkVolume(rules, { name, namespace, pluginId, capacityMax, nodePool: null }, override);
 }

@@ -1,4 +1,4 @@
-import { governs, judgeVolume, type VolumeFacts } from "../access/volume-rules.ts";
+import { checkVolume, governs, type VolumeProperties } from "../access/volume-rules.ts";
 import type { HostVolumeRequest } from "../contracts/host-volumes.ts";
 import type { GoverningRule } from "../contracts/policies.ts";
 import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
@@ -15,11 +15,11 @@ export type Judgement = Result<readonly string[]>;
 export async function judgeHostVolume(env: Env, request: HostVolumeRequest, override: boolean): Promise<Judgement> {
   const written: GoverningRule[] = await accessControl(env).volumeRules();
   const rules = written.filter((rule) => governs(rule, request.namespace));
-  return rules.length === 0 ? ok([]) : judgeVolume(rules, await factsOf(env, request), override);
+  return rules.length === 0 ? ok([]) : checkVolume(rules, await factsOf(env, request), override);
 }
 
 /** Requested values, with those of the volume or its node as defaults. */
-async function factsOf(env: Env, request: HostVolumeRequest): Promise<VolumeFacts> {
+async function factsOf(env: Env, request: HostVolumeRequest): Promise<VolumeProperties> {
   const { id, name, namespace, nodePool, nodeId } = request;
   const found = id === null ? null : await clusterRegistry(env).readHostVolume(id);
   const volume = found?.volume.namespace === namespace ? found.volume : null;

@@ -1,4 +1,4 @@
-import { may } from "../access/authorize.ts";
+import { may } from "../access/authorize-cached.ts";
 import type { MetadataSettings, MetadataView, ReadVersion, Written } from "../contracts/kv-store.ts";
 import { accessControl, kvStore } from "../contracts/stubs.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "../kv/bodies.ts";

@@ -1,4 +1,4 @@
-import { authorize } from "../access/authorizer.ts";
+import { authorize } from "../access/authorize-cached.ts";
 import { MountRequest, TuneRequest } from "../access/mounts.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/token.ts";

@@ -1,4 +1,4 @@
-import { authorize } from "../access/authorizer.ts";
+import { authorize } from "../access/authorize-cached.ts";
 import { namespacePath } from "../access/namespaces.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
 import { allowsAgent } from "../contracts/cluster-rights.ts";

@@ -1,7 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { forgetAnswers } from "../../src/access/authorizer.ts";
+import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
 import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../../src/contracts/stored-objects.ts";
 import { accessControl } from "../../src/contracts/stubs.ts";
 import { bornWith } from "../../src/platform/durable/object-kinds.ts";
@@ -34,7 +34,7 @@ async function begin(): Promise<Uint8Array> {
 }
 
 const works = async () => {
-  forgetAnswers();
+  clearAuthorizeCache();
   expect((await get("/v1/kv/data/a")).body.data.data).toEqual({ v: "a" });
   expect(await objects("m")).toEqual({ [Object.keys(await objects("m"))[0] ?? ""]: '{"v":"a"}' });
   await write("a", { v: "b" });
@@ -110,7 +110,7 @@ describe("a restore whose Worker dies half way", () => {
     await dieHalfWay();
     for (const object of SINGLETONS)
       await evictDurableObject(storedObject(env, object) as unknown as DurableObjectStub);
-    forgetAnswers();
+    clearAuthorizeCache();
     for (const path of ["/v1/sys/mounts", "/v1/nodes", "/sys/sync/config", "/v1/acl/tokens"]) {
       const refused = await get(path);
       expect([path, refused.status, refused.text]).toEqual([
@@ -130,7 +130,7 @@ describe("a restore whose Worker dies half way", () => {
     await dieHalfWay();
     expect((await send("DELETE", "/v1/sys/snapshot")).status).toBe(204);
     expect(await rowsOf(SINGLETONS)).toEqual(before);
-    forgetAnswers();
+    clearAuthorizeCache();
     await mountKv();
     await write("a", { v: 1 });
   });

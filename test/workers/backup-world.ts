@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { generateKeyPairSync } from "node:crypto";
 import { expect, vi } from "vitest";
-import { forgetAnswers } from "../../src/access/authorizer.ts";
+import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
 import { everyObject } from "../../src/backup/directory.ts";
 import { SINGLETONS, storedObject } from "../../src/contracts/stored-objects.ts";
 import { nodeSession } from "../../src/contracts/stubs.ts";
@@ -179,6 +179,6 @@ export async function restore(file: Uint8Array | ReadableStream<Uint8Array>, tok
 /** Everything is lost: a new deployment, as empty as the first one was. */
 export async function loseEverything(): Promise<void> {
   await emptyDeployment();
-  forgetAnswers();
+  clearAuthorizeCache();
   forgetGateLeases();
 }

@@ -1,6 +1,6 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { cachedAnswers } from "../../src/access/authorizer.ts";
+import { authorizeCacheSize } from "../../src/access/authorize-cached.ts";
 import { TokenStore } from "../../src/access/token-store.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, mountKv, put, send } from "./client.ts";
@@ -125,11 +125,11 @@ describe("what an isolate remembers of strangers", () => {
     for (let number = 0; number < 100; number++) {
       passed += 100;
       expect((await ask(number)).status).toBe(403);
-      expect(cachedAnswers().entries).toBeLessThanOrEqual(16);
+      expect(authorizeCacheSize().entries).toBeLessThanOrEqual(16);
     }
     passed += 10_000;
     await ask(100);
-    expect(cachedAnswers().entries).toBe(1);
+    expect(authorizeCacheSize().entries).toBe(1);
   });
 
   it("is bounded within a moment, too, and counted right", async () => {
@@ -137,12 +137,12 @@ describe("what an isolate remembers of strangers", () => {
     vi.spyOn(Date, "now").mockReturnValue(now);
     const padding = "x".repeat(3_500);
     for (let number = 0; number < 700; number++) await ask(number, padding);
-    const { entries, characters } = cachedAnswers();
+    const { entries, characters } = authorizeCacheSize();
     expect(characters).toBeLessThanOrEqual(2 * 1024 * 1024);
     expect(characters).toBeGreaterThan(1_900_000);
     expect(Math.round(characters / entries)).toBeGreaterThan(3_500);
     // The same again is the same entry.
     await ask(699, padding);
-    expect(cachedAnswers()).toEqual({ entries, characters });
+    expect(authorizeCacheSize()).toEqual({ entries, characters });
   });
 });

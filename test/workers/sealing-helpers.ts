@@ -1,6 +1,6 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { forgetAnswers } from "../../src/access/authorizer.ts";
+import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
 import type { KvStore } from "../../src/objects/kv-store.ts";
 import { forgetHealth } from "../../src/operations/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
@@ -33,7 +33,7 @@ export async function deployWithMasterKey(text: string | undefined): Promise<voi
   // The runtime hands the same `env` to an object's next instance.
   await inEveryObject((object) => Object.assign((object as unknown as { env: Env }).env, { MASTER_KEY: text }));
   await abortAllDurableObjects();
-  forgetAnswers();
+  clearAuthorizeCache();
   forgetHealth();
 }
 

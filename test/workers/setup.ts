@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";
-import { forgetAnswers } from "../../src/access/authorizer.ts";
+import { clearAuthorizeCache } from "../../src/access/authorize-cached.ts";
 import { forgetHealth } from "../../src/operations/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { forgetGateLeases } from "../../src/sync/gate-lease.ts";
@@ -29,7 +29,7 @@ noteWhatIsMade();
 beforeEach(async () => {
   await emptyDeployment();
   made.clear();
-  forgetAnswers();
+  clearAuthorizeCache();
   forgetGateLeases();
   forgetHealth();
 });

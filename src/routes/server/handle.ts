@@ -1,4 +1,4 @@
-import { authorize, forgetAnswers } from "../../access/authorizer.ts";
+import { authorize, clearAuthorizeCache } from "../../access/authorize-cached.ts";
 import { wordField } from "../../compat/cloud-b-names.ts";
 import { type Dialect, dialectOf, firstHeader, requestHeader } from "../../compat/dialect.ts";
 import { wordMessage } from "../../compat/sync-names.ts";
@@ -117,7 +117,7 @@ async function answer(
   } catch (failure) {
     throw worded(failure, dialect);
   } finally {
-    if (route.fresh && !READS.has(target.verb)) forgetAnswers();
+    if (route.fresh && !READS.has(target.verb)) clearAuthorizeCache();
   }
 }
 

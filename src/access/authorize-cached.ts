@@ -1,4 +1,5 @@
-import type { Ask, Grant } from "../contracts/access-control.ts";
+import type { AuthorizeRequest, Grant } from "../contracts/access-control.ts";
+import type { Capability } from "../contracts/policies.ts";
 import { accessControl } from "../contracts/stubs.ts";
 import type { Refusal } from "../lib/result.ts";
 
@@ -18,13 +19,13 @@ const cache = new Map<string, Cached>();
 let characters = 0;
 
 /** Drops all cached answers, after this isolate has changed tokens, policies or mounts. */
-export function forgetAnswers(): void {
+export function clearAuthorizeCache(): void {
   cache.clear();
   characters = 0;
 }
 
 /** Size of the cache. */
-export const cachedAnswers = () => ({ entries: cache.size, characters });
+export const authorizeCacheSize = () => ({ entries: cache.size, characters });
 
 function forget(key: string): void {
   if (cache.delete(key)) characters -= key.length;
@@ -45,12 +46,12 @@ function keep(key: string, cached: Cached, now: number): void {
  * Authorizes a request through `AccessControl`. Grants and refusals are cached per isolate for `REUSE_MS`, except calls
  * that must see a revocation at once (`fresh`) and tokens with limited uses. A cache hit costs no call of the object.
  */
-export async function authorize(env: Env, ask: Ask, fresh: boolean): Promise<Grant | Refusal> {
+export async function authorize(env: Env, ask: AuthorizeRequest, fresh: boolean): Promise<Grant | Refusal> {
   const key = JSON.stringify([ask.token, ask.namespace, ask.path, ask.list ?? false]);
   const now = Date.now();
   const known = cache.get(key);
   if (known && known.until > now && !fresh) return known.answer;
-  const answer = await askedOrAgain(env, ask);
+  const answer = await authorizeWithRetry(env, ask);
   // A path without a mount is not cached: the mount may be created a moment later.
   const reusable = answer.ok ? answer.cacheable && (answer.mount !== null || !ask.path) : answer.reason === "denied";
   if (reusable) keep(key, { until: now + REUSE_MS, answer }, now);
@@ -62,7 +63,7 @@ export async function authorize(env: Env, ask: Ask, fresh: boolean): Promise<Gra
  * Retries once after a restart of the object, which every deployment causes. The retry is safe: the call changes only
  * the use count of a limited token, which may then be counted twice.
  */
-async function askedOrAgain(env: Env, ask: Ask): Promise<Grant | Refusal> {
+async function authorizeWithRetry(env: Env, ask: AuthorizeRequest): Promise<Grant | Refusal> {
   try {
     return await accessControl(env).authorize(ask);
   } catch (failure) {
@@ -70,3 +71,7 @@ async function askedOrAgain(env: Env, ask: Ask): Promise<Grant | Refusal> {
     return accessControl(env).authorize(ask);
   }
 }
+
+/** Whether a grant includes a capability; root includes all. */
+export const may = (grant: Grant, capability: Capability): boolean =>
+  grant.capabilities.includes("root") || grant.capabilities.includes(capability);

@@ -1,51 +1,51 @@
 import type { MountType } from "../contracts/mount.ts";
 
 /** A deleted mount whose object may still hold resources or rows. */
-export interface EndedMount {
+export interface DeletedMount {
   readonly uuid: string;
   readonly type: MountType;
 }
 
 /** Tables that may keep rows in an otherwise empty object. */
-export const REMAINS: Readonly<Record<MountType, readonly string[]>> = {
+export const EMPTY_OBJECT_TABLES: Readonly<Record<MountType, readonly string[]>> = {
   kv: ["data_keys", "settings"],
   "cloud-b": ["data_keys", "facts", "counted", "work_counts", "work_pause"],
 };
 
 /** Delay of the first check of an object, and the interval between later ones. */
-const FIRST_LOOK_MS = 60_000;
-const LOOK_MS = 3_600_000;
-const LOOKED_AT_ONCE = 20;
+const FIRST_CHECK_MS = 60_000;
+const CHECK_MS = 3_600_000;
+const MAX_CHECKS = 20;
 
 /**
  * Deleted mounts, kept until their objects are empty: a snapshot must include pending removals, and must not wait for
  * empty objects. Read by the alarm of `AccessControl` and by snapshots. Writes run inside a transaction.
  */
-export class EndedMounts {
+export class DeletedMounts {
   readonly #sql: SqlStorage;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
   }
 
-  add({ uuid, type }: EndedMount, now: number): void {
-    this.#sql.exec("INSERT INTO ended_mounts (uuid, type, look) VALUES (?, ?, ?)", uuid, type, now + FIRST_LOOK_MS);
+  add({ uuid, type }: DeletedMount, now: number): void {
+    this.#sql.exec("INSERT INTO ended_mounts (uuid, type, look) VALUES (?, ?, ?)", uuid, type, now + FIRST_CHECK_MS);
   }
 
   /** Time of the next check, ms since 1970; null without deleted mounts. */
-  nextLook(): number | null {
+  nextCheck(): number | null {
     return this.#sql.exec<{ look: number | null }>("SELECT min(look) AS look FROM ended_mounts").one().look;
   }
 
   /** Up to `MAX_CHECKS` mounts due for a check; their next check is scheduled. */
-  takeDue(now: number): EndedMount[] {
+  dueForCheck(now: number): DeletedMount[] {
     return this.#sql
       .exec<{ uuid: string; type: MountType }>(
         `UPDATE ended_mounts SET look = ? WHERE uuid IN (SELECT uuid FROM ended_mounts WHERE look <= ? ORDER BY look LIMIT ?)
          RETURNING uuid, type`,
-        now + LOOK_MS,
+        now + CHECK_MS,
         now,
-        LOOKED_AT_ONCE,
+        MAX_CHECKS,
       )
       .toArray();
   }

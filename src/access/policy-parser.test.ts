@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { allowsNamespace, mergeClusterRules } from "../contracts/cluster-rights.ts";
 import type { Policy } from "../contracts/policies.ts";
 import { capabilitiesFor, compilePaths } from "./path-rules.ts";
-import { DEFAULT_POLICY, parsePolicy } from "./policy.ts";
+import { DEFAULT_POLICY, parsePolicy } from "./policy-parser.ts";
 
 function parse(text: string): Policy {
   const result = parsePolicy(text);

@@ -1,20 +1,20 @@
 import type { AclPolicy, PolicyAttributes, PolicyWritten } from "../contracts/policies.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { aclPolicy, policyDeleted, policyUpserted } from "./cluster-acl.ts";
-import type { Journal } from "./events.ts";
+import type { AccessPublisher } from "./event-publisher.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
 import type { PolicyStore } from "./policy-store.ts";
 
 /** Writes and reads policies for the secrets API and the cluster API. */
-export class Policies {
+export class PolicyAdmin {
   readonly #store: PolicyStore;
   readonly #namespaces: NamespaceTree;
-  readonly #journal: Journal;
+  readonly #publisher: AccessPublisher;
 
-  constructor(store: PolicyStore, namespaces: NamespaceTree, journal: Journal) {
+  constructor(store: PolicyStore, namespaces: NamespaceTree, publisher: AccessPublisher) {
     this.#store = store;
     this.#namespaces = namespaces;
-    this.#journal = journal;
+    this.#publisher = publisher;
   }
 
   /**
@@ -30,11 +30,11 @@ export class Policies {
     if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
     const checked = this.#store.check(namespace, name, text);
     if (!checked.ok) return checked;
-    const line = this.#journal.commit(() => {
+    const line = this.#publisher.commit(() => {
       const row = this.#store.put(namespace, name, text, checked.value, attributes);
-      return this.#journal.emitLine([policyUpserted(row)], [{ policy: [namespace, name] }]);
+      return this.#publisher.emitLine([policyUpserted(row)], [{ policy: [namespace, name] }]);
     });
-    return ok({ index: await this.#journal.indexOf(line) });
+    return ok({ index: await this.#publisher.indexOf(line) });
   }
 
   /** The policy's text, or "missing". */
@@ -56,10 +56,10 @@ export class Policies {
     if (name === "root" || name === "default") return refuse("invalid", `cannot delete "${name}" policy`);
     const row = this.#store.find(namespace, name);
     if (!row) return ok({ existed: false, index: null });
-    const line = this.#journal.commit(() => {
+    const line = this.#publisher.commit(() => {
       this.#store.delete(namespace, name);
-      return this.#journal.emitLine([policyDeleted(row)], []);
+      return this.#publisher.emitLine([policyDeleted(row)], []);
     });
-    return ok({ existed: true, index: await this.#journal.indexOf(line) });
+    return ok({ existed: true, index: await this.#publisher.indexOf(line) });
   }
 }

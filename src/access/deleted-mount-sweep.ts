@@ -1,20 +1,20 @@
 import { credentialEngine, kvStore } from "../contracts/stubs.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
-import { type EndedMount, type EndedMounts, REMAINS } from "./ended-mounts.ts";
+import { type DeletedMount, type DeletedMounts, EMPTY_OBJECT_TABLES } from "./deleted-mounts.ts";
 import type { StorageRegistry } from "./storage-registry.ts";
 
-/** Removes ended mounts from the inventory once their objects are empty. Runs from the alarm of `AccessControl`. */
-export class EndedMountSweep {
+/** Removes deleted mounts from the inventory once their objects are empty. Runs from the alarm of `AccessControl`. */
+export class DeletedMountSweep {
   readonly #env: Env;
-  readonly #mounts: EndedMounts;
+  readonly #mounts: DeletedMounts;
   readonly #storage: StorageRegistry;
   readonly #outbox: Outbox;
   readonly #commit: <T>(change: () => T) => T;
 
   constructor(
     env: Env,
-    mounts: EndedMounts,
+    mounts: DeletedMounts,
     storage: StorageRegistry,
     outbox: Outbox,
     commit: <T>(change: () => T) => T,
@@ -28,13 +28,13 @@ export class EndedMountSweep {
 
   /** Checks the mounts that are due. An object that cannot be reached is checked again later. */
   async run(now: number): Promise<void> {
-    await Promise.allSettled(this.#commit(() => this.#mounts.takeDue(now)).map((mount) => this.#check(mount)));
+    await Promise.allSettled(this.#commit(() => this.#mounts.dueForCheck(now)).map((mount) => this.#check(mount)));
   }
 
-  async #check({ type, uuid }: EndedMount): Promise<void> {
+  async #check({ type, uuid }: DeletedMount): Promise<void> {
     if (this.#outbox.holds("unmount", `${type} ${uuid}`)) return;
     const object = type === "cloud-b" ? credentialEngine(this.#env, uuid) : kvStore(this.#env, uuid);
-    const isEmpty = await object.holdsOnly(REMAINS[type]).catch((failure: unknown) => {
+    const isEmpty = await object.holdsOnly(EMPTY_OBJECT_TABLES[type]).catch((failure: unknown) => {
       if (isStorageLost(failure)) return true;
       throw failure;
     });

@@ -1,11 +1,11 @@
 import type { Capability } from "../contracts/policies.ts";
-import type { Authed, TokenName, Wish } from "../contracts/tokens.ts";
+import type { Authed, RightsCheck, TokenName } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { tokenDeleted, tokenUpserted } from "./cluster-acl.ts";
-import type { Journal } from "./events.ts";
-import { allows, type Judge } from "./judgement.ts";
+import type { AccessPublisher } from "./event-publisher.ts";
 import { type NamespaceTree, namespaceMissing } from "./namespaces.ts";
+import { allows, type PathEvaluator } from "./path-evaluator.ts";
 import type { Grants } from "./policy-store.ts";
 import type { TokenRequest, TokenRow } from "./token.ts";
 import type { TokenRules } from "./token-rules.ts";
@@ -15,33 +15,33 @@ import type { TokenStore } from "./token-store.ts";
 const LAST_REQUEST_MS = 10_000;
 
 /** Creates, looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
-export class Tokens {
+export class SecretsTokens {
   readonly #store: TokenStore;
   readonly #rules: TokenRules;
   readonly #namespaces: NamespaceTree;
-  readonly #journal: Journal;
-  readonly #judge: Judge;
+  readonly #publisher: AccessPublisher;
+  readonly #evaluator: PathEvaluator;
   readonly #grantsOf: (row: TokenRow) => Grants;
 
   constructor(
     store: TokenStore,
     rules: TokenRules,
     namespaces: NamespaceTree,
-    journal: Journal,
-    judge: Judge,
+    publisher: AccessPublisher,
+    evaluator: PathEvaluator,
     grantsOf: (row: TokenRow) => Grants,
   ) {
     this.#store = store;
     this.#rules = rules;
     this.#namespaces = namespaces;
-    this.#journal = journal;
-    this.#judge = judge;
+    this.#publisher = publisher;
+    this.#evaluator = evaluator;
     this.#grantsOf = grantsOf;
   }
 
   /** Counts one use of a token with limited uses. */
   spend(row: TokenRow, now: number): void {
-    this.#journal.commit(() => this.#store.spend(row, now + LAST_REQUEST_MS));
+    this.#publisher.commit(() => this.#store.spend(row, now + LAST_REQUEST_MS));
   }
 
   /** @throws Sealed */
@@ -53,9 +53,9 @@ export class Tokens {
     const draft = this.#rules.draft(parent, namespace, path, request, orphan, now);
     if (!draft.ok) return draft;
     const { secret, token, warnings } = draft.value;
-    const row = this.#journal.commit(() => {
+    const row = this.#publisher.commit(() => {
       const inserted = this.#store.insert(secret, token);
-      this.#journal.emit([tokenUpserted(inserted)], [{ token: inserted.accessor }]);
+      this.#publisher.emit([tokenUpserted(inserted)], [{ token: inserted.accessor }]);
       return inserted;
     });
     return ok({ auth: this.#rules.authBlock(row, secret, now), warnings });
@@ -76,9 +76,9 @@ export class Tokens {
     const renewed = this.#rules.renew(row.value, increment, now);
     if (!renewed.ok) return renewed;
     const { row: next, warnings } = renewed.value;
-    this.#journal.commit(() => {
+    this.#publisher.commit(() => {
       this.#store.update(next);
-      this.#journal.emit([tokenUpserted(next)], [{ token: next.accessor }]);
+      this.#publisher.emit([tokenUpserted(next)], [{ token: next.accessor }]);
     });
     return ok({ auth: this.#rules.authBlock(next, textIn(name), now), warnings });
   }
@@ -88,7 +88,7 @@ export class Tokens {
     const named = this.#named(name);
     if (!named.ok || named.value === null) return named.ok ? ok(null) : named;
     const row = named.value;
-    this.#journal.commit(() => {
+    this.#publisher.commit(() => {
       if (keepChildren) this.#store.orphanChildren(row.hash);
       this.#end(row);
     });
@@ -99,7 +99,7 @@ export class Tokens {
   expire(now: number, limit: number): void {
     const expired = this.#store.expired(now, limit);
     if (expired.length > 0) {
-      this.#journal.commit(() => {
+      this.#publisher.commit(() => {
         for (const row of expired) this.#end(row);
       });
       for (const { accessor } of expired) recordAction("token-expired", { accessor });
@@ -122,29 +122,31 @@ export class Tokens {
     if (!row.ok) return row;
     const grants = this.#grantsOf(row.value);
     const of = (path: string): readonly (Capability | "root")[] =>
-      (namespace + path).startsWith(row.value.namespace) ? this.#judge.capabilities(grants, namespace, path) : ["deny"];
+      (namespace + path).startsWith(row.value.namespace)
+        ? this.#evaluator.capabilities(grants, namespace, path)
+        : ["deny"];
     return ok(Object.fromEntries(paths.map((path) => [path, [...of(path)]])));
   }
 
   /** Whether a caller has further rights than its request was authorized for. Counts no use of the token. */
-  mayAlso(wish: Wish): Result<null> {
-    const caller = this.#store.byAccessor(wish.accessor, Date.now(), true);
-    return caller ? this.#allowed(caller, wish).result : refuse("denied", "permission denied");
+  mayAlso(check: RightsCheck): Result<null> {
+    const caller = this.#store.byAccessor(check.accessor, Date.now(), true);
+    return caller ? this.#allowed(caller, check).result : refuse("denied", "permission denied");
   }
 
-  #allowed(caller: TokenRow, wish: Wish): { readonly result: Result<null>; readonly ruled: boolean } {
-    if (!wish.namespace.startsWith(caller.namespace)) {
+  #allowed(caller: TokenRow, requested: RightsCheck): { readonly result: Result<null>; readonly ruled: boolean } {
+    if (!requested.namespace.startsWith(caller.namespace)) {
       return { result: refuse("denied", "permission denied"), ruled: true };
     }
-    const judgement = this.#judge.judge(this.#grantsOf(caller), wish, false);
-    return { result: allows(judgement, wish.needs, wish.given), ruled: judgement.ruled };
+    const decision = this.#evaluator.evaluate(this.#grantsOf(caller), requested, false);
+    return { result: allows(decision, requested.needs, requested.given), ruled: decision.ruled };
   }
 
   /** Deletes a token with its descendants. Runs inside a transaction. */
   #end(row: TokenRow): void {
     const gone = this.#store.family(row.hash);
     this.#store.delete(gone);
-    this.#journal.emit(gone.map(tokenDeleted));
+    this.#publisher.emit(gone.map(tokenDeleted));
   }
 
   /** The token named by a request; null if no token has that text. */
@@ -166,7 +168,7 @@ export class Tokens {
    * extends to tokens below it, unless a rule about their namespace differs. Without a right, a token appears to be
    * unknown.
    */
-  #followed(text: string, by: Wish, now: number): Result<TokenRow | null> {
+  #followed(text: string, by: RightsCheck, now: number): Result<TokenRow | null> {
     const caller = this.#store.byAccessor(by.accessor, now, true);
     if (!caller) return refuse("denied", "permission denied");
     const here = this.#allowed(caller, by);

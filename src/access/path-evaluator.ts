@@ -2,14 +2,14 @@ import type { Mount } from "../contracts/mount.ts";
 import type { Capability, ParameterConstraints, PathRule } from "../contracts/policies.ts";
 import type { Place } from "../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import { inOneSpelling } from "./aliases.ts";
+import { inCanonicalNames } from "./aliases.ts";
 import type { MountTable } from "./mounts.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 import { checkParameters, granted, type PathAcl, ruleFor } from "./path-rules.ts";
 import type { Grants } from "./policy-store.ts";
 
 /** The rights of a caller on one path. */
-export interface Judgement {
+export interface PathDecision {
   /** `["root"]`, `["deny"]`, or capabilities. */
   readonly capabilities: readonly (Capability | "root")[];
   /** Constraints on the request's parameters, if the rule has any. */
@@ -26,7 +26,7 @@ const WRAPPED_ONLY = "permission denied: a policy allows only wrapped answers he
  * Evaluates the rights on a path, for every request and every capability query. Rules are compared in one spelling of
  * aliased names, in lower case for caseless names, and without a trailing slash that routes ignore.
  */
-export class Judge {
+export class PathEvaluator {
   readonly #namespaces: NamespaceTree;
   readonly #mounts: MountTable;
 
@@ -36,10 +36,10 @@ export class Judge {
   }
 
   /** @param list the path names a folder */
-  judge(grants: Grants, at: Place, list: boolean): Judgement {
+  evaluate(grants: Grants, at: Place, list: boolean): PathDecision {
     if (grants.root) return { capabilities: ["root"], constraints: null, ruled: true, wrappedOnly: false };
     const caseless = caselessIn(at.path, () => this.#mounts.resolve(at.namespace, at.path));
-    const { acl, path } = inOneSpelling(grants.paths, at.namespace, at.path, caseless);
+    const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caseless);
     const rule = ruleFor(acl, list ? path : unslashed(acl, path), { list });
     const wrappedOnly = Boolean(rule?.minWrappingTtl || rule?.maxWrappingTtl);
     return { capabilities: granted(rule), constraints: constraintsOf(rule), ruled: rule !== undefined, wrappedOnly };
@@ -48,7 +48,7 @@ export class Judge {
   /** Capabilities on the path of a request; `["deny"]` where only wrapped responses are allowed. */
   capabilities(grants: Grants, namespace: string, path: string): readonly (Capability | "root")[] {
     const at = this.#namespaces.split(namespace, path);
-    const { capabilities, wrappedOnly } = this.judge(grants, at, path.endsWith("/"));
+    const { capabilities, wrappedOnly } = this.evaluate(grants, at, path.endsWith("/"));
     return wrappedOnly ? ["deny"] : capabilities;
   }
 }
@@ -59,7 +59,7 @@ export class Judge {
  * @param given the request's parameters; reads are exempt from required parameters
  */
 export function allows(
-  { capabilities, constraints, wrappedOnly }: Judgement,
+  { capabilities, constraints, wrappedOnly }: PathDecision,
   needs: readonly Capability[],
   given: Readonly<Record<string, unknown>>,
 ): Result<null> {

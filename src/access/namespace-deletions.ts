@@ -9,16 +9,16 @@ interface Ending extends Record<string, SqlStorageValue> {
 }
 
 /** The deletion of one kind of namespace. */
-export interface EndingSteps {
+export interface DeletionSteps {
   /** Asks the owners of the namespace's content to refuse, or to admit no more content. Idempotent. */
   close(name: string): Promise<Result<null>>;
   /** Deletes the namespace's own rows inside the caller's transaction. */
   complete(name: string): void;
 }
 
-interface Host {
+interface Dependencies {
   readonly sql: SqlStorage;
-  readonly steps: Readonly<Record<NamespaceKind, EndingSteps>>;
+  readonly steps: Readonly<Record<NamespaceKind, DeletionSteps>>;
   commit<T>(change: () => T): T;
 }
 
@@ -32,16 +32,16 @@ const GRACE_MS = 10_000;
  *     exists ──mark──► ending ──owner agrees──► deleted
  *                        └─────owner refuses──► exists
  */
-export class NamespaceEndings {
-  readonly #host: Host;
+export class NamespaceDeletions {
+  readonly #deps: Dependencies;
   readonly #running = new Map<string, Promise<Result<null>>>();
 
-  constructor(host: Host) {
-    this.#host = host;
+  constructor(deps: Dependencies) {
+    this.#deps = deps;
   }
 
   has(kind: NamespaceKind, name: string): boolean {
-    const { sql } = this.#host;
+    const { sql } = this.#deps;
     return sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name).toArray().length > 0;
   }
 
@@ -56,19 +56,19 @@ export class NamespaceEndings {
   }
 
   nextDue(): number | null {
-    return this.#host.sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM ending_namespaces").one().due;
+    return this.#deps.sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM ending_namespaces").one().due;
   }
 
   /** Resumes interrupted deletions. Never rejects. */
   async resume(now: number): Promise<void> {
-    const due = this.#host.sql
+    const due = this.#deps.sql
       .exec<Ending>("SELECT kind, name FROM ending_namespaces WHERE due <= ? ORDER BY due LIMIT 20", now)
       .toArray();
     await Promise.allSettled(due.map(({ kind, name }) => this.end(kind, name)));
   }
 
   async #run(kind: NamespaceKind, name: string): Promise<Result<null>> {
-    const { sql, commit, steps } = this.#host;
+    const { sql, commit, steps } = this.#deps;
     commit(() =>
       sql.exec(
         `INSERT INTO ending_namespaces VALUES (?, ?, ?)

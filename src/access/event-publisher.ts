@@ -1,0 +1,9 @@
+import type { Journal } from "../contracts/event-publisher.ts";
+
+/** A row whose indexes are filled in after the event log has assigned them. */
+export type IndexBackfill =
+  | { token: string }
+  | { policy: [namespace: string, name: string] }
+  | { clusterNamespace: string };
+
+export type AccessPublisher = Journal<IndexBackfill>;
