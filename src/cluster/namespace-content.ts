@@ -2,7 +2,10 @@ import type { NamespaceContent } from "../platform/durable/ended-namespaces.ts";
 
 const quoted = JSON.stringify;
 
-/** Content of areas C and D. Reports of what has ended are no content: they end with the namespace. */
+/**
+ * Content of areas C and D that blocks the deletion of a namespace. Terminal objects do not count; they are deleted
+ * with it.
+ */
 export const CLUSTER_CONTENT: readonly NamespaceContent[] = [
   {
     one: `SELECT id AS name FROM reported WHERE topic = 'Job' AND namespace = ?

@@ -4,7 +4,7 @@ import type { AgentChange, JoinTokenView, NewJoinToken } from "../contracts/node
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { Enrolment } from "./enrolment.ts";
 
-/** The nodes of the registry, as their agents change them. `heard`: the number of the agent's message, applied once. */
+/** The node registry as agents change it. `heard` is the number of the agent's message, which is applied once. */
 interface NodeRegistry {
   register(
     id: string,
@@ -21,15 +21,15 @@ interface Host {
   readonly enrolment: Enrolment;
   readonly nodes: NodeRegistry;
   commit<T>(change: () => T): T;
-  /** Promises that a node's session sends its agent away; inside a transaction. */
+  /** Adds the revocation of a node's session to the outbox; inside a transaction. */
   promiseRevocation(nodeId: string): void;
-  /** Ends what a node was asked for: nobody will hear of it any more; inside a transaction. */
+  /** Fails the node's operations; inside a transaction. */
   abandon(nodeId: string): void;
-  /** Resolves when the session has been told. Never rejects. */
+  /** Resolves after the session was revoked. Never rejects. */
   revoked(nodeId: string): Promise<void>;
 }
 
-/** What agents are to the cluster: who may be one, and what their sessions tell of their nodes. */
+/** Agents of the cluster: enrolment, removal, and the session changes that update their nodes. */
 export class Agents {
   readonly #host: Host;
 
@@ -53,8 +53,8 @@ export class Agents {
   }
 
   /**
-   * Takes an agent's key away and sends it away; its node is lost, and stays known until it is purged.
-   * @returns the index of the line that tells of its node; null when that was never known
+   * Revokes an agent's key and connection. Its node is marked disconnected and remains until it is purged.
+   * @returns the index of the node's event line; null when the node was never registered
    */
   async remove(nodeId: string): Promise<Result<Written>> {
     const { commit, enrolment, nodes, promiseRevocation, abandon, revoked } = this.#host;
@@ -70,13 +70,14 @@ export class Agents {
   }
 
   /**
-   * Takes in how an agent's session sees it. Idempotent, and in order by `seq`.
-   * @returns a refusal when the report cannot be the node's; `missing` when the node is not known and no report came along
+   * Applies a change of an agent's session. Idempotent and ordered by `seq`.
+   * @returns a refusal when the report is invalid for the node; `missing` when the node is unknown and no report is
+   *   included
    */
   async changed(nodeId: string, change: AgentChange): Promise<Result<null>> {
     const { commit, enrolment, nodes } = this.#host;
     if (!commit(() => enrolment.note(nodeId, change))) return ok(null);
-    // Two words about a node, each of which it hears once.
+    // A change yields up to two node messages; each needs its own number.
     const [first, second] = [change.seq * 2, change.seq * 2 + 1];
     const { report, volumes } = change;
     const registered = report
@@ -84,7 +85,7 @@ export class Agents {
       : volumes && (await nodes.volumesChanged(nodeId, volumes, first));
     if (registered) {
       if (!registered.ok) return registered;
-      // It may have been removed meanwhile, and then it is not to become ready.
+      // A node whose agent was removed meanwhile must not become ready.
       if (!enrolment.identity(nodeId)) return ok(null);
     }
     const told = await (change.connectedSince === null ? nodes.lost(nodeId, second) : nodes.connected(nodeId, second));

@@ -3,7 +3,7 @@ import { decodeJwt, importJWK, jwtVerify } from "jose";
 import type { AgentIdentity } from "../contracts/node-agents.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 
-/** A token that an agent connects by, as it says itself: nothing in it is proven yet. */
+/** The claims of a connect token, not yet verified. */
 export interface ClaimedToken {
   readonly text: string;
   readonly nodeId: string;
@@ -13,7 +13,7 @@ export interface ClaimedToken {
   readonly issued: number;
 }
 
-/** Longer than any token: a header, seven short claims and a signature. */
+/** Upper bound of a token: header, seven short claims and a signature. */
 const LONGEST_TOKEN = 2_048;
 
 export function readConnectToken(authorization: string | null): Result<ClaimedToken> {
@@ -32,13 +32,13 @@ export function readConnectToken(authorization: string | null): Result<ClaimedTo
   return ok({ text, nodeId: iss, service: aud, jti, issued: iat });
 }
 
-/** Whether a token proves what it claims, at `now` (ms since 1970). That it is used once is for its node's session to see. */
+/** Verifies a token at `now` (ms since 1970). Single use is enforced by the node's session. */
 export async function verifyConnectToken(
   { text, nodeId, issued }: ClaimedToken,
   { publicKey, service }: AgentIdentity,
   now: number,
 ): Promise<Result<null>> {
-  // The agent reads the difference, and tells its operator.
+  // The agent reports the difference to its operator.
   if (Math.abs(now / 1_000 - issued) > TOKEN_SECONDS) {
     const [made, here] = [issued * 1_000, now].map((ms) => new Date(ms).toISOString());
     return refuse(

@@ -22,24 +22,27 @@ interface Host {
   readonly record: SessionRecord;
   readonly operations: Operations;
   commit<T>(change: () => T): T;
-  /** Promises the registry the news of this node; inside a transaction. */
+  /** Adds this node's session change to the outbox of registry updates; inside a transaction. */
   promiseNews(): void;
-  /** How often the agent pings. */
+  /** The agent's ping interval. */
   pingMs(): number;
-  /** Which of these volumes nobody but the agent knows. Never rejects. */
+  /** The given volume ids that the registry does not know. Never rejects. */
   unknownVolumes(held: readonly string[]): Promise<string[]>;
 }
 
 const FINGERPRINT_MS = 30_000;
-/** Pings after whose time of silence the agent gives a connection up; this side does later. */
+/** Missed pings until the agent closes a connection; this side waits longer. */
 const AGENT_DEAD_PINGS = 3;
 const DEAD_PINGS = 4.5;
-/** How often silence is looked for, in pings. */
+/** The interval of silence checks, in pings. */
 const CHECK_PINGS = 6;
 
 const SUPERSEDED = "a newer connection of this node took over";
 
-/** The sockets of one node: which of them is in use, and since when nothing was heard over it. */
+/**
+ * The WebSockets of one node: which one is live, and when the agent was last heard. At most one socket is live; a
+ * newer connection supersedes it.
+ */
 export class Connections {
   readonly #host: Host;
 
@@ -47,7 +50,7 @@ export class Connections {
     this.#host = host;
   }
 
-  /** The socket in use, or null. */
+  /** The live socket, or null. */
   live(): { readonly socket: WebSocket; readonly id: string } | null {
     const { ctx, record } = this.#host;
     const { live: id } = record.row;
@@ -55,7 +58,7 @@ export class Connections {
     return id !== null && socket ? { socket, id } : null;
   }
 
-  /** An agent introduces itself. @returns whether it was welcomed */
+  /** Handles an agent's hello. @returns whether it was welcomed */
   async hello(socket: WebSocket, link: Link, hello: Hello): Promise<boolean> {
     const { ctx, record, operations, commit, promiseNews, unknownVolumes } = this.#host;
     if (link.state !== "opened") return this.drop(socket, CLOSE.protocol, "hello was said before");
@@ -66,7 +69,7 @@ export class Connections {
     attach(socket, { state: "greeted", proto, epoch: hello.epoch });
     const unknown = await unknownVolumes(volumesOf(hello));
     if (linkOf(socket).state === "over" || socket.readyState !== WebSocket.OPEN) return false;
-    // Only now, in one turn with taking over: meanwhile another connection of the node may have.
+    // Checked in the same event as the takeover, since another connection may have taken over during the await.
     const newer = this.#newerThan(link, hello);
     if (newer) return this.drop(socket, CLOSE.superseded, newer);
     const now = Date.now();
@@ -86,7 +89,7 @@ export class Connections {
     return true;
   }
 
-  /** The agent's node has changed. */
+  /** Handles a change of the agent's node. */
   changed(socket: WebSocket, link: Link, { node }: Fp): void {
     const { record, commit, promiseNews } = this.#host;
     const known = record.report();
@@ -105,7 +108,7 @@ export class Connections {
     });
   }
 
-  /** Volumes of the agent's node have changed. */
+  /** Handles a change of the node's volumes. */
   volumesChanged(socket: WebSocket, change: Vols): void {
     const { record, commit, promiseNews } = this.#host;
     if (record.wouldExceed(change)) {
@@ -118,7 +121,7 @@ export class Connections {
     });
   }
 
-  /** Closes a socket for a reason of ours. */
+  /** Closes a socket for a protocol reason. */
   drop(socket: WebSocket, code: number, reason: string): false {
     warn("agent-dropped", { node: this.#host.node, code, reason: reason.slice(0, 256) });
     close(socket, code, reason);
@@ -126,18 +129,18 @@ export class Connections {
     return false;
   }
 
-  /** The registry does not take what the agent reports. */
+  /** Closes the live connection after the registry refused its report. */
   refused(message: string): void {
     const live = this.live();
     if (live) this.drop(live.socket, CLOSE.protocol, `hello: node: ${message}`);
   }
 
-  /** A socket is of no use any more. @param seen when the agent was last heard of over it */
+  /** Marks a socket as unusable. @param seen when the agent was last heard over it */
   lost(socket: WebSocket, seen = this.heard(socket)): void {
     if (linkOf(socket).id === this.#host.record.row.live) this.lose(seen);
   }
 
-  /** The connection in use is no more. */
+  /** Marks the live connection as lost. */
   lose(seen: number): void {
     const { record, commit, promiseNews } = this.#host;
     commit(() => {
@@ -146,24 +149,27 @@ export class Connections {
     });
   }
 
-  /** When the agent was last heard of over a socket, ms since 1970. */
+  /** When the agent was last heard over a socket, ms since 1970. */
   heard(socket: WebSocket): number {
     const answered = this.#host.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
     return Math.max(linkOf(socket).opened, answered);
   }
 
-  /** When anything of use was heard: pings are answered without looking, and would keep any number of idle sockets open. */
+  /**
+   * When a socket was last useful. Pings are answered by the runtime, so an idle socket without a hello would
+   * otherwise stay open.
+   */
   #spoken(socket: WebSocket): number {
     const { state, opened } = linkOf(socket);
     return state === "opened" ? opened : this.heard(socket);
   }
 
-  /** When silence is to be looked for next, as of `now`. */
+  /** When the next silence check is due, as of `now`. */
   nextCheck(now: number): number {
     return now + CHECK_PINGS * this.#host.pingMs();
   }
 
-  /** Closes sockets over which nothing is heard: one whose other end is gone looks as if it were open. */
+  /** Closes silent sockets: a half-open connection looks open. */
   check(now: number): void {
     const { ctx, record, commit } = this.#host;
     const sockets = ctx.getWebSockets().filter((socket) => linkOf(socket).state !== "over");
@@ -176,7 +182,7 @@ export class Connections {
     commit(() => record.checkAt(silent.length < sockets.length ? this.nextCheck(now) : null));
   }
 
-  /** Why a connection must not take over, or null. */
+  /** Why a connection is refused as outdated, or null. */
   #newerThan({ number }: Link, { epoch }: Hello): string | null {
     const { epoch: known } = this.#host.record.row;
     if (epoch < known)

@@ -12,16 +12,16 @@ interface Host {
   readonly node: string;
   readonly operations: Operations;
   commit<T>(change: () => T): T;
-  /** The socket in use and its connection's id, or null. */
+  /** The live socket and its connection id, or null. */
   live(): { readonly socket: WebSocket; readonly id: string } | null;
-  /** Promises an outcome to the operation's owner; inside a transaction. */
+  /** Adds an outcome for the operation's owner to the outbox; inside a transaction. */
   promise(outcome: Outcome): void;
-  /** Notes that this object holds data keys; inside a transaction. */
+  /** Records that this object holds data keys; inside a transaction. */
   holdKeys(): void;
   keys(): DataKeys;
 }
 
-/** How operations get to the agent, and their results back. */
+/** Sends operations to the agent and processes their results. */
 export class Dispatch {
   readonly #host: Host;
 
@@ -29,7 +29,7 @@ export class Dispatch {
     this.#host = host;
   }
 
-  /** Whether an operation was taken on before. One whose outcome is unknown is then tried again. */
+  /** Whether an operation was accepted before. One of unknown outcome is then sent again. */
   isKnown({ id }: Operation): boolean {
     const { operations, commit } = this.#host;
     if (!operations.find(id)) return false;
@@ -38,7 +38,7 @@ export class Dispatch {
     return true;
   }
 
-  /** Takes an operation on, and sends it if there is room. */
+  /** Accepts an operation and sends it if a slot is free. */
   take(operation: Operation): Result<null> {
     const { operations, commit, keys, holdKeys } = this.#host;
     const { id, secrets } = operation;
@@ -57,12 +57,12 @@ export class Dispatch {
     return ok(null);
   }
 
-  /** Sends what there is room for. */
+  /** Sends operations to free slots. */
   pump(): void {
     this.#send(this.#host.commit(() => this.#takeUnsent()));
   }
 
-  /** What there is room for. It counts as sent before it is; inside a transaction. */
+  /** The next operations for free slots, marked as sent before they are; inside a transaction. */
   #takeUnsent(): readonly OperationRow[] {
     const to = this.#host.live();
     return to ? this.#host.operations.takeUnsent(to.id, Date.now()) : [];
@@ -74,13 +74,13 @@ export class Dispatch {
     if (!to) return;
     for (const row of rows) {
       const frame = refuseIfSealed(() => ok(this.#frameOf(row)));
-      // Without its secrets it cannot be sent; its deadline tells.
+      // An operation whose secrets are sealed cannot be sent; its deadline reports the failure.
       if (frame.ok) send(to.socket, frame.value);
       else warn("operation-not-sent", { node, operation: row.id, because: frame.message });
     }
   }
 
-  /** The agent tells how an operation has ended. @returns the key whose owner is to be told, or null */
+  /** Processes the agent's result of an operation. @returns the key of the owner to notify, or null */
   ended(socket: WebSocket, row: OperationRow | null, frame: Res): string | null {
     const { operations, commit, promise } = this.#host;
     const { outcome, next } = commit(() => {
@@ -88,8 +88,8 @@ export class Dispatch {
       if (outcome) promise(outcome);
       return { outcome, next: this.#takeUnsent() };
     });
-    // Leaves once the result is on disk. What is not known here concerns nobody, and the agent need not keep it either; but
-    // where the agent does not know itself, it may be at it still, and has more to tell.
+    // Acknowledged once the result is stored. Unknown operations are acknowledged too, so that the agent drops them. An
+    // unknown outcome is not acknowledged: the operation may still run and has a result later.
     if (frame.ok || frame.error.outcome === "failed") send(socket, { t: "done", op: frame.op });
     this.#send(next);
     return outcome?.key ?? null;
@@ -114,7 +114,7 @@ interface SealedPart {
 
 const contextOf = (operation: string): string => `node-session operation ${operation}`;
 
-/** What an agent says of an operation's end, held against what the results of its method are. */
+/** Validates an agent's result against the schema of its method. */
 function resultOf({ method }: OperationRow, frame: Res): OperationResult {
   if (!frame.ok) {
     const { kind, message, outcome } = frame.error;

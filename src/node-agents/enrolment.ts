@@ -37,7 +37,10 @@ interface AgentRow extends Record<string, SqlStorageValue> {
 
 const TOKEN_BYTES = 32;
 
-/** Who may speak for a node: tokens by which agents join, once each, and the keys by which they then connect. */
+/**
+ * Owns tables `join_tokens` and `agents`: single-use join tokens, and the keys of admitted agents. Read by the agent
+ * routes and by node sessions; each call is one indexed statement.
+ */
 export class Enrolment implements Timed {
   readonly due = "SELECT min(expires) FROM join_tokens";
   readonly #sql: SqlStorage;
@@ -48,9 +51,7 @@ export class Enrolment implements Timed {
     this.#commit = commit;
   }
 
-  // ---- join tokens ----
-
-  /** Makes a token, inside the caller's transaction. @returns its secret, which nothing shows again */
+  /** Creates a join token; inside the caller's transaction. @returns its secret, which is not stored */
   createToken({ pool, name, ttlSeconds }: NewJoinToken, now: number): { secret: string; token: JoinTokenView } {
     const secret = randomBytes(TOKEN_BYTES).toString("hex");
     const row = this.#sql
@@ -63,22 +64,23 @@ export class Enrolment implements Timed {
     return { secret, token: tokenView(row) };
   }
 
-  /** Tokens, by accessor. */
+  /** Join tokens by accessor. */
   tokens(cut: Cut): EnrolmentPage<JoinTokenView> {
     const rows = this.#page<TokenRow>("join_tokens", "accessor", cut);
     return { rows: rows.slice(0, cut.limit).map(tokenView), next: rows[cut.limit]?.accessor ?? null };
   }
 
-  /** @returns whether there was one */
+  /** @returns whether it existed */
   deleteToken(accessor: string): boolean {
     const deleted = this.#sql.exec("DELETE FROM join_tokens WHERE accessor = ? RETURNING accessor", accessor);
     return deleted.toArray().length > 0;
   }
 
   /**
-   * Lets a key in, by a token that admits one, inside the caller's transaction. The same key with the same token gets the same
-   * node again, so that an answer that was lost can be asked for.
-   * @param service who the agent's tokens will be for @returns the node's id
+   * Admits a key with a join token; inside the caller's transaction. A retry with the same key and token returns the
+   * same node, so that a lost response can be repeated.
+   * @param service the audience of the agent's tokens
+   * @returns the node's id
    */
   join(request: JoinRequest, service: string, now: number): Result<string> {
     const [token] = this.#sql
@@ -94,7 +96,7 @@ export class Enrolment implements Timed {
         ? ok(known.node_id)
         : refuse("denied", "Token: has been used; each admits one node");
     }
-    // An agent that never got its answer, and asks again after its first token has expired.
+    // An agent whose first response was lost and whose first token has expired.
     const isSame = known?.pool === token.pool && known.name === request.Name;
     if (known && !isSame)
       return refuse("conflict", `PublicKey: is that of node ${known.node_id}; remove its agent, or use a new key`);
@@ -103,13 +105,10 @@ export class Enrolment implements Timed {
     return ok(nodeId);
   }
 
-  /** When the next token expires, ms since 1970; null when there is none. */
-  /** Deletes tokens that have expired. */
+  /** Deletes expired tokens. */
   async onAlarm(now: number): Promise<void> {
     this.#commit(() => this.#sql.exec("DELETE FROM join_tokens WHERE expires <= ?", now));
   }
-
-  // ---- agents ----
 
   identity(nodeId: string): AgentIdentity | null {
     const row = this.#row(nodeId);
@@ -128,18 +127,21 @@ export class Enrolment implements Timed {
     return row && agentView(row);
   }
 
-  /** Agents, by their nodes' ids. */
+  /** Agents by node id. */
   agents(cut: Cut): EnrolmentPage<AgentView> {
     const rows = this.#page<AgentRow>("agents", "node_id", cut);
     return { rows: rows.slice(0, cut.limit).map(agentView), next: rows[cut.limit]?.node_id ?? null };
   }
 
-  /** Takes an agent's key away, inside the caller's transaction. @returns whether there was one */
+  /** Deletes an agent's key; inside the caller's transaction. @returns whether it existed */
   remove(nodeId: string): boolean {
     return this.#sql.exec("DELETE FROM agents WHERE node_id = ? RETURNING node_id", nodeId).toArray().length > 0;
   }
 
-  /** Notes what a session tells, inside the caller's transaction; again is no harm. @returns false when that is old, or the agent is removed */
+  /**
+   * Records a session change; inside the caller's transaction, idempotent.
+   * @returns false when it is outdated or the agent was removed
+   */
   note(nodeId: string, { seq, connectedSince, seen, version, report }: AgentChange): boolean {
     const noted = this.#sql.exec(
       `UPDATE agents SET seq = ?2, connected_since = ?3, seen = ?4, version = ?5, name = ifnull(?6, name)
@@ -166,7 +168,7 @@ export class Enrolment implements Timed {
     return this.#sql.exec<AgentRow>("SELECT * FROM agents WHERE public_key = ?", key).toArray()[0];
   }
 
-  /** One row more than the page has, which says where the next one begins. */
+  /** One row beyond the limit is the start of the next page. */
   #page<Row extends Record<string, SqlStorageValue>>(table: string, id: string, { from, limit, reverse }: Cut): Row[] {
     const begins = from === "" ? "?1 = ''" : `${id} ${reverse ? "<=" : ">="} ?1`;
     const order = `${id} ${reverse ? "DESC" : "ASC"}`;
@@ -178,7 +180,7 @@ export class Enrolment implements Timed {
 
 const hashOf = (token: string): string => createHash("sha256").update(token).digest("base64url");
 
-/** The one way to write a key: the last character of its base64 has bits that say nothing. */
+/** The canonical encoding of a key: the last base64 character has unused bits. */
 const canonical = (publicKey: string): string => Buffer.from(publicKey, "base64").toString("base64");
 
 const timeOf = (ms: number): string => new Date(ms).toISOString();

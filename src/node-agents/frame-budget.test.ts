@@ -7,15 +7,15 @@ const taken = (budget: FrameBudget, bytes: number, now: number): number => {
   return count;
 };
 
-it("an agent may tell at once all the results that it may hold back", () => {
+it("permits a burst of all results an agent may hold back", () => {
   expect(taken(new FrameBudget(), 100, 1_000)).toBeGreaterThan(1_500);
 });
 
-it("large frames cost more than small ones", () => {
+it("charges large frames more than small ones", () => {
   expect(taken(new FrameBudget(), 1024 * 1024, 1_000)).toBeLessThan(40);
 });
 
-it("what is spent comes back with time, and never more than there was", () => {
+it("refills over time up to the burst size", () => {
   const budget = new FrameBudget();
   const first = taken(budget, 0, 1_000);
   expect(taken(budget, 0, 1_000)).toBe(0);
@@ -23,13 +23,13 @@ it("what is spent comes back with time, and never more than there was", () => {
   expect(taken(budget, 0, 10_000_000)).toBe(first);
 });
 
-it("a clock that goes back gives and takes nothing", () => {
+it("ignores a clock that goes backwards", () => {
   const budget = new FrameBudget();
   taken(budget, 0, 5_000);
   expect(budget.spend(0, 1_000)).toBe(false);
 });
 
-it("is not used up by what it is asked for, however much that is", () => {
+it("is not exhausted by results of requested operations", () => {
   const budget = new FrameBudget();
   for (let asked = 0; asked < 5_000; asked++) {
     for (let said = 0; said < 3; said++) expect(budget.spend(0, 1_000)).toBe(true);

@@ -1,17 +1,17 @@
-/** Frames that may come at once: all results that an agent may hold back, and then some. */
+/** Burst size in frames: more than the results an agent may hold back. */
 const BURST = 2_000;
 const PER_SECOND = 50;
-/** What an agent says of an operation that it was asked for: that it has it, its result, and a repetition of one. */
+/** Frames per operation: acceptance, result, and one repetition. */
 const FRAMES_PER_OPERATION = 3;
-/** A frame costs one for itself, and one for each of these bytes. */
+/** A frame costs one token, plus one per this many bytes. */
 const COST_BYTES = 16 * 1024;
 
-/** How much an agent may send: a bucket that fills slowly. One that hibernation empties is full again, which does no harm. */
+/** Token bucket for an agent's frames. Hibernation resets it to full, which is harmless. */
 export class FrameBudget {
   #left = BURST;
   #at = 0;
 
-  /** Pays for a frame of this size at `now` (ms). @returns false when there is not enough left */
+  /** Charges a frame at `now` (ms). @returns false when the budget is exhausted */
   spend(bytes: number, now: number): boolean {
     this.#left = Math.min(BURST, this.#left + (Math.max(0, now - this.#at) / 1_000) * PER_SECOND);
     this.#at = now;
@@ -21,7 +21,7 @@ export class FrameBudget {
     return true;
   }
 
-  /** An operation that it was asked for has ended: what it had to say of that is not held against it. */
+  /** Refunds the frames of a completed operation, so that results are not charged. */
   giveBack(): void {
     this.#left = Math.min(BURST, this.#left + FRAMES_PER_OPERATION);
   }

@@ -3,8 +3,14 @@ import type { Operation, OperationResult } from "../contracts/node-operation.ts"
 import { backoff } from "../lib/backoff.ts";
 
 /**
- * pending: not sent yet. sent: it may have arrived. unknown: its deadline has passed, or the node does not know either; it is
- * tried again. done, failed: it has ended.
+ * The states of an operation.
+ *
+ *   add --> pending --sent--> sent --result--> done | failed
+ *             |                | deadline        ^
+ *             | deadline       v                 | result
+ *             v             unknown --------------+
+ *           failed            |  ^---- sent again with backoff
+ *                             +--30 days--> failed (given up)
  */
 type State = "pending" | "sent" | "unknown" | "done" | "failed";
 
@@ -20,41 +26,44 @@ export interface OperationRow extends Record<string, SqlStorageValue> {
   connection: string | null;
   sends: number;
   created: number;
-  /** The agent's last word on an unknown outcome. */
+  /** The agent's last message about an unknown outcome. */
   said: string | null;
 }
 
-/** What an agent is told of the operations it still knows. */
+/** The instructions to an agent about the operations in its journal. */
 export interface Reconciled {
   readonly resume: string[];
   readonly forget: string[];
 }
 
-/** An outcome that the owner of an operation is told. */
+/** An outcome to report to the operation's owner. */
 export interface Outcome {
   readonly id: string;
   readonly key: string;
   readonly result: OperationResult;
 }
 
-/** Beyond the agent's own deadline: for the way there and back, and for waiting behind others of its key. */
+/** Added to the agent's deadline: transfer time, and time in the queue of its key. */
 const GRACE_MS = 10_000;
 const DAY_MS = 24 * 3_600_000;
-/** An outcome is kept this long, so that who asks again gets no second effect. */
+/** Retention of outcomes, so that a repeated request has no second effect. */
 const KEEP_ENDED_MS = DAY_MS;
-/** How long it is tried to learn an outcome. The agent's fences last as long: after them a late one could do harm. */
+/**
+ * How long an unknown outcome is resolved. The agent's fences last as long; after that a late operation could do
+ * harm.
+ */
 const TRIED_DAYS = 30;
 const MOST_RARELY_MS = 3_600_000;
-/** It has said that it does not know: it is not at it any more. */
+/** The agent reported an unknown outcome: the operation does not run any more. */
 const AFTER_DOUBT = { cap: MOST_RARELY_MS };
-/** It has said nothing, and may be at it still. */
+/** The agent was silent: the operation may still run. */
 const AFTER_SILENCE = { base: 60_000, cap: MOST_RARELY_MS };
 
 const OPEN = "state NOT IN ('done', 'failed')";
 
 /**
- * The operations of one node, from the moment they are accepted until a while after they have ended. Everything runs inside
- * the caller's transaction; what changes for an operation's owner is returned as an outcome to tell.
+ * Owns table `operations` of one node, from acceptance until a day after completion. Methods run inside the caller's
+ * transaction and return outcomes to report to the owners. Read by `Dispatch` and the alarm.
  */
 export class Operations {
   readonly #sql: SqlStorage;
@@ -67,7 +76,7 @@ export class Operations {
     return this.#sql.exec<OperationRow>("SELECT * FROM operations WHERE id = ?", id).toArray()[0] ?? null;
   }
 
-  /** The newest generation that was accepted for a key; 0 when none is remembered. */
+  /** The newest accepted generation of a key; 0 without one. */
   fence(key: string): number {
     return this.#sql.exec<{ gen: number }>("SELECT ifnull(max(gen), 0) AS gen FROM operations WHERE key = ?", key).one()
       .gen;
@@ -81,7 +90,7 @@ export class Operations {
     );
   }
 
-  /** The next to send over a connection, as many as it has room for; they count as sent from now on. */
+  /** The next operations to send over a connection, up to its free slots; marked as sent. */
   takeUnsent(connection: string, now: number): OperationRow[] {
     return this.#sql
       .exec<OperationRow & { position: number }>(
@@ -102,28 +111,29 @@ export class Operations {
       .one().n;
   }
 
-  /** How many have not been sent. */
+  /** The number of unsent operations. */
   queued(): number {
     return this.#sql
       .exec<{ n: number }>(`SELECT count(*) AS n FROM operations WHERE connection IS NULL AND ${OPEN}`)
       .one().n;
   }
 
-  /** Whether any has not ended. */
+  /** Whether any operation is open. */
   anyOpen(): boolean {
     return this.#sql.exec(`SELECT 1 FROM operations WHERE ${OPEN} LIMIT 1`).toArray().length > 0;
   }
 
   /**
-   * A connection has begun: what of the agent's journal is waited for is in its hands, and everything else that has not ended
-   * is sent again. So are operations with secrets, which no journal holds, and those of unknown outcome, which that makes run again.
+   * Reconciles with the journal of a new connection. Journaled operations continue there; all other open ones are
+   * sent again. Operations with secrets are sent again too, because journals hold no secrets, and so are those of
+   * unknown outcome, which restarts them.
    */
   reconcile(journal: readonly { readonly op: string }[], connection: string): Reconciled {
     this.#sql.exec(`UPDATE operations SET connection = NULL WHERE connection IS NOT NULL AND ${OPEN}`);
     const told: Reconciled = { resume: [], forget: [] };
     for (const { op } of journal) {
       const row = this.find(op);
-      // One that was never sent is not in any journal; whoever says so otherwise gets it when its turn comes.
+      // An operation that was never sent is in no genuine journal; the agent receives it in order.
       const isOpen = row !== null && row.state !== "done" && row.state !== "failed" && row.sends > 0;
       const list = isOpen ? told.resume : told.forget;
       if (list.length === MAX_KEPT_OPERATIONS) continue;
@@ -135,15 +145,15 @@ export class Operations {
   }
 
   /**
-   * The agent says how an operation has ended.
-   * @returns what its owner does not know yet; null when it was known, or the operation is not out
+   * Records an operation's result.
+   * @returns the outcome that is new to the owner; null when it is known or the operation was not sent
    */
   end(row: OperationRow, result: OperationResult, now: number): Outcome | null {
     const { id } = row;
     if (row.sends === 0 || row.state === "done" || row.state === "failed") return null;
     if (result.state === "unknown") {
       const { message } = result.error;
-      // Out on no connection, but not to be sent before it is due.
+      // On no connection, but not sent before it is due.
       this.#sql.exec(
         "UPDATE operations SET state = 'unknown', connection = '', due = ?, said = ? WHERE id = ?",
         now + backoff(row.sends - 1, AFTER_DOUBT),
@@ -156,7 +166,7 @@ export class Operations {
     return { id, key: row.key, result };
   }
 
-  /** An operation whose outcome is unknown is sent once more, unless the agent is at it. */
+  /** Sends an operation of unknown outcome again, unless the agent runs it. */
   retry(id: string): void {
     this.#sql.exec(
       "UPDATE operations SET connection = NULL WHERE id = ? AND state = 'unknown' AND connection = ''",
@@ -164,12 +174,12 @@ export class Operations {
     );
   }
 
-  /** When the next operation needs attention, ms since 1970. */
+  /** When the next operation is due, ms since 1970. */
   nextDue(): number | null {
     return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM operations").one().due;
   }
 
-  /** Moves on some of those whose time has come. */
+  /** Processes due operations: timeouts, retries and deletions. */
   passTime(now: number, limit: number): Outcome[] {
     const due = this.#sql
       .exec<OperationRow>("SELECT * FROM operations WHERE due <= ? ORDER BY due LIMIT ?", now, limit)
@@ -177,7 +187,7 @@ export class Operations {
     return due.map((row) => this.#pass(row, now)).filter((outcome) => outcome !== null);
   }
 
-  /** The node is removed: nothing is sent any more, and nothing more is learned. */
+  /** Fails all open operations of a removed node. */
   abandon(now: number, limit: number): Outcome[] {
     const rows = this.#sql
       .exec<OperationRow>(`SELECT * FROM operations WHERE ${OPEN} ORDER BY position LIMIT ?`, limit)

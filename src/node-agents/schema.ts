@@ -1,6 +1,6 @@
 import type { Migration } from "../platform/durable/migrations.ts";
 
-/** Tables of `ClusterRegistry`: who may speak for a node. */
+/** Tables of `ClusterRegistry`: enrolment. */
 export const enrolmentMigrations: Migration[] = [
   {
     because: "a join token, by the SHA-256 of its 256 random bits; node_id says who has used it",

@@ -11,9 +11,9 @@ import { Memo } from "../platform/durable/memo.ts";
 import type { Link } from "./link.ts";
 
 interface SessionRow extends Record<string, SqlStorageValue> {
-  /** The connection in use: the one whose agent has been welcomed last. */
+  /** The live connection: the last one that was welcomed. */
   live: string | null;
-  /** How many connections there have been. */
+  /** The number of connections so far. */
   opened: number;
   since: number | null;
   boot: string;
@@ -38,7 +38,7 @@ interface VolumeRow extends Record<string, SqlStorageValue> {
   body: string | null;
 }
 
-/** Its volumes have rows of their own. */
+/** Volumes have their own rows. */
 type ReportedNode = Omit<NodeReport, "HostVolumes">;
 
 const IS_THERE = "body IS NOT NULL";
@@ -50,7 +50,10 @@ function named(body: string): [name: string, volume: ReportedHostVolume] {
   return [volume.Name, volume];
 }
 
-/** What is stored of an agent's connections. Writes run inside the caller's transaction. */
+/**
+ * Owns the session tables of one node: connection state, report and reported volumes. Writes run inside the caller's
+ * transaction. Read by `Connections` and by the updates to the registry.
+ */
 export class SessionRecord {
   readonly #sql: SqlStorage;
   readonly #row: Memo<SessionRow>;
@@ -64,14 +67,15 @@ export class SessionRecord {
     return this.#row.get();
   }
 
-  /** What is kept of it in memory may not be true any more. */
+  /** Invalidates the memo after a rollback. */
   forget(): void {
     this.#row.forget();
   }
 
   /**
-   * Notes that a connect token is used.
-   * @param until when nobody would take it any more, ms @returns whether this is the first time; null when too many were used
+   * Records the use of a connect token.
+   * @param until when the token expires, ms
+   * @returns whether it is the first use; null when too many tokens are recorded
    */
   useToken(jti: string, until: number, most: number, now: number): boolean | null {
     this.#sql.exec("DELETE FROM used_tokens WHERE until <= ?", now);
@@ -80,25 +84,25 @@ export class SessionRecord {
     return used.toArray().length > 0;
   }
 
-  /** One more connection. @returns its number */
+  /** Counts a connection. @returns its ordinal */
   opened(checkDue: number): number {
     this.#write("UPDATE session SET opened = opened + 1, check_due = ifnull(check_due, ?)", checkDue);
     return this.row.opened;
   }
 
-  /** A connection takes over, with what its agent says of itself. */
+  /** Makes a connection live and stores its hello. */
   begin({ id }: Link, { boot, epoch, agent, node, unavailableVolumes, held = [] }: Hello, now: number): void {
     this.#write(
       `UPDATE session SET live = ?, since = ?, boot = ?, epoch = ?, version = ?, seen = ?, lost = NULL, seq = seq + 1`,
       ...[id, now, boot, epoch, agent, now],
     );
     this.#keepReport(node);
-    // Volumes of which the report says nothing stay as they were, if they are still there.
+    // Volumes that the report lists as held are unchanged, if they still exist.
     const kept = new Set(held).difference(new Set(unavailableVolumes.map((volume) => volume.id)));
     this.#keepVolumes(Object.values(node.HostVolumes), kept);
   }
 
-  /** Fields of the report have changed. */
+  /** Stores changed fields of the report. */
   changed(node: Fp["node"], now: number): void {
     const { HostVolumes, ...fields } = node;
     this.#write("UPDATE session SET seen = ?, seq = seq + 1", now);
@@ -107,7 +111,7 @@ export class SessionRecord {
     if (HostVolumes) this.#keepVolumes(Object.values(HostVolumes), new Set());
   }
 
-  /** Whether the node would have more volumes after a change than a node has. */
+  /** Whether a change would exceed the volume limit of a node. */
   wouldExceed({ usable, unavailable, gone }: VolumesChange): boolean {
     const there = `FROM report_volumes WHERE ${IS_THERE}`;
     const { n } = this.#sql.exec<{ n: number }>(`SELECT count(*) AS n ${there}`).one();
@@ -123,14 +127,14 @@ export class SessionRecord {
     return isThere.size > MAX_VOLUMES;
   }
 
-  /** Volumes have changed. */
+  /** Stores changed volumes. */
   volumesChanged({ usable, unavailable, gone }: VolumesChange, now: number): void {
     this.#write("UPDATE session SET seen = ?, seq = seq + 1", now);
     for (const id of [...gone, ...unavailable.map((volume) => volume.id)]) this.#volumeGone(id);
     for (const volume of usable) this.#volumeIs(volume);
   }
 
-  /** The connection is lost. @param seen when the agent was last heard of */
+  /** Records the loss of the connection. @param seen when the agent was last heard */
   lose(seen: number, now: number): void {
     this.#write(
       "UPDATE session SET live = NULL, since = NULL, lost = ?, seen = max(ifnull(seen, 0), ?), seq = seq + 1",
@@ -139,7 +143,7 @@ export class SessionRecord {
     );
   }
 
-  /** The registry has forgotten what it was told. */
+  /** Forces a resend after the registry lost its state. */
   again(): void {
     this.#write("UPDATE session SET seq = seq + 1");
   }
@@ -159,13 +163,13 @@ export class SessionRecord {
     this.#write("UPDATE session SET holds_keys = 1");
   }
 
-  /** What is reported of the node, but for its volumes. */
+  /** The reported node without its volumes. */
   report(): ReportedNode | null {
     const row = this.#reportRow();
     return row && nodeOf(row);
   }
 
-  /** What the registry is to be told now; `whole`: with the report, whether it has that or not. */
+  /** The pending change for the registry. @param whole include the report even if the registry has it */
   change({ whole = false } = {}): AgentChange {
     const { seq, since, seen, version } = this.row;
     const row = this.#reportRow();
@@ -185,7 +189,7 @@ export class SessionRecord {
     };
   }
 
-  /** The registry has been told of the changes up to this one. */
+  /** Marks changes up to `seq` as delivered to the registry. */
   told(seq: number): void {
     this.#sql.exec("UPDATE report SET told = max(told, ?)", seq);
     this.#sql.exec("DELETE FROM report_volumes WHERE seq <= ? AND body IS NULL", seq);
@@ -204,7 +208,7 @@ export class SessionRecord {
     );
   }
 
-  /** Takes a list of volumes for all that there are, but for some that stay as they were. */
+  /** Replaces the list of volumes, except those to keep. */
   #keepVolumes(usable: readonly ReportedHostVolume[], kept: ReadonlySet<string>): void {
     const stay = new Set(usable.map(({ ID }) => ID)).union(kept);
     for (const { id } of this.#volumes(0)) if (!stay.has(id)) this.#volumeGone(id);
@@ -227,7 +231,7 @@ export class SessionRecord {
     );
   }
 
-  /** The volumes that have changed after change `seq`. */
+  /** The volumes changed after `seq`. */
   #volumes(seq: number): VolumeRow[] {
     return this.#sql.exec<VolumeRow>("SELECT id, body FROM report_volumes WHERE seq > ?", seq).toArray();
   }

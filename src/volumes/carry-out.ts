@@ -5,15 +5,16 @@ import { refusalError, unwrap } from "../platform/http/errors.ts";
 import { SEARCH_BEGIN } from "./host/placement.ts";
 import { outcomeBy } from "./outcome-by.ts";
 
-/** The way to the node and back. */
+/** Allowance for the round trip between registry and node. */
 const GRACE_MS = 10_000;
 
 /**
- * Has the registry decide on a request, and waits until the node has done its part.
- * @param begin asks the registry
- * @param deadlineMs for the node's part
- * @throws RequestError with the registry's or the node's refusal; 504 when the operation has not ended in time: it goes on, and
- *   the same request, when it comes again, waits for it again, and has the node asked where it does not know what came of it
+ * Runs a host-volume operation: begins it in the registry and waits until the node has completed it.
+ * @param begin calls the registry
+ * @param deadlineMs deadline of the node
+ * @throws RequestError with the refusal of the registry or the node; 504 when the operation is still running at the
+ *   deadline. It goes on, and a retry of the same request waits for it. When its outcome is unknown, the retry makes
+ *   the registry query the node.
  */
 export async function carryOut(
   env: Env,

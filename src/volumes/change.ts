@@ -2,7 +2,7 @@ import type { HostVolumeRequest, StoredVolume, VolumeMethod } from "../contracts
 import { DEFAULT_CAPABILITY } from "./host/host-volume.ts";
 import type { Change } from "./operations.ts";
 
-/** What a volume becomes: what is asked for, and for an update what it has where nothing is asked. */
+/** The definition that a request sets. An update keeps the volume's value of every omitted field. */
 export function changeOf(request: HostVolumeRequest, volume: StoredVolume | null): Change {
   const { name, parameters, capacityMin, capacityMax } = request;
   const capabilities = request.capabilities.length > 0 ? request.capabilities : volume?.wanted.capabilities;
@@ -20,7 +20,7 @@ export function changeOf(request: HostVolumeRequest, volume: StoredVolume | null
   };
 }
 
-/** What the node is told of it. */
+/** The parameters of a host-volume method for the node. */
 export function paramsOf(
   method: VolumeMethod,
   { id, namespace }: StoredVolume,

@@ -12,10 +12,10 @@ const node: NodeFacts = {
   meta: { rack: "r1", release: "1.2.0-beta.2" },
 };
 
-/** As constraints write what refers to a node. */
+/** Wraps node references in the syntax of constraints. */
 const target = (text: string): string => (/^(attr|meta|node|job)\./.test(text) ? `\${${text}}` : text);
 
-describe("a constraint holds on a node", () => {
+describe("constraintsMet", () => {
   it.each<[left: string, operand: string, right: string, met: boolean]>([
     ["attr.kernel.name", "=", "linux", true],
     ["attr.kernel.name", "==", "Linux", false],
@@ -61,7 +61,7 @@ describe("a constraint holds on a node", () => {
     expect(constraintsMet([{ LTarget, Operand, RTarget }])(node)).toBe(met);
   });
 
-  it("needs all of several", () => {
+  it("requires every constraint", () => {
     const linux = { LTarget: target("attr.kernel.name"), Operand: "=", RTarget: "linux" };
     const rack = { LTarget: target("meta.rack"), Operand: "=", RTarget: "r2" };
     expect([[linux], [rack], [linux, rack], []].map((each) => constraintsMet(each)(node))).toEqual([
@@ -73,7 +73,7 @@ describe("a constraint holds on a node", () => {
   });
 });
 
-describe("what is no constraint is told by name", () => {
+describe("constraintFaults", () => {
   it.each([
     ["", "=", "x", ["no attribute provided but is required by operator"]],
     ["attr.a", "", "x", ["missing constraint operand"]],
@@ -94,7 +94,7 @@ describe("what is no constraint is told by name", () => {
   });
 });
 
-describe("a version keeps rules", () => {
+describe("versionRules", () => {
   it.each<[rules: string, kind: "loose" | "semver", version: string, kept: boolean]>([
     ["1.2", "loose", "v1.2.0", true],
     ["= 1.2", "loose", "1.2.1", false],
@@ -114,7 +114,7 @@ describe("a version keeps rules", () => {
     [">= 1.0", "loose", "soon", false],
   ])("%s (%s): %s is %s", (rules, kind, version, kept) => expect(versionRules(rules, kind)?.(version)).toBe(kept));
 
-  it("takes no time to refuse what is long", () => {
+  it("rejects long input in constant time", () => {
     expect(versionRules("1.".repeat(10_000), "loose")).toBeNull();
     expect(versionRules(Array.from({ length: 17 }, () => "1").join(), "loose")).toBeNull();
     expect(versionRules(">= 1", "loose")?.("1".repeat(10_000))).toBe(false);

@@ -2,7 +2,7 @@ import type { Constraint } from "../contracts/host-volumes.ts";
 import { readPattern } from "../lib/bexpr/pattern.ts";
 import { versionRules } from "./version.ts";
 
-/** What constraints ask of a node. */
+/** The node attributes that constraints refer to. */
 export interface NodeFacts {
   readonly id: string;
   readonly name: string;
@@ -18,7 +18,7 @@ type Check = (left: string | undefined, right: string | undefined) => boolean;
 
 interface Operator {
   readonly right: "needed" | "none";
-  /** Reads the right side once, if it is a text. @returns why it cannot be read, or how the two sides are compared */
+  /** Parses a literal right side once. @returns an error message, or the comparison */
   compile(right: string | null): Check | string;
 }
 
@@ -35,7 +35,7 @@ const ordered = (holds: (order: number) => boolean): Operator =>
 const INTEGER = /^[+-]?\d{1,18}$/;
 const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i;
 
-/** Whole numbers by value, decimal numbers by value, anything else as text. */
+/** Compares integers and decimals by value, anything else as text. */
 function order(left: string, right: string): number {
   if (INTEGER.test(left) && INTEGER.test(right)) {
     const [a, b] = [BigInt(left.replace("+", "")), BigInt(right.replace("+", ""))];
@@ -45,7 +45,7 @@ function order(left: string, right: string): number {
   return left < right ? -1 : Number(left > right);
 }
 
-/** An operator whose right side is in a language of its own. */
+/** An operator whose right side has its own syntax (regular expression, version constraint). */
 const language = (read: (right: string) => ((left: string) => boolean) | string): Operator => ({
   right: "needed",
   compile: (right) => {
@@ -99,7 +99,7 @@ const OPERATORS: Readonly<Record<string, Operator>> = {
   is_not_set: { right: "none", compile: () => (left) => left === undefined },
 };
 
-/** Operators of jobs, which say nothing about one node. */
+/** Job-level operators, which do not constrain a single node. */
 const BETWEEN_ALLOCATIONS = new Set(["distinct_hosts", "distinct_property"]);
 
 const NODE_FACTS: Readonly<Record<string, (node: NodeFacts) => string>> = {
@@ -112,7 +112,7 @@ const NODE_FACTS: Readonly<Record<string, (node: NodeFacts) => string>> = {
 
 type Target = { readonly text: string } | ((node: NodeFacts) => string | undefined);
 
-/** @returns a sentence when it refers to nothing that a node has */
+/** @returns an error message when the reference names nothing that a node has */
 function readTarget(written: string): Target | string {
   const [, reference] = /^\$\{(.*)\}$/s.exec(written) ?? [];
   if (reference === undefined) return { text: written };
@@ -132,7 +132,7 @@ interface Parts {
   readonly operator: Operator;
 }
 
-/** @returns what is wrong, all of it, when it is no constraint */
+/** @returns all faults of an invalid constraint */
 function read({ LTarget, Operand, RTarget }: Constraint): Parts | string[] {
   const operator = Object.hasOwn(OPERATORS, Operand) ? OPERATORS[Operand] : undefined;
   const left = readTarget(LTarget);
@@ -153,14 +153,14 @@ function read({ LTarget, Operand, RTarget }: Constraint): Parts | string[] {
   return wrong.length === 0 ? { left, right, operator } : wrong;
 }
 
-/** What is wrong with a constraint of a volume: nothing, or sentences (docs/internals/wire/volumes.md). */
+/** The faults of a volume's constraint, as sentences; empty when valid. */
 export function constraintFaults(constraint: Constraint): string[] {
   if (BETWEEN_ALLOCATIONS.has(constraint.Operand)) return [];
   const parts = read(constraint);
   return Array.isArray(parts) ? parts : [];
 }
 
-/** The registry tries them on many nodes in one turn, and the text of each side may be made to be slow to match. */
+/** The registry evaluates constraints on many nodes in one event; an adversarial operand makes each match slow. */
 const MAX_PATTERNS = 8;
 
 export const hasTooManyPatterns = (constraints: readonly Constraint[]): boolean =>
@@ -170,7 +170,7 @@ export const TOO_MANY_PATTERNS = `at most ${MAX_PATTERNS} constraints may be reg
 
 export const isBetweenAllocations = ({ Operand }: Constraint): boolean => BETWEEN_ALLOCATIONS.has(Operand);
 
-/** Whether a node keeps all of these. What cannot be read is kept by none. */
+/** Returns a predicate: does a node satisfy all constraints? An invalid constraint is satisfied by no node. */
 export function constraintsMet(constraints: readonly Constraint[]): (node: NodeFacts) => boolean {
   const checks = constraints.map((constraint) => {
     const parts = read(constraint);

@@ -1,14 +1,14 @@
 import type { NodeFacts } from "./constraint.ts";
 
-/** A node as host volumes see it. */
+/** A node as host volumes need it. */
 export interface VolumeNode extends NodeFacts {
   readonly status: string;
   readonly eligible: boolean;
-  /** An agent of this service runs on it; a scheduler's own nodes take no operations. */
+  /** An agent of this service runs on it; nodes reported by a scheduler take no operations. */
   readonly hasAgent: boolean;
-  /** Whether a host volume can be used on it, by what it last reported. */
+  /** Whether a host volume is usable on it, according to its last report. */
   isUsable(volumeId: string): boolean;
-  /** Whether a name is taken on it, by any volume. */
+  /** Whether any volume on it has this name. */
   hasName(name: string): boolean;
 }
 
@@ -32,10 +32,10 @@ type Facts = [
 const COLUMNS = `id, origin, pool, status, eligibility,
   json_extract(body, '$.Name', '$.Datacenter', '$.NodeClass', '$.Attributes', '$.Meta') AS facts`;
 
-/** Nodes that have an agent, and can be given something new. */
+/** Nodes that accept new volumes. */
 const PLACEABLE = "status = 'ready' AND eligibility = 'eligible'";
 
-/** What host volumes read of the nodes' rows: a node, or pages of those that can take a volume. */
+/** Read-only view of the nodes table for host volumes: one node, or pages of nodes that accept volumes. */
 export class NodeView {
   readonly #sql: SqlStorage;
 
@@ -48,7 +48,7 @@ export class NodeView {
     return row ? this.#nodeOf(row) : null;
   }
 
-  /** Nodes of a pool, or of all, by id, from an id on; read one by one, since the first may do. */
+  /** Ready nodes of a pool, or of all pools, in order of id; read lazily, since the first may suffice. */
   *placeable(pool: string, from: string, limit: number): Generator<VolumeNode> {
     const rows = this.#sql.exec<Row>(
       `SELECT ${COLUMNS} FROM nodes WHERE ${PLACEABLE} AND id >= ? ${inPool(pool)} ORDER BY id LIMIT ?`,
@@ -57,7 +57,7 @@ export class NodeView {
     for (const row of rows) yield this.#nodeOf(row);
   }
 
-  /** How many nodes of a pool cannot be given anything now. Looks at each: for a refusal only. */
+  /** The number of a pool's nodes that accept no volumes. A scan of the pool, used for refusals only. */
   awayCount(pool: string): number {
     return this.#sql
       .exec<{ n: number }>(

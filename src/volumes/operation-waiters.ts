@@ -1,13 +1,13 @@
-/** A request that asks again and again is still there between two times. */
+/** A client that polls counts as present between two polls. */
 const BETWEEN_TWO_WAITS_MS = 2_000;
 
-/** Who waits for operations to end. */
+/** Requests that wait for operations, in memory of the registry object. */
 export class Attendance {
   readonly #waiting = new Map<string, Set<() => void>>();
-  /** Until when somebody surely waits for an operation. */
+  /** The time until which a polling client counts as present, by operation. */
   readonly #attended = new Map<string, number>();
 
-  /** Somebody is about to wait for an operation. */
+  /** Marks a client as about to wait for an operation. */
   attend(id: string): void {
     this.#attended.set(id, Date.now() + BETWEEN_TWO_WAITS_MS);
   }
@@ -16,10 +16,7 @@ export class Attendance {
     return this.#waiting.has(id) || (this.#attended.get(id) ?? 0) > Date.now();
   }
 
-  /**
-   * Resolves when an operation is woken, at the latest after `waitMs`.
-   * @param last nobody asks again after this time
-   */
+  /** Resolves when an operation is woken, at the latest after `waitMs`. @param last the caller does not poll again */
   async wait(id: string, isRunning: () => boolean, waitMs: number, last: boolean): Promise<void> {
     if (!isRunning()) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -33,7 +30,7 @@ export class Attendance {
     else this.attend(id);
   }
 
-  /** Answers whoever waits for an operation, which has ended. */
+  /** Wakes all waiters of a completed operation. */
   wake(id: string): void {
     for (const answer of [...(this.#waiting.get(id) ?? [])]) answer();
     this.#attended.delete(id);

@@ -7,13 +7,13 @@ import type { IndexBackfill, IndexedRows } from "../platform/durable/blocking/in
 import type { OutboxRow } from "../platform/durable/outbox.ts";
 import { Attendance } from "./operation-waiters.ts";
 
-/** The table's name in stamps. */
+/** The table's name in index backfills. */
 export const VOLUME_OPERATION = "volume_operations";
 
-/** What a volume becomes once its operation has succeeded. */
+/** The fields of a volume that a successful operation sets. */
 export type Change = Pick<StoredVolume, "name" | "pluginId" | "wanted" | "capacityBytes" | "hostPath">;
 
-/** What a node is doing, or has lately done, to a volume. */
+/** A running or recently completed operation on a volume. */
 export interface VolumeOperation {
   readonly id: string;
   readonly volumeId: string;
@@ -22,12 +22,12 @@ export interface VolumeOperation {
   readonly state: "running" | "done" | "failed";
   /** Null for a deletion. */
   readonly change: Change | null;
-  /** A deletion that gives the plugin up. */
+  /** A forced deletion, which does not wait for the plugin. */
   readonly forced: boolean;
   readonly refusal: Refusal | null;
-  /** Why nobody knows what has come of it, while that is so; null = the node has not said that. */
+  /** The node's last message while the outcome is unknown; null without one. */
   readonly doubt: string | null;
-  /** The index of the line that told of its end; null while it is not known, or when there was nothing to tell. */
+  /** The index of the completion's event line; null while unassigned, or without an event. */
   readonly index: number | null;
 }
 
@@ -36,7 +36,7 @@ export interface NewOperation {
   readonly nodeId: string;
   readonly method: VolumeMethod;
   readonly gen: number;
-  /** Recognises the request that began it. */
+  /** Identifies the request, for retries. */
   readonly request: string;
   readonly params: Readonly<Record<string, unknown>>;
   readonly change: Change | null;
@@ -56,20 +56,27 @@ interface Row extends Record<string, SqlStorageValue> {
   idx: number | null;
 }
 
-/** What operations need of the object they belong to. */
+/** Dependencies on the owning object. */
 export interface OperationsHost {
   readonly sql: SqlStorage;
-  /** Promises that the operation will be sent. */
+  /** Adds an operation to the outbox. */
   enlist(lane: string, id: string): void;
   start(nodeId: string, operation: Operation): Promise<Result<null>>;
 }
 
-/** One that has ended answers its request, and repetitions of it, for this long. */
+/** Retention of completed operations, which answer retries of their requests. */
 const KEPT_MS = 3_600_000;
-/** Requests that look alike, and of which one may have been left. */
+/** Upper bound of identical requests that are examined. */
 const MOST_ALIKE = 100;
 
-/** Operations on volumes: written down before they are sent, and until somebody has read how they ended. */
+/**
+ * Owns table `volume_operations`: operations on host volumes, stored before they are sent and for an hour after
+ * completion. Read by `HostVolumes`; each call is one indexed statement.
+ *
+ *   begin --> running --> done
+ *               |  ^----> failed         result, refusal, or agent removed
+ *               +--+  doubt: the outcome is unknown, the node is queried again
+ */
 export class VolumeOperations implements IndexedRows {
   readonly #host: OperationsHost;
   readonly #attendance = new Attendance();
@@ -89,8 +96,8 @@ export class VolumeOperations implements IndexedRows {
   }
 
   /**
-   * The operation that the same request has begun before. Without a token of its own a request is the same only as long as
-   * the operation runs, and if nobody waits for it: two callers who ask for alike things at a time want both.
+   * The operation begun by an identical earlier request. Without an idempotency token, only a running operation
+   * without waiters matches: two concurrent callers with equal requests create two volumes.
    */
   begunBy(request: string, { named }: { readonly named: boolean }): VolumeOperation | null {
     const [ours] = named ? this.#rows("request = ? AND state <> 'failed' ORDER BY id DESC LIMIT 1", request) : [];
@@ -100,13 +107,13 @@ export class VolumeOperations implements IndexedRows {
     return left ? operationOf(left) : null;
   }
 
-  /** The operation of a volume that the same request has begun, whoever waits for it. */
+  /** The running operation of a volume begun by the same request. */
   sameAs(volumeId: string, request: string): VolumeOperation | null {
     const [row] = this.#rows("volume_id = ? AND state = 'running' AND request = ?", volumeId, request);
     return row ? operationOf(row) : null;
   }
 
-  /** Writes an operation down and promises to send it, inside the caller's transaction. */
+  /** Stores an operation and adds it to the outbox; inside the caller's transaction. */
   begin({ volumeId, nodeId, method, gen, request, params, change }: NewOperation): string {
     const id = uuidV7();
     this.#host.sql.exec(
@@ -120,17 +127,17 @@ export class VolumeOperations implements IndexedRows {
     return id;
   }
 
-  /** Notes that nobody knows what has come of an operation, inside the caller's transaction. */
+  /** Marks an operation's outcome as unknown; inside the caller's transaction. */
   doubted(id: string, doubt: string): void {
     this.#host.sql.exec("UPDATE volume_operations SET doubt = ? WHERE id = ?", doubt, id);
   }
 
-  /** Promises to ask a node once more what has come of an operation, inside the caller's transaction. */
+  /** Adds an operation to the outbox again; inside the caller's transaction. */
   again({ id, volumeId }: VolumeOperation): void {
     this.#host.enlist(volumeId, id);
   }
 
-  /** Notes how an operation has ended, inside the caller's transaction. */
+  /** Completes an operation; inside the caller's transaction. */
   end(id: string, refusal: Refusal | null): void {
     this.#host.sql.exec(
       "UPDATE volume_operations SET state = ?, refusal = ?, due = ? WHERE id = ? AND state = 'running'",
@@ -141,12 +148,12 @@ export class VolumeOperations implements IndexedRows {
     );
   }
 
-  /** The operations that a node has not answered for. */
+  /** The running operations of a node. */
   runningOn(nodeId: string): VolumeOperation[] {
     return this.#rows("node_id = ? AND state = 'running' ORDER BY id", nodeId).map(operationOf);
   }
 
-  /** Forgets what has ended long ago. Call inside a transaction. */
+  /** Deletes operations past their retention; inside a transaction. */
   forget(now: number): void {
     this.#host.sql.exec(
       "DELETE FROM volume_operations WHERE id IN (SELECT id FROM volume_operations WHERE due <= ? ORDER BY due LIMIT 500)",
@@ -159,9 +166,9 @@ export class VolumeOperations implements IndexedRows {
   }
 
   /**
-   * Sends operations to their nodes. One that the node refuses to begin has ended, unless the node may have done it before.
-   * @param mayStart a last look before it leaves; why not, if it may not
-   * @param refused runs in the transaction that forgets the promise
+   * Sends operations to their nodes. A refused operation fails, unless the node may have carried it out earlier.
+   * @param mayStart the last check before sending; returns a refusal to cancel
+   * @param refused runs in the transaction that removes the outbox row
    */
   async deliver(
     sent: readonly OutboxRow[],
@@ -192,14 +199,14 @@ export class VolumeOperations implements IndexedRows {
   }
 
   /**
-   * Resolves when an operation has ended and readers may know, at the latest after `waitMs`.
-   * @param last nobody asks again after this time
+   * Resolves when an operation is completed and visible to readers, at the latest after `waitMs`.
+   * @param last the caller does not poll again
    */
   ended(id: string, waitMs: number, last: boolean): Promise<void> {
     return this.#attendance.wait(id, () => this.find(id)?.state === "running", waitMs, last);
   }
 
-  /** Answers whoever waits for an operation, which has ended. */
+  /** Wakes all waiters of a completed operation. */
   wake(id: string): void {
     this.#attendance.wake(id);
   }

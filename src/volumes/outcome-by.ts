@@ -1,9 +1,10 @@
-/** A request asks whether its operation has ended, for this long at a time: who is gone stops asking. */
+/** One poll of an operation lasts this long, so that a disconnected client stops polling. */
 const ONE_WAIT_MS = 2_000;
 
 /**
- * Asks until an operation has ended; null when it has not by `until` (ms).
- * @param ask waits itself, at an object that may be a new one each time; null = not yet; `last`: nobody asks again
+ * Polls until an operation is completed; null when it is not by `until` (ms).
+ * @param ask waits by itself, possibly at a new object each time; null = still running; `last`: no further poll
+ *   follows
  */
 export async function outcomeBy<T>(
   until: number,
@@ -16,7 +17,7 @@ export async function outcomeBy<T>(
       const outcome = await ask(wait, left <= ONE_WAIT_MS);
       if (outcome) return outcome;
     } catch {
-      // The registry restarts; what it has written down is there when it is back.
+      // The registry is restarting; its stored operations survive.
       await scheduler.wait(Math.min(wait, 200));
     }
     if (left <= ONE_WAIT_MS) return null;

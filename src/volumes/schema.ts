@@ -1,6 +1,5 @@
 import type { Migration } from "../platform/durable/migrations.ts";
 
-/** Tables of host volumes. */
 export const hostVolumeMigrations: Migration[] = [
   {
     because:

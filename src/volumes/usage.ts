@@ -26,8 +26,8 @@ interface VolumeRequest {
 }
 
 /**
- * Who uses a host volume: allocations that have not ended, and that hold a claim on it, or are on its node and of a group that
- * asks for a volume of its name in its namespace.
+ * Determines the users of a host volume: live allocations that hold a claim on it, or that run on its node in a group
+ * which requests a volume of that name. Costs one index walk over the node's live allocations.
  */
 export class VolumeUsage {
   readonly #sql: SqlStorage;
@@ -87,7 +87,7 @@ export class VolumeUsage {
   }
 }
 
-/** An allocation of another version of its job than the one that is known may ask for anything. */
+/** An allocation of an unknown job version may request any volume. */
 function mayUse(allocation: Allocation, job: Job, name: string): boolean {
   const known = allocation.job_version === null || job.version === null || allocation.job_version === job.version;
   if (!known) return true;
@@ -99,7 +99,7 @@ function mayUse(allocation: Allocation, job: Job, name: string): boolean {
   );
 }
 
-/** Why a volume that is used is not deleted; null when nobody uses it. */
+/** The refusal to delete a used volume; null when it is unused. */
 export const inUse = ({ id }: StoredVolume, users: readonly string[]): Refusal | null =>
   users.length === 0
     ? null

@@ -1,10 +1,10 @@
-/** A version: numbers, then what comes before a release, then what nobody compares. */
+/** A parsed version; build metadata is dropped, since it does not take part in comparisons. */
 interface Version {
   readonly numbers: readonly number[];
   readonly prerelease: readonly string[];
 }
 
-/** `loose` takes `v1.2` and `1.2-rc1`; `semver` takes only what SemVer 2.0.0 calls a version. */
+/** `loose` accepts `v1.2` and `1.2-rc1`; `semver` accepts SemVer 2.0.0 only. */
 export type VersionKind = "loose" | "semver";
 
 const LOOSE =
@@ -29,7 +29,7 @@ function compare(a: Version, b: Version): number {
     const difference = (a.numbers[at] ?? 0) - (b.numbers[at] ?? 0);
     if (difference !== 0) return difference;
   }
-  // What comes before a release is older than it.
+  // A prerelease precedes its release.
   if (a.prerelease.length === 0 || b.prerelease.length === 0) return b.prerelease.length - a.prerelease.length;
   for (let at = 0; at < Math.max(a.prerelease.length, b.prerelease.length); at++) {
     const difference = comparePart(a.prerelease[at], b.prerelease[at]);
@@ -38,7 +38,7 @@ function compare(a: Version, b: Version): number {
   return 0;
 }
 
-/** Fewer parts are older, numbers are older than words. */
+/** Fewer identifiers precede more, numbers precede words. */
 function comparePart(a: string | undefined, b: string | undefined): number {
   if (a === b) return 0;
   if (a === undefined) return -1;
@@ -65,7 +65,7 @@ function ruleOf(text: string, kind: VersionKind): Holds | null {
   const [, operator = "", written = ""] = /^(=|!=|>=|<=|>|<|~>)?\s*(\S+)$/.exec(text.trim()) ?? [];
   const wanted = parseVersion(written, kind);
   if (!wanted) return null;
-  // SemVer puts what precedes a release in order with the rest; elsewhere it counts only where the rule names one itself.
+  // SemVer orders prereleases with releases; loose rules match prereleases only when they name one.
   const comparable = (version: Version) =>
     kind === "semver" || version.prerelease.length === 0 || wanted.prerelease.length > 0;
   if (operator === "~>") {
@@ -81,8 +81,8 @@ function ruleOf(text: string, kind: VersionKind): Holds | null {
 }
 
 /**
- * Reads rules such as `>= 1.2, < 2` or `~> 1.4`, all of which must hold.
- * @returns whether a version, as text, keeps them; null when these are no rules
+ * Parses constraints such as `>= 1.2, < 2` or `~> 1.4`; a version must satisfy all of them.
+ * @returns the predicate over version texts; null when the text is invalid
  */
 export function versionRules(text: string, kind: VersionKind): ((version: string) => boolean) | null {
   if (text.length > MAX_TEXT) return null;

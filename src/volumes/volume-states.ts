@@ -7,10 +7,10 @@ import { DELETED, type HostVolumeStore, hostVolumeEvent, hostVolumeStamp } from 
 import type { NodeView, VolumeNode } from "./node-view.ts";
 import type { VolumeOperations } from "./operations.ts";
 
-/** What of a node its volumes' states follow from. */
+/** The node fields that determine its volumes' states. */
 type StatesNode = Pick<VolumeNode, "status" | "pool" | "isUsable">;
 
-/** How the states of volumes follow from what becomes of their nodes. */
+/** Updates the states of host volumes when their nodes change; runs inside the transaction of the node's change. */
 export class VolumeStates implements NodeFollower {
   readonly #nodes: NodeView;
   readonly #store: HostVolumeStore;
@@ -25,8 +25,8 @@ export class VolumeStates implements NodeFollower {
   }
 
   /**
-   * Brings the states of a node's volumes in line with it; one that is removed takes its volumes along.
-   * @returns what the line of the node tells of them
+   * Updates the states of a node's volumes; a removed node removes its volumes.
+   * @returns the events for the node's line
    */
   nodeChanged(before: Node | null, after: Node | null, type: string): Told {
     if (!after) return before ? this.#nodeGone(before.ID) : NOTHING;
@@ -58,7 +58,7 @@ export class VolumeStates implements NodeFollower {
     return { events: changed.map((volume) => hostVolumeEvent(type, volume)), stamps: changed.map(hostVolumeStamp) };
   }
 
-  /** Those of a node's volumes that are none of ours; it keeps them until somebody removes them there. */
+  /** The volume ids on a node that the registry does not know; the node keeps them until an operator removes them. */
   unknownOn(nodeId: string, ids: readonly string[]): string[] {
     return ids.filter((id) => this.#store.find(id)?.nodeId !== nodeId);
   }
@@ -78,7 +78,7 @@ export class VolumeStates implements NodeFollower {
   }
 }
 
-/** The state of a volume by what its node says now (docs/internals/wire/volumes.md). */
+/** The state of a volume according to its node's last report, matched by id. */
 export function stateOn(node: Pick<VolumeNode, "status" | "isUsable">, volume: StoredVolume): State {
   if (node.status === "ready" || node.status === "initializing") {
     if (node.isUsable(volume.id)) return node.status === "ready" ? "ready" : volume.state;
@@ -87,6 +87,6 @@ export function stateOn(node: Pick<VolumeNode, "status" | "isUsable">, volume: S
   return "unavailable";
 }
 
-/** What of a node its volumes' states follow from. */
+/** The node fields that determine its volumes' states. */
 const volumeFacts = ({ Status, NodePool, HostVolumes }: Node): string =>
   JSON.stringify([Status, NodePool, HostVolumes]);

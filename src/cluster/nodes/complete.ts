@@ -2,10 +2,10 @@ import { createHash } from "node:crypto";
 import { KEPT_EVENTS, type LegacyResources, type Network, type Node, type NodeNetwork } from "../../contracts/node.ts";
 import type { GivenLegacy, GivenNetwork, GivenNode, GivenNodeNetwork } from "./fields.ts";
 
-/** The ports that a node gives out unless it says otherwise. */
+/** The default range of dynamic ports. */
 const DYNAMIC_PORTS = { MinDynamicPort: 20_000, MaxDynamicPort: 32_000 };
 
-/** A node of which only some fields are told, with all of them. Unknown ones are kept. */
+/** Completes a partial node record with defaults; unknown fields are kept. */
 export function completeNode(id: string, given: GivenNode, now: number): Node {
   const time = new Date(now).toISOString();
   const shown = { ...given, ID: id, SecretID: "" as const, NodePool: given.NodePool || "default" };
@@ -131,7 +131,7 @@ function reservedResources({ ReservedResources: given }: GivenNode): Node["Reser
   };
 }
 
-/** What old clients read instead of NodeResources and ReservedResources: as it is told, else drawn from those. */
+/** The deprecated resource fields of old clients: as reported, or derived from the current fields. */
 function legacy(
   given: GivenLegacy | null | undefined,
   drawn: Pick<LegacyResources, "CPU" | "MemoryMB" | "DiskMB" | "Networks">,
@@ -176,7 +176,7 @@ const nodeNetwork = (given: GivenNodeNetwork): NodeNetwork => ({
     })) ?? null,
 });
 
-/** Equal for nodes that are alike to a scheduler: what is unique to a node does not count. */
+/** A digest of the scheduling-relevant fields; attributes under `unique.` are excluded. */
 function computedClass({ Datacenter, NodeClass, Attributes, Meta }: GivenNode): string {
   const common = (map: Readonly<Record<string, string>>) =>
     Object.entries(map)

@@ -9,15 +9,20 @@ import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { happened } from "./nodes.ts";
 import { dueNode, type NodeStore, type StoredNode } from "./nodes-store.ts";
 
-/** Drains that are looked at in one alarm; the others follow at once. */
+/** Drains handled per alarm; the next alarm follows at once. */
 const DRAINS_PER_ALARM = 500;
-/** Who begins a drain that is done gets this long to end it, before the alarm steps in. */
+/** Time for the request that started an empty drain to complete it, before the alarm does. */
 const GRACE_MS = 2_000;
 const NS_PER_MS = 1_000_000n;
 
 /**
- * Drains: a node gets no new work, and is done when nothing that counts runs on it any more, or at its deadline. A drain that
- * a scheduler reports is that scheduler's to end.
+ * Drains of nodes. A draining node takes no new work. The drain completes when no counted allocation runs there, or
+ * at its deadline. A drain reported by a scheduler is completed by that scheduler. Read by the node routes and the
+ * alarm.
+ *
+ *   (none) --start--> draining --no allocation left, or deadline--> complete
+ *                      |  ^---- start again: new strategy
+ *                      +--stop--> canceled
  */
 export class Drains implements Timed {
   readonly due = dueNode("drain_due");
@@ -32,8 +37,8 @@ export class Drains implements Timed {
   }
 
   /**
-   * Begins a drain, or gives the one under way other terms. A drain with nothing to wait for is complete before this answers.
-   * The index is always that of the beginning: clients wait for a change beyond it to see the end.
+   * Starts a drain or replaces the strategy of a running one. An empty drain is complete before this returns.
+   * @returns the index of the start, so that clients waiting beyond it see the completion
    */
   async start(id: string, spec: DrainSpec, note: DrainNote): Promise<Result<Written>> {
     const known = this.#store.find(id);
@@ -50,7 +55,7 @@ export class Drains implements Timed {
       LastDrain: noted(node.DrainStrategy ? node.LastDrain : null, "draining", note, time),
     };
     const message = node.DrainStrategy ? "Node drain strategy updated" : "Node drain strategy set";
-    // That a drain has nothing to wait for is on record, so that the alarm ends it if this is cut off.
+    // Stored with a due time, so that the alarm completes an empty drain after a crash here.
     const isDone = isOver(strategy, now) || !this.#isBusy(id, spec.ignoreSystemJobs);
     const drainDue = isDone ? now + GRACE_MS : deadlineOf(strategy);
     const begun = await this.#change((line) =>
@@ -63,14 +68,14 @@ export class Drains implements Timed {
     return begun;
   }
 
-  /** Ends a drain before it is done. The node stays ineligible unless told otherwise. */
+  /** Cancels a running drain. The node stays ineligible unless `markEligible` is set. */
   async stop(id: string, markEligible: boolean, note: DrainNote): Promise<Result<Written>> {
     const known = this.#store.find(id);
     if (!known) return refuse("missing", "node not found");
     const { node } = known;
     const eligibility = markEligible ? "eligible" : node.SchedulingEligibility;
     if (!node.Drain && node.SchedulingEligibility === eligibility) {
-      // What was changed before may have got its index by now.
+      // Earlier changes may have been assigned their index meanwhile.
       await this.#journal.published();
       return ok({ index: this.#store.find(id)?.modifyIndex ?? null });
     }
@@ -86,7 +91,10 @@ export class Drains implements Timed {
     return this.#change((line) => this.#store.write(line, known, stopped, "NodeDrain", [event]));
   }
 
-  /** An allocation of a node has changed, in the caller's transaction: what that ends, to be told in the caller's line. */
+  /**
+   * Completes a drain whose last allocation has changed; inside the caller's transaction.
+   * @returns the changes for the caller's line
+   */
   allocationChanged(nodeId: string, line: number): Told {
     if (!this.#store.isDraining(nodeId)) return NOTHING;
     const known = this.#store.find(nodeId);
@@ -102,19 +110,19 @@ export class Drains implements Timed {
     await this.#journal.published();
   }
 
-  /** Completes a drain that is due, unless an allocation has started meanwhile. */
+  /** Completes a due drain, unless an allocation has started meanwhile. */
   async #end(id: string, now: number): Promise<void> {
     if (this.#look(id, now) !== null) await this.#journal.published();
   }
 
-  /** @returns the line that tells of the drain's end, or null when it goes on */
+  /** @returns the event line of the drain's completion, or null while it continues */
   #look(id: string, now: number): number | null {
     const known = this.#store.find(id);
     const strategy = known?.node.DrainStrategy;
     if (!known?.drivesDrain || !strategy) return null;
     return this.#journal.commit(() => {
       if (this.#isEnded(known, now)) return tell(this.#journal, (line) => this.#ended(known, line));
-      // Something has begun to run since the drain had nothing to wait for.
+      // An allocation has started since the drain was found empty.
       this.#store.setDrainDue(known.row, deadlineOf(strategy));
       return null;
     });
@@ -141,7 +149,7 @@ export class Drains implements Timed {
     return this.#store.write(line, known, done, "NodeDrain", [event]);
   }
 
-  /** Whether something runs on a node that its drain waits for. */
+  /** Whether allocations run on a node that its drain waits for. */
   #isBusy(nodeId: string, ignoreSystemJobs: boolean): boolean {
     const counts = ignoreSystemJobs
       ? `AND ifnull(json_extract(running.body, '$.JobType'), ifnull((
@@ -160,7 +168,7 @@ export class Drains implements Timed {
     );
   }
 
-  /** One transaction and one line. */
+  /** Runs a change as one transaction and one event line. */
   async #change(change: (line: number) => Told): Promise<Result<Written>> {
     const line = this.#journal.commit(() => tell(this.#journal, change));
     return ok({ index: await this.#journal.indexOf(line) });
@@ -180,7 +188,7 @@ function strategyOf(spec: DrainSpec, current: DrainStrategy | null, now: number)
 const deadlineOf = ({ ForceDeadline }: DrainStrategy): number | null =>
   ForceDeadline === null ? null : Date.parse(ForceDeadline);
 
-/** Whether a drain ends whatever runs. */
+/** Whether a drain completes regardless of running allocations. */
 function isOver(strategy: DrainStrategy, now: number): boolean {
   const deadline = deadlineOf(strategy);
   return (typeof strategy.Deadline === "number" && strategy.Deadline < 0) || (deadline !== null && deadline <= now);

@@ -3,8 +3,8 @@ import { ELIGIBILITIES, STATUSES } from "../../contracts/node.ts";
 import { integer } from "../reports/topics/fields.ts";
 
 /**
- * What may be said of a node, by its agent or by a scheduler that reports it: every field may be missing, unknown ones are
- * kept (docs/internals/wire/nomad.md).
+ * Schema of a reported node, from its agent or a scheduler. Every field is optional; unknown fields are kept
+ * (docs/guides/nodes.md).
  */
 
 const name = z.string().max(256);
@@ -66,7 +66,7 @@ const legacyResources = z.looseObject({
   Devices: list,
 });
 
-/** Times as they are told: with offset; null and the zero time say nothing. */
+/** Timestamps as reported, with offset; null and the zero time mean none. */
 const time = z.iso.datetime({ offset: true }).nullish();
 
 const driver = z.looseObject({
@@ -85,7 +85,7 @@ const event = z.looseObject({
   CreateIndex: z.int().nonnegative().nullish(),
 });
 
-/** Nanoseconds go beyond 2^53, so that their number may have been kept as it was written. */
+/** Nanoseconds can exceed 2^53; such numbers are kept as written. */
 const nanoseconds = (integer as z.ZodType<number | { rawJSON: string }>).nullish();
 
 const drainStrategy = z.looseObject({
@@ -96,7 +96,10 @@ const drainStrategy = z.looseObject({
 });
 const lastDrain = z.looseObject({ AccessorID: text, Meta: texts, StartedAt: time, Status: text, UpdatedAt: time });
 
-/** Random bits in the form of a UUID: node ids often carry no version. Compared as text, so in lower case. */
+/**
+ * 128 bits in the form of a UUID, since node ids often carry no version. Lower case, because ids are compared as
+ * text.
+ */
 const NODE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 export const nodeId = z.string().regex(NODE_ID, "must be a UUID in lower case");
 
@@ -144,7 +147,7 @@ export const givenNode = z.looseObject({
   NodeMaxAllocs: int,
 });
 
-/** A node as somebody tells it, checked. */
+/** A validated partial node record. */
 export type GivenNode = z.infer<typeof givenNode>;
 export type GivenNetwork = z.infer<typeof network>;
 export type GivenNodeNetwork = z.infer<typeof nodeNetwork>;

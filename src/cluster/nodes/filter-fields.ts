@@ -1,7 +1,7 @@
 import type { Node } from "../../contracts/node.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 
-/** What a filter may name of a node: everything but its secret. */
+/** The node fields that a filter expression can name: all except the secret. */
 
 const texts = kind.map(kind.string);
 const network = kind.struct({

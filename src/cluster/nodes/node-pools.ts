@@ -4,7 +4,7 @@ import type { NodePoolPage, NodePoolQuery } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
 import type { Reported } from "../reports/reported.ts";
 
-/** Pools that are always there, and what they are for. Every node is in `all`, and none is registered there. */
+/** Built-in pools. Every node is in `all`; no node registers there. */
 const BUILT_IN: ReadonlyMap<string, string> = new Map([
   ["all", "Every node of the cluster"],
   ["default", "Nodes that name no other pool"],
@@ -30,7 +30,10 @@ interface Row extends Record<string, SqlStorageValue> {
   modify_index: number | null;
 }
 
-/** Pools of nodes: built in, reported like other objects, or made by the first node that names them. */
+/**
+ * Node pools: built in, reported by schedulers, or created by the first node that names them. Pools are rows of
+ * `reported`; read by the node pool routes.
+ */
 export class NodePools {
   readonly #sql: SqlStorage;
   readonly #reported: Reported;
@@ -52,7 +55,7 @@ export class NodePools {
     const last = stored.length > limit ? stored.at(-1)?.id : undefined;
     const pools = new Map(stored.map((row) => [row.id, textOf(row)]));
     for (const name of BUILT_IN.keys()) {
-      // What lies beyond the last row belongs to a later page.
+      // A name beyond the last row belongs to a later page.
       if (!pools.has(name) && name >= first && (last === undefined || name < last)) pools.set(name, builtIn(name));
     }
     const names = [...pools.keys()].filter((name) => name.startsWith(prefix)).sort(asStored);
@@ -60,7 +63,7 @@ export class NodePools {
     return { rows, next: names[limit] ?? null };
   }
 
-  /** Makes a pool unless it is there, inside the caller's transaction. */
+  /** Creates a pool if it does not exist; inside the caller's transaction. */
   ensure(name: string): Told {
     if (this.read(name) !== null) return NOTHING;
     const event: NewEvent = this.#reported.take({
@@ -83,7 +86,7 @@ export class NodePools {
   }
 }
 
-/** By bytes, as the rows are: a sort of its own would lose or repeat some at the edges of pages. */
+/** Byte order, as SQLite sorts; a different order would lose or repeat pools at page boundaries. */
 const asStored = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
 const recordOf = (name: string): Omit<NodePool, "CreateIndex" | "ModifyIndex"> => ({

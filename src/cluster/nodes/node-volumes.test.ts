@@ -8,7 +8,7 @@ import { nodeMigrations } from "./schema.ts";
 const volume = (id: string, name = id) => ({ ID: id, Name: name, Path: `/v/${id}`, ReadOnly: false });
 const mapOf = (...volumes: ReturnType<typeof volume>[]) => Object.fromEntries(volumes.map((one) => [one.Name, one]));
 
-/** Tables as a release before had them, with rows, brought up to date. */
+/** Tables of an earlier release with rows, migrated to the current schema. */
 function migrated(steps: readonly Migration[], table: string, rows: readonly string[]): SqlStorage {
   const at = steps.findIndex(({ sql }) => sql.includes(`CREATE TABLE ${table}`));
   const insert = { because: "", sql: rows.join(";") };
@@ -19,8 +19,8 @@ const nodeRow = (id: string, body: object) =>
   `INSERT INTO nodes (id, origin, pool, status, eligibility, draining, heard, body, events, create_line)
    VALUES ('${id}', 'agent', 'default', 'ready', 'eligible', 0, 0, '${JSON.stringify(body)}', '[]', 1)`;
 
-describe("the volumes of a node", () => {
-  it("move out of records that an earlier release wrote, and read the same", () => {
+describe("NodeVolumes", () => {
+  it("migrates volumes out of the records of an earlier release without changing reads", () => {
     const volumes = mapOf(volume("a", "db"), volume("b"));
     const sql = migrated(nodeMigrations, "node_volumes", [
       nodeRow("n1", { ID: "n1", Big: 1, HostVolumes: volumes }),
@@ -40,7 +40,7 @@ describe("the volumes of a node", () => {
     ]);
   });
 
-  it("change by what differs, take each other's names, and are written once", () => {
+  it("writes changed volumes only and permits swapped names", () => {
     const sql = memorySql(nodeMigrations);
     const rows = new NodeVolumes(sql);
     rows.write("n2", mapOf(volume("a")));
@@ -63,7 +63,7 @@ describe("the volumes of a node", () => {
     expect([shown("n1").length, shown("n2").length]).toEqual([0, 1]);
   });
 
-  it("are in memory what they are in rows", () => {
+  it("applies a change in memory as in rows", () => {
     const before = mapOf(volume("a"), volume("b"), volume("c"));
     const change = { put: [volume("a", "b"), volume("b", "a")], gone: ["c"] };
     expect(changedVolumes(before, change)).toEqual(mapOf(...change.put));
@@ -71,7 +71,7 @@ describe("the volumes of a node", () => {
   });
 });
 
-it("what a session of an earlier release kept of volumes moves, with what the registry has not been told", () => {
+it("migrates a session's volumes, including those the registry does not have yet", () => {
   const volumes = mapOf(volume("a", "db"), volume("b"));
   const report = { node: { Name: "n", HostVolumes: volumes }, unavailableVolumes: [{ id: "c" }] };
   const sql = migrated(sessionMigrations, "report_volumes", [

@@ -13,13 +13,13 @@ export function changedVolumes(before: Node["HostVolumes"], { put, gone }: NodeV
   return Object.fromEntries([...kept, ...put.map((volume) => [volume.Name, volume] as const)]);
 }
 
-/** A node's host volumes as JSON text, in a SELECT from `nodes`: NULL where the record says that it has none to show. */
+/** Select expression for a node's host volumes as JSON text; NULL if the record reports none. */
 export const VOLUMES_TEXT = `CASE json_type(nodes.body, '$.HostVolumes') WHEN 'null' THEN NULL ELSE
   (SELECT json_group_object(name, json(body)) FROM node_volumes WHERE node_id = nodes.id) END AS volumes`;
 
 /**
- * The host volumes that nodes show, one row each: a change costs the volumes that changed, however many the node has.
- * Written by `NodeStore` in the caller's transaction; read by `NodeView`.
+ * Owns table `node_volumes`: the host volumes nodes report, one row each. A change costs the changed volumes,
+ * independent of the node's total. Written by `NodeStore` in the caller's transaction; read by `NodeView`.
  */
 export class NodeVolumes {
   readonly #sql: SqlStorage;
@@ -28,7 +28,7 @@ export class NodeVolumes {
     this.#sql = sql;
   }
 
-  /** Brings the rows of a node in line with its record. */
+  /** Synchronizes the rows of a node with its record. */
   write(nodeId: string, volumes: Node["HostVolumes"]): void {
     const stale = new Map(this.#rows(nodeId).map(({ name, body }) => [name, body]));
     for (const [name, volume] of Object.entries(volumes ?? {})) {
@@ -40,7 +40,7 @@ export class NodeVolumes {
       this.#sql.exec("DELETE FROM node_volumes WHERE node_id = ? AND name = ?", nodeId, name);
   }
 
-  /** What of a change differs from the rows; null when nothing does. */
+  /** The part of a change that differs from the rows; null if none does. */
   difference(nodeId: string, { put, gone }: NodeVolumesChange): NodeVolumesChange | null {
     const news = put.filter((volume) => this.#body(nodeId, volume.ID) !== JSON.stringify(volume));
     const left = gone.filter((id) => this.#body(nodeId, id) !== undefined);
@@ -48,7 +48,7 @@ export class NodeVolumes {
   }
 
   change(nodeId: string, { put, gone }: NodeVolumesChange): void {
-    // First, so that volumes can swap their names.
+    // Deletions precede inserts, so that volumes can swap names.
     for (const id of [...gone, ...put.map(({ ID }) => ID)])
       this.#sql.exec("DELETE FROM node_volumes WHERE node_id = ? AND id = ?", nodeId, id);
     for (const volume of put) this.#put(nodeId, volume.Name, volume.ID, JSON.stringify(volume));

@@ -12,35 +12,35 @@ import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { NodeVolumes, VOLUMES_TEXT } from "./node-volumes.ts";
 
-/** Who tells of a node: the agent that runs on it, or a scheduler that manages it. Only that one may. */
+/** The reporter of a node: its own agent, or a scheduler. Only that reporter may change it. */
 export type Origin = "agent" | "report";
 
-/** Where a node is stored. */
+/** The row of a node. */
 export interface NodePlace {
   readonly id: string;
   readonly row: number;
-  /** The number of the last message of its session that was heard. */
+  /** The number of the last processed message of its session. */
   readonly heard: number;
 }
 
-/** A node as it is stored. */
+/** A stored node. */
 export interface StoredNode extends NodePlace {
   readonly origin: Origin;
   readonly node: Node;
-  /** When it counts as down unless it comes back (ms). */
+  /** When it is marked down unless it reconnects (ms). */
   readonly downAt: number | null;
-  /** Whether its drain is ended here; one that was reported ends when that is reported. */
+  /** Whether its drain is completed by this service; a reported drain is completed by its scheduler. */
   readonly drivesDrain: boolean;
-  /** When that drain is to be looked at (ms). */
+  /** When that drain is due (ms). */
   readonly drainDue: number | null;
-  /** The number of its first line. */
+  /** The number of its first event line. */
   readonly createLine: number;
-  /** null until that line's index is known. */
+  /** Null until that line's index is assigned. */
   readonly createIndex: number | null;
   readonly modifyIndex: number | null;
 }
 
-/** What is written of a node beside its record; what is missing stays. */
+/** Columns written beside the record; omitted ones are unchanged. */
 interface Write {
   readonly origin?: Origin;
   readonly heard?: number;
@@ -62,7 +62,7 @@ interface Row extends Record<string, SqlStorageValue> {
   create_line: number;
   create_index: number | null;
   modify_index: number | null;
-  /** JSON text of the volumes it shows. */
+  /** The reported volumes as JSON text. */
   volumes: string | null;
 }
 
@@ -70,18 +70,21 @@ const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 
 type Deadline = "down_at" | "drain_due";
 
-/** When the next node is due: see `Timed`. */
+/** Query for the next due time: see `Timed`. */
 export const dueNode = (deadline: Deadline): string =>
   `SELECT min(${deadline}) FROM nodes WHERE ${deadline} IS NOT NULL`;
 
-/** The rows of the nodes, and the events that tell of their changes. */
+/**
+ * Owns table `nodes` and emits the events of node changes. Single writer: the cluster registry. Read by the node
+ * routes; a page costs one index walk of at most 4 MiB.
+ */
 export class NodeStore implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #volumes: NodeVolumes;
   readonly #pages: SharedRead<NodePage>;
   readonly #followers: () => readonly NodeFollower[];
 
-  /** @param followers what changes together with nodes */
+  /** @param followers components that change in the transaction of a node's change */
   constructor(sql: SqlStorage, followers: () => readonly NodeFollower[]) {
     this.#sql = sql;
     this.#volumes = new NodeVolumes(sql);
@@ -129,7 +132,7 @@ export class NodeStore implements IndexedRows {
   #page({ from, limit, reverse = false, range, pool }: NodeQuery): NodePage {
     const [low, high] = range ?? ["", LAST];
     const first = reverse || from < low ? low : from;
-    // One bound a side: of two on one side, the walk would begin at either.
+    // At most one bound per side: with two, SQLite may start the walk at either.
     const [upTo, end] = reverse && from !== "" && from < high ? ["<=", from] : ["<", high];
     const cursor = this.#sql.exec<Row>(
       `SELECT *, ${VOLUMES_TEXT} FROM nodes WHERE id >= ? AND id ${upTo} ?
@@ -150,12 +153,12 @@ export class NodeStore implements IndexedRows {
     return { rows, next: null };
   }
 
-  /** Notes that a message of a node's session was heard, though it changed nothing. */
+  /** Records the number of a processed message that changed nothing. */
   hear(row: number, heard: number): void {
     this.#sql.exec("UPDATE nodes SET heard = ? WHERE row = ?", heard, row);
   }
 
-  /** Whether a node is being drained from here. */
+  /** Whether this service drains the node. */
   isDraining(id: string): boolean {
     return this.#sql.exec("SELECT 1 FROM nodes WHERE id = ? AND draining = 1", id).toArray().length > 0;
   }
@@ -164,7 +167,7 @@ export class NodeStore implements IndexedRows {
     this.#sql.exec("UPDATE nodes SET drain_due = ? WHERE row = ?", due, row);
   }
 
-  /** The id of a node that is due to count as down, or whose drain ends. */
+  /** The id of a node whose deadline has passed. */
   due(deadline: Deadline, now: number): string | null {
     const [row] = this.#sql
       .exec<{ id: string }>(`SELECT id FROM nodes WHERE ${deadline} <= ? ORDER BY ${deadline} LIMIT 1`, now)
@@ -173,9 +176,9 @@ export class NodeStore implements IndexedRows {
   }
 
   /**
-   * Writes a node, inside the caller's transaction.
-   * @param line the number of the line that tells of it
-   * @param happened what is added to its events
+   * Writes a node; inside the caller's transaction.
+   * @param line the number of the event line
+   * @param happened node events to append
    */
   write(
     line: number,
@@ -212,9 +215,9 @@ export class NodeStore implements IndexedRows {
   }
 
   /**
-   * Applies a change of the volumes that a node shows, inside the caller's transaction. The node's index moves; what is told
-   * is the volumes alone, so that a line does not grow with the node.
-   * @param change as `volumesDiffering` answers it
+   * Applies a change of a node's reported volumes; inside the caller's transaction. The node's index advances, but
+   * the event contains the volumes only, so its size is independent of the node.
+   * @param change the result of `volumesDiffering`
    */
   changeVolumes(line: number, { id, row }: NodePlace, change: NodeVolumesChange): Told {
     this.#volumes.change(id, change);
@@ -225,12 +228,12 @@ export class NodeStore implements IndexedRows {
     ]);
   }
 
-  /** What of a change differs from what the node shows; null when nothing does. */
+  /** The part of a change that differs from the reported volumes; null if none does. */
   volumesDiffering(id: string, change: NodeVolumesChange): NodeVolumesChange | null {
     return this.#volumes.difference(id, change);
   }
 
-  /** Forgets a node, inside the caller's transaction. @param last how it was last */
+  /** Deletes a node; inside the caller's transaction. @param last its last record */
   remove(line: number, known: StoredNode | null, last: Node, type: NodeEventType): Told {
     this.#sql.exec("DELETE FROM nodes WHERE id = ?", last.ID);
     this.#volumes.remove(last.ID);
@@ -240,7 +243,7 @@ export class NodeStore implements IndexedRows {
     ]);
   }
 
-  /** Gives a node, and the events that came with the change, the index of the line that told of it. */
+  /** Sets the index of a node, and of the node events of that line. */
   setIndex({ row: [row = "", line = ""] }: IndexBackfill, index: number): void {
     const [held] = this.#sql.exec<{ events: string }>("SELECT events FROM nodes WHERE row = ?", Number(row)).toArray();
     if (!held) return;
@@ -258,7 +261,7 @@ export class NodeStore implements IndexedRows {
   }
 }
 
-/** Sorts behind every id. */
+/** Sorts after every id. */
 const LAST = "g";
 
 function textOf({ id, body, volumes, events, create_index, modify_index }: Row): NodeText {
@@ -276,7 +279,7 @@ function told(line: number, row: number, node: Node, known: StoredNode | null, t
   return {
     events: [
       {
-        // A subscription to Node gets these, too.
+        // Subscriptions to topic Node include drain events.
         Topic: type === "NodeDrain" ? "NodeDrain" : "Node",
         Type: type,
         Key: node.ID,
@@ -290,19 +293,15 @@ function told(line: number, row: number, node: Node, known: StoredNode | null, t
   };
 }
 
-/**
- * The payload's text, cut where indexes belong that are not known yet.
- * @returns also the number of the line whose index belongs into each cut
- */
+/** The payload's text, split where unassigned indexes belong. @returns also the line number of each split */
 function payloadText(node: Node, known: StoredNode | null, line: number): { text: string[]; lines: number[] } {
-  // What nobody can guess cannot stand in anybody's text.
+  // A random mark cannot occur in reported text.
   const mark = crypto.randomUUID();
   const lines: number[] = [];
   const cut = (unknown: number) => {
     lines.push(unknown);
     return mark;
   };
-  // In the order of the text.
   const Events = node.Events.map((event) =>
     event.CreateIndex < 0 ? { ...event, CreateIndex: cut(-event.CreateIndex) } : event,
   );

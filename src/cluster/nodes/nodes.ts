@@ -25,22 +25,27 @@ import type { NodePools } from "./node-pools.ts";
 import { changedVolumes } from "./node-volumes.ts";
 import { dueNode, type NodePlace, type NodeStore, type StoredNode } from "./nodes-store.ts";
 
-/** Nodes that go down in one alarm; after an outage of a site, the others follow at once. */
+/** Nodes marked down per alarm; the next alarm follows at once. */
 const NODES_PER_ALARM = 500;
 
-/** Where a node stands, which a new account of what it is leaves as it is. */
+/** Fields of a node's lifecycle, which a new registration leaves unchanged. */
 const LIFE = [
   ...["Status", "StatusDescription", "StatusUpdatedAt", "SchedulingEligibility", "Drain", "DrainStrategy", "LastDrain"],
   ...["Events", "LastAllocUpdateIndex", "LastMissedHeartbeatIndex"],
 ] as const;
-/** What is drawn from other fields. */
+/** Fields derived from others. */
 const DRAWN = ["Resources", "Reserved", "ComputedClass"] as const;
 
 const missing = (): Refusal => refuse("missing", "node not found");
 
 /**
- * The life of nodes: registered by their agent or reported by a scheduler, ready, disconnected, down, ready again, purged.
- * Every change is one line of the stream. Heartbeats never come here.
+ * The lifecycle of nodes. Every change is one event line; heartbeats do not reach this class.
+ *
+ *   register/report --> initializing --connected--> ready <--connected-- down
+ *                                                   |  ^                  ^
+ *                                          lost     v  | connected        | graceMs
+ *                                                disconnected ------------+
+ *   purge removes a node in any state.
  */
 export class Nodes implements Timed {
   readonly due = dueNode("down_at");
@@ -49,15 +54,13 @@ export class Nodes implements Timed {
   readonly #journal: Journal<IndexBackfill>;
   readonly #graceMs: () => number;
 
-  /** @param graceMs a node that lost its connection counts as down when it has not come back within this time */
+  /** @param graceMs how long a disconnected node may take to reconnect before it is marked down */
   constructor(store: NodeStore, pools: NodePools, journal: Journal<IndexBackfill>, graceMs: () => number) {
     this.#store = store;
     this.#pools = pools;
     this.#journal = journal;
     this.#graceMs = graceMs;
   }
-
-  // ---- reads ----
 
   read(id: string): NodeText | null {
     return this.#store.read(id);
@@ -67,13 +70,11 @@ export class Nodes implements Timed {
     return this.#store.page(query);
   }
 
-  // ---- what agents tell ----
-
   /**
-   * Takes what an agent found out about its node: everything, or the fields that changed. Unchanged, it makes no event.
-   * @param heard the message's number in its session, growing; one that is not new is ignored. Without, every one counts.
-   * @param volumes what changed of its volumes, where `given` does not name all of them
-   * @returns `missing` when only a change of volumes is given, and the node is not known
+   * Applies an agent's report: the whole node or its changed fields. An unchanged node emits no event.
+   * @param heard the number of the session's message; an old number is ignored, none always applies
+   * @param volumes the changed volumes, when `given` is partial
+   * @returns `missing` when only volumes are given and the node is unknown
    */
   async register(id: string, fields: GivenNode, heard?: number, volumes?: NodeVolumesChange): Promise<Result<Written>> {
     const known = this.#store.find(id);
@@ -95,7 +96,7 @@ export class Nodes implements Timed {
     );
   }
 
-  /** Takes what changed of the volumes that a node shows, and nothing else of it: at the cost of those. */
+  /** Applies a change of reported volumes only; costs the changed volumes. */
   async volumesChanged(id: string, change: NodeVolumesChange, heard?: number): Promise<Result<Written>> {
     const known = this.#store.place(id);
     if (!known) return missing();
@@ -108,7 +109,7 @@ export class Nodes implements Timed {
     });
   }
 
-  /** The node's agent is there. */
+  /** Marks the node ready. */
   async connected(id: string, heard?: number): Promise<Result<Written>> {
     const known = this.#store.find(id);
     if (!known) return missing();
@@ -118,7 +119,7 @@ export class Nodes implements Timed {
     return this.#change((line) => this.#turn(line, known, "ready", message, { ...(heard && { heard }) }));
   }
 
-  /** The node's agent is gone; unless it comes back in time, the node is down. */
+  /** Marks the node disconnected; it is marked down after the grace time. */
   async lost(id: string, heard?: number): Promise<Result<Written>> {
     const known = this.#store.find(id);
     if (!known) return missing();
@@ -131,7 +132,7 @@ export class Nodes implements Timed {
     );
   }
 
-  /** Adds to what has happened on a node. */
+  /** Appends node events. */
   async addEvents(id: string, events: readonly NodeEventGiven[]): Promise<Result<Written>> {
     const known = this.#store.find(id);
     if (!known) return missing();
@@ -141,18 +142,16 @@ export class Nodes implements Timed {
     return this.#change((line) => this.#store.write(line, known, known.node, "NodeEvent", told));
   }
 
-  // ---- what schedulers tell ----
-
-  /** Why a report cannot be taken, if so. */
+  /** Why a report is not accepted, or null. */
   refuseReport({ id }: NodeReport): Refusal | null {
     const managed = this.#store.find(id)?.origin === "agent";
     return managed ? refuse("conflict", `node ${id} is managed by its own agent: it cannot be reported`) : null;
   }
 
   /**
-   * Takes a report, inside the caller's transaction; ask `refuseReport` before. It says what the node is, all of it; where the
-   * node stands (status, eligibility, drain, events) stays as it was unless the report says that, too.
-   * @param line the number of the line that tells of it
+   * Applies a scheduler's report; inside the caller's transaction and after `refuseReport`. The report replaces the
+   * whole node. Lifecycle fields (status, eligibility, drain, events) are unchanged unless the report contains them.
+   * @param line the number of the event line
    */
   report({ id, type, deleted, body }: NodeReport, line: number): Told {
     const known = this.#store.find(id);
@@ -181,8 +180,6 @@ export class Nodes implements Timed {
     ]);
   }
 
-  // ---- what operators do ----
-
   async setEligibility(id: string, eligibility: Eligibility): Promise<Result<Written>> {
     const known = this.#store.find(id);
     if (!known) return missing();
@@ -195,7 +192,7 @@ export class Nodes implements Timed {
     return this.#change((line) => this.#store.write(line, known, node, "NodeEligibility", [event]));
   }
 
-  /** Forgets a node. One whose agent is connected is back as a new one, so that takes `force`. */
+  /** Deletes a node. A connected agent would register it again, hence `force`. */
   async purge(id: string, force: boolean): Promise<Result<Written>> {
     const known = this.#store.find(id);
     if (!known) return missing();
@@ -205,8 +202,6 @@ export class Nodes implements Timed {
     }
     return this.#change((line) => this.#store.remove(line, known, known.node, "NodeDeregistration"));
   }
-
-  // ---- time ----
 
   async onAlarm(now: number): Promise<void> {
     for (let count = 0; count < NODES_PER_ALARM; count++) {
@@ -221,8 +216,6 @@ export class Nodes implements Timed {
     await this.#journal.published();
   }
 
-  // ---- inside ----
-
   #turn(
     line: number,
     known: StoredNode,
@@ -235,13 +228,13 @@ export class Nodes implements Timed {
     return this.#store.write(line, known, node, "NodeEvent", [happened(now, "Cluster", message)], more);
   }
 
-  /** One transaction and one line. */
+  /** Runs a change as one transaction and one event line. */
   async #change(change: (line: number) => Told): Promise<Result<Written>> {
     const line = this.#journal.commit(() => tell(this.#journal, change));
     return ok({ index: await this.#journal.indexOf(line) });
   }
 
-  /** What was changed before may have got its index by now. */
+  /** Earlier changes may have been assigned their index meanwhile. */
   async #unchanged({ id, row }: Omit<NodePlace, "heard">, heard?: number): Promise<Result<Written>> {
     if (heard !== undefined) this.#journal.commit(() => this.#store.hear(row, heard));
     await this.#journal.published();

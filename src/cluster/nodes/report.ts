@@ -3,7 +3,7 @@ import { NODE_EVENT_TYPES, type NodeEventType } from "../../contracts/node.ts";
 import type { NodeReport } from "../../contracts/reports.ts";
 import { type GivenNode, givenNode, nodeId } from "./fields.ts";
 
-/** Types of events about nodes that a scheduler may report. */
+/** Event types that a scheduler may report about nodes. */
 export const REPORTED_NODE_TYPES = [
   ...NODE_EVENT_TYPES,
   "PlanResult",
@@ -14,7 +14,7 @@ export const REPORTED_NODE_TYPES = [
 const anything = z.unknown().optional();
 const NOT_TAKEN = { SecretID: anything, CreateIndex: anything, ModifyIndex: anything };
 
-/** The object in `Payload.Node`. Secrets and indexes are dropped: the first are nobody's business, the second are ours. */
+/** The object in `Payload.Node`, without secrets and indexes. */
 export const reportedNode = givenNode
   .extend({ ID: nodeId, ...NOT_TAKEN })
   .transform(({ ID, SecretID: _secret, CreateIndex: _create, ModifyIndex: _modify, ...given }) => ({
@@ -22,7 +22,7 @@ export const reportedNode = givenNode
     given: given as GivenNode,
   }));
 
-/** @param node as `reportedNode` gave it */
+/** @param node output of `reportedNode` */
 export const nodeReport = (
   type: NodeEventType,
   { id, given }: z.output<typeof reportedNode>,

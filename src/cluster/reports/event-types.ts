@@ -1,4 +1,4 @@
-/** Every type that an event may have (docs/internals/wire/nomad.md), whatever its topic. */
+/** Every event type, of any topic (docs/guides/events.md). */
 export const EVENT_TYPES = [
   "NodeRegistration",
   "NodeDeregistration",

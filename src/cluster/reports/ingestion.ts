@@ -17,15 +17,16 @@ import type { Nodes } from "../nodes/nodes.ts";
 import type { Reported } from "./reported.ts";
 
 /**
- * Sees every change of an object of a topic, inside its transaction: `before` is null for a new one, `after` for one that is
- * gone. What it tells joins the line. @throws Refused, which undoes the whole request
+ * Observes a change of an object in its transaction. `before` is null for a new object, `after` for a deleted one.
+ * Its result joins the event line.
+ * @throws Refused, which rolls back the request
  */
 export type Taker = (before: Kept | null, after: Kept | null, line: number, report: ObjectReport) => Told;
 export type Takers = Readonly<Partial<Record<ReportedTopic, readonly Taker[]>>>;
 
-/** A row and an outbox row hold 2 MB at most, and so does a line of the stream, here already with quotes escaped. */
+/** Upper bound of an event line: rows and outbox rows hold 2 MB, here with quotes escaped. */
 const MAX_LINE_BYTES = 1_850_000;
-/** A line that holds this much is followed by another: the rest is room for what the last event causes. */
+/** A line of this size is completed; the rest is room for changes caused by its last event. */
 const FULL_LINE_BYTES = 1_600_000;
 
 interface Source extends Record<string, SqlStorageValue> {
@@ -33,7 +34,7 @@ interface Source extends Record<string, SqlStorageValue> {
   idx: number | null;
 }
 
-/** The nodes that a change of an allocation concerns. */
+/** The nodes affected by a change of an allocation. */
 export const nodesOf = (before: Kept | null, after: Kept | null): string[] => [
   ...new Set([before?.nodeId, after?.nodeId].filter((id) => typeof id === "string")),
 ];
@@ -43,11 +44,14 @@ export interface IngestionHost {
   readonly journal: Journal<IndexBackfill>;
   readonly reported: Reported;
   readonly nodes: Pick<Nodes, "refuseReport" | "report">;
-  /** Asked in this order. */
+  /** Called in this order. */
   readonly takers: Takers;
 }
 
-/** How what schedulers report is taken in. */
+/**
+ * Applies scheduler reports to the registry and emits their event lines. Owns table `report_sources`. Called by the
+ * report route; costs one transaction per request.
+ */
 export class Ingestion implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #journal: Journal<IndexBackfill>;
@@ -64,10 +68,9 @@ export class Ingestion implements IndexedRows {
   }
 
   /**
-   * Takes reports in, as one transaction, told by one line of the stream, or several in a row when one would be too large.
-   * Idempotent by source and index: what is not newer than the source's last is answered with that one's line and changes
-   * nothing.
-   * @param full what the reports list completely
+   * Applies reports as one transaction and one event line, or several lines when one would be too large. Idempotent
+   * by source and index: an index not newer than the source's last one changes nothing and returns that line's index.
+   * @param full the topic and namespace that the reports list completely
    */
   async take(
     source: SourceLine | null,
@@ -85,12 +88,12 @@ export class Ingestion implements IndexedRows {
       throw failure;
     }
     if (line !== null) return ok({ index: await this.#journal.indexOf(line), applied: true });
-    // Told again, perhaps because the first answer never came: by now it may have got its index.
+    // A retry, possibly because the first response was lost; the index may be assigned by now.
     await this.#journal.published();
     return ok({ index: source && this.#indexOf(source), applied: false });
   }
 
-  /** Notes which line a source's report became. */
+  /** Sets the index of a source's line. */
   setIndex({ row: [source = "", line = "", sourceIndex = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       "UPDATE report_sources SET idx = ? WHERE source = ? AND line = ? AND source_index = ?",
@@ -98,7 +101,7 @@ export class Ingestion implements IndexedRows {
     );
   }
 
-  /** The reports, and then that everything else of the topic and namespace is gone. */
+  /** The reports, followed by removals of all unlisted objects of the topic and namespace. */
   *#completed(reports: readonly Report[], full: FullList): Generator<Report> {
     yield* reports;
     const listed = new Set(reports.map(({ id }) => id));
@@ -108,7 +111,7 @@ export class Ingestion implements IndexedRows {
     }
   }
 
-  /** Promises lines until all is told. @returns the last one's number */
+  /** Emits lines until all reports are applied. @returns the last line's number */
   #tellAll(source: SourceLine | null, reports: Iterator<Report>): number {
     let next = reports.next();
     let position = 0;
@@ -129,10 +132,10 @@ export class Ingestion implements IndexedRows {
     }
   }
 
-  /** What a report and what is stored of its object can take of a line. */
+  /** The upper bound of a report's size in its line, including the stored object. */
   #mostBytesOf(report: Report): number {
     const stored = report.topic !== "Node" && report.deleted ? this.#reported.bytesOf(report) : 0;
-    // Within the line's text each quote and each backslash is escaped.
+    // Quotes and backslashes are escaped in the line's text.
     return 2 * (Buffer.byteLength(report.body) + stored);
   }
 
@@ -148,7 +151,7 @@ export class Ingestion implements IndexedRows {
     for (const taker of this.#takers[report.topic] ?? []) draft.add(taker(before, after, line, report), position);
   }
 
-  /** Whether a source has not told this yet; if so, notes that it has. */
+  /** Records a source's line. @returns whether it is new */
   #isNew({ name, index, line }: SourceLine): boolean {
     const newest = this.#anyOf(name)?.source_index ?? -1;
     if (newest > index || (newest === index && (line === "" || this.#lineOf(name, line)))) return false;
@@ -157,7 +160,7 @@ export class Ingestion implements IndexedRows {
     return true;
   }
 
-  /** What the line became, or one of the source's newest index when the line is older. */
+  /** The index of the line, or the newest one of the source if the line is older. */
   #indexOf({ name, line }: SourceLine): number | null {
     return (this.#lineOf(name, line) ?? this.#anyOf(name))?.idx ?? null;
   }
@@ -168,7 +171,7 @@ export class Ingestion implements IndexedRows {
       .toArray()[0];
   }
 
-  /** Lines are kept of a source's newest index only. */
+  /** Only the lines of a source's newest index are stored. */
   #anyOf(name: string): Source | undefined {
     return this.#sql
       .exec<Source>("SELECT source_index, idx FROM report_sources WHERE source = ? LIMIT 1", name)
@@ -176,21 +179,21 @@ export class Ingestion implements IndexedRows {
   }
 }
 
-/** What one line tells, as it grows. */
+/** An event line under construction. */
 class LineDraft {
   readonly #events: NewEvent[] = [];
   readonly #origins: Origin[] = [];
   readonly #stamps = new Map<string, IndexBackfill>();
   #bytes = 0;
 
-  /** Whether something of this size may join; anything may be the first. */
+  /** Whether a report of this size fits; the first always does. */
   hasRoomFor(bytes: number): boolean {
     return this.#events.length === 0 || this.#bytes + bytes <= FULL_LINE_BYTES;
   }
 
   /**
-   * @param position of the report within its request, from 1
-   * @throws Refused when the line cannot hold it
+   * @param position of the report in its request, from 1
+   * @throws Refused when the line exceeds its upper bound
    */
   add({ events, stamps, origins = [] }: Told, position: number): void {
     for (const [event, cut, origin] of origins) this.#origins.push([this.#events.length + event, cut, origin]);

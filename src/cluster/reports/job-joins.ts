@@ -2,14 +2,14 @@ import type { JobCounts, JobTexts, ReportedObject, ReportedPage } from "../../co
 
 export const jobKey = (namespace: string, jobId: string): string => `${namespace}\n${jobId}`;
 
-/** A task group and a state as one text: what the index of counts is grouped by. Names hold no line feeds. */
+/** The grouping key of summary counts: task group and state, separated by a line feed, which names do not contain. */
 export const tallyOf = (group: string, status: string): string => `${group}\n${status}`;
 
 const MAX_JOB_BYTES = 4 * 1024 * 1024;
-/** A new evaluation says nothing of its queue yet, so those before it are looked at. */
+/** A new evaluation has no queue counts yet, so earlier ones are read as well. */
 const EVALUATIONS_ASKED = 3;
 
-/** What reads of jobs and allocations show of each other. Every question is a walk along one index. */
+/** Joins of jobs and allocations for reads. Each query is a walk along one index. */
 export class JobJoins {
   readonly #sql: SqlStorage;
 
@@ -28,19 +28,19 @@ export class JobJoins {
     };
   }
 
-  /** The types of these allocations' jobs. */
+  /** The job types of allocations. */
   types(allocations: readonly ReportedObject[]): JobTexts {
     return this.#texts(allocations, "json_object('Type', json_extract(body, '$.Type'))").jobs;
   }
 
-  /** A page with the whole jobs of its allocations; shorter when jobs are large. */
+  /** A page with the jobs of its allocations; shorter when jobs are large. */
   withJobs(page: ReportedPage): ReportedPage & { readonly jobs: JobTexts } {
     const { jobs, fit } = this.#texts(page.rows, "body");
     if (fit === page.rows.length) return { ...page, jobs };
     return { rows: page.rows.slice(0, fit), next: page.rows[fit]?.token ?? null, jobs };
   }
 
-  /** @returns also for how many of the allocations there was room, at least one */
+  /** @returns also how many allocations fit, at least one */
   #texts(allocations: readonly ReportedObject[], column: string): { readonly jobs: JobTexts; readonly fit: number } {
     const jobs = new Map<string, string>();
     const seen = new Set<string>();

@@ -2,15 +2,15 @@ import type { JobCounts } from "../../contracts/reports.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { type Fields, isSet, objectOf, textOf } from "./topics/topic.ts";
 
-/*
- * Jobs as reads show them. Upstream's Go client dereferences their fields without a look, so each is there, whatever was
- * reported. Events stay as they were reported.
+/**
+ * Jobs as reads show them. Nomad's Go client dereferences optional fields without a nil check, so missing fields are
+ * filled with defaults. Events keep jobs as reported.
  */
 
-/** What a job's summary is drawn from. */
+/** The tables that a job summary depends on. */
 export const JOB_SUMMARY_TABLES = ["Job", "Allocation", "Evaluation"] as const;
 
-/** How upstream counts the states that a client tells of an allocation. */
+/** Summary counter by client status. */
 const COUNTED_AS: Readonly<Record<string, keyof typeof NONE>> = {
   pending: "Starting",
   running: "Running",
@@ -29,7 +29,7 @@ const CHILDREN: Readonly<Record<string, "Pending" | "Running" | "Dead">> = {
 
 const groupsOf = (job: Fields): readonly Fields[] => (job["TaskGroups"] as readonly Fields[] | null | undefined) ?? [];
 
-/** What a job's allocations are doing. @param job with its indexes */
+/** The counts of a job's allocations. @param job including its indexes */
 export function jobSummary(job: Fields, { groups, children, queued }: JobCounts): Fields {
   const summary: Record<string, Record<string, number>> = {};
   const of = (group: string) => {
@@ -65,7 +65,7 @@ const PLAIN_JOB = {
   ...{ AllAtOnce: false, Dispatched: false, Stable: false, Stop: false, Status: "", StatusDescription: "" },
   ...{ Version: 0, SubmitTime: 0, JobModifyIndex: 0 },
 };
-/** What upstream writes as null when there is none. */
+/** Fields that Nomad writes as null when unset. */
 const ABSENT = {
   ...{ Affinities: null, Constraints: null, Datacenters: null, Meta: null, Multiregion: null, Payload: null },
   ...{ Periodic: null, ParameterizedJob: null, Reschedule: null, Spreads: null, Update: null },
@@ -73,7 +73,7 @@ const ABSENT = {
 
 const PLAIN_GROUP = { Count: 1, Tasks: [], Meta: null, Volumes: null, Networks: null, Services: null };
 
-/** An object with the fields of another that it lacks; what it says itself stays as it was written. */
+/** Fills missing fields with defaults; present ones are unchanged. */
 const completed = (given: Fields, plain: Fields): Fields => ({
   ...given,
   ...Object.fromEntries(Object.entries(plain).filter(([field]) => !Object.hasOwn(given, field))),
@@ -86,7 +86,7 @@ export const completeJob = (job: Fields): Fields => ({
   TaskGroups: groupsOf(job).map((group) => completed(group, PLAIN_GROUP)),
 });
 
-/** The type of an allocation's job, which the allocation itself may know. */
+/** The type of an allocation's job: from the allocation, else from the job. */
 const jobTypeOf = (allocation: Fields, job: Fields | null): string =>
   textOf(allocation, "JobType") || textOf(job ?? {}, "Type") || PLAIN_JOB.Type;
 
@@ -96,8 +96,8 @@ export const withJobType = (allocation: Fields, job: Fields | null): Fields => (
 });
 
 /**
- * An allocation with its job: the newest that was reported, under the version that the allocation runs, or what the allocation
- * says of it.
+ * An allocation with its job: the newest reported one, labelled with the allocation's version, else derived from the
+ * allocation.
  */
 export function withJob(allocation: Fields, job: Fields | null): Fields {
   const name = textOf(allocation, "TaskGroup");
@@ -118,6 +118,6 @@ export function withJob(allocation: Fields, job: Fields | null): Fields {
 const tasksOf = (allocation: Fields): Fields[] =>
   Object.keys(objectOf(allocation, "TaskStates") ?? {}).map((Name) => ({ Name, Driver: "" }));
 
-/** A job's text as `JobJoins` gave it. */
+/** Parses a job's text from `JobJoins`. */
 export const jobIn = (text: string | undefined): Fields | null =>
   text === undefined ? null : (parseLossless(text) as Fields);

@@ -1,6 +1,6 @@
 import { type Fields, isSet } from "./topics/topic.ts";
 
-/** What lists show of an object where that is not all of it. Upstream's fields, each always there. */
+/** List views of reported objects, with Nomad's fields. */
 
 const or = (object: Fields, field: string, none: unknown): unknown => object[field] ?? none;
 const texts = (object: Fields, ...fields: string[]) =>
@@ -11,8 +11,8 @@ const nullable = (object: Fields, ...fields: string[]) =>
   Object.fromEntries(fields.map((field) => [field, or(object, field, null)]));
 
 /**
- * @param summary what its allocations are doing
- * @param meta whether the job's own map of texts was asked for
+ * @param summary the job's counts
+ * @param meta whether the job's metadata was requested
  */
 export const jobStub = (job: Fields, summary: Fields, meta: boolean): Fields => ({
   ...texts(job, "ID", "ParentID", "Namespace", "NodePool", "Type", "Status", "StatusDescription"),
@@ -34,7 +34,7 @@ const NO_TRANSITION = {
   Reschedule: null,
 };
 
-/** What else of an allocation was asked for (docs/internals/wire/volumes.md). */
+/** Optional fields of an allocation's list view. */
 export interface AllocationFields {
   readonly resources: boolean;
   readonly taskStates: boolean;

@@ -8,9 +8,9 @@ import type { Fields } from "./topics/topic.ts";
 const IDS_AT_ONCE = 1_000;
 
 /**
- * As volumes and plugins show the allocations that they name: those that there are.
+ * The list views of allocations by id, as volumes and plugins show them; unknown ids are skipped.
  * @param namespace null = any
- * @param visible whether the caller may see those of a namespace
+ * @param visible whether the caller may read a namespace
  */
 export async function namedAllocations(
   env: Env,

@@ -3,7 +3,7 @@ import { parseLossless } from "../../lib/json.ts";
 import { TOPICS } from "./topics/index.ts";
 import { type Fields, textOf } from "./topics/topic.ts";
 
-/** A reported object as its event gives it. */
+/** A reported object as its event contains it. */
 export interface GivenObject {
   readonly type: string;
   readonly namespace: string;
@@ -40,7 +40,7 @@ export function objectReport(
   };
 }
 
-/** The report that a stored object is gone, as it was last. */
+/** The report of a stored object's removal, with its last record. */
 export function removalReport(topic: ReportedTopic, namespace: string, body: string): ObjectReport {
   const object = parseLossless(body) as Fields;
   const type = TOPICS[topic].removal;

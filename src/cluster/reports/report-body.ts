@@ -6,23 +6,23 @@ import { EventReader } from "./report-event.ts";
 import { cutArray } from "./report-items.ts";
 import type { Fields } from "./topics/topic.ts";
 
-/** What a body of `PUT /v1/cluster/objects` holds. */
+/** A parsed body of `PUT /v1/cluster/objects`. */
 export interface ReportBody {
   readonly reports: readonly Report[];
-  /** The index of a line that was passed on as it came from another stream; null when it says none. */
+  /** The index of a forwarded stream line; null without one. */
   readonly lineIndex: number | null;
-  /** It is one line of an upstream stream. */
+  /** The body is one line of an upstream stream. */
   readonly isLine: boolean;
 }
 
-/** Largest body of reports, in bytes: an upstream line about a job of 15 000 allocations has some 28 MB. */
+/** Largest report body in bytes; an upstream line for a job with 15,000 allocations has about 28 MB. */
 export const MAX_REPORT_BYTES = 32 * 1024 * 1024;
 export const MAX_EVENTS = 20_000;
 
 /**
- * Reads a JSON array of events, one event a line, or one line of an upstream stream.
- * @param namespace of events that name none, nor does their object
- * @throws RequestError 400 naming the number of the event, the field and the rule; 413 for too many events
+ * Parses a JSON array of events, newline-delimited events, or one line of an upstream stream.
+ * @param namespace default for events and objects without one
+ * @throws RequestError 400 naming the event's number, field and rule; 413 for too many events
  */
 export function readReports(text: string, namespace: string): ReportBody {
   const { items, ...line } = itemsOf(text);
@@ -32,7 +32,7 @@ export function readReports(text: string, namespace: string): ReportBody {
 }
 
 interface Items extends Pick<ReportBody, "lineIndex" | "isLine"> {
-  /** The text of each event: parsed one by one, so that only one tree is in memory. */
+  /** The text of each event; parsed one by one, so that only one tree is in memory. */
   readonly items: readonly string[];
 }
 
@@ -43,7 +43,7 @@ function itemsOf(text: string): Items {
   if (start === undefined) throw badRequest("Request body is empty");
   if (start !== "[" && start !== "{") throw badRequest("request body: must be events in JSON");
   const lines = start === "[" ? [] : text.split("\n").filter((line) => line.trim() !== "");
-  // An object may be written over several lines; then its first line is no JSON.
+  // A pretty-printed object spans lines; its first line alone is not JSON.
   if (lines.length > 1 && parsed(lines[0] ?? "").failure === null) return { items: lines, ...NO_LINE };
   const cut = cutArray(text, "Events");
   const shell = jsonOf(cut?.shell ?? text, "request body");
@@ -56,7 +56,7 @@ function parsed(text: string): { readonly value: unknown; readonly failure: stri
   try {
     return { value: parseLossless(text), failure: null };
   } catch (failure) {
-    // The engine's own text quotes the input.
+    // The engine's message quotes the input.
     const own = failure instanceof SyntaxError && failure.message.startsWith("nested");
     return { value: undefined, failure: own ? failure.message : "is not valid JSON" };
   }
@@ -68,12 +68,12 @@ function jsonOf(text: string, what: string): unknown {
   return value;
 }
 
-/** A heartbeat is a line, too: there is just nothing to take from it. */
+/** A heartbeat counts as a stream line without events. */
 const isStreamLine = (value: Fields): boolean => Object.hasOwn(value, "Events") || Object.keys(value).length === 0;
 
 const StreamLine = z.strictObject({
   Index: z.number("must be an integer").int("must be an integer").min(0).optional(),
-  /** Cut out before. */
+  /** Extracted before. */
   Events: z.tuple([]).nullish(),
 });
 

@@ -10,7 +10,7 @@ import { objectReport } from "./object-report.ts";
 import { TOPICS } from "./topics/index.ts";
 import { type Fields, type Topic, textOf } from "./topics/topic.ts";
 
-/** Drains of nodes have a topic of their own on our stream, which may be passed on, too. */
+/** Topic NodeDrain exists on this service's stream only; forwarded lines may contain it. */
 const REPORTABLE = [...REPORTED_TOPICS, "Node", "NodeDrain"] as const;
 
 const TopicName = z.object({ Topic: z.enum(REPORTABLE, `must be one of ${REPORTABLE.join(", ")}`) });
@@ -22,7 +22,7 @@ function eventSchema<Payload extends z.ZodRawShape, Type extends string>(payload
     Type: z.preprocess(neutralEventType, z.enum(types, "is not a type of such an event")),
     Namespace: z.string().optional(),
     Payload: z.strictObject({ ...payload, Deleted: z.boolean().optional() }),
-    // What is computed here, in lines that are passed on as they came.
+    // Computed fields, accepted in forwarded lines.
     ...{ Key: ignored, FilterKeys: ignored, Index: ignored },
   });
 }
@@ -38,20 +38,20 @@ const OBJECT_EVENTS: ReadonlyMap<string, ObjectEvent> = new Map(
   }),
 );
 
-/** What an event of each topic holds; one of `NodeDrain` holds what one of `Node` does. */
+/** The schema of each topic's events; NodeDrain events have the payload of Node events. */
 export const REPORT_SCHEMAS: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
   ["Node", NodeEvent],
   ...OBJECT_EVENTS,
 ]);
 
-/** Reads one event of a body. */
+/** Validates one event of a body. */
 export class EventReader {
   readonly #number: number;
   readonly #namespace: string;
 
   /**
    * @param number of the event in its body, from 1
-   * @param namespace of an object that names none
+   * @param namespace default for objects without one
    */
   constructor(number: number, namespace: string) {
     this.#number = number;
@@ -120,7 +120,7 @@ export class EventReader {
   }
 }
 
-/** What the payload says beside the object; what is not so need not be said. */
+/** The payload's members beside the object, without empty values. */
 const extraOf = (payload: Fields, names: readonly string[]): string =>
   names
     .filter((name) => payload[name] !== undefined && payload[name] !== false && payload[name] !== "")

@@ -14,7 +14,7 @@ function randomJson(depth: number): unknown {
 }
 
 describe("cutArray", () => {
-  it("cuts every array of random JSON into its elements", () => {
+  it("splits arrays of random JSON into their elements", () => {
     for (let round = 0; round < 500; round++) {
       const elements = Array.from({ length: round % 5 }, () => randomJson(3));
       const indent = pick([0, 1, 3]);
@@ -51,6 +51,6 @@ describe("cutArray", () => {
     expect(cutArray(text, "Events")?.elements).toEqual(elements),
   );
 
-  it("leaves what stands behind the array in the shell", () =>
+  it("keeps the text after the array in the shell", () =>
     expect(cutArray('{"Events":[1],"Error":2}x', "Events")?.shell).toBe('{"Events":[],"Error":2}x'));
 });

@@ -1,9 +1,10 @@
-/*
- * Cuts the elements out of a large JSON array without parsing it as a whole: the tree of a body of 32 MiB would not fit an
- * isolate. One pass over the text; elements are checked when they are parsed, everything between them is checked here.
+/**
+ * Splits the elements of a large JSON array without parsing the whole: the tree of a 32 MiB body exceeds an isolate's
+ * memory. One pass over the text. Elements are validated when they are parsed; the text between them is validated
+ * here.
  */
 
-/** An array within a text: where its elements stand, and the text around it with the array empty. */
+/** An array within a text: its elements, and the surrounding text with the array emptied. */
 export interface CutArray {
   readonly elements: readonly string[];
   readonly shell: string;
@@ -13,14 +14,14 @@ const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const opens = (code: number): boolean => code === 0x7b || code === 0x5b;
 const closes = (code: number): boolean => code === 0x7d || code === 0x5d;
 
-/** The position behind the string that begins at `at`. */
+/** The position after the string that begins at `at`. */
 function behindString(text: string, at: number): number {
   let end = at + 1;
   while (end < text.length && text.charCodeAt(end) !== QUOTE) end += text.charCodeAt(end) === BACKSLASH ? 2 : 1;
   return end + 1;
 }
 
-/** The position of the array that a text is, or that its member of this name is; -1 when there is none. */
+/** The position of the array: the text itself, or its member of this name; -1 without one. */
 function arrayIn(text: string, member: string): number {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -38,7 +39,7 @@ function arrayIn(text: string, member: string): number {
   return -1;
 }
 
-/** @returns null when there is no such array, or it has no end */
+/** @returns null without such an array, or when it is not terminated */
 export function cutArray(text: string, member: string): CutArray | null {
   const begin = arrayIn(text, member);
   if (begin < 0) return null;

@@ -1,8 +1,8 @@
 import type { Report } from "../../contracts/reports.ts";
 
-/*
- * How many reports travel from a Worker to an object: as a stream, one report a line, because the arguments of one call hold
- * 32 MiB at most.
+/**
+ * Transfers reports from a Worker to an object as a stream, one report per line, because the arguments of an RPC are
+ * limited to 32 MiB.
  */
 
 const encoder = new TextEncoder();
@@ -20,7 +20,7 @@ export function asStream(reports: readonly Report[]): ReadableStream<Uint8Array>
   });
 }
 
-/** Rejects when the stream breaks off. */
+/** Rejects when the stream is interrupted. */
 export async function fromStream(stream: ReadableStream<Uint8Array>): Promise<Report[]> {
   const decoder = new TextDecoder();
   const reports: Report[] = [];

@@ -2,8 +2,8 @@ import type { ReportedQuery } from "../../contracts/reports.ts";
 import { upperBound } from "../../lib/text-range.ts";
 
 /**
- * `name`: by namespace and id. `id`: by id, then namespace, which is how a prefix is found in all namespaces by one seek.
- * `age`: in the order of creation, which a row's number is.
+ * `name`: by namespace and id. `id`: by id, then namespace, so that one seek finds a prefix in all namespaces. `age`:
+ * in order of creation, by row number.
  */
 type Order = "name" | "id" | "age";
 
@@ -14,7 +14,7 @@ interface Selection {
   readonly orderBy: string;
 }
 
-/** What each kind of list reads, so that every one of them is a walk along an index from its first row on. */
+/** The query of each kind of list; every kind is a walk along one index. */
 export function selection(query: ReportedQuery): Selection {
   const order: Order = query.prefix ? "id" : query.topic === "Job" ? "name" : "age";
   const conditions: { readonly sql: string; readonly values: readonly (string | number)[] }[] = [];
@@ -29,7 +29,8 @@ export function selection(query: ReportedQuery): Selection {
   } else {
     const { prefix = "", reverse = false } = query;
     const [namespace, id] = namesOf(query.from);
-    // A token bounds the side where the walk begins, unless the prefix does: both could cost a walk between them.
+    // A token bounds the side where the walk begins, unless the prefix does; both bounds could cost a walk between
+    // them.
     const first = query.from !== "" && (prefix === "" || (reverse ? id < upperBound(prefix) : id >= prefix));
     if (first && query.namespace !== null) add(`id ${beyond} ?`, id);
     else if (first && order === "name") add(`(namespace, id) ${beyond} (?, ?)`, namespace, id);
@@ -53,17 +54,17 @@ function columnsOf(order: Order, { namespace }: ReportedQuery): readonly string[
   return order === "name" ? ["namespace", "id"] : ["id", "namespace"];
 }
 
-/** Where a row stands in an order. */
+/** The position of a row in an order. */
 export const tokenOf = (
   order: Order,
   row: { readonly row: number; readonly namespace: string; readonly id: string },
 ) => (order === "age" ? String(row.row) : `${row.namespace}.${row.id}`);
 
-/** Whether a token is one that lists of this kind give. */
+/** Whether a token is valid for this kind of list. */
 export const isToken = ({ topic, prefix }: Pick<ReportedQuery, "topic" | "prefix">, token: string): boolean =>
   token === "" || Boolean(prefix) || topic === "Job" || /^\d{1,15}$/.test(token);
 
-/** Namespaces have no dots. */
+/** Namespaces contain no dots. */
 function namesOf(token: string): readonly [namespace: string, id: string] {
   const dot = token.indexOf(".");
   return [token.slice(0, Math.max(0, dot)), token.slice(dot + 1)];

@@ -13,11 +13,10 @@ import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { removalReport } from "./object-report.ts";
 import { selection, tokenOf } from "./reported-order.ts";
 
-/** A stored object as reads show it: `body` is its JSON text with its indexes. */
-/** What a report has come to. */
+/** The effect of a report on its object. */
 export interface Taken {
   readonly event: NewEvent;
-  /** The line that creates the object, while it has no index: it belongs into the event, at its first cut. */
+  /** The line that creates the object while it has no index; its index belongs at the event's first split. */
   readonly origin: number | null;
   readonly stamp: IndexBackfill;
   readonly before: Kept | null;
@@ -40,7 +39,11 @@ interface Row extends Record<string, SqlStorageValue> {
 
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 
-/** The newest of each object that schedulers report: jobs, allocations, evaluations, deployments and what else has a topic. */
+/**
+ * Owns table `reported`: the newest version of each object that schedulers report. Single writer: the cluster
+ * registry. Read by the job, allocation, evaluation, deployment and service routes, drains and volume claims. A page
+ * costs one index walk of at most 4 MiB.
+ */
 export class Reported implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #pages: SharedRead<ReportedPage>;
@@ -50,12 +53,12 @@ export class Reported implements IndexedRows {
     this.#pages = new SharedRead(sql);
   }
 
-  /** Takes a report in, inside the caller's transaction, and answers the event that tells of it. */
+  /** Applies a report; inside the caller's transaction. @returns its event */
   take(report: ObjectReport): NewEvent {
     return this.takeAs(report, null).event;
   }
 
-  /** @param line the promise by which the change is told; null when that is not known yet */
+  /** @param line the number of the change's event line; null when unknown */
   takeAs(report: ObjectReport, line: number | null): Taken {
     const { topic, namespace, id } = report;
     const known = this.#row(topic, namespace, id);
@@ -77,7 +80,7 @@ export class Reported implements IndexedRows {
     };
   }
 
-  /** Gives an object the index of the line that told of it, unless it is another one of that name by now. */
+  /** Sets an object's index to that of its event line, unless the object was recreated meanwhile. */
   setIndex({ table, row: [namespace = "", id = "", line] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       `UPDATE reported SET create_index = ifnull(create_index, ?1), modify_index = ?1
@@ -86,15 +89,15 @@ export class Reported implements IndexedRows {
     );
   }
 
-  /** The object of a topic with this id; in that namespace if there is one, else in another unless `only` is set. */
+  /** The object with this id in the namespace; otherwise in any namespace, unless `only` is set. */
   find(topic: ReportedTopic, id: string, namespace = "", only = false): ReportedObject | null {
     const row = this.#row(topic, namespace, id) ?? (only ? null : this.#anywhere(topic, id));
     return row && shown(row, "");
   }
 
   /**
-   * Those of these ids that there are, as `find`; null = in any namespace.
-   * @returns also how many of the ids were looked at: fewer when rows are large
+   * The objects with these ids, as `find`; null = in any namespace.
+   * @returns also how many ids were processed: fewer when rows are large
    */
   named(topic: ReportedTopic, ids: readonly string[], namespace: string | null): NamedObjects {
     const objects: ReportedObject[] = [];
@@ -118,13 +121,13 @@ export class Reported implements IndexedRows {
       .map(({ id }) => id);
   }
 
-  /** The report that an object is gone; null when it is gone already. */
+  /** The report of an object's removal; null when it does not exist. */
   removal({ topic, namespace }: FullList, id: string): ObjectReport | null {
     const known = this.#row(topic, namespace, id);
     return known && removalReport(topic, namespace, known.body);
   }
 
-  /** Bytes of what is stored of an object. */
+  /** The size of a stored object in bytes. */
   bytesOf({ topic, namespace, id }: Pick<ObjectReport, "topic" | "namespace" | "id">): number {
     const rows = this.#sql.exec<{ bytes: number }>(
       "SELECT octet_length(body) AS bytes FROM reported WHERE topic = ? AND namespace = ? AND id = ?",
@@ -158,7 +161,7 @@ export class Reported implements IndexedRows {
     return { rows, next: null };
   }
 
-  /** Forgets all objects of a namespace that has ended, inside the caller's transaction. */
+  /** Deletes all objects of a deleted namespace; inside the caller's transaction. */
   forget(namespace: string): void {
     for (const topic of REPORTED_TOPICS) {
       this.#sql.exec("DELETE FROM reported WHERE topic = ? AND namespace = ?", topic, namespace);
@@ -196,7 +199,7 @@ export class Reported implements IndexedRows {
   #update(known: Row, { jobId, nodeId, terminal, tally, body }: ObjectReport): void {
     const moved = known.job_id !== jobId || known.node_id !== nodeId || known.terminal !== (terminal ? 1 : 0);
     const still = !moved && known.tally === (tally ?? null);
-    // What does not move in any index costs one row, not one for each index.
+    // Unchanged index columns are not written: the update costs one row instead of one per index.
     if (still) this.#sql.exec("UPDATE reported SET body = ? WHERE row = ?", body, known.row);
     else {
       this.#sql.exec(
@@ -228,13 +231,15 @@ const shown = ({ namespace, id, job_id, body, create_index, modify_index }: Row,
   modifyIndex: modify_index ?? 0,
 });
 
-/** How an object was last: what a report of its end leaves out is as it was stored. */
+/** The last version of an object: a removal report keeps the stored value of every omitted field. */
 function merged(stored: string, reported: string): string {
   const [before, last] = [parseLossless(stored), parseLossless(reported)];
   return isPlainObject(before) && isPlainObject(last) ? JSON.stringify({ ...before, ...last }) : reported;
 }
 
-/** The payload's text, cut where indexes belong: that of the line that creates the object, unless it is known, and its own. */
+/**
+ * The payload's text, split where indexes belong: the creation index, unless it is known, and the modification index.
+ */
 function payloadText(
   { topic, body, extra }: Pick<ObjectReport, "topic" | "body" | "extra">,
   created: number | null,

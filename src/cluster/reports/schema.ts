@@ -1,6 +1,5 @@
 import type { Migration } from "../../platform/durable/migrations.ts";
 
-/** Tables of what the cluster consists of. */
 export const clusterMigrations: Migration[] = [
   {
     because:

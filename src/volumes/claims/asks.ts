@@ -1,4 +1,4 @@
-/** What an allocation that runs asks for and could not claim yet. */
+/** A running allocation's request for a sticky volume that has no claim yet. */
 export interface Ask {
   readonly namespace: string;
   readonly allocId: string;
@@ -15,11 +15,14 @@ interface Row extends Record<string, SqlStorageValue> {
   task_group: string;
 }
 
-/** Stands for a volume's name while the job that says it is not known. */
+/** Placeholder for the volume name while the job that defines it is unknown. */
 const UNKNOWN = "";
 const ANY_VERSION = -1;
 
-/** The rows of what allocations wait for. */
+/**
+ * Owns table `claim_asks`: the pending requests of allocations. Read by `VolumeClaims`; each call is one indexed
+ * statement.
+ */
 export class ClaimAsks {
   readonly #sql: SqlStorage;
 
@@ -27,23 +30,23 @@ export class ClaimAsks {
     this.#sql = sql;
   }
 
-  /** An allocation asks for a volume that is not there. */
+  /** Records a request for a volume that does not exist yet. */
   forVolume(ask: Ask, volumeName: string): void {
     this.#insert(ask, volumeName, ANY_VERSION);
   }
 
-  /** What an allocation asks for is said by a job, in this version of it if one is given, that is not there. */
+  /** Records a request that depends on a job, in the given version if any, that has not been reported yet. */
   forJob(ask: Ask, version: number | null): void {
     this.#insert(ask, UNKNOWN, version ?? ANY_VERSION);
   }
 
-  /** Whether anybody waits for a job. */
+  /** Whether any allocation waits for the job. */
   areForJob(namespace: string, jobId: string): boolean {
     const sql = "SELECT 1 FROM claim_asks WHERE namespace = ? AND job_id = ? AND volume_name = ? LIMIT 1";
     return this.#sql.exec(sql, namespace, jobId, UNKNOWN).toArray().length > 0;
   }
 
-  /** Takes out those who waited for this version of a job, and answers the ones that are of these groups. */
+  /** Removes the requests that wait for this version of a job. @returns those of the given groups */
   takeForJob(namespace: string, jobId: string, version: number | null, groups: readonly string[]): Ask[] {
     const which = `namespace = ? AND job_id = ? AND volume_name = ? ${version === null ? "" : "AND job_version IN (-1, ?)"}`;
     const values = [namespace, jobId, UNKNOWN, ...(version === null ? [] : [version])];
@@ -56,7 +59,7 @@ export class ClaimAsks {
     return asks.map(askOf);
   }
 
-  /** Takes out those who waited for a volume, in the order in which they came. */
+  /** Removes and returns the requests that wait for a volume, in order of arrival. */
   takeForVolume(nodeId: string, namespace: string, name: string): Ask[] {
     const which = "node_id = ? AND namespace = ? AND volume_name = ?";
     const asks = this.#sql

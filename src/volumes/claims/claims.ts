@@ -9,7 +9,7 @@ import type { HostVolumeStore } from "../host/host-volume-store.ts";
 import { type Ask, ClaimAsks } from "./asks.ts";
 import { type ClaimStore, VOLUME_CLAIM } from "./store.ts";
 
-/** What claims go by of an allocation's body. */
+/** The fields of an allocation's body that determine its claims. */
 interface AllocationBody {
   readonly TaskGroup?: string;
   readonly JobVersion?: number | null;
@@ -27,15 +27,16 @@ interface Parts {
 }
 
 const stamp = (id: string): IndexBackfill => ({ table: VOLUME_CLAIM, row: [id] });
-/** Moves the table's index; the rows are gone. */
+/** Advances the table's index; the rows themselves are deleted. */
 const GONE = stamp("");
 
 const told = (stamps: readonly IndexBackfill[]): Told => ({ events: [], stamps });
 
 /**
- * Claims of task groups on sticky host volumes (docs/internals/wire/volumes.md). One is made when an allocation is placed on a
- * node with the volume, or, when its job or the volume comes later, as soon as both are there. What changes them runs inside the
- * transaction of its cause, in whose line the claims get their indexes.
+ * Claims of task groups on sticky host volumes (docs/guides/sticky-claims.md). A claim is made when an allocation is
+ * placed on a node that has the volume. If the job or the volume arrives later, the claim is made as soon as both
+ * exist. Every change runs inside the transaction of its cause, and the claims take their indexes from that
+ * transaction's event line.
  */
 export class VolumeClaims {
   readonly #sql: SqlStorage;
@@ -52,7 +53,7 @@ export class VolumeClaims {
     this.#asks = new ClaimAsks(sql);
   }
 
-  /** An allocation claims when it is placed, and not whenever it is heard of: a claim that somebody deletes stays deleted. */
+  /** Claims volumes when an allocation is placed, not on every report: a claim deleted by a user stays deleted. */
   allocationChanged(before: Kept | null, after: Kept | null, report: ObjectReport): Told {
     const [was, is] = [placeOf(before), placeOf(after)];
     if (was === is) return told([]);
@@ -68,7 +69,7 @@ export class VolumeClaims {
     return told([]);
   }
 
-  /** A job that comes says what allocations ask for that came before it; one that is purged takes its claims along. */
+  /** Resolves the requests of allocations that were reported before their job. Purging a job removes its claims. */
   jobChanged(after: Kept | null, { namespace, id }: ObjectReport): Told {
     if (!after) {
       this.#asks.forgetJob(namespace, id);
@@ -83,22 +84,22 @@ export class VolumeClaims {
     );
     const asks = this.#asks.takeForJob(namespace, id, Version, [...asked.keys()]);
     const stamps = asks.flatMap((ask) => this.#claimAll(ask, asked.get(ask.taskGroup) ?? []));
-    // However many waited, the line does not grow with those whose claims the next ones have replaced.
+    // Replaced claims are dropped, so the event line does not grow with the number of waiting allocations.
     return told(stamps.filter(({ row: [claim = ""] }) => this.#store.find(claim)));
   }
 
-  /** A volume is there, perhaps under a new name. @returns the claims of those who waited for it */
+  /** Resolves the requests for a new or renamed volume. @returns index backfills of the claims made */
   volumeMade(volume: StoredVolume): IndexBackfill[] {
     const asks = this.#asks.takeForVolume(volume.nodeId, volume.namespace, volume.name);
     return asks.flatMap((ask) => this.#claim(ask, volume));
   }
 
-  /** A volume is gone, and all claims on it. */
+  /** Removes all claims on a deleted volume. */
   volumeGone(id: string): IndexBackfill[] {
     return this.#store.removeOfVolume(id) ? [GONE] : [];
   }
 
-  /** Deletes a claim. @returns the index, when the stream has it already */
+  /** Deletes a claim. @returns the index, if the event stream has assigned it already */
   async delete(id: string, namespace: string): Promise<Result<{ readonly index: number | null }>> {
     const line = this.#journal.commit(() => {
       if (this.#store.find(id)?.namespace !== namespace) return null;
@@ -109,7 +110,7 @@ export class VolumeClaims {
     return ok({ index: await this.#journal.indexOf(line) });
   }
 
-  /** What an allocation asks for; null while its job, in its version, is not known. */
+  /** The sticky volumes an allocation's group requests; null while the job, in the given version, is unknown. */
   #askedFor({ namespace, jobId, taskGroup }: Ask, version: number | null): string[] | null {
     const [job] = this.#sql
       .exec<{ version: number | null; groups: string | null }>(
@@ -138,7 +139,10 @@ export class VolumeClaims {
     return volume?.made && volume.namespace === namespace && volume.name === name ? volume : null;
   }
 
-  /** Gives a group's claim on a volume to an allocation: that of one that has ended moves, any other one is replaced. */
+  /**
+   * Assigns a group's claim on a volume to an allocation: moves the claim of a terminal allocation, replaces that of
+   * a live one.
+   */
   #claim({ namespace, jobId, taskGroup, allocId }: Ask, volume: StoredVolume): IndexBackfill[] {
     const claimant = { namespace, jobId, taskGroup, volumeId: volume.id };
     const known = this.#store.of(claimant);
@@ -165,6 +169,6 @@ export class VolumeClaims {
   }
 }
 
-/** The node that an allocation runs on, or is about to; null when it has none, or will not run any more. */
+/** The node an allocation is placed on; null without a node, or when the allocation is terminal. */
 const placeOf = (allocation: Kept | null): string | null =>
   allocation && !allocation.terminal ? allocation.nodeId || null : null;

@@ -1,7 +1,7 @@
 import type { StoredClaim } from "../../contracts/host-volumes.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 
-/** As lists show it (docs/internals/wire/volumes.md). */
+/** A claim as list responses show it. */
 export const shownClaim = (claim: StoredClaim) => ({
   AllocID: claim.allocId,
   CreateIndex: claim.createIndex ?? 0,
@@ -15,7 +15,7 @@ export const shownClaim = (claim: StoredClaim) => ({
 });
 export type ShownClaim = ReturnType<typeof shownClaim>;
 
-/** What a filter may name of a claim. */
+/** The fields of a claim that a filter expression can name. */
 export const claimFields = kind.record<ShownClaim>({
   AllocID: kind.string,
   CreateIndex: kind.integer,

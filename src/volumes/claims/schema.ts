@@ -1,6 +1,5 @@
 import type { Migration } from "../../platform/durable/migrations.ts";
 
-/** Tables of sticky claims. */
 export const claimMigrations: Migration[] = [
   {
     because: "a claim of a task group on a volume; alloc_id is who holds it, or held it last",

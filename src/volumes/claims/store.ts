@@ -2,10 +2,13 @@ import type { ClaimPage, ClaimQuery, StoredClaim } from "../../contracts/host-vo
 import { upperBound } from "../../lib/text-range.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 
-/** The table's name in stamps and indexes. Claims have no topic: the line of what made or ended one moves its index. */
+/**
+ * The table's name in index backfills. Claims have no event topic: the line of the causing change advances their
+ * index.
+ */
 export const VOLUME_CLAIM = "VolumeClaim";
 
-/** What there is one claim for. */
+/** The unique key of a claim. */
 export type Claimant = Pick<StoredClaim, "namespace" | "jobId" | "taskGroup" | "volumeId">;
 
 interface Row extends Record<string, SqlStorageValue> {
@@ -20,10 +23,13 @@ interface Row extends Record<string, SqlStorageValue> {
   modify_index: number | null;
 }
 
-/** A page looks at no more rows than this, however few of them it is asked for. */
+/** Upper bound of rows a page examines, independent of its page size. */
 const MAX_ROWS_LOOKED_AT = 5_000;
 
-/** The rows of claims. */
+/**
+ * Owns table `volume_claims`. Read by `VolumeClaims` and the list route; a page costs one index walk of at most 5,000
+ * rows.
+ */
 export class ClaimStore implements IndexedRows {
   readonly #sql: SqlStorage;
 
@@ -47,8 +53,8 @@ export class ClaimStore implements IndexedRows {
   }
 
   /**
-   * One page by namespace and id; a prefix in all namespaces by id alone, which is how one seek finds it. Shorter than `limit`
-   * where few match.
+   * One page in order of namespace and id, or by id alone for a prefix over all namespaces (one index seek). A page
+   * can be shorter than `limit` when few rows match.
    */
   page(query: ClaimQuery): ClaimPage {
     const { index, where, values, columns } = selection(query);
@@ -93,7 +99,7 @@ export class ClaimStore implements IndexedRows {
     return this.#sql.exec("DELETE FROM volume_claims WHERE volume_id = ?", volumeId).rowsWritten > 0;
   }
 
-  /** Gives a claim the index of the line that made or moved it. */
+  /** Sets a claim's index to that of the line that created or moved it. */
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       "UPDATE volume_claims SET create_index = ifnull(create_index, ?1), modify_index = ?1 WHERE id = ?2",
@@ -110,7 +116,7 @@ interface Selection {
   readonly columns: readonly string[];
 }
 
-/** What each kind of list reads, so that every one of them is a walk along one index from its first row on. */
+/** The query of each kind of list; every kind is a walk along one index. */
 function selection(query: ClaimQuery): Selection {
   const { namespace, prefix, from, reverse } = query;
   const everywhere = namespace === null;
@@ -123,14 +129,14 @@ function selection(query: ClaimQuery): Selection {
   };
   const narrowing = byIdAlone ? undefined : NARROWING.find(([, name]) => query[name] !== undefined);
   if (narrowing) add(`${narrowing[0]} = ?`, query[narrowing[1]] ?? "");
-  // Said, because of two that would do SQLite may take the wider one.
+  // Named explicitly: with two usable indexes, SQLite may choose the wider one.
   const index = byIdAlone ? "" : `INDEXED BY volume_claims_${narrowing?.[2] ?? "in_order"}`;
   if (!everywhere) add("namespace = ?", namespace);
   if (everywhere && !byIdAlone) {
     if (from[0] !== "") add(`(namespace, id) ${reverse ? "<=" : ">="} (?, ?)`, ...from);
     return { index, where, values, columns: ["namespace", "id"] };
   }
-  // One bound a side: of two on one side, the walk would begin at either.
+  // At most one bound per side: with two, SQLite may start the walk at either.
   const [, id] = from;
   const end = upperBound(prefix);
   const begun = id !== "" && (reverse ? prefix === "" || id < end : id > prefix);
@@ -140,7 +146,7 @@ function selection(query: ClaimQuery): Selection {
   return { index, where, values, columns: ["id"] };
 }
 
-/** By which column and index the walk is narrowed; what else is asked for is looked at in each row. */
+/** The columns and indexes that narrow a walk. Remaining conditions are checked on each row. */
 const NARROWING = [
   ["job_id", "jobId", "by_job"],
   ["volume_name", "volumeName", "by_name"],

@@ -40,20 +40,20 @@ describe("a claim", () => {
     );
   });
 
-  it("to write on one that nobody has claimed needs a mode that writes among those that were asked for", () => {
+  it("refuses a first writer unless a requested access mode permits writing", () => {
     const readOnly = { AccessMode: "multi-node-reader-only", AttachmentMode: "file-system" };
     const some = volume(null, 0, 0, { capabilities: [readOnly] });
     expect([claim("read", some), claim("write", some)]).toEqual(["taken", refused(FULL)]);
     expect(claim("write", volume(null, 0, 0))).toBe("taken");
   });
 
-  it("has the attachment mode of the first", () => {
+  it("keeps the attachment mode of the first claim", () => {
     const given = volume("multi-node-multi-writer", 1, 0);
     expect(claim("write", given, "block-device")).toBe(refused("cannot change attachment mode of claimed volume"));
     expect(claim("write", volume(null, 0, 0), "block-device")).toBe("taken");
   });
 
-  it("waits for a plugin that is well, and for room on the node", () => {
+  it("waits for a healthy plugin and for capacity on the node", () => {
     expect(claim("read", volume(null, 0, 0, { schedulable: false }))).toBe(
       refused("volume is currently unschedulable"),
     );

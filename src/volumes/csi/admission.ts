@@ -2,20 +2,22 @@ import type { Mode } from "../../contracts/csi-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import type { Capability } from "./volume.ts";
 
-/** Whether a volume can be claimed (docs/internals/wire/volumes.md). */
-
-/** What wants to claim. */
+/**
+ * Decides whether a CSI volume accepts a claim; pure functions over rows that the caller has read.
+ *
+ * A claim request.
+ */
 export interface Claimant {
   readonly allocId: string;
   readonly mode: Mode;
   readonly attachmentMode: string;
 }
 
-/** Whether anybody has claimed a volume, ended or not. */
+/** The access held by existing claims, including those of terminal allocations. */
 export interface Holders {
   readonly reads: boolean;
   readonly writes: boolean;
-  /** Those of the first claim; null when there is none. */
+  /** Modes of the first claim; null without claims. */
   readonly modes: Capability | null;
 }
 
@@ -24,7 +26,7 @@ export interface Claimed {
   readonly schedulable: boolean;
   readonly capabilities: readonly Capability[];
   readonly holders: Holders;
-  /** The node has as many volumes of the plugin as that takes there. */
+  /** The node has reached the plugin's volume limit. */
   readonly nodeIsFull: boolean;
 }
 
@@ -32,7 +34,7 @@ const WRITING: ReadonlySet<string> = new Set([
   ...["single-node-writer", "multi-node-single-writer", "multi-node-multi-writer"],
 ]);
 
-/** Why a claim cannot be taken now; null when it can. */
+/** Why a claim is not admitted now; null when it is. */
 export function refusedClaim({ allocId, mode, attachmentMode }: Claimant, volume: Claimed): Refusal | null {
   const { modes } = volume.holders;
   const why = (text: string) =>

@@ -20,10 +20,10 @@ interface Parts {
 }
 
 const quoted = JSON.stringify;
-/** Of a plugin, not of a volume. */
+/** For operations on a plugin rather than a volume. */
 const NO_VOLUME: Name = { namespace: "", id: "" };
 
-/** What plugins are asked for beside volumes of ours: what the provider has, and snapshots, of which nothing is kept here. */
+/** Plugin operations without a row in the registry: listing the provider's volumes, and snapshots. */
 export class CsiAsks {
   readonly #parts: Parts;
 
@@ -31,7 +31,7 @@ export class CsiAsks {
     this.#parts = parts;
   }
 
-  /** One page of what the provider has. */
+  /** Lists one page of the provider's volumes. */
   listVolumes(page: PageAsk): Result<Asked> {
     return this.#ask("csi.controller.list", page.pluginId, NO_VOLUME, page, {}, crypto.randomUUID());
   }
@@ -52,7 +52,7 @@ export class CsiAsks {
       const volume = store.find(source);
       if (!volume) return refuse("missing", `no such volume ${quoted(source.id)}`);
       const pluginId = request.pluginId || volume.pluginId;
-      // The same name again is the same snapshot, so that asking again does no harm.
+      // Snapshot creation is idempotent by name, so a retry creates no second snapshot.
       const name = request.name || `snapshot-${crypto.randomUUID()}`;
       const params = { pluginId, externalId: remoteId(volume), name, parameters };
       const shown = { ...secrets.of(volume), ...request.secrets };
@@ -63,7 +63,7 @@ export class CsiAsks {
     });
   }
 
-  /** @param digest a request that comes again waits for what it has begun before */
+  /** @param digest identifies the request; a retry with the same digest returns the running operation */
   #ask(
     method: CsiMethod,
     pluginId: string,

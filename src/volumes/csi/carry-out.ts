@@ -4,15 +4,15 @@ import { type Result, refuse } from "../../lib/result.ts";
 import { refusalError, unwrap } from "../../platform/http/errors.ts";
 import { outcomeBy } from "../outcome-by.ts";
 
-/** The way to the node and back. */
+/** Allowance for the round trip between registry and node. */
 const GRACE_MS = 10_000;
 
 /**
- * Has the registry decide on a request, and waits until its plugin has done its part; null when none had to be asked.
- * @param begin asks the registry
- * @param deadlineMs for the plugin's part
- * @throws RequestError with the registry's or the plugin's refusal; 504 when the operation has not ended in time: it goes on, and
- *   the same request, when it comes again, waits for it again
+ * Runs a CSI operation: begins it in the registry and waits for its outcome; null when no plugin call was needed.
+ * @param begin calls the registry
+ * @param deadlineMs deadline of the plugin
+ * @throws RequestError with the refusal of the registry or the plugin; 504 when the operation is still running at the
+ *   deadline. It goes on, and a retry of the same request waits for it.
  */
 export async function carryOutCsi(
   env: Env,
@@ -31,7 +31,7 @@ export async function carryOutCsi(
   }
 }
 
-/** Waits for an operation of which only its end is of interest. @throws RequestError as `carryOutCsi` */
+/** Waits for an operation's result. @throws RequestError as `carryOutCsi` */
 export async function answered(env: Env, operation: string, deadlineMs: number): Promise<unknown> {
   const { refusal, result } = await csiOutcome(env, operation, Date.now() + deadlineMs + GRACE_MS, false);
   if (refusal) throw refusalError(refusal);

@@ -7,7 +7,7 @@ import type { CsiOperations } from "./operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import { isSchedulable } from "./volume.ts";
 
-/** The attribute by which agents tell the starts of their machine apart. */
+/** The node attribute with the boot id of its machine. */
 export const BOOT = "unique.boot";
 
 interface Parts {
@@ -23,7 +23,10 @@ interface NodeFacts extends Record<string, SqlStorageValue> {
   boot: string;
 }
 
-/** What rows say of a claim, its allocation, its node and its plugin. */
+/**
+ * Reads the context of a claim: its allocation, node, plugin and the other claims of the volume. Costs a few indexed
+ * reads.
+ */
 export class ClaimSituations {
   readonly #parts: Parts;
 
@@ -31,7 +34,7 @@ export class ClaimSituations {
     this.#parts = parts;
   }
 
-  /** @param claim with the modes that it has, or would have */
+  /** @param claim with its current or prospective modes */
   of(claim: CsiClaim, volume: CsiVolume): Situation {
     const { claims, plugins } = this.#parts;
     const plugin = plugins.find(volume.pluginId);
@@ -60,7 +63,7 @@ export class ClaimSituations {
     });
   }
 
-  /** The start of its machine that a node is in; empty when that is not known. */
+  /** The boot id of the claim's node; empty when unknown. */
   bootOf(claim: CsiClaim): string {
     return this.#node(claim)?.boot ?? "";
   }
@@ -86,12 +89,12 @@ export class ClaimSituations {
     return this.#parts.sql.exec("SELECT 1 FROM nodes WHERE id = ?", nodeId).toArray().length > 0;
   }
 
-  /** Its allocation has not ended. One that is not known any more has. */
+  /** Whether the allocation is not terminal. An unknown allocation counts as terminal. */
   isLive({ namespace, allocId }: Pick<CsiClaim, "namespace" | "allocId">): boolean {
     const sql = "SELECT 1 FROM reported WHERE topic = 'Allocation' AND namespace = ? AND id = ? AND terminal = 0";
     return this.#parts.sql.exec(sql, namespace, allocId).toArray().length > 0;
   }
 }
 
-/** The one is of another start of the machine than the other; what is not known is no reason to think so. */
+/** Whether two known boot ids differ. An unknown boot id is no evidence of a restart. */
 const isRestarted = (then: string, now: string): boolean => then !== "" && now !== "" && then !== now;

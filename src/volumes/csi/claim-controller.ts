@@ -33,14 +33,15 @@ export interface WalkParts {
   readonly work: CsiWork;
 }
 
-/** One transaction does no more than this. */
+/** Bounds of one transaction. */
 const STEPS_AT_ONCE = 200;
 const VOLUMES_AT_ONCE = 50;
 const AFTER_DEFECT_MS = 60_000;
 
 /**
- * Moves claims from state to state, as `nextStep` says. Each change is written down before the next thing is asked for, so that
- * a claim goes on from where it was after a crash; the alarm looks at what is due, whoever forgot to.
+ * Drives claims through their states according to `nextStep` (diagram in claim-state-machine.ts). Each transition is
+ * stored before the next operation begins, so a claim resumes after a crash. The alarm reads due claims from the
+ * table, so a lost wake-up delays a claim but never strands it.
  */
 export class ClaimWalk implements Timed {
   readonly due = "SELECT min(due) FROM csi_claims WHERE due IS NOT NULL";
@@ -52,7 +53,7 @@ export class ClaimWalk implements Timed {
     this.#parts = parts;
   }
 
-  /** Looks at what is due, once the transaction that runs is over. */
+  /** Processes due claims after the current transaction. */
   soon(): void {
     queueMicrotask(() => void this.onAlarm());
   }
@@ -76,13 +77,13 @@ export class ClaimWalk implements Timed {
     }
   }
 
-  /** What of a volume's claims `look` sees, as soon as it is not null; null when it still is after `waitMs`. */
+  /** Resolves with the first non-null result of `look`, or null after `waitMs`. */
   async until<T>(name: Name, waitMs: number, last: boolean, look: () => T | null): Promise<T | null> {
     await this.#attendance.wait(keyOf(name), () => look() === null, waitMs, last);
     return look();
   }
 
-  /** Tells of a volume whose claims have changed, inside a transaction. */
+  /** Emits an event for a volume whose claims have changed; inside a transaction. */
   tell(name: Name, stamps: readonly IndexBackfill[]): void {
     const { store, claims, journal } = this.#parts;
     const known = store.find(name);
@@ -93,14 +94,12 @@ export class ClaimWalk implements Timed {
     journal.emitLine([csiVolumeEvent(CLAIMED, store.shown(volume))], [csiVolumeStamp(volume), ...stamps]);
   }
 
-  /** What keeps a claim is news to who waits for the volume to change, though no event tells of it. */
+  /** Wakes blocking queries on volumes when a claim's error changes; emits no event. */
   see(claim: CsiClaim, { message }: Refusal): void {
     if (claim.refusal?.message !== message) this.#parts.journal.emitLine([], [{ table: CSI_VOLUME, row: [] }]);
   }
 
-  // ---- inside ----
-
-  /** A defect about one volume is not to hold up the others. */
+  /** Isolates a defect of one volume from the others. */
   #tryToSettle(name: Name): void {
     const { claims, journal } = this.#parts;
     try {
@@ -111,7 +110,7 @@ export class ClaimWalk implements Timed {
     }
   }
 
-  /** Moves the claims of a volume that are due as far as they get, as one transaction and one event. */
+  /** Advances the due claims of a volume as far as possible, in one transaction and one event. */
   #settle(name: Name): void {
     const { claims, journal } = this.#parts;
     journal.commit(() => {
@@ -161,7 +160,7 @@ export class ClaimWalk implements Timed {
     }
   }
 
-  /** The first claim's access mode is the volume's as long as anybody holds it, whoever of them goes first. */
+  /** The access mode of the first claim stays the volume's mode until its last claim is released. */
   #noteTaken(claim: CsiClaim, volume: CsiVolume, modes: Modes): void {
     const { claims, plugins } = this.#parts;
     const volumeMode = claims.modes(nameOf(claim))?.AccessMode ?? modes.accessMode;
@@ -193,7 +192,7 @@ export class ClaimWalk implements Timed {
       if (given.externalNodeId === "") claims.update(given, { externalNodeId });
       const claim = { ...given, externalNodeId };
       const isController = method.startsWith("csi.controller.");
-      // An empty one would mean every node.
+      // In a ControllerUnpublishVolume call, an empty node id means all nodes.
       if (isController && externalNodeId === "") return refuse("conflict", `missing external node ID: ${claim.nodeId}`);
       const able = isController ? controllersFor(plugins, volume.pluginId, NEEDS[method]) : ok([claim.nodeId]);
       if (!able.ok) return able;
@@ -212,7 +211,7 @@ export class ClaimWalk implements Timed {
     });
   }
 
-  /** The claim is gone, unless its allocation was reported anew meanwhile. */
+  /** Removes the claim, and records it again if its allocation is live again. */
   #free(claim: CsiClaim): boolean {
     const { claims } = this.#parts;
     claims.remove(claim);
@@ -221,7 +220,7 @@ export class ClaimWalk implements Timed {
     return claim.state !== "pending";
   }
 
-  /** Its volume may yet come. */
+  /** Parks a live claim until its volume exists; removes the claim of a terminal allocation. */
   #withoutVolume(claim: CsiClaim): boolean {
     const { claims } = this.#parts;
     if (this.#parts.situations.isLive(claim)) claims.update(claim, { due: null });
@@ -235,13 +234,13 @@ type Modes = Pick<CsiClaim, "accessMode" | "attachmentMode">;
 export const nameOf = ({ namespace, volumeId }: CsiClaim): Name => ({ namespace, id: volumeId });
 const keyOf = ({ namespace, id }: Name): string => JSON.stringify([namespace, id]);
 
-/** The volume's first, unless the job asks for others. */
+/** The requested modes, by default those of the volume's first capability. */
 const modesOf = ({ accessMode, attachmentMode }: CsiClaim, { capabilities: [first] }: CsiVolume): Modes => ({
   accessMode: accessMode || (first?.AccessMode ?? ""),
   attachmentMode: attachmentMode || (first?.AttachmentMode ?? ""),
 });
 
-/** What a claim becomes whose step has failed. */
+/** The row changes after a failed step: next attempt with backoff. */
 export const failure = ({ attempts }: CsiClaim, refusal: Refusal) => ({
   ...{ attempts: attempts + 1, refusal, due: Date.now() + backoff(attempts) },
 });

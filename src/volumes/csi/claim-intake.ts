@@ -9,7 +9,7 @@ import type { JobAsk, JobAsks } from "./job-asks.ts";
 import type { CsiSecrets } from "./secrets.ts";
 import { CSI_VOLUME } from "./volume-store.ts";
 
-/** What claims go by of an allocation. */
+/** The fields of an allocation that determine its claims. */
 interface Asker extends Record<string, SqlStorageValue> {
   id: string;
   node_id: string | null;
@@ -25,17 +25,17 @@ interface Parts {
   readonly claims: CsiClaimStore;
   readonly asks: JobAsks;
   readonly secrets: CsiSecrets;
-  /** Looks at claims that are due, once the transaction is over. */
+  /** Processes due claims after the transaction. */
   walk(): void;
 }
 
-/** Readers of volumes see it, though no line tells of it yet: the claims' own lines follow. */
+/** Wakes readers of volumes before the claims' own event lines are written. */
 const SEEN: Told = { events: [], stamps: [{ table: CSI_VOLUME, row: [] }] };
 const UNSEEN: Told = { events: [], stamps: [] };
 
 /**
- * How reported allocations and jobs become claims: recorded, and so in use, inside the transaction that takes the report in. An
- * allocation may come before its job, and either before the volume.
+ * Records claims for reported allocations and jobs, inside the transaction of the report, so the volume is in use at
+ * once. Reports may arrive in any order: allocation before job, either before the volume.
  */
 export class ClaimIntake {
   readonly #parts: Parts;
@@ -63,7 +63,7 @@ export class ClaimIntake {
     return this.#seen(this.#claim(namespace, asker, wanted));
   }
 
-  /** A job says what its allocations ask for that came before it. */
+  /** Records the claims of allocations that were reported before their job. */
   jobChanged(after: Kept | null, { namespace, id }: ObjectReport): Told {
     const { sql, asks } = this.#parts;
     if (!after) {
@@ -93,7 +93,7 @@ export class ClaimIntake {
     return this.#seen(made.includes(true));
   }
 
-  /** @returns whether that made any claim */
+  /** @returns whether any claim was made */
   #claim(namespace: string, asker: Asker, asks: readonly (Ask | (Omit<Ask, "mount"> & Pick<NewClaim, "mount">))[]) {
     const now = Date.now();
     if (!asker.node_id) return false;

@@ -5,7 +5,7 @@ import type { MountOptions } from "../../contracts/volume-asks.ts";
 import { mountParam } from "./params.ts";
 import { remoteId } from "./volume.ts";
 
-/** What an operation for a claim notes about it. */
+/** The claim's key in an operation's `change`. */
 export interface ForClaim {
   readonly allocId: string;
   readonly nodeId: string;
@@ -13,13 +13,13 @@ export interface ForClaim {
 
 export const forClaim = ({ allocId, nodeId }: ForClaim): ForClaim => ({ allocId, nodeId });
 
-/** What a claim adds to its volume, opened. */
+/** The decrypted parameters of a claim. */
 interface Opened {
   readonly mount: MountOptions | null;
   readonly publishContext: Texts;
 }
 
-/** What a plugin is asked for a claim. @param volume with the flags of its mounts */
+/** The parameters of a plugin call for a claim. @param volume including its mount flags */
 export function claimParams(
   method: CsiClaimMethod,
   claim: CsiClaim,
@@ -55,8 +55,8 @@ const overlaid = (volume: MountOptions | null, asked: MountOptions | null): Moun
     : (asked ?? volume);
 
 /**
- * What operations for claims share that must not overtake each other: at a controller those of a volume and a node, on a node
- * those of a volume and an allocation. A digest, as names are longer than keys may be.
+ * Serialization key of claim operations. Controller operations serialize by volume and node, node operations by
+ * volume and allocation. The key is a digest because names can exceed the key length.
  */
 export function claimKey(
   method: CsiClaimMethod,

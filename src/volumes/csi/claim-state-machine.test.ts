@@ -19,7 +19,7 @@ const situation = (state: ClaimState, more: Partial<Situation> = {}): Situation 
   ...more,
 });
 
-/** A step in a word. */
+/** A step as text. */
 function step(state: ClaimState, more: Partial<Situation> = {}): string {
   const next = nextStep(situation(state, more));
   if (next.kind === "ask") return next.method.replace("csi.", "");
@@ -75,12 +75,12 @@ describe("the next step of a claim", () => {
     expect(step(state, more)).toBe(next);
   });
 
-  it("is none while something is under way for it, whatever else is so", () => {
+  it("is idle while an operation runs, in every context", () => {
     for (const state of CLAIM_STATES)
       for (const live of [true, false]) expect(step(state, { isAsking: true, live })).toBe("rest");
   });
 
-  it("leads from every state to the end once its allocation has ended, and undoes what was asked for, once", () => {
+  it("releases a claim from every state when its allocation is terminal and undoes each operation once", () => {
     for (const from of CLAIM_STATES) {
       for (const node of ["ours", "theirs", "gone"] as const) {
         for (const attaches of [true, false]) {
@@ -104,7 +104,7 @@ describe("the next step of a claim", () => {
     }
   });
 
-  it("asks nothing of a node that is not ours", () => {
+  it("sends no operation to a node of an external client", () => {
     for (const state of CLAIM_STATES) {
       for (const node of NODES.filter((each) => each !== "ours"))
         for (const live of [true, false])

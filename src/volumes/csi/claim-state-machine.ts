@@ -1,51 +1,69 @@
+/*
+ * The states of a claim on a CSI volume and the operation of each step.
+ *
+ *   pending --admitted--> taken --controller.publish--> attached --node.publish--> published
+ *                           |                            |    ^                       |
+ *                           |                            |    +--- node restarted ----+
+ *                           +------------+---------------+----------------------------+
+ *                                        | allocation terminal
+ *                                        v
+ *                  unpublishing --node.detach--> node-detached
+ *                                                     | controller.unpublish
+ *                                                     v
+ *                                            controller-detached --> row removed
+ *
+ * A pending claim of a terminal allocation is removed at once. A plugin without attach support skips both controller
+ * steps. A failed step is repeated with backoff and keeps its state.
+ */
+
 import type { CsiClaimMethod } from "@sallyport/agent-protocol";
 import type { ClaimState } from "../../contracts/csi-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import { failedAt } from "./methods.ts";
 
-/** What a claim's next step follows from. */
+/** The input of `nextStep`: a claim with its allocation, node, plugin and the other claims on the node. */
 export interface Situation {
   readonly state: ClaimState;
-  /** An operation for it is under way. */
+  /** An operation of the claim is running. */
   readonly isAsking: boolean;
-  /** A controller was asked to attach the volume for it: what came of that or not, it has to be undone. */
+  /** A controller publish was sent; whatever its outcome, it has to be undone. */
   readonly attachAsked: boolean;
-  /** Its node was asked to publish the volume. */
+  /** A node publish was sent. */
   readonly publishAsked: boolean;
-  /** Its node has started again since, which takes mounts away. */
+  /** The node has restarted since the publish, which removes mounts. */
   readonly mountLost: boolean;
-  /** The volume has grown, and its file system here has yet to. */
+  /** The volume was expanded; the file system on this node was not yet. */
   readonly owesExpansion: boolean;
-  /** Its allocation has not ended. */
+  /** The allocation is not terminal. */
   readonly live: boolean;
-  /** Why it cannot be taken, while it is pending. */
+  /** Why a pending claim is not admitted. */
   readonly refused: Refusal | null;
   /**
-   * `ours`: an agent of ours is there, and the plugin well. `away`: it is not, or not well, and may be again. `down`: it does
-   * not come back for now. `gone`: it is not known. `theirs`: somebody else mounts there, and is asked for nothing.
+   * `ours`: the agent is connected and the plugin healthy. `away`: one of them is not, and may return. `down`: the
+   * node is down. `gone`: the node is unknown. `theirs`: an external client mounts there; no operations are sent.
    */
   readonly node: "ours" | "theirs" | "away" | "down" | "gone";
   readonly nodeId: string;
-  /** The plugin has controllers that attach volumes to nodes. */
+  /** The plugin has controllers with PUBLISH_UNPUBLISH_VOLUME. */
   readonly attaches: boolean;
   /** Other claims of the volume on the node. */
   readonly others: {
-    /** One of them may have it attached. */
+    /** One of them may have the volume attached. */
     readonly attached: boolean;
-    /** It is being attached or detached for one of them. */
+    /** An attach or detach of one of them is running. */
     readonly busy: boolean;
   };
 }
 
 export type Step =
-  /** Nothing, until something changes. */
+  /** No change until the context changes. */
   | { readonly kind: "rest" }
-  /** Nothing, and that is worth knowing; `again`: try again after a while, too. */
+  /** No change; the refusal is shown. `again`: also retry after a backoff. */
   | { readonly kind: "wait"; readonly refusal: Refusal; readonly again: boolean }
   | { readonly kind: "become"; readonly state: ClaimState }
-  /** Others on the node take care of it. */
+  /** Another claim on the node detaches the volume. */
   | { readonly kind: "leave-attached" }
-  /** Nobody waits for its node any more, which takes it away when it is back. */
+  /** The node is down: an orphan record unpublishes the volume when the node returns. */
   | { readonly kind: "leave-published" }
   | { readonly kind: "ask"; readonly method: CsiClaimMethod }
   | { readonly kind: "free" };
@@ -54,7 +72,7 @@ const REST: Step = { kind: "rest" };
 const ask = (method: CsiClaimMethod): Step => ({ kind: "ask", method });
 const become = (state: ClaimState): Step => ({ kind: "become", state });
 
-/** What happens to a claim next (docs/internals/wire/volumes.md). */
+/** The next step of a claim: a pure function, evaluated whenever the claim is due. */
 export function nextStep(now: Situation): Step {
   if (now.isAsking) return REST;
   switch (now.state) {
@@ -66,7 +84,7 @@ export function nextStep(now: Situation): Step {
     case "published":
       return now.live ? taking(now) : become("unpublishing");
     case "unpublishing":
-      // Whoever else has the node by now cannot be asked.
+      // An external client on the node receives no operations.
       if (!now.publishAsked || now.node === "gone" || now.node === "theirs") return become("node-detached");
       if (now.node === "down") return { kind: "leave-published" };
       return now.node === "ours"

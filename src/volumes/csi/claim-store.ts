@@ -49,7 +49,10 @@ const OF_VOLUME = "namespace = ? AND volume_id = ?";
 const LIVE = `EXISTS (SELECT 1 FROM reported WHERE topic = 'Allocation' AND reported.namespace = csi_claims.namespace
   AND reported.id = alloc_id AND terminal = 0)`;
 
-/** The rows of claims. */
+/**
+ * Owns table `csi_claims`. Read by the claim controller (due claims) and by volume reads (users and modes). Every
+ * query uses an index; lists are bounded by 1,000 rows.
+ */
 export class CsiClaimStore {
   readonly #sql: SqlStorage;
 
@@ -57,7 +60,7 @@ export class CsiClaimStore {
     this.#sql = sql;
   }
 
-  /** Records a claim unless there is one. @returns whether there was none */
+  /** Records a claim unless it exists. @returns whether it is new */
   insert(claim: NewClaim, now: number): boolean {
     const { namespace, volumeId, allocId, nodeId, mode, accessMode, attachmentMode, mount } = claim;
     return (
@@ -90,23 +93,21 @@ export class CsiClaimStore {
     this.#sql.exec("DELETE FROM csi_claims WHERE row = ?", row);
   }
 
-  /** Forgets those of a volume whose allocations have ended. */
+  /** Removes a volume's claims of terminal allocations. */
   removeEnded({ namespace, id }: Name): void {
     this.#sql.exec(`DELETE FROM csi_claims WHERE ${OF_VOLUME} AND NOT ${LIVE}`, namespace, id);
   }
-
-  // ---- what there is ----
 
   find({ namespace, id }: Name, allocId: string): CsiClaim | null {
     return this.#one(`${OF_VOLUME} AND alloc_id = ?`, namespace, id, allocId);
   }
 
-  /** The claim that waits for an operation. */
+  /** The claim whose operation this is. */
   waitingFor(operation: string): CsiClaim | null {
     return this.#one("operation = ?", operation);
   }
 
-  /** Those of a volume, oldest first, from a row on. */
+  /** The claims of a volume from a row on, oldest first. */
   of({ namespace, id }: Name, from = 0, limit = 1_000): CsiClaim[] {
     return this.#rows(`${OF_VOLUME} AND row >= ? ORDER BY row LIMIT ?`, namespace, id, from, limit);
   }
@@ -115,12 +116,12 @@ export class CsiClaimStore {
     return this.#rows(`${OF_VOLUME} AND node_id = ? ORDER BY row`, namespace, id, nodeId);
   }
 
-  /** Those of a volume whose allocations have not ended. */
+  /** The claims of a volume whose allocations are not terminal. */
   live({ namespace, id }: Name): CsiClaim[] {
     return this.#rows(`${OF_VOLUME} AND ${LIVE} ORDER BY row LIMIT 1000`, ...[namespace, id]);
   }
 
-  /** Who uses a volume, waits for it, or has yet to be released from it. */
+  /** The users of a volume, pending and releasing claims included. */
   usersOf({ namespace, id }: Name): Pick<FoundCsiVolume, "users" | "modes"> {
     const rows = this.#sql
       .exec<Pick<Row, "alloc_id" | "node_id" | "mode" | "state" | "volume_mode" | "attachment_mode">>(
@@ -138,7 +139,7 @@ export class CsiClaimStore {
     };
   }
 
-  /** The volume has grown: those that have it published owe its file system. @returns whether any does */
+  /** Marks published claims for file system expansion after the volume was expanded. @returns whether there are any */
   oweExpansion({ namespace, id }: Name): boolean {
     return (
       this.#sql.exec(
@@ -153,20 +154,20 @@ export class CsiClaimStore {
     return this.#rows(`${OF_VOLUME} AND owes_expansion = 1 ORDER BY row LIMIT 1000`, namespace, id);
   }
 
-  /** Who holds a volume, apart from those who wait for it. */
+  /** The access held on a volume, pending claims excluded. */
   holders({ namespace, id }: Name): Holders {
     const held = `${OF_VOLUME} AND state <> 'pending'`;
     const any = (mode: Mode) => this.#one(`${held} AND mode = ?`, namespace, id, mode) !== null;
     return { reads: any("read"), writes: any("write"), modes: this.modes({ namespace, id }) };
   }
 
-  /** The modes of a volume; null when nobody holds it. */
+  /** The modes of a volume; null without claims. */
   modes({ namespace, id }: Name): Holders["modes"] {
     const first = this.#one(`${OF_VOLUME} AND state <> 'pending' ORDER BY row`, namespace, id);
     return first && { AccessMode: first.volumeMode, AttachmentMode: first.attachmentMode };
   }
 
-  /** What other claims of the volume on the node have of it. */
+  /** The state of the other claims of the volume on the node. */
   others({ row, namespace, volumeId, nodeId }: CsiClaim): Situation["others"] {
     const others = `${OF_VOLUME} AND node_id = ? AND row <> ?`;
     const any = (what: string) => this.#one(`${others} AND ${what}`, namespace, volumeId, nodeId, row) !== null;
@@ -176,7 +177,7 @@ export class CsiClaimStore {
     };
   }
 
-  /** How many other volumes of a plugin are held on a node. */
+  /** The number of other volumes of a plugin that are claimed on a node. */
   othersOn(nodeId: string, pluginId: string, { namespace, id }: Name): number {
     return this.#sql
       .exec<{ n: number }>(
@@ -187,9 +188,7 @@ export class CsiClaimStore {
       .one().n;
   }
 
-  // ---- when to look ----
-
-  /** Volumes of which a claim is due. */
+  /** Volumes with a due claim. */
   dueVolumes(now: number, limit: number): Name[] {
     return this.#sql
       .exec<{ namespace: string; id: string }>(
@@ -209,7 +208,7 @@ export class CsiClaimStore {
     this.#sql.exec(`UPDATE csi_claims SET due = ? WHERE ${OF_VOLUME} AND due < ?`, due, namespace, id, due);
   }
 
-  /** An allocation has changed. @returns whether it has claims */
+  /** Makes the claims of a changed allocation due. @returns whether it has claims */
   touchAllocation(namespace: string, allocId: string): boolean {
     return this.#touch("namespace = ? AND alloc_id = ?", namespace, allocId);
   }
@@ -218,22 +217,22 @@ export class CsiClaimStore {
     return this.#touch(OF_VOLUME, namespace, id);
   }
 
-  /** A node has changed. */
+  /** Makes the claims on a changed node due. */
   touchNode(nodeId: string): boolean {
     return this.#touch("node_id = ?", nodeId);
   }
 
-  /** A plugin may do what it could not do. */
+  /** Makes refused claims of a plugin due: its capabilities may have changed. */
   touchRefused(pluginId: string): boolean {
     return this.#touch("plugin_id = ? AND refusal IS NOT NULL", pluginId);
   }
 
-  /** A claim of the volume on a node has moved: others there may have waited for that. */
+  /** Makes idle claims of the volume on a node due: another claim there has moved. */
   touchResting({ namespace, id }: Name, nodeId: string): void {
     this.#touch(`${OF_VOLUME} AND node_id = ? AND due IS NULL`, namespace, id, nodeId);
   }
 
-  /** A claim is gone: there may be room for those who wait, for its volume or on its node. */
+  /** Makes pending claims due after a claim was removed: the volume or its node has capacity again. */
   touchPending({ namespace, volumeId, nodeId }: Pick<CsiClaim, "namespace" | "volumeId" | "nodeId">): void {
     this.#touch(`${OF_VOLUME} AND state = 'pending'`, namespace, volumeId);
     this.#touch("node_id = ? AND state = 'pending'", nodeId);

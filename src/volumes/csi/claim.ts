@@ -1,11 +1,9 @@
 import type { CsiClaim, ShowableClaim } from "../../contracts/csi-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 
-/** Claims as answers show them. */
-
 const nanoseconds = (ms: number): number => ms * 1_000_000;
 
-/** As reads show a claim. Never what is sealed with it. */
+/** A claim as reads show it, without its sealed parts. */
 export const shownClaim = (claim: ShowableClaim) => ({
   AccessMode: claim.accessMode,
   AllocID: claim.allocId,
@@ -30,7 +28,7 @@ export function showable({ mount: _mount, publishContext: _context, ...claim }: 
 
 const MOST_NAMED = 20;
 
-/** Why a volume cannot go: who holds it, and what keeps them; null when nobody does. */
+/** The refusal to remove a volume in use, naming its claims and their errors; null without claims. */
 export function inUse(volumeId: string, claims: readonly CsiClaim[]): Refusal | null {
   if (claims.length === 0) return null;
   const named = claims.slice(0, MOST_NAMED).map((claim) => `held by ${holder(claim)}`);

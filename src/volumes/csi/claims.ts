@@ -15,8 +15,8 @@ interface Parts extends WalkParts {
 }
 
 /**
- * Claims on CSI volumes (docs/internals/wire/volumes.md), apart from how they walk: what sets them going, what users ask about
- * them, and what comes of operations.
+ * Claims on CSI volumes: the triggers that make claims due, the queries of users, and the effects of completed
+ * operations. `claim-controller.ts` moves claims between their states.
  */
 export class CsiClaims implements Effects, NodeFollower {
   readonly #parts: Parts;
@@ -25,14 +25,12 @@ export class CsiClaims implements Effects, NodeFollower {
     this.#parts = parts;
   }
 
-  // ---- what sets claims going ----
-
-  /** A volume is there that claims may have waited for; inside a transaction. */
+  /** Makes claims of a new or changed volume due; inside a transaction. */
   volumeMade(name: Name): void {
     if (this.#parts.claims.touchVolume(name)) this.#parts.walk.soon();
   }
 
-  /** A node is ready, down, gone, or its plugins are not what they were. */
+  /** Makes claims due when a node's status, boot id or plugins change. */
   nodeChanged(before: Node | null, after: Node | null): Told {
     const { claims } = this.#parts;
     const facts = (node: Node | null) =>
@@ -46,29 +44,30 @@ export class CsiClaims implements Effects, NodeFollower {
     return NOTHING;
   }
 
-  // ---- what users ask for ----
-
-  /** Why a volume cannot be removed; null when it can. */
+  /** Why a volume is not removed; null when it is free. */
   heldBy(name: Name): Refusal | null {
     return inUse(name.id, this.#parts.claims.of(name));
   }
 
-  /** As `heldBy`, but for claims of allocations that have not ended. */
+  /** As `heldBy`, restricted to claims of live allocations. */
   heldByLive(name: Name): Refusal | null {
     return inUse(name.id, this.#parts.claims.live(name));
   }
 
-  /** A volume is gone, and nobody is asked to undo anything; who still wants one of its name waits. Inside a transaction. */
+  /**
+   * Removes the claims of terminal allocations of a forgotten volume without undoing them. Live claims wait for a
+   * volume of that name; inside a transaction.
+   */
   volumeGone(name: Name): void {
     this.#parts.claims.removeEnded(name);
   }
 
-  /** Releases now what allocations that have ended hold on a node: see `detached`. */
+  /** Starts the release of a node's claims of terminal allocations; `detached` waits for it. */
   detach(name: Name, nodeId: string): Result<null> {
     const { claims, store, journal } = this.#parts;
     if (!store.find(name)) return refuse("missing", "no such volume");
     const here = claims.on(name, nodeId);
-    // A node that is gone may still hold claims; one that was never here holds none.
+    // A removed node may still hold claims; an unknown node without claims is an error.
     if (here.length === 0 && !this.#parts.situations.knowsNode(nodeId)) {
       return refuse("missing", `no such node ${JSON.stringify(nodeId)}`);
     }
@@ -77,7 +76,7 @@ export class CsiClaims implements Effects, NodeFollower {
       here.filter((claim) => this.#parts.situations.isLive(claim)),
     );
     if (used) return used;
-    // What fails from here on is this try's failure.
+    // Refusals from earlier attempts are cleared: later ones belong to this attempt.
     const now = Date.now();
     journal.commit(() => {
       for (const claim of here) claims.update(claim, { refusal: null, ...(claim.operation === null && { due: now }) });
@@ -86,7 +85,7 @@ export class CsiClaims implements Effects, NodeFollower {
     return ok(null);
   }
 
-  /** How that has ended: freed, or why not yet; null when neither is known after `waitMs`. */
+  /** The outcome of `detach`: released, or the refusal; null when neither is known after `waitMs`. */
   detached(name: Name, nodeId: string, waitMs: number, last: boolean): Promise<Result<null> | null> {
     return this.#parts.walk.until(name, waitMs, last, () => {
       const here = this.#parts.claims.on(name, nodeId).filter((claim) => !this.#parts.situations.isLive(claim));
@@ -95,7 +94,7 @@ export class CsiClaims implements Effects, NodeFollower {
     });
   }
 
-  /** Whether a volume that has grown has done so wherever it is used, or why not yet; null as `detached`. */
+  /** Whether an expanded volume is expanded on all of its nodes, or the refusal; null as in `detached`. */
   expanded(name: Name, waitMs: number, last: boolean): Promise<Result<null> | null> {
     return this.#parts.walk.until(name, waitMs, last, () => {
       const owing = this.#parts.claims.owing(name);
@@ -110,14 +109,12 @@ export class CsiClaims implements Effects, NodeFollower {
     });
   }
 
-  /** A volume has grown, and its nodes have to make it so; inside a transaction. @returns whether any has to */
+  /** Marks published claims for expansion; inside a transaction. @returns whether there are any */
   oweExpansion(name: Name): boolean {
     const isOwed = this.#parts.claims.oweExpansion(name);
     if (isOwed) this.#parts.walk.soon();
     return isOwed;
   }
-
-  // ---- what comes of operations ----
 
   mayStart({ id }: CsiOperation): Refusal | null {
     const { claims, leftovers } = this.#parts;
@@ -155,7 +152,7 @@ export class CsiClaims implements Effects, NodeFollower {
     this.#parts.walk.soon();
   }
 
-  /** It has ended before: only what a controller attached after all counts, as somebody has to detach it. */
+  /** A late result counts only for a controller publish: the attachment has to be undone. */
   countsLate({ state, method, namespace, volumeId, change, nodeId: counted }: CsiOperation, teller: string): boolean {
     const { claims, store } = this.#parts;
     if (method !== "csi.controller.publish" || (state === "done" && teller === counted)) return false;
@@ -164,7 +161,7 @@ export class CsiClaims implements Effects, NodeFollower {
     return store.find(name) !== null && here.every((claim) => !claim.attachAsked || isBeingDetached(claim));
   }
 
-  /** What a controller attached for a claim that nobody waits with any more is detached again. */
+  /** Schedules the detach of an attachment whose claim no longer exists. */
   #owe({ method, namespace, volumeId, pluginId, change, params }: CsiOperation): void {
     if (method !== "csi.controller.publish") return;
     const { claims } = this.#parts;
@@ -172,7 +169,7 @@ export class CsiClaims implements Effects, NodeFollower {
     const name = { namespace, id: volumeId };
     const detaching = claims.on(name, nodeId).filter(isBeingDetached);
     if (detaching.length > 0) {
-      // Nobody knows which of the two came first, so it is detached once more.
+      // The order of attach and detach is unknown, so the volume is detached again.
       for (const claim of detaching) claims.update(claim, { operation: null, due: Date.now() });
       this.#parts.walk.soon();
       return;
@@ -189,9 +186,7 @@ export class CsiClaims implements Effects, NodeFollower {
     this.#parts.walk.soon();
   }
 
-  // ---- inside ----
-
-  /** What a claim becomes by an operation's success. */
+  /** The claim's row changes after a successful operation. */
   #reached(method: CsiClaimMethod, result: Readonly<Record<string, unknown>>) {
     const to = (state: ClaimState) => ({ state });
     switch (method) {
@@ -212,7 +207,7 @@ export class CsiClaims implements Effects, NodeFollower {
   }
 }
 
-/** A controller was asked to detach its volume, and has not answered. */
+/** A detach was sent to the controller and is not completed. */
 const isBeingDetached = ({ state, operation }: CsiClaim): boolean => state === "node-detached" && operation !== null;
 
 const pluginsOf = ({ CSINodePlugins, CSIControllerPlugins }: Node): string[] => [

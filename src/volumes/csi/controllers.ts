@@ -2,16 +2,16 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { ControllerFlag } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
 
-/** More controllers of one plugin than these are not tried. */
+/** Upper bound of controllers tried per plugin. */
 const MOST = 20;
 
-/** What a plugin must be able to do, and what callers read when it is not. */
+/** A controller capability, and the error message when it is missing. */
 export interface Need {
   readonly flag: ControllerFlag;
   readonly lacking: string;
 }
 
-/** Which of a plugin's controllers are asked, in order: the healthy ones by node id, so that the same one is preferred. */
+/** The controllers of a plugin to try, in order: healthy ones by node id, so that calls prefer the same controller. */
 export function controllersFor(plugins: CsiPlugins, pluginId: string, need: Need | null): Result<readonly string[]> {
   const plugin = plugins.find(pluginId);
   if (!plugin) return refuse("missing", `no such plugin: ${JSON.stringify(pluginId)}`);

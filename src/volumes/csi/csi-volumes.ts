@@ -24,7 +24,7 @@ import { remoteId, withoutFlags } from "./volume.ts";
 import { type CsiVolumeStore, csiVolumeEvent, csiVolumeStamp, DEREGISTERED, REGISTERED } from "./volume-store.ts";
 import type { CsiWork, Effects } from "./work.ts";
 
-/** What is not kept here, and changes all the same: who waits for its list asks the plugin anew. */
+/** Table name for blocking queries on snapshots, which have no rows: each wake-up lists them from the plugin again. */
 export const CSI_SNAPSHOT = "CSISnapshot";
 const SNAPSHOT_CHANGES: ReadonlySet<CsiMethod> = new Set([
   "csi.controller.snapshotCreate",
@@ -32,7 +32,7 @@ const SNAPSHOT_CHANGES: ReadonlySet<CsiMethod> = new Set([
 ]);
 
 const READY: CsiStep = { kind: "ready" };
-/** Most operations of a volume that are searched for its deletion. */
+/** Upper bound of a volume's operations that are searched for its deletion. */
 const LATER_OPERATIONS = 100;
 
 interface Parts {
@@ -45,7 +45,7 @@ interface Parts {
   readonly work: CsiWork;
 }
 
-/** What a created volume was asked to be, kept with the operation that creates it. */
+/** The definition of a created volume, stored with its create operation. */
 type Created = Omit<CsiRequest, "secrets">;
 interface Grown {
   readonly capacityMin: number;
@@ -55,7 +55,10 @@ interface Grown {
 const isDeletion = ({ method, state }: CsiOperation): boolean =>
   method === "csi.controller.delete" && state !== "failed";
 
-/** What happens to CSI volumes: every change of one is decided here, and written down before its plugin is asked. */
+/**
+ * Creates, updates, expands and deletes CSI volumes. Every change is decided here and stored before its plugin is
+ * called. Read by the volume routes through the registry object.
+ */
 export class CsiVolumes implements Effects {
   readonly #parts: Parts;
 
@@ -64,11 +67,9 @@ export class CsiVolumes implements Effects {
     parts.work.serve(this, parts.claims);
   }
 
-  // ---- what users ask for ----
-
   /**
-   * Has a volume validated by its plugin, before it is registered.
-   * @param nodeId the node whose controller validates; null = any
+   * Validates a volume with its plugin before registration.
+   * @param nodeId the node of the validating controller; null = any
    */
   validate(request: CsiRequest, nodeId: string | null, digest: string): Result<CsiStep> {
     return refuseIfSealed((): Result<CsiStep> => {
@@ -95,7 +96,7 @@ export class CsiVolumes implements Effects {
     });
   }
 
-  /** Makes a volume that is there as large as asked for. */
+  /** Expands an existing volume to the requested capacity. */
   grow(request: CsiRequest, digest: string): Result<CsiStep> {
     return refuseIfSealed((): Result<CsiStep> => {
       const checked = this.#checked(request);
@@ -119,7 +120,7 @@ export class CsiVolumes implements Effects {
     });
   }
 
-  /** Has a plugin make a volume. @returns "ready" when there is one already, which is then updated */
+  /** Creates a volume with a plugin. @returns "ready" when the volume exists; the caller then updates it */
   create(request: CsiRequest, digest: string): Result<CsiStep> {
     return refuseIfSealed((): Result<CsiStep> => {
       const ahead = this.#ahead(request, digest);
@@ -142,7 +143,7 @@ export class CsiVolumes implements Effects {
     });
   }
 
-  /** Writes volumes that their plugins know, new ones or changed: all of them or none, as one line. */
+  /** Writes new or changed volumes that their plugins know: all or none, as one event line. */
   async commit(requests: readonly CsiRequest[]): Promise<Result<{ readonly index: number | null }>> {
     const { journal, operations, store, secrets, claims } = this.#parts;
     const written = refuseIfSealed(
@@ -169,8 +170,8 @@ export class CsiVolumes implements Effects {
   }
 
   /**
-   * Forgets a volume that nobody uses; the provider keeps it.
-   * @param force also what has yet to be released of allocations that have ended: nobody is asked to release it
+   * Removes an unused volume from the registry; the provider keeps it.
+   * @param force also removes unreleased claims of terminal allocations, without undoing them
    */
   async deregister(name: Name, force: boolean): Promise<Result<{ readonly index: number | null }>> {
     const { journal, store, operations, claims } = this.#parts;
@@ -185,8 +186,8 @@ export class CsiVolumes implements Effects {
   }
 
   /**
-   * Has a volume that nobody uses deleted at its provider, and forgets it.
-   * @param given laid over the secrets that are kept with it
+   * Deletes an unused volume at its provider and removes it from the registry.
+   * @param given overrides the stored secrets
    */
   delete(name: Name, given: Texts, digest: string): Result<CsiStep> {
     return refuseIfSealed((): Result<CsiStep> => {
@@ -204,8 +205,6 @@ export class CsiVolumes implements Effects {
     });
   }
 
-  // ---- what comes of it ----
-
   mayStart({ method, pluginId, namespace, volumeId, params }: CsiOperation): Refusal | null {
     if (method !== "csi.controller.delete") return null;
     const { store } = this.#parts;
@@ -216,15 +215,15 @@ export class CsiVolumes implements Effects {
   }
 
   countsLate({ state, method, namespace, volumeId }: CsiOperation): boolean {
-    // Otherwise the provider would have it, and nobody would know.
+    // Without a row the volume would exist at the provider only.
     if (state !== "failed" || method !== "csi.controller.create") return false;
     return this.#parts.store.find({ namespace, id: volumeId }) === null;
   }
 
   /**
-   * Deletes what a controller made after the volume of an operation was deleted: another controller had made it before. A
-   * volume that was deregistered stays at its provider.
-   * @throws when no operation can begin now: the node tells its result again
+   * Deletes a volume that a second controller created after the operation's volume was deleted. A deregistered volume
+   * stays at its provider.
+   * @throws when no operation can begin now; the node then sends its result again
    */
   doneAgain(operation: CsiOperation, nodeId: string, result: Readonly<Record<string, unknown>>): void {
     const { store, operations, work, secrets } = this.#parts;
@@ -241,7 +240,7 @@ export class CsiVolumes implements Effects {
     if (externalId === first && !wasDeleted) return;
     const begun = work.begin(
       {
-        // A deletion that has begun already keeps its lock.
+        // A running deletion keeps its own lock.
         ...{ pluginId, namespace, volumeId, nodeId, locks: !operations.locking(namespace, volumeId), change: null },
         ...{ method: "csi.controller.delete", request: `made again: ${id}`, params: { pluginId, externalId } },
       },
@@ -277,9 +276,7 @@ export class CsiVolumes implements Effects {
     return null;
   }
 
-  // ---- inside ----
-
-  /** Why a provider is not to delete what a volume is there; null when nobody holds that. */
+  /** Why a volume is not deleted at its provider; null when no claim holds it, directly or under another name. */
   #heldAtProvider(volume: CsiVolume): Refusal | null {
     const { store, claims } = this.#parts;
     const own = claims.heldBy(volume);
@@ -289,7 +286,10 @@ export class CsiVolumes implements Effects {
     return refuse("conflict", `volume in use: ${volume.id}: held as another volume, which is the same at the provider`);
   }
 
-  /** What every request for a volume is held against; the volume as it becomes, when there is one. */
+  /**
+   * Validates a request against its plugin and the stored volume.
+   * @returns the plugin, and the merged volume if it exists
+   */
   #checked(request: CsiRequest): Result<{ readonly plugin: CsiPlugin; readonly known: Merged | null }> {
     const { plugins, store, secrets, claims } = this.#parts;
     const plugin = plugins.find(request.pluginId);
@@ -306,7 +306,7 @@ export class CsiVolumes implements Effects {
     return known.ok ? ok({ plugin, known: known.value }) : known;
   }
 
-  /** What a new request about a volume has to wait for. */
+  /** The running operation that precedes a new request about a volume. */
   #ahead({ namespace, id }: Name, digest: string): CsiStep | null {
     const { operations } = this.#parts;
     const running = operations.locking(namespace, id);
@@ -336,7 +336,10 @@ export class CsiVolumes implements Effects {
     return begun.ok ? ok({ kind: "begun", operation: begun.value }) : begun;
   }
 
-  /** @returns a refusal when the plugin answers what another volume is: plugins make one of a name, whoever asks */
+  /**
+   * Stores a created volume.
+   * @returns a refusal when the plugin returned an existing volume: creation is idempotent by name
+   */
   #created(operation: CsiOperation, made: CsiResultOf<"csi.controller.create">): Refusal | null {
     const { journal, store, plugins, secrets, claims } = this.#parts;
     const [holder] = store.withRemoteId(operation.pluginId, made.externalId);
@@ -374,7 +377,7 @@ export class CsiVolumes implements Effects {
 const quoted = JSON.stringify;
 const ended = ({ id }: CsiOperation): IndexBackfill => ({ table: CSI_OPERATION, row: [id] });
 
-/** Others' volumes are not told of. */
+/** Does not reveal the name of a volume in another namespace. */
 function taken({ method, pluginId, namespace }: CsiOperation, holder: Name): Refusal {
   const whose = holder.namespace === namespace ? `volume ${quoted(holder.id)}` : "another volume";
   const message = `plugin ${quoted(pluginId)} has a volume of this name, which is ${whose}: choose another Name`;

@@ -24,14 +24,14 @@ interface Host {
   readonly sql: SqlStorage;
   readonly journal: Journal<IndexBackfill>;
   readonly keys: () => DataKeys;
-  /** Notes that this object holds data keys; inside a transaction. */
+  /** Records that this object holds data keys; inside a transaction. */
   readonly holdKeys: () => void;
-  /** Promises that an operation is sent, soon; inside a transaction. */
+  /** Adds an operation to the outbox; inside a transaction. */
   readonly promise: (operation: string) => void;
   readonly start: (nodeId: string, operation: Operation) => Promise<Result<null>>;
 }
 
-/** The parts of CSI volumes in the registry, and how they hang together. */
+/** Wires the components of CSI volumes in the cluster registry. */
 export class Csi {
   readonly plugins: CsiPlugins;
   readonly claimStore: CsiClaimStore;
@@ -41,7 +41,7 @@ export class Csi {
   readonly claims: CsiClaims;
   readonly #walk: ClaimWalk;
   readonly #leftovers: Leftovers;
-  /** How reports become claims. */
+  /** Records claims for reported allocations and jobs. */
   readonly intake: ClaimIntake;
   readonly volumes: CsiVolumes;
   readonly asks: CsiAsks;
@@ -71,7 +71,7 @@ export class Csi {
     this.asks = new CsiAsks({ ...parts, work: this.work });
   }
 
-  /** In this order: claims look at what plugins and operations have become. */
+  /** Order matters: claims read the updated plugins and operations. */
   get followers(): readonly NodeFollower[] {
     return [this.plugins, this.work, this.claims, this.#leftovers];
   }

@@ -5,7 +5,7 @@ interface JobBody {
   readonly TaskGroups?: readonly AskingGroup[] | null;
 }
 
-/** What a group of a job asks for, in some of the job's versions. */
+/** A group's request for a volume, with the range of job versions that contain it. */
 export interface JobAsk {
   readonly source: string;
   readonly perAlloc: boolean;
@@ -13,7 +13,7 @@ export interface JobAsk {
   readonly readOnly: boolean;
   readonly accessMode: string;
   readonly attachmentMode: string;
-  /** Sealed, as claims keep them; null = as the volume has them. */
+  /** Sealed mount options; null = those of the volume. */
   readonly mount: ArrayBuffer | null;
   readonly firstVersion: number;
   readonly lastVersion: number;
@@ -32,8 +32,8 @@ interface Row extends Record<string, SqlStorageValue> {
 }
 
 /**
- * Which CSI volumes jobs ask for. What a job asked for in older versions is kept as long as the job is: allocations of those
- * may still run, or yet come.
+ * Owns table `csi_job_volumes`: the CSI volumes that jobs request. Requests of older job versions are kept until the
+ * job is purged, because allocations of those versions may still run or be reported later. Read by the claim intake.
  */
 export class JobAsks {
   readonly #sql: SqlStorage;
@@ -61,7 +61,7 @@ export class JobAsks {
     this.#sql.exec("DELETE FROM csi_job_volumes WHERE namespace = ? AND job_id = ?", namespace, jobId);
   }
 
-  /** @returns whether it asks for what it did not ask for before */
+  /** @returns whether the job requests a volume it did not request before */
   note(namespace: string, jobId: string, body: string): boolean {
     const { Version, TaskGroups } = JSON.parse(body) as JobBody;
     const version = Version ?? 0;

@@ -28,8 +28,8 @@ const refused = (said: string) => ({
   message: `unable to update volume: 1 error occurred:\n\t* ${said}\n\n`,
 });
 
-describe("a volume that is asked for again", () => {
-  it("keeps what the request leaves out", () => {
+describe("merged", () => {
+  it("keeps omitted fields", () => {
     expect(change({})).toEqual({ ok: true, value: { volume, grows: false } });
   });
 
@@ -48,7 +48,7 @@ describe("a volume that is asked for again", () => {
     expect(change(more)).toEqual(refused(said));
   });
 
-  it("has its mount changed only while nobody uses it; flags as they are shown stand for those that it has", () => {
+  it("refuses mount changes while the volume is in use and maps redacted flags to the stored ones", () => {
     const mount = { FSType: "xfs", MountFlags: [] };
     expect(change({ mount })).toMatchObject({ value: { volume: { mount } } });
     expect(change({ mount }, true)).toEqual(refused("can not update mount options while volume is in use"));

@@ -4,16 +4,19 @@ import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { joinedErrors } from "../joined-errors.ts";
 import { type Capability, REDACTED } from "./volume.ts";
 
-/** What a request for a volume that is there makes of it (docs/internals/wire/volumes.md). */
+/** The result of merging a request into an existing volume (docs/guides/csi-volumes.md). */
 export interface Merged {
   readonly volume: CsiVolume;
-  /** Its plugin has to make it larger first. */
+  /** The plugin has to expand the volume first. */
   readonly grows: boolean;
 }
 
 const refused = (reason: string): Refusal => refuse("invalid", `unable to update volume: ${reason}`);
 
-/** @param volume with the flags of its mounts; @param modes those of its first claim */
+/**
+ * @param volume including its mount flags
+ * @param modes modes of its first claim
+ */
 export function merged(
   volume: CsiVolume,
   request: CsiRequest,
@@ -58,7 +61,7 @@ export function merged(
 
 const isEmpty = (map: Texts): boolean => Object.keys(map).length === 0;
 
-/** Flags as a read shows them stand for those that the volume has. */
+/** Redacted flags, as reads show them, keep the volume's flags. */
 function mountOf({ mount: is }: CsiVolume, { mount: asked }: CsiRequest): CsiVolume["mount"] {
   if (!asked) return is;
   return isDeepStrictEqual(asked.MountFlags, [REDACTED]) ? { ...asked, MountFlags: is?.MountFlags ?? [] } : asked;
@@ -72,7 +75,7 @@ function sizeOf(volume: CsiVolume, { capacityMin, capacityMax }: CsiRequest): Re
   return fault ? refused(fault) : ok({ min: capacityMin, max: capacityMax });
 }
 
-/** What is wrong with the most that is asked for; null when nothing is, or no most is asked for. */
+/** Why the maximum capacity is invalid; null when it is valid or not given. */
 export function sizeFault(max: number, atLeast: Readonly<Record<string, number>>): string | null {
   const [than, bytes] = Object.entries(atLeast).find(([, size]) => max > 0 && max < size) ?? [];
   if (bytes === undefined) return null;
@@ -81,7 +84,7 @@ export function sizeFault(max: number, atLeast: Readonly<Record<string, number>>
 
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
 
-/** In units of 1000, with one decimal below 10: `2 B`, `1.5 kB`, `10 GB`. */
+/** Formats bytes in units of 1000, with one decimal below 10: `2 B`, `1.5 kB`, `10 GB`. */
 export function humanBytes(bytes: number): string {
   if (bytes < 10) return `${bytes} B`;
   const exponent = Math.min(Math.floor(Math.log10(bytes) / 3 + 1e-12), UNITS.length - 1);

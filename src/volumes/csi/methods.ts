@@ -2,14 +2,17 @@ import type { CsiClaimMethod, CsiMethod } from "@sallyport/agent-protocol";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import type { Need } from "./controllers.ts";
 
-/** What changes something at the provider: drivers expect no more than one of these at a time (docs/internals/wire/volumes.md). */
+/**
+ * Methods that change the provider's state. At most one of them runs per plugin, because drivers expect serialized
+ * calls.
+ */
 export const SERIAL: ReadonlySet<CsiMethod> = new Set([
   ...(["csi.controller.delete", "csi.controller.expand"] as const),
   ...(["csi.controller.snapshotCreate", "csi.controller.snapshotDelete"] as const),
   ...(["csi.controller.publish", "csi.controller.unpublish"] as const),
 ]);
 
-/** What is done for claims. */
+/** Methods that serve claims. */
 export const CLAIM_METHODS: ReadonlySet<CsiMethod> = new Set<CsiClaimMethod>([
   ...(["csi.controller.publish", "csi.controller.unpublish"] as const),
   ...(["csi.node.publish", "csi.node.detach", "csi.node.expand"] as const),
@@ -18,7 +21,7 @@ export const isForClaim = (method: CsiMethod): method is CsiClaimMethod => CLAIM
 
 const ATTACH: Need = { flag: "SupportsAttachDetach", lacking: "plugin does not support attaching volumes" };
 
-/** What plugins must be able to do for a method. */
+/** The controller capability that a method requires. */
 export const NEEDS: Readonly<Record<CsiMethod, Need | null>> = {
   "csi.controller.create": { flag: "SupportsCreateDelete", lacking: "plugin does not support creating volumes" },
   "csi.controller.delete": { flag: "SupportsCreateDelete", lacking: "plugin does not support deleting volumes" },
@@ -47,7 +50,7 @@ export const NEEDS: Readonly<Record<CsiMethod, Need | null>> = {
   "csi.node.expand": null,
 };
 
-/** How callers read that a controller has refused or failed. */
+/** Prefixes of error messages for failed methods. */
 const FAILED: Readonly<Record<CsiMethod, string>> = {
   "csi.controller.create": "controller create volume: ",
   "csi.controller.delete": "controller delete volume: ",
@@ -64,6 +67,6 @@ const FAILED: Readonly<Record<CsiMethod, string>> = {
   "csi.node.expand": "node expand volume: ",
 };
 
-/** How callers read what keeps a method from being done. */
+/** The refusal of a failed method, with its prefix. */
 export const failedAt = (method: CsiMethod, { reason, message }: Refusal): Refusal =>
   refuse(reason, `${FAILED[method]}${message}`);

@@ -1,3 +1,16 @@
+/*
+ * The states of a CSI operation.
+ *
+ *   begin --> queued --slot free--> running --> done
+ *      |         |                   ^   |
+ *      |         | 120 s             |   +----> failed --late success--> done (controller.create and publish only)
+ *      |         v                   |
+ *      |       failed                |
+ *      +-- plugin idle or not serial-+
+ *
+ * A running operation is `uncertain` while its outcome is unknown; reads show it as "unknown".
+ */
+
 import { CSI_METHODS, type CsiMethod, csiVolumeKey } from "@sallyport/agent-protocol";
 import type { CsiOperation } from "../../contracts/csi-volumes.ts";
 import { revealed } from "../../contracts/hidden-params.ts";
@@ -9,10 +22,10 @@ import { claimKey, type ForClaim } from "./claim-params.ts";
 import { CLAIM_METHODS, isForClaim, SERIAL } from "./methods.ts";
 import type { Hidden } from "./secrets.ts";
 
-/** The table's name in stamps. */
+/** The table's name in index backfills. */
 export const CSI_OPERATION = "csi_operations";
 
-/** Users and claims take turns, so that neither waits for all that the other wants. */
+/** Requests of users and operations of claims alternate, so that neither starves the other. */
 const FOR_CLAIM = `method IN (${[...CLAIM_METHODS].map((method) => `'${method}'`).join(", ")})`;
 
 export interface NewCsiOperation
@@ -20,7 +33,7 @@ export interface NewCsiOperation
     CsiOperation,
     "pluginId" | "namespace" | "volumeId" | "nodeId" | "method" | "params" | "change" | "locks"
   > {
-  /** Recognises the request that began it. */
+  /** Identifies the request, for retries. */
   readonly request: string;
   readonly sealed: Uint8Array | null;
 }
@@ -49,16 +62,16 @@ interface Row extends Record<string, SqlStorageValue> {
 
 interface Host {
   readonly sql: SqlStorage;
-  /** Promises that the operation will be sent, soon. */
+  /** Adds an operation to the outbox. */
   enlist(id: string): void;
 }
 
 const KEPT_MS = 3_600_000;
-/** What only reads is of no use once its caller has it. */
+/** Retention of read results, which are useless once returned. */
 const READS_KEPT_MS = 60_000;
-/** As long as a node's session tries to learn what came of it. */
+/** Retention of uncertain operations: matches how long a node's session resolves unknown outcomes. */
 const UNCERTAIN_KEPT_MS = 30 * 24 * 3_600_000;
-/** Whoever waits in line for longer is told so; nothing happens hours later. */
+/** Queue timeout: a queued operation fails rather than start hours later. */
 const QUEUED_MS = 120_000;
 const MOST_QUEUED = 1_000;
 
@@ -66,10 +79,13 @@ const lockOf = (namespace: string, volumeId: string): string => JSON.stringify([
 const OPEN = "state IN ('queued', 'running')";
 export const isOpen = ({ state }: Pick<CsiOperation, "state">): boolean => state === "queued" || state === "running";
 
-/** Operations of CSI plugins: written down before they are sent, and for a while after they have ended. */
+/**
+ * Owns table `csi_operations`: plugin operations, stored before they are sent and for a retention time after
+ * completion. Read by the dispatcher, by volume routes and by claims. Every statement uses an index.
+ */
 export class CsiOperations implements IndexedRows {
   readonly #host: Host;
-  /** When each namespace, and its claims, had the last turn, by plugin; while there is a queue. */
+  /** Fairness: the last turn of each namespace (users and claims apart) per plugin, while a queue exists. */
   readonly #turns = new Map<string, Map<string, number>>();
 
   constructor(host: Host) {
@@ -84,12 +100,12 @@ export class CsiOperations implements IndexedRows {
     return this.#host.sql.exec(`SELECT 1 FROM csi_operations WHERE id = ? AND ${OPEN}`, id).toArray().length > 0;
   }
 
-  /** The change of a volume that is under way. */
+  /** The running change of a volume. */
   locking(namespace: string, volumeId: string): CsiOperation | null {
     return this.#one(`lock = ? AND ${OPEN}`, lockOf(namespace, volumeId));
   }
 
-  /** What the same request has begun before, and what has not ended. */
+  /** The open operation begun by the same request. */
   begunBy(request: string): CsiOperation | null {
     return this.#one(`request = ? AND ${OPEN}`, request);
   }
@@ -98,7 +114,7 @@ export class CsiOperations implements IndexedRows {
     return this.#rows("node_id = ? AND state = 'running' ORDER BY gen", nodeId).map(operationOf);
   }
 
-  /** What has been done to a volume lately, newest first, before a number. */
+  /** The recent operations of a volume before a sequence number, newest first. */
   ofVolume(namespace: string, volumeId: string, before: number, limit: number): CsiOperation[] {
     return this.#rows(
       "namespace = ? AND volume_id = ? AND gen < ? ORDER BY gen DESC LIMIT ?",
@@ -106,7 +122,7 @@ export class CsiOperations implements IndexedRows {
     ).map(operationOf);
   }
 
-  /** Writes an operation down, inside the caller's transaction; it is sent when it is its turn. */
+  /** Stores an operation; inside the caller's transaction. It is sent at once, or queued while its plugin is busy. */
   begin(given: NewCsiOperation): Result<string> {
     const { pluginId, namespace, volumeId, nodeId, method, request } = given;
     const serial = SERIAL.has(method);
@@ -127,7 +143,7 @@ export class CsiOperations implements IndexedRows {
     return ok(id);
   }
 
-  /** Asks another node, inside the caller's transaction. */
+  /** Reassigns an operation to another node; inside the caller's transaction. */
   move({ id, tried }: CsiOperation, nodeId: string): void {
     this.#host.sql.exec(
       "UPDATE csi_operations SET node_id = ?, tried = ? WHERE id = ?",
@@ -138,17 +154,17 @@ export class CsiOperations implements IndexedRows {
     this.#host.enlist(id);
   }
 
-  /** Asks its node once more, inside the caller's transaction. */
+  /** Sends an operation to its node again; inside the caller's transaction. */
   again({ id }: CsiOperation): void {
     this.#host.enlist(id);
   }
 
-  /** Nobody else takes it: it is again for the node that was asked first, inside the caller's transaction. */
+  /** Reassigns an operation to the node that was tried first; inside the caller's transaction. */
   waitForFirst({ id, tried: [first = ""] }: CsiOperation): void {
     this.#host.sql.exec("UPDATE csi_operations SET node_id = ? WHERE id = ?", first, id);
   }
 
-  /** Nobody knows what came of it; others of its plugin need not wait for that any longer. */
+  /** Marks the outcome as unknown. The plugin's queue no longer waits for this operation. */
   setUncertain({ id, pluginId }: CsiOperation): void {
     this.#host.sql.exec("UPDATE csi_operations SET uncertain = 1, serial = 0 WHERE id = ?", id);
     this.#next(pluginId);
@@ -157,7 +173,8 @@ export class CsiOperations implements IndexedRows {
   /** Notes how an operation has ended, inside the caller's transaction, and lets the next one begin. */
   end({ id, pluginId, method, uncertain }: CsiOperation, refusal: Refusal | null, result: unknown = null): void {
     const now = Date.now();
-    // Another controller may yet make the volume; it is registered or deleted then, which takes the secrets.
+    // A second controller may still create the volume. The late result then registers or deletes it, which needs the
+    // secrets.
     const mayYetBeMade = uncertain && method === "csi.controller.create";
     const isOpenEnded = mayYetBeMade || (refusal !== null && uncertain);
     const kept = CSI_METHODS[method].reads ? READS_KEPT_MS : isOpenEnded ? UNCERTAIN_KEPT_MS : KEPT_MS;
@@ -165,7 +182,7 @@ export class CsiOperations implements IndexedRows {
       `UPDATE csi_operations SET state = ?, refusal = ?, result = ?, sealed = iif(?, sealed, NULL), ended = ?, due = ?
        WHERE id = ?`,
       ...[refusal ? "failed" : "done", refusal && JSON.stringify(refusal)],
-      // What a claim has of it lies sealed with the claim.
+      // A claim stores its part of the result itself, sealed.
       result === null || isForClaim(method) ? null : JSON.stringify(result),
       mayYetBeMade ? 1 : 0,
       ...[now, now + kept, id],
@@ -173,7 +190,7 @@ export class CsiOperations implements IndexedRows {
     this.#next(pluginId);
   }
 
-  /** As its node is asked. */
+  /** The operation in the form of the agent protocol. */
   requestOf(operation: CsiOperation, hidden: Hidden): Operation {
     const { id, method, gen, params } = operation;
     const { deadlineMs } = CSI_METHODS[method];
@@ -185,7 +202,10 @@ export class CsiOperations implements IndexedRows {
     };
   }
 
-  /** Forgets what has ended long ago. Call inside a transaction. @returns those that have waited in line for too long */
+  /**
+   * Deletes operations past their retention; inside a transaction.
+   * @returns operations whose queue timeout has passed
+   */
   passTime(now: number): CsiOperation[] {
     this.#host.sql.exec(
       `DELETE FROM csi_operations WHERE gen IN
@@ -199,7 +219,7 @@ export class CsiOperations implements IndexedRows {
     this.#host.sql.exec("UPDATE csi_operations SET idx = ? WHERE id = ?", index, id);
   }
 
-  /** Lets the oldest operation begin of those that have not had a turn for the longest time. */
+  /** Starts the next queued operation: round robin over namespaces, oldest first. */
   #next(pluginId: string): void {
     if (this.#isBusy(pluginId)) return;
     const waiting = this.#host.sql
@@ -250,7 +270,7 @@ export class CsiOperations implements IndexedRows {
   }
 }
 
-/** Operations of one key are fenced against each other; what locks nothing may overtake others of its volume. */
+/** Operations of one key are fenced against each other. An operation without a lock gets a key of its own. */
 function keyOf({ id, method, pluginId, namespace, volumeId, change, locks }: CsiOperation): string {
   if (isForClaim(method)) return claimKey(method, { pluginId, namespace, volumeId }, change as ForClaim);
   return locks ? csiVolumeKey(pluginId, namespace, volumeId) : `csi:${pluginId}:${id}`;
@@ -270,7 +290,7 @@ const operationOf = (row: Row): CsiOperation => ({
   ...{ index: row.idx, created: row.created, ended: row.ended },
 });
 
-/** As reads show an operation. */
+/** An operation as reads show it. */
 export const shownOperation = (operation: CsiOperation) => ({
   CreateTime: operation.created * 1_000_000,
   EndTime: operation.ended === null ? null : operation.ended * 1_000_000,

@@ -10,7 +10,7 @@ import { forClaim } from "./claim-params.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiWork } from "./work.ts";
 
-/** What a node has published for a claim that is gone. */
+/** A publication on a node whose claim is gone. */
 interface Leftover extends Record<string, SqlStorageValue> {
   row: number;
   node_id: string;
@@ -32,8 +32,9 @@ interface Parts {
 const AT_ONCE = 50;
 
 /**
- * What nodes that were down have published still. Nobody waited for them to take it away, so they are asked to when they are
- * back, until they have done it or are purged.
+ * Orphaned publications: volumes published on nodes that were down when their claims were released. They are
+ * unpublished when the node returns, with retries, until that succeeds or the node is purged. Owns table
+ * `csi_leftovers`.
  */
 export class Leftovers implements NodeFollower, Timed {
   readonly due = "SELECT min(due) FROM csi_leftovers WHERE due IS NOT NULL";
@@ -43,7 +44,10 @@ export class Leftovers implements NodeFollower, Timed {
     this.#parts = parts;
   }
 
-  /** Notes what the node of a claim has, inside the caller's transaction. @param externalId by what the provider knows the volume */
+  /**
+   * Records the publication of a claim's node; inside the caller's transaction.
+   * @param externalId the volume's id at the provider
+   */
   add({ nodeId, pluginId, namespace, volumeId, allocId }: CsiClaim, externalId: string): void {
     this.#parts.sql.exec(
       `INSERT INTO csi_leftovers (node_id, plugin_id, namespace, volume_id, external_id, alloc_id) VALUES (?, ?, ?, ?, ?, ?)
@@ -53,7 +57,7 @@ export class Leftovers implements NodeFollower, Timed {
     );
   }
 
-  /** A claim has the node publish it anew, inside the caller's transaction: it is the claim's again. */
+  /** Removes a record because a claim publishes the volume there again; inside the caller's transaction. */
   forget({ nodeId, namespace, volumeId, allocId }: CsiClaim): void {
     this.#parts.sql.exec(
       "DELETE FROM csi_leftovers WHERE node_id = ? AND namespace = ? AND volume_id = ? AND alloc_id = ?",
@@ -61,7 +65,7 @@ export class Leftovers implements NodeFollower, Timed {
     );
   }
 
-  /** A node that is there may take away what it has; inside a transaction. One that is purged has nothing. */
+  /** Makes the records of a ready node due and removes those of a purged one; inside a transaction. */
   nodeChanged(before: Node | null, after: Node | null): Told {
     const { sql } = this.#parts;
     if (!after) sql.exec("DELETE FROM csi_leftovers WHERE node_id = ?", before?.ID ?? "");
@@ -79,7 +83,7 @@ export class Leftovers implements NodeFollower, Timed {
     return this.#parts.sql.exec("SELECT 1 FROM csi_leftovers WHERE operation = ?", operation).toArray().length > 0;
   }
 
-  /** An operation has ended, inside the caller's transaction: what it was about is gone, or tried again. */
+  /** Removes the record of a completed operation, or schedules a retry; inside the caller's transaction. */
   ended(operation: string, isDone: boolean): void {
     const { sql } = this.#parts;
     if (isDone) {
@@ -95,7 +99,9 @@ export class Leftovers implements NodeFollower, Timed {
     });
   }
 
-  /** Asks its node, unless that is away: then its next word is waited for. */
+  /**
+   * Begins the unpublish operation, unless the plugin is unhealthy: then the node's next report makes the record due.
+   */
   #ask({ row, node_id: nodeId, plugin_id: pluginId, namespace, volume_id: volumeId, ...more }: Leftover): void {
     const { sql, plugins, work } = this.#parts;
     const { external_id: externalId, alloc_id: allocId, attempts } = more;

@@ -2,14 +2,14 @@ import type { CsiVolume, Topology, TopologyRequest } from "../../contracts/csi-v
 import type { MountOptions } from "../../contracts/volume-asks.ts";
 import { remoteId } from "./volume.ts";
 
-/** What plugins are told of volumes. */
+/** Volume parameters in the form of the agent protocol. */
 
 export const mountParam = (mount: MountOptions | null) =>
   mount && { fsType: mount.FSType, mountFlags: mount.MountFlags };
 
 const segmentsOf = (topologies: readonly Topology[] | null) => (topologies ?? []).map(({ Segments }) => Segments);
 
-/** Null instead of a requirement that requires nothing, which drivers refuse. */
+/** Null instead of an empty requirement, which drivers refuse. */
 export function topologyParam(asked: TopologyRequest | null) {
   const required = segmentsOf(asked?.Required ?? null);
   const preferred = segmentsOf(asked?.Preferred ?? null);

@@ -1,7 +1,7 @@
 import type { CsiInfo, CsiPlugin, Role } from "../../contracts/csi-volumes.ts";
 import { isPlainObject } from "../../lib/json.ts";
 
-/** CSI plugins as nodes tell of them and as answers and events show them (docs/internals/wire/nomad.md). */
+/** CSI plugins: the instances nodes report, and their form in responses and events (docs/guides/csi-volumes.md). */
 
 const CONTROLLER_FLAGS = [
   ...["SupportsAttachDetach", "SupportsClone", "SupportsCondition", "SupportsCreateDelete"],
@@ -10,7 +10,7 @@ const CONTROLLER_FLAGS = [
 ] as const;
 const NODE_FLAGS = ["RequiresNodeStageVolume", "SupportsCondition", "SupportsExpand", "SupportsStats"] as const;
 
-/** What a plugin's controller can do. */
+/** Controller capabilities that operations require. */
 export type ControllerFlag =
   | "SupportsAttachDetach"
   | "SupportsCreateDelete"
@@ -27,7 +27,7 @@ const textIn = (given: Given, name: string): string => {
 const flags = (given: Given, names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, given[name] === true]));
 
-/** An instance with all of its fields, of which a node tells those that it knows. Unknown ones are left out. */
+/** A complete instance record from a node's report. Unknown fields are dropped. */
 export function csiInfo(pluginId: string, role: Role, given: object, reachable: boolean): CsiInfo {
   const fields = given as Given;
   const own = fields[role === "controller" ? "ControllerInfo" : "NodeInfo"];
@@ -54,7 +54,7 @@ const nodeInfo = (given: Given) => ({
   ...flags(given, NODE_FLAGS),
 });
 
-/** As lists show a plugin. */
+/** A plugin as lists show it. */
 export const pluginStub = (plugin: CsiPlugin) => ({
   ControllerRequired: plugin.controllerRequired,
   ControllersExpected: plugin.controllersExpected,
@@ -69,10 +69,13 @@ export const pluginStub = (plugin: CsiPlugin) => ({
 
 const nanoseconds = (ms: number): number => ms * 1_000_000;
 
-/** Instances by the ids of their nodes. */
+/** Instances by node id. */
 export type Instances = Readonly<Record<Role, Readonly<Record<string, CsiInfo>>>>;
 
-/** As reads and events show a plugin. What is expected is what nodes declare: no scheduler of ours knows jobs of plugins. */
+/**
+ * A plugin as reads and events show it. Expected counts are those that nodes declare, since plugin jobs are unknown
+ * here.
+ */
 export const pluginJson = (plugin: CsiPlugin, { controller, node }: Instances) => ({
   ...pluginStub(plugin),
   Allocations: null as unknown,

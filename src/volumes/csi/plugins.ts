@@ -6,10 +6,10 @@ import type { Node } from "../../contracts/node.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { csiInfo, pluginJson } from "./plugin.ts";
 
-/** The table's name in stamps and indexes: its topic. */
+/** The table's name in index backfills, equal to its event topic. */
 export const CSI_PLUGIN = "CSIPlugin";
 
-/** An event shows no more instances of a role than this; a plugin may run on every node. A read shows them all. */
+/** Upper bound of instances per role in an event; reads show all. */
 const SHOWN_IN_EVENTS = 100;
 const MOST_REMEMBERED = 1_000;
 const PAGE = 500;
@@ -32,10 +32,14 @@ interface InstanceRow extends Record<string, SqlStorageValue> {
   info: string;
 }
 
-/** CSI plugins: what nodes say of them, and what that comes to. Everything is counted anew from rows. */
+/**
+ * CSI plugins, derived from the instances that nodes report. Owns tables `csi_plugins` and `csi_plugin_instances`.
+ * Read by claims, volumes and the plugin routes. Counting costs one index scan per role, so the result is memoized
+ * until a change.
+ */
 export class CsiPlugins implements NodeFollower, IndexedRows {
   readonly #sql: SqlStorage;
-  /** Every read and every step of a claim asks, and counting takes as long as there are nodes. */
+  /** Every read and every claim step needs the counts, which cost time linear in nodes. */
   readonly #remembered = new Map<string, CsiPlugin>();
 
   constructor(sql: SqlStorage) {
@@ -49,12 +53,12 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
     return plugin;
   }
 
-  /** What is remembered may not be true any more. */
+  /** Invalidates the memo. */
   forget(): void {
     this.#remembered.clear();
   }
 
-  /** Plugins by id, whose ids begin with a text. */
+  /** Plugins whose ids begin with a prefix, by id. */
   page(prefix: string, from: string): PluginPage {
     const rows = this.#sql
       .exec<PluginRow>(
@@ -66,7 +70,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
     return { plugins: rows.slice(0, PAGE).map((row) => this.#pluginOf(row)), next: rows[PAGE]?.id ?? null };
   }
 
-  /** What nodes say of a plugin, by their ids. */
+  /** The reported instances of a plugin, by node id. */
   instances(id: string, role: Role, from: string, limit = PAGE): InstancePage {
     const rows = this.#sql
       .exec<InstanceRow>(
@@ -80,7 +84,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
     };
   }
 
-  /** Healthy controllers that a node's agent of ours can be asked for, by the ids of their nodes. */
+  /** Healthy controllers on nodes with an agent of this service, by node id. */
   controllers(id: string, limit: number): (readonly [nodeId: string, info: CsiInfo])[] {
     return this.#sql
       .exec<InstanceRow>(
@@ -93,7 +97,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
       .map((row) => [row.node_id, infoOf(row)] as const);
   }
 
-  /** What a node says of the plugin's node service there. */
+  /** The node service of the plugin on a node. */
   nodeInstance(id: string, nodeId: string): CsiInfo | null {
     const [row] = this.#sql
       .exec<InstanceRow>(
@@ -104,13 +108,13 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
     return row ? infoOf(row) : null;
   }
 
-  /** What the plugin calls a node; empty when that is not known. */
+  /** The plugin's id for a node; empty when unknown. */
   externalNodeId(id: string, nodeId: string): string {
     const externalId = this.nodeInstance(id, nodeId)?.NodeInfo?.["ID"];
     return typeof externalId === "string" ? externalId : "";
   }
 
-  /** Whether its controllers attach volumes to nodes. While none is known they may. */
+  /** Whether its controllers attach volumes to nodes; true while no controller is known. */
   mayAttach(id: string): boolean {
     const { instances } = this.instances(id, "controller", "", SHOWN_IN_EVENTS);
     return (
@@ -118,7 +122,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
     );
   }
 
-  /** @returns what the line of the node tells of the plugins on it */
+  /** @returns the plugin events for the node's event line */
   nodeChanged(before: Node | null, after: Node | null, type: string): Told {
     const nodeId = after?.ID ?? before?.ID ?? "";
     if (before && after && factsOf(before) === factsOf(after)) return NOTHING;
@@ -158,7 +162,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
     );
   }
 
-  /** Brings a plugin's row in line with its instances. @returns what tells of it, unless nobody has seen it yet */
+  /** Updates a plugin's row from its instances. @returns the event, unless the plugin was never visible */
   #settle(id: string, type: string): NewEvent | null {
     const known = this.#counted(id);
     const now = Date.now();
@@ -222,7 +226,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
 const infoOf = ({ info }: InstanceRow): CsiInfo => JSON.parse(info) as CsiInfo;
 const keyOf = ({ plugin_id, role }: Pick<InstanceRow, "plugin_id" | "role">): string => `${role} ${plugin_id}`;
 
-/** A node that is down, or gone, runs none. */
+/** A node that is down or removed has no instances. */
 function instancesOf(node: Node | null): Pick<InstanceRow, "plugin_id" | "role" | "info">[] {
   if (!node || node.Status === "down") return [];
   return ROLES.flatMap((role) =>
@@ -236,11 +240,11 @@ function instancesOf(node: Node | null): Pick<InstanceRow, "plugin_id" | "role" 
   );
 }
 
-/** What of a node its plugins follow from. */
+/** The node fields that determine its plugins. */
 const factsOf = ({ Status, CSIControllerPlugins, CSINodePlugins }: Node): string =>
   JSON.stringify([Status, CSIControllerPlugins, CSINodePlugins]);
 
-/** What of an instance is worth an event: that it was looked at again is not. */
+/** The instance fields whose change is an event; the time of the last check is not among them. */
 function notable(info: string): string {
   const { UpdateTime: _time, HealthDescription: _text, ...rest } = JSON.parse(info) as CsiInfo;
   return JSON.stringify(rest);

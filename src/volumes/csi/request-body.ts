@@ -5,16 +5,16 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import { type Guesses, respelt, spelling } from "../host/spelling.ts";
 import { ACCESS_MODES, ATTACHMENT_MODES } from "./volume.ts";
 
-/** The body of register and create, its spelling and its types settled; what its fields say is checked by `requestOf`. */
+/** The body of register and create after spelling and type checks; `requestOf` validates the values. */
 export interface CsiBody {
   readonly volumes: readonly CsiFields[];
   readonly policyOverride: boolean;
-  /** The namespace that the body names beside the volumes; empty = none. */
+  /** The namespace named beside the volumes; empty = none. */
   readonly namespace: string;
   readonly warnings: readonly string[];
 }
 
-/** Each is an operation of its plugin. */
+/** Each volume is a plugin operation. */
 const MOST_VOLUMES = 50;
 const MOST_ENTRIES = 128;
 
@@ -24,7 +24,7 @@ const bytes = () => z.int().nonnegative();
 const texts = (longest = 4096, most = MOST_ENTRIES) =>
   z.record(text(256).min(1), text(longest)).refine((map) => Object.keys(map).length <= most, `at most ${most} entries`);
 
-/** Their names stand in a header, too, which is cut at commas and equals signs (docs/internals/wire/volumes.md). */
+/** Secret names also appear in a header, which is split at commas and equals signs. */
 const secrets = z
   .record(z.string().regex(/^[A-Za-z0-9._-]{1,128}$/, "names are letters, digits, '-', '_' and '.'"), text(16_384))
   .refine((map) => Object.keys(map).length <= MOST_ENTRIES, `at most ${MOST_ENTRIES} entries`);
@@ -57,7 +57,7 @@ const fields = {
   SnapshotID: line(1024),
 };
 
-/** What a read shows may be sent back as it came: what is ours to say has no effect. */
+/** Server-owned fields are accepted and ignored, so that a read's response can be sent back. */
 const ours = z.unknown().optional();
 const OURS = [
   ...["AccessMode", "Allocations", "AttachmentMode", "Capacity", "ControllerRequired", "ControllersExpected"],
@@ -65,19 +65,19 @@ const OURS = [
   ...["Provider", "ProviderVersion", "ReadAllocs", "ResourceExhausted", "Schedulable", "Topologies", "WriteAllocs"],
 ];
 
-/** One volume of a body, as it is spelt properly. */
+/** One volume of a body, after normalization. */
 export const CsiVolumeBody = z.strictObject({
   ...Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, (field as z.ZodType).optional()])),
   ...Object.fromEntries(OURS.map((name) => [name, ours])),
 });
 export type CsiFields = { readonly [Name in keyof typeof fields]?: z.output<(typeof fields)[Name]> };
 
-/** The body as it is spelt properly. */
+/** The body after normalization. */
 export const CsiRequestBody = z.strictObject({
   Volumes: z.array(CsiVolumeBody).max(MOST_VOLUMES),
   PolicyOverride: z.boolean().default(false),
   Namespace: text(128).default(""),
-  // Others than the headers' and the query's have no effect; a volume's id makes requests for it one anyway.
+  // Header and query take precedence; the volume id makes requests idempotent.
   ...{ Region: ours, AuthToken: ours, SecretID: ours, IdempotencyToken: ours },
 });
 
@@ -93,10 +93,7 @@ const volumeSpelling = spelling(
 );
 const bodySpelling = spelling(CsiRequestBody, { Volumes: volumeSpelling });
 
-/**
- * Reads a body by its spelling and types: a list of volumes, or one volume by itself.
- * @throws ZodError
- */
+/** Parses a body by spelling and types: a list of volumes, or a single volume. @throws ZodError */
 export function parseBody(given: Readonly<Record<string, unknown>>): Result<CsiBody> {
   const isListed = Object.keys(given).some((name) => name.toLowerCase() === "volumes");
   const guesses: Guesses = { warnings: [], faults: [] };
@@ -117,7 +114,7 @@ export function parseBody(given: Readonly<Record<string, unknown>>): Result<CsiB
 const shownTopologies = (given: readonly z.output<typeof Segments>[] | undefined): Topology[] | null =>
   given ? given.map(({ Segments: each }) => ({ Segments: each ?? {} })) : null;
 
-/** What is asked for, once all of its fields are right; otherwise everything that is wrong (docs/internals/wire/volumes.md). */
+/** Validates a volume's values. @returns the request, or all faults */
 export function requestOf(volume: CsiFields, namespace: string): Result<CsiRequest> {
   const faults = faultsOf(volume);
   if (faults.length > 0) return refuse("invalid", `validation: ${faults.join(", ")}`);

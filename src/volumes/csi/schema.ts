@@ -1,6 +1,5 @@
 import type { Migration } from "../../platform/durable/migrations.ts";
 
-/** Tables of CSI plugins. */
 export const csiPluginMigrations: Migration[] = [
   {
     because: "a CSI plugin, from its first healthy instance until its last one is gone",
@@ -21,7 +20,6 @@ export const csiPluginMigrations: Migration[] = [
   { because: "what a node runs", sql: "CREATE INDEX csi_plugin_instances_by_node ON csi_plugin_instances (node_id)" },
 ];
 
-/** Tables of CSI volumes. */
 export const csiVolumeMigrations: Migration[] = [
   {
     because: "a CSI volume; body is its record without secrets and indexes",

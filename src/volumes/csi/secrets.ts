@@ -7,7 +7,7 @@ import type { CsiVolumeStore } from "./volume-store.ts";
 interface Host {
   readonly store: CsiVolumeStore;
   readonly keys: () => DataKeys;
-  /** Notes that this object holds data keys; inside a transaction. */
+  /** Records that this object holds data keys; inside a transaction. */
   readonly holdKeys: () => void;
 }
 
@@ -16,14 +16,14 @@ interface Name {
   readonly id: string;
 }
 
-/** What of a volume is sealed. */
+/** The sealed part of a volume. */
 interface Kept {
   readonly secrets: Texts;
   readonly mountFlags: readonly string[];
 }
 const NONE: Kept = { secrets: {}, mountFlags: [] };
 
-/** What of an operation is sealed. */
+/** The sealed part of an operation. */
 export interface Hidden {
   readonly secrets: Texts;
   readonly params: HiddenParams;
@@ -34,8 +34,8 @@ const OPERATION = "csi-operation";
 const CLAIM = "csi-claim";
 
 /**
- * Secrets of CSI volumes, and what else is as sensitive: flags of mounts, and what controllers tell node services. They lie
- * apart from what is shown, sealed, and leave only for their plugins.
+ * Secrets of CSI volumes and data of equal sensitivity: mount flags and publish contexts. They are stored sealed,
+ * apart from the visible record, and are sent to their plugins only.
  */
 export class CsiSecrets {
   readonly #host: Host;
@@ -44,12 +44,12 @@ export class CsiSecrets {
     this.#host = host;
   }
 
-  /** What a volume's plugin is shown. @throws Sealed */
+  /** The secrets of a volume's plugin calls. @throws Sealed */
   of(name: Name): Texts {
     return this.#kept(name).secrets;
   }
 
-  /** A volume with the flags of its mounts, which its row does not hold. @throws Sealed */
+  /** A volume including its mount flags, which its row does not contain. @throws Sealed */
   opened(volume: CsiVolume): CsiVolume {
     const { mount } = volume;
     if (!mount || mount.MountFlags.length === 0) return volume;
@@ -57,9 +57,9 @@ export class CsiSecrets {
   }
 
   /**
-   * Keeps what of a volume is sealed, inside the caller's transaction.
-   * @param volume with the flags of its mounts
-   * @param secrets null = as they are
+   * Seals the secret part of a volume; inside the caller's transaction.
+   * @param volume including its mount flags
+   * @param secrets null = unchanged
    * @throws Sealed
    */
   keep(volume: Name & { readonly mount: MountOptions | null }, secrets: Texts | null): void {
@@ -70,7 +70,7 @@ export class CsiSecrets {
     store.setSealed(volume, keys().seal(JSON.stringify(kept), contextOf(volume)));
   }
 
-  /** For an operation's row; null when there is nothing. @throws Sealed */
+  /** Seals the secret part of an operation; null when it is empty. @throws Sealed */
   seal(hidden: Hidden): Uint8Array | null {
     if (Object.keys(hidden.secrets).length + Object.keys(hidden.params).length === 0) return null;
     return this.#host.keys().seal(JSON.stringify(hidden), OPERATION);
@@ -82,7 +82,7 @@ export class CsiSecrets {
     return JSON.parse(this.#host.keys().openText(sealed, OPERATION)) as Hidden;
   }
 
-  /** For a claim's row, inside the caller's transaction. @throws Sealed */
+  /** Seals a claim's column; inside the caller's transaction. @throws Sealed */
   sealForClaim(what: unknown): Uint8Array {
     this.hold();
     return this.#host.keys().seal(JSON.stringify(what), CLAIM);
@@ -93,7 +93,7 @@ export class CsiSecrets {
     return JSON.parse(this.#host.keys().openText(sealed, CLAIM));
   }
 
-  /** Something sealed is being written, inside the caller's transaction. */
+  /** Records that this object holds data keys; inside the caller's transaction. */
   hold(): void {
     this.#host.holdKeys();
   }

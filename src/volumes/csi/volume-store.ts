@@ -13,10 +13,10 @@ import type { CsiClaimStore } from "./claim-store.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import { csiVolumeJson, withoutFlags } from "./volume.ts";
 
-/** The table's name in stamps and indexes: its topic. */
+/** The table's name in index backfills, equal to its event topic. */
 export const CSI_VOLUME = "CSIVolume";
 
-/** Types of events. */
+/** Event types. */
 export const REGISTERED = "CSIVolumeRegistered";
 export const DEREGISTERED = "CSIVolumeDeregistered";
 export const CLAIMED = "CSIVolumeClaim";
@@ -31,11 +31,14 @@ interface Row extends Record<string, SqlStorageValue> {
 }
 
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
-/** A page looks at no more rows than this, however few of them it is asked for. */
+/** Upper bound of rows a page examines, independent of its page size. */
 const MAX_ROWS_LOOKED_AT = 5_000;
 const MOST_SHARING = 100;
 
-/** The rows of CSI volumes. */
+/**
+ * Owns tables `csi_volumes` and `csi_volume_secrets`. Read by the volume routes, claims and operations; a page costs
+ * one index walk of at most 5,000 rows or 4 MiB.
+ */
 export class CsiVolumeStore implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #plugins: CsiPlugins;
@@ -54,7 +57,7 @@ export class CsiVolumeStore implements IndexedRows {
     return row ? volumeOf(row) : null;
   }
 
-  /** With what reads show beside it. */
+  /** A volume with its plugin and users. */
   read(name: Name): FoundCsiVolume | null {
     const volume = this.find(name);
     return volume && this.shown(volume);
@@ -64,7 +67,7 @@ export class CsiVolumeStore implements IndexedRows {
     return { volume, plugin: this.#plugins.find(volume.pluginId), ...this.#claims.usersOf(volume) };
   }
 
-  /** Those that a plugin knows by this id: more than one, when it was registered more than once. */
+  /** Volumes with this id at the provider: several, if the volume is registered under several names. */
   withRemoteId(pluginId: string, remote: string): Name[] {
     const sql = `SELECT namespace, id FROM csi_volumes
       WHERE plugin_id = ? AND ifnull(nullif(json_extract(body, '$.externalId'), ''), id) = ? LIMIT ?`;
@@ -75,14 +78,14 @@ export class CsiVolumeStore implements IndexedRows {
     return this.#sql.exec("SELECT 1 FROM csi_volumes WHERE plugin_id = ? LIMIT 1", pluginId).toArray().length > 0;
   }
 
-  /** One page, by namespace and id; shorter than `limit` where few match or rows are large. */
+  /** One page by namespace and id; shorter than `limit` when few rows match or rows are large. */
   page(query: CsiVolumeQuery): CsiVolumePage {
     const { namespace, pluginId, from, limit, reverse } = query;
     const conditions: [sql: string, values: readonly SqlStorageValue[]][] = [];
     if (namespace !== null) conditions.push(["namespace = ?", [namespace]]);
     if (pluginId !== undefined) conditions.push(["plugin_id = ?", [pluginId]]);
     const order = reverse ? "<=" : ">=";
-    // Of one namespace the pair would be looked for from the namespace's first row on.
+    // Within one namespace a bound on the pair would start the walk at the namespace's first row.
     if (from[0] !== "" && from[0] === namespace) conditions.push([`id ${order} ?`, [from[1]]]);
     else if (from[0] !== "") conditions.push([`(namespace, id) ${order} (?, ?)`, from]);
     const direction = reverse ? "DESC" : "ASC";
@@ -109,7 +112,7 @@ export class CsiVolumeStore implements IndexedRows {
     return { rows, next: null };
   }
 
-  /** Writes a volume, new or changed, but what of it is sealed: see `CsiSecrets.keep`. */
+  /** Writes a new or changed volume without its sealed part; see `CsiSecrets.keep`. */
   write(volume: CsiVolume): void {
     const { createIndex: _create, modifyIndex: _modify, ...rest } = volume;
     const body = { ...rest, mount: withoutFlags(volume.mount) };
@@ -125,7 +128,7 @@ export class CsiVolumeStore implements IndexedRows {
     this.#sql.exec("DELETE FROM csi_volume_secrets WHERE namespace = ? AND id = ?", namespace, id);
   }
 
-  /** What was sealed with a volume, or null. */
+  /** The sealed part of a volume, or null. */
   sealed({ namespace, id }: Name): ArrayBuffer | null {
     const [row] = this.#sql
       .exec<{ sealed: ArrayBuffer }>(
@@ -153,7 +156,7 @@ export class CsiVolumeStore implements IndexedRows {
   }
 }
 
-/** The event that tells of a volume's change; the line's index is its ModifyIndex. */
+/** The event of a volume's change; its ModifyIndex is the line's index. */
 export const csiVolumeEvent = (type: string, found: FoundCsiVolume): NewEvent => ({
   Topic: CSI_VOLUME,
   Type: type,

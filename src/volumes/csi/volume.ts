@@ -2,7 +2,7 @@ import type { CsiPlugin, CsiUser, CsiVolume, FoundCsiVolume } from "../../contra
 import type { MountOptions } from "../../contracts/volume-asks.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 
-/** CSI volumes as requests ask for them, as rows keep them, and as answers and events show them (docs/internals/wire/volumes.md). */
+/** CSI volumes: the forms of requests, rows, responses and events (docs/guides/csi-volumes.md). */
 
 export const ACCESS_MODES = [
   ...["single-node-reader-only", "single-node-writer"],
@@ -15,20 +15,23 @@ export interface Capability {
   readonly AttachmentMode: string;
 }
 
-/** By what the provider knows it. */
+/** The volume's id at the provider. */
 export const remoteId = ({ externalId, id }: Pick<CsiVolume, "externalId" | "id">): string => externalId || id;
 
 const nanoseconds = (ms: number): number => ms * 1_000_000;
 export const REDACTED = "[REDACTED]";
 
-/** As rows keep mount options: the flags lie elsewhere, and only whether there are any shows. */
+/** Mount options as stored in the row: flags are sealed elsewhere, the row shows only whether there are any. */
 export const withoutFlags = (mount: MountOptions | null): MountOptions | null =>
   mount && { ...mount, MountFlags: mount.MountFlags.length > 0 ? [REDACTED] : [] };
 
 const idsOf = (users: readonly CsiUser[]): Record<string, null> =>
   Object.fromEntries(users.map(({ allocId }) => [allocId, null]));
 
-/** As reads, answers and events show a volume. Flags of mounts may be secrets. Health is what the plugin's is now. */
+/**
+ * A volume as reads and events show it. Mount flags are redacted, since they may hold secrets. Health is the plugin's
+ * current health.
+ */
 export function csiVolumeJson({ volume, plugin, users, modes }: FoundCsiVolume) {
   const controllerRequired = plugin?.controllerRequired ?? volume.controllerRequired;
   const { mount } = volume;
@@ -74,14 +77,14 @@ export function csiVolumeJson({ volume, plugin, users, modes }: FoundCsiVolume) 
 export const isSchedulable = (plugin: CsiPlugin | null): boolean =>
   plugin !== null && plugin.nodesHealthy > 0 && (!plugin.controllerRequired || plugin.controllersHealthy > 0);
 
-/** Answers say 0 for an index that is not known yet. */
+/** An index that is not assigned yet is shown as 0. */
 export const shownCsiVolume = (found: FoundCsiVolume) => {
   const shown = csiVolumeJson(found);
   return { ...shown, CreateIndex: shown.CreateIndex ?? 0, ModifyIndex: shown.ModifyIndex ?? shown.CreateIndex ?? 0 };
 };
 export type ShownCsiVolume = ReturnType<typeof shownCsiVolume>;
 
-/** As lists show a volume. */
+/** A volume as lists show it. */
 export function csiVolumeStub(volume: ShownCsiVolume) {
   const { AccessMode, AttachmentMode, ControllerRequired, ControllersExpected, ControllersHealthy } = volume;
   const { CreateIndex, CreateTime, ExternalID, ID, ModifyIndex, ModifyTime, Name, Namespace } = volume;
@@ -99,7 +102,10 @@ export function csiVolumeStub(volume: ShownCsiVolume) {
 const texts = kind.map(kind.string);
 const topologies = kind.list(kind.struct({ Segments: texts }));
 
-/** What a filter may name of a volume. Who may list must not guess at secrets, nor at flags of mounts. */
+/**
+ * The fields that a filter expression can name. Secrets and mount flags are excluded, so that list access cannot
+ * probe them.
+ */
 export const csiVolumeFields = kind.record<ShownCsiVolume>({
   AccessMode: kind.string,
   AttachmentMode: kind.string,

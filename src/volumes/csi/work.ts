@@ -20,17 +20,17 @@ import { csiInfo } from "./plugin.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import type { CsiSecrets } from "./secrets.ts";
 
-/** What an operation means for volumes. */
+/** The effects of an operation on volumes or claims. */
 export interface Effects {
-  /** A last look before it leaves; why not, if it may not. */
+  /** The last check before an operation is sent. @returns a refusal to cancel it */
   mayStart(operation: CsiOperation): Refusal | null;
-  /** Commits what has come of it, inside a transaction. @returns why it is to count as failed all the same, if so */
+  /** Commits a success; inside a transaction. @returns a refusal when the operation counts as failed nevertheless */
   succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): Refusal | null;
-  /** Commits that nothing has come of it, inside a transaction. */
+  /** Commits a failure; inside a transaction. */
   failed?(operation: CsiOperation, refusal: Refusal): void;
-  /** Whether what a node tells of it after its end still counts. */
+  /** Whether a result reported after completion still counts. */
   countsLate(operation: CsiOperation, nodeId: string): boolean;
-  /** Cleans up after a node that carried out an ended operation and does not count, inside a transaction. */
+  /** Cleans up after a node that also carried out a completed operation; inside a transaction. */
   doneAgain?(operation: CsiOperation, nodeId: string, result: Readonly<Record<string, unknown>>): void;
 }
 
@@ -42,12 +42,12 @@ interface Parts {
   start(nodeId: string, operation: Operation): Promise<Result<null>>;
 }
 
-/** These say nothing about the request; another controller may do better. */
+/** Error kinds that depend on the controller, not on the request; another controller is tried. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["unavailable", "busy"]);
 
 /**
- * Gets operations to the controllers of their plugins, and what came of them back. One that a controller cannot take goes to
- * the next; one of which nobody knows what came of it, too, since plugins do each of them once however often they are asked.
+ * Dispatches operations to plugin controllers and commits their results. An operation that a controller cannot take
+ * moves to the next one. So does one with an unknown outcome, since plugin calls are idempotent.
  */
 export class CsiWork implements Timed, NodeFollower {
   readonly due = "SELECT min(due) FROM csi_operations WHERE due IS NOT NULL";
@@ -59,12 +59,12 @@ export class CsiWork implements Timed, NodeFollower {
     this.#parts = parts;
   }
 
-  /** What operations mean is asked of these from now on. */
+  /** Registers the handlers of results. */
   serve(volumes: Effects, claims: Effects): void {
     this.#effects = { volumes, claims };
   }
 
-  /** Writes an operation down, which is then sent. @throws Sealed */
+  /** Stores an operation and sends it. @throws Sealed */
   begin(given: Omit<NewCsiOperation, "sealed">, secrets: Texts): Result<string> {
     const { journal, operations, secrets: sealing } = this.#parts;
     const [params, hidden] = hiding(given.params);
@@ -75,10 +75,7 @@ export class CsiWork implements Timed, NodeFollower {
     });
   }
 
-  /**
-   * How an operation has ended; null when it has not after `waitMs`.
-   * @param last nobody asks again after this time
-   */
+  /** The outcome of an operation; null while it runs after `waitMs`. @param last the caller does not poll again */
   async outcome(id: string, waitMs: number, last: boolean): Promise<CsiOutcome | null> {
     const { operations } = this.#parts;
     await this.#attendance.wait(id, () => operations.isOpen(id), waitMs, last);
@@ -91,7 +88,7 @@ export class CsiWork implements Timed, NodeFollower {
     return { refusal, result, index };
   }
 
-  /** Sends an operation to its node, or to the next one that takes it. */
+  /** Sends operations to their nodes, or to the next controllers that accept them. */
   async deliver(rows: readonly OutboxRow[]): Promise<() => void> {
     const { operations } = this.#parts;
     const refusals: [id: string, Refusal][] = [];
@@ -108,7 +105,7 @@ export class CsiWork implements Timed, NodeFollower {
     };
   }
 
-  /** Commits what came of an operation. What is not asked for any more changes nothing. */
+  /** Commits the result of an operation; results of completed operations change nothing, except late effects. */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
     const { journal, operations } = this.#parts;
     const hasEnded = journal.commit(() => {
@@ -125,7 +122,7 @@ export class CsiWork implements Timed, NodeFollower {
         return true;
       }
       if (result.state === "done") this.#succeed(operation, result.result);
-      // Another node is at it now, and its word counts.
+      // The operation was reassigned; the other node's result counts.
       else if (nodeId !== operation.nodeId) return false;
       else if (result.state === "unknown") return this.#doubt(operation);
       else if (result.state === "given-up") return this.#giveUp(operation, refusalOf(result.error));
@@ -140,9 +137,9 @@ export class CsiWork implements Timed, NodeFollower {
   }
 
   /**
-   * A node that is removed answers for nothing any more; for claims, which ask again, one that is down does not either. One that
-   * is away may stay so, and so may one whose plugin no longer answers: the next controller is asked. One whose plugin is well
-   * again is asked again for operations of unknown outcome.
+   * Reacts to node changes. Operations on a removed node fail, and so do claim operations on a node that is down,
+   * because claims retry. An absent node or unhealthy plugin moves the operation to the next controller. Operations
+   * of unknown outcome are sent again when the plugin is healthy again.
    */
   nodeChanged(before: Node | null, after: Node | null): Told {
     if (!before) return NOTHING;
@@ -169,13 +166,11 @@ export class CsiWork implements Timed, NodeFollower {
       recordAction("operation-dropped", { operation: id, method, plugin: pluginId, namespace, volume: volumeId });
   }
 
-  // ---- inside ----
-
   #effectsOf({ method }: CsiOperation): Effects | undefined {
     return this.#effects?.[isForClaim(method) ? "claims" : "volumes"];
   }
 
-  /** @returns why nobody takes it */
+  /** @returns the refusal when no node accepts it */
   async #send(id: string): Promise<Refusal | null> {
     const { journal, operations, secrets, start } = this.#parts;
     for (;;) {
@@ -190,7 +185,7 @@ export class CsiWork implements Timed, NodeFollower {
       if (started.ok) return null;
       if (started.reason === "unavailable" && journal.commit(() => this.#moveOn(operation))) continue;
       if (!operation.uncertain) return told(operation, started);
-      // Whoever was asked before may have done it all the same, and will say so.
+      // A node that was tried earlier may have completed it and reports the result later.
       journal.commit(() => operations.waitForFirst(operation));
       return null;
     }
@@ -202,14 +197,14 @@ export class CsiWork implements Timed, NodeFollower {
     this.#fail({ ...operation, uncertain: true }, told(operation, why));
   }
 
-  /** The node that was asked may do it all the same. */
+  /** Tries the next controller; the first node may still complete the operation. */
   #askElsewhere(operation: CsiOperation): void {
     const { method } = operation;
     if (this.#moveOn(operation) && !CSI_METHODS[method].reads && !isForClaim(method))
       this.#parts.operations.setUncertain(operation);
   }
 
-  /** Asks the next controller that has not been asked yet. */
+  /** Reassigns to the next untried controller. @returns whether there is one */
   #moveOn(operation: CsiOperation): boolean {
     const { plugins, operations } = this.#parts;
     if (isBound(operation)) return false;
@@ -220,7 +215,10 @@ export class CsiWork implements Timed, NodeFollower {
     return true;
   }
 
-  /** Nobody knows what came of it. @returns whether that is its end: only of what just reads, and of what claims ask for anew */
+  /**
+   * Handles an unknown outcome.
+   * @returns whether the operation is completed: reads and claim operations fail, since they are retried
+   */
   #doubt(operation: CsiOperation): boolean {
     if (isForClaim(operation.method)) {
       this.#fail(
@@ -239,7 +237,10 @@ export class CsiWork implements Timed, NodeFollower {
     return false;
   }
 
-  /** Nobody will learn from its node what came of it: another controller may. @returns whether that is its end */
+  /**
+   * Handles an outcome that the node will never report.
+   * @returns whether the operation is completed; otherwise another controller runs it
+   */
   #giveUp(operation: CsiOperation, why: Refusal): boolean {
     if (isForClaim(operation.method) || CSI_METHODS[operation.method].reads) return this.#doubt(operation);
     this.#parts.operations.setUncertain(operation);
@@ -267,11 +268,11 @@ export class CsiWork implements Timed, NodeFollower {
   }
 }
 
-/** Whether only the one node may be asked: the caller has named it, or the volume is to be there. */
+/** Whether the operation is bound to one node: named by the caller, or the node of the volume's use. */
 const isBound = ({ method, change }: CsiOperation): boolean =>
   (method === "csi.controller.validate" && change !== null) || method.startsWith("csi.node.");
 
-/** Whether a node's controller can be asked. */
+/** Whether a node's controller is healthy. */
 const isWell = ({ Status, CSIControllerPlugins }: Node, { pluginId }: CsiOperation): boolean => {
   const given = CSIControllerPlugins?.[pluginId];
   return given !== undefined && csiInfo(pluginId, "controller", given, Status === "ready").Healthy;

@@ -15,14 +15,14 @@ import { HostVolumes } from "./host-volumes.ts";
 interface Host {
   readonly sql: SqlStorage;
   readonly journal: Journal<IndexBackfill>;
-  /** Promises that an operation on a volume is sent; inside a transaction. */
+  /** Adds an operation to the outbox; inside a transaction. */
   readonly promise: (volumeId: string, operation: string) => void;
-  /** Sends what was promised about a volume. Never rejects. */
+  /** Sends a volume's outbox rows. Never rejects. */
   readonly send: (volumeId: string) => Promise<void>;
   readonly start: (nodeId: string, operation: Operation) => Promise<Result<null>>;
 }
 
-/** The parts of host volumes, and of sticky claims on them, in the registry, and how they hang together. */
+/** Wires the components of host volumes and sticky claims in the cluster registry. */
 export class HostVolumeParts {
   readonly store: HostVolumeStore;
   readonly claimStore: ClaimStore;

@@ -5,10 +5,10 @@ import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { hostVolumeJson } from "./host-volume.ts";
 
-/** The table's name in stamps and indexes: its topic. */
+/** The table's name in index backfills, equal to its event topic. */
 export const HOST_VOLUME = "HostVolume";
 
-/** Types of events. */
+/** Event types. */
 export const REGISTERED = "HostVolumeRegistered";
 export const DELETED = "HostVolumeDeleted";
 
@@ -31,10 +31,13 @@ interface Row extends Record<string, SqlStorageValue> {
 }
 
 const MAX_PAGE_BYTES = 4 * 1024 * 1024;
-/** A page looks at no more rows than this, however few of them it is asked for. */
+/** Upper bound of rows a page examines, independent of its page size. */
 const MAX_ROWS_LOOKED_AT = 5_000;
 
-/** The rows of host volumes, and of the names that they hold on their nodes. */
+/**
+ * Owns tables `host_volumes` and `host_volume_names`. Read by the volume routes, placement and claims; a page costs
+ * one index walk of at most 5,000 rows or 4 MiB.
+ */
 export class HostVolumeStore implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #pages: SharedRead<VolumePage>;
@@ -49,7 +52,7 @@ export class HostVolumeStore implements IndexedRows {
     return row ? volumeOf(row) : null;
   }
 
-  /** One page of volumes that are made, by namespace and id; shorter than `limit` where few match or rows are large. */
+  /** One page of created volumes by namespace and id; shorter than `limit` when few rows match or rows are large. */
   page(query: VolumeQuery): VolumePage {
     return this.#pages.of(query, () => this.#page(query));
   }
@@ -61,7 +64,7 @@ export class HostVolumeStore implements IndexedRows {
     if (nodeId !== undefined) conditions.push(["node_id = ?", [nodeId]]);
     if (pluginId !== undefined) conditions.push(["plugin_id = ?", [pluginId]]);
     const beyond = reverse ? "<=" : ">=";
-    // In one namespace the walk begins at the id; at the pair, it would begin where the namespace does.
+    // Within one namespace the walk begins at the id; a bound on the pair would begin at the namespace's first row.
     if (from[0] === namespace) conditions.push([`id ${beyond} ?`, [from[1]]]);
     else if (from[0] !== "") conditions.push([`(namespace, id) ${beyond} (?, ?)`, from]);
     const direction = reverse ? "DESC" : "ASC";
@@ -83,7 +86,7 @@ export class HostVolumeStore implements IndexedRows {
     return { rows, next: null };
   }
 
-  /** Every volume on a node; there are no more than a node takes. */
+  /** Every volume on a node, bounded by the volume limit per node. */
   on(nodeId: string): StoredVolume[] {
     return this.#sql
       .exec<Row>("SELECT * FROM host_volumes WHERE node_id = ? ORDER BY namespace, id", nodeId)
@@ -99,7 +102,7 @@ export class HostVolumeStore implements IndexedRows {
     return this.#sql.exec("SELECT 1 FROM host_volumes WHERE plugin_id = ? LIMIT 1", pluginId).toArray().length > 0;
   }
 
-  /** The volume that holds a name on a node, whichever namespace it is in. */
+  /** The volume that holds a name on a node, in any namespace. */
   holder(nodeId: string, name: string): string | null {
     const [row] = this.#sql
       .exec<{ volume_id: string }>(
@@ -111,17 +114,17 @@ export class HostVolumeStore implements IndexedRows {
     return row?.volume_id ?? null;
   }
 
-  /** Holds a name for a volume that has it, or is about to. */
+  /** Reserves a name for a volume that has it or is being renamed to it. */
   hold(nodeId: string, name: string, id: string): void {
     this.#sql.exec("INSERT OR IGNORE INTO host_volume_names VALUES (?, ?, ?)", nodeId, name, id);
   }
 
-  /** Gives back the names that a volume holds, but for one. */
+  /** Releases the names of a volume, except one. */
   releaseNames(id: string, keep: string | null): void {
     this.#sql.exec("DELETE FROM host_volume_names WHERE volume_id = ? AND name IS NOT ?", id, keep);
   }
 
-  /** Counts an intent. @returns its number, which no earlier one of this volume had */
+  /** Increments the volume's generation. @returns the new generation */
   nextGen(id: string): number {
     return this.#sql.exec<{ gen: number }>("UPDATE host_volumes SET gen = gen + 1 WHERE id = ? RETURNING gen", id).one()
       .gen;
@@ -138,7 +141,7 @@ export class HostVolumeStore implements IndexedRows {
     );
   }
 
-  /** Writes what may change of a volume. */
+  /** Writes the mutable columns of a volume. */
   update(volume: StoredVolume): void {
     this.#sql.exec(
       `UPDATE host_volumes SET name = ?, node_pool = ?, plugin_id = ?, state = ?, made = 1, wanted = ?, capacity_bytes = ?,
@@ -153,7 +156,7 @@ export class HostVolumeStore implements IndexedRows {
     this.releaseNames(id, null);
   }
 
-  /** Gives a volume the index of the line that told of it. */
+  /** Sets a volume's index to that of its event line. */
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.#sql.exec(
       "UPDATE host_volumes SET create_index = ifnull(create_index, ?), modify_index = ? WHERE id = ?",
@@ -164,7 +167,7 @@ export class HostVolumeStore implements IndexedRows {
   }
 }
 
-/** What no index finds. */
+/** Conditions without an index. */
 function isAskedFor(row: Row, { nodePrefix = "", pluginPrefix = "", nodePool, prefix = "" }: VolumeQuery): boolean {
   return (
     row.node_id.startsWith(nodePrefix) &&
@@ -174,7 +177,7 @@ function isAskedFor(row: Row, { nodePrefix = "", pluginPrefix = "", nodePool, pr
   );
 }
 
-/** The event that tells of a volume's change; the line's index is its ModifyIndex. */
+/** The event of a volume's change; its ModifyIndex is the line's index. */
 export const hostVolumeEvent = (type: string, volume: StoredVolume): NewEvent => ({
   Topic: HOST_VOLUME,
   Type: type,

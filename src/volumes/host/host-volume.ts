@@ -1,7 +1,7 @@
 import type { Capability, StoredVolume } from "../../contracts/host-volumes.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 
-/** Host volumes as requests ask for them, as rows keep them, and as answers and events show them (docs/internals/wire/volumes.md). */
+/** Host volumes: the forms of requests, rows, responses and events (docs/guides/host-volumes.md). */
 
 export const ACCESS_MODES = [
   "single-node-reader-only",
@@ -15,7 +15,7 @@ export const DEFAULT_CAPABILITY: Capability = { AccessMode: "single-node-writer"
 
 const nanoseconds = (ms: number): number => ms * 1_000_000;
 
-/** As reads, answers and events show a volume. What is empty is left out where the contract says so. */
+/** A volume as reads and events show it. Empty constraints and parameters are omitted. */
 export function hostVolumeJson(volume: StoredVolume) {
   const { parameters, constraints, capabilities, capacityMin, capacityMax } = volume.wanted;
   return {
@@ -41,7 +41,7 @@ export function hostVolumeJson(volume: StoredVolume) {
 }
 export type HostVolumeJson = ReturnType<typeof hostVolumeJson>;
 
-/** Answers say 0 for an index that is not known yet. */
+/** An index that is not assigned yet is shown as 0. */
 export const shownHostVolume = (volume: HostVolumeJson) => ({
   ...volume,
   CreateIndex: volume.CreateIndex ?? 0,
@@ -49,7 +49,7 @@ export const shownHostVolume = (volume: HostVolumeJson) => ({
 });
 export type ShownHostVolume = ReturnType<typeof shownHostVolume>;
 
-/** As lists show a volume. */
+/** A volume as lists show it. */
 export function hostVolumeStub(volume: ShownHostVolume) {
   const { CapacityBytes, CreateIndex, CreateTime, ID, ModifyIndex, ModifyTime } = volume;
   const { Name, Namespace, NodeID, NodePool, PluginID, State } = volume;
@@ -59,7 +59,7 @@ export function hostVolumeStub(volume: ShownHostVolume) {
   };
 }
 
-/** What a filter may name of a volume. */
+/** The fields that a filter expression can name. */
 export const hostVolumeFields = kind.record<ShownHostVolume>({
   CapacityBytes: kind.integer,
   Constraints: kind.list(kind.struct({ LTarget: kind.string, Operand: kind.string, RTarget: kind.string })),

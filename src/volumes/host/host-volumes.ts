@@ -33,13 +33,16 @@ interface Parts {
   readonly store: HostVolumeStore;
   readonly operations: VolumeOperations;
   readonly claims: VolumeClaims;
-  /** Sends what was promised about a volume. Never rejects. */
+  /** Sends a volume's outbox rows. Never rejects. */
   readonly send: (volumeId: string) => Promise<void>;
 }
 
 const quoted = JSON.stringify;
 
-/** What happens to host volumes: every change of one is decided here, and written down before its node is asked. */
+/**
+ * Creates, registers, updates and deletes host volumes. Every change is decided here and stored before its node is
+ * called. Read by the volume routes through the registry object.
+ */
 export class HostVolumes implements Timed {
   readonly due = "SELECT min(due) FROM volume_operations WHERE due IS NOT NULL";
   readonly #parts: Parts & { readonly nodes: NodeView; readonly usage: VolumeUsage };
@@ -48,19 +51,14 @@ export class HostVolumes implements Timed {
     this.#parts = { ...parts, nodes: new NodeView(parts.sql), usage: new VolumeUsage(parts.sql) };
   }
 
-  // ---- reads ----
-
-  /** A volume that is made. */
+  /** A created volume with its users. */
   read(id: string): FoundVolume | null {
     const { store, usage } = this.#parts;
     const volume = store.find(id);
     return volume?.made ? { volume, users: usage.usersOf(volume) } : null;
   }
 
-  /**
-   * How an operation has ended; null when it runs on after `waitMs`.
-   * @param last nobody asks again after this time
-   */
+  /** The outcome of an operation; null while it runs after `waitMs`. @param last the caller does not poll again */
   async outcome(id: string, waitMs: number, last: boolean): Promise<Outcome | null> {
     const { operations, store } = this.#parts;
     await operations.ended(id, waitMs, last);
@@ -70,14 +68,12 @@ export class HostVolumes implements Timed {
     return { refusal, volume: operation && store.find(operation.volumeId), index: operation?.index ?? null };
   }
 
-  /** What the node has last said of an operation of which it does not know what has come; null when it has not said that. */
+  /** The node's last message about an operation of unknown outcome; null without one. */
   doubt(id: string): string | null {
     return this.#parts.operations.find(id)?.doubt ?? null;
   }
 
-  // ---- what users ask for ----
-
-  /** Makes a volume on a node that the request names, or on the first one that can take it. */
+  /** Creates a volume on the named node, or on the first node that is feasible. */
   create(request: HostVolumeRequest, begun: Begun, from: Search): Result<Step> {
     const { nodes, store, operations } = this.#parts;
     const again = operations.begunBy(begun.request, begun);
@@ -88,7 +84,7 @@ export class HostVolumes implements Timed {
     return this.#make("dhv.create", request, place.value, begun);
   }
 
-  /** Takes what is at a path of a node as a volume. */
+  /** Registers an existing path of a node as a volume. */
   register(request: HostVolumeRequest, begun: Begun): Result<Step> {
     const { nodes, operations } = this.#parts;
     const again = operations.begunBy(begun.request, begun);
@@ -99,7 +95,7 @@ export class HostVolumes implements Timed {
     return refusal ?? this.#make("dhv.register", request, node.value, begun);
   }
 
-  /** Changes a volume that is there. */
+  /** Updates an existing volume. */
   update(method: VolumeMethod, request: HostVolumeRequest & { readonly id: string }, begun: Begun): Result<Step> {
     const { store, usage, nodes } = this.#parts;
     const volume = store.find(request.id);
@@ -118,9 +114,9 @@ export class HostVolumes implements Timed {
   }
 
   /**
-   * Deletes a volume that nobody uses.
-   * @param force without its node, when that is gone or does not answer; over an operation of unknown outcome, which is given
-   *   up: its node forgets the volume, or if that is not known either, only the record goes. Never over those who use it
+   * Deletes an unused volume.
+   * @param force deletes without the node when it is removed or unreachable. An operation of unknown outcome is given
+   *   up: the node forgets the volume, or only the record is removed. A volume in use is never deleted
    */
   async delete(id: string, namespace: string, force: boolean, begun: Begun): Promise<Result<Step>> {
     const { store, usage, nodes, operations } = this.#parts;
@@ -145,11 +141,9 @@ export class HostVolumes implements Timed {
     );
   }
 
-  // ---- what nodes tell ----
-
   /**
-   * Commits what came of an operation. What is not asked for any more changes nothing.
-   * @returns whether it is one of these
+   * Commits the result of an operation; results of completed operations change nothing.
+   * @returns whether the operation is known here
    */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<boolean> {
     const { journal, operations } = this.#parts;
@@ -158,9 +152,9 @@ export class HostVolumes implements Timed {
     if (operation.state !== "running" || operation.nodeId !== nodeId) return true;
     const ended = journal.commit(() => {
       if (result.state === "done") this.#succeed(operation, result.result);
-      // The node is asked again until an unknown outcome is known.
+      // The node is queried again until the outcome is known.
       else if (result.state === "unknown") operations.doubted(id, result.error.message);
-      // Also when it is given up: what the volume was is what it is, and can be changed or deleted again.
+      // Also when the operation is given up: the volume keeps its previous state and can be changed or deleted.
       else this.#fail(operation, refusalOf(result.error));
       return result.state !== "unknown";
     });
@@ -183,21 +177,17 @@ export class HostVolumes implements Timed {
     );
   }
 
-  /** A node's agent is removed, inside the caller's transaction: what it was asked for has ended, whatever came of it. */
+  /** Fails the operations on a node whose agent was removed; inside the caller's transaction. */
   abandon(nodeId: string): void {
     const refusal = refuse("unavailable", `the agent of node ${nodeId} was removed`);
     for (const operation of this.#parts.operations.runningOn(nodeId)) this.#giveUp(operation, refusal);
   }
 
-  // ---- time ----
-
   async onAlarm(now: number): Promise<void> {
     this.#parts.journal.commit(() => this.#parts.operations.forget(now));
   }
 
-  // ---- inside ----
-
-  /** What a new request about a volume has to wait for. */
+  /** The running operation that precedes a new request about a volume. */
   #ahead(volumeId: string, { request }: Begun): Step | null {
     const { operations } = this.#parts;
     const same = operations.sameAs(volumeId, request);
@@ -206,7 +196,7 @@ export class HostVolumes implements Timed {
     return running && { kind: "busy", operation: running.id };
   }
 
-  /** A request has come again. Where nobody knows what has come of its operation, the node is asked at once. */
+  /** Answers a retried request. When the outcome is unknown, the node is queried at once. */
   #again(operation: VolumeOperation): Step {
     const { journal, operations, send } = this.#parts;
     if (operation.state === "running" && operation.doubt !== null) {
@@ -241,7 +231,7 @@ export class HostVolumes implements Timed {
       : refuse("exhausted", `node ${node.id} has as many volumes as a node may have`);
   }
 
-  /** Reserves a new volume's name on its node, and has the node make it. */
+  /** Reserves a new volume's name on its node and begins its creation. */
   #make(method: VolumeMethod, request: HostVolumeRequest, node: VolumeNode, begun: Begun): Result<Step> {
     const { store, journal } = this.#parts;
     const now = Date.now();
@@ -257,7 +247,7 @@ export class HostVolumes implements Timed {
     });
   }
 
-  /** @param running is given up for this one */
+  /** @param running an operation that this one replaces */
   #begin(
     method: VolumeMethod,
     volume: StoredVolume,
@@ -310,14 +300,14 @@ export class HostVolumes implements Timed {
   }
 
   #deleted(operation: VolumeOperation, volume: StoredVolume): void {
-    // Somebody began to use it meanwhile; what is left of it cannot be used, and says so.
+    // The volume came into use during the deletion; it is kept as unavailable.
     const used = inUse(volume, this.#parts.usage.usersOf(volume));
     if (used) {
       this.#write(operation, REGISTERED, { ...volume, state: "unavailable", modifyTime: Date.now() }, used);
     } else this.#remove(volume, operation);
   }
 
-  /** Writes what an operation has made of a volume, tells of it, and ends the operation. */
+  /** Writes a changed volume, emits its event, and completes the operation. */
   #write(operation: VolumeOperation, type: string, volume: StoredVolume, refusal: Refusal | null = null): void {
     const { store, journal, operations, claims } = this.#parts;
     store.update(volume);
@@ -327,7 +317,7 @@ export class HostVolumes implements Timed {
     operations.end(operation.id, refusal);
   }
 
-  /** Removes a volume and tells of it, unless nobody has seen it yet. @returns the line that tells of it */
+  /** Removes a volume and emits its event, unless it was never visible. @returns the event line */
   #remove(volume: StoredVolume, operation: VolumeOperation | null): number | null {
     const { store, journal, operations, claims } = this.#parts;
     store.remove(volume.id);
@@ -346,7 +336,7 @@ export class HostVolumes implements Timed {
     queueMicrotask(() => this.#parts.operations.wake(operation.id));
   }
 
-  /** An operation has left nothing behind, as far as is known. */
+  /** Fails an operation: an uncreated volume is removed, names of a rename are released. */
   #fail(operation: VolumeOperation, refusal: Refusal): void {
     const { store, operations } = this.#parts;
     if (operations.find(operation.id)?.state !== "running") return;
@@ -356,7 +346,7 @@ export class HostVolumes implements Timed {
     operations.end(operation.id, refusal);
   }
 
-  /** Removes a volume without its node. @returns the index, when the stream has it already */
+  /** Removes a volume without its node. @returns the index, if the event stream has assigned it already */
   async #drop(volume: StoredVolume): Promise<number | null> {
     const { journal, operations } = this.#parts;
     const running = operations.running(volume.id);

@@ -7,7 +7,7 @@ import type { HostVolumeStore } from "./host-volume-store.ts";
 
 export const SEARCH_BEGIN: Search = { from: "", hadVolume: 0, infeasible: {} };
 
-/** Nodes that one turn looks at. */
+/** Nodes examined per call. */
 const NODES_A_TURN = 200;
 
 const MOST_REASON_CHARACTERS = 200;
@@ -15,7 +15,7 @@ const NO_ROOM = `with ${MAX_VOLUMES} volumes already`;
 
 const quoted = JSON.stringify;
 
-/** Reads a volume's constraints once. @returns the first reason why a node cannot take the volume; null when it can */
+/** Compiles a volume's constraints. @returns the first reason why a node is infeasible; null when it is feasible */
 export function obstacleOf({ pluginId, constraints }: Pick<HostVolumeRequest, "pluginId" | "constraints">) {
   const attribute = { LTarget: `\${attr.plugins.host_volume.${pluginId}.version}`, Operand: "is_set", RTarget: "" };
   const hasPlugin = constraintsMet([attribute]);
@@ -28,18 +28,18 @@ export function obstacleOf({ pluginId, constraints }: Pick<HostVolumeRequest, "p
   };
 }
 
-/** As in a job file: the operand stands between its sides. */
+/** A constraint in the syntax of job files: the operand between its sides. */
 const textOf = ({ LTarget, Operand, RTarget }: Constraint): string =>
   [LTarget, Operand || "=", RTarget]
     .filter((part) => part !== "")
     .join(" ")
     .slice(0, MOST_REASON_CHARACTERS);
 
-/** A node tells of all its volumes at once, which bounds how many it has. */
+/** A node reports all its volumes in one message, which bounds their number. */
 export const hasRoom = (volumes: HostVolumeStore, { id }: Pick<VolumeNode, "id">): boolean =>
   volumes.countOn(id) < MAX_VOLUMES;
 
-/** The node that a request names, if it can take an operation now (docs/internals/wire/volumes.md). */
+/** The node named by a request, if it accepts operations now. */
 export function nodeNamed(nodes: NodeView, request: HostVolumeRequest, subject: string): Result<VolumeNode> {
   const against = `validating volume ${quoted(subject)} against state failed`;
   const node = nodes.find(request.nodeId);
@@ -53,9 +53,9 @@ export const unreachable = ({ id, status, hasAgent }: VolumeNode) =>
   refuse("unavailable", hasAgent ? `node ${id} is ${status}` : `node ${id} has no agent of this service`);
 
 /**
- * Looks for a node that can take a new volume, a piece of the list at a time: by id, so that the same request finds the same
- * node again as long as nothing changes.
- * @returns the node, or where to go on
+ * Searches for a feasible node, one page of the node list per call. Order by id makes retries of a request find the
+ * same node.
+ * @returns the node, or the position to continue from
  */
 export function search(
   nodes: NodeView,
@@ -82,12 +82,12 @@ export function search(
       infeasible[because] = (infeasible[because] ?? 0) + 1;
     }
   }
-  // Ids are of one length, so this one sorts right behind the last.
+  // Ids have equal length, so this position sorts directly after the last id.
   if (looked === NODES_A_TURN) return ok({ from: `${last} `, hadVolume, infeasible });
   return refuse("conflict", notPlaced(name, hadVolume, infeasible, nodes.awayCount(nodePool)));
 }
 
-/** Begins with upstream's words, which clients match; the reasons follow. */
+/** Begins with Nomad's words, which clients match; the reasons follow. */
 function notPlaced(name: string, hadVolume: number, infeasible: Search["infeasible"], away: number): string {
   const reasons = Object.entries({ ...infeasible, ...(away > 0 && { "not ready or not eligible": away }) });
   const total = reasons.reduce((sum, [, count]) => sum + count, 0);

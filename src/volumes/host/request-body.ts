@@ -7,13 +7,13 @@ import { joinedErrors, oneOrJoined } from "../joined-errors.ts";
 import { ACCESS_MODES, ATTACHMENT_MODES } from "./host-volume.ts";
 import { type Guesses, respelt, spelling } from "./spelling.ts";
 
-/** The body of create and register, its spelling and its types settled; what its fields say is checked by `requestOf`. */
+/** The body of create and register after spelling and type checks; `requestOf` validates the values. */
 export interface HostVolumeBody {
   readonly volume: VolumeFields;
   readonly policyOverride: boolean;
-  /** The namespace that the body names beside the volume; empty = none. */
+  /** The namespace named beside the volume; empty = none. */
   readonly namespace: string;
-  /** Requests with the same one are one request; empty = none. */
+  /** Identifies retries of a request; empty = none. */
   readonly idempotencyToken: string;
   readonly warnings: readonly string[];
 }
@@ -48,7 +48,7 @@ const fields = {
     .max(MAX_ENTRIES),
 };
 
-/** What a read shows may be sent back as it came: what is ours to say has no effect. */
+/** Server-owned fields are accepted and ignored, so that a read's response can be sent back. */
 const ours = z.unknown().optional();
 
 const Volume = z.strictObject({
@@ -57,13 +57,13 @@ const Volume = z.strictObject({
 });
 type VolumeFields = { readonly [Name in keyof typeof fields]?: z.output<(typeof fields)[Name]> };
 
-/** The body as it is spelt properly. */
+/** The body after normalization. */
 export const HostVolumeRequestBody = z.strictObject({
   Volume,
   PolicyOverride: z.boolean().default(false),
   Namespace: identifier().default(""),
   IdempotencyToken: text(256).default(""),
-  // Others than the headers' and the query's have no effect.
+  // Header and query take precedence.
   ...{ Region: ours, AuthToken: ours, SecretID: ours },
 });
 
@@ -79,8 +79,8 @@ const bodySpelling = spelling(HostVolumeRequestBody, {
 });
 
 /**
- * Reads a body by its spelling and types. Clients of areas C and D spell fields without regard to case; the snake case of
- * volume specifications is taken, too, with a warning.
+ * Parses a body by spelling and types. Field names are case-insensitive, as Nomad's clients spell them. The snake
+ * case of volume specifications is accepted with a warning.
  * @throws ZodError
  */
 export function parseBody(given: Readonly<Record<string, unknown>>): Result<HostVolumeBody> {
@@ -102,7 +102,7 @@ export function parseBody(given: Readonly<Record<string, unknown>>): Result<Host
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const quoted = JSON.stringify;
 
-/** What is asked for, once all of its fields are right; otherwise everything that is wrong (docs/internals/wire/volumes.md). */
+/** Validates a volume's values. @returns the request, or all faults */
 export function requestOf(
   volume: VolumeFields,
   namespace: string,
@@ -145,7 +145,7 @@ function faultsOf(request: HostVolumeRequest, intent: "create" | "register"): st
   return faults;
 }
 
-/** Only the first problem of a capability is told. */
+/** Reports the first fault of a capability only. */
 function capabilityFault({ AccessMode, AttachmentMode }: Capability): string[] {
   if (!ATTACHMENT_MODES.some((mode) => mode === AttachmentMode))
     return [`invalid attachment mode: ${quoted(AttachmentMode)}`];

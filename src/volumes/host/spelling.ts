@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import { isPlainObject } from "../../lib/json.ts";
 
-/** How a field may be spelt, and what the fields inside it are called. */
+/** Accepted spellings of a schema's fields, by lower-case name. */
 export interface Spelling {
   readonly names: ReadonlyMap<string, string>;
   readonly inside: Readonly<Record<string, Spelling>>;
@@ -20,13 +20,13 @@ export const spelling = (
   inside,
 });
 
-/** Notes what it had to guess. */
+/** Collects warnings and faults of a normalization. */
 export interface Guesses {
   readonly warnings: string[];
   readonly faults: string[];
 }
 
-/** Fields by their proper names, without regard to case or underscores; without those that are null. */
+/** Renames fields to their canonical spelling, regardless of case and underscores; drops null fields. */
 export function respelt(value: unknown, by: Spelling, at: string, guesses: Guesses): unknown {
   if (Array.isArray(value)) return value.map((item, index) => respelt(item, by, `${at}${index}.`, guesses));
   if (!isPlainObject(value)) return value;

@@ -2,7 +2,7 @@ import type { HostVolumeRequest, StoredVolume } from "../../contracts/host-volum
 import { type Refusal, refuse } from "../../lib/result.ts";
 import { joinedErrors } from "../joined-errors.ts";
 
-/** What an update of a volume may not change (docs/internals/wire/volumes.md); null when it may be tried. */
+/** Why a volume cannot be updated as requested; null when the update is permitted. */
 export function updateRefusal(
   volume: StoredVolume,
   request: HostVolumeRequest,
@@ -29,6 +29,6 @@ export function updateRefusal(
 
 const MOST_NAMED = 20;
 
-/** A few of many allocations, and how many more there are. */
+/** Up to 20 allocation ids, then the number of the others. */
 export const namesOf = (users: readonly string[]): string[] =>
   users.length <= MOST_NAMED ? [...users] : [...users.slice(0, MOST_NAMED), `and ${users.length - MOST_NAMED} more`];

@@ -16,7 +16,7 @@ const TaskState = open({
   Events: list(open({ Type: text, Time: integer, DisplayMessage: text, Message: text })),
 });
 
-/** States of a client from which no allocation comes back. */
+/** Terminal client states. */
 const ENDED: ReadonlySet<string> = new Set(["complete", "failed", "lost"]);
 
 export const Allocation: Topic = {
@@ -78,11 +78,11 @@ export const Allocation: Topic = {
   },
 };
 
-/** Those of its own copy of its job. */
+/** The groups of the job embedded in the allocation. */
 const groupsOf = (object: Fields) =>
   objectOf(object, "Job")?.["TaskGroups"] as readonly (StickyGroup & AskingGroup)[] | null | undefined;
 
-/** Allocations carry no job information (docs/internals/wire/nomad.md), except which version and type of it they run. */
+/** Stored allocations omit the embedded job, except its version and type. */
 function withoutJob(object: Fields): Fields {
   const { Job: _job, ...kept } = object;
   const job = objectOf(object, "Job");

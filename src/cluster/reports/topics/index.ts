@@ -7,7 +7,7 @@ import { NodePool } from "./node-pool.ts";
 import { Service } from "./service.ts";
 import type { Topic } from "./topic.ts";
 
-/** The topics whose objects are kept as they are reported. */
+/** The topics whose objects are stored as reported. */
 export const TOPICS: Readonly<Record<ReportedTopic, Topic>> = {
   Job,
   Allocation,

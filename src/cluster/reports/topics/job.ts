@@ -1,7 +1,7 @@
 import { flag, indexes, integer, keyed, list, mapOf, name, oneOf, open, text, textMap, texts } from "./fields.ts";
 import { type Topic, textOf } from "./topic.ts";
 
-/** What a task group asks of a volume: claims go by it. */
+/** A task group's volume request, which determines claims. */
 const VolumeRequest = open({
   Name: name,
   Type: oneOf("host", "csi"),

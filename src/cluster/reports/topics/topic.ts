@@ -5,46 +5,46 @@ import type { EventType } from "../event-types.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** What is particular about the objects of a topic (docs/internals/wire/nomad.md). */
+/** The rules of a topic's objects (docs/guides/reports.md). */
 export interface Topic {
-  /** What the fields that are known hold. */
+  /** The schema of the known fields. */
   readonly object: z.ZodType;
-  /** Which of them is the object's key. */
+  /** The field that is the object's key. */
   readonly key: "ID" | "Name";
   readonly namespaced: boolean;
-  /** What the payload may say beside the object. */
+  /** Payload members beside the object. */
   readonly beside?: Readonly<Record<string, z.ZodType>>;
-  /** By what else subscribers find an event of the object. */
+  /** Additional filter keys of the object's events. */
   filterKeys(object: Fields): readonly string[] | null;
-  /** The object as it is kept and sent. */
+  /** The object as stored and sent. */
   kept?(object: Fields): Fields;
-  /** The node that it is on. */
+  /** The node it is placed on. */
   nodeOf?(object: Fields): string | null;
-  /** It will never run again. */
+  /** Whether it is terminal. */
   terminal?(object: Fields): boolean;
-  /** What it counts as in the summary of its job. */
+  /** Its counter in the job's summary. */
   tally?(object: Fields): string | undefined;
-  /** The sticky volumes that it asks for, when it says so itself. */
+  /** The sticky volumes it requests, if it embeds its job. */
   sticky?(object: Fields): readonly string[] | undefined;
-  /** The CSI volumes that it asks for, as `sticky`. */
+  /** The CSI volumes it requests, if it embeds its job. */
   csiVolumes?(object: Fields): readonly VolumeAsk[] | undefined;
-  /** The type that says by itself that the object is gone. */
+  /** The event type that implies removal. */
   readonly goneBy?: string;
-  /** The type of the event that tells that an object is missing from a full list. */
+  /** The event type of an object missing from a full list. */
   readonly removal: EventType;
 }
 
-/** A field's text; empty when there is none. */
+/** A field's text; empty without one. */
 export const textOf = (object: Fields, field: string): string => {
   const value = object[field];
   return typeof value === "string" ? value : "";
 };
 
-/** A field's object; null when there is none. */
+/** A field's object; null without one. */
 export const objectOf = (object: Fields, field: string): Fields | null => {
   const value = object[field];
   return isPlainObject(value) ? value : null;
 };
 
-/** Whether a field holds anything but null. */
+/** Whether a field is present and not null. */
 export const isSet = (object: Fields, field: string): boolean => (object[field] ?? null) !== null;
