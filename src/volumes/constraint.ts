@@ -153,7 +153,7 @@ function read({ LTarget, Operand, RTarget }: Constraint): Parts | string[] {
   return wrong.length === 0 ? { left, right, operator } : wrong;
 }
 
-/** The faults of a volume's constraint, as sentences; empty when valid. */
+/** The faults of a volume's constraint, as sentences; empty when valid (docs/internals/wire/volumes.md). */
 export function constraintFaults(constraint: Constraint): string[] {
   if (BETWEEN_ALLOCATIONS.has(constraint.Operand)) return [];
   const parts = read(constraint);

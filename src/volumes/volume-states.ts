@@ -78,7 +78,7 @@ export class VolumeStates implements NodeFollower {
   }
 }
 
-/** The state of a volume according to its node's last report, matched by id. */
+/** The state of a volume according to its node's last report, matched by id (docs/internals/wire/volumes.md). */
 export function stateOn(node: Pick<VolumeNode, "status" | "isUsable">, volume: StoredVolume): State {
   if (node.status === "ready" || node.status === "initializing") {
     if (node.isUsable(volume.id)) return node.status === "ready" ? "ready" : volume.state;

@@ -62,8 +62,8 @@ export const csi: Mutation[] = [
   },
   {
     ...QUEUE,
-    find: "    this.#next(pluginId);\n  }\n\n  /** As its node is asked. */",
-    replace: "  }\n\n  /** As its node is asked. */",
+    find: "    this.#next(pluginId);\n  }\n\n  /** The operation in the form of the agent protocol. */",
+    replace: "  }\n\n  /** The operation in the form of the agent protocol. */",
     promise: "The next operation of a plugin begins when one has ended",
   },
   {

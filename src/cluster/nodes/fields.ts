@@ -4,7 +4,7 @@ import { integer } from "../reports/topics/fields.ts";
 
 /**
  * Schema of a reported node, from its agent or a scheduler. Every field is optional; unknown fields are kept
- * (docs/guides/nodes.md).
+ * (docs/internals/wire/nomad.md).
  */
 
 const name = z.string().max(256);

@@ -1,4 +1,4 @@
-/** Every event type, of any topic (docs/guides/events.md). */
+/** Every event type, of any topic (docs/internals/wire/nomad.md). */
 export const EVENT_TYPES = [
   "NodeRegistration",
   "NodeDeregistration",

@@ -2,7 +2,7 @@
 const HYPHENS = new Set([8, 12, 16, 20]);
 
 /**
- * The range of ids that begin with a prefix: first inclusive, second exclusive. As in Nomad, a prefix consists of
+ * The range of ids that begin with a prefix: first inclusive, second exclusive. A prefix (docs/internals/wire/nomad.md) consists of
  * whole bytes: an even number of hexadecimal digits, hyphens optional.
  * @returns null for an invalid prefix
  */

@@ -34,7 +34,7 @@ const NO_TRANSITION = {
   Reschedule: null,
 };
 
-/** Optional fields of an allocation's list view. */
+/** Optional fields of an allocation's list view (docs/internals/wire/volumes.md). */
 export interface AllocationFields {
   readonly resources: boolean;
   readonly taskStates: boolean;

@@ -33,7 +33,7 @@ const GONE = stamp("");
 const told = (stamps: readonly IndexBackfill[]): Told => ({ events: [], stamps });
 
 /**
- * Claims of task groups on sticky host volumes (docs/guides/sticky-claims.md). A claim is made when an allocation is
+ * Claims of task groups on sticky host volumes (docs/internals/wire/volumes.md). A claim is made when an allocation is
  * placed on a node that has the volume. If the job or the volume arrives later, the claim is made as soon as both
  * exist. Every change runs inside the transaction of its cause, and the claims take their indexes from that
  * transaction's event line.

@@ -1,7 +1,7 @@
 import type { StoredClaim } from "../../contracts/host-volumes.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 
-/** A claim as list responses show it. */
+/** A claim as list responses show it (docs/internals/wire/volumes.md). */
 export const shownClaim = (claim: StoredClaim) => ({
   AllocID: claim.allocId,
   CreateIndex: claim.createIndex ?? 0,

@@ -1,5 +1,5 @@
 /*
- * The states of a claim on a CSI volume and the operation of each step.
+ * The states of a claim on a CSI volume and the operation of each step. Rules: docs/internals/wire/volumes.md.
  *
  *   pending --admitted--> taken --controller.publish--> attached --node.publish--> published
  *                           |                            |    ^                       |

@@ -4,7 +4,7 @@ import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { joinedErrors } from "../joined-errors.ts";
 import { type Capability, REDACTED } from "./volume.ts";
 
-/** The result of merging a request into an existing volume (docs/guides/csi-volumes.md). */
+/** The result of merging a request into an existing volume (docs/internals/wire/volumes.md). */
 export interface Merged {
   readonly volume: CsiVolume;
   /** The plugin has to expand the volume first. */

@@ -1,7 +1,7 @@
 import type { CsiInfo, CsiPlugin, Role } from "../../contracts/csi-volumes.ts";
 import { isPlainObject } from "../../lib/json.ts";
 
-/** CSI plugins: the instances nodes report, and their form in responses and events (docs/guides/csi-volumes.md). */
+/** CSI plugins: the instances nodes report, and their form in responses and events (docs/internals/wire/nomad.md). */
 
 const CONTROLLER_FLAGS = [
   ...["SupportsAttachDetach", "SupportsClone", "SupportsCondition", "SupportsCreateDelete"],

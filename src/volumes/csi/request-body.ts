@@ -24,7 +24,7 @@ const bytes = () => z.int().nonnegative();
 const texts = (longest = 4096, most = MOST_ENTRIES) =>
   z.record(text(256).min(1), text(longest)).refine((map) => Object.keys(map).length <= most, `at most ${most} entries`);
 
-/** Secret names also appear in a header, which is split at commas and equals signs. */
+/** Secret names also appear in a header, split at commas and equals signs (docs/internals/wire/volumes.md). */
 const secrets = z
   .record(z.string().regex(/^[A-Za-z0-9._-]{1,128}$/, "names are letters, digits, '-', '_' and '.'"), text(16_384))
   .refine((map) => Object.keys(map).length <= MOST_ENTRIES, `at most ${MOST_ENTRIES} entries`);
@@ -114,7 +114,7 @@ export function parseBody(given: Readonly<Record<string, unknown>>): Result<CsiB
 const shownTopologies = (given: readonly z.output<typeof Segments>[] | undefined): Topology[] | null =>
   given ? given.map(({ Segments: each }) => ({ Segments: each ?? {} })) : null;
 
-/** Validates a volume's values. @returns the request, or all faults */
+/** Validates a volume's values (docs/internals/wire/volumes.md). @returns the request, or all faults */
 export function requestOf(volume: CsiFields, namespace: string): Result<CsiRequest> {
   const faults = faultsOf(volume);
   if (faults.length > 0) return refuse("invalid", `validation: ${faults.join(", ")}`);

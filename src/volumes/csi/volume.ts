@@ -2,7 +2,7 @@ import type { CsiPlugin, CsiUser, CsiVolume, FoundCsiVolume } from "../../contra
 import type { MountOptions } from "../../contracts/volume-asks.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 
-/** CSI volumes: the forms of requests, rows, responses and events (docs/guides/csi-volumes.md). */
+/** CSI volumes: the forms of requests, rows, responses and events (docs/internals/wire/volumes.md). */
 
 export const ACCESS_MODES = [
   ...["single-node-reader-only", "single-node-writer"],

@@ -1,7 +1,7 @@
 import type { Capability, StoredVolume } from "../../contracts/host-volumes.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 
-/** Host volumes: the forms of requests, rows, responses and events (docs/guides/host-volumes.md). */
+/** Host volumes: the forms of requests, rows, responses and events (docs/internals/wire/volumes.md). */
 
 export const ACCESS_MODES = [
   "single-node-reader-only",

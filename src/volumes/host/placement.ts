@@ -39,7 +39,7 @@ const textOf = ({ LTarget, Operand, RTarget }: Constraint): string =>
 export const hasRoom = (volumes: HostVolumeStore, { id }: Pick<VolumeNode, "id">): boolean =>
   volumes.countOn(id) < MAX_VOLUMES;
 
-/** The node named by a request, if it accepts operations now. */
+/** The node named by a request, if it accepts operations now (docs/internals/wire/volumes.md). */
 export function nodeNamed(nodes: NodeView, request: HostVolumeRequest, subject: string): Result<VolumeNode> {
   const against = `validating volume ${quoted(subject)} against state failed`;
   const node = nodes.find(request.nodeId);

@@ -102,7 +102,7 @@ export function parseBody(given: Readonly<Record<string, unknown>>): Result<Host
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const quoted = JSON.stringify;
 
-/** Validates a volume's values. @returns the request, or all faults */
+/** Validates a volume's values (docs/internals/wire/volumes.md). @returns the request, or all faults */
 export function requestOf(
   volume: VolumeFields,
   namespace: string,

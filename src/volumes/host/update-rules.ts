@@ -2,7 +2,7 @@ import type { HostVolumeRequest, StoredVolume } from "../../contracts/host-volum
 import { type Refusal, refuse } from "../../lib/result.ts";
 import { joinedErrors } from "../joined-errors.ts";
 
-/** Why a volume cannot be updated as requested; null when the update is permitted. */
+/** Why a volume cannot be updated as requested; null when the update is permitted (docs/internals/wire/volumes.md). */
 export function updateRefusal(
   volume: StoredVolume,
   request: HostVolumeRequest,

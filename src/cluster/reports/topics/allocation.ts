@@ -82,7 +82,7 @@ export const Allocation: Topic = {
 const groupsOf = (object: Fields) =>
   objectOf(object, "Job")?.["TaskGroups"] as readonly (StickyGroup & AskingGroup)[] | null | undefined;
 
-/** Stored allocations omit the embedded job, except its version and type. */
+/** Stored allocations omit the embedded job, except its version and type (docs/internals/wire/nomad.md). */
 function withoutJob(object: Fields): Fields {
   const { Job: _job, ...kept } = object;
   const job = objectOf(object, "Job");

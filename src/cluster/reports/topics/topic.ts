@@ -5,7 +5,7 @@ import type { EventType } from "../event-types.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** The rules of a topic's objects (docs/guides/reports.md). */
+/** The rules of a topic's objects (docs/internals/wire/nomad.md). */
 export interface Topic {
   /** The schema of the known fields. */
   readonly object: z.ZodType;
