@@ -10,6 +10,7 @@ export function memorySql(migrations: readonly Migration[]): SqlStorage {
     return {
       toArray: () => rows,
       [Symbol.iterator]: () => rows[Symbol.iterator](),
+      raw: () => rows.map((row) => Object.values(row)),
       one: () => {
         if (rows.length !== 1) throw new Error(`${rows.length} rows instead of one`);
         return rows[0];

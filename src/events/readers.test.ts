@@ -123,6 +123,24 @@ describe("readers who leave", () => {
   });
 });
 
+describe("a line of more than 64 KiB", () => {
+  it("is sent in pieces of 64 KiB", async () => {
+    const line = log.add("Job", "k".repeat(100_000));
+    const stream = await readers.open(subscription(), new AbortController().signal);
+    const reader = stream?.getReader();
+    const pieces: Uint8Array[] = [];
+    for (let text = ""; !text.endsWith("\n"); text = Buffer.concat(pieces).toString()) {
+      const { value } = (await reader?.read()) ?? {};
+      if (!value) throw new Error("no more bytes");
+      pieces.push(value);
+    }
+    expect(pieces.map(({ length }) => length).slice(0, -1)).toEqual(Array(pieces.length - 1).fill(65_536));
+    expect(pieces.length).toBe(Math.ceil(Buffer.concat(pieces).length / 65_536));
+    expect(Buffer.concat(pieces).length).toBeGreaterThan(line.text.length);
+    await reader?.cancel();
+  });
+});
+
 describe("a reader", () => {
   it("begins with the index it asked for, or the oldest there is", async () => {
     for (const key of ["a", "b", "c", "d"]) log.add("Job", key);

@@ -84,6 +84,7 @@ export const backup: Mutation[] = [
   },
   {
     ...FRAMES,
+    suites: ["src/backup/frames.test.ts"],
     find: "if (this.#length > 0) throw badRequest",
     replace: "if (this.#length > 1e9) throw badRequest",
     promise: "A file that is cut off inside of a length is refused",
@@ -126,6 +127,7 @@ export const backup: Mutation[] = [
   },
   {
     ...FREEZE,
+    suites: ["src/platform/durable/snapshot/snapshot-lock.test.ts"],
     find: "if (isMine) return renewSnapshot(sql);",
     replace: "if (isMine) return;",
     promise: "A snapshot is of the moment at which the last object was frozen",
@@ -168,6 +170,7 @@ export const backup: Mutation[] = [
   },
   {
     ...LEDGER,
+    suites: ["src/backup/restores.test.ts"],
     find: "if (page.length > 0) return true;\n      const swapped",
     replace: "const swapped",
     promise: "AccessControl takes its rows when all others have theirs",
@@ -180,12 +183,14 @@ export const backup: Mutation[] = [
   },
   {
     ...LEDGER,
+    suites: ["src/backup/restores.test.ts"],
     find: "if (before) await this.#letGo(before.restore);",
     replace: "",
     promise: "A restore that died is undone before the next begins",
   },
   {
     ...STAGING,
+    suites: ["src/platform/durable/snapshot/snapshot-lock.test.ts"],
     find: 'sql.exec("DELETE FROM migrations");',
     replace: "",
     promise: "Restored tables are brought to the schema of today from the versions that the snapshot names",

@@ -122,12 +122,14 @@ export const csi: Mutation[] = [
   },
   {
     ...CONTROLLERS,
+    suites: ["src/volumes/csi/controllers.test.ts"],
     find: "ControllerInfo?.[need.flag] === true",
     replace: "ControllerInfo?.[need.flag] !== false",
     promise: "A controller without the capability is not asked",
   },
   {
     ...PLACEMENT,
+    suites: ["src/volumes/host/placement.test.ts"],
     find: "volumes.countOn(id) < MAX_VOLUMES",
     replace: "volumes.countOn(id) <= MAX_VOLUMES",
     promise: "A node has no more volumes than its bound",
@@ -146,6 +148,7 @@ export const csi: Mutation[] = [
   },
   {
     ...PLACEMENT,
+    suites: ["src/volumes/host/placement.test.ts"],
     find: "if (!node.hasAgent) return",
     replace: "if (false) return",
     promise: "A node without an agent takes no volume",
@@ -164,6 +167,7 @@ export const csi: Mutation[] = [
   },
   {
     ...STATES,
+    suites: ["src/volumes/volume-states.test.ts"],
     find: "filter((volume) => volume?.nodeId === nodeId)",
     replace: "filter((volume) => volume !== null)",
     promise: "A volume follows the node that it is on",
@@ -182,6 +186,7 @@ export const csi: Mutation[] = [
   },
   {
     ...SESSION,
+    suites: ["src/node-agents/session-record.test.ts"],
     find: "WHERE body IS NOT excluded.body",
     replace: "",
     promise: "A volume that is as it was is not told again",

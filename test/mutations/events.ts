@@ -196,6 +196,7 @@ export const events: Mutation[] = [
   },
   {
     ...SHARES,
+    suites: ["src/events/shares.test.ts"],
     find: "`SELECT idx, source, seq, octet_length(events) AS bytes FROM lines\n           WHERE account = ? AND fat = ? AND idx > ? AND idx < ? ORDER BY idx LIMIT ?`",
     replace:
       "`SELECT idx, source, seq, octet_length(events) AS bytes FROM lines\n           WHERE account = ? AND fat = ? AND idx > ? AND idx < ? ORDER BY idx DESC LIMIT ?`",
@@ -239,6 +240,7 @@ export const events: Mutation[] = [
   },
   {
     ...FEED,
+    suites: ["src/events/feed.test.ts"],
     find: "if (first.index !== this.#newest + 1) this.#ring = new Ring();",
     replace: "",
     promise: "A relay has no line without all that came before it",

@@ -360,7 +360,7 @@ export const reports: Mutation[] = [
   },
   {
     file: "src/events/readers.ts",
-    suites: ["test/workers/stream-readers.test.ts"],
+    suites: ["src/events/readers.test.ts"],
     find: "bytes.length > PIECE_BYTES ? bytes.subarray(PIECE_BYTES) : null;",
     replace: "null;",
     promise: "A stream is given 64 KiB at a time",

@@ -1,0 +1,61 @@
+import { expect, it } from "vitest";
+import { memoryStorage } from "../../test/memory-storage.ts";
+import { ok } from "../lib/result.ts";
+import { Restores } from "./restores.ts";
+
+/** A ledger whose objects and host record the calls that they get. */
+function ledger() {
+  const calls: string[] = [];
+  const called = async (call: string, name: string) => {
+    calls.push(`${call} ${name}`);
+    return ok(null);
+  };
+  const KV_STORE = {
+    getByName: (name: string) => ({
+      swap: () => called("swap", name),
+      restart: () => called("restart", name),
+      release: () => called("release", name),
+    }),
+  };
+  const host = {
+    env: { KV_STORE } as unknown as Env,
+    storage: memoryStorage(),
+    hold: (restore: string) => {
+      calls.push(`hold ${restore}`);
+      return ok(null);
+    },
+    swap: () => {
+      calls.push("swap the host");
+      return ok(null);
+    },
+    release: () => undefined,
+    restart: () => undefined,
+  };
+  return { restores: new Restores(host), calls };
+}
+
+const store = (name: string) => ({ kind: "kv-store", name }) as const;
+
+it("swaps its own tables after those of all other objects", async () => {
+  const { restores, calls } = ledger();
+  await restores.begin("r");
+  // More than one page.
+  const names = Array.from({ length: 17 }, (_, at) => `store${String(at).padStart(2, "0")}`);
+  for (const name of names) expect(restores.join("r", store(name)).ok).toBe(true);
+  expect(restores.complete("r").ok).toBe(true);
+  for (let steps = 0; restores.state()?.phase === "swapping"; steps++) {
+    if (steps > 10) throw new Error("no end");
+    await restores.step();
+  }
+  const swaps = calls.filter((call) => call.startsWith("swap"));
+  expect(swaps).toEqual([...names.map((name) => `swap ${name}`), "swap the host"]);
+});
+
+it("releases the objects of an unfinished restore before the next starts", async () => {
+  const { restores, calls } = ledger();
+  await restores.begin("first");
+  restores.join("first", store("a"));
+  expect((await restores.begin("second")).ok).toBe(true);
+  expect(calls).toEqual(["hold first", "release a", "hold second"]);
+  expect(restores.state()).toEqual({ restore: "second", phase: "loading" });
+});

@@ -1,0 +1,21 @@
+import type { Hello, ReportedHostVolume } from "@sallyport/agent-protocol";
+import { expect, it } from "vitest";
+import { memorySql } from "../../test/memory-sql.ts";
+import type { Link } from "./link.ts";
+import { sessionMigrations } from "./schema.ts";
+import { SessionRecord } from "./session-record.ts";
+
+const volume = (path: string) => ({ ID: "v", Name: "data", Path: path }) as unknown as ReportedHostVolume;
+const usable = (path: string) => ({ usable: [volume(path)], unavailable: [], gone: [] });
+
+it("tells the registry of a volume again only after a change of it", () => {
+  const record = new SessionRecord(memorySql(sessionMigrations));
+  const node = { Name: "node", HostVolumes: { data: volume("/a") } };
+  const hello = { boot: "b", epoch: 1, agent: "1.0.0", node, unavailableVolumes: [] } as unknown as Hello;
+  record.begin({ id: "link" } as Link, hello, 0);
+  record.told(record.change().seq);
+  record.volumesChanged(usable("/a"), 1);
+  expect(record.change()).not.toHaveProperty("volumes");
+  record.volumesChanged(usable("/b"), 2);
+  expect(record.change().volumes).toEqual({ put: [volume("/b")], gone: [] });
+});

@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import { memoryStorage } from "../../../../test/memory-storage.ts";
+import { migrateAll, type Schema, versionsOf } from "../migrations.ts";
+import { SnapshotLock } from "./snapshot-lock.ts";
+
+const numbers = { because: "numbered rows", sql: "CREATE TABLE numbers (n INTEGER PRIMARY KEY AUTOINCREMENT) STRICT" };
+const names = { because: "named rows", sql: "CREATE TABLE names (name TEXT PRIMARY KEY) STRICT" };
+
+function object(schema: Schema) {
+  const storage = memoryStorage();
+  migrateAll(storage, schema);
+  return { storage, lock: new SnapshotLock(storage, schema) };
+}
+
+describe("a snapshot", () => {
+  it("shows the rows at the moment of the freeze, and not those of its preparation", () => {
+    const { storage, lock } = object({ all: [numbers, names] });
+    const rows = () => {
+      const page = lock.page("s", null);
+      return page.ok ? page.value.some.flatMap((part) => part.rows) : page;
+    };
+    storage.sql.exec("INSERT INTO names VALUES ('before')");
+    expect(lock.prepare("s", 0).ok).toBe(true);
+    storage.sql.exec("INSERT INTO names VALUES ('between')");
+    expect(rows(), "prepared").toEqual([["before"]]);
+    expect(lock.freeze("s", 1_000)).toMatchObject({ ok: true, value: { versions: { all: 2 } } });
+    lock.thaw("s", 2_000);
+    storage.sql.exec("INSERT INTO names VALUES ('later')");
+    storage.sql.exec("DELETE FROM names WHERE name = 'before'");
+    expect(rows(), "frozen").toEqual([["before"], ["between"]]);
+  });
+});
+
+describe("a restore", () => {
+  it("migrates the tables of modules that the snapshot does not name", () => {
+    const { storage, lock } = object({ old: [numbers], recent: [names] });
+    expect(lock.lockForRestore("r", {}).ok).toBe(true);
+    expect(lock.beginStaging("r", { versions: { old: 1 }, sequences: { numbers: 7 } }).ok).toBe(true);
+    expect(lock.stage("r", "numbers", ["n"], [[5]]).ok).toBe(true);
+    expect(lock.swap("r")).toEqual({ ok: true, value: null });
+    expect(versionsOf(storage.sql)).toEqual({ old: 1, recent: 1 });
+    expect(storage.sql.exec("SELECT * FROM names").toArray()).toEqual([]);
+    storage.sql.exec("INSERT INTO numbers DEFAULT VALUES");
+    expect(storage.sql.exec<{ n: number }>("SELECT max(n) AS n FROM numbers").one().n).toBe(8);
+  });
+});
