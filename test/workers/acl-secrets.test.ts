@@ -14,7 +14,7 @@ const create = async (body: object) => (await send("POST", "/v1/acl/token", body
 const secretOf = async (accessor: string, options: Parameters<typeof get>[1]): Promise<string> =>
   (await get(`/v1/acl/token/${accessor}`, options)).body.SecretID;
 
-it("shows the secret to management tokens in the upstream dialect, also after an update, and to nobody else", async () => {
+it("returns the secret only to management tokens in the upstream dialect, also after an update", async () => {
   const made = await create({ Name: "n", Type: "client", Policies: ["p"] });
   const boss = await create({ Type: "management" });
   const at = `/v1/acl/token/${made.AccessorID}`;
@@ -30,7 +30,7 @@ it("shows the secret to management tokens in the upstream dialect, also after an
   expect(await secretOf(accessor, upstream())).toBe("");
 });
 
-it("shows callers their own secret in both dialects, whoever made their token", async () => {
+it("returns the caller's own secret in both dialects, for tokens of either API", async () => {
   const made = await create({ Type: "client", Policies: ["p"] });
   const own = await issue({ policies: ["p"] });
   const tokens = [
@@ -45,7 +45,7 @@ it("shows callers their own secret in both dialects, whoever made their token", 
   }
 });
 
-it("keeps the secret sealed, bound to its token", async () => {
+it("stores the secret sealed, bound to its token", async () => {
   const [made, other] = [await create({ Type: "management" }), await create({ Type: "management" })];
   expect(await dump()).not.toContain(made.SecretID);
   await runInDurableObject(accessObject(), (_object, { storage: { sql } }) => {
@@ -57,7 +57,7 @@ it("keeps the secret sealed, bound to its token", async () => {
   expect(await secretOf(made.AccessorID, upstream())).toBe(made.SecretID);
 });
 
-it("keeps no secret with ACL_TOKEN_SECRETS=off, and deletes those that are kept", async () => {
+it("stores no secret with ACL_TOKEN_SECRETS=off, and deletes stored ones", async () => {
   const made = await create({ Type: "management" });
   const off = deployment({ ACL_TOKEN_SECRETS: "off" });
   const read = await off(`/v1/acl/token/${made.AccessorID}`, { token: null, headers: { "X-Nomad-Token": "root" } });

@@ -21,8 +21,8 @@ const expectCluster = (answer: Awaited<ReturnType<typeof get>>) => {
   }
 };
 
-describe("tokens of areas C and D", () => {
-  it("show every field; the secret only in the answer that makes them", async () => {
+describe("tokens of the cluster API", () => {
+  it("return every field, and the secret only on creation", async () => {
     const made = await create({ Name: "n", Type: "client", Policies: ["p"], Global: true });
     expectCluster(made);
     expect(made.headers.get("content-type")).toBe("application/json");
@@ -52,19 +52,19 @@ describe("tokens of areas C and D", () => {
     for (const token of listed.body) expect(Object.keys(token)).not.toContain("SecretID");
   });
 
-  it("read keys in any case, as some clients write them", async () => {
+  it("accept keys in any case", async () => {
     const made = await create({ name: "n", type: "client", policies: ["p"] });
     expect(made.body).toMatchObject({ Name: "n", Policies: ["p"] });
   });
 
-  it("are unlimited as management, and carry no list of policies then", async () => {
+  it("have all rights and no list of policies as management tokens", async () => {
     const made = await create({ Name: "m", Type: "management" });
     expect(made.body).toMatchObject({ Type: "management", Policies: null });
     expect((await get("/v1/acl/tokens", { token: made.body.SecretID })).status).toBe(200);
     expect((await get("/v1/sys/mounts", { token: made.body.SecretID })).status).toBe(200);
   });
 
-  it("expire as told, in nanoseconds, as a duration or at a time", async () => {
+  it("accept an expiry in nanoseconds, as a duration or as a time", async () => {
     const wishes = [
       { ExpirationTTL: 3_600_000_000_000 },
       { ExpirationTTL: "1h" },
@@ -90,14 +90,14 @@ describe("tokens of areas C and D", () => {
     [{ Type: "client", Policies: ["p"], Roles: [{ ID: "r" }] }, "Roles"],
     [{ Type: "management", AccessorID: crypto.randomUUID() }, "AccessorID"],
     [{ Type: "client", Policies: "p" }, "Policies"],
-  ])("refuse %j with 400 in plain text", async (body, because) => {
+  ])("return 400 in plain text for %j", async (body, because) => {
     const refused = await create(body);
     expect(refused.status).toBe(400);
     expect(refused.headers.get("content-type")).toMatch(/^text\/plain/);
     expect(refused.text).toContain(because);
   });
 
-  it("change name and policies, keep secret and creation, and tell the stream", async () => {
+  it("change name and policies, keep secret and creation, and send an event", async () => {
     const { body: made } = await create({ Name: "n", Type: "client", Policies: ["p"] });
     const at = `/v1/acl/token/${made.AccessorID}`;
     const changed = await put(at, { AccessorID: made.AccessorID, Name: "m", Type: "client", Policies: ["q"] });
@@ -119,7 +119,7 @@ describe("tokens of areas C and D", () => {
     expect(events[2].Payload).toEqual({ ACLToken: changed.body });
   });
 
-  it("made by auth/token are on the stream and in the list, too, with the indexes that reads show", async () => {
+  it("of auth/token appear in events and in the list, with the indexes of reads", async () => {
     const { accessor } = await issue({ policies: ["p"], ttl: "1h" });
     const { body } = await get(`/v1/acl/token/${accessor}`);
     expect(body).toMatchObject({ Type: "client", Policies: ["default", "p"], ExpirationTTL: "1h0m0s" });
@@ -128,7 +128,7 @@ describe("tokens of areas C and D", () => {
     expect([body.CreateIndex, body.ModifyIndex]).toEqual([made.Index, made.Index]);
   });
 
-  it("returns 400 when an update changes what is fixed at creation, and takes the same value again", async () => {
+  it("return 400 for an update of fields fixed at creation, and accept the same value", async () => {
     const { body: made } = await create({ Name: "n", Type: "management", ExpirationTTL: "1h" });
     const update = (change: object) =>
       put(`/v1/acl/token/${made.AccessorID}`, { Name: "m", Type: "management", ...change });
@@ -175,13 +175,13 @@ describe("tokens of areas C and D", () => {
     ],
     ["PATCH", "/v1/acl/token/a", {}, 405, "Invalid method"],
     ["GET", "/acl/tokens", undefined, 404, ""],
-  ])("%s %s answers its error", async (method, at, body, status, text) => {
+  ])("return the error of %s %s", async (method, at, body, status, text) => {
     const answer = await send(method, at, body);
     expect(answer.status).toBe(status);
     expect(answer.text).toContain(text);
   });
 
-  it("are listed in pages by prefix, each once, and only the global ones on request", async () => {
+  it("are listed once each, in pages, by prefix, and optionally only global ones", async () => {
     for (let n = 0; n < 5; n++) await create({ Name: `t${n}`, Type: "management", Global: n === 0 });
     const seen: string[] = [];
     let next: string | null = "";
@@ -202,7 +202,7 @@ describe("tokens of areas C and D", () => {
     expect((await get("/v1/acl/tokens?per_page=many")).status).toBe(400);
   });
 
-  it("are the caller's own business: self and own accessor; the rest is for management", async () => {
+  it("are readable by the caller as self and by its accessor, others require management", async () => {
     const { body: made } = await create({ Type: "client", Policies: ["p"] });
     const own = { token: made.SecretID };
     expect((await get("/v1/acl/token/self", own)).body).toMatchObject({
@@ -221,15 +221,15 @@ describe("tokens of areas C and D", () => {
     for (const answer of refused) expect([answer.status, answer.text]).toEqual([403, "Permission denied"]);
   });
 
-  it("with no policies left in their namespaces of rules may do nothing", async () => {
+  it("have no rights after their policies are deleted", async () => {
     const token = await clientOf("");
     expect((await get("/v1/namespaces", { token })).body).toEqual([]);
     expect((await get("/v1/event/stream?topic=Node", { token })).status).toBe(403);
   });
 });
 
-describe("policies of areas C and D", () => {
-  it("are written with an empty 200, and read whole or as stubs", async () => {
+describe("policies of the cluster API", () => {
+  it("return an empty 200 on write, and are read whole or as list entries", async () => {
     const written = await put("/v1/acl/policy/p", { Name: "p", Description: "d", Rules: 'node { policy = "read" }' });
     expectCluster(written);
     expect(written.text).toBe("");
@@ -277,14 +277,14 @@ describe("policies of areas C and D", () => {
       "group must be set to set task",
     ],
     [{ Rules: 'path "a" {}', JobACL: "j" }, "JobACL"],
-  ])("refuse %j", async (body, because) => {
+  ])("return 400 for %j", async (body, because) => {
     const refused = await put("/v1/acl/policy/p", body);
     expect(refused.status).toBe(400);
     expect(refused.text).toContain(because);
     expect((await get("/v1/acl/policy/p")).status).toBe(404);
   });
 
-  it("keeps and shows the JobACL, until the policy is written without it", async () => {
+  it("keep and return the JobACL until a write without it", async () => {
     const job = { Namespace: "default", JobID: "web", Group: "api", Task: "" };
     await put("/v1/acl/policy/j", {
       Description: "d",
@@ -302,12 +302,12 @@ describe("policies of areas C and D", () => {
     expect((await get("/v1/acl/policy/j")).body).toMatchObject({ JobACL: null, Description: "" });
   });
 
-  it("take lower-case keys", async () => {
+  it("accept lower-case keys", async () => {
     expect((await send("POST", "/v1/acl/policy/p", { name: "p", rules: 'node { policy = "read" }' })).status).toBe(200);
     expect((await get("/v1/acl/policy/p")).body.Rules).toBe('node { policy = "read" }');
   });
 
-  it("show a client its own, and management all", async () => {
+  it("are limited to the own ones for clients, and complete for management", async () => {
     await put("/v1/acl/policy/other", { Rules: 'path "a" {}' });
     const token = await clientOf('node { policy = "read" }');
     const names = (body: { Name: string }[]) => body.map(({ Name }) => Name);
@@ -321,21 +321,21 @@ describe("policies of areas C and D", () => {
     expect((await del("/v1/acl/policy/other", { token })).status).toBe(403);
   });
 
-  it("may hold path rules beside the others: one token for all areas", async () => {
+  it("may contain path rules as well: one token for both APIs", async () => {
     const token = await clientOf(`${path("sys/mounts", "read")} namespace "default" { policy = "read" }`);
     expect((await get("/v1/sys/mounts", { token })).status).toBe(200);
     expect((await get("/v1/namespace/default", { token })).status).toBe(200);
   });
 
-  it("written as secrets policies count for areas C and D, too", async () => {
+  it("written through sys/policies apply to the cluster API", async () => {
     await policies({ both: 'namespace "default" { capabilities = ["read-job"] }' });
     const { client_token: token } = await issue({ policies: ["both"] });
     expect((await get("/v1/namespace/default", { token })).status).toBe(200);
   });
 });
 
-describe("namespaces of areas C and D", () => {
-  it("are made, listed, changed and deleted", async () => {
+describe("namespaces of the cluster API", () => {
+  it("are created, listed, changed and deleted", async () => {
     const made = await put("/v1/namespace", { Name: "dev", Description: "d", Meta: { a: "b" } });
     expectCluster(made);
     const { body } = await get("/v1/namespace/dev");
@@ -368,17 +368,17 @@ describe("namespaces of areas C and D", () => {
     ["/v1/namespace", {}, "Must match regex"],
     ["/v1/namespace/a", { Name: "b" }, "does not match request path"],
     ["/v1/namespace/a", { Description: "x".repeat(257) }, "description longer than 256"],
-  ])("refuse %s %j", async (at, body, because) => {
+  ])("return 400 for %s %j", async (at, body, because) => {
     const refused = await put(at, body);
     expect(refused.status).toBe(400);
     expect(refused.text).toContain(because);
   });
 
-  it("keep `default` for ever", async () => {
+  it("return 400 for a deletion of `default`", async () => {
     expect((await del("/v1/namespace/default")).status).toBe(400);
   });
 
-  it("are shown to whoever holds a capability in them, by the rule that is closest", async () => {
+  it("are visible with a capability in them, by the closest rule", async () => {
     for (const Name of ["prod-a", "prod-b", "dev"]) await put("/v1/namespace", { Name });
     const token = await clientOf('namespace "prod-*" { policy = "read" } namespace "prod-b" { policy = "deny" }');
     const seen = await get("/v1/namespaces", { token });

@@ -19,7 +19,7 @@ async function deployed(settings: { BOOTSTRAP_SECRET?: string } = { BOOTSTRAP_SE
 describe("the first root token of a deployed service", () => {
   beforeEach(() => deployed());
 
-  it("is made for whoever presents the secret, and works in all areas", async () => {
+  it("is created for a caller with the secret, and works in both APIs", async () => {
     expect((await get("/v1/acl/token/self")).status).toBe(403);
     const made = await bootstrap({ BootstrapSecret: SECRET });
     expect(made.status).toBe(200);
@@ -37,19 +37,19 @@ describe("the first root token of a deployed service", () => {
     expect(await dump()).not.toContain(made.body.SecretID);
   });
 
-  it("is made once", async () => {
+  it("is created once", async () => {
     const first = await bootstrap({ BootstrapSecret: SECRET });
     const again = await bootstrap({ BootstrapSecret: SECRET });
     expect([again.status, again.text]).toEqual([400, "ACL bootstrap already done (reset index: 1)"]);
     expect((await get("/v1/acl/tokens", { token: first.body.SecretID })).body).toHaveLength(1);
   });
 
-  it("is made once, also when many ask at the same time", async () => {
+  it("is created once under concurrent requests", async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => bootstrap({ BootstrapSecret: SECRET })));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(400)]);
   });
 
-  it("is not made again after it was revoked", async () => {
+  it("is not created again after its revocation", async () => {
     const { body } = await bootstrap({ BootstrapSecret: SECRET });
     await put("/v1/auth/token/revoke-self", {}, { token: body.SecretID });
     expect((await bootstrap({ BootstrapSecret: SECRET })).status).toBe(400);
@@ -61,7 +61,7 @@ describe("the first root token of a deployed service", () => {
     [{ BootstrapSecret: "" }],
     [{ BootstrapSecret: "wrong" }],
     [{ BootstrapSecret: SECRET.toUpperCase() }],
-  ])("is refused to %j, and stays to be had", async (body) => {
+  ])("returns 403 for %j, and stays available", async (body) => {
     const refused = await bootstrap(body);
     expect(refused.status).toBe(403);
     expect(refused.headers.get("content-type")).toMatch(/^text\/plain/);
@@ -77,14 +77,14 @@ describe("the first root token of a deployed service", () => {
   });
 });
 
-it("is refused without the setting, whatever is presented", async () => {
+it("returns 403 without the setting, for any secret", async () => {
   await deployed({});
   for (const body of [{}, { BootstrapSecret: "" }, { BootstrapSecret: SECRET }, { BootstrapSecret: "undefined" }]) {
     expect((await bootstrap(body)).status).toBe(403);
   }
 });
 
-it("tells load balancers that a deployment without its first token is not initialised", async () => {
+it("reports a deployment without its first token as not initialized", async () => {
   await deployed();
   expect((await get("/v1/sys/health", { token: null })).status).toBe(501);
   expect((await get("/v1/sys/seal-status", { token: null })).body).toMatchObject({ initialized: false, sealed: false });
@@ -93,7 +93,7 @@ it("tells load balancers that a deployment without its first token is not initia
   await expect.poll(async () => (await get("/v1/sys/health", { token: null })).status, { timeout: 5_000 }).toBe(200);
 });
 
-it("is not to be had locally, where the setting has named the root token", async () => {
+it("returns 400 in local development, where the setting names the root token", async () => {
   expect((await bootstrap({ BootstrapSecret: SECRET })).status).toBe(400);
   expect((await eventsOf("ACLToken")).filter(({ Key }) => Key !== "")).toEqual([]);
 });

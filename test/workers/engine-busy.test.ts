@@ -13,7 +13,7 @@ import {
 
 clock.moves = true;
 
-it("revokes what has expired, however often others ask for credentials meanwhile", async () => {
+it("revokes expired leases under a constant load of requests for credentials", async () => {
   const tenant = await openTenant();
   const uuid = await mountEngine(tenant);
   await writeRole("web", dynamicRole(tenant, { ttl: 10 }));

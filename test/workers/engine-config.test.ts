@@ -31,7 +31,7 @@ const UNCONFIGURED = {
 };
 
 describe("the configuration", () => {
-  it("is all zeros before it is written, and after it is deleted", async () => {
+  it("is all zeros before the first write and after a deletion", async () => {
     expect(await config()).toEqual(UNCONFIGURED);
     succeeded(await write(tenant.config));
     expect((await del("/v1/cloud-b/config")).status).toBe(204);
@@ -39,7 +39,7 @@ describe("the configuration", () => {
     expect(await config()).toEqual(UNCONFIGURED);
   });
 
-  it("is read without its secret, with the defaults of the interface", async () => {
+  it("is returned without its secret, with the documented defaults", async () => {
     const written = await write(tenant.config);
     expect([written.status, written.text]).toEqual([204, ""]);
     const { client_secret: secret, ...shown } = tenant.config;
@@ -52,7 +52,7 @@ describe("the configuration", () => {
     expect((await get("/v1/cloud-b/config")).text).not.toContain(secret);
   });
 
-  it("changes only what a write names, and reads durations as seconds", async () => {
+  it("changes only the fields of a write, and reads durations as seconds", async () => {
     succeeded(await write({ ...tenant.config, environment: "azurechinacloud", root_password_ttl: "1h30m" }));
     succeeded(await write({ root_password_ttl: "182d", client_id: null }));
     expect(await config()).toMatchObject({
@@ -64,7 +64,7 @@ describe("the configuration", () => {
     expect((await config()).root_password_ttl).toBe(60);
   });
 
-  it("takes an audience instead of a secret, and both in one write that clears the other", async () => {
+  it("accepts an audience instead of a secret, and both if one of them is empty", async () => {
     succeeded(await write(tenant.config));
     const both = await write({ identity_token_audience: "api://x" });
     expect([both.status, both.body.errors]).toEqual([
@@ -93,7 +93,7 @@ describe("the configuration", () => {
     [{ subscription_id: `${crypto.randomUUID()}/..` }, /^subscription_id: must be a UUID$/],
     [{ tenant_id: "common" }, /^tenant_id: must be a UUID, or a domain name of the tenant$/],
     [{ tenant_id: "a/b.example" }, /^tenant_id: must be a UUID/],
-  ])("refuses %j and stays as it was", async (change, because) => {
+  ])("returns 400 for %j and keeps the configuration", async (change, because) => {
     succeeded(await write(tenant.config));
     const before = await config();
     const refused = await write(change);
@@ -102,20 +102,20 @@ describe("the configuration", () => {
     expect(await config()).toEqual(before);
   });
 
-  it("takes a tenant's domain name, and lets a write name neither of the ids", async () => {
+  it("accepts a tenant's domain name, and a write without ids", async () => {
     succeeded(await write({ ...tenant.config, tenant_id: "contoso.onmicrosoft.com" }));
     succeeded(await write({ identity_token_ttl: "2h" }));
     expect(await config()).toMatchObject({ tenant_id: "contoso.onmicrosoft.com", identity_token_ttl: 7200 });
   });
 
-  it("moves from schedule to period when the write says so", async () => {
+  it("replaces the schedule by a period in one write", async () => {
     succeeded(await write({ ...tenant.config, rotation_schedule: "0 3 * * SUN", rotation_window: "2h" }));
     expect(await config()).toMatchObject({ rotation_schedule: "0 3 * * SUN", rotation_window: 7200 });
     succeeded(await write({ rotation_schedule: "", rotation_window: 0, rotation_period: "24h" }));
     expect(await config()).toMatchObject({ rotation_schedule: "", rotation_window: 0, rotation_period: 86_400 });
   });
 
-  it("is overridden by the deployment's settings, which it never shows", () => {
+  it("is overridden by the deployment's settings, which GET config omits", () => {
     const stored = { ...UNCONFIGURED, ...tenant.config, client_secret: "stored", key_id: null, key_ends: null };
     const account = accountOf(stored, {
       CLOUD_B_TENANT_ID: "other-tenant",
@@ -136,7 +136,7 @@ describe("the configuration", () => {
     });
   });
 
-  it("is not stored in the clear", async () => {
+  it("is stored sealed", async () => {
     succeeded(await write(tenant.config));
     const stored = await runInDurableObject(engineObject(uuid), (_object, { storage: { sql } }) =>
       sql
@@ -150,7 +150,7 @@ describe("the configuration", () => {
 });
 
 describe("an engine without configuration", () => {
-  it("says so to whoever wants a role or credentials", async () => {
+  it("returns 400 for roles and credentials", async () => {
     for (const refused of [await put("/v1/cloud-b/roles/r", dynamicRole(tenant)), await creds("r")]) {
       expect(refused.status).toBe(400);
       expect(refused.body.errors.join()).toContain("config is nil");
@@ -161,7 +161,7 @@ describe("an engine without configuration", () => {
 });
 
 describe("a mount of the engine", () => {
-  it("is of type cloud-b, by either name, at any path, any number of times", async () => {
+  it("has type cloud-b by either name, at any path, several times", async () => {
     succeeded(await put("/v1/sys/mounts/deep/er", { type: "azure" }));
     expect((await get("/v1/sys/mounts/deep/er")).body.data).toMatchObject({
       type: "cloud-b",
@@ -172,14 +172,14 @@ describe("a mount of the engine", () => {
     expect(await config()).toEqual(UNCONFIGURED);
   });
 
-  it("needs the right of each path", async () => {
+  it("requires the capability on each path", async () => {
     const { client_token: token } = await holderOf(path("cloud-b/creds/only", "read"));
     expect((await get("/v1/cloud-b/config", { token })).status).toBe(403);
     expect((await creds("other", { token })).status).toBe(403);
     expect((await creds("only", { token })).status).toBe(400);
   });
 
-  it("knows no other verbs and paths", async () => {
+  it("returns 404 or 405 for other paths and verbs", async () => {
     expect((await put("/v1/cloud-b/creds/x", {})).status).toBe(405);
     expect((await get("/v1/cloud-b/nothing")).status).toBe(404);
     expect((await get("/v1/cloud-b/roles/-bad-")).status).toBe(404);

@@ -90,9 +90,9 @@ const deaths = (turns: number, calls: number) =>
 const TURNS_OF_AN_ISSUE: Readonly<Record<number, number>> = { [ONE_BY_ONE]: 5, [TOGETHER]: 3 };
 const everyTurn = [...deaths(5, ONE_BY_ONE), ...deaths(3, TOGETHER)];
 
-describe("an issue whose Worker dies", () => {
+describe("issuing credentials while the Worker dies", () => {
   it.each(everyTurn)(
-    "at turn %i (%s the object has heard; %i calls) leaves nothing, and no lease",
+    "at poll %i (%s the report; %i calls) leaves no resource and no lease",
     async (nth, when, calls) => {
       await writeRole("web", dynamicRole(tenant));
       const died = dieAt(nth, when, calls);
@@ -109,7 +109,7 @@ describe("an issue whose Worker dies", () => {
     },
   );
 
-  it.each(deaths(1, TOGETHER))("of an existing application, at turn %i (%s)", async (nth, when, calls) => {
+  it.each(deaths(1, TOGETHER))("for an existing application at poll %i (%s)", async (nth, when, calls) => {
     await writeRole("app", { application_object_id: tenant.existing_application.object_id });
     const died = dieAt(nth, when, calls);
     await creds("app");
@@ -118,32 +118,29 @@ describe("an issue whose Worker dies", () => {
   });
 });
 
-describe("a role with an application of its own", () => {
+describe("a role with its own application", () => {
   const kept = () => dynamicRole(tenant, { persist_app: true });
   const writes = [...deaths(6, ONE_BY_ONE), ...deaths(5, TOGETHER)];
   const changes = [...deaths(4, ONE_BY_ONE), ...deaths(2, TOGETHER)];
   const settled = async () => expect(await rows(uuid, "jobs")).toEqual([]);
 
-  it.each(writes)(
-    "whose writer dies at turn %i (%s; %i calls) is there whole, or not at all",
-    async (nth, when, calls) => {
-      const died = dieAt(nth, when, calls);
-      await put("/v1/cloud-b/roles/r", kept());
-      expect(died()).toBe(true);
-      await byItself(uuid, settled);
-      const role = await get("/v1/cloud-b/roles/r");
-      if (role.status === 200) {
-        const made = await tenant.everything();
-        expect(made.applications.at(-1)?.id).toBe(role.body.data.application_object_id);
-        expect(made.memberships).toHaveLength(1);
-        expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
-      }
-      await byItself(uuid, nothingIsLeft);
-    },
-  );
+  it.each(writes)("is complete or absent after its Worker dies at poll %i (%s; %i calls)", async (nth, when, calls) => {
+    const died = dieAt(nth, when, calls);
+    await put("/v1/cloud-b/roles/r", kept());
+    expect(died()).toBe(true);
+    await byItself(uuid, settled);
+    const role = await get("/v1/cloud-b/roles/r");
+    if (role.status === 200) {
+      const made = await tenant.everything();
+      expect(made.applications.at(-1)?.id).toBe(role.body.data.application_object_id);
+      expect(made.memberships).toHaveLength(1);
+      expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
+    }
+    await byItself(uuid, nothingIsLeft);
+  });
 
   it.each(changes)(
-    "whose change dies at turn %i (%s; %i calls) forgets nothing that it has",
+    "keeps a record of its resources after a change dies at poll %i (%s; %i calls)",
     async (nth, when, calls) => {
       await writeRole("r", kept());
       const change = { cloud_roles: [{ role_name: "Contributor", scope: tenant.resource_group }], cloud_groups: [] };
@@ -156,7 +153,7 @@ describe("a role with an application of its own", () => {
     },
   );
 
-  it.each([1, 2, 3, 4, 5, 6])("is removed to the end when whoever deletes it dies at turn %i", async (nth) => {
+  it.each([1, 2, 3, 4, 5, 6])("is removed completely after its Worker dies at poll %i of the deletion", async (nth) => {
     await writeRole("r", kept());
     dieAt(nth, "before", ONE_BY_ONE);
     await del("/v1/cloud-b/roles/r");
@@ -165,7 +162,7 @@ describe("a role with an application of its own", () => {
   });
 });
 
-describe("an answer of the cloud that is lost", () => {
+describe("a lost response of the provider", () => {
   const operations: OperationName[] = [
     "CreateApplication",
     "CreateServicePrincipal",
@@ -177,21 +174,28 @@ describe("an answer of the cloud that is lost", () => {
     [operation, "apply-then-drop"],
     [operation, "drop"],
   ]);
-  it.each(lost)("of %s (%s) costs nothing: the credentials come, and go without a trace", async (operation, fault) => {
-    await writeRole("web", dynamicRole(tenant));
-    await tenant.fault({ service: operation === "CreateRoleAssignment" ? "arm" : "graph", operation, fault } as Fault);
-    const issued = await creds("web");
-    expect(issued.status, issued.text).toBe(200);
-    const made = await tenant.everything();
-    expect(made.applications).toHaveLength(fresh.applications.length + 1);
-    expect(made.assignments).toHaveLength(fresh.assignments.length + 1);
-    expect(made.memberships).toHaveLength(fresh.memberships.length + 1);
-    expect((await revoke(issued.body.lease_id)).status).toBe(204);
-    await byItself(uuid, nothingIsLeft);
-  });
+  it.each(lost)(
+    "to %s (%s) does not fail the request, and leaves no resource after revocation",
+    async (operation, fault) => {
+      await writeRole("web", dynamicRole(tenant));
+      await tenant.fault({
+        service: operation === "CreateRoleAssignment" ? "arm" : "graph",
+        operation,
+        fault,
+      } as Fault);
+      const issued = await creds("web");
+      expect(issued.status, issued.text).toBe(200);
+      const made = await tenant.everything();
+      expect(made.applications).toHaveLength(fresh.applications.length + 1);
+      expect(made.assignments).toHaveLength(fresh.assignments.length + 1);
+      expect(made.memberships).toHaveLength(fresh.memberships.length + 1);
+      expect((await revoke(issued.body.lease_id)).status).toBe(204);
+      await byItself(uuid, nothingIsLeft);
+    },
+  );
 
   it.each(["apply-then-drop", "drop"] as const)(
-    "of AddApplicationPassword (%s) leaves one password, then none",
+    "to AddApplicationPassword (%s) leaves one password, and none after revocation",
     async (fault) => {
       await writeRole("app", { application_object_id: tenant.existing_application.object_id });
       await tenant.fault({ operation: "AddApplicationPassword", fault });
@@ -212,7 +216,7 @@ describe("an answer of the cloud that is lost", () => {
     "DeleteServicePrincipal",
     "DeleteApplication",
     "DeleteDeletedItem",
-  ] as const)("of %s while revoking counts as done when it is", async (operation) => {
+  ] as const)("to %s during revocation counts as success if the resource is gone", async (operation) => {
     await writeRole("web", dynamicRole(tenant));
     const issued = await creds("web");
     await tenant.fault({ operation, fault: "apply-then-drop" });
@@ -225,13 +229,13 @@ describe("an answer of the cloud that is lost", () => {
   });
 });
 
-describe("an issue that is refused half-way", () => {
+describe("issuing credentials with a refused call", () => {
   it.each([
     ["CreateServicePrincipal", 400, "Directory_QuotaExceeded"],
     ["AddGroupMember", 403, "Authorization_RequestDenied"],
     ["CreateRoleAssignment", 403, "AuthorizationFailed"],
     ["AddServicePrincipalPassword", 400, "Request_BadRequest"],
-  ] as const)("by %s says why, with the cloud's code, and leaves nothing", async (operation, status, code) => {
+  ] as const)("%s returns the provider's code and leaves no resource", async (operation, status, code) => {
     await writeRole("web", dynamicRole(tenant));
     await tenant.fault({ operation, fault: "error", status, code, count: 100 });
     const refused = await creds("web");
@@ -243,7 +247,7 @@ describe("an issue that is refused half-way", () => {
 });
 
 describe("random deaths", () => {
-  it.each([1, 2, 3, 4, 5, 6])("leave nothing at the cloud once all leases are revoked (seed %i)", async (seed) => {
+  it.each([1, 2, 3, 4, 5, 6])("leave no resources after all leases are revoked (seed %i)", async (seed) => {
     const random = randomFrom(seed);
     await writeRole("web", dynamicRole(tenant));
     const original = CredentialEngine.prototype.turn as unknown as Method;
@@ -272,8 +276,8 @@ describe("random deaths", () => {
   });
 });
 
-describe("an object that restarts", () => {
-  it("in the middle of an issue loses nothing: the Worker hands its result in once more", async () => {
+describe("a restart of the object", () => {
+  it("during issuing loses no result: the Worker sends its report again", async () => {
     await writeRole("web", dynamicRole(tenant));
     const original = CredentialEngine.prototype.turn as unknown as Method;
     let turns = 0;
@@ -295,7 +299,7 @@ describe("an object that restarts", () => {
     await byItself(uuid, nothingIsLeft);
   });
 
-  it("takes a result only once, however often it is handed in", async () => {
+  it("applies a repeated report once", async () => {
     await writeRole("web", dynamicRole(tenant));
     const issued = await creds("web");
     const id = issued.body.lease_id.slice("cloud-b/".length);
@@ -313,7 +317,7 @@ describe("an object that restarts", () => {
   });
 });
 
-describe("a bell for an engine", () => {
+describe("a wake-up of an engine", () => {
   const ring = async (...bodies: WakeUpMessage[]) => {
     const messages = bodies.map((body, position) => ({ id: `m${position}`, timestamp: new Date(), attempts: 1, body }));
     const batch = createMessageBatch<WakeUpMessage>("sync-work", messages);
@@ -322,7 +326,7 @@ describe("a bell for an engine", () => {
     return getQueueResult(batch, context);
   };
 
-  it("brings a Worker that does what is waiting", async () => {
+  it("starts a Worker that performs the waiting jobs", async () => {
     await writeRole("web", dynamicRole(tenant));
     const { lease_id: lease } = (await creds("web")).body;
     succeeded(await put("/v1/sys/leases/revoke", { lease_id: lease, sync: false }));
@@ -330,7 +334,7 @@ describe("a bell for an engine", () => {
     await vi.waitFor(nothingIsLeft);
   });
 
-  it("is asked for again when the object fails, and harmless when nobody is there", async () => {
+  it("is repeated after a failure of the object, and has no effect without ready jobs", async () => {
     vi.spyOn(CredentialEngine.prototype, "turn").mockImplementationOnce(() => {
       throw new Error("object is down");
     });
@@ -338,7 +342,7 @@ describe("a bell for an engine", () => {
     expect((await ring({ engine: crypto.randomUUID() })).explicitAcks).toEqual(["m0"]);
   });
 
-  it("passes by a job that cannot be read, and serves those behind it", async () => {
+  it("skips an unreadable job and performs the jobs after it", async () => {
     await writeRole("web", dynamicRole(tenant));
     const leases = [(await creds("web")).body.lease_id, (await creds("web")).body.lease_id];
     for (const lease of leases) succeeded(await put("/v1/sys/leases/revoke", { lease_id: lease, sync: false }));

@@ -32,8 +32,8 @@ const begin = async (options: AzureOptions = {}) => {
 };
 beforeEach(() => begin());
 
-describe("credentials of a principal of their own", () => {
-  it("come with a lease and its rights, and go without a trace", async () => {
+describe("credentials with their own principal", () => {
+  it("have a lease and the role's rights, and leave no resource after revocation", async () => {
     await writeRole("web", dynamicRole(tenant, { ttl: "1h", tags: "b,a" }));
     const issued = await creds("web");
     expect(issued.status, issued.text).toBe(200);
@@ -60,7 +60,7 @@ describe("credentials of a principal of their own", () => {
     expect((await lookup(issued.body.lease_id)).body.errors).toEqual(["invalid lease"]);
   });
 
-  it("can be restored for a while when the role does not delete them permanently", async () => {
+  it("stay restorable if the role does not delete them permanently", async () => {
     await writeRole("web", dynamicRole(tenant, { permanently_delete: false }));
     const { body } = await creds("web");
     expect((await revoke(body.lease_id)).status).toBe(204);
@@ -70,7 +70,7 @@ describe("credentials of a principal of their own", () => {
     expect(left.assignments).toEqual(fresh.assignments);
   });
 
-  it("are deleted as the role said when they were made", async () => {
+  it("are deleted as the role specified at creation", async () => {
     await writeRole("web", dynamicRole(tenant));
     const { body } = await creds("web");
     await writeRole("web", { permanently_delete: false });
@@ -78,20 +78,20 @@ describe("credentials of a principal of their own", () => {
     expect(await tenant.everything()).toEqual(fresh);
   });
 
-  it("of a role that does not exist are refused with 400, which no client repeats", async () => {
+  it("return 400 for an unknown role, which clients do not retry", async () => {
     const refused = await creds("none");
     expect([refused.status, refused.body.errors]).toEqual([400, ["role 'none' does not exist"]]);
   });
 });
 
-it("makes nothing for a request that only asks for the head of an answer", async () => {
+it("creates nothing for a HEAD request", async () => {
   await writeRole("web", dynamicRole(tenant));
   expect((await send("HEAD", "/v1/cloud-b/creds/web")).status).toBe(405);
   expect(await tenant.everything()).toEqual(fresh);
 });
 
 describe("credentials of an existing application", () => {
-  it("are another password each, on that application, without touching its rights", async () => {
+  it("add one password per lease to the application and keep its rights", async () => {
     const { object_id: id, client_id: clientId } = tenant.existing_application;
     await writeRole("app", { application_object_id: id, cloud_groups: [{ group_name: "developers" }] });
     const issued = await Promise.all([creds("app"), creds("app"), creds("app")]);
@@ -104,7 +104,7 @@ describe("credentials of an existing application", () => {
     expect(await tenant.everything()).toEqual(fresh);
   });
 
-  it("are refused with the reason when it has all the passwords that it may have", async () => {
+  it("return the reason when the application has its maximum of passwords", async () => {
     await begin({ maxPasswords: 1 });
     await writeRole("app", { application_object_id: tenant.existing_application.object_id });
     succeeded(await creds("app"));
@@ -114,7 +114,7 @@ describe("credentials of an existing application", () => {
     expect(await rows(uuid, "leases")).toHaveLength(1);
   });
 
-  it("end although the application has gone meanwhile", async () => {
+  it("are revoked after the application was deleted", async () => {
     await writeRole("app", { application_object_id: tenant.existing_application.object_id });
     const { lease_id: lease } = (await creds("app")).body;
     await tenant.call({ change: "DeleteApplication", id: tenant.existing_application.object_id, permanently: true });
@@ -124,7 +124,7 @@ describe("credentials of an existing application", () => {
   });
 });
 
-describe("a cloud that learns late of what it has done", () => {
+describe("a provider with slow replication", () => {
   const all = (requests: number) =>
     Object.fromEntries(
       (["application", "principal", "principalInArm", "deletedItem", "passwordInGraph"] satisfies LagKind[]).map(
@@ -132,7 +132,7 @@ describe("a cloud that learns late of what it has done", () => {
       ),
     );
 
-  it("gives credentials all the same, and takes them back whole", async () => {
+  it("issues credentials and revokes them completely", async () => {
     await begin({ lags: all(2) });
     await writeRole("web", dynamicRole(tenant));
     const issued = await creds("web");
@@ -143,7 +143,7 @@ describe("a cloud that learns late of what it has done", () => {
     await byItself(uuid, async () => expect(await tenant.everything()).toEqual(fresh));
   });
 
-  it("keeps nothing of what failed, although it said at first that there is nothing", async () => {
+  it("removes the resources of a failed request that were first reported missing", async () => {
     await begin({ lags: { application: { requests: 1 }, principal: { requests: 1 } } });
     await writeRole("web", dynamicRole(tenant));
     await tenant.fault({
@@ -165,7 +165,7 @@ describe("a cloud that learns late of what it has done", () => {
   });
 });
 
-it("throttled, does as the cloud asks, and gets there", async () => {
+it("succeeds after the delay that a throttled call asks for", async () => {
   await writeRole("web", dynamicRole(tenant));
   for (const operation of ["CreateApplication", "CreateRoleAssignment"] as const) {
     await tenant.fault({
@@ -179,8 +179,8 @@ it("throttled, does as the cloud asks, and gets there", async () => {
   succeeded(await creds("web"));
 });
 
-describe("the engine's writes", () => {
-  it("are refused to a token that was revoked a moment ago elsewhere", async () => {
+describe("writes to the engine", () => {
+  it("return 403 for a token that was just revoked in another isolate", async () => {
     const { client_token: token } = await holderOf(path("cloud-b/*", "read", "update", "create", "delete"));
     expect((await put("/v1/cloud-b/config", {}, { token })).status).toBe(204);
     await accessObject().revokeToken({ own: token });
@@ -191,7 +191,7 @@ describe("the engine's writes", () => {
 });
 
 describe("a mount in a namespace", () => {
-  it("has its leases there, and nowhere else", async () => {
+  it("lists its leases in its namespace only", async () => {
     const inside = { headers: { "X-Orch-Namespace": "team" } };
     succeeded(await put("/v1/sys/namespaces/team", {}));
     succeeded(await put("/v1/sys/mounts/cloud-b", { type: "cloud-b" }, inside));
@@ -208,7 +208,7 @@ describe("a mount in a namespace", () => {
   });
 });
 
-it("keeps its secrets readable through a rotation of the keys", async () => {
+it("reads its secrets after a rotation of the keys", async () => {
   await writeRole("app", { application_object_id: tenant.existing_application.object_id });
   const key = { "Idempotency-Key": "once" };
   const before = await creds("app", { headers: key });

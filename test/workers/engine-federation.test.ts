@@ -46,7 +46,7 @@ async function trust(path = "cloud-b", { namespace = "", id = "root" } = {}): Pr
 const logins = async () => (await tenant.requests()).filter(({ operation }) => operation === "Token");
 
 describe("a federated engine", () => {
-  it("makes and removes credentials without any client secret", async () => {
+  it("issues and revokes credentials without a client secret", async () => {
     const uuid = await mountEngine(null);
     succeeded(await put("/v1/cloud-b/config", federated()));
     await trust();
@@ -67,7 +67,7 @@ describe("a federated engine", () => {
     }
   });
 
-  it("revokes by itself what has expired, as the issuer under which it was configured", async () => {
+  it("revokes expired leases with tokens of the issuer from its configuration", async () => {
     const uuid = await mountEngine(null);
     succeeded(await put("/v1/cloud-b/config", federated()));
     await trust();
@@ -78,7 +78,7 @@ describe("a federated engine", () => {
     expect(await tenant.everything()).toEqual(before);
   });
 
-  it("speaks for its own mount and namespace only", async () => {
+  it("sends tokens for its own mount and namespace only", async () => {
     await put("/v1/sys/namespaces/team", {});
     const { id } = (await get("/v1/sys/namespaces/team")).body.data;
     for (const at of ["", "team/"]) {
@@ -94,7 +94,7 @@ describe("a federated engine", () => {
     );
   });
 
-  it("is refused, with what to add, when no federated credential of its application allows its audience", async () => {
+  it("returns the missing federated credential when its application does not allow the audience", async () => {
     await mountEngine(null);
     succeeded(await put("/v1/cloud-b/config", { ...federated(), identity_token_audience: "api://another" }));
     await trust();
@@ -105,7 +105,7 @@ describe("a federated engine", () => {
     await writeRole("app", dynamicRole(tenant));
   });
 
-  it("has no secret that could be rotated, and says so", async () => {
+  it("returns 400 for rotate-root, because it has no secret", async () => {
     await mountEngine(null);
     succeeded(await put("/v1/cloud-b/config", federated()));
     const refused = await put("/v1/cloud-b/rotate-root", {});
@@ -115,7 +115,7 @@ describe("a federated engine", () => {
     ]);
   });
 
-  it("goes back to a secret, and to federation again, in one write each", async () => {
+  it("switches to a secret and back to federation with one write each", async () => {
     const uuid = await mountEngine(null);
     succeeded(await put("/v1/cloud-b/config", federated()));
     await trust();
@@ -133,7 +133,7 @@ describe("a federated engine", () => {
   });
 });
 
-it("is told of its identity token, and never of a client_secret that it does not have", async () => {
+it("returns errors about its identity token, not about a client_secret", async () => {
   await mountEngine(null);
   succeeded(await put("/v1/cloud-b/config", federated()));
   await trust();

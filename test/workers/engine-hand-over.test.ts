@@ -78,7 +78,7 @@ describe("a caller that hangs up", () => {
     ["web", "CreateRoleAssignment"],
     ["web", "AddServicePrincipalPassword"],
     ["app", "AddApplicationPassword"],
-  ] as const)("leaves no lease and nothing at the cloud (%s, during %s)", async (role, operation) => {
+  ] as const)("leaves no lease and no resource (%s, during %s)", async (role, operation) => {
     await tenant.fault({ operation, fault: "delay", ms: 700 });
     await hangUp(role, async () =>
       expect(await rows(uuid, "jobs")).toMatchObject([{ kind: "issue", seq: TURN[operation] }]),
@@ -86,13 +86,13 @@ describe("a caller that hangs up", () => {
     await soon(nothingIsLeft);
   });
 
-  it("while its credentials are tried out leaves no lease", async () => {
+  it("during verification of its credentials leaves no lease", async () => {
     await tenant.call({ change: "SetLags", lags: { password: { ms: HOUR_MS } } });
     await hangUp("web?verify=true", async () => expect(await rows(uuid, "leases")).toHaveLength(1));
     await soon(nothingIsLeft);
   });
 
-  it("and waits in line for its application leaves the others theirs", async () => {
+  it("while it waits for a lock does not affect the other callers", async () => {
     await tenant.fault({ operation: "AddApplicationPassword", fault: "delay", ms: 1_500 });
     const first = creds("app");
     await vi.waitFor(async () => expect(await rows(uuid, "jobs")).toHaveLength(1));
@@ -105,7 +105,7 @@ describe("a caller that hangs up", () => {
     });
   });
 
-  it("with an idempotency key gets the same lease when it comes back", async () => {
+  it("with an idempotency key gets the same lease from a repeated request", async () => {
     const headers = { "Idempotency-Key": "deploy-8" };
     await tenant.fault({ operation: "CreateServicePrincipal", fault: "delay", ms: 700 });
     await hangUp("web", isCalled("CreateApplication"), headers);
@@ -116,7 +116,7 @@ describe("a caller that hangs up", () => {
   });
 });
 
-describe("an answer that is lost", () => {
+describe("a lost response", () => {
   type Method = (this: CredentialEngine, ...parameters: unknown[]) => unknown;
   const around = (name: "handOver", act: (engine: CredentialEngine, original: () => unknown) => unknown) => {
     const original = CredentialEngine.prototype[name] as unknown as Method;
@@ -131,7 +131,7 @@ describe("an answer that is lost", () => {
     throw new Error("killed");
   };
 
-  it.each(["web", "app"])("before it may leave is that of a lease revoked soon (%s)", async (role) => {
+  it.each(["web", "app"])("before the hand-over revokes its lease soon (%s)", async (role) => {
     around("handOver", killed);
     expect((await creds(role)).status).toBe(500);
     expect(await rows(uuid, "leases")).toHaveLength(1);
@@ -139,7 +139,7 @@ describe("an answer that is lost", () => {
     await soon(nothingIsLeft);
   });
 
-  it("and comes at the second try is that of a lease like any other", async () => {
+  it("that arrives at the second attempt keeps its lease", async () => {
     let calls = 0;
     around("handOver", (_engine, original) => {
       const answer = original();
@@ -150,7 +150,7 @@ describe("an answer that is lost", () => {
     expect((await lookup(lease)).status).toBe(200);
   });
 
-  it("since its lease has ended meanwhile is a 503 without credentials", async () => {
+  it("returns 503 without credentials when the lease has ended", async () => {
     around("handOver", (engine, original) => {
       const [id = ""] = engine.leasesUnder("", "");
       engine.revokeSoon([id]);
@@ -162,15 +162,15 @@ describe("an answer that is lost", () => {
   });
 });
 
-describe("an answer that has left", () => {
-  it.each(["web", "web?verify=true", "app"])("is that of a lease that lives for its time (%s)", async (path) => {
+describe("a sent response", () => {
+  it.each(["web", "web?verify=true", "app"])("keeps the lease for its TTL (%s)", async (path) => {
     const { lease_id: lease } = succeeded(await creds(path)).body;
     await anHourLater();
     expect((await lookup(lease)).body.data).toMatchObject({ renewable: true });
     expect(await rows(uuid, "leases")).toMatchObject([{ state: "live", hand_over_by: null }]);
   });
 
-  it("has half a minute for its way, and the whole request's time when it is tried out first", async () => {
+  it("has 30 s to leave, plus the request's time if the credentials are verified", async () => {
     const seen: number[] = [];
     const original = CredentialEngine.prototype.handOver;
     vi.spyOn(CredentialEngine.prototype, "handOver").mockImplementation(function (this: CredentialEngine, id) {

@@ -48,13 +48,13 @@ async function later<T>(seconds: number, run: () => Promise<T>): Promise<T> {
   }
 }
 
-describe("the life of a lease", () => {
+describe("the TTL of a lease", () => {
   it.each([
     [{}, 2_764_800, null],
     [{ ttl: 20, max_ttl: 30 }, 20, null],
     [{ ttl: 20, explicit_max_ttl: 60 }, 20, null],
     [{ explicit_max_ttl: 10 }, 10, /TTL of .* exceeded the effective max_ttl of "10s"/],
-  ])("is what role %j says: %i seconds", async (ttls, seconds, warning) => {
+  ])("of role %j is %i seconds", async (ttls, seconds, warning) => {
     await writeRole("app", { ...existing(), ...ttls });
     const { body } = await creds("app");
     expect(body.lease_duration).toBe(seconds);
@@ -62,7 +62,7 @@ describe("the life of a lease", () => {
     else expect(body.warnings).toBeNull();
   });
 
-  it("is bounded by the mount, and its password by the lease's longest life", async () => {
+  it("is bounded by the mount, and its password by the maximum TTL", async () => {
     succeeded(await put("/v1/sys/mounts/cloud-b/tune", { default_lease_ttl: "10m", max_lease_ttl: "1h" }));
     await writeRole("app", existing());
     await writeRole("long", { ...existing(), ttl: "2h" });
@@ -73,7 +73,7 @@ describe("the life of a lease", () => {
     }
   });
 
-  it("ends by itself, and its credentials with it", async () => {
+  it("expires, and its credentials are revoked", async () => {
     await writeRole("web", dynamicRole(tenant, { ttl: 60 }));
     const { body } = await creds("web");
     await byItself(uuid, async () => {
@@ -82,7 +82,7 @@ describe("the life of a lease", () => {
     });
   });
 
-  it("is extended by a renewal, from now on and never beyond its ceiling", async () => {
+  it("is extended from now by a renewal, up to the maximum TTL", async () => {
     await writeRole("app", { ...existing(), ttl: 100, max_ttl: 300 });
     const { lease_id: lease } = (await creds("app")).body;
     const first = await later(50, () => renew(lease));
@@ -112,7 +112,7 @@ describe("the life of a lease", () => {
     expect([over.status, over.body.errors]).toEqual([400, ["lease expired"]]);
   });
 
-  it("stays as it was when its role is gone, and the renewal says so", async () => {
+  it("is not extended after its role is deleted, with a warning", async () => {
     await writeRole("app", { ...existing(), ttl: 100 });
     const { lease_id: lease } = (await creds("app")).body;
     succeeded(await send("DELETE", "/v1/cloud-b/roles/app"));
@@ -128,7 +128,7 @@ describe("the life of a lease", () => {
     [{ lease_id: "cloud-b/creds/app/none" }, /lease not found/],
     [{ lease_id: "elsewhere/creds/app/none" }, /lease not found/],
     [{ lease_id: "cloud-b/creds/app/none", increment: "soon" }, /increment/],
-  ])("cannot be extended by %j", async (body, because) => {
+  ])("returns 400 for a renewal with %j", async (body, because) => {
     const refused = await put("/v1/sys/leases/renew", body);
     expect(refused.status).toBe(400);
     expect(refused.body.errors.join()).toMatch(because);
@@ -136,7 +136,7 @@ describe("the life of a lease", () => {
 });
 
 describe("a revocation", () => {
-  it("counts what is gone already as revoked", async () => {
+  it("counts missing resources as revoked", async () => {
     await writeRole("web", dynamicRole(tenant));
     await writeRole("app", existing());
     const [web, app] = [(await creds("web")).body, (await creds("app")).body];
@@ -156,7 +156,7 @@ describe("a revocation", () => {
     expect((await revoke(web.lease_id)).status).toBe(204);
   });
 
-  it("without waiting is accepted, and done behind the answer", async () => {
+  it("without sync returns 202 and completes after the response", async () => {
     await writeRole("web", dynamicRole(tenant));
     const { lease_id: lease } = (await creds("web")).body;
     const accepted = await put("/v1/sys/leases/revoke", { lease_id: lease, sync: false });
@@ -164,7 +164,7 @@ describe("a revocation", () => {
     await byItself(uuid, nothingIsLeft);
   });
 
-  it("that the cloud refuses says why, goes on by itself, and ends when a person has made room", async () => {
+  it("refused by the provider returns the reason, is retried, and completes after the cause is removed", async () => {
     await writeRole("web", dynamicRole(tenant));
     const { lease_id: lease } = (await creds("web")).body;
     await tenant.call({ change: "LockScope", scope: tenant.resource_group });
@@ -193,7 +193,7 @@ describe("a revocation", () => {
     expect(await rows(uuid, "jobs")).toEqual([]);
   });
 
-  it("of a prefix takes all below it, and listing shows what there is", async () => {
+  it("of a prefix revokes all leases below it, and LIST returns the remaining names", async () => {
     await writeRole("app", existing());
     await writeRole("other", existing());
     const [first] = [
@@ -215,7 +215,7 @@ describe("a revocation", () => {
     expect((await put("/v1/sys/leases/revoke-prefix/none", {})).status).toBe(204);
   });
 
-  it("by force forgets what cannot be revoked", async () => {
+  it("by force deletes leases that cannot be revoked", async () => {
     await writeRole("app", existing());
     const { lease_id: lease } = (await creds("app")).body;
     await tenant.fault({
@@ -232,7 +232,7 @@ describe("a revocation", () => {
     expect(await passwords()).toHaveLength(1);
   });
 
-  it("of many, and listing them, needs sudo", async () => {
+  it("of a prefix, and LIST, require sudo", async () => {
     const { client_token: token } = await holderOf(path("sys/leases/*", "update", "list", "read"));
     for (const at of ["revoke-prefix/cloud-b", "revoke-force/cloud-b", "tidy"]) {
       expect((await put(`/v1/sys/leases/${at}`, {}, { token })).status, at).toBe(403);
@@ -246,7 +246,7 @@ describe("a revocation", () => {
 describe("leases of a token", () => {
   const reader = () => policies({ reader: path("cloud-b/creds/*", "read") });
 
-  it("end when it is revoked, with those of its children", async () => {
+  it("are revoked with the token and its children", async () => {
     await reader();
     await writeRole("app", existing());
     const parent = (await issue({ policies: ["reader", "root"] })).client_token;
@@ -259,7 +259,7 @@ describe("leases of a token", () => {
     expect((await lookup(kept)).status).toBe(200);
   });
 
-  it("end when it runs out", async () => {
+  it("are revoked when the token expires", async () => {
     await reader();
     await writeRole("app", existing());
     const { client_token: token } = await issue({ policies: ["reader"], ttl: "2m" });
@@ -267,7 +267,7 @@ describe("leases of a token", () => {
     await byItself(uuid, async () => expect(await passwords()).toEqual([]));
   });
 
-  it("are not given to one that has no use left", async () => {
+  it("are refused for a token without remaining uses", async () => {
     await reader();
     await writeRole("app", existing());
     const { client_token: token } = await issue({ policies: ["reader"], num_uses: 1 });
@@ -277,7 +277,7 @@ describe("leases of a token", () => {
     expect(await rows(uuid, "jobs")).toEqual([]);
   });
 
-  it("are not given to one that ends while they are being made", async () => {
+  it("are refused for a token that ends during issuing", async () => {
     await reader();
     await writeRole("web", dynamicRole(tenant));
     const { client_token: token } = await issue({ policies: ["reader"] });
@@ -296,10 +296,10 @@ describe("leases of a token", () => {
   });
 });
 
-describe("a request that repeats", () => {
+describe("a repeated request", () => {
   const key = { "X-Orch-Idempotency-Key": "deploy-7" };
 
-  it("gets the same lease, one after the other and at once", async () => {
+  it("gets the same lease, sequentially and concurrently", async () => {
     await writeRole("web", dynamicRole(tenant, { ttl: 600 }));
     const answers = await Promise.all([creds("web", { headers: key }), creds("web", { headers: key })]);
     answers.push(await creds("web", { headers: { "Idempotency-Key": "deploy-7" } }));
@@ -312,7 +312,7 @@ describe("a request that repeats", () => {
     expect((await creds("web")).body.lease_id).not.toBe(first?.body.lease_id);
   });
 
-  it("gets another as another caller, for another role, and once the lease is over", async () => {
+  it("gets a new lease for another caller or role, and after the lease has ended", async () => {
     await writeRole("web", dynamicRole(tenant));
     await writeRole("app", existing());
     const { client_token: token } = await holderOf(path("cloud-b/creds/*", "read"));
@@ -326,7 +326,7 @@ describe("a request that repeats", () => {
     expect((await creds("app", { headers: key })).body.lease_id).not.toBe(leases[0]);
   });
 
-  it("keeps nothing readable on disk", async () => {
+  it("stores its credentials sealed", async () => {
     await writeRole("app", existing());
     const { client_secret: secret } = (await creds("app", { headers: key })).body.data;
     const [lease] = await rows(uuid, "leases");
@@ -337,8 +337,8 @@ describe("a request that repeats", () => {
   });
 });
 
-describe("credentials that are to be verified", () => {
-  it("are answered once they can be used", async () => {
+describe("verified credentials", () => {
+  it("are returned once they work", async () => {
     tenant = await openTenant({ lags: { password: { requests: 3 }, principalInLogin: { requests: 2 } } });
     await mountEngine(tenant, "slow");
     await put("/v1/slow/roles/web", { cloud_roles: [{ role_name: "Reader", scope: tenant.resource_group }] });
@@ -354,7 +354,7 @@ describe("credentials that are to be verified", () => {
 });
 
 describe("disabling the mount", () => {
-  it("revokes all its leases, and takes along what its roles keep", async () => {
+  it("revokes all its leases, and removes the applications of its roles", async () => {
     await writeRole("web", dynamicRole(tenant));
     await writeRole("kept", dynamicRole(tenant, { persist_app: true }));
     for (const role of ["web", "web", "kept"]) succeeded(await creds(role));
@@ -365,7 +365,7 @@ describe("disabling the mount", () => {
       expect(await rows(uuid, table), table).toEqual([]);
   });
 
-  it("is refused while a lease cannot be revoked, and possible after it is forgotten", async () => {
+  it("returns 400 while a lease cannot be revoked, and succeeds after revoke-force", async () => {
     await writeRole("app", existing());
     const { lease_id: lease } = succeeded(await creds("app")).body;
     await tenant.fault({
@@ -385,14 +385,14 @@ describe("disabling the mount", () => {
     expect((await unmount()).status).toBe(204);
   });
 
-  it("leaves nothing of an engine that was never configured", async () => {
+  it("deletes an engine that was never configured", async () => {
     await mountEngine(null, "empty");
     expect((await unmount("empty")).status).toBe(204);
     expect((await get("/v1/empty/config")).status).toBe(404);
   });
 });
 
-it("writes a line for each action, which says who and what and no secret", async () => {
+it("writes an audit line per action, with actor and object and without secrets", async () => {
   const lines: string[] = [];
   vi.spyOn(console, "info").mockImplementation((line: string) => void lines.push(line));
   await writeRole("app", existing());

@@ -29,8 +29,8 @@ beforeEach(async () => {
 const inEngine = <T>(act: (engine: CredentialEngine) => T | Promise<T>): Promise<T> =>
   runInDurableObject(engineObject(uuid), act);
 
-describe("callers of one application", () => {
-  it("are served in the order in which they came", async () => {
+describe("concurrent callers of one application", () => {
+  it("are served in order of arrival", async () => {
     const served: number[] = [];
     await tenant.fault({ operation: "AddApplicationPassword", fault: "delay", ms: 150, count: 100 });
     const asked: Promise<unknown>[] = [];
@@ -66,7 +66,7 @@ describe("callers of one application", () => {
     return turns;
   };
 
-  it("get the lock as soon as the one before them has ended, and one that came later does not", async () => {
+  it("get the lock in order, each right after the one before", async () => {
     const [first, second, third] = [await begin(), await begin(), await begin()];
     expect([first, second, third].map(({ turn }) => turn?.kind)).toEqual(["steps", "wait", "wait"]);
     const woken = inEngine((engine) => engine.waitInLine(second.wanted.job));
@@ -79,7 +79,7 @@ describe("callers of one application", () => {
     await leaves(third);
   });
 
-  it("pass over one whose Worker has died", async () => {
+  it("skip a caller whose Worker has died", async () => {
     const [first, second, third] = [await begin(), await begin(), await begin()];
     await leaves(first);
     expect(await kinds(third)).toEqual(["wait"]);

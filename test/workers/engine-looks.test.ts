@@ -42,15 +42,15 @@ const issued = async (): Promise<string> => succeeded(await creds("web")).body.l
 /** For the next so many requests the provider denies that there is such an application. */
 const hide = (requests: number) => tenant.fault({ operation: "DeleteApplication", ...notFound, count: requests });
 
-describe("a revocation of credentials whose application the provider does not show yet", () => {
-  it.each(["lease", "prefix"] as const)("answers 204 once the application is gone (%s)", async (of) => {
+describe("revoking credentials whose application is not replicated yet", () => {
+  it.each(["lease", "prefix"] as const)("returns 204 once the application is gone (%s)", async (of) => {
     const lease = await issued();
     await hide(2);
     expect((await skippingWaits(() => (of === "lease" ? revoke(lease) : prefix("prefix")))).status).toBe(204);
     await ends();
   });
 
-  it.each(["lease", "prefix"] as const)("answers 200 and a warning while it may still be there (%s)", async (of) => {
+  it.each(["lease", "prefix"] as const)("returns 200 with a warning while it may still exist (%s)", async (of) => {
     const lease = await issued();
     await hide(100);
     const answer = await skippingWaits(() => (of === "lease" ? revoke(lease) : prefix("prefix")));
@@ -62,14 +62,14 @@ describe("a revocation of credentials whose application the provider does not sh
     expect((await lookup(lease)).body.data).not.toHaveProperty("revoke_error");
   });
 
-  it("counts the leases of a prefix that end behind the answer, and waits for each of them together", async () => {
+  it("counts the leases of a prefix that end after the response, and waits for all of them at once", async () => {
     await Promise.all([issued(), issued()]);
     await hide(100);
     const answer = await skippingWaits(() => prefix("prefix"));
     expect([answer.status, answer.body.warnings]).toEqual([200, [expect.stringContaining("2 leases end behind")]]);
   });
 
-  it("goes on without its lease after a revocation by force", async () => {
+  it("continues without its lease after revoke-force", async () => {
     await issued();
     await hide(3);
     expect((await skippingWaits(() => prefix("force"))).status).toBe(204);
@@ -78,7 +78,7 @@ describe("a revocation of credentials whose application the provider does not sh
   });
 });
 
-it("says of a deleted role that its application may still be there", async () => {
+it("warns about the application of a deleted role that may still exist", async () => {
   await writeRole("kept", dynamicRole(tenant, { persist_app: true }));
   await hide(5);
   const answer = await skippingWaits(() => del("/v1/cloud-b/roles/kept"));
@@ -86,13 +86,13 @@ it("says of a deleted role that its application may still be there", async () =>
   await byItself(uuid, ends);
 });
 
-describe("an address at which no provider answers", () => {
+describe("an unreachable provider", () => {
   const asked = async (operation: OperationName) =>
     (await tenant.requests()).filter((request) => request.operation === operation).length;
   const dropped = (operation: OperationName, count: number) => tenant.fault({ operation, fault: "drop", count });
   const page = { fault: "raw", status: 404, body: "<html>not here</html>" } as const;
 
-  it("ends the write of a role with 503 after a few tries", async () => {
+  it("returns 503 for a role write after a few attempts", async () => {
     await dropped("ListRoleDefinitions", 100);
     const refused = await skippingWaits(() => put("/v1/cloud-b/roles/other", dynamicRole(tenant)));
     expect([refused.status, refused.body.errors.join()]).toEqual([503, expect.stringContaining("connection to")]);
@@ -100,7 +100,7 @@ describe("an address at which no provider answers", () => {
     expect(await asked("ListRoleDefinitions")).toBeLessThan(10);
   });
 
-  it("ends a request for credentials in the same way, and what may have been made is looked for", async () => {
+  it("returns 503 for credentials, and searches for possible orphans", async () => {
     await dropped("CreateApplication", 100);
     const refused = await skippingWaits(() => creds("web"));
     expect(refused.status, refused.text).toBe(503);
@@ -108,7 +108,7 @@ describe("an address at which no provider answers", () => {
     await byItself(uuid, ends);
   });
 
-  it("is told from a provider that knows no such object", async () => {
+  it("differs from a provider that reports a missing object", async () => {
     await tenant.fault({ operation: "ListRoleDefinitions", ...page });
     const refused = await put("/v1/cloud-b/roles/other", dynamicRole(tenant));
     expect([refused.status, refused.body.errors.join()]).toEqual([400, expect.stringContaining("check its address")]);
@@ -120,7 +120,7 @@ describe("an address at which no provider answers", () => {
   });
 });
 
-describe("an unanswered creation that shows late", () => {
+describe("an orphan of an unanswered create call", () => {
   const lost = (operation: OperationName) => tenant.fault({ operation, fault: "apply-then-drop" });
   const hidden = (operation: OperationName, body: unknown) =>
     tenant.fault({ operation, fault: "raw", status: 200, body: JSON.stringify(body) });
@@ -130,7 +130,7 @@ describe("an unanswered creation that shows late", () => {
   const passwordsOf = async (objectId: string) =>
     (await tenant.everything()).applications.find(({ id }) => id === objectId)?.passwords ?? [];
 
-  it("of an application is removed by itself, beside the credentials that were answered", async () => {
+  it("for an application is removed, and the issued credentials stay", async () => {
     await lost("CreateApplication");
     await hidden("ListApplications", { value: [] });
     const lease = await issued();
@@ -141,7 +141,7 @@ describe("an unanswered creation that shows late", () => {
     await byItself(uuid, ends);
   });
 
-  it("of a role's application is removed by itself, and the role keeps its own", async () => {
+  it("for a role's application is removed, and the role keeps its own", async () => {
     await lost("CreateApplication");
     await hidden("ListApplications", { value: [] });
     await writeRole("kept", dynamicRole(tenant, { persist_app: true }));
@@ -150,7 +150,7 @@ describe("an unanswered creation that shows late", () => {
     succeeded(await creds("kept"));
   });
 
-  it("of a password is removed by itself, beside the one that was answered", async () => {
+  it("for a password is removed, and the issued one stays", async () => {
     const { existing_application: app } = tenant;
     await writeRole("app", { application_object_id: app.object_id });
     await lost("AddApplicationPassword");
@@ -163,7 +163,7 @@ describe("an unanswered creation that shows late", () => {
     await byItself(uuid, ends);
   });
 
-  it("of the root's secret is removed by itself, beside the one in use", async () => {
+  it("for the root secret is removed, and the current one stays", async () => {
     const { root, client_id } = tenant;
     await lost("AddApplicationPassword");
     await hidden("GetApplication", bare({ ...root, client_id }));

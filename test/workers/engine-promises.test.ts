@@ -24,7 +24,7 @@ const config = async () => (await get("/v1/cloud-b/config")).body.data;
 const role = async (name: string) => (await get(`/v1/cloud-b/roles/${name}`)).body.data;
 
 describe("an existing application", () => {
-  it("is used instead of a new one, and its credentials are what is answered", async () => {
+  it("is used instead of a new one, and its credentials are returned", async () => {
     const { object_id, client_id } = tenant.existing_application;
     await writeRole("app", { application_object_id: object_id });
     const issued = succeeded(await creds("app", undefined, "?verify=true"));
@@ -38,7 +38,7 @@ describe("an existing application", () => {
     expect(await tenant.everything()).toEqual(fresh);
   });
 
-  it("gets none of the roles that stand beside it", async () => {
+  it("gets none of the roles in the same body", async () => {
     const application_object_id = tenant.existing_application.object_id;
     await writeRole("app", dynamicRole(tenant, { application_object_id, permanently_delete: false }));
     succeeded(await creds("app"));
@@ -48,7 +48,7 @@ describe("an existing application", () => {
 });
 
 describe("the configuration", () => {
-  it("has no client_id until one is written, and calls the provider with the one that is", async () => {
+  it("has no client_id before the first write, and calls the provider with the written one", async () => {
     await mountEngine(null, "bare");
     expect((await get("/v1/bare/config")).body.data.client_id).toBe("");
     await writeRole("reader", dynamicRole(tenant));
@@ -62,12 +62,12 @@ describe("the configuration", () => {
     ["7200", 7_200],
     ["2h", 7_200],
     ["1h30m", 5_400],
-  ])("takes identity_token_ttl %j, a duration, as seconds", async (given, seconds) => {
+  ])("reads identity_token_ttl %j as a duration in seconds", async (given, seconds) => {
     succeeded(await put("/v1/cloud-b/config", { identity_token_ttl: given }));
     expect((await config()).identity_token_ttl).toBe(seconds);
   });
 
-  it("offers identity tokens, since this is the enterprise edition and says so", async () => {
+  it("offers identity tokens and reports the enterprise edition", async () => {
     expect((await get("/v1/sys/health")).body.version).toMatch(/\+ent$/);
     const federated = {
       client_secret: "",
@@ -83,7 +83,7 @@ describe("the configuration", () => {
 });
 
 describe("a role", () => {
-  it("that leaves them out has no tags, no audience, and does not delete permanently", async () => {
+  it("has no tags, no audience and no permanent deletion by default", async () => {
     const { permanently_delete: _, ...least } = dynamicRole(tenant);
     await writeRole("least", least);
     expect(await role("least")).toMatchObject({ permanently_delete: false, sign_in_audience: "", tags: null });
@@ -95,7 +95,7 @@ describe("a role", () => {
     expect((await tenant.everything()).deletedApplications, "it can be brought back").toHaveLength(1);
   });
 
-  it("takes tags separated by commas, and its applications have them", async () => {
+  it("reads comma-separated tags, and sets them on its applications", async () => {
     await writeRole("tagged", dynamicRole(tenant, { tags: "team:pay, env:prod" }));
     expect((await role("tagged")).tags).toEqual(["team:pay", "env:prod"]);
     succeeded(await creds("tagged"));
@@ -109,7 +109,7 @@ describe("a role", () => {
     ["DirectoryMultipleOrgs", "AzureADMultipleOrgs"],
     ["DirectoryandPersonalAccount", "AzureADandPersonalMicrosoftAccount"],
     ["PersonalAccount", "PersonalMicrosoftAccount"],
-  ])("takes the audience %s, and its applications have it", async (audience, outside) => {
+  ])("accepts the audience %s, and sets it on its applications", async (audience, outside) => {
     await writeRole("open", dynamicRole(tenant, { sign_in_audience: audience }));
     expect((await role("open")).sign_in_audience).toBe(audience);
     succeeded(await creds("open"));
@@ -119,7 +119,7 @@ describe("a role", () => {
   });
 
   it.each(["Everybody", "directorymyorg", "DirectoryMyOrg "])(
-    "refuses the audience %j with the possible ones",
+    "returns 400 with the valid audiences for %j",
     async (given) => {
       const refused = await put("/v1/cloud-b/roles/open", dynamicRole(tenant, { sign_in_audience: given }));
       expect([refused.status, refused.body.errors[0]]).toEqual([
@@ -136,13 +136,13 @@ describe("a role", () => {
     ["24h", 86_400],
     ["1d", 86_400],
     ["", 0],
-  ])("takes max_ttl %j as it takes ttl", async (given, seconds) => {
+  ])("reads max_ttl %j like ttl", async (given, seconds) => {
     await writeRole("timed", dynamicRole(tenant, { max_ttl: given }));
     await writeRole("other", dynamicRole(tenant, { ttl: given }));
     expect([(await role("timed")).max_ttl, (await role("other")).ttl]).toEqual([seconds, seconds]);
   });
 
-  it("must be named by who asks for credentials", async () => {
+  it("is required in a request for credentials", async () => {
     for (const path of ["/v1/cloud-b/creds", "/v1/cloud-b/creds/"]) {
       const answer = await get(path);
       expect(answer.status, path).toBe(404);
@@ -153,8 +153,8 @@ describe("a role", () => {
   });
 });
 
-describe("a role with something to grant", () => {
-  it("is not updated to one with nothing, and stays as it was", async () => {
+describe("a role with grants", () => {
+  it("returns 400 for an update without grants, and keeps its grants", async () => {
     await writeRole("r", dynamicRole(tenant));
     const before = await role("r");
     const refused = await put("/v1/cloud-b/roles/r", { cloud_roles: [] });

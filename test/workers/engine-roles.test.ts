@@ -34,7 +34,7 @@ const upstream = { token: null, headers: { "X-Vault-Token": "root" } };
 const definition = (name: string) => tenant.role_definitions.find(({ roleName }) => roleName === name);
 
 describe("a role", () => {
-  it("is looked up when written, and read with the cloud's own names and ids", async () => {
+  it("is resolved on write, and returned with the provider's names and ids", async () => {
     const scope = tenant.resource_group;
     const reader = definition("Reader")?.id ?? "";
     succeeded(
@@ -71,7 +71,7 @@ describe("a role", () => {
     });
   });
 
-  it("keeps what a later write leaves out, and forgets a list that is written empty", async () => {
+  it("keeps fields absent from a later write, and clears a list written empty", async () => {
     await writeRole("r", dynamicRole(tenant, { ttl: 60 }));
     succeeded(await write({ max_ttl: 100 }));
     expect(await role()).toMatchObject({
@@ -84,7 +84,7 @@ describe("a role", () => {
     expect((await role()).cloud_groups).toEqual([]);
   });
 
-  it("takes a native array and its text alike, and names with quotes", async () => {
+  it("accepts an array and its text, and names with quotes", async () => {
     succeeded(
       await write({
         cloud_roles: [{ role_name: "Bob's role", scope: tenant.resource_group }],
@@ -97,7 +97,7 @@ describe("a role", () => {
     });
   });
 
-  it("is one role in whatever case its name is written; lists are sorted; deleting twice is 404", async () => {
+  it("has a case-insensitive name, is listed in order, and returns 404 for a second deletion", async () => {
     await writeRole("Beta", dynamicRole(tenant));
     await writeRole("alpha", dynamicRole(tenant));
     expect((await list("/v1/cloud-b/roles")).body.data).toEqual({ keys: ["alpha", "beta"] });
@@ -108,7 +108,7 @@ describe("a role", () => {
     expect((await get("/v1/cloud-b/roles/beta")).status).toBe(404);
   });
 
-  it("speaks upstream names to upstream clients, to whom groups alone suffice", async () => {
+  it("uses upstream names for upstream clients, and accepts groups alone from them", async () => {
     const body = { azure_groups: JSON.stringify([{ group_name: "developers" }]), sign_in_audience: "AzureADMyOrg" };
     expect((await write({ cloud_groups: body.azure_groups })).status).toBe(400);
     succeeded(await write(body, "r", upstream));
@@ -122,7 +122,7 @@ describe("a role", () => {
     expect(await role()).toMatchObject({ sign_in_audience: "DirectoryMyOrg" });
   });
 
-  it("is refused in the words of whoever wrote it", async () => {
+  it("is refused with the field names of the request", async () => {
     const scope = tenant.resource_group;
     const refusal = async (body: object, options?: typeof upstream) =>
       (await write(body as Record<string, unknown>, "r", options)).body.errors[0] as string;
@@ -176,7 +176,7 @@ describe("a role", () => {
     ["a tag that is too long", { tags: "x".repeat(257) }, /between 1 and 256/],
     ["a tag with a space", { tags: "a b" }, /whitespaces are not allowed/],
     ["a duration that is none", { ttl: "soon" }, /ttl/],
-  ])("is refused with %s, and nothing is stored", async (_what, body, because) => {
+  ])("returns 400 for %s and stores nothing", async (_what, body, because) => {
     const refused = await write(body);
     expect(refused.status, refused.text).toBe(400);
     expect(refused.body.errors.join()).toMatch(because);
@@ -184,7 +184,7 @@ describe("a role", () => {
     expect(await rows(uuid, "jobs")).toEqual([]);
   });
 
-  it("of an existing application must not delete it, and must not be the engine's own", async () => {
+  it("returns 400 for permanent deletion or the engine's own application", async () => {
     const existing = tenant.existing_application.object_id;
     const deleting = await write({ application_object_id: existing, permanently_delete: true });
     expect(deleting.body.errors.join()).toContain(
@@ -196,14 +196,14 @@ describe("a role", () => {
     expect((await role()).application_object_id).toBe(existing);
   });
 
-  it("says what the cloud refused, and of which permission", async () => {
+  it("returns the provider's refusal and the missing permission", async () => {
     await tenant.fault({ operation: "ListRoleDefinitions", fault: "error", status: 403, code: "AuthorizationFailed" });
     const refused = await write(dynamicRole(tenant));
     expect(refused.status).toBe(400);
     expect(refused.body.errors.join()).toMatch(/unable to lookup role by name: .*AuthorizationFailed/);
   });
 
-  it("is written although the cloud throttles for a moment", async () => {
+  it("is written after a throttled call", async () => {
     await tenant.fault({
       operation: "ListGroups",
       fault: "error",
@@ -215,14 +215,14 @@ describe("a role", () => {
   });
 });
 
-describe("a role that keeps its application", () => {
+describe("a role with persist_app", () => {
   const kept = (more: Record<string, unknown> = {}) => dynamicRole(tenant, { persist_app: true, ...more });
   const application = async () => {
     const { application_object_id: id } = await role();
     return (await tenant.everything()).applications.find((one) => one.id === id);
   };
 
-  it("makes it once, shows its id, and gives every lease a password of it", async () => {
+  it("creates its application once, shows its id, and adds a password per lease", async () => {
     await writeRole("r", kept());
     const made = await application();
     expect(made).toMatchObject({ displayName: expect.stringMatching(/^vault-r-/) });
@@ -234,7 +234,7 @@ describe("a role that keeps its application", () => {
     expect((await application())?.passwords).toHaveLength(1);
   });
 
-  it("changes only what is different, with rights all the while", async () => {
+  it("changes only the differences, and keeps common rights throughout", async () => {
     await writeRole("r", kept());
     const before = await tenant.everything();
     const asked = (await tenant.requests()).length;
@@ -254,7 +254,7 @@ describe("a role that keeps its application", () => {
     expect(log.lastIndexOf("CreateRoleAssignment")).toBeLessThan(log.lastIndexOf("DeleteRoleAssignment"));
   });
 
-  it("takes it along when it is deleted, or keeps none any more", async () => {
+  it("removes the application when it is deleted, or no longer has persist_app", async () => {
     await writeRole("r", kept());
     expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
     expect(await tenant.everything()).toEqual(fresh);
@@ -264,7 +264,7 @@ describe("a role that keeps its application", () => {
     await byItself(uuid, async () => expect(await tenant.everything()).toEqual(fresh));
   });
 
-  it("leaves nothing when it cannot be made", async () => {
+  it("leaves no resource when it cannot be created", async () => {
     await tenant.fault({
       operation: "AddGroupMember",
       fault: "error",
@@ -279,7 +279,7 @@ describe("a role that keeps its application", () => {
     await byItself(uuid, async () => expect(await tenant.everything()).toEqual(fresh));
   });
 
-  it("knows what it has when a change of it fails half-way", async () => {
+  it("keeps a record of its resources after a failed change", async () => {
     await writeRole("r", kept());
     await tenant.fault({
       operation: "CreateRoleAssignment",
@@ -294,7 +294,7 @@ describe("a role that keeps its application", () => {
     expect(await tenant.everything()).toEqual(fresh);
   });
 
-  it("refuses another application beside its own", async () => {
+  it("returns 400 for a second application", async () => {
     const refused = await write(kept({ application_object_id: tenant.existing_application.object_id }));
     expect([refused.status, refused.body.errors.join()]).toEqual([400, expect.stringContaining("persist_app makes")]);
   });

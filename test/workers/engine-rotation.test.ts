@@ -40,7 +40,7 @@ const works = async () => {
 };
 
 describe("rotate-root", () => {
-  it("replaces the secret that it was given, says when the new one ends, and works on", async () => {
+  it("replaces the configured secret, shows its expiry, and keeps issuing", async () => {
     expect(await config()).not.toHaveProperty("root_password_expiration_date");
     const rotated = await rotate();
     expect([rotated.status, rotated.text]).toEqual([204, ""]);
@@ -52,7 +52,7 @@ describe("rotate-root", () => {
     expect(await rows(uuid, "jobs")).toEqual([]);
   });
 
-  it("leaves the secrets of everybody else alone, time after time", async () => {
+  it("keeps other secrets of the application over several rotations", async () => {
     const other = (await tenant.call({ change: "AddPassword", id: tenant.root.object_id, displayName: "theirs" })) as {
       keyId: string;
     };
@@ -65,7 +65,7 @@ describe("rotate-root", () => {
     await works();
   });
 
-  it("waits until the new secret works, however long the cloud takes to know it", async () => {
+  it("waits until the new secret is replicated", async () => {
     await begin({ lags: { password: { requests: 2 } } });
     expect((await rotate()).status).toBeLessThan(300);
     await byItself(uuid, async () => expect(await keys()).not.toContain(tenant.root.key_id), 5_000);
@@ -73,14 +73,14 @@ describe("rotate-root", () => {
     await works();
   });
 
-  it("runs once at a time", async () => {
+  it("returns 400 while a rotation is in progress", async () => {
     const answers = await Promise.all([rotate(), rotate()]);
     expect(answers.map(({ status }) => status).sort()).toEqual([204, 400]);
     expect(answers.map(({ text }) => text).join()).toContain("rotation in progress");
     await byItself(uuid, async () => expect(await keys()).toHaveLength(1));
   });
 
-  it("that the cloud refuses changes nothing, and says why", async () => {
+  it("refused by the provider keeps the secret and returns the reason", async () => {
     await tenant.fault({
       operation: "AddApplicationPassword",
       fault: "error",
@@ -95,14 +95,14 @@ describe("rotate-root", () => {
     await works();
   });
 
-  it("of a client id that no application has says so", async () => {
+  it("returns 400 for a client id without an application", async () => {
     succeeded(await put("/v1/cloud-b/config", { client_id: crypto.randomUUID() }));
     const refused = await rotate();
     expect(refused.status).toBe(400);
     expect(await keys()).toEqual([tenant.root.key_id]);
   });
 
-  it("is given up when somebody writes another secret meanwhile, and removes only what it has made", async () => {
+  it("is abandoned by a write of another secret, and removes only the new secret", async () => {
     await begin({ lags: { password: { ms: 60_000 } } });
     const asked = rotate();
     await vi.waitFor(async () => expect(await keys()).toHaveLength(2), { timeout: 5_000 });
@@ -152,7 +152,7 @@ describe("a rotation whose Worker dies", () => {
     await works();
   });
 
-  it.each(["apply-then-drop", "drop"] as const)("or whose new secret is lost (%s) makes another", async (fault) => {
+  it.each(["apply-then-drop", "drop"] as const)("or loses the new secret (%s) creates another one", async (fault) => {
     await tenant.fault({ operation: "AddApplicationPassword", fault });
     expect((await rotate()).status).toBe(204);
     await byItself(uuid, async () => expect(await keys()).toHaveLength(1));
@@ -162,8 +162,8 @@ describe("a rotation whose Worker dies", () => {
 
 const HOUR_MS = 3_610_000;
 
-describe("rotation by itself", () => {
-  it("happens after each period", async () => {
+describe("automatic rotation", () => {
+  it("runs after each period", async () => {
     await begin({}, { rotation_period: "1h" });
     await byItself(uuid, async () => expect(await keys()).not.toContain(tenant.root.key_id), 5_000, HOUR_MS);
     const [first] = await keys();
@@ -172,13 +172,13 @@ describe("rotation by itself", () => {
     await works();
   });
 
-  it("happens at the times of a schedule", async () => {
+  it("runs at the scheduled times", async () => {
     await begin({}, { rotation_schedule: "17 * * * *" });
     await byItself(uuid, async () => expect(await keys()).not.toContain(tenant.root.key_id), 5_000, HOUR_MS);
     await works();
   });
 
-  it("is tried again when the cloud has refused it", async () => {
+  it("is retried after a refusal by the provider", async () => {
     await begin({}, { rotation_period: "1h" });
     await tenant.fault({
       operation: "AddApplicationPassword",
@@ -190,7 +190,7 @@ describe("rotation by itself", () => {
     await works();
   });
 
-  it("does not happen when it is disabled", async () => {
+  it("does not run while it is disabled", async () => {
     await begin({}, { rotation_period: "1h", disable_automated_rotation: true });
     expect(await engineObject(uuid).nextDue()).toBeNull();
     succeeded(await put("/v1/cloud-b/config", { disable_automated_rotation: false }));

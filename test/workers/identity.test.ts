@@ -50,7 +50,7 @@ async function pass(ms: number): Promise<void> {
 afterEach(() => void vi.restoreAllMocks());
 
 describe("the discovery document", () => {
-  it("is bare JSON that anybody may read and keep for an hour, and names the issuer under which it was read", async () => {
+  it("is public JSON, cacheable for an hour, and names the issuer of its URL", async () => {
     for (const prefix of ["/v1", ""]) {
       const found = await get(`${prefix}${ROOT}/openid-configuration`, anonymous);
       expect(found.status).toBe(200);
@@ -66,7 +66,7 @@ describe("the discovery document", () => {
     }
   });
 
-  it("is its namespace's own, by path and by header", async () => {
+  it("belongs to its namespace, by path and by header", async () => {
     await put("/v1/sys/namespaces/team", {});
     await put("/v1/team/sys/namespaces/sub", {});
     const header = (namespace: string) => ({ token: null, headers: { "X-Vault-Namespace": namespace } });
@@ -82,7 +82,7 @@ describe("the discovery document", () => {
     }
   });
 
-  it("is not there for a namespace that is not, nor where a mount has a path of that name", async () => {
+  it("returns 404 for unknown namespaces and for mounts of that path", async () => {
     await mountKv();
     await put(`/v1/kv/data${ROOT}/keys`, { data: { value: "mine" } });
     for (const document of ["openid-configuration", "keys"]) {
@@ -98,7 +98,7 @@ describe("the discovery document", () => {
     expect((await get("/v1/identity/oidc/plugins/.well-known/other", anonymous)).status).toBe(404);
   });
 
-  it("answers HEAD with the same headers, and no other method, whoever asks and with whatever token", async () => {
+  it("supports GET and HEAD with equal headers, with and without a token", async () => {
     for (const document of ["openid-configuration", "keys"]) {
       const head = await send("HEAD", `/v1${ROOT}/${document}`, undefined, anonymous);
       expect([head.status, head.text]).toEqual([200, ""]);
@@ -111,7 +111,7 @@ describe("the discovery document", () => {
 });
 
 describe("the keys", () => {
-  it("are the current and the next, in public only, to be kept for less than a rotation", async () => {
+  it("are the public halves of current and next key, cacheable for less than a rotation", async () => {
     const found = await get(`/v1${ROOT}/keys`, anonymous);
     expect(found.status).toBe(200);
     expect(found.headers.get("content-type")).toBe("application/json");
@@ -131,14 +131,14 @@ describe("the keys", () => {
     expect(new Set(seconds).size).toBeGreaterThan(1);
   });
 
-  it("are made once, however many ask for them first, and survive a restart", async () => {
+  it("are created once by concurrent first requests, and survive a restart", async () => {
     const [first, ...others] = await Promise.all([keySet(), keySet(), keySet(), token().then(keySet)]);
     for (const other of others) expect(other).toEqual(first);
     await abortAllDurableObjects();
     expect(await keySet()).toEqual(first);
   });
 
-  it("never lie on disk in clear text, and their private halves are not there at all once they sign no more", async () => {
+  it("are stored sealed, and their private halves are deleted after their last signature", async () => {
     await token();
     const old = (await kids())[0];
     expect((await put("/v1/identity/oidc/key/default/rotate", {})).status).toBe(204);
@@ -156,7 +156,7 @@ describe("the keys", () => {
 });
 
 describe("a token", () => {
-  it("verifies against the published keys, and says for which mount it speaks", async () => {
+  it("verifies against the published keys, and names its mount", async () => {
     const { sign, ...names } = await assertionFor(env, mount);
     const jwt = await sign();
     expect(names).toEqual({
@@ -176,7 +176,7 @@ describe("a token", () => {
     await expect(verified(`${jwt.slice(0, -8)}AAAAAAAA`)).rejects.toThrow("signature verification failed");
   });
 
-  it("names the issuer that the discovery document under that issuer names, however the service is configured", async () => {
+  it("names the same issuer as the discovery document, for every configuration", async () => {
     await put("/v1/sys/namespaces/team", {});
     const team = { ...mount, namespace: "team/", namespaceId: "a1B2c" };
     const same = async () => {
@@ -200,14 +200,14 @@ describe("a token", () => {
     expect(await same()).toBe("https://vault.example/v1/team/identity/oidc/plugins");
   });
 
-  it("is of the subject that the mount has in its namespace", async () => {
+  it("has the subject of its mount and namespace", async () => {
     const { subject } = await assertionFor(env, { ...mount, namespace: "team/", namespaceId: "a1B2c" });
     expect(subject).toBe("plugin-identity:a1B2c:secret:cloud-b_0123abcd");
   });
 });
 
 describe("rotation", () => {
-  it("happens by itself every day: the next key, published a day before, signs, and another is published", async () => {
+  it("runs daily: the next key, published a day before, signs, and a new one is published", async () => {
     const [current, next] = await kids();
     expect(kidOf(await token())).toBe(current);
     await pass(DAY - 60_000);
@@ -220,7 +220,7 @@ describe("rotation", () => {
     expect(kidOf(await token())).toBe(second);
   });
 
-  it("leaves the key that signed until then published until its last token has ended", async () => {
+  it("keeps the previous key published until its last token has expired", async () => {
     await token();
     await pass(DAY - 60_000);
     const last = await token({ ttlSeconds: 10 * 86_400 });
@@ -234,7 +234,7 @@ describe("rotation", () => {
     await expect(verified(last)).rejects.toThrow("no applicable key");
   });
 
-  it("catches up once after a long sleep, and goes on from then", async () => {
+  it("runs once after a long pause, and then daily", async () => {
     const [, next] = await kids();
     await pass(10 * DAY);
     expect(kidOf(await token())).toBe(next);
@@ -243,7 +243,7 @@ describe("rotation", () => {
     expect(kidOf(await token())).toBe(next);
   });
 
-  it("can be asked for, and takes a key that is known to others off the list at once", async () => {
+  it("can be requested, and unpublishes a compromised key at once", async () => {
     const [current, next] = await kids();
     const jwt = await token();
     const rotated = await put("/v1/identity/oidc/key/default/rotate", {});
@@ -261,7 +261,7 @@ describe("rotation", () => {
     expect(await kids()).toContain(left[0]);
   });
 
-  it("that cannot be, as the master key is wrong, loses nothing and comes by itself once it is right", async () => {
+  it("fails without loss under a wrong master key, and runs once the key is right", async () => {
     const [current, next] = await kids();
     try {
       await deployWithMasterKey(key("other"));
@@ -276,7 +276,7 @@ describe("rotation", () => {
     expect((await kids()).at(-1)).toBe(current);
   });
 
-  it("of the master key reaches the issuer: the old one can be dropped, and tokens go on", async () => {
+  it("of the master key includes the issuer, which then works without the old key", async () => {
     const jwt = await token();
     try {
       await deployWithMasterKey(`${key("second")},${FIRST_KEY}`);
@@ -298,7 +298,7 @@ describe("rotation", () => {
 describe("the configuration of the issuer", () => {
   const config = "/v1/identity/oidc/config";
 
-  it("is empty until it is set, and warns that providers must hear of it", async () => {
+  it("is empty by default, and warns about the trust at providers when it is set", async () => {
     expect((await get(config)).body.data).toEqual({ issuer: "" });
     const set = await put(config, { issuer: "https://Vault.Example" });
     expect([set.status, set.body.data, set.body.warnings]).toEqual([200, null, [expect.stringContaining("federated")]]);
@@ -317,13 +317,13 @@ describe("the configuration of the issuer", () => {
     "https://u:p@h",
     7,
     ["https://h"],
-  ])("refuses %j", async (given) => {
+  ])("returns 400 for %j", async (given) => {
     const refused = await put(config, { issuer: given });
     expect([refused.status, refused.body.errors]).toEqual([400, [expect.stringMatching(/^issuer: must be /)]]);
     expect((await get(config)).body.data).toEqual({ issuer: "" });
   });
 
-  it("and a rotation are matters of the root namespace, and of who may", async () => {
+  it("and a rotation require the root namespace and the capability", async () => {
     await put("/v1/sys/namespaces/team", {});
     const rotate = "/v1/identity/oidc/key/default/rotate";
     for (const [method, at] of [
@@ -346,7 +346,7 @@ describe("the configuration of the issuer", () => {
     expect((await put(rotate, {}, sudo)).status).toBe(204);
   });
 
-  it.each([-1, "x", 1.5, "11d"])("refuses a verification_ttl of %j, and rotates nothing", async (given) => {
+  it.each([-1, "x", 1.5, "11d"])("returns 400 for a verification_ttl of %j, and does not rotate", async (given) => {
     const before = await keySet();
     const refused = await put("/v1/identity/oidc/key/default/rotate", { verification_ttl: given });
     expect([refused.status, refused.body.errors]).toEqual([400, [expect.stringMatching(/^verification_ttl: /)]]);
@@ -354,7 +354,7 @@ describe("the configuration of the issuer", () => {
   });
 });
 
-it("a signed token is none of what the issuer stores", async () => {
+it("does not store signed tokens", async () => {
   const jwt = await token();
   expect(await identityIssuer(env).configured()).toBe("");
   await inIssuer((_object, state) => expect(dump(state)).not.toContain(jwt.split(".")[2]));

@@ -32,7 +32,7 @@ async function reader(more: object = {}) {
   return auth;
 }
 
-it("a token is looked up once, however often it asks, as long as nothing changes", async () => {
+it("a token is looked up once for many requests without changes", async () => {
   const { client_token: token } = await reader();
   const lookups = vi.spyOn(TokenStore.prototype, "byHash");
   for (let n = 0; n < 5; n++) expect(await status(token)).toBe(200);
@@ -42,8 +42,8 @@ it("a token is looked up once, however often it asks, as long as nothing changes
   expect(lookups).toHaveBeenCalledTimes(2);
 });
 
-describe("the very next read of a caller who is known", () => {
-  it("is refused once its token was revoked, by itself or with its parent", async () => {
+describe("the next read of a cached caller", () => {
+  it("is refused after the token was revoked, alone or with its parent", async () => {
     const parent = await holderOf(`${path("kv/data/*", "read")}${path("auth/token/create", "update")}`);
     const made = await send("POST", "/v1/auth/token/create", {}, { token: parent.client_token });
     const child: string = made.body.auth.client_token;
@@ -52,7 +52,7 @@ describe("the very next read of a caller who is known", () => {
     expect([await status(parent.client_token), await status(child)]).toEqual([403, 403]);
   });
 
-  it("is judged by its policy as it is then", async () => {
+  it("uses the current policy", async () => {
     const { client_token: token } = await reader();
     await policies({ reader: path("kv/data/other", "read") });
     expect(await status(token)).toBe(403);
@@ -62,7 +62,7 @@ describe("the very next read of a caller who is known", () => {
     expect(await status(token)).toBe(403);
   });
 
-  it("is judged by the policies that its token has then", async () => {
+  it("uses the current policies of the token", async () => {
     await policies({ reader: path("kv/data/*", "read") });
     const { body } = await put("/v1/acl/token", { Name: "n", Type: "client", Policies: ["reader"] });
     const change = (Policies: string[]) =>
@@ -74,7 +74,7 @@ describe("the very next read of a caller who is known", () => {
     expect(await status(body.SecretID)).toBe(200);
   });
 
-  it("is refused once its token's time is over, and not before when that was renewed", async () => {
+  it("is refused after the token's expiry, and not before a renewed expiry", async () => {
     const [short, renewed] = [await reader({ ttl: "1h" }), await reader({ ttl: "1h" })];
     await put("/v1/auth/token/renew", { token: renewed.client_token, increment: "3h" });
     expect(await status(renewed.client_token)).toBe(200);
@@ -83,14 +83,14 @@ describe("the very next read of a caller who is known", () => {
     expect([await status(short.client_token), await status(renewed.client_token)]).toEqual([403, 200]);
   });
 
-  it("is counted where a token has only so many uses", async () => {
+  it("is counted for a token with limited uses", async () => {
     const { client_token: token } = await issue({ policies: ["root"], num_uses: 3 });
     expect([await status(token), await status(token), await status(token), await status(token)]).toEqual([
       200, 200, 200, 403,
     ]);
   });
 
-  it("is refused once its namespace is gone", async () => {
+  it("is refused after its namespace was deleted", async () => {
     await put("/v1/sys/namespaces/team", {});
     const { client_token: token } = await issue({ policies: ["default"] }, { headers: { "X-Orch-Namespace": "team" } });
     const self = () => get("/v1/auth/token/lookup-self", { token, headers: { "X-Orch-Namespace": "team" } });
@@ -100,7 +100,7 @@ describe("the very next read of a caller who is known", () => {
   });
 });
 
-it("a change that was taken back leaves everybody as they are on disk", async () => {
+it("a rolled back change leaves the stored rights", async () => {
   const { client_token: token } = await reader();
   const failed = runInDurableObject(accessObject(), (object) => {
     vi.spyOn(TokenStore.prototype, "orphanChildren").mockImplementationOnce(() => {
@@ -114,11 +114,11 @@ it("a change that was taken back leaves everybody as they are on disk", async ()
   expect(await status(token)).toBe(200);
 });
 
-describe("what an isolate remembers of strangers", () => {
+describe("the cache of an isolate for unknown callers", () => {
   const ask = (number: number, padding = "") =>
     get(`/v1/kv/data/${number}/${padding}`, { token: `stranger-${number}` });
 
-  it("is of the last moments only, however many they are", async () => {
+  it("holds only recent entries", async () => {
     const start = Date.now();
     let passed = 0;
     vi.spyOn(Date, "now").mockImplementation(() => start + passed);
@@ -132,7 +132,7 @@ describe("what an isolate remembers of strangers", () => {
     expect(authorizeCacheSize().entries).toBe(1);
   });
 
-  it("is bounded within a moment, too, and counted right", async () => {
+  it("is bounded, and counted correctly", async () => {
     const now = Date.now();
     vi.spyOn(Date, "now").mockReturnValue(now);
     const padding = "x".repeat(3_500);

@@ -31,7 +31,7 @@ const rowsOf = (uuid: string): Promise<number> =>
   );
 
 describe("sys/mounts", () => {
-  it("enables with 204 and shows the whole record, in data and at the top level", async () => {
+  it("returns 204 on enabling, and the whole record in data and at the top level", async () => {
     const made = await put("/v1/sys/mounts/kv", kv);
     expect([made.status, made.text]).toEqual([204, ""]);
     const listed = await get("/v1/sys/mounts");
@@ -43,12 +43,12 @@ describe("sys/mounts", () => {
     expect(one.body.accessor).toBe(one.body.data.accessor);
   });
 
-  it("answers an empty table as an empty map", async () => {
+  it("returns an empty map for an empty table", async () => {
     const listed = await get("/v1/sys/mounts");
     expect([listed.status, listed.body.data]).toEqual([200, {}]);
   });
 
-  it("takes what the command line sends, all fields of it", async () => {
+  it("accepts all fields of the command line client", async () => {
     const made = await put("/v1/sys/mounts/deep/er/", {
       type: "kv",
       description: "d",
@@ -63,7 +63,7 @@ describe("sys/mounts", () => {
     expect(data).toMatchObject({ description: "d", config: { default_lease_ttl: 0, max_lease_ttl: 259_200 } });
   });
 
-  it("takes the short form kv-v2", async () => {
+  it("accepts the short form kv-v2", async () => {
     await put("/v1/sys/mounts/s", { type: "kv-v2" });
     expect((await get("/v1/sys/mounts/s")).body.data).toMatchObject({ type: "kv", options: { version: "2" } });
   });
@@ -88,14 +88,14 @@ describe("sys/mounts", () => {
     ],
     ["kv", { ...kv, config: { default_lease_ttl: "769h" } }, "given default lease TTL greater than system max"],
     ["kv", { ...kv, config: { listing_visibility: "all" } }, "listing_visibility"],
-  ])("refuses %s %j with 400", async (at, body, because) => {
+  ])("returns 400 for %s %j", async (at, body, because) => {
     const refused = await put(`/v1/sys/mounts/${at}`, body);
     expect(refused.status).toBe(400);
     expect(refused.body.errors.join()).toContain(because);
     expect((await get("/v1/sys/mounts")).body.data).toEqual({});
   });
 
-  it("refuses a path in use, above and below it, too", async () => {
+  it("returns 400 for a path in use, and for paths above and below it", async () => {
     await put("/v1/sys/mounts/a/b", kv);
     for (const taken of ["a/b", "a", "a/b/c"]) {
       const refused = await put(`/v1/sys/mounts/${taken}`, kv);
@@ -104,12 +104,12 @@ describe("sys/mounts", () => {
     expect((await put("/v1/sys/mounts/a/bc", kv)).status).toBe(204);
   });
 
-  it("says of a missing mount what clients match on", async () => {
+  it("returns the upstream message for a missing mount", async () => {
     const missing = await get("/v1/sys/mounts/none");
     expect([missing.status, missing.body.errors]).toEqual([400, ["No secret engine mount at none/"]]);
   });
 
-  it("tunes only what is named, and shows the effective values", async () => {
+  it("tunes only the given fields, and shows the effective values", async () => {
     await put("/v1/sys/mounts/a/b", kv);
     expect((await get("/v1/sys/mounts/a/b/tune")).body.data).toEqual({
       description: "",
@@ -129,7 +129,7 @@ describe("sys/mounts", () => {
     expect((await put("/v1/sys/mounts/none/tune", {})).status).toBe(400);
   });
 
-  it("is not tuned to a default TTL beyond its longest, and stays as it was", async () => {
+  it("returns 400 for a default TTL above the maximum, and keeps the mount", async () => {
     await put("/v1/sys/mounts/kv", { ...kv, config: { default_lease_ttl: "1h" } });
     const refused = await put("/v1/sys/mounts/kv/tune", { max_lease_ttl: "30m", description: "new" });
     expect([refused.status, refused.body.errors]).toEqual([
@@ -142,7 +142,7 @@ describe("sys/mounts", () => {
     );
   });
 
-  it("calls an engine by the type that the caller knows, as who finds another one makes it anew", async () => {
+  it("shows the mount's type in the caller's dialect, so that provisioning tools do not recreate it", async () => {
     const upstream = { headers: { "X-Vault-Request": "true" } };
     await put("/v1/sys/mounts/azure", { type: "azure" }, upstream);
     const typesSeen = async (options?: typeof upstream) => {
@@ -161,7 +161,7 @@ describe("sys/mounts", () => {
     expect(new Set(await typesSeen())).toEqual(new Set(["cloud-b"]));
   });
 
-  it("disables with 204, also what is not there, and destroys the data", async () => {
+  it("returns 204 on disabling, also for an absent mount, and destroys the data", async () => {
     const { uuid, accessor } = await mountKv();
     await put("/v1/kv/data/x", { data: { k: "canary" } });
     expect(await rowsOf(uuid)).toBe(2);
@@ -174,7 +174,7 @@ describe("sys/mounts", () => {
     expect((await get("/v1/kv/data/x")).status).toBe(404);
   });
 
-  it("needs the right of each verb", async () => {
+  it("requires the capability of each verb", async () => {
     await mountKv();
     const reader = { token: (await holderOf(path("sys/mounts*", "read"))).client_token };
     expect((await get("/v1/sys/mounts", reader)).status).toBe(200);
@@ -188,18 +188,18 @@ describe("sys/mounts", () => {
 describe("sys/internal/ui/mounts", () => {
   const preflight = (at: string, token: string) => get(`/v1/sys/internal/ui/mounts/${at}`, { token });
 
-  it("tells the mount of any path below it, with the version as text and the path", async () => {
+  it("returns the mount of any path below it, with the version as text and the path", async () => {
     await put("/v1/sys/mounts/a/b", kv);
     for (const at of ["a/b", "a/b/", "a/b/data/x/y"]) {
       expect((await preflight(at, "root")).body.data).toEqual({ ...RECORD, path: "a/b/" });
     }
   });
 
-  it("is 403 for an unknown mount, never 404, which would mean an old server", async () => {
+  it("returns 403 for an unknown mount, because clients read 404 as an old server", async () => {
     expect((await preflight("none/x", "root")).status).toBe(403);
   });
 
-  it("is open to whoever may do anything below the mount, and to nobody else", async () => {
+  it("returns 403 unless the token has a capability below the mount", async () => {
     await mountKv();
     const may = await holderOf(path("kv/data/team/+/x", "patch"));
     const deniedBelow = await holderOf(path("kv/*", "deny") + path("other/*", "read"));
@@ -210,7 +210,7 @@ describe("sys/internal/ui/mounts", () => {
     expect((await get("/v1/sys/internal/ui/mounts/kv", { token: null })).status).toBe(403);
   });
 
-  it("follows a path that leads into a namespace, and names it as the caller sees it", async () => {
+  it("resolves a path into a child namespace, relative to the caller's", async () => {
     await put("/v1/sys/namespaces/ns", {});
     const inside = { headers: { "X-Orch-Namespace": "ns" } };
     await mountKv("kv", inside);
@@ -224,7 +224,7 @@ describe("sys/internal/ui/mounts", () => {
     expect(Object.keys(seen.body.data.secret)).toEqual(["kv/"]);
   });
 
-  it("lists what the caller may see", async () => {
+  it("lists the mounts visible to the caller", async () => {
     await mountKv("one");
     await mountKv("two");
     const { client_token: token } = await holderOf(path("one/data/x", "read"));
@@ -233,7 +233,7 @@ describe("sys/internal/ui/mounts", () => {
     expect(Object.keys((await get("/v1/sys/internal/ui/mounts")).body.data.secret)).toEqual(["one/", "two/"]);
   });
 
-  it("shows without a token only what is listed for everyone, and no accessor", async () => {
+  it("returns only mounts listed for everyone without a token, and no accessors", async () => {
     await mountKv("hidden");
     await put("/v1/sys/mounts/open", { ...kv, description: "d", config: { listing_visibility: "unauth" } });
     for (const token of [null, "nobody"]) {
@@ -250,7 +250,7 @@ describe("sys/internal/ui/mounts", () => {
 });
 
 describe("health and seal status", () => {
-  it("are open, bare and complete", async () => {
+  it("are public, unwrapped and complete", async () => {
     const health = await get("/v1/sys/health", { token: null });
     expect([health.status, health.headers.get("content-type")]).toEqual([200, "application/json"]);
     expect(health.body).toEqual({
@@ -276,12 +276,12 @@ describe("health and seal status", () => {
     expect([seal.body.t, seal.body.n, seal.body.progress].every(Number.isInteger)).toBe(true);
   });
 
-  it("answer HEAD without a body, and the codes that a load balancer wishes", async () => {
+  it("answer HEAD without a body, and with the status codes for load balancers", async () => {
     const head = await send("HEAD", "/v1/sys/health?activecode=299", undefined, { token: null });
     expect([head.status, head.text]).toEqual([299, ""]);
   });
 
-  it("say what is wrong while the keys do not open, and everything else is 503, known token or not", async () => {
+  it("report the cause while sealed, and all other routes return 503 for any token", async () => {
     await runInDurableObject(accessObject(), (_object, { storage: { sql } }) => {
       sql.exec("UPDATE data_keys SET master = 'lost'");
     });

@@ -56,7 +56,7 @@ async function shown(namespace: string): Promise<Record<string, unknown>> {
 }
 
 describe("DELETE sys/namespaces/:name", () => {
-  it("returns 400 while there is content, and a namespace created anew shows nothing of the one before", async () => {
+  it("returns 400 while there is content, and a later namespace of the name is empty", async () => {
     const first = await create(TEAM);
     await create("fresh");
     const empty = await shown("fresh");
@@ -103,7 +103,7 @@ describe("DELETE sys/namespaces/:name", () => {
     expect((await get("/sys/sync/destinations/in-mem/d/objects", there)).body.data.objects).toEqual({});
   });
 
-  it("admits no application from a request that was let in before, and the next namespace of the name admits it", async () => {
+  it("refuses an application from an earlier authorized request, and the next namespace of the name accepts it", async () => {
     const first = await create(TEAM);
     await done(del("/v1/sys/namespaces/team"));
     const second = await create(TEAM);
@@ -113,13 +113,13 @@ describe("DELETE sys/namespaces/:name", () => {
     expect(await syncControl(env).putApp(second, "team/", "bot", 1, String(private_key))).toMatchObject({ ok: true });
   });
 
-  it("admits no destination of a namespace that there is not", async () => {
+  it("refuses a destination in an unknown namespace", async () => {
     const refused = await accessControl(env).admitDestination("gone/in-mem/d");
     expect(refused).toMatchObject({ ok: false, reason: "missing" });
     expect(await accessControl(env).admitDestination("in-mem/d")).toMatchObject({ ok: true });
   });
 
-  it("an application that an earlier release left behind is not the next namespace's", async () => {
+  it("an application left by an earlier release is not part of the next namespace", async () => {
     // As rows were before they had the identity of their namespace.
     await syncControl(env).putApp("", "team/", "bot", 1, String(private_key));
     await create(TEAM);
@@ -131,7 +131,7 @@ describe("DELETE sys/namespaces/:name", () => {
 });
 
 describe("DELETE namespace/:name", () => {
-  it("deletes reports of what has ended, and one created anew shows nothing of the one before, events included", async () => {
+  it("deletes reports of ended jobs, and a later namespace of the name has no reports and no events", async () => {
     await done(put("/v1/namespace/x", { Description: "first", Meta: { a: "b" } }));
     const IN = { Namespace: "x" };
     const ended = allocation({ ClientStatus: "complete", DesiredStatus: "stop", ...IN }, IN);

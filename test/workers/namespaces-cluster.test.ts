@@ -17,7 +17,7 @@ beforeEach(async () => {
 });
 
 describe("DELETE namespace/:name", () => {
-  it("returns 400 and names what is there while the namespace has jobs, allocations or volumes", async () => {
+  it("returns 400 with the names while the namespace has jobs, allocations or volumes", async () => {
     const nodes = new ScriptedNodes();
     const node = await addNode(1);
     const IN = { Namespace: "x" };
@@ -52,7 +52,7 @@ describe("DELETE namespace/:name", () => {
     expect((await get("/v1/namespace/x")).status).toBe(404);
   });
 
-  it("returns 400 while the namespace has CSI volumes, also one that is being created", async () => {
+  it("returns 400 while the namespace has CSI volumes or one is being created", async () => {
     const csi = new ScriptedCsi();
     await addCsiNode(1);
     csi.behave = () => "hold";
@@ -67,7 +67,7 @@ describe("DELETE namespace/:name", () => {
     expect((await deletion())[0]).toBe(200);
   });
 
-  it("admits nothing from a request that was let in before, and the next namespace of the name admits it", async () => {
+  it("refuses content from an earlier authorized request, and the next namespace of the name accepts it", async () => {
     const nodes = new ScriptedNodes();
     await addNode(1);
     const before = await accessControl(env).clusterNamespaceId("x");

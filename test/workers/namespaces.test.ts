@@ -14,7 +14,7 @@ const make = async (...paths: string[]) => {
 };
 
 describe("namespaces", () => {
-  it("can be made, read, listed and deleted", async () => {
+  it("can be created, read, listed and deleted", async () => {
     const made = await put("/v1/sys/namespaces/a", { custom_metadata: { team: "x" } });
     expect(made.status).toBe(200);
     expect(made.body.data).toEqual({
@@ -32,12 +32,12 @@ describe("namespaces", () => {
     expect((await del("/v1/sys/namespaces/a")).status).toBe(204);
   });
 
-  it("answer an empty list with 404 and no errors", async () => {
+  it("return 404 without errors for an empty list", async () => {
     const answer = await list("/v1/sys/namespaces");
     expect([answer.status, answer.body]).toEqual([404, { errors: [] }]);
   });
 
-  it("nest; a list shows only the next level", async () => {
+  it("nest, and a list shows only the next level", async () => {
     await make("a", "a/b", "a/b/c");
     expect((await list("/v1/sys/namespaces", at("a"))).body.data.keys).toEqual(["b/"]);
     expect((await get("/v1/sys/namespaces/b", at("a"))).body.data.path).toBe("a/b/");
@@ -48,26 +48,26 @@ describe("namespaces", () => {
     ]);
   });
 
-  it("keep their id when written again, and change single keys by PATCH", async () => {
+  it("keep their id when written again, and PATCH changes single keys", async () => {
     const { id } = (await put("/v1/sys/namespaces/a", { custom_metadata: { x: "1", y: "2" } })).body.data;
     const changed = await patch("/v1/sys/namespaces/a", { custom_metadata: { x: null, z: "3" } });
     expect(changed.body.data).toEqual({ id, path: "a/", custom_metadata: { y: "2", z: "3" } });
     expect((await put("/v1/sys/namespaces/a", {})).body.data).toEqual({ id, path: "a/", custom_metadata: {} });
   });
 
-  it("are not made by PATCH", async () => {
+  it("are not created by PATCH", async () => {
     expect((await patch("/v1/sys/namespaces/a", { custom_metadata: { x: "1" } })).status).toBe(404);
     expect((await get("/v1/sys/namespaces/a")).status).toBe(404);
   });
 
   it.each(["sys", "auth", "root", "acl", "volumes", "a b", "a%2Fb", "x".repeat(129), "..%2Fa", "a*", "+"])(
-    "cannot be called %s",
+    "cannot be named %s",
     async (name) => {
       expect((await put(`/v1/sys/namespaces/${name}`, {})).status).toBe(400);
     },
   );
 
-  it("cannot be made over a mount, nor a mount over one", async () => {
+  it("cannot overlap with a mount, nor a mount with one", async () => {
     await mountKv("team/kv");
     expect((await put("/v1/sys/namespaces/team", {})).body.errors).toEqual(["path is already in use at team/kv/"]);
     await make("ns");
@@ -77,18 +77,18 @@ describe("namespaces", () => {
     }
   });
 
-  it.each(["a", "a/", "/a", "/a/"])("are named by the header as %j", async (header) => {
+  it.each(["a", "a/", "/a", "/a/"])("are selected by the header %j", async (header) => {
     await make("a");
     await mountKv("kv", at("a"));
     expect(Object.keys((await get("/v1/sys/mounts", at(header))).body.data)).toEqual(["kv/"]);
   });
 
-  it.each(["", "/", "root", "root/"])("are left for the root by the header %j", async (header) => {
+  it.each(["", "/", "root", "root/"])("select the root for the header %j", async (header) => {
     await mountKv("top");
     expect(Object.keys((await get("/v1/sys/mounts", at(header))).body.data)).toEqual(["top/"]);
   });
 
-  it("may lead the path instead, or go on where the header ends", async () => {
+  it("may lead the path instead of or after the header", async () => {
     await make("a", "a/b");
     await mountKv("kv", at("a/b"));
     await put("/v1/kv/data/x", { data: { k: "v" } }, at("a/b"));
@@ -103,12 +103,12 @@ describe("namespaces", () => {
     expect((await put("/v1/a/sys/namespaces/c", {})).body.data.path).toBe("a/c/");
   });
 
-  it("that do not exist are 404, and bad names 400", async () => {
+  it("return 404 if unknown, and 400 for invalid names", async () => {
     expect((await get("/v1/sys/mounts", at("nowhere"))).status).toBe(404);
     expect((await get("/v1/sys/mounts", at("a b"))).status).toBe(400);
   });
 
-  it("hold mounts of the same path apart", async () => {
+  it("separate mounts of the same path", async () => {
     await make("a");
     const [one, two] = [await mountKv("kv"), await mountKv("kv", at("a"))];
     expect(one.uuid).not.toBe(two.uuid);
@@ -120,7 +120,7 @@ describe("namespaces", () => {
     expect((await get("/v1/kv/data/x", at("a"))).body.data.data).toEqual({ in: "a" });
   });
 
-  it("are deleted with their policies and tokens, which the stream tells, but not over mounts", async () => {
+  it("are deleted with their policies and tokens and their events, but return 400 with mounts", async () => {
     await make("a");
     await mountKv("kv", at("a"));
     await policies({ p: path("kv/*", "read") }, at("a"));
@@ -140,7 +140,7 @@ describe("namespaces", () => {
     ]);
   });
 
-  it("tell of policies on the event stream without their texts, which fill the backlog of everybody", async () => {
+  it("send policy events without texts", async () => {
     await make("a", "a/b");
     const secret = `# ${"x".repeat(400_000)}`;
     const document = `${path("kv/*", "read")}${secret}`;
@@ -158,7 +158,7 @@ describe("namespaces", () => {
     expect((await eventsOf("ACLPolicy:whole"))[0].Payload.ACLPolicy.Rules).toBe(path("kv/*", "read"));
   });
 
-  it("take nothing in from a request that was let in just before they were deleted", async () => {
+  it("refuse content from a request authorized just before their deletion", async () => {
     const root = (await get("/v1/auth/token/lookup-self")).body.data.accessor;
     const access = accessObject();
     const late = [
@@ -170,14 +170,14 @@ describe("namespaces", () => {
     for (const result of late) expect(result).toMatchObject({ ok: false, reason: "missing" });
   });
 
-  it.each(["health", "seal-status", "init", "rotate", "leader"])("have no sys/%s of their own", async (route) => {
+  it.each(["health", "seal-status", "init", "rotate", "leader"])("return 400 for sys/%s", async (route) => {
     await make("a");
     const method = route === "rotate" ? "PUT" : "GET";
     const refused = await send(method, `/v1/a/sys/${route}`, method === "PUT" ? {} : undefined);
     expect([refused.status, refused.body.errors]).toEqual([400, ["operation unavailable in namespaces"]]);
   });
 
-  it("do not hand their key rotation to whoever names them in the header", async () => {
+  it("return 400 for a key rotation with the header", async () => {
     await make("a");
     expect((await put("/v1/sys/rotate", {}, at("a"))).status).toBe(400);
   });
@@ -195,7 +195,7 @@ describe("a token of a child namespace", () => {
     return { a: await admin("a"), b: await admin("b") };
   };
 
-  it("acts in its own and below, by header or path", async () => {
+  it("has rights in its namespace and below, by header or path", async () => {
     const { client_token: token } = (await world()).a;
     for (const namespace of ["a", "a/c"]) {
       expect((await get("/v1/sys/mounts", at(namespace, token))).status).toBe(200);
@@ -203,7 +203,7 @@ describe("a token of a child namespace", () => {
     }
   });
 
-  it("acts neither in the parent nor in a sister, whatever its policies say", async () => {
+  it("has no rights in the parent or a sibling, for any policies", async () => {
     const { client_token: token } = (await world()).a;
     for (const namespace of ["", "b", "nowhere"]) {
       expect((await get("/v1/sys/mounts", at(namespace, token))).status, namespace).toBe(403);
@@ -213,7 +213,7 @@ describe("a token of a child namespace", () => {
     expect((await put("/v1/b/sys/policies/acl/x", { policy: 'path "a" {}' }, { token })).status).toBe(403);
   });
 
-  it("has no rights on events and volumes, and no policy that could give it some", async () => {
+  it("has no rights on events and volumes, and no policy can grant them", async () => {
     const { client_token: token } = (await world()).a;
     for (const route of ["/v1/acl/policies", "/v1/acl/token/self", "/v1/namespaces", "/v1/event/stream"]) {
       expect((await get(route, { token })).status, route).toBe(403);
@@ -223,7 +223,7 @@ describe("a token of a child namespace", () => {
     expect(refused.body.errors.join()).toContain("root namespace");
   });
 
-  it("does not reach tokens outside: not by text, not by accessor, not in the list", async () => {
+  it("cannot read tokens outside by text, accessor or list", async () => {
     const { a, b } = await world();
     const outside = await issue({ policies: ["root"] });
     const here = at("a", a.client_token);
@@ -245,7 +245,7 @@ describe("a token of a child namespace", () => {
     expect((await list("/v1/auth/token/accessors", here)).body.data.keys).toEqual([a.accessor]);
   });
 
-  it("makes tokens in its own namespace, with the policies of that namespace, and never root", async () => {
+  it("creates tokens in its namespace, with its policies, and never root", async () => {
     const { client_token } = (await world()).a;
     const here = at("a", client_token);
     const child = await issue({ policies: ["admin"] }, here);
@@ -256,7 +256,7 @@ describe("a token of a child namespace", () => {
     expect((await issue({}, at("a"))).policies, "of a parent that is root").toEqual(["default"]);
   });
 
-  it("is told what it may do as seen from the namespace of the request", async () => {
+  it("gets capabilities relative to the namespace of the request", async () => {
     const { client_token } = (await world()).a;
     await policies(
       {
@@ -277,7 +277,7 @@ describe("a token of a child namespace", () => {
     expect((await ask("a/c", "kv/data/x")).body.data.capabilities).toEqual(["deny"]);
   });
 
-  it("carries its policies by the name they have in its namespace only", async () => {
+  it("has only the policies of its own namespace", async () => {
     await world();
     await policies({ other: path("sys/mounts", "read") });
     const { client_token } = await issue({ policies: ["other"] }, at("a"));

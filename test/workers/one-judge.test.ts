@@ -8,14 +8,14 @@ import { makeDestination, write } from "./sync-helpers.ts";
 const SYNC = path("sys/sync/*", "create", "update", "read");
 const rule = (pattern: string, more: string) => `path "${pattern}" { capabilities = ["read"] ${more} }\n`;
 
-describe("a rule that allows wrapped answers only", () => {
+describe("a rule that allows only wrapped responses", () => {
   beforeEach(async () => {
     await mountKv();
     await write("app", { a: 1 });
   });
 
   it.each(['min_wrapping_ttl = "10s"', 'max_wrapping_ttl = "60s"', "min_wrapping_ttl = 1"])(
-    "(%s) is passed by nowhere",
+    "(%s) returns 403 on every route",
     async (wrapped) => {
       await makeDestination("in-mem", "m");
       const rules =
@@ -45,7 +45,7 @@ describe("a rule that allows wrapped answers only", () => {
   );
 });
 
-it("GET subkeys/PATH%3Fdepth=1 is held to the parameters that the path's rule allows", async () => {
+it("GET subkeys/PATH%3Fdepth=1 follows the parameter constraints of the rule", async () => {
   await mountKv();
   await write("app", { a: { b: 1 } });
   const rules = rule("kv/subkeys/app", "denied_parameters = { depth = [] }") + path("kv/subkeys/*", "read");
@@ -55,7 +55,7 @@ it("GET subkeys/PATH%3Fdepth=1 is held to the parameters that the path's rule al
   expect((await get("/v1/kv/subkeys/app%3Fversion=1", { token })).status).toBe(200);
 });
 
-it("sys/capabilities answer as requests are judged, however a name is spelt", async () => {
+it("sys/capabilities agrees with the authorization of requests, for any spelling of names", async () => {
   await put("/v1/sys/mounts/azure", { type: "cloud-b" });
   const { client_token: token } = await holderOf(
     path("sys/policies/acl/*", "read") +

@@ -21,7 +21,7 @@ describe("policies", () => {
     expect((await del(policy("app"))).status).toBe(204);
   });
 
-  it("answer under their older path, with its words", async () => {
+  it("are available under the legacy path with its field names", async () => {
     await put("/v1/sys/policy/old", { rules: path("a", "read") });
     expect((await get("/v1/sys/policy/old")).body).toMatchObject({
       data: { name: "old", rules: path("a", "read") },
@@ -34,7 +34,7 @@ describe("policies", () => {
     expect((await del("/v1/sys/policy/old")).status).toBe(204);
   });
 
-  it("are named without regard to case", async () => {
+  it("have case-insensitive names", async () => {
     await put(policy("MixedCase"), { policy: path("sys/mounts", "read") });
     expect((await get(policy("mixedCASE"))).body.data.name).toBe("mixedcase");
     const { client_token, policies: named } = await issue({ policies: ["MIXEDcase"] });
@@ -42,7 +42,7 @@ describe("policies", () => {
     expect((await get("/v1/sys/mounts", { token: client_token })).status).toBe(200);
   });
 
-  it("come as HCL, as JSON, and as either in base64", async () => {
+  it("are accepted as HCL, as JSON, and in base64", async () => {
     const documents = [
       'path "sys/mounts" { capabilities = ["read"] }',
       '{"path":{"sys/mounts":{"capabilities":["read"]}}}',
@@ -70,18 +70,18 @@ describe("policies", () => {
     [{ policy: 'path "a" { capabilities = ["fly"] }' }, "fly"],
     [{ policy: 'path "a/+*" { capabilities = ["read"] }' }, "+*"],
     [{ policy: 'pth "a" { capabilities = ["read"] }' }, "pth"],
-  ])("are refused when written: %j", async (body, because) => {
+  ])("return 400 for %j", async (body, because) => {
     const refused = await put(policy("bad"), body);
     expect(refused.status).toBe(400);
     expect(refused.body.errors.join()).toContain(because);
     expect((await get(policy("bad"))).status).toBe(404);
   });
 
-  it.each(["root", "a%2Fb", "a%00b", "x".repeat(129)])("cannot be called %s", async (name) => {
+  it.each(["root", "a%2Fb", "a%00b", "x".repeat(129)])("cannot be named %s", async (name) => {
     expect((await put(policy(name), { policy: 'path "a" {}' })).status).toBe(400);
   });
 
-  it("named root and default stay", async () => {
+  it("named root and default cannot be deleted", async () => {
     for (const name of ["root", "default"]) {
       const refused = await del(policy(name));
       expect([refused.status, refused.body.errors]).toEqual([400, [`cannot delete "${name}" policy`]]);
@@ -89,14 +89,14 @@ describe("policies", () => {
     expect((await get(policy("root"))).body.data).toEqual({ name: "root", policy: "" });
   });
 
-  it("named default may be replaced, for all tokens that carry it", async () => {
+  it("named default can be replaced, for all its tokens", async () => {
     const { client_token } = await issue({ policies: ["default"] });
     await put(policy("default"), { policy: path("sys/mounts", "read") });
     expect((await get("/v1/sys/mounts", { token: client_token })).status).toBe(200);
     expect((await get("/v1/auth/token/lookup-self", { token: client_token })).status).toBe(403);
   });
 
-  it("named default lets a token look at, renew and give up itself, and ask what it may", async () => {
+  it("named default lets a token look up, renew and revoke itself, and query its capabilities", async () => {
     const { client_token } = await issue({ policies: ["default"] });
     const own = { token: client_token };
     expect((await get("/v1/auth/token/lookup-self", own)).status).toBe(200);
@@ -107,7 +107,7 @@ describe("policies", () => {
     expect((await put("/v1/auth/token/revoke-self", {}, own)).status).toBe(204);
   });
 
-  it("apply at once to tokens that carry them, written, changed or deleted", async () => {
+  it("apply at once to their tokens after a write, change or deletion", async () => {
     const { client_token } = await issue({ policies: ["later"] });
     const status = async () => (await get("/v1/sys/mounts", { token: client_token })).status;
     const seen = [await status()];
@@ -121,19 +121,19 @@ describe("policies", () => {
     expect(seen).toEqual([403, 200, 403, 403]);
   });
 
-  it("written through either family of routes are the same", async () => {
+  it("are shared by both APIs", async () => {
     await put("/v1/acl/policy/shared", { Rules: path("sys/mounts", "read") });
     expect((await get(policy("shared"))).body.data.policy).toBe(path("sys/mounts", "read"));
   });
 
-  it("need update to be written; create is for objects whose existence a route looks up", async () => {
+  it("require update to be written; create applies to routes that check existence", async () => {
     const maker = await holderOf(path("sys/policies/acl/*", "create"));
     expect((await put(policy("x"), { policy: 'path "a" {}' }, { token: maker.client_token })).status).toBe(403);
     const writer = await holderOf(path("sys/policies/acl/*", "update"));
     expect((await put(policy("x"), { policy: 'path "a" {}' }, { token: writer.client_token })).status).toBe(204);
   });
 
-  it("appear on the stream with the indexes that reads show", async () => {
+  it("appear in events with the indexes of reads", async () => {
     await put("/v1/acl/policy/p", { Rules: path("a", "read"), Description: "one" });
     await put("/v1/acl/policy/p", { Rules: path("a", "list"), Description: "two" });
     const { body: shown, headers } = await get("/v1/acl/policy/p");
@@ -174,7 +174,7 @@ describe("policies", () => {
   });
 });
 
-describe("what a path rule decides", () => {
+describe("a path rule", () => {
   // The rules of precedence are proved in src/access; here, that each request is judged by them.
   it.each([
     ["an exact path beats a prefix", path("kv/data/*", "read") + path("kv/data/a", "deny"), "GET", "kv/data/a", 403],
@@ -203,7 +203,7 @@ describe("what a path rule decides", () => {
     expect((await send(method, `/v1/${at}`, body, { token: client_token })).status).toBe(status);
   });
 
-  it("adds up what several policies say about one pattern, and lets any deny win", async () => {
+  it("adds the capabilities of several policies for one pattern, and deny wins", async () => {
     await policies({ a: path("sys/mounts", "read"), b: path("sys/mounts", "list"), c: path("sys/mounts", "deny") });
     const both = await issue({ policies: ["a", "b"] });
     const ask = (token: string) => put("/v1/sys/capabilities-self", { path: "sys/mounts" }, { token });
@@ -213,8 +213,8 @@ describe("what a path rule decides", () => {
   });
 });
 
-describe("a slash at the end of a path", () => {
-  it("gets round no rule: what is said of the path without it decides", async () => {
+describe("a trailing slash in a path", () => {
+  it("does not bypass the rule for the path without it", async () => {
     await put("/v1/sys/mounts/cloud-b", { type: "cloud-b" });
     const rules = path("cloud-b/*", "read", "list") + path("cloud-b/config", "deny") + path("cloud-b/roles/+", "list");
     const { client_token: token } = await holderOf(rules);
@@ -224,14 +224,14 @@ describe("a slash at the end of a path", () => {
     expect((await list("/v1/cloud-b/roles/", { token })).status).toBe(404);
   });
 
-  it("is judged by a list, whose answer is none to a write that follows", async () => {
+  it("is part of a list path, and does not affect a following write", async () => {
     await mountKv();
     const { client_token: token } = await holderOf(path("kv/metadata/x/", "list", "update"));
     expect((await list("/v1/kv/metadata/x", { token })).status).toBe(404);
     expect((await put("/v1/kv/metadata/x", { max_versions: 3 }, { token })).status).toBe(403);
   });
 
-  it("counts where only a rule with it is about the path", async () => {
+  it("applies if only a rule with the slash matches", async () => {
     const rules = path("sys/leases/revoke-prefix/cloud-b/*", "update", "sudo");
     const { client_token: token } = await holderOf(rules);
     expect((await put("/v1/sys/leases/revoke-prefix/cloud-b/", {}, { token })).status).toBe(204);
@@ -239,8 +239,8 @@ describe("a slash at the end of a path", () => {
   });
 });
 
-describe("a name that is one in either case", () => {
-  it("is judged as one, of a role and of a policy, however a rule or a request spells it", async () => {
+describe("a case-insensitive name", () => {
+  it("of a role or policy matches rules in any case", async () => {
     await put("/v1/sys/mounts/Azure", { type: "cloud-b" });
     await policies({ admin: path("a", "read") });
     const rules = [
@@ -261,7 +261,7 @@ describe("a name that is one in either case", () => {
     expect((await put("/v1/sys/policies/acl/Other", { policy: 'path "a" {}' }, { token })).status).toBe(204);
   });
 
-  it("of a secret is another in another case", async () => {
+  it("does not include names of secrets", async () => {
     await put("/v1/sys/mounts/roles", { type: "kv-v2" });
     await put("/v1/roles/data/roles/A", { data: {} });
     const { client_token: token } = await holderOf(path("roles/*", "read") + path("roles/data/roles/a", "deny"));
@@ -270,7 +270,7 @@ describe("a name that is one in either case", () => {
   });
 });
 
-describe("rules about parameters", () => {
+describe("parameter constraints", () => {
   const AT = "/v1/sys/sync/destinations/in-mem/d";
   const limited = async (at: string, field: string, parameters: object) =>
     (
@@ -279,7 +279,7 @@ describe("rules about parameters", () => {
       )
     ).client_token as string;
 
-  it("hold for the query as for the body, where clients may say the same", async () => {
+  it("apply to the query and the body", async () => {
     await mountKv();
     for (const k of [1, 2]) await put("/v1/kv/data/a", { data: { k } });
     await put(AT, {});
@@ -298,7 +298,7 @@ describe("rules about parameters", () => {
     expect((await get("/v1/kv/data/a", { token: writer })).status).toBe(200);
   });
 
-  it("hold for a field and a value by either of their names", async () => {
+  it("apply to fields and values by either name", async () => {
     await put("/v1/sys/mounts/cloud-b", { type: "cloud-b" });
     for (const field of ["cloud_roles", "azure_roles"]) {
       const token = await limited("cloud-b/roles/*", "denied_parameters", { [field]: [] });
@@ -317,8 +317,8 @@ describe("rules about parameters", () => {
   });
 });
 
-describe("a rule that allows only wrapped answers", () => {
-  it.each(["min_wrapping_ttl", "max_wrapping_ttl"])("with %s gives nobody an open one", async (field) => {
+describe("a rule that allows only wrapped responses", () => {
+  it.each(["min_wrapping_ttl", "max_wrapping_ttl"])("with %s returns 403 for unwrapped requests", async (field) => {
     await mountKv();
     await put("/v1/kv/data/a", { data: { k: "canary" } });
     const rule = (more: string) => `path "kv/data/a" { capabilities = ["read"]${more} }`;
@@ -334,7 +334,7 @@ describe("capabilities", () => {
   const rules = path("kv/data/*", "update", "read") + path("kv/metadata/x/", "list");
   const route = "/v1/sys/capabilities-self";
 
-  it("are told sorted, in data and at the top level, under `capabilities` for a single path only", async () => {
+  it("are returned sorted, in data and at the top level, as `capabilities` for a single path only", async () => {
     const { client_token } = await issue({ policies: ["p"] });
     await policies({ p: rules });
     const one = await put(route, { path: "kv/data/a" }, { token: client_token });
@@ -348,7 +348,7 @@ describe("capabilities", () => {
     expect((await put(route, { path: "any" })).body.data.any).toEqual(["root"]);
   });
 
-  it("of another token are told by its text or accessor", async () => {
+  it("of another token are returned by its text or accessor", async () => {
     await policies({ p: rules });
     const { client_token: token, accessor } = await issue({ policies: ["p"] });
     const answers = [
@@ -365,13 +365,13 @@ describe("capabilities", () => {
     ["/v1/sys/capabilities", { path: "a" }, 400, "token: required"],
     ["/v1/sys/capabilities-accessor", { path: "a" }, 400, "accessor: required"],
     ["/v1/sys/capabilities-accessor", { path: "a", accessor: "x" }, 400, "invalid accessor"],
-  ])("refuse %s", async (at, body, status, text) => {
+  ])("return 400 for %s", async (at, body, status, text) => {
     const refused = await put(at, body);
     expect([refused.status, refused.body.errors]).toEqual([status, [text]]);
   });
 });
 
-it("a document that no row could hold is refused with its limit", async () => {
+it("a document above the row limit returns 400 with the limit", async () => {
   const policy = `# ${"x".repeat(512 * 1024)}`;
   const refused = await put("/v1/sys/policies/acl/big", { policy });
   expect([refused.status, refused.body.errors]).toEqual([400, ["policy: the document may have at most 524288 bytes"]]);

@@ -116,7 +116,7 @@ async function judgeAll(some: readonly Row[]): Promise<void> {
 
 const isVolumes = ({ path }: Row): boolean => /^\/(volume|plugin)/.test(path);
 
-describe("lets in whoever holds the right of the route, and nobody else", () => {
+describe("returns 403 unless the token has the right of the route", () => {
   it("access, nodes, agents and events", { timeout: 120_000 }, async () =>
     judgeAll(rows.filter((row) => !isVolumes(row))),
   );

@@ -147,7 +147,7 @@ const groups = {
   "cloud credentials": ofMounts.filter(({ path }) => path.startsWith("/cloud-b")),
 };
 
-describe("lets in whoever holds the right of the route, and nobody else", () => {
+describe("returns 403 unless the token has the right of the route", () => {
   it.each(Object.entries(groups))("%s", { timeout: 120_000 }, async (_about, rows) => judgeAll(rows));
 });
 

@@ -19,7 +19,7 @@ const namespaceOf = async (token: string): Promise<string> =>
   (await get("/v1/auth/token/lookup-self", { token })).body.data.namespace_path;
 
 describe("auth/token/lookup-self, renew-self and revoke-self", () => {
-  it("go to the token's own namespace, whatever the header says", async () => {
+  it("apply to the token's own namespace, for any header", async () => {
     for (const headers of [
       {},
       { "X-Vault-Namespace": "ns1" },
@@ -37,14 +37,14 @@ describe("auth/token/lookup-self, renew-self and revoke-self", () => {
     }
   });
 
-  it("are judged by the token's policies there", async () => {
+  it("require the capability of the token's policies there", async () => {
     await policies({ narrow: path("auth/token/lookup-self", "deny") }, at("ns1"));
     const token = await tokenIn("ns1", "narrow");
     expect((await get("/v1/auth/token/lookup-self", { token })).status).toBe(403);
     expect((await put("/v1/auth/token/renew-self", {}, { token })).status).toBe(403);
   });
 
-  it("are the only paths that need no header", async () => {
+  it("are the only paths without the header", async () => {
     const token = await tokenIn("ns1", "tokens");
     for (const route of ["/v1/auth/token/lookup-accessor", "/v1/auth/token/create", "/v1/sys/capabilities-self"]) {
       expect((await put(route, { accessor: "x", path: "a" }, { token })).status, route).toBe(403);
@@ -53,7 +53,7 @@ describe("auth/token/lookup-self, renew-self and revoke-self", () => {
 });
 
 describe("auth/token/lookup, renew and revoke", () => {
-  it.each(["ns1", "ns1/sub"])("follow the named token into its namespace %s", async (namespace) => {
+  it.each(["ns1", "ns1/sub"])("apply to the namespace of the named token %s", async (namespace) => {
     const token = await tokenIn("ns1", "tokens");
     const other = await tokenIn(namespace, "tokens");
     for (const headers of [{}, { "X-Orch-Namespace": "ns1" }, { "X-Orch-Namespace": "ns1/sub" }]) {
@@ -67,7 +67,7 @@ describe("auth/token/lookup, renew and revoke", () => {
     expect((await get("/v1/auth/token/lookup-self", { token: other })).status).toBe(403);
   });
 
-  it("are allowed by a rule about the named token's namespace, and refused by one", async () => {
+  it("follow rules about the named token's namespace", async () => {
     const there = (await holderOf(path("ns1/auth/token/lookup", "update"))).client_token;
     const denied = (await holderOf(path("auth/token/lookup", "update") + path("ns1/auth/token/*", "deny")))
       .client_token;
@@ -83,14 +83,14 @@ describe("auth/token/lookup, renew and revoke", () => {
     expect((await put("/v1/auth/token/lookup", { token: root }, { token: there })).status).toBe(403);
   });
 
-  it("are judged in the namespace of the header where the caller's own holds it", async () => {
+  it("follow rules about the header's namespace if it lies in the caller's", async () => {
     const { client_token: token } = await holderOf(path("ns1/auth/token/lookup", "update"));
     const below = await tokenIn("ns1/sub", "tokens");
     expect((await put("/v1/auth/token/lookup", { token: below }, at("ns1", token))).status).toBe(200);
     expect((await put("/v1/auth/token/lookup", { token: below }, { token })).status).toBe(403);
   });
 
-  it("hold the request to the parameters that the rule there allows", async () => {
+  it("apply the parameter constraints of that rule", async () => {
     const rule = 'path "auth/token/renew" { capabilities = ["update"] denied_parameters = { increment = [] } }';
     await policies({ plain: rule }, at("ns1"));
     const token = await tokenIn("ns1", "plain");
@@ -100,7 +100,7 @@ describe("auth/token/lookup, renew and revoke", () => {
     expect((await put("/v1/auth/token/renew", { token: other }, { token })).status).toBe(200);
   });
 
-  it("answer for a token outside the caller's reach as for none", async () => {
+  it("treat a token outside the caller's namespace as unknown", async () => {
     const token = await tokenIn("ns1", "tokens");
     const foreign = [await tokenIn("ns2", "tokens"), await tokenIn("", "tokens"), "root", "hvs.none"];
     for (const options of [{ token }, at("ns1", token)]) {
@@ -118,7 +118,7 @@ describe("auth/token/lookup, renew and revoke", () => {
       expect((await get("/v1/auth/token/lookup-self", { token: named })).status).toBe(200);
   });
 
-  it("need the right: without it every token is refused alike", async () => {
+  it("return 403 for every token without the capability", async () => {
     await policies({ few: path("auth/token/lookup", "read") + path("auth/token/revoke-orphan", "update") }, at("ns1"));
     const token = await tokenIn("ns1", "few");
     const own = await tokenIn("ns1", "tokens");
@@ -131,7 +131,7 @@ describe("auth/token/lookup, renew and revoke", () => {
     expect(await namespaceOf(own)).toBe("ns1/");
   });
 
-  it("look the caller up when the request names no token, and otherwise ask for one", async () => {
+  it("look up the caller without a token in the request", async () => {
     const token = await tokenIn("ns1", "tokens");
     for (const options of [{ token }, at("ns1", token)]) {
       for (const body of [{}, { token: "" }, { token: null }]) {
@@ -151,8 +151,8 @@ describe("auth/token/lookup, renew and revoke", () => {
   });
 });
 
-describe("a token's id that its caller chooses", () => {
-  it("is taken in the root namespace only, so that no other namespace can ask which ids exist", async () => {
+describe("a token id chosen by the caller", () => {
+  it("is accepted in the root namespace only, so that others cannot probe for ids", async () => {
     await issue({ id: "of-the-root", policies: ["default"] });
     const admin = (await issue({ policies: ["tokens"] }, at("ns1"))).client_token;
     const ask = (id: string, token: string) => put("/v1/auth/token/create", { id }, at("ns1", token));
@@ -166,8 +166,8 @@ describe("a token's id that its caller chooses", () => {
   });
 });
 
-describe("a child in another namespace", () => {
-  it("needs sudo there, also under policies of the same name and without any named", async () => {
+describe("a child token in another namespace", () => {
+  it("requires sudo there, also with equal policy names and without policies", async () => {
     await policies({ same: path("sys/mounts", "read") }, at("ns1"));
     await policies({ same: path("ns1/auth/token/create", "update") });
     const plain = (await issue({ policies: ["same"], no_default_policy: true })).client_token;
@@ -188,7 +188,7 @@ describe("a child in another namespace", () => {
     expect((await put("/v1/auth/token/create", { policies: ["same"] }, at("ns1", plain))).status).toBe(200);
   });
 
-  it("is judged without the slash at the end of the path, as the request is", async () => {
+  it("is authorized without the trailing slash of the path", async () => {
     const rules = path("auth/token/*", "update", "sudo") + path("auth/token/create", "update");
     const { client_token: token } = await holderOf(rules);
     for (const route of ["/v1/auth/token/create", "/v1/auth/token/create/"]) {
@@ -199,7 +199,7 @@ describe("a child in another namespace", () => {
 });
 
 describe("the policies of a new token", () => {
-  it("are not the parent's where the request names blanks", async () => {
+  it("are not inherited if the request names blanks", async () => {
     for (const named of [[""], [" ", ""], "", " "]) {
       const { policies: given } = await issue({ policies: named });
       expect(given, JSON.stringify(named)).toEqual(["default"]);
@@ -207,7 +207,7 @@ describe("the policies of a new token", () => {
     expect((await issue({ policies: [] })).policies).toEqual(["root"]);
   });
 
-  it("never make a client token of areas C and D a management token, however root is spelt", async () => {
+  it("never turn a client token of the cluster API into a management token, for any spelling of root", async () => {
     for (const name of ["root", "ROOT", "Root", " root", "rOOt\t", "root "]) {
       for (const more of [[], ["app"]]) {
         const refused = await put("/v1/acl/token", { Type: "client", Policies: [name, ...more] });
@@ -224,8 +224,8 @@ describe("the policies of a new token", () => {
   });
 });
 
-describe("a token with only so many uses", () => {
-  it("has each of them counted, also by writes whose answers may be used again", async () => {
+describe("a token with limited uses", () => {
+  it("counts every use, also by requests with cached authorization", async () => {
     await mountKv();
     await policies({ writer: path("kv/data/*", "create", "update") });
     const { client_token: token } = await issue({ policies: ["writer"], num_uses: 3 });

@@ -35,8 +35,8 @@ const cutAtAppend = (when: "before" | "after") => {
   return () => expect(spy).toHaveBeenCalled();
 };
 
-describe.each(["before", "after"] as const)("a power cut %s the event log has taken an event", (when) => {
-  it("loses no token and no policy, and delivers each event exactly once, in order", async () => {
+describe.each(["before", "after"] as const)("a power cut %s the event log has stored an event", (when) => {
+  it("keeps all tokens and policies, and delivers each event once and in order", async () => {
     const wasCut = cutAtAppend(when);
     await put("/v1/acl/policy/first", { Rules: path("sys/mounts", "read") }).catch(() => undefined);
     wasCut();
@@ -57,7 +57,7 @@ describe.each(["before", "after"] as const)("a power cut %s the event log has ta
     expect(shown.body.ModifyIndex).toBe(events[2].Index);
   });
 
-  it("gives the token that was being made its indexes all the same", async () => {
+  it("sets the indexes of the new token", async () => {
     const wasCut = cutAtAppend(when);
     await send("POST", "/v1/acl/token", { Name: "n", Type: "management" }).catch(() => undefined);
     wasCut();
@@ -82,7 +82,7 @@ describe.each(["before", "after"] as const)("a power cut %s the event log has ta
   });
 });
 
-it("answers although the event log is down, and tells the stream when it is back", async () => {
+it("works while the event log is down, and delivers the events later", async () => {
   const down = vi.spyOn(EventLog.prototype, "append").mockImplementation(async () => {
     throw new Error("down");
   });
@@ -95,7 +95,7 @@ it("answers although the event log is down, and tells the stream when it is back
   expect((await get("/v1/acl/policy/p")).body).toMatchObject({ CreateIndex: made.Index, ModifyIndex: made.Index });
 });
 
-it("loses nothing that was answered when the object forgets its memory between any two requests", async () => {
+it("keeps all acknowledged writes over restarts between requests", async () => {
   const restart = () => evictDurableObject(accessObject());
   await policies({ p: path("sys/mounts", "read") });
   await restart();
@@ -114,7 +114,7 @@ it("loses nothing that was answered when the object forgets its memory between a
   expect((await get("/v1/auth/token/lookup-self")).status).toBe(200);
 });
 
-it("expires a token although the power was cut before its time came", async () => {
+it("expires a token after a power cut before its expiry", async () => {
   const { accessor } = await issue({ ttl: "1s" });
   await cut();
   await vi.waitFor(
@@ -129,7 +129,7 @@ it("expires a token although the power was cut before its time came", async () =
   expect(await eventsOf(`ACLToken:${accessor}`)).toHaveLength(2);
 });
 
-it("answers a request although the object restarts under the question who calls", async () => {
+it("answers a request during a restart of AccessControl", async () => {
   await get("/v1/sys/mounts");
   const asked = vi.spyOn(AccessControl.prototype, "authorize").mockImplementationOnce(function (this: AccessControl) {
     (this as unknown as { ctx: DurableObjectState }).ctx.abort("restarted");

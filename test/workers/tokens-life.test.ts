@@ -19,8 +19,8 @@ afterEach(() => {
 /** Moves the clock that the objects read, which then stands; alarms keep to the real one. */
 const later = (seconds: number) => vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + seconds * 1000 });
 
-describe("looking a token up", () => {
-  it("shows every field with its type", async () => {
+describe("looking up a token", () => {
+  it("returns every field with its type", async () => {
     later(0);
     const { client_token, accessor } = await issue({ policies: ["p"], ttl: "1h", meta: { a: "b" }, display_name: "x" });
     const { body } = await get(self, { token: client_token });
@@ -48,12 +48,12 @@ describe("looking a token up", () => {
     expect(Date.parse(body.data.expire_time) - Date.parse(body.data.issue_time)).toBe(3_600_000);
   });
 
-  it("shows a root token as one that never ends", async () => {
+  it("returns no expiry for a root token", async () => {
     const { data } = (await get(self)).body;
     expect(data).toMatchObject({ expire_time: null, ttl: 0, meta: null, policies: ["root"], orphan: true, id: "root" });
   });
 
-  it("shows the period and the last renewal once there are any", async () => {
+  it("returns the period and the last renewal, if any", async () => {
     const { client_token } = await issue({ policies: ["default"], period: "1h" });
     await post("renew-self", {}, client_token);
     const { data } = (await get(self, { token: client_token })).body;
@@ -61,7 +61,7 @@ describe("looking a token up", () => {
     expect(data.last_renewal_time).toBe(Math.floor(Date.parse(data.last_renewal) / 1000));
   });
 
-  it("finds another token by its text, and by its accessor without showing the text", async () => {
+  it("finds another token by its text, and by its accessor without the text", async () => {
     const { client_token, accessor } = await issue({});
     expect((await post("lookup", { token: client_token })).body.data).toMatchObject({ accessor, id: client_token });
     expect((await post("lookup-accessor", { accessor })).body.data).toMatchObject({ accessor, id: "" });
@@ -75,12 +75,12 @@ describe("looking a token up", () => {
     ["revoke-accessor", { accessor: "nobody" }, 400, "invalid accessor"],
     ["renew", {}, 400, "token: required"],
     ["lookup-accessor", { accessor: "" }, 400, "accessor: required"],
-  ])("answers %s %j with %i %s", async (route, body, status, text) => {
+  ])("returns for %s %j: %i %s", async (route, body, status, text) => {
     const answer = await post(route, body);
     expect([answer.status, answer.body]).toEqual([status, { errors: [text] }]);
   });
 
-  it("lists the accessors for sudo only", async () => {
+  it("requires sudo to list accessors", async () => {
     const { accessor } = await issue({});
     expect((await list("/v1/auth/token/accessors")).body.data.keys).toContain(accessor);
     const plain = await holderOf(path("auth/token/accessors", "list"));
@@ -91,7 +91,7 @@ describe("looking a token up", () => {
 });
 
 describe("renewing a token", () => {
-  it("answers the new remaining life, by default the token's own TTL", async () => {
+  it("returns the new remaining TTL, by default the token's own TTL", async () => {
     later(0);
     const { client_token } = await issue({ policies: ["default"], ttl: "1h" });
     later(1800);
@@ -101,14 +101,14 @@ describe("renewing a token", () => {
     expect((await get(self, { token: client_token })).body.data).toMatchObject({ ttl: 3600, creation_ttl: 3600 });
   });
 
-  it("takes an increment, as a number or a text", async () => {
+  it("accepts an increment as a number or a text", async () => {
     const { client_token, accessor } = await issue({ policies: ["default"], ttl: "1h" });
     expect((await post("renew", { token: client_token, increment: 7200 })).body.auth.lease_duration).toBe(7200);
     const renewed = await post("renew-accessor", { accessor, increment: "3h" });
     expect(renewed.body.auth).toMatchObject({ client_token: "", lease_duration: 10_800 });
   });
 
-  it("stops at the explicit maximum, counted from the creation, and says so", async () => {
+  it("stops at the explicit maximum TTL from creation, with a warning", async () => {
     const { client_token } = await issue({ policies: ["default"], ttl: "1h", explicit_max_ttl: "90m" });
     later(3000);
     const renewed = await post("renew-self", { increment: "1h" }, client_token);
@@ -116,24 +116,27 @@ describe("renewing a token", () => {
     expect(renewed.body.warnings).toEqual(["TTL is capped at the effective maximum"]);
   });
 
-  it("stops at the system's maximum", async () => {
+  it("stops at the system's maximum TTL", async () => {
     const { client_token } = await issue({ policies: ["default"], ttl: "700h" });
     later(600 * 3600);
     expect((await post("renew-self", {}, client_token)).body.auth.lease_duration).toBe(168 * 3600);
   });
 
-  it("gives a periodic token its whole period each time, beyond the system's maximum, whatever the increment", async () => {
+  it("resets a periodic token to its period, beyond the system's maximum and for any increment", async () => {
     const { client_token } = await issue({ policies: ["default"], period: "700h" });
     later(600 * 3600);
     const renewed = await post("renew-self", { increment: 60 }, client_token);
     expect([renewed.body.auth.lease_duration, renewed.body.warnings]).toEqual([700 * 3600, null]);
   });
 
-  it.each([{ policies: ["root"] }, { renewable: false, ttl: "1h" }])("refuses a token of %j", async (wish) => {
-    const { client_token } = await issue(wish);
-    const refused = await post("renew-self", {}, client_token);
-    expect([refused.status, refused.body.errors]).toEqual([400, ["lease is not renewable"]]);
-  });
+  it.each([{ policies: ["root"] }, { renewable: false, ttl: "1h" }])(
+    "returns 400 for a token with %j",
+    async (wish) => {
+      const { client_token } = await issue(wish);
+      const refused = await post("renew-self", {}, client_token);
+      expect([refused.status, refused.body.errors]).toEqual([400, ["lease is not renewable"]]);
+    },
+  );
 });
 
 describe("revoking a token", () => {
@@ -145,7 +148,7 @@ describe("revoking a token", () => {
     return { parent, child, orphan, grandchild };
   };
 
-  it("takes its children along, at any depth, and leaves orphans", async () => {
+  it("revokes its descendants, and keeps orphans", async () => {
     const { parent, child, orphan, grandchild } = await family();
     const revoked = await post("revoke", { token: parent });
     expect([revoked.status, revoked.text]).toEqual([204, ""]);
@@ -153,19 +156,19 @@ describe("revoking a token", () => {
     expect(await alive("root")).toBe(true);
   });
 
-  it("leaves the children of a token revoked alone, as orphans", async () => {
+  it("keeps the children as orphans with revoke-orphan", async () => {
     const { parent, child, grandchild } = await family();
     expect((await post("revoke-orphan", { token: parent })).status).toBe(204);
     expect(await Promise.all([parent, child, grandchild].map(alive))).toEqual([false, true, true]);
     expect((await get(self, { token: child })).body.data.orphan).toBe(true);
   });
 
-  it("needs sudo to revoke a token alone", async () => {
+  it("requires sudo for revoke-orphan", async () => {
     const plain = await holderOf(path("auth/token/revoke-orphan", "update"));
     expect((await post("revoke-orphan", { token: "x" }, plain.client_token)).status).toBe(403);
   });
 
-  it("works for oneself and by accessor", async () => {
+  it("works for the own token and by accessor", async () => {
     const one = await issue({});
     expect((await post("revoke-self", {}, one.client_token)).status).toBe(204);
     const two = await issue({});
@@ -173,16 +176,16 @@ describe("revoking a token", () => {
     expect(await Promise.all([one.client_token, two.client_token].map(alive))).toEqual([false, false]);
   });
 
-  it("counts an unknown token as revoked", async () => {
+  it("returns 204 for an unknown token", async () => {
     expect((await post("revoke", { token: "nobody" })).status).toBe(204);
   });
 
-  it("may revoke the root token, which does not come back", async () => {
+  it("can revoke the root token, which is not recreated", async () => {
     expect((await post("revoke-self", {}, "root")).status).toBe(204);
     expect(await alive("root")).toBe(false);
   });
 
-  it("puts one event for each token on the stream, without its text", async () => {
+  it("sends one event per token, without its text", async () => {
     const { parent, child, grandchild } = await family();
     await post("revoke", { token: parent });
     const deleted = (await eventsOf("ACLToken")).filter(({ Type }) => Type === "ACLTokenDeleted");
@@ -194,32 +197,32 @@ describe("revoking a token", () => {
 });
 
 describe("a token with a limited number of uses", () => {
-  it("works that many times", async () => {
+  it("works for that number of requests", async () => {
     const { client_token } = await issue({ num_uses: 3 });
     const seen = [];
     for (let use = 0; use < 5; use++) seen.push((await get(self, { token: client_token })).status);
     expect(seen).toEqual([200, 200, 200, 403, 403]);
   });
 
-  it("counts down where it is shown, to zero on the last use", async () => {
+  it("shows the remaining uses, zero on the last one", async () => {
     const { client_token } = await issue({ num_uses: 2 });
     expect((await get(self, { token: client_token })).body.data.num_uses).toBe(1);
     expect((await get(self, { token: client_token })).body.data.num_uses).toBe(0);
   });
 
-  it("grants the last use once when it is asked for many times at once", async () => {
+  it("grants the last use once under concurrent requests", async () => {
     const { client_token } = await issue({ num_uses: 1 });
     const seen = await Promise.all(Array.from({ length: 10 }, () => get(self, { token: client_token })));
     expect(seen.map(({ status }) => status).sort()).toEqual([200, ...Array(9).fill(403)]);
   });
 
-  it("counts refused requests, too", async () => {
+  it("counts refused requests", async () => {
     const { client_token } = await issue({ num_uses: 1, policies: ["default"] });
     expect((await get("/v1/sys/mounts", { token: client_token })).status).toBe(403);
     expect(await alive(client_token)).toBe(false);
   });
 
-  it("may make no children, not even with its last use", async () => {
+  it("returns 400 for children, also with its last use", async () => {
     for (const num_uses of [1, 5]) {
       const { client_token } = await issue({ num_uses, policies: ["root"] });
       const refused = await post("create", {}, client_token);
@@ -230,13 +233,13 @@ describe("a token with a limited number of uses", () => {
     }
   });
 
-  it("is not prolonged by its last use", async () => {
+  it("is not extended by its last use", async () => {
     const { client_token } = await issue({ num_uses: 1, ttl: "1h" });
     const refused = await post("renew-self", {}, client_token);
     expect([refused.status, refused.body.errors]).toEqual([400, ["lease is not renewable"]]);
   });
 
-  it("is gone for everyone else after its last use, and its row soon", async () => {
+  it("is unknown to other requests after its last use, and its row is deleted soon", async () => {
     const { client_token, accessor } = await issue({ num_uses: 1, ttl: "1h" });
     await get(self, { token: client_token });
     expect((await post("lookup", { token: client_token })).status).toBe(403);
@@ -254,8 +257,8 @@ describe("a token with a limited number of uses", () => {
   });
 });
 
-describe("a token whose time is over", () => {
-  it("is refused at that moment, removed by the alarm with its children, and announced", async () => {
+describe("an expired token", () => {
+  it("is refused at once, deleted by the alarm with its children, and announced", async () => {
     const parent = await issue({ policies: ["root"], ttl: "1s" });
     const child = await issue({ policies: ["root"] }, { token: parent.client_token });
     await vi.waitFor(async () => expect(await dump()).not.toContain(parent.accessor), {
@@ -267,7 +270,7 @@ describe("a token whose time is over", () => {
     expect(deleted.map(({ Key }) => Key).sort()).toEqual([parent.accessor, child.accessor].sort());
   });
 
-  it("is refused from the millisecond at which it ends", async () => {
+  it("is refused from the millisecond of its expiry", async () => {
     const { client_token } = await issue({ ttl: "1h" });
     const ends = Date.parse((await get(self, { token: client_token })).body.data.expire_time);
     vi.useFakeTimers({ toFake: ["Date"], now: ends - 1 });
@@ -276,7 +279,7 @@ describe("a token whose time is over", () => {
     expect(await alive(client_token)).toBe(false);
   });
 
-  it("is unknown to every route although its row is still there", async () => {
+  it("is unknown to every route while its row still exists", async () => {
     const { client_token, accessor } = await issue({ ttl: "1h" });
     later(3601);
     expect((await get(self, { token: client_token })).status).toBe(403);
@@ -286,7 +289,7 @@ describe("a token whose time is over", () => {
 });
 
 describe("storage", () => {
-  it("holds no token, however it was made or changed", async () => {
+  it("contains no token text after any operation", async () => {
     const made = await issue({ ttl: "1h", policies: ["default"] });
     const wished = await issue({ id: "canary-token-id" });
     const cluster = await send("POST", "/v1/acl/token", { Name: "x", Type: "management" });

@@ -15,7 +15,7 @@ describe("presenting a token", () => {
     ["X-Nomad-Token", "root"],
     ["Authorization", "Bearer root"],
     ["Authorization", "bearer root"],
-  ])("takes it from %s: %s", async (name, value) => {
+  ])("accepts it in %s: %s", async (name, value) => {
     expect((await get(self, { token: null, headers: { [name]: value } })).status).toBe(200);
   });
 
@@ -25,7 +25,7 @@ describe("presenting a token", () => {
     ["an empty one", { "X-Orch-Token": "" }],
     ["one of another scheme", { Authorization: "Basic root" }],
     ["one that is far too long", { "X-Orch-Token": "x".repeat(5_000) }],
-  ])("refuses %s with 403 in the words of its area", async (_what, headers) => {
+  ])("returns 403 for %s in the format of its API", async (_what, headers) => {
     const secrets = await get(self, { token: null, headers });
     expect(secrets.status).toBe(403);
     expect(secrets.body.errors.join()).toMatch(/^permission denied/);
@@ -34,7 +34,7 @@ describe("presenting a token", () => {
     expect([cluster.status, cluster.text]).toEqual([403, "Permission denied"]);
   });
 
-  it("grants nothing to a token without policies", async () => {
+  it("returns 403 for a token without policies", async () => {
     const { client_token } = await holderOf(path("none", "deny"));
     for (const wanted of ["/v1/sys/mounts", "/v1/sys/policies/acl/default", self, "/v1/acl/tokens"]) {
       expect((await get(wanted, { token: client_token })).status, wanted).toBe(403);
@@ -43,7 +43,7 @@ describe("presenting a token", () => {
 });
 
 describe("creating a token", () => {
-  it("answers the whole envelope, with data null and all of auth", async () => {
+  it("returns the whole envelope, with data null and all fields of auth", async () => {
     const answer = await create({ policies: ["app"], meta: { team: "x" }, ttl: "20m", renewable: false });
     expect(answer.headers.get("content-type")).toBe("application/json");
     expect(answer.headers.get("cache-control")).toBe("no-store");
@@ -74,7 +74,7 @@ describe("creating a token", () => {
     });
   });
 
-  it("takes the zero values that command-line clients send for fields they do not set", async () => {
+  it("accepts the zero values that command-line clients send", async () => {
     const answer = await create({
       policies: null,
       ttl: "0s",
@@ -90,25 +90,25 @@ describe("creating a token", () => {
     expect([answer.status, answer.body.auth.policies, answer.body.warnings]).toEqual([200, ["root"], null]);
   });
 
-  it("gives the parent's policies when none are named", async () => {
+  it("inherits the parent's policies by default", async () => {
     const parent = await issue({ policies: ["a", "b"] });
     await policies({ a: path("auth/token/create", "update") });
     expect((await issue({}, { token: parent.client_token })).policies).toEqual(["a", "b", "default"]);
   });
 
-  it("leaves out the default policy on request, also when it would come from the parent", async () => {
+  it("omits the default policy on request, also an inherited one", async () => {
     await policies({ a: path("auth/token/create", "update") });
     const parent = await issue({ policies: ["a"] });
     expect((await issue({ no_default_policy: true }, { token: parent.client_token })).policies).toEqual(["a"]);
   });
 
-  it("does not add the default policy to the child of a parent that lacks it", async () => {
+  it("adds no default policy if the parent lacks it", async () => {
     const parent = await holderOf(path("auth/token/create", "update"));
     expect((await issue({}, { token: parent.client_token })).policies).not.toContain("default");
     expect((await create({ policies: ["default"] }, parent.client_token)).status).toBe(400);
   });
 
-  it("refuses policies that the parent lacks, unless it has sudo on the path", async () => {
+  it("returns 400 for policies that the parent lacks, unless it has sudo on the path", async () => {
     const plain = await holderOf(path("auth/token/create", "update"));
     const refused = await create({ policies: ["other"] }, plain.client_token);
     expect([refused.status, refused.body.errors]).toEqual([400, ["child policies must be subset of parent"]]);
@@ -119,7 +119,7 @@ describe("creating a token", () => {
     ]);
   });
 
-  it("lets only root make root, not even sudo", async () => {
+  it("requires root for a root token, sudo is not enough", async () => {
     const strong = await holderOf(path("auth/token/create", "update", "sudo"));
     const refused = await create({ policies: ["root"] }, strong.client_token);
     expect([refused.status, refused.body.errors]).toEqual([
@@ -129,26 +129,26 @@ describe("creating a token", () => {
     expect((await issue({ policies: ["root"] })).policies).toEqual(["root"]);
   });
 
-  it.each([{ id: "my-token" }, { no_parent: true }, { period: "1h" }])("needs sudo for %j", async (wish) => {
+  it.each([{ id: "my-token" }, { no_parent: true }, { period: "1h" }])("requires sudo for %j", async (wish) => {
     const plain = await holderOf(path("auth/token/create", "update"));
     expect((await create(wish, plain.client_token)).status).toBe(403);
     const strong = await holderOf(path("auth/token/create", "update", "sudo"));
     expect((await create(wish, strong.client_token)).status).toBe(200);
   });
 
-  it("needs only the right to its own path for an orphan", async () => {
+  it("requires only the capability on create-orphan for an orphan", async () => {
     const plain = await holderOf(path("auth/token/create-orphan", "update"));
     const answer = await send("POST", "/v1/auth/token/create-orphan", {}, { token: plain.client_token });
     expect([answer.status, answer.body.auth.orphan]).toEqual([200, true]);
     expect((await create({}, plain.client_token)).status).toBe(403);
   });
 
-  it("counts as update: the right to create alone is not enough", async () => {
+  it("requires update: create alone is not enough", async () => {
     const holder = await holderOf(path("auth/token/*", "create"));
     expect((await create({}, holder.client_token)).status).toBe(403);
   });
 
-  it("takes a wished id once, and none that could be taken for a made one", async () => {
+  it("accepts a chosen id once, and none in the format of a generated one", async () => {
     expect((await issue({ id: "testtoken" })).client_token).toBe("testtoken");
     expect((await get("/v1/auth/token/lookup-self", { token: "testtoken" })).status).toBe(200);
     for (const id of ["testtoken", "root", "a.b", "hvs.mine", "a b"]) {
@@ -167,12 +167,12 @@ describe("creating a token", () => {
     [{ ttl: "9000h" }, MAX, ["TTL is capped at the effective maximum"]],
     [{ period: "9000h" }, 9000 * 3600, null],
     [{ period: "1h", ttl: "5h" }, 3600, null],
-  ])("gives %j a life of %i seconds", async (wish, seconds, warnings) => {
+  ])("gives %j a TTL of %i seconds", async (wish, seconds, warnings) => {
     const answer = await create({ policies: ["default"], ...wish });
     expect([answer.body.auth.lease_duration, answer.body.warnings]).toEqual([seconds, warnings]);
   });
 
-  it("lets a root token without a TTL live for ever, and one with a TTL not", async () => {
+  it("gives a root token no expiry, unless it has a TTL", async () => {
     const forever = await issue({ policies: ["root"] });
     expect([forever.lease_duration, forever.renewable]).toEqual([0, false]);
     expect((await issue({ policies: ["root"], ttl: "1h" })).lease_duration).toBe(3600);
@@ -183,7 +183,7 @@ describe("creating a token", () => {
     ["terraform", "token-terraform"],
     ["a b/c", "token-a-b-c"],
     ["", "token"],
-  ])("names a token wished %j %j", async (display_name, shown) => {
+  ])("turns the display name %j into %j", async (display_name, shown) => {
     const { accessor } = await issue({ display_name });
     expect((await send("POST", "/v1/auth/token/lookup-accessor", { accessor })).body.data.display_name).toBe(shown);
   });
@@ -200,13 +200,13 @@ describe("creating a token", () => {
     [{ policies: [`${"x".repeat(129)}`] }, "policies"],
     [{ entity_alias: "me" }, "entity_alias"],
     [{ renewable: "perhaps" }, "renewable"],
-  ])("refuses %j with 400, naming the field", async (body, field) => {
+  ])("returns 400 with the field for %j", async (body, field) => {
     const answer = await create(body);
     expect(answer.status).toBe(400);
     expect(answer.body.errors.join()).toContain(field);
   });
 
-  it("takes every value as text, too", async () => {
+  it("accepts every value as text", async () => {
     const answer = await create({ policies: "b, a", meta: "k=v,k2=v2", renewable: "false", num_uses: "3", ttl: "60" });
     expect(answer.body.auth).toMatchObject({
       policies: ["a", "b", "default"],
@@ -217,14 +217,14 @@ describe("creating a token", () => {
     });
   });
 
-  it("refuses what the caller's policy denies among the parameters", async () => {
+  it("returns 403 for parameters that the caller's policy denies", async () => {
     const rules = 'path "auth/token/create" { capabilities = ["update"] denied_parameters = { "num_uses" = ["5"] } }';
     const holder = await holderOf(rules);
     expect((await create({ num_uses: 5 }, holder.client_token)).status).toBe(403);
     expect((await create({ num_uses: 4 }, holder.client_token)).status).toBe(200);
   });
 
-  it("answers PUT like POST, with and without the version prefix", async () => {
+  it("treats PUT like POST, with and without the version prefix", async () => {
     expect((await put("/v1/auth/token/create", {})).status).toBe(200);
     expect((await put("/auth/token/create", {})).status).toBe(200);
   });
@@ -233,12 +233,12 @@ describe("creating a token", () => {
 it.each([
   [{ policies: Array.from({ length: 257 }, (_, each) => `p${each}`) }, "policies: at most 256 policies"],
   [{ meta: { note: "x".repeat(16 * 1024) } }, "meta: at most 16384 characters in all"],
-])("a token that would not fit its row is refused with the limit", async (body, message) => {
+])("returns 400 with the limit for a token above the row limit", async (body, message) => {
   const refused = await put("/v1/auth/token/create", body);
   expect([refused.status, refused.body.errors]).toEqual([400, [message]]);
 });
 
-it("a misspelt field of a new token is told, because the token may hold more than was wished", async () => {
+it("warns about unknown fields, because the token may have more rights than intended", async () => {
   const created = await put("/v1/auth/token/create", { polices: ["app"], ttl: "1h" });
   expect(created.body.warnings).toEqual([
     "Endpoint ignored these unrecognized parameters: [polices]",
