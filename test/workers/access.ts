@@ -5,14 +5,14 @@ import { type Answer, lines, put, send } from "./client.ts";
 
 type Options = Parameters<typeof send>[3];
 
-/** Creates a token and answers its `auth` block; fails the test when it is refused. */
+/** Creates a token. @returns its `auth` block; fails the test on a refusal */
 export async function issue(body: object = {}, options?: Options): Promise<Answer["body"]> {
   const created = await send("POST", "/v1/auth/token/create", body, options);
   if (created.status !== 200) throw new Error(`token refused: ${created.text}`);
   return created.body.auth;
 }
 
-/** Writes policies by name; fails the test when one is refused. */
+/** Writes policies by name; fails the test on a refusal. */
 export async function policies(documents: Readonly<Record<string, string>>, options?: Options): Promise<void> {
   for (const [name, policy] of Object.entries(documents)) {
     const written = await put(`/v1/sys/policies/acl/${name}`, { policy }, options);
@@ -23,14 +23,14 @@ export async function policies(documents: Readonly<Record<string, string>>, opti
 export const path = (pattern: string, ...capabilities: string[]): string =>
   `path "${pattern}" { capabilities = ${JSON.stringify(capabilities)} }\n`;
 
-/** A token that may do what the rules say, and nothing that the default policy says. */
+/** A token with exactly these rules, without the default policy. */
 export async function holderOf(rules: string, more: object = {}): Promise<Answer["body"]> {
   const name = `p-${crypto.randomUUID()}`;
   await policies({ [name]: rules });
   return issue({ policies: [name], no_default_policy: true, ...more });
 }
 
-/** All events of a topic so far, in order: a line without events says that there are no more. */
+/** All events of a topic so far, in order. A line without events marks the end of the backlog. */
 export async function eventsOf(topic: string): Promise<Answer["body"][]> {
   const response = await exports.default.fetch(`https://x/v1/event/stream?topic=${topic}`, {
     headers: { "X-Orch-Token": "root" },
@@ -43,7 +43,7 @@ export async function eventsOf(topic: string): Promise<Answer["body"][]> {
   return events;
 }
 
-/** The object itself; a fresh stub each time, as an aborted one stays broken. */
+/** A new stub on each call, because a stub of an aborted object stays broken. */
 export const accessObject = () => env.ACCESS_CONTROL.getByName("main") as DurableObjectStub<AccessControl>;
 
 /** Every row of every table, as text. */

@@ -11,7 +11,7 @@ const clientOf = async (rules: string): Promise<string> => {
   return (await create({ Name: "c", Type: "client", Policies: [name] })).body.SecretID;
 };
 
-/** What every answer of areas C and D carries. */
+/** Headers and format of every response of the cluster API. */
 const expectCluster = (answer: Awaited<ReturnType<typeof get>>) => {
   expect(answer.status).toBe(200);
   for (const family of ["x-orch", "x-nomad"]) {

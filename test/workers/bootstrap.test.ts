@@ -6,7 +6,7 @@ import { get, put } from "./client.ts";
 const SECRET = "bootstrap-secret-of-the-tests";
 const bootstrap = (body: object | undefined) => put("/v1/acl/bootstrap", body, { token: null });
 
-/** The object as it is on a deployed service, where no setting names a root token. */
+/** The object as on a deployed service, where no setting names a root token. */
 async function deployed(settings: { BOOTSTRAP_SECRET?: string } = { BOOTSTRAP_SECRET: SECRET }): Promise<void> {
   await runInDurableObject(accessObject(), (object, { storage: { sql } }) => {
     sql.exec("DELETE FROM tokens");
@@ -89,7 +89,7 @@ it("reports a deployment without its first token as not initialized", async () =
   expect((await get("/v1/sys/health", { token: null })).status).toBe(501);
   expect((await get("/v1/sys/seal-status", { token: null })).body).toMatchObject({ initialized: false, sealed: false });
   await bootstrap({ BootstrapSecret: SECRET });
-  // What was seen of the service's health is told again for a second.
+  // The health status is cached for a second.
   await expect.poll(async () => (await get("/v1/sys/health", { token: null })).status, { timeout: 5_000 }).toBe(200);
 });
 

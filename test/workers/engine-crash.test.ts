@@ -43,7 +43,7 @@ beforeEach(async () => {
   uuid = await mountEngine(tenant);
 });
 
-/** Nothing is left at the cloud, and nothing is waiting to be done. */
+/** The provider has no new resources, and the engine has no jobs. */
 const nothingIsLeft = async () => {
   expect(await tenant.everything()).toEqual(fresh);
   expect(await rows(uuid, "jobs")).toEqual([]);
@@ -53,8 +53,8 @@ const nothingIsLeft = async () => {
 type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => unknown;
 
 /**
- * The Worker dies at the `nth` turn of the next job that it performs: before the object hears of a result, or after.
- * @param calls that it gets to at most in a turn, so that a death comes between the calls of one, too
+ * Kills the Worker at the `nth` poll of the next job, before or after the object receives the report.
+ * @param calls maximum number of calls before the death, to kill the Worker between the calls of one poll
  */
 function dieAt(nth: number, when: "before" | "after", calls: number): () => boolean {
   const original = CredentialEngine.prototype.turn as unknown as Method;
@@ -69,7 +69,7 @@ function dieAt(nth: number, when: "before" | "after", calls: number): () => bool
     if (dead || report === null || ++turns < nth) return turn();
     dead = true;
     if (when === "after") turn();
-    // What the Worker sees is that the object does not answer, and again; then nobody is there any more.
+    // The Worker gets two failed calls of the object, then stops.
     vi.mocked(CredentialEngine.prototype.turn).mockImplementationOnce(() => {
       throw new Error("killed");
     });
@@ -80,13 +80,13 @@ function dieAt(nth: number, when: "before" | "after", calls: number): () => bool
 
 const ONE_BY_ONE = 1;
 const TOGETHER = 16;
-/** Every moment at which a Worker can die that has so many turns to take. */
+/** Every moment at which a Worker can die within `turns` polls. */
 const deaths = (turns: number, calls: number) =>
   Array.from({ length: turns }, (_, index) => index + 1).flatMap((nth) => [
     [nth, "before", calls] as const,
     [nth, "after", calls] as const,
   ]);
-/** An application, its principal, and then its rights and its password: one by one, or together. */
+/** Polls of an issue: application, principal, then rights and password, one by one or in a batch. */
 const TURNS_OF_AN_ISSUE: Readonly<Record<number, number>> = { [ONE_BY_ONE]: 5, [TOGETHER]: 3 };
 const everyTurn = [...deaths(5, ONE_BY_ONE), ...deaths(3, TOGETHER)];
 
@@ -100,7 +100,7 @@ describe("issuing credentials while the Worker dies", () => {
       expect(answer.status).toBeGreaterThanOrEqual(500);
       expect(died()).toBe(true);
       const leases = await rows(uuid, "leases");
-      // The last answer alone may be lost behind the lease: it never leaves, and the lease ends by itself.
+      // After the last poll only the response is lost: it is never handed over, so the lease ends.
       if (leases.length > 0) expect([nth, when]).toEqual([TURNS_OF_AN_ISSUE[calls], "after"]);
       await byItself(uuid, async () => {
         expect(await rows(uuid, "leases")).toEqual([]);
@@ -220,7 +220,7 @@ describe("a lost response of the provider", () => {
     await writeRole("web", dynamicRole(tenant));
     const issued = await creds("web");
     await tenant.fault({ operation, fault: "apply-then-drop" });
-    // What is gone and what is not known everywhere yet look alike for a while.
+    // Deleted and not yet replicated resources return the same response for a while.
     const answer = await skippingWaits(() => revoke(issued.body.lease_id));
     if (answer.status === 200) expect(answer.body.warnings).toEqual([expect.stringContaining("behind this answer")]);
     else expect(answer.status, answer.text).toBe(204);

@@ -17,7 +17,7 @@ import {
 
 clock.moves = true;
 
-/** An engine that logs in with identity tokens: the application at the provider has no secret at all. */
+/** An engine that logs in with identity tokens; its application at the provider has no secret. */
 
 const audience = "api://AzureADTokenExchange";
 let tenant: Tenant;
@@ -30,7 +30,10 @@ beforeEach(async () => {
 
 const federated = () => ({ ...tenant.config, client_secret: "", identity_token_audience: audience });
 
-/** Makes the provider trust the mount at a path, and shows it what our routes publish: it cannot reach them from here. */
+/**
+ * Registers the mount at a path with the provider. The published documents are copied, because the provider cannot
+ * fetch them here.
+ */
 async function trust(path = "cloud-b", { namespace = "", id = "root" } = {}): Promise<string> {
   const { accessor } = (await get(`/v1/${namespace}sys/mounts/${path}`)).body.data;
   const documents = `/v1/${namespace}identity/oidc/plugins/.well-known`;

@@ -17,7 +17,7 @@ import {
   writeRole,
 } from "./engine-helpers.ts";
 
-/** Credentials whose answer never reached their caller are revoked soon; all others live for their time. */
+/** Credentials whose response never reached the caller are revoked soon; all others keep their TTL. */
 
 clock.moves = true;
 
@@ -39,16 +39,16 @@ const nothingIsLeft = async () => {
   expect(await rows(uuid, "jobs")).toEqual([]);
   expect(await tenant.everything()).toEqual(fresh);
 };
-/** Three minutes at most, in small steps: long before any lease ends. */
+/** At most three minutes in small steps, long before the expiry of any lease. */
 const soon = (check: () => Promise<void>) => byItself(uuid, check, 3_000);
 
-/** Lets an hour pass in which alarms ring. */
+/** Advances the clock by an hour and runs the alarms. */
 const anHourLater = () => {
   const end = Date.now() + HOUR_MS;
   return byItself(uuid, () => expect(Date.now()).toBeGreaterThan(end), HOUR_MS / 4);
 };
 
-/** Asks for credentials, and hangs up once `when` holds. */
+/** Requests credentials, and hangs up once `when` holds. */
 async function hangUp(path: string, when: () => Promise<void>, headers: Record<string, string> = {}): Promise<void> {
   const caller = new AbortController();
   const asked = exports.default
@@ -65,7 +65,7 @@ async function hangUp(path: string, when: () => Promise<void>, headers: Record<s
 const isCalled = (operation: OperationName) => async () =>
   expect((await tenant.requests()).map((request) => request.operation)).toContain(operation);
 
-/** Which turn of an issue makes the call. */
+/** The poll of an issue that makes the call. */
 const TURN = {
   ...{ CreateApplication: 1, CreateServicePrincipal: 2, CreateRoleAssignment: 3, AddServicePrincipalPassword: 3 },
   AddApplicationPassword: 1,

@@ -18,7 +18,7 @@ const json = async (url: string, init?: RequestInit) => {
   return answer.json() as Promise<unknown>;
 };
 
-/** A tenant of its own at the double, for one test, with a look inside. */
+/** A tenant at the provider double, for one test, with access to its state. */
 export interface Tenant extends AzureAccount {
   everything(): Promise<Everything>;
   requests(): Promise<LoggedRequest[]>;
@@ -65,7 +65,7 @@ export const scopeOf = ({ resource_group }: Tenant) => resource_group;
 export const groupOf = ({ groups }: Tenant, name = "developers") =>
   groups.find(({ displayName }) => displayName === name)?.id ?? "";
 
-/** A role for principals of their own, with one role definition and one group. */
+/** A role with its own principals, one role definition and one group. */
 export const dynamicRole = (tenant: Tenant, more: Record<string, unknown> = {}): Record<string, unknown> => ({
   cloud_roles: [{ role_name: "Reader", scope: tenant.resource_group }],
   cloud_groups: [{ group_name: "developers" }],
@@ -92,7 +92,7 @@ export const rows = (uuid: string, table: "jobs" | "leases" | "roles" | "config"
     sql.exec(`SELECT * FROM ${table}`).toArray(),
   );
 
-/** Runs while a wait of a second or more only moves the clock, so that what takes minutes is over at once. */
+/** Runs while waits of a second or more only advance the clock. */
 export async function skippingWaits<T>(run: () => Promise<T>): Promise<T> {
   let offset = 0;
   const now = Date.now.bind(Date);
@@ -113,8 +113,9 @@ export async function skippingWaits<T>(run: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Lets time pass for an engine until `check` holds: alarms ring, Workers come, and nobody asks for anything meanwhile.
- * @param step how much of it at a time, @param ahead and how much at first, in ms
+ * Advances time for an engine until `check` holds: alarms and Workers run, without other requests.
+ * @param step interval in ms
+ * @param ahead first interval in ms
  */
 export async function byItself(
   uuid: string,

@@ -37,7 +37,7 @@ const passwords = async () =>
   (await tenant.everything()).applications.find(({ id }) => id === tenant.existing_application.object_id)?.passwords ??
   [];
 
-/** Runs with the clock put forward by so many seconds. */
+/** Runs with the clock advanced by `seconds`. */
 async function later<T>(seconds: number, run: () => Promise<T>): Promise<T> {
   const real = Date.now.bind(Date);
   const clock = vi.spyOn(Date, "now").mockImplementation(() => real() + seconds * 1000);
@@ -171,7 +171,7 @@ describe("a revocation", () => {
     const refused = await revoke(lease);
     expect(refused.status).toBe(400);
     expect(refused.body.errors.join()).toMatch(/failed to revoke entry: .*ScopeLocked/);
-    // The credentials themselves are dead: only the right that is locked is left.
+    // The credentials are deleted; only the locked right remains.
     expect(await tenant.everything()).toMatchObject({ applications: fresh.applications, principals: fresh.principals });
     expect((await lookup(lease)).body.data).toMatchObject({
       renewable: false,

@@ -45,7 +45,7 @@ describe("concurrent callers of one application", () => {
     expect(served).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   });
 
-  /** Begins an issue whose Worker is the test. */
+  /** Starts an issue; the test acts as its Worker. */
   const begin = async () => {
     const token = (await get("/v1/auth/token/lookup-self")).body.data.accessor;
     const mount = { default_lease_ttl: 0, max_lease_ttl: 0 };
@@ -72,7 +72,7 @@ describe("concurrent callers of one application", () => {
     const woken = inEngine((engine) => engine.waitInLine(second.wanted.job));
     await leaves(first);
     await woken;
-    // The lock is free, and the third asks first.
+    // The lock is free, and the third caller polls first.
     expect(await kinds(third, second, third)).toEqual(["wait", "steps", "wait"]);
     await leaves(second);
     expect(await kinds(third)).toEqual(["steps"]);

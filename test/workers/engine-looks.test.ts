@@ -17,7 +17,7 @@ import {
   writeRole,
 } from "./engine-helpers.ts";
 
-/** What was made a moment ago may not be shown yet: an answer that says that it is gone is checked before it is believed. */
+/** New resources may not be replicated yet: "not found" is checked again before it counts. */
 
 clock.moves = true;
 
@@ -39,7 +39,7 @@ const ends = async () => {
 };
 const notFound = { fault: "error", status: 404, code: "Request_ResourceNotFound" } as const;
 const issued = async (): Promise<string> => succeeded(await creds("web")).body.lease_id;
-/** For the next so many requests the provider denies that there is such an application. */
+/** The provider returns "not found" for the application in the next `requests` requests. */
 const hide = (requests: number) => tenant.fault({ operation: "DeleteApplication", ...notFound, count: requests });
 
 describe("revoking credentials whose application is not replicated yet", () => {
@@ -96,7 +96,7 @@ describe("an unreachable provider", () => {
     await dropped("ListRoleDefinitions", 100);
     const refused = await skippingWaits(() => put("/v1/cloud-b/roles/other", dynamicRole(tenant)));
     expect([refused.status, refused.body.errors.join()]).toEqual([503, expect.stringContaining("connection to")]);
-    // The runtime itself may repeat a read whose connection was closed.
+    // The runtime may repeat a read whose connection was closed.
     expect(await asked("ListRoleDefinitions")).toBeLessThan(10);
   });
 

@@ -33,7 +33,7 @@ const keys = async () =>
   ((await tenant.everything()).applications.find(({ id }) => id === tenant.root.object_id)?.passwords ?? []).map(
     ({ keyId }) => keyId,
   );
-/** The engine still gets in, with what it has by now and no token from before. */
+/** The engine can log in with its current secret, without a cached token. */
 const works = async () => {
   await tenant.call({ change: "RevokeTokens" });
   await writeRole("app", { application_object_id: tenant.existing_application.object_id });

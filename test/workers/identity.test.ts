@@ -39,7 +39,7 @@ const kidOf = (jwt: string) => decodeProtectedHeader(jwt).kid;
 const verified = async (jwt: string, options = {}) =>
   (await jwtVerify(jwt, createLocalJWKSet(await keySet()), { currentDate: new Date(Date.now()), ...options })).payload;
 
-/** Lets time pass, and the issuer's alarm ring. */
+/** Advances time and runs the issuer's alarm. */
 async function pass(ms: number): Promise<void> {
   const now = Date.now() + ms;
   const real = performance.now();
@@ -144,7 +144,7 @@ describe("the keys", () => {
     expect((await put("/v1/identity/oidc/key/default/rotate", {})).status).toBe(204);
     await inIssuer((_object, state) => {
       const text = dump(state);
-      // The version and algorithm that begin every PKCS#8 RSA key, and the words of other encodings.
+      // Version and algorithm at the start of every PKCS#8 RSA key, and markers of other encodings.
       const pkcs8 = Buffer.from("020100300d06092a864886f70d010101", "hex").toString("latin1");
       for (const spelling of [...spellings(pkcs8), pkcs8, "PRIVATE KEY", '"d"', '"p"'])
         expect(text).not.toContain(spelling);
@@ -287,7 +287,7 @@ describe("rotation", () => {
       expect(await verified(await token())).toMatchObject({ aud: [mount.audience] });
       await deployWithMasterKey(key("third"));
       await expect(token()).rejects.toThrow("which MASTER_KEY does not hold");
-      // What is published already needs no secret.
+      // Published keys are readable without the master key.
       expect((await keySet()).keys).toHaveLength(2);
     } finally {
       await deployWithMasterKey(FIRST_KEY);

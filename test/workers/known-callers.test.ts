@@ -6,7 +6,7 @@ import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 
-/* `AccessControl` remembers who callers are until anything changes in it; nobody may be able to tell. */
+/* `AccessControl` caches callers until its next commit; the cache must not be observable. */
 
 clock.moves = true;
 
@@ -24,7 +24,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A token that reads the secret, and has just done so. */
+/** A token that reads the secret, and is cached by a first read. */
 async function reader(more: object = {}) {
   await policies({ reader: path("kv/data/*", "read") });
   const auth = await issue({ policies: ["reader"], ...more });
@@ -141,7 +141,7 @@ describe("the cache of an isolate for unknown callers", () => {
     expect(characters).toBeLessThanOrEqual(2 * 1024 * 1024);
     expect(characters).toBeGreaterThan(1_900_000);
     expect(Math.round(characters / entries)).toBeGreaterThan(3_500);
-    // The same again is the same entry.
+    // An equal request reuses the entry.
     await ask(699, padding);
     expect(authorizeCacheSize()).toEqual({ entries, characters });
   });

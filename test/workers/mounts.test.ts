@@ -5,7 +5,7 @@ import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, mountKv, put, send } from "./client.ts";
 
 const kv = { type: "kv", options: { version: "2" } };
-/** As clients decode it: every type matters. */
+/** The record as clients decode it: every type matters. */
 const RECORD = {
   type: "kv",
   description: "",
@@ -22,7 +22,7 @@ const RECORD = {
   config: { default_lease_ttl: 0, max_lease_ttl: 0, force_no_cache: false, listing_visibility: "" },
 };
 
-/** The secrets and versions that the object of a mount holds. */
+/** Rows of secrets and versions in the object of a mount. */
 const rowsOf = (uuid: string): Promise<number> =>
   runInDurableObject(
     env.KV_STORE.getByName(uuid),

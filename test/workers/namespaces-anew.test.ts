@@ -25,7 +25,7 @@ const done = async (answer: Promise<{ status: number; text: string }>) => {
   expect(status, text).toBeLessThan(300);
 };
 
-/** All lists that need no name, and those of what the test makes, by path. */
+/** All lists without a name in their path, and those of the test's content, by path. */
 const LISTS = [
   ...secretsRoutes.routes.filter(({ verb, path }) => verb === "LIST" && !path.includes(":")).map((route) => route.path),
   ...["/sys/sync/destinations/in-mem", "/kv/metadata", "/cloud-b/roles"],
@@ -43,7 +43,7 @@ const READS = [
   ...["/sys/sync/associations/kv/app", "/sys/sync/destinations/in-mem/d/associations"],
 ];
 
-/** Everything that a namespace shows, without what belongs to one answer. */
+/** All content of a namespace, without the fields of a single response. */
 async function shown(namespace: string): Promise<Record<string, unknown>> {
   const answers: [string, unknown][] = [];
   for (const route of LISTS) answers.push([`LIST ${route}`, await list(`/v1${route}`, at(namespace))]);
@@ -97,7 +97,7 @@ describe("DELETE sys/namespaces/:name", () => {
 
     expect(await create(TEAM)).not.toBe(first);
     expect(await shown(TEAM)).toEqual(empty);
-    // And is as usable as any other.
+    // The new namespace accepts content.
     await done(put(`${APPS}/bot`, { app_id: 2, private_key }, there));
     await done(put("/sys/sync/destinations/in-mem/d", {}, there));
     expect((await get("/sys/sync/destinations/in-mem/d/objects", there)).body.data.objects).toEqual({});
@@ -120,7 +120,7 @@ describe("DELETE sys/namespaces/:name", () => {
   });
 
   it("an application left by an earlier release is not part of the next namespace", async () => {
-    // As rows were before they had the identity of their namespace.
+    // Rows of earlier releases have no id of their namespace.
     await syncControl(env).putApp("", "team/", "bot", 1, String(private_key));
     await create(TEAM);
     expect((await get(`${APPS}/bot`, there)).status).toBe(404);

@@ -114,7 +114,7 @@ describe("namespaces", () => {
     expect(one.uuid).not.toBe(two.uuid);
     await put("/v1/kv/data/x", { data: { in: "a" } }, at("a"));
     expect((await get("/v1/kv/data/x")).status).toBe(404);
-    // A write may use the answer to the one before, which is about the other mount here.
+    // A write may reuse a cached authorization, which is about the other mount here.
     await put("/v1/kv/data/x", { data: { in: "a" } }, at("a"));
     await put("/v1/kv/data/x", { data: { in: "the root" } });
     expect((await get("/v1/kv/data/x", at("a"))).body.data.data).toEqual({ in: "a" });
@@ -185,7 +185,7 @@ describe("namespaces", () => {
 
 describe("a token of a child namespace", () => {
   const ALL = path("*", "create", "read", "update", "patch", "delete", "list", "sudo");
-  /** Two sisters, each with an administrator, and one below the first. */
+  /** Two sibling namespaces with an administrator each, and one below the first. */
   const world = async () => {
     await make("a", "b", "a/c");
     await mountKv("kv");

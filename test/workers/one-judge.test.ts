@@ -3,7 +3,7 @@ import { holderOf, path } from "./access.ts";
 import { get, mountKv, put, send } from "./client.ts";
 import { makeDestination, write } from "./sync-helpers.ts";
 
-/** Rights that a request asks for beside those of its own path are judged like these: one function decides. */
+/** Further rights that a request needs, beyond those on its own path, are evaluated by the same function. */
 
 const SYNC = path("sys/sync/*", "create", "update", "read");
 const rule = (pattern: string, more: string) => `path "${pattern}" { capabilities = ["read"] ${more} }\n`;

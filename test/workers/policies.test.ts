@@ -175,7 +175,7 @@ describe("policies", () => {
 });
 
 describe("a path rule", () => {
-  // The rules of precedence are proved in src/access; here, that each request is judged by them.
+  // The rules of precedence are tested in src/access; this test covers their use for requests.
   it.each([
     ["an exact path beats a prefix", path("kv/data/*", "read") + path("kv/data/a", "deny"), "GET", "kv/data/a", 403],
     ["the prefix decides elsewhere", path("kv/data/*", "read") + path("kv/data/a", "deny"), "GET", "kv/data/b", 404],
@@ -293,7 +293,7 @@ describe("parameter constraints", () => {
     const reader = await limited("kv/data/*", "denied_parameters", { version: ["1"] });
     expect((await get("/v1/kv/data/a?version=1", { token: reader })).status).toBe(403);
     expect((await get("/v1/kv/data/a?version=2", { token: reader })).status).toBe(200);
-    // What a write must say is not asked of a read.
+    // Required parameters apply to writes only.
     const writer = await limited("kv/data/*", "required_parameters", ["data"]);
     expect((await get("/v1/kv/data/a", { token: writer })).status).toBe(200);
   });

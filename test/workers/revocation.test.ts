@@ -5,17 +5,17 @@ import { clock } from "./clock.ts";
 
 clock.moves = true;
 
-/** The bound that the design promises (docs/internals/design.md): answers about rights are used again for no longer. */
+/** Maximum age of cached authorizations (docs/internals/design.md). */
 const BOUND_MS = 2_000;
 const ALL = `${path("*", "read", "update", "list", "create")} namespace "*" { policy = "read" }`;
 
 /**
- * Revokes as a request to another isolate would: this one's remembered answers stay, as the object cannot reach them.
- * (A revocation through this isolate forgets them at once.)
+ * Revokes like a request in another isolate: this isolate's cache stays, as the object cannot reach it. A revocation
+ * through this isolate clears its cache.
  */
 const revokeElsewhere = (token: string) => accessObject().revokeToken({ own: token });
 
-/** Fills the memory of this isolate with answers about a token. */
+/** Fills this isolate's cache with authorizations of a token. */
 const warmUp = async (token: string, routes: readonly string[]) => {
   for (const route of routes) expect((await get(route, { token })).status, route).toBe(200);
 };

@@ -21,7 +21,10 @@ import {
 } from "./rights.ts";
 import { anywhere, clusterRights, topicRights, upstreamRights } from "./rights-table.ts";
 
-/* Every route of areas C and D against every kind of caller. What is asked for is absent: who is let in reads 404, or why not. */
+/*
+ * Every route of the cluster API against every kind of caller. The requested objects are absent: an authorized caller
+ * gets 404 or a reason.
+ */
 
 const NOBODY = "00000000-0000-4000-8000-0000000000aa";
 const volumes = { Volumes: [{ ID: NOBODY, Namespace: "default", PluginID: "none" }] };
@@ -65,10 +68,10 @@ beforeEach(async () => {
   await put("/v1/namespace/theirs", {});
 });
 
-/** Rules of every kind, which manage nothing. */
+/** Rules of every kind, without management. */
 const everything = () => everythingBut("management")[0] ?? "";
 
-/** Holds the right in the namespace of others only, if it is one that namespaces have. */
+/** Holds the right in another namespace only, if the right is bound to namespaces. */
 const elsewhere = (right: string): string[] =>
   right.includes("namespace:") ? waysTo(right.split("&")[0] ?? "", "theirs") : [];
 
@@ -137,11 +140,11 @@ describe("a token", () => {
   });
 });
 
-/** What is in a namespace is called by the namespace's name; what reads show without it has one of these instead. */
+/** Content carries the namespace's name; reads without a name return one of these instead. */
 const ON_VOLUME = NOBODY.replace(/aa$/, "b4");
 const MARKS = [ON_VOLUME, '"Method":"csi.'];
 
-/** Puts something into a namespace for every list and read that there is. @returns ids to ask for */
+/** Creates content in a namespace for every list and read. @returns ids to read */
 async function fill(Namespace: string): Promise<string[]> {
   await put(`/v1/namespace/${Namespace}`, {});
   await put(`/v1/node/pool/none`, {});
@@ -177,7 +180,7 @@ async function fill(Namespace: string): Promise<string[]> {
   return [Namespace, ...uuids, node, host.ID, AccessorID, PLUGIN];
 }
 
-/** Every read, by its route; lists of both kinds of volumes. */
+/** Every read with its route, and lists of both kinds of volumes. */
 const reads = [
   ...rows.filter(({ method, path }) => method === "GET" && path !== "/event/stream"),
   ...rows
@@ -185,7 +188,7 @@ const reads = [
     .map((row) => ({ ...row, name: "GET /v1/volumes, csi", query: "type=csi" })),
 ];
 
-/** Which reads tell a caller of what is in a namespace, whatever they are asked for. */
+/** The reads that return content of a namespace for any parameters. */
 async function tell(of: string, ids: readonly string[], headers: Record<string, string>): Promise<string[]> {
   const told = new Set<string>();
   for (const row of reads) {
@@ -204,7 +207,7 @@ async function tell(of: string, ids: readonly string[], headers: Record<string, 
   return [...told].sort();
 }
 
-/** The right in a namespace that shows one of its things, where it is another than to ask at all. */
+/** The right that makes one object of a namespace visible, if it differs from the right of the route. */
 const shows: Readonly<Record<string, string>> = {
   ...Object.fromEntries(reads.map(({ name, right }) => [name, right])),
   "GET /v1/volumes": clusterRights["GET /v1/volume/host/:id"] ?? "",
@@ -213,7 +216,7 @@ const shows: Readonly<Record<string, string>> = {
   "GET /v1/node/:id/allocations": "namespace:read-job",
 };
 
-/** Reads that tell of what is in namespaces. */
+/** Reads of content in namespaces. */
 const NAMESPACED = [
   ...["job/:id", "job/:id/allocations", "job/:id/evaluations", "job/:id/deployments", "jobs"],
   ...["job/:id/summary", "job/:id/versions", "job/:id/deployment", "evaluation/:id/allocations"],
@@ -222,7 +225,7 @@ const NAMESPACED = [
   ...["node/:id/allocations", "plugin/csi/:id", "volumes", "volumes, csi", "volumes/claims", "volume/host/:id"],
   ...["volume/csi/:id", "volume/csi/:id/claims", "volume/csi/:id/operations"],
 ].map((path) => `GET /v1/${path}`);
-/** Reads that tell of namespaces themselves, of pools, policies and tokens. */
+/** Reads of namespaces, pools, policies and tokens. */
 const OTHERS = [
   ...["namespaces", "namespace/:name", "node/pools", "node/pool/:name", "acl/policies", "acl/policy/:name"],
   ...["acl/tokens", "acl/token/:accessor"],

@@ -20,8 +20,8 @@ import {
 import { mountRights, secretsRights } from "./rights-table.ts";
 
 /*
- * Every route of areas A and B, of the key-value store and of the service itself, against every kind of caller. What is asked for
- * is mostly absent: who is let in reads 404, or that something is missing.
+ * Every route of the secrets API, of the key-value store and of the service itself, against every kind of caller. The
+ * requested objects are mostly absent: an authorized caller gets 404 or a missing field.
  */
 
 const asks: Asks = {
@@ -30,7 +30,7 @@ const asks: Asks = {
   "GET /v1/auth/token/lookup": { query: "token=somebody" },
   "POST /v1/auth/token/lookup": { body: { token: "somebody" } },
 };
-/** Destinations of a type that there is. */
+/** Destinations of an existing type. */
 const typed = Object.fromEntries(
   Object.keys(secretsRights)
     .filter((name) => name.includes("/destinations/:type/:name"))
@@ -63,17 +63,17 @@ beforeEach(async () => {
 });
 
 const ELSEWHERE = "a token of another namespace";
-/** Paths that go to the namespace of a token, whatever the header says: see token-namespaces.test.ts. */
+/** Paths that apply to the namespace of a token, for any header: see token-namespaces.test.ts. */
 const FOLLOWS_TOKEN = /^\/auth\/token\/((lookup|renew|revoke)(-self)?|revoke-orphan)$/;
 
-/** All of one namespace, and nothing of any other. */
+/** All rights in one namespace, and none in others. */
 async function tokenElsewhere(): Promise<string> {
   const there = { headers: { "X-Orch-Namespace": "theirs" } };
   await policies({ all: allBut([]) }, there);
   return (await issue({ policies: ["all"], no_default_policy: true }, there)).client_token;
 }
 
-/** What a capability on the path is worth: each of these lets in, and all others together do not. */
+/** Sets of capabilities on the path: each of `ways` authorizes, all of `lacking` together do not. */
 function waysOf(right: string): { ways: string[][]; lacking: string[][] } {
   if (right === "create or update") return { ways: [["create"], ["update"]], lacking: [["create", "update"]] };
   const needed = right.split(" ");
@@ -124,7 +124,7 @@ async function judgeAll(rows: readonly Row[]): Promise<void> {
   found.expectNone();
 }
 
-/** Routes that have upstream names, asked for by one name with rules that use the other. */
+/** Routes with upstream names, requested by one name with rules for the other. */
 const otherNames = own
   .filter(({ path }) => /\/(destinations\/in-mem\/absent(?!\/objects)|repo-host-apps)/.test(path))
   .flatMap((row): Row[] => {
@@ -136,7 +136,7 @@ const otherNames = own
     ];
   });
 
-/** A few worlds for many routes: each takes a while to make. */
+/** A few deployments for many routes, because each takes a while to create. */
 const groups = {
   "the service and its mounts": own.filter(({ path }) => !/^\/(auth|sys\/(sync|leases|re(new|voke)|polic))/.test(path)),
   "tokens and policies": own.filter(({ path }) => /^\/(auth|sys\/polic)/.test(path)),
@@ -153,7 +153,7 @@ describe("returns 403 unless the token has the right of the route", () => {
 
 const theirs = { headers: { "X-Orch-Namespace": "theirs" } };
 
-/** Something in a namespace, in every list and read that there is; all of it has a name that begins alike. */
+/** Creates content in a namespace for every list and read; all names share a prefix. */
 async function fill(): Promise<{ accessor: string }> {
   const made = async (path: string, body: object) => {
     const { status, text } = await put(`/v1/theirs/${path}`, body);
@@ -180,7 +180,7 @@ async function fill(): Promise<{ accessor: string }> {
 
 const lists = [...own, ...ofMounts].filter(({ method }) => method === "GET" || method === "LIST");
 
-/** Which reads tell a caller of what `fill` has made, whatever they are asked for and in whichever namespace. */
+/** The reads that return content created by `fill`, for any parameters and namespace. */
 async function tell(accessor: string, token: string): Promise<string[]> {
   const told = new Set<string>();
   for (const row of lists) {
@@ -200,7 +200,7 @@ async function tell(accessor: string, token: string): Promise<string[]> {
   return [...told].sort();
 }
 
-/** Reads that tell of what is in namespaces of areas A and B, but for those of mounts, which are in one themselves. */
+/** Reads of content in namespaces of the secrets API, except mounts, which lie in one themselves. */
 const NAMESPACED = [
   ...[
     ...["sys/internal/ui/mounts", "sys/leases/count", "sys/metrics", "sys/mounts", "sys/namespaces/:name"],

@@ -62,7 +62,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "GET /v1/sys/mounts/:path+": "read",
   "POST /v1/sys/mounts/:path+": "update",
   "DELETE /v1/sys/mounts/:path+": "delete",
-  // Whoever may do anything in the mount may know of it: see rights-secrets.test.ts.
+  // Any capability in the mount suffices: see rights-secrets.test.ts.
   "GET /v1/sys/internal/ui/mounts/:path+": "in the mount",
   "GET /v1/sys/leases/count": "read sudo",
   "POST /v1/sys/leases/lookup": "update",
@@ -115,7 +115,7 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "DELETE /v1/sys/sync/repo-host-apps/:name": "delete",
 };
 
-/** What of a mount is only listed, or is no path of the store: the verb's capability decides whether the caller is told so. */
+/** Paths of a mount that are only listed or do not exist: the verb's capability decides on 403 or 404. */
 const ofVerbs = (path: string, verbs: readonly string[]) =>
   Object.fromEntries(verbs.map((verb) => [`${verb} ${path}`, capabilityOf[verb as keyof typeof capabilityOf]]));
 const capabilityOf = { GET: "read", LIST: "list", POST: "update", PATCH: "patch", DELETE: "delete" } as const;
@@ -256,7 +256,7 @@ export const clusterRights: Readonly<Record<string, string>> = {
   "DELETE /v1/volume/claim/:id": HOST_DELETE,
 };
 
-/** Where callers of the upstream dialect need something else (docs/reference/compatibility.md). */
+/** Routes with other rights in the upstream dialect (docs/reference/compatibility.md). */
 export const upstreamRights: Readonly<Record<string, string>> = {
   "POST /v1/volumes": "namespace:csi-write-volume & plugin:read",
   "POST /v1/volume/csi/:id": "namespace:csi-write-volume & plugin:read",
@@ -267,14 +267,14 @@ export const upstreamRights: Readonly<Record<string, string>> = {
   "DELETE /v1/volumes/snapshot": "namespace:csi-write-volume & plugin:read",
 };
 
-/** Of one object, whose namespace only the object tells: a right in any namespace lets the caller ask. */
+/** Reads of one object whose namespace only the object names: a right in any namespace authorizes the read. */
 export const anywhere: ReadonlySet<string> = new Set([
   "GET /v1/allocation/:id",
   "GET /v1/evaluation/:id",
   "GET /v1/deployment/:id",
 ]);
 
-/** What the event stream asks for by topic (docs/guides/events.md). */
+/** Rights of the event stream by topic (docs/guides/events.md). */
 export const topicRights: Readonly<Record<string, string>> = {
   "*": "management",
   ACLToken: "management",

@@ -6,27 +6,30 @@ import { holderOf, issue } from "./access.ts";
 import { leastBody } from "./bad-input.ts";
 import { get, put } from "./client.ts";
 
-/** What the tests of rights share: each route as a request, tokens for each right and for everything but that, and who is let in. */
+/**
+ * Shared by the tests of rights: each route as a request, tokens with each right and with all others, and the
+ * authorized callers.
+ */
 
-/** One route and the right that it asks for. */
+/** One route and its required right. */
 export interface Row {
   readonly name: string;
   readonly right: string;
   readonly method: string;
   /** Without `/v1`. */
   readonly path: string;
-  /** As rules of policies name it, when they use other words. */
+  /** The path in the words of policies, if it differs. */
   readonly ruled?: string;
   readonly query: string;
   readonly body: unknown;
 }
 
-/** How a route is asked when its path and the least of its body do not say enough. */
+/** Requests of routes that need more than a path and a minimal body. */
 export interface Asks {
   readonly [name: string]: { readonly query?: string; readonly body?: unknown; readonly path?: string };
 }
 
-/** The rows of a table of routes. Fails when a route has no row, or a row no route. */
+/** The rows of a table of routes. Fails for a route without a row or a row without a route. */
 export function rowsOf(
   tables: readonly (readonly [prefix: string, table: RouteTable<AnyRoute>])[],
   rights: Readonly<Record<string, string>>,
@@ -55,7 +58,7 @@ export function rowsOf(
   return rows;
 }
 
-/** A request of a row. Only its status and text matter; a stream is let go. */
+/** Sends the request of a row. Only status and text matter; a stream is cancelled. */
 export async function asked(row: Row, headers: Record<string, string>, method = row.method) {
   const query = [...(method === "LIST" ? ["list=true"] : []), ...(row.query === "" ? [] : [row.query])].join("&");
   const url = `https://x/v1${row.path}${query === "" ? "" : `?${query}`}`;
@@ -70,7 +73,7 @@ export async function asked(row: Row, headers: Record<string, string>, method = 
   return { status: response.status, text: isStream ? "" : await response.text() };
 }
 
-/** How callers present a token; each is as good as any other. */
+/** The equivalent ways to present a token. */
 export const presented = {
   neutral: (token: string) => ({ "X-Orch-Token": token }),
   bearer: (token: string) => ({ Authorization: `Bearer ${token}` }),
@@ -81,7 +84,7 @@ export const presented = {
 type Status = number;
 const isDenied = (status: Status): boolean => status === 401 || status === 403;
 
-/** Notes every answer that is not what a caller should get. */
+/** Collects every response that differs from the expected one. */
 export class Findings {
   readonly #found: string[] = [];
 
@@ -98,7 +101,7 @@ export class Findings {
     if (isDenied(status) || status >= 500 || status === 405) this.#add(row, who, status, text, "let in");
   }
 
-  /** Routes that are open answer everybody alike. */
+  /** Public routes return the same to all callers. */
   async alike(row: Row, callers: Readonly<Record<string, Record<string, string>>>): Promise<void> {
     const statuses: [string, number][] = [];
     for (const [who, headers] of Object.entries(callers)) statuses.push([who, (await asked(row, headers)).status]);
@@ -115,7 +118,7 @@ export class Findings {
   }
 }
 
-/** Tokens that are let in nowhere. */
+/** Tokens without access to any route. */
 export async function strangers(): Promise<Record<string, Record<string, string>>> {
   const revoked = (await issue({ policies: ["root"] })).client_token;
   await put("/v1/auth/token/revoke", { token: revoked });
@@ -135,10 +138,10 @@ export async function strangers(): Promise<Record<string, Record<string, string>
 
 const tokens = new Map<string, string>();
 
-/** Forgets the tokens of the test before. */
+/** Drops the tokens of the previous test. */
 export const forgetTokens = (): void => tokens.clear();
 
-/** A token of exactly these rules, made once. */
+/** A token with exactly these rules, created once. */
 export async function tokenOf(rules: string): Promise<string> {
   const known = tokens.get(rules);
   if (known !== undefined) return known;
@@ -151,10 +154,10 @@ const CAPABILITIES = ["create", "read", "update", "delete", "list", "patch", "su
 const capable = (path: string, capabilities: readonly string[]): string =>
   `path "${path}" { capabilities = ${JSON.stringify(capabilities)} }\n`;
 
-/** The rules that give a capability on a path, and nothing else anywhere. */
+/** Rules with a capability on one path only. */
 export const onlyOn = (path: string, capabilities: readonly string[]): string =>
   [path, `${path}/`].map((each) => capable(each.slice(1), capabilities)).join("");
-/** The rules that give every capability everywhere, but these. */
+/** Rules with every capability everywhere except these. */
 export const allBut = (capabilities: readonly string[]): string =>
   capable(
     "*",
@@ -182,7 +185,7 @@ function ruleFor(word: string, namespace: string): string {
   return `${family} { policy = "${right}" }\n`;
 }
 
-/** Each way to hold a right of areas C and D, as rules; in the namespace that is asked about unless another is named. */
+/** Each set of rules with a right of the cluster API, in the requested namespace by default. */
 export const waysTo = (right: string, namespace = "default"): string[] =>
   right.split("|").map((way) =>
     way
@@ -191,7 +194,7 @@ export const waysTo = (right: string, namespace = "default"): string[] =>
       .join(""),
   );
 
-/** Everything but a right, once for each part of it that is needed. */
+/** All rights but one, once for each part of it. */
 export const everythingBut = (right: string): string[] =>
   right.split("&").map((part) => {
     const words = part.split("|").map((word) => word.trim());

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { holderOf, issue, path, policies } from "./access.ts";
 import { get, list, mountKv, put } from "./client.ts";
 
-/** Tokens and the namespaces they live in: which one a request is judged in, and what it shows of the others. */
+/** Tokens in namespaces: the namespace that authorizes a request, and the visibility of others. */
 
 const at = (namespace: string, token = "root") => ({ token, headers: { "X-Orch-Namespace": namespace } });
 const ALL_TOKENS = ["", "sub/"].map((below) => path(`${below}auth/token/*`, "update", "read", "sudo")).join("");

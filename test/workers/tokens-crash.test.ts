@@ -5,7 +5,7 @@ import { EventLog } from "../../src/objects/event-log.ts";
 import { accessObject, eventsOf, issue, path, policies } from "./access.ts";
 import { del, get, put, send } from "./client.ts";
 
-/** The power cut of one object: what is not committed is gone, and so are its memory and its calls. */
+/** A power cut of one object: uncommitted writes, memory and calls are lost. */
 const cut = () =>
   runInDurableObject(accessObject(), (_object, state) => {
     state.abort("power cut");
@@ -17,10 +17,10 @@ const outboxRows = () =>
     (_object, { storage: { sql } }) => sql.exec<{ n: number }>("SELECT count(*) AS n FROM outbox").one().n,
   );
 
-/** Waits until everything promised is delivered; the alarm does it without help. */
+/** Waits until the outbox is empty; the alarm delivers without help. */
 const settled = () => vi.waitFor(async () => expect(await outboxRows()).toBe(0), { timeout: 10_000, interval: 100 });
 
-/** Cuts the power at the next append: before the log has it, or after, when only the answer is lost. */
+/** Cuts the power at the next append: before the log stores it, or after, when only the response is lost. */
 const cutAtAppend = (when: "before" | "after") => {
   const append = EventLog.prototype.append;
   const spy = vi.spyOn(EventLog.prototype, "append").mockImplementationOnce(async function (
@@ -124,7 +124,7 @@ it("expires a token after a power cut before its expiry", async () => {
     },
     { timeout: 8_000, interval: 200 },
   );
-  // The object's rows are settled by then, so there is nothing left for another alarm to do.
+  // The object's rows are settled, so another alarm has no work.
   await runDurableObjectAlarm(accessObject());
   expect(await eventsOf(`ACLToken:${accessor}`)).toHaveLength(2);
 });

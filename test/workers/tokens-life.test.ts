@@ -16,7 +16,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Moves the clock that the objects read, which then stands; alarms keep to the real one. */
+/** Sets the clock of the objects and stops it; alarms use the real clock. */
 const later = (seconds: number) => vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + seconds * 1000 });
 
 describe("looking up a token", () => {
@@ -248,7 +248,7 @@ describe("a token with a limited number of uses", () => {
     later(60);
     await runDurableObjectAlarm(accessObject());
     expect(await dump()).not.toContain(accessor);
-    // On a clock that stands still a stream shows no sign of life.
+    // A stream sends no heartbeat while the clock is stopped.
     vi.useRealTimers();
     expect((await eventsOf(`ACLToken:${accessor}`)).map(({ Type }) => Type)).toEqual([
       "ACLTokenUpserted",
