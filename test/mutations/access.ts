@@ -5,7 +5,7 @@ const LIFE = "test/workers/tokens-life.test.ts";
 const TOKENS_TEST = "test/workers/tokens.test.ts";
 const POLICIES_TEST = "test/workers/policies.test.ts";
 const NAMESPACES_TEST = "test/workers/namespaces.test.ts";
-const ONE_JUDGE = "test/workers/one-judge.test.ts";
+const ONE_JUDGE = "test/workers/path-evaluator.test.ts";
 const REVOCATION = "test/workers/revocation.test.ts";
 const ACL = "test/workers/acl.test.ts";
 const PATHS = "src/access/path-rules.test.ts";
@@ -766,28 +766,28 @@ export const namespaces: Mutation[] = [
   },
   {
     file: "src/access/namespace-admin.ts",
-    suites: ["test/workers/namespaces-anew.test.ts"],
+    suites: ["test/workers/namespaces-reuse.test.ts"],
     find: 'return destinations.length > 0 ? contains(path, "sync destinations", destinations) : ok(null);',
     replace: "return ok(null);",
     promise: "A namespace with destinations is not deleted",
   },
   {
     file: "src/platform/durable/ended-namespaces.ts",
-    suites: ["test/workers/namespaces-anew.test.ts"],
+    suites: ["test/workers/namespaces-reuse.test.ts"],
     find: "return ids.some((id) => this.#has(id)) ? this.#refusal : ok(null);",
     replace: "return ok(null);",
     promise: "A request that was let in before its namespace was deleted creates nothing in the next one",
   },
   {
     file: "src/platform/durable/ended-namespaces.ts",
-    suites: ["test/workers/namespaces-anew.test.ts"],
+    suites: ["test/workers/namespaces-reuse.test.ts"],
     find: 'if (found) return refuse("in-use", because(name, found.name));',
     replace: "",
     promise: "A namespace with applications is not deleted",
   },
   {
     file: "src/cluster/reports/reported.ts",
-    suites: ["test/workers/namespaces-anew.test.ts"],
+    suites: ["test/workers/namespaces-reuse.test.ts"],
     find: 'this.#sql.exec("DELETE FROM reported WHERE topic = ? AND namespace = ?", topic, namespace);',
     replace: "",
     promise: "A flat namespace created anew shows no job of the one before",

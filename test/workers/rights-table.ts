@@ -1,9 +1,9 @@
 /*
- * The right that each route asks for, as data: the promise that `rights-*.test.ts` hold the service to. Written by hand from
- * docs/, not from the routes.
+ * The right that each route requires, as data. `rights-*.test.ts` check the service against it. Written by hand from docs/,
+ * independent of the routes.
  *
- * Areas A and B: the capability on the request's path, and `sudo` where that is asked for, too. Areas C and D: `family:right`;
- * `|` any one of these will do, `&` both are needed. `anybody` needs no token, `any token` any that is valid.
+ * Secrets API: the capability on the request's path, plus `sudo` where required. Cluster API: `family:right`; `|` means any
+ * of these, `&` both. `anybody` needs no token, `any token` any valid one.
  */
 
 export const secretsRights: Readonly<Record<string, string>> = {
