@@ -1,6 +1,9 @@
 import { availableParallelism, totalmem } from "node:os";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { keepTemporaryFilesInMemory } from "./scripts/memory-disk.ts";
+
+keepTemporaryFilesInMemory();
 
 /** A key for tests only: 32 zero bytes would do, but a value that looks like a key finds code that expects one. */
 const TEST_MASTER_KEY = Buffer.from("sallyport-tests-use-this-master!").toString("base64");
