@@ -25,8 +25,8 @@ function both(rules: Readonly<Record<string, string>>, rest: string, list = fals
   return answers[0] ?? "";
 }
 
-describe("a rule that names a type by either name", () => {
-  it.each(["cloud-a-sm", "aws-sm"])("holds for requests by both (%s)", (word) => {
+describe("a rule with either name of a type", () => {
+  it.each(["cloud-a-sm", "aws-sm"])("grants requests by both names (%s)", (word) => {
     expect(both({ [`${AT}/${word}/*`]: "read" }, "/prod")).toBe("read");
     expect(both({ [`${AT}/${word}/prod`]: "update" }, "/prod")).toBe("update");
     expect(both({ [`${AT}/${word}/+/associations`]: "read" }, "/prod/associations")).toBe("read");
@@ -36,27 +36,27 @@ describe("a rule that names a type by either name", () => {
     expect(both({ [`${AT}/${word}*`]: "read" }, "/prod")).toBe("read");
   });
 
-  it.each(["cloud-a-sm", "aws-sm"])("denies requests by both (%s)", (word) => {
+  it.each(["cloud-a-sm", "aws-sm"])("denies requests by both names (%s)", (word) => {
     for (const pattern of [`${AT}/${word}/*`, `${AT}/${word}/prod`, `${AT}/${word}*`, `${AT}/${word.slice(0, 3)}*`]) {
       expect(both({ [`${AT}/*`]: "read", [pattern]: "deny" }, "/prod"), pattern).toBe("deny");
       expect(both({ "*": "sudo", [pattern]: "deny" }, "/prod"), pattern).toBe("deny");
     }
   });
 
-  it("is one rule with that of the other name: capabilities add up, deny wins", () => {
+  it("merges with the rule for the other name: capabilities add up, deny wins", () => {
     expect(both({ [`${AT}/aws-sm/*`]: "read", [`${AT}/cloud-a-sm/*`]: "update" }, "/prod")).toBe("read update");
     expect(both({ [`${AT}/aws-sm/*`]: "read", [`${AT}/cloud-a-sm/*`]: "deny" }, "/prod")).toBe("deny");
     expect(both({ [`${AT}/aws-sm/*`]: "deny", [`${AT}/cloud-a-sm/*`]: "read" }, "/prod")).toBe("deny");
   });
 
-  it("yields to a more specific one, whichever name that uses, however long the names are", () => {
+  it("yields to a more specific rule with either name, regardless of the names' lengths", () => {
     expect(both({ [`${AT}/cloud-a-sm/*`]: "read", [`${AT}/aws-sm/p*`]: "deny" }, "/prod")).toBe("deny");
     expect(both({ [`${AT}/aws-sm/*`]: "deny", [`${AT}/cloud-a-sm/prod`]: "read" }, "/prod")).toBe("read");
     expect(asked({ [`${AT}/repo-host/*`]: "read", [`${AT}/gh/w*`]: "deny" }, `${AT}/repo-host/web`)).toBe("deny");
     expect(asked({ [`${AT}/repo-host/+`]: "read", [`${AT}/gh/we*`]: "deny" }, `${AT}/gh/web`)).toBe("deny");
   });
 
-  it("does not reach other types", () => {
+  it("does not apply to other types", () => {
     const rules = { [`${AT}/aws-sm/*`]: "read" };
     for (const type of ["azure-kv", "cloud-b-kv", "in-mem", "gh"]) {
       expect(asked(rules, `${AT}/${type}/prod`)).toBe("deny");
@@ -65,28 +65,28 @@ describe("a rule that names a type by either name", () => {
 });
 
 describe("a glob that ends inside a name", () => {
-  it("grants by the letters of that name, and requests by the other name are the same requests", () => {
+  it("grants by the letters of that name, for requests by both names", () => {
     expect(both({ [`${AT}/aws-*`]: "read" }, "/prod")).toBe("read");
     expect(both({ [`${AT}/cloud-*`]: "read" }, "/prod")).toBe("read");
     expect(asked({ [`${AT}/a*`]: "read" }, `${AT}/cloud-b-kv/x`)).toBe("read");
     expect(asked({ [`${AT}/aws-*`]: "read" }, `${AT}/cloud-b-kv/x`)).toBe("deny");
   });
 
-  it("yields to the longer one, to the whole name, and beats what does not look at the name", () => {
+  it("yields to a longer glob and to the whole name, and precedes globs above the name", () => {
     expect(both({ [`${AT}/a*`]: "read update", [`${AT}/aws*`]: "read" }, "/prod")).toBe("read");
     expect(both({ [`${AT}/aws-s*`]: "read update", [`${AT}/cloud-a-sm/*`]: "read" }, "/prod")).toBe("read");
     expect(both({ [`${AT}/*`]: "read update", [`${AT}/aws-s*`]: "read" }, "/prod")).toBe("read");
   });
 
-  it("denies before any other of its kind, as lengths of different names do not compare", () => {
+  it("with deny precedes other globs inside a name", () => {
     expect(both({ [`${AT}/aws-*`]: "deny", [`${AT}/cloud-a*`]: "read" }, "/prod")).toBe("deny");
     expect(both({ [`${AT}/c*`]: "deny", [`${AT}/aws-sm*`]: "read" }, "/prod")).toBe("deny");
     expect(both({ [`${AT}/a*`]: "deny", [`${AT}/aws-sm/prod`]: "read" }, "/prod")).toBe("read");
   });
 });
 
-describe("names are looked at only where they name a type", () => {
-  it("not in the name of a destination, a mount or a secret", () => {
+describe("aliases apply only to the segment of the type", () => {
+  it("not in names of destinations, mounts or secrets", () => {
     const rules = { [`${AT}/in-mem/gh`]: "read", "kv/data/sys/sync/destinations/gh/*": "read", "gh/data/gh": "read" };
     expect(asked(rules, `${AT}/in-mem/gh`)).toBe("read");
     expect(asked(rules, `${AT}/in-mem/repo-host`)).toBe("deny");
@@ -98,7 +98,7 @@ describe("names are looked at only where they name a type", () => {
     expect(asked({ "+/+/+/+/gh": "read" }, `${AT}/repo-host/repo-host`)).toBe("deny");
   });
 
-  it("in every namespace, and in rules that reach into one from above", () => {
+  it("in every namespace, and in rules of parent namespaces", () => {
     const path = `${AT}/aws-sm/prod`;
     expect(asked({ [`${AT}/cloud-a-sm/*`]: "read" }, path, false, "team/a/")).toBe("read");
     for (const lead of ["team/a", "team/+", "+/+"]) {
@@ -108,7 +108,7 @@ describe("names are looked at only where they name a type", () => {
     }
   });
 
-  it("and for the folder of applications", () => {
+  it("and in the folder of applications", () => {
     const rules = { "sys/sync/*": "read", "sys/sync/github-apps/*": "deny" };
     expect(asked(rules, "sys/sync/repo-host-apps/bot")).toBe("deny");
     expect(asked(rules, "sys/sync/github-apps/bot")).toBe("deny");
@@ -116,7 +116,7 @@ describe("names are looked at only where they name a type", () => {
   });
 });
 
-describe("whatever the rules", () => {
+describe("random rules", () => {
   let seed = 7;
   const pick = <T>(from: readonly T[]): T => {
     seed = (seed * 48_271) % 2_147_483_647;
@@ -125,7 +125,7 @@ describe("whatever the rules", () => {
   const tails = ["", "/", "/*", "/x", "/+", "/x/*", "/+/y", "/x*"];
   const heads = [AT, "sys/+/destinations", "+/sync/destinations", "sys/sync/+"];
 
-  it("another name for the same thing changes nothing, in a rule or in a request", () => {
+  it("have the same result for either name, in rules and requests", () => {
     for (let round = 0; round < 3_000; round++) {
       const rules = Array.from({ length: 4 }, () => {
         const [neutral, upstream] = pick(TYPE_NAMES);

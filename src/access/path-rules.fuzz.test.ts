@@ -44,7 +44,7 @@ describe("the compiled matcher", () => {
     };
   }
 
-  it("agrees with a plain reading of the rules on 40 000 random questions", () => {
+  it("agrees with the reference implementation on 40 000 random paths", () => {
     const next = random(20_260_804);
     const pick = <T>(from: readonly T[]): T => from[next(from.length)] as T;
     const text = (segments: readonly string[], deletions: readonly string[]) =>

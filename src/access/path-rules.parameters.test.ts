@@ -20,20 +20,20 @@ describe("parameters", () => {
   const OK = "ok";
 
   it.each<[string, ParameterConstraints, Record<string, unknown>, string]>([
-    ["anything goes without constraints", {}, { a: 1 }, OK],
-    ["one that is allowed passes", allow({ a: [] }), { a: "x" }, OK],
-    ["one that is not allowed is refused", allow({ a: [] }), { b: "x" }, `parameter "b" is not allowed by policy`],
-    ["none at all pass", allow({ a: ["x"] }), {}, OK],
-    ["case of the name is ignored", allow({ a: [] }), { A: "x" }, OK],
-    ["all others are allowed by *", allow({ a: ["x"], "*": [] }), { b: "y" }, OK],
+    ["allows any parameter without constraints", {}, { a: 1 }, OK],
+    ["allows a listed parameter", allow({ a: [] }), { a: "x" }, OK],
+    ["refuses an unlisted parameter", allow({ a: [] }), { b: "x" }, `parameter "b" is not allowed by policy`],
+    ["allows a request without parameters", allow({ a: ["x"] }), {}, OK],
+    ["ignores the case of names", allow({ a: [] }), { A: "x" }, OK],
+    ["allows all other parameters with *", allow({ a: ["x"], "*": [] }), { b: "y" }, OK],
     [
       "* does not widen a named one",
       allow({ a: ["x"], "*": [] }),
       { a: "y" },
       `parameter "a" has a value not allowed by policy`,
     ],
-    ["a denied one is refused", deny({ a: [] }), { A: 1 }, `parameter "A" is denied by policy`],
-    ["others than the denied pass", deny({ a: [] }), { b: 1 }, OK],
+    ["refuses a denied parameter", deny({ a: [] }), { A: 1 }, `parameter "A" is denied by policy`],
+    ["allows parameters that are not denied", deny({ a: [] }), { b: 1 }, OK],
     [
       "denied wins over allowed",
       { ...allow({ a: [] }), ...deny({ a: [] }) },
@@ -46,7 +46,7 @@ describe("parameters", () => {
       { a: "x" },
       `parameter "a" has a value denied by policy`,
     ],
-    ["values that are not denied pass", deny({ a: ["x"] }), { a: "y" }, OK],
+    ["allows values that are not denied", deny({ a: ["x"] }), { a: "y" }, OK],
     [
       "* denies every one",
       { ...allow({ a: [] }), ...deny({ "*": [] }) },
@@ -146,12 +146,12 @@ describe("parameters", () => {
     expect(check(constraints, data)).toBe(expected);
   });
 
-  it("a refusal names the parameter as the caller wrote it", () => {
+  it("a refusal names the parameter in the caller's spelling", () => {
     expect(checkParameters(deny({ ttl: [] }), { TTL: 1 })).toMatchObject({ ok: false, parameter: "TTL" });
   });
 });
 
-it("any value in one policy is any value in all, in whichever order they come", () => {
+it("any value in one policy allows any value, in any order of policies", () => {
   const [any, listed] = [
     { deniedParameters: [{ name: "ttl", values: [] }] },
     { deniedParameters: [{ name: "ttl", values: ["1h"] }] },
@@ -181,7 +181,7 @@ describe("a glob", () => {
     ["a.c", "a?c", false],
   ])("matches %j against %j: %s", (text, glob, expected) => expect(matchesGlob(text, glob)).toBe(expected));
 
-  it("costs no more for being hostile", () => {
+  it("has bounded cost for hostile patterns", () => {
     const { value, steps } = textSteps(() => matchesGlob("a".repeat(20_000), `${"a*".repeat(10_000)}b`));
     expect(value).toBe(false);
     expect(steps).toBeLessThan(4 * 40_000);

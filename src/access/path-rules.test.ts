@@ -63,7 +63,7 @@ describe("a pattern", () => {
     ["constructor/*", "constructor/name", true],
     ["kv/a", "__proto__", false],
     ["kv/a", "toString", false],
-  ])("%j decides about %j: %s", (pattern, path, matches) => {
+  ])("%j matches %j: %s", (pattern, path, matches) => {
     expect(asked({ [`${pattern}`]: "read" }, path)).toBe(matches ? "read" : "deny");
   });
 
@@ -72,16 +72,16 @@ describe("a pattern", () => {
     (path) => expect(asked({ "*": "read", "kv/app/*": "read", "+/+/+/+": "read", [path]: "read" }, path)).toBe("deny"),
   );
 
-  it("takes dots that do not climb for any other name", () => {
+  it("treats other dots as part of a name", () => {
     expect(asked({ "kv/app/*": "read" }, "kv/app/..a/...")).toBe("read");
   });
 });
 
-describe("of all patterns that match", () => {
+describe("several matching patterns", () => {
   it.each([
-    ["an exact one wins over a prefix", "kv/a", "kv/*", "kv/a"],
-    ["an exact one wins over a segment pattern", "kv/a/c", "kv/+/c", "kv/a/c"],
-    ["an exact one wins even where it grants less", "kv/a", "*", "kv/a"],
+    ["an exact pattern precedes a prefix", "kv/a", "kv/*", "kv/a"],
+    ["an exact pattern precedes a segment pattern", "kv/a/c", "kv/+/c", "kv/a/c"],
+    ["an exact pattern precedes others even if it grants less", "kv/a", "*", "kv/a"],
     ["1: the one whose first wildcard comes later", "kv/app/*", "kv/*", "kv/app/x"],
     ["1: a + counts as a wildcard", "kv/app/*", "kv/+/x/y/z", "kv/app/x/y/z"],
     ["1: before all other rules", "kv/a/+/+/+", "kv/+/b/c/d", "kv/a/b/c/d"],
@@ -102,11 +102,11 @@ describe("of all patterns that match", () => {
     expect(asked({ [`${loser}`]: "delete" }, path)).toBe("delete");
   });
 
-  it("only the winner counts: nothing is added from the others", () => {
+  it("only the winner applies, without the capabilities of the others", () => {
     expect(asked({ "kv/*": "read update", "kv/a": "list" }, "kv/a")).toBe("list");
   });
 
-  it("a deny of the winner holds, and a deny of a loser does not", () => {
+  it("a deny of the winner applies, and a deny of a loser does not", () => {
     expect(asked({ "kv/*": "read", "kv/secret/*": "deny" }, "kv/secret/a")).toBe("deny");
     expect(asked({ "kv/*": "deny", "kv/open/*": "read" }, "kv/open/a")).toBe("read");
   });
@@ -119,20 +119,20 @@ describe("of all patterns that match", () => {
 
 describe("listing", () => {
   it.each([
-    ["a rule without slash answers for the folder", { "kv/a": "list" }, "kv/a/", "list"],
-    ["a rule with slash answers for the folder", { "kv/a/": "list" }, "kv/a/", "list"],
+    ["a rule without slash applies to the folder", { "kv/a": "list" }, "kv/a/", "list"],
+    ["a rule with slash applies to the folder", { "kv/a/": "list" }, "kv/a/", "list"],
     ["a path without slash is the same folder", { "kv/a/": "list" }, "kv/a", "list"],
-    ["neither spelling needs the other", { "kv/a": "list" }, "kv/a", "list"],
-    ["the rule with slash comes first", { "kv/a": "list", "kv/a/": "deny" }, "kv/a", "deny"],
-    ["both come before a prefix", { "kv/*": "list", "kv/a": "deny" }, "kv/a/", "deny"],
+    ["a rule without slash applies to the path without slash", { "kv/a": "list" }, "kv/a", "list"],
+    ["the rule with slash precedes the one without", { "kv/a": "list", "kv/a/": "deny" }, "kv/a", "deny"],
+    ["both precede a prefix", { "kv/*": "list", "kv/a": "deny" }, "kv/a/", "deny"],
     ["a prefix covers the folder itself", { "kv/a/*": "list" }, "kv/a", "list"],
-    ["a + takes the folder's name", { "kv/+/": "list" }, "kv/a", "list"],
-    ["nothing else is tried", { "kv/a/b": "list" }, "kv/a/", "deny"],
+    ["a + matches the folder's name", { "kv/+/": "list" }, "kv/a", "list"],
+    ["rules below the folder do not apply", { "kv/a/b": "list" }, "kv/a/", "deny"],
   ])("%s", (_, rules, path, capabilities) => {
     expect(asked(rules as Record<string, string>, path, true)).toBe(capabilities);
   });
 
-  it("is what makes the slash optional: other requests see two paths", () => {
+  it("makes the slash optional; for other requests the paths differ", () => {
     expect(asked({ "kv/a": "read" }, "kv/a/")).toBe("deny");
     expect(asked({ "kv/a/": "read" }, "kv/a")).toBe("deny");
   });
@@ -144,7 +144,7 @@ describe("one pattern in several policies", () => {
     return compilePaths(policies);
   };
 
-  it.each(["kv/a", "kv/*", "kv/+"])("gives the capabilities of all of them, sorted (%s)", (path) => {
+  it.each(["kv/a", "kv/*", "kv/+"])("grants the capabilities of all of them, sorted (%s)", (path) => {
     expect(capabilitiesFor(merged(rule(path, "update read"), rule(path, "create")), "kv/a")).toEqual([
       "create",
       "read",
@@ -152,18 +152,18 @@ describe("one pattern in several policies", () => {
     ]);
   });
 
-  it.each(["kv/a", "kv/*", "kv/+"])("denies if one of them does, whichever (%s)", (path) => {
+  it.each(["kv/a", "kv/*", "kv/+"])("denies if any of them denies (%s)", (path) => {
     const [allow, deny] = [rule(path, "read sudo"), rule(path, "deny")];
     expect(capabilitiesFor(merged(allow, deny), "kv/a")).toEqual(["deny"]);
     expect(capabilitiesFor(merged(deny, allow, allow), "kv/a")).toEqual(["deny"]);
   });
 
-  it("adds up also within one policy", () => {
+  it("adds up within one policy", () => {
     const paths = [rule("kv/a", "read"), rule("kv/a", "list")];
     expect(capabilitiesFor(compilePaths([{ namespace: "", paths }]), "kv/a")).toEqual(["list", "read"]);
   });
 
-  it("keeps the restrictions of each", () => {
+  it("keeps the constraints of each", () => {
     const a = rule("p", "update", {
       allowedParameters: [
         { name: "x", values: ["1"] },
@@ -211,21 +211,21 @@ describe("a policy of a namespace", () => {
     ["kv/a", "deny"],
     ["ns2/kv/a", "deny"],
     ["ns10/kv/a", "deny"],
-  ])("answers for %s with %s: it speaks for its own namespace alone", (path, capabilities) => {
+  ])("grants on %s: %s, because it applies to its own namespace only", (path, capabilities) => {
     expect(capabilitiesFor(inside, path).join(" ")).toBe(capabilities);
   });
 
-  it("merges with a rule of its parent about the same paths", () => {
+  it("merges with a parent's rule about the same paths", () => {
     const parent = { namespace: "", paths: [rule("ns1/kv/*", "deny")] };
     expect(capabilitiesFor(compilePaths([parent, { namespace: "ns1/", paths }]), "ns1/kv/a")).toEqual(["deny"]);
   });
 
-  it.each(["+/", "*", "a*/", "ns1", "/", "ns1//"])("is refused as a defect where the namespace is %j", (namespace) => {
+  it.each(["+/", "*", "a*/", "ns1", "/", "ns1//"])("throws for the namespace %j", (namespace) => {
     expect(() => compilePaths([{ namespace, paths }])).toThrow(RangeError);
   });
 });
 
-describe("whether a token may do anything in a folder", () => {
+describe("any capability in a folder", () => {
   it.each([
     ["a rule for something in it", { "kv/data/a": "read" }, true],
     ["a rule for all of it", { "kv/*": "read" }, true],
@@ -251,7 +251,7 @@ describe("whether a token may do anything in a folder", () => {
     expect(mayBelow(acl(rules as Record<string, string>), "kv/")).toBe(may);
   });
 
-  it("looks at folders of several names and of namespaces", () => {
+  it("handles folders with several segments and in namespaces", () => {
     const inside = compilePaths([{ namespace: "ns1/", paths: [rule("team/kv/data/*", "read")] }]);
     expect(
       ["ns1/team/kv/", "ns1/team/", "ns1/team/kv2/", "team/kv/"].map((folder) => mayBelow(inside, folder)),
@@ -267,7 +267,7 @@ describe("thousands of rules", () => {
   ]);
   const large = compilePaths([{ namespace: "", paths: paths.flat() }]);
 
-  it("cost one look at the beginning of each, and none where a rule names the very path", () => {
+  it("cost one prefix check each, and none for an exact match", () => {
     const beginnings = large.wild.reduce((sum, { start }) => sum + 1 + start.length, 0);
     for (const i of [0, 1, 2500, 4999]) {
       const exact = textSteps(() => capabilitiesFor(large, `kv/${i}/a`));

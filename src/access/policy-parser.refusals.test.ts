@@ -7,7 +7,7 @@ function refusal(text: string): string {
   return result.message;
 }
 
-describe("a document is refused, in words that name the cause and the line, for", () => {
+describe("a refusal of a document names the cause and the line for", () => {
   it.each([
     ["a syntax fault", `\npath "a" {`, /^Failed to parse ACL Policy: line 2, column 10: /],
     [
@@ -146,7 +146,7 @@ describe("a document is refused, in words that name the cause and the line, for"
     expect(refusal(text)).toMatch(message);
   });
 
-  it("a huge name, of which it repeats only the beginning", () => {
+  it("a huge name, which it truncates", () => {
     expect(refusal(`namespace "${"x".repeat(900_000)}" { }`).length).toBeLessThan(300);
   });
 });

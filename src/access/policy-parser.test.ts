@@ -32,19 +32,19 @@ describe("a document", () => {
     ["space and comments", " \n# nothing\n"],
     ["an empty JSON object", "{}"],
     ["only a name", `name = "p"`],
-  ])("of %s is a policy that grants nothing", (_, text) => {
+  ])("of %s is a policy without rights", (_, text) => {
     const { paths, cluster } = parse(text);
     expect(capabilitiesFor(compilePaths([{ namespace: "", paths }]), "any/path")).toEqual(["deny"]);
     expect(allowsNamespace(mergeClusterRules([cluster]), "default", "read-job")).toBe(false);
   });
 
-  it("may hold path rules and cluster rules side by side", () => {
+  it("may contain path rules and cluster rules", () => {
     const policy = parse(`path "kv/*" { capabilities = ["read"] }\nnamespace "default" { policy = "scale" }`);
     expect(policy.paths).toEqual([{ path: "kv/*", capabilities: ["read"] }]);
     expect(policy.cluster.namespaces.map(({ name }) => name)).toEqual(["default"]);
   });
 
-  it("says the same in HCL, in JSON and in JSON with lists", () => {
+  it("is equivalent in HCL, in JSON and in JSON with lists", () => {
     const hcl = parse(`
       path "kv/data/*" { capabilities = ["read", "list"]  allowed_parameters { "a" = ["x"] } }
       namespace "default" { policy = "read"  variables { path "app/*" { capabilities = ["list"] } } }
@@ -61,7 +61,7 @@ describe("a document", () => {
     expect(hcl.paths).toHaveLength(1);
   });
 
-  it("comes back unchanged from being stored as JSON, whatever it names", () => {
+  it("is unchanged after storage as JSON, for any names", () => {
     const policy = parse(`
       path "__proto__" { capabilities = ["read"]
         allowed_parameters = { "__proto__" = ["a", 1, true, ["b"]], constructor = [] } max_wrapping_ttl = "1h" }
@@ -79,29 +79,29 @@ describe("a path rule", () => {
     ["read", "read list"],
     ["write", "create read update delete list"],
     ["sudo", "create read update delete list sudo"],
-  ])("with the older policy word %s means the capabilities %s", (word, capabilities) => {
+  ])("with the legacy policy word %s grants the capabilities %s", (word, capabilities) => {
     expect(path(`policy = "${word}"`)?.capabilities).toEqual(sorted(capabilities));
   });
 
-  it("takes every capability of the language", () => {
+  it("accepts every capability of the language", () => {
     const words = "create delete list patch read recover scan subscribe sudo update";
     expect(path(`capabilities = [${sorted(words).map((word) => `"${word}"`)}]`)?.capabilities).toEqual(sorted(words));
   });
 
-  it("adds the older policy word to the capabilities beside it", () => {
+  it("adds the legacy policy word to its capabilities", () => {
     expect(path(`policy = "read" capabilities = ["patch"]`)?.capabilities).toEqual(["list", "patch", "read"]);
   });
 
-  it("with deny among its capabilities keeps nothing else", () => {
+  it("with deny among its capabilities has no other capability", () => {
     expect(path(`capabilities = ["read", "deny", "sudo"]`)?.capabilities).toEqual(["deny"]);
   });
 
-  it("loses one leading slash of its pattern", () => {
+  it("drops one leading slash of its pattern", () => {
     expect(parse(`path "/kv/a" { policy = "read" }`).paths[0]?.path).toBe("kv/a");
     expect(parse(`path "//kv/a" { policy = "read" }`).paths[0]?.path).toBe("/kv/a");
   });
 
-  it("carries its parameter constraints, names in lower case", () => {
+  it("keeps its parameter constraints, with names in lower case", () => {
     expect(
       path(`capabilities = ["update"]
         allowed_parameters = { "Foo" = ["a", "b*", 5, true, ["x", "y"]], "*" = [] }
@@ -134,7 +134,7 @@ describe("a path rule", () => {
     expect(path(`max_wrapping_ttl = "${written}"`)?.maxWrappingTtl).toBe(seconds),
   );
 
-  it("bounds nothing with a wrapping time of zero", () => {
+  it("sets no bound for a wrapping time of zero", () => {
     expect(path(`min_wrapping_ttl = "10s" max_wrapping_ttl = 0`)).toEqual({
       path: "p",
       capabilities: [],
@@ -149,11 +149,11 @@ describe("a namespace rule", () => {
     ["write", WRITE],
     ["scale", "list-scaling-policies read-scaling-policy read-job-scaling scale-job read-job submit-recommendation"],
     ["deny", "deny"],
-  ])("with the policy %s holds exactly the capabilities it stands for", (word, capabilities) => {
+  ])("with the policy %s has exactly its capabilities", (word, capabilities) => {
     expect(namespace(`policy = "${word}"`)?.capabilities).toEqual(sorted(capabilities));
   });
 
-  it("takes every capability of the language, bare or as namespace:…", () => {
+  it("accepts every capability of the language, bare or as namespace:…", () => {
     for (const word of EVERY_NAMESPACE_CAPABILITY.split(" ")) {
       expect(namespace(`capabilities = ["${word}"]`)?.capabilities, word).toEqual([word]);
       expect(namespace(`capabilities = ["namespace:${word}"]`)?.capabilities, word).toEqual([word]);
@@ -173,7 +173,7 @@ describe("a namespace rule", () => {
     );
   });
 
-  it("holds the rules of its variables blocks", () => {
+  it("keeps the rules of its variables blocks", () => {
     const inside = `variables { path "app/*" { capabilities = ["list", "destroy"] } path "x" { capabilities = ["deny"] } }`;
     expect(namespace(inside)?.variables).toEqual([
       { name: "app/*", capabilities: ["list", "destroy"] },
@@ -190,7 +190,7 @@ describe("the other cluster rules", () => {
     ["quota", ["deny", "read", "write"]],
     ["sentinel", ["deny", "read", "write"]],
     ["plugin", ["deny", "list", "read"]],
-  ])("%s takes the words %j and no other", (family, words) => {
+  ])("%s accepts only the words %j", (family, words) => {
     for (const word of words) {
       expect(parse(`${family} { policy = "${word}" }`).cluster.levels).toEqual({ [family]: word });
     }
@@ -198,7 +198,7 @@ describe("the other cluster rules", () => {
     expect(refusal(`${family} { policy = "${other}" }`)).toContain(`unknown policy "${other}" in ${family}`);
   });
 
-  it("plugin write is read, because there is nothing to write", () => {
+  it("plugin write means read, because plugins have no writable settings", () => {
     expect(parse(`plugin { policy = "write" }`).cluster.levels).toEqual({ plugin: "read" });
   });
 
@@ -222,7 +222,7 @@ describe("the other cluster rules", () => {
     ]);
   });
 
-  it("operator takes capabilities with or without a policy word", () => {
+  it("operator accepts capabilities with or without a policy word", () => {
     const words = ["deny", "snapshot-save", "license-read", "keyring-rotate", "keyring-read", "keyring-delete"];
     const list = words.map((word) => `"${word}"`);
     expect(parse(`operator { capabilities = [${list}] }`).cluster).toMatchObject({
@@ -236,7 +236,7 @@ describe("the other cluster rules", () => {
   });
 });
 
-describe("names of 128 signs", () => {
+describe("names of 128 characters", () => {
   it.each(["namespace", "host_volume", "node_pool"])("are accepted for %s", (kind) => {
     const result = parsePolicy(`${kind} "${"a-*9".repeat(32)}" { policy = "read" }`);
     expect(result.ok).toBe(true);

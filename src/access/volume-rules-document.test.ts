@@ -41,13 +41,13 @@ describe("a volume rule", () => {
     expect(read(JSON.stringify({ volume_rule: [{ small }] }))).toEqual([WHOLE]);
   });
 
-  it("says only what it is asked to say", () => {
+  it("contains only the given requirements", () => {
     expect(read(`volume_rule "a" { max_capacity = 1 enforcement = "advisory" }`)).toEqual([
       { name: "a", enforcement: "advisory", maxCapacity: 1 },
     ]);
   });
 
-  it("stands beside others and beside rules of other kinds", () => {
+  it("may follow others and rules of other kinds", () => {
     const text = `volume_rule "a" { plugins = ["x"] enforcement = "advisory" }
       volume_rule "b" { plugins = ["y"] enforcement = "advisory" }
       namespace "default" { policy = "read" }
@@ -57,7 +57,7 @@ describe("a volume rule", () => {
     expect(parsed.ok && [parsed.policy.cluster.namespaces.length, parsed.policy.paths.length]).toEqual([1, 1]);
   });
 
-  it("is absent from a document that holds none", () => {
+  it("is absent from a document without one", () => {
     expect(read(`node { policy = "read" }`)).toBeUndefined();
   });
 
@@ -72,7 +72,7 @@ describe("a volume rule", () => {
     ["1TiB", 2 ** 40],
     ["7PiB", 7 * 2 ** 50],
     ["9007199254740991", Number.MAX_SAFE_INTEGER],
-  ])("takes %s as a size", (size, bytes) => {
+  ])("accepts %s as a size", (size, bytes) => {
     expect(read(`volume_rule "a" { max_capacity = "${size}" enforcement = "advisory" }`)?.[0]?.maxCapacity).toBe(bytes);
   });
 });
@@ -81,7 +81,7 @@ const rule = (members: string) => `volume_rule "a" {\n${members}\nenforcement = 
 const list = (name: string, of: readonly string[]) => rule(`${name} = ${JSON.stringify(of)}`);
 const SIZE = /max_capacity of volume_rule "a": must be a number of bytes from 1 to 2\^53 - 1, or a text such as 10GiB/;
 
-describe("a volume rule is refused, in words that name the field, the rule and the line,", () => {
+describe("a refusal of a volume rule names the field, the rule and the line", () => {
   it.each<[what: string, document: string, says: RegExp]>([
     ["without a name", `volume_rule { plugins = ["x"] }`, /Invalid volume_rule name: "" must be 1 to 128 letters/],
     ["with an empty name", `volume_rule "" { plugins = ["x"] }`, /Invalid volume_rule name: "" must be/],
@@ -98,8 +98,8 @@ describe("a volume rule is refused, in words that name the field, the rule and t
     ],
     ["with an unknown key", rule(`plugin = ["x"]`), /"plugin" is not known in volume_rule "a" \(line 2\)/],
     ["with a policy word", rule(`policy = "deny"`), /"policy" is not known in volume_rule "a"/],
-    ["that asks for nothing", rule(""), /volume_rule "a" asks for nothing: give it one of plugins, name_pattern/],
-    ["that only names namespaces", list("namespaces", ["default"]), /volume_rule "a" asks for nothing/],
+    ["without requirements", rule(""), /volume_rule "a" asks for nothing: give it one of plugins, name_pattern/],
+    ["with namespaces only", list("namespaces", ["default"]), /volume_rule "a" asks for nothing/],
     [
       "without an enforcement",
       `volume_rule "a" { plugins = ["x"] }`,
@@ -167,15 +167,15 @@ describe("a volume rule is refused, in words that name the field, the rule and t
     ["with a pattern that repeats too much", rule(`name_pattern = "(a{100}){100}"`), /is no regular expression: /],
     ["with a pattern too long", rule(`name_pattern = "${"a".repeat(513)}"`), /longer than 512 characters/],
     ["with a number for a pattern", rule("name_pattern = 1"), /"name_pattern" must be a text/],
-    ["with no size", rule("max_capacity = 0"), SIZE],
+    ["with a size of zero", rule("max_capacity = 0"), SIZE],
     ["with a negative size", rule("max_capacity = -1"), SIZE],
     ["with half a byte", rule("max_capacity = 1.5"), SIZE],
-    ["with a size beyond counting", rule("max_capacity = 9007199254740992"), SIZE],
+    ["with a size above 2^53 - 1", rule("max_capacity = 9007199254740992"), SIZE],
     ["with an unknown unit", rule(`max_capacity = "10GiX"`), SIZE],
     ["with half a unit", rule(`max_capacity = "10Gi"`), SIZE],
     ["with a unit alone", rule(`max_capacity = "GiB"`), SIZE],
     ["with an empty size", rule(`max_capacity = ""`), SIZE],
-    ["with more of a unit than can be counted", rule(`max_capacity = "9999PiB"`), SIZE],
+    ["with a size in units above 2^53 - 1", rule(`max_capacity = "9999PiB"`), SIZE],
     ["with a flag for a size", rule("max_capacity = true"), /"max_capacity" must be a text/],
     [
       "with null for a size",

@@ -22,39 +22,39 @@ const passes = (asked: Partial<GoverningRule>, volume: Partial<VolumeProperties>
 
 describe("a rule", () => {
   it.each<[what: string, rule: Partial<GoverningRule>, volume: Partial<VolumeProperties>, passes: boolean]>([
-    ["lets a plugin of its list be", { plugins: ["zfs", "mkdir"] }, {}, true],
+    ["allows a listed plugin", { plugins: ["zfs", "mkdir"] }, {}, true],
     ["refuses any other plugin", { plugins: ["zfs"] }, {}, false],
-    ["does not take a plugin's name for a pattern", { plugins: ["mk.*"] }, {}, false],
-    ["about plugins has nothing to say where none is used", { plugins: ["zfs"] }, { pluginId: "" }, true],
-    ["lets a name be that matches", { namePattern: "^d" }, {}, true],
-    ["finds its pattern anywhere in a name", { namePattern: "b" }, {}, true],
+    ["does not treat a plugin's name as a pattern", { plugins: ["mk.*"] }, {}, false],
+    ["about plugins does not apply without a plugin", { plugins: ["zfs"] }, { pluginId: "" }, true],
+    ["allows a matching name", { namePattern: "^d" }, {}, true],
+    ["matches its pattern anywhere in a name", { namePattern: "b" }, {}, true],
     ["refuses a name that does not match", { namePattern: "^b" }, {}, false],
-    ["sees letters as they are written", { namePattern: "DB" }, {}, false],
-    ["lets the largest size be that it names", { maxCapacity: 100 }, {}, true],
-    ["refuses one byte more", { maxCapacity: 99 }, {}, false],
-    ["refuses a volume that may grow to anything", { maxCapacity: 100 }, { capacityMax: 0 }, false],
-    ["lets a pool of its list be", { nodePools: ["gpu", "default"] }, {}, true],
+    ["matches names with case", { namePattern: "DB" }, {}, false],
+    ["allows the maximum size", { maxCapacity: 100 }, {}, true],
+    ["refuses one byte above the maximum", { maxCapacity: 99 }, {}, false],
+    ["refuses a volume without a maximum", { maxCapacity: 100 }, { capacityMax: 0 }, false],
+    ["allows a listed pool", { nodePools: ["gpu", "default"] }, {}, true],
     ["refuses any other pool", { nodePools: ["gpu"] }, {}, false],
-    ["refuses a volume that may come into any pool", { nodePools: ["default"] }, { nodePool: "" }, false],
-    ["about pools has nothing to say where there are none", { nodePools: ["gpu"] }, { nodePool: null }, true],
-    ["asks for all that it names", { plugins: ["mkdir"], maxCapacity: 1 }, {}, false],
-    ["asks for nothing else", {}, { pluginId: "x", capacityMax: 0, nodePool: "" }, true],
-    ["is for its namespaces", { plugins: ["zfs"], namespaces: ["default"] }, {}, false],
-    ["is for no other namespace", { plugins: ["zfs"], namespaces: ["prod"] }, {}, true],
-    ["is for all namespaces that its globs match", { plugins: ["zfs"], namespaces: ["prod", "def*"] }, {}, false],
+    ["refuses a volume for any pool", { nodePools: ["default"] }, { nodePool: "" }, false],
+    ["about pools does not apply without pools", { nodePools: ["gpu"] }, { nodePool: null }, true],
+    ["requires all its fields", { plugins: ["mkdir"], maxCapacity: 1 }, {}, false],
+    ["requires nothing else", {}, { pluginId: "x", capacityMax: 0, nodePool: "" }, true],
+    ["applies to its namespaces", { plugins: ["zfs"], namespaces: ["default"] }, {}, false],
+    ["does not apply to other namespaces", { plugins: ["zfs"], namespaces: ["prod"] }, {}, true],
+    ["applies to all namespaces that match its globs", { plugins: ["zfs"], namespaces: ["prod", "def*"] }, {}, false],
     [
       "with a glob is for no other namespace",
       { plugins: ["zfs"], namespaces: ["prod-*"] },
       { namespace: "prod" },
       true,
     ],
-    ["is for every namespace when it names none", { plugins: ["zfs"] }, { namespace: "anywhere" }, false],
+    ["applies to every namespace without a list", { plugins: ["zfs"] }, { namespace: "anywhere" }, false],
   ])("%s", (_what, asked, volume, expected) => {
     expect(passes(asked, volume)).toBe(expected);
   });
 });
 
-describe("what becomes of a volume that breaks a rule", () => {
+describe("a volume that breaks a rule", () => {
   const told = 'policy "storage", rule "size"';
   const asks = 'plugin must be "zfs"';
 
@@ -74,7 +74,7 @@ describe("what becomes of a volume that breaks a rule", () => {
     );
   });
 
-  it("is told of every rule that denies it, and all that each asks for", () => {
+  it("is refused with every denying rule and all its requirements", () => {
     const rules = [
       rule({ name: "one", plugins: ["zfs", "lvm"], namePattern: "^x" }),
       rule({ name: "two", enforcement: "advisory", maxCapacity: 1 }),
@@ -89,7 +89,7 @@ describe("what becomes of a volume that breaks a rule", () => {
     });
   });
 
-  it("is told in few words, however many rules there are and however much they list", () => {
+  it("is refused with a bounded message, for many rules and long lists", () => {
     const plugins = Array.from({ length: 100 }, (_, at) => `plugin-${at}`);
     const rules = Array.from({ length: 200 }, (_, at) => rule({ name: `r${at}`, plugins }));
     const judged = checkVolume(rules, facts, false);
@@ -97,7 +97,7 @@ describe("what becomes of a volume that breaks a rule", () => {
     expect(!judged.ok && judged.message.length).toBeLessThan(20_000);
   });
 
-  it("is nothing where there are no rules", () => {
+  it("has no warnings without rules", () => {
     expect(checkVolume([], facts, false)).toEqual({ ok: true, value: [] });
   });
 });
