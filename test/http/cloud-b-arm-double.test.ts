@@ -2,7 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
 import { armResource, type Driver, graphResource, openAccount, refusal } from "./cloud-b-azure-driver.ts";
 
-// The promises of the double of Azure Resource Manager, driven by bare requests. Each test fails if the double were kinder.
+// Behaviour of the double of Azure Resource Manager, tested with plain requests. Each test fails for a more lenient
+// double.
 
 const definitionsVersion = "api-version=2022-05-01-preview";
 const version = "api-version=2022-04-01";
@@ -32,7 +33,7 @@ const remove = (id: string) => one.arm(`DELETE ${id}?${version}`);
 describe("tokens", () => {
   const read = (token: string | null) => one.arm(`GET ${subscription()}?api-version=2022-12-01`, undefined, { token });
 
-  it("must be there, for the resource manager, and of the subscription's tenant", async () => {
+  it("are required, for the resource manager and of the subscription's tenant", async () => {
     const invalid = [401, "InvalidAuthenticationToken"];
     expect(refusal(await read(null))).toEqual(invalid);
     expect(refusal(await read(await one.tokenFor(graphResource)))).toEqual(invalid);
@@ -48,7 +49,7 @@ describe("tokens", () => {
 });
 
 describe("requests", () => {
-  it("name an api-version that their type has", async () => {
+  it("require a supported api-version", async () => {
     expect(refusal(await one.arm(`GET ${one.role("Reader")}`))).toEqual([400, "MissingApiVersionParameter"]);
     expect(refusal(await one.arm(`GET ${one.role("Reader")}?api-version=2015-07-01`))).toEqual([
       400,
@@ -70,7 +71,7 @@ describe("role definitions", () => {
       `GET ${subscription()}/${authorization}/roleDefinitions?${definitionsVersion}&$filter=${encodeURIComponent(filter)}`,
     );
 
-  it("are read by their id, however it is written", async () => {
+  it("are read by their id in any case", async () => {
     const id = one.role("Contributor");
     const name = id.split("/").at(-1);
     const properties = { roleName: "Contributor", type: "BuiltInRole" };
@@ -88,7 +89,7 @@ describe("role definitions", () => {
     }
   });
 
-  it("are found by a name whose quotes are doubled, and by no other filter", async () => {
+  it("are found by a name with doubled quotes, and by no other filter", async () => {
     const names = async (text: string) =>
       (await list(`roleName eq '${text}'`)).body.value.map((one: { id: string }) => one.id);
     expect(await names("Bob''s role")).toEqual([one.role("Bob's role")]);
@@ -99,7 +100,7 @@ describe("role definitions", () => {
     expect(refusal(await list("name eq 'x'"))).toEqual([400, "InvalidFilter"]);
   });
 
-  it("come in pages that are cut before they are filtered", async () => {
+  it("are paged before they are filtered", async () => {
     one = openAccount(double, { pageSize: 5 });
     const first = await list("roleName eq 'Twin role'");
     expect(first.body.value).toEqual([]);
@@ -113,7 +114,7 @@ describe("role definitions", () => {
     expect(refusal(broken)).toEqual([400, "InvalidSkipToken"]);
   });
 
-  it("are created and deleted by another writer", async () => {
+  it("can be created and deleted by another writer", async () => {
     const { id } = one.call({ change: "CreateRoleDefinition", roleName: "Late" }) as { id: string };
     expect((await list("roleName eq 'Late'")).body.value).toMatchObject([{ id }]);
     one.call({ change: "DeleteRoleDefinition", id });
@@ -125,7 +126,7 @@ describe("role definitions", () => {
 });
 
 describe("role assignments", () => {
-  it("are made once at each scope, are read, listed and deleted", async () => {
+  it("are created once per scope, read, listed and deleted", async () => {
     const before = one.everything();
     const id = idAt(one.details.resource_group);
     const made = await put(id);
@@ -149,7 +150,7 @@ describe("role assignments", () => {
     expect(one.everything()).toEqual(before);
   });
 
-  it("refuse a second one alike, and another under the same id", async () => {
+  it("refuse an equal one, and another with the same id", async () => {
     const id = idAt(subscription());
     await put(id);
     const again = await put(id);
@@ -178,7 +179,7 @@ describe("role assignments", () => {
     expect(refusal(await put(idAt(subscription()), given(changed())))).toEqual([status, code]);
   });
 
-  it("refuse names that are no guid, scopes that are none, and bodies that are none", async () => {
+  it("refuse invalid names, scopes and bodies", async () => {
     expect(refusal(await put(idAt(subscription(), "mine")))).toEqual([400, "InvalidRoleAssignmentId"]);
     expect(refusal(await put(idAt(`${subscription()}/resourceGroups/nowhere`)))).toEqual([
       404,
@@ -197,7 +198,7 @@ describe("role assignments", () => {
     expect(refusal(await one.arm(`DELETE ${id}?${version}`, {}))).toEqual([400, "InvalidRequestContent"]);
   });
 
-  it("need a role that may write and delete them, at the scope, as the caller's own or its group's", async () => {
+  it("require a role with write and delete at the scope, of the caller or its group", async () => {
     const denied = [403, "AuthorizationFailed"];
     for (const armRole of [null, "Reader", "Contributor"]) {
       one = openAccount(double, { armRole });
@@ -226,7 +227,7 @@ describe("role assignments", () => {
     expect((await asThem()).status).toBe(204);
   });
 
-  it("stop at the subscription's limit, and at a lock", async () => {
+  it("are limited per subscription, and refused under a lock", async () => {
     one = openAccount(double, { assignmentLimit: 2 });
     const id = idAt(one.details.resource_group);
     await put(id);
@@ -238,7 +239,7 @@ describe("role assignments", () => {
     expect((await remove(id)).status).toBe(200);
   });
 
-  it("are of a principal that the resource manager has heard of, and are seen a while later", async () => {
+  it("require a replicated principal, and are listed after a delay", async () => {
     one = openAccount(double, { lags: { principalInArm: { requests: 1 }, assignment: { requests: 1 } } });
     const { appId } = (await one.graph("POST /applications", { displayName: "new" })).body;
     const { id: principalId } = (await one.graph("POST /servicePrincipals", { appId })).body;
@@ -256,7 +257,7 @@ describe("role assignments", () => {
 });
 
 describe("faults", () => {
-  it("are worded as the resource manager's, and lose answers of what was done", async () => {
+  it("use the resource manager's messages, and can drop responses", async () => {
     const wait = { "retry-after": "3" };
     one.account.fault({ service: "arm", fault: "error", status: 429, code: "TooManyRequests", headers: wait });
     const id = idAt(subscription());

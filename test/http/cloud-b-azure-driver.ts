@@ -12,20 +12,20 @@ export interface Reply {
 }
 
 interface Sending {
-  /** Null sends none. */
+  /** Null sends no token. */
   token?: string | null;
   headers?: Record<string, string>;
-  /** Instead of a body as JSON. */
+  /** Raw text instead of a JSON body. */
   text?: string;
   signal?: AbortSignal;
 }
 
-/** Bare requests to an account of its own, as the root unless told otherwise. */
+/** Plain requests to a new account, as the root by default. */
 export function openAccount(double: AzureDouble, options: AzureOptions = {}) {
   const { account, details } = double.openAccount(options);
   const { client_id, client_secret, tenant_id } = details;
 
-  /** Differs from a correct request of the root by `changed`; null leaves a parameter out. */
+  /** A token request of the root with changed parameters; null omits one. */
   function requestToken(changed: Record<string, string | null> = {}, tenant = tenant_id): Promise<Reply> {
     const form = { grant_type: "client_credentials", client_id, client_secret, scope: `${graphResource}/.default` };
     const fields = Object.entries({ ...form, ...changed }).filter(
@@ -92,10 +92,10 @@ export async function read(sent: Promise<Response>): Promise<Reply> {
   return { status: response.status, body: json ? JSON.parse(text) : text, headers: response.headers };
 }
 
-/** How a group's new member is named in a request. */
+/** A reference to a new group member in a request. */
 export const memberOf = (id: string, host = graphResource) => ({ "@odata.id": `${host}/v1.0/directoryObjects/${id}` });
 
-/** The status and code of a refusal, to be compared with what is expected. */
+/** Status and code of a refusal, for comparison. */
 export const refusal = ({ status, body }: Reply): [number, string | number | undefined] => [
   status,
   body?.error_codes?.[0] ?? body?.error?.code,

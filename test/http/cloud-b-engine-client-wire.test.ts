@@ -7,12 +7,15 @@ import { type Call, type Send, sender } from "../../src/providers/outcome.ts";
 import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
 import type { AzureOptions } from "../doubles/cloud-b-azure-types.ts";
 
-// Where requests go, as whom, and what never leaves.
+// Addresses and identities of requests, and requests that are never sent.
 
 const uuid = (): string => crypto.randomUUID();
 const failed = (failure: Record<string, unknown>) => ({ ok: false, failure: expect.objectContaining(failure) });
 
-/** A `send` that answers as `answer` says, and keeps what was sent. The token endpoint gives every client a token. */
+/**
+ * A `send` that records requests and returns the results of `answer`. The token endpoint issues a token to every
+ * client.
+ */
 function recording(answer: (url: URL, body: unknown) => [status: number, body?: unknown] = () => [200, {}]) {
   const sent: { method: string; url: string; headers: Record<string, string>; body: string }[] = [];
   const send: Send = async ([url, init]): Promise<Call> => {
@@ -54,7 +57,7 @@ describe("a cloud", () => {
       "management.usgovcloudapi.net",
       "https://management.core.usgovcloudapi.net/.default",
     ],
-  ])("%s has its own hosts and audiences, in any case", async (environment, login, graph, arm, scope) => {
+  ])("%s has its own hosts and audiences, in any letter case", async (environment, login, graph, arm, scope) => {
     const ids = [uuid(), uuid()] as const;
     for (const spelled of [environment, environment.toLowerCase()]) {
       const { send, sent } = recording();
@@ -75,13 +78,13 @@ describe("a cloud", () => {
     }
   });
 
-  it("is the public one by default, and none that has no Graph", () => {
+  it("is the public one by default; clouds without Graph are unknown", () => {
     expect(managedCloud("")?.name).toBe("AzurePublicCloud");
     expect(managedClouds).toEqual(["AzurePublicCloud", "AzureUSGovernmentCloud", "AzureChinaCloud"]);
     expect(["AzureGermanCloud", "public", "x"].map(managedCloud)).toEqual([null, null, null]);
   });
 
-  it("elsewhere is still spoken of by its own name", async () => {
+  it("at another address keeps its own name in role definitions", async () => {
     const { send, sent } = recording();
     const urls = {
       ...{ CLOUD_B_LOGIN_URL: "https://login.example/", CLOUD_B_GRAPH_URL: "https://graph.example/base/" },
@@ -101,7 +104,7 @@ describe("a cloud", () => {
 });
 
 describe("a request", () => {
-  it("asks for the fields that are needed, doubles quotes and names its version", async () => {
+  it("selects the needed fields, doubles quotes and has an api-version", async () => {
     const { send, sent } = recording(() => [200, { value: [] }]);
     const given = account();
     const cloud = cloudB(given, {}, send);
@@ -118,7 +121,7 @@ describe("a request", () => {
     ]);
   });
 
-  it("for a role assignment says that the principal is a service principal", async () => {
+  it("for a role assignment names the principal type", async () => {
     const { send, sent } = recording(() => [201, { id: "/x" }]);
     const given = { scope: "/", assignmentId: uuid(), roleDefinitionId: "/r", principalId: uuid() };
     expect(await cloudB(account(), {}, send).createRoleAssignment(given)).toEqual({ ok: true, value: { id: "/x" } });
@@ -167,7 +170,7 @@ describe("a request", () => {
 
   const roleId = (kind: string) => `${anything}/providers/Microsoft.Authorization/${kind}/${uuid()}`;
 
-  it("keeps what a scope holds in its path", async () => {
+  it("keeps a scope's characters inside the path", async () => {
     const { send, sent } = recording(() => [201, { id: "/x" }]);
     await cloudB(account(), {}, send).createRoleAssignment(assignment("/subscriptions/s/resourceGroups/a?b#c%2e (ü)/"));
     expect(sent[1]?.url).toMatch("/subscriptions/s/resourceGroups/a%3Fb%23c%252e%20(%C3%BC)/providers/Microsoft.");
@@ -200,7 +203,7 @@ describe("an answer", () => {
     ["no id", { ...application, id: undefined }],
     ["an id that is a path", { ...application, id: "../x" }],
     ["no client id", { ...application, appId: null }],
-  ])("with %s leaves a creation in doubt, and a reading not", async (_what, body) => {
+  ])("with %s leaves the outcome of a creation unknown, but not of a read", async (_what, body) => {
     const cloud = cloudB(account(), {}, recording(() => [200, body]).send);
     const unreadable = { code: "unreadable_answer", status: 200 };
     const created = await cloud.createApplication({ displayName: "x", tags: [], signInAudience: "" });
@@ -208,7 +211,7 @@ describe("an answer", () => {
     expect(await cloud.getApplication(uuid())).toEqual(failed({ ...unreadable, outcome: "external" }));
   });
 
-  it("with a password that has no text or no end is in doubt", async () => {
+  it("without a password's text or expiry has an unknown outcome", async () => {
     const password = { keyId: uuid(), secretText: "hunter2", endDateTime: "2030-01-02T03:04:05.1234567Z" };
     const add = (body: unknown) =>
       cloudB(account(), {}, recording(() => [200, body]).send).addApplicationPassword(uuid(), {
@@ -227,7 +230,7 @@ describe("an answer", () => {
   const linking = (link: (url: URL) => string) =>
     recording((url) => [200, { value: [application], "@odata.nextLink": link(url) }]);
 
-  it("is followed to the cloud's own address, wherever that is", async () => {
+  it("is followed to the cloud's own address", async () => {
     let pages = 0;
     const { send, sent } = recording(() => {
       const more = ++pages < 3 && {
@@ -257,7 +260,7 @@ describe("an answer", () => {
     expect(sent).toHaveLength(2);
   });
 
-  it("without an end is not read for ever", async () => {
+  it("without an end is cut off", async () => {
     const { send, sent } = linking((url) => url.href);
     const found = await cloudB(account(), {}, send).findApplicationsByName("x");
     expect(found).toEqual(failed({ outcome: "external", code: "unreadable_answer" }));
@@ -293,14 +296,14 @@ describe("a token", () => {
   const read = (cloud = client()) => cloud.getApplication(opened.details.root.object_id);
   const create = (cloud = client()) => cloud.createApplication({ displayName: "x", tags: [], signInAudience: "" });
 
-  it("is held for the calls that follow, one for each audience", async () => {
+  it("is cached for later calls, per audience", async () => {
     expect(await read()).toMatchObject({ ok: true });
     expect(await read()).toMatchObject({ ok: true });
     await client().findRoleDefinitions("Reader");
     expect(operations()).toEqual(["Token", "GetApplication", "GetApplication", "Token", "ListRoleDefinitions"]);
   });
 
-  it("of a secret is not given to who does not know the secret", async () => {
+  it("of one secret is not used for another secret", async () => {
     await read();
     const refused = await read(client({ clientSecret: "wr0ng" }));
     const wrong = { outcome: "client", code: "auth_failed", providerCode: "AADSTS7000215", status: 401 };
@@ -308,7 +311,7 @@ describe("a token", () => {
     expect(JSON.stringify(refused)).not.toContain("wr0ng");
   });
 
-  it("that is refused is replaced once, and the call made", async () => {
+  it("that is refused is replaced once, and the call repeated", async () => {
     await read();
     opened.account.call({ change: "RevokeTokens" });
     expect(await read()).toMatchObject({ ok: true });
@@ -324,7 +327,7 @@ describe("a token", () => {
     expect(tokens()).toBe(3);
   });
 
-  it("that is refused as soon as it was issued is not replaced", async () => {
+  it("that is refused right after its issue is not replaced", async () => {
     opened.account.fault({
       fault: "error",
       status: 401,
@@ -336,7 +339,7 @@ describe("a token", () => {
     expect(operations()).toEqual(["Token", "GetApplication"]);
   });
 
-  it("knows of a right that was granted after it: what is denied with an old one is allowed the next time", async () => {
+  it("is renewed after a refusal, so that new rights apply to the next call", async () => {
     open({ permissions: [] });
     vi.useFakeTimers({ toFake: ["Date"] });
     expect(await create()).toEqual(failed({ code: "permission_denied" }));
@@ -352,7 +355,7 @@ describe("a token", () => {
   it.each<[string, Partial<CloudAccount>, string]>([
     ["there is no tenant", { tenantId: uuid() }, "AADSTS90002"],
     ["the tenant has no application", { clientId: uuid() }, "AADSTS700016"],
-  ])("is not given where %s", async (text, changed, providerCode) => {
+  ])("is not issued where %s", async (text, changed, providerCode) => {
     const refused = await read(client(changed));
     const message = expect.stringContaining(`${text} with this`);
     expect(refused).toEqual(failed({ outcome: "client", code: "auth_failed", providerCode, message }));
@@ -361,19 +364,19 @@ describe("a token", () => {
   it.each([
     [429, "throttled"],
     [503, "provider_unavailable"],
-  ])("that is refused with %i may be given later: %s", async (status, code) => {
+  ])("request that fails with %i can be retried: %s", async (status, code) => {
     const headers = { "retry-after": "3" };
     opened.account.fault({ fault: "error", service: "login", status, code: "server_busy", headers });
     expect(await create()).toEqual(failed({ outcome: "external", code, status, retryAfterMs: 3000 }));
     expect(operations()).toEqual(["Token"]);
   });
 
-  it("that never comes leaves a creation undone, not in doubt", async () => {
+  it("that never arrives means that a creation was not sent", async () => {
     opened.account.fault({ fault: "drop", service: "login" });
     expect(await create()).toEqual(failed({ outcome: "external", code: "network_error", status: null }));
   });
 
-  it("is requested again by every login, which reports new credentials as not replicated yet", async () => {
+  it("is requested by every login, which reports new credentials as not replicated yet", async () => {
     open({ lags: { password: { requests: 1 }, principalInLogin: { requests: 1 } } });
     const cloud = client();
     const application = await create(cloud);
@@ -392,7 +395,7 @@ describe("a token", () => {
     expect(tokens()).toBe(before + 2);
   });
 
-  describe("for a signed statement", () => {
+  describe("a token for a client assertion", () => {
     const issuer = "https://sallyport.example/v1/identity/oidc/plugins";
     const audience = "api://AzureADTokenExchange";
     let subject = "";
@@ -423,7 +426,7 @@ describe("a token", () => {
       opened.account.call({ change: "AddFederatedCredential", id, issuer, subject, audience });
     });
 
-    it("is given in place of a secret, and held", async () => {
+    it("is issued without a secret, and cached", async () => {
       const cloud = client({ clientSecret: "" }, await assertion());
       expect(await read(cloud)).toMatchObject({ ok: true });
       expect(await read(cloud)).toMatchObject({ ok: true });
@@ -432,7 +435,7 @@ describe("a token", () => {
       expect([tokens(), signed]).toEqual([1, 1]);
     });
 
-    it("is not given to who makes another statement", async () => {
+    it("is not used for another assertion", async () => {
       await read(client({ clientSecret: "" }, await assertion()));
       const other = await read(client({ clientSecret: "" }, await assertion({ subject: "somebody" })));
       const message = expect.stringContaining("subject; add one");
@@ -440,7 +443,7 @@ describe("a token", () => {
       expect(JSON.stringify(other)).not.toContain("somebody");
     });
 
-    it("is not asked for where there is a secret", async () => {
+    it("is not requested if there is a secret", async () => {
       expect(await read(client({}, await assertion()))).toMatchObject({ ok: true });
       expect(signed).toBe(0);
     });

@@ -5,7 +5,7 @@ import { sender } from "../../src/providers/outcome.ts";
 import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
 import type { AzureOptions, OperationName } from "../doubles/cloud-b-azure-types.ts";
 
-// The engine's cloud calls against the double: the effect of each call, and each refusal.
+// The engine's provider calls against the double: the effect and the refusals of each call.
 
 let double: AzureDouble;
 let opened: ReturnType<AzureDouble["openAccount"]>;
@@ -91,13 +91,13 @@ describe("an application", () => {
     expect(everything()).toEqual(before);
   });
 
-  it("of another owner is not found by a similar name", async () => {
+  it("of another owner with a similar name is not found", async () => {
     await newApplication("o'brien");
     expect(await value(cloud.findApplicationsByName("x' or displayName eq 'o''brien"))).toEqual([]);
     expect(await value(cloud.findApplicationsByName("o'brien & co #1?"))).toEqual([]);
   });
 
-  it("is found on whichever page it is", async () => {
+  it("is found on any page", async () => {
     open({ pageSize: 1 });
     const made = [await newApplication("same"), await newApplication("other"), await newApplication("same")];
     const found = await value(cloud.findApplicationsByName("same"));
@@ -105,7 +105,7 @@ describe("an application", () => {
     expect(asked("ListApplications")).toBeGreaterThan(2);
   });
 
-  it("that is gone is not found, whatever is done to it", async () => {
+  it("that is deleted is not found by any call", async () => {
     const notFound = failed({ outcome: "client", code: "not_found", status: 404 });
     expect(await cloud.getApplication(nobody)).toEqual(notFound);
     expect(await cloud.updateApplication(nobody, { tags: [], signInAudience: "" })).toEqual(notFound);
@@ -117,7 +117,7 @@ describe("an application", () => {
     expect(await cloud.removeApplicationPassword(nobody, nobody)).toEqual(notFound);
   });
 
-  it("is not created twice when its answer is lost: it is found by its name", async () => {
+  it("is found by its name after a lost response, and not created twice", async () => {
     opened.account.fault({ fault: "apply-then-drop", operation: "CreateApplication" });
     const lost = await cloud.createApplication({ displayName: "sallyport-1", tags: [], signInAudience: "" });
     expect(lost).toEqual(failed({ outcome: "unknown", code: "network_error", status: null }));
@@ -143,7 +143,7 @@ describe("a password", () => {
     expect(await cloud.login(clientId, added.secretText)).toEqual(failed(refused));
   });
 
-  it("of a principal is added for the time asked for", async () => {
+  it("of a principal is added with the requested lifetime", async () => {
     const { application, principal } = await newPrincipal();
     const [startsAt, endsAt] = [Date.now() - 1000, Date.now() + hour];
     const added = await value(cloud.addPrincipalPassword(principal.objectId, { startsAt, endsAt }));
@@ -153,7 +153,7 @@ describe("a password", () => {
     expect(await cloud.login(application.clientId, added.secretText)).toEqual(done);
   });
 
-  it("that does not fit any more, or lives too long, says so", async () => {
+  it("above the limit of passwords or lifetime is refused", async () => {
     open({ maxPasswords: 1, maxPasswordDays: 200 });
     const { object_id: objectId } = opened.details.existing_application;
     const add = (endsAt: number) => cloud.addApplicationPassword(objectId, { displayName: "p", endsAt });
@@ -180,7 +180,7 @@ describe("a service principal", () => {
   it.each([
     ["Application.ReadWrite.All", 400, "NoBackingApplicationObject"],
     ["Application.ReadWrite.OwnedBy", 403, "Authorization_RequestDenied"],
-  ])("of an application that is not known everywhere yet, with %s, comes later", async (permission, status, code) => {
+  ])("of an application that is not replicated yet, with %s, is created later", async (permission, status, code) => {
     open({ permissions: [permission], lags: { application: { requests: 1 } } });
     const application = await newApplication();
     const early = await cloud.createServicePrincipal(application.clientId);
@@ -188,7 +188,7 @@ describe("a service principal", () => {
     await value(cloud.createServicePrincipal(application.clientId));
   });
 
-  it("is not found while it is not known everywhere yet", async () => {
+  it("is not found before it is replicated", async () => {
     open({ lags: { principal: { requests: 2 }, principalInArm: { requests: 1 } } });
     const { principal } = await newPrincipal();
     const password = { startsAt: Date.now(), endsAt: Date.now() + hour };
@@ -203,7 +203,7 @@ describe("a service principal", () => {
 });
 
 describe("a group", () => {
-  it("is read by its id and found by its name, with quotes and letters of any kind", async () => {
+  it("is read by its id and found by its name, with quotes and any letters", async () => {
     const { id, displayName } = group("O'Brien & Söhne");
     const found = { objectId: id, name: displayName };
     expect(await cloud.getGroup(id)).toEqual({ ok: true, value: found });
@@ -214,7 +214,7 @@ describe("a group", () => {
   });
 
   it.each(["AzurePublicCloud", "AzureChinaCloud", "AzureUSGovernmentCloud"] as const)(
-    "takes a member and gives it back, in %s",
+    "gets and loses a member, in %s",
     async (environment) => {
       open({ environment });
       const { principal } = await newPrincipal();
@@ -229,7 +229,7 @@ describe("a group", () => {
     },
   );
 
-  it("whose members follow from a rule takes none", async () => {
+  it("with dynamic membership accepts no member", async () => {
     const { principal } = await newPrincipal();
     const refused = await cloud.addGroupMember(group("dynamic").id, principal.objectId);
     expect(refused).toEqual(failed({ code: "permission_denied", message: expect.stringContaining("from a rule") }));
@@ -237,7 +237,7 @@ describe("a group", () => {
 });
 
 describe("a role", () => {
-  it("is read by its full id, or its last part, and found by its name on whichever page", async () => {
+  it("is read by its full id or its last part, and found by its name on any page", async () => {
     open({ pageSize: 1 });
     const { id, name, roleName } = definition("Bob's role");
     const found = { id, name: roleName };
@@ -252,7 +252,7 @@ describe("a role", () => {
   });
 
   it.each(["subscription", "resource group", "subscription without a slash"])(
-    "is assigned on a %s once, and taken away",
+    "is assigned on a %s once, and removed",
     async (kind) => {
       const { principal } = await newPrincipal();
       const subscription = `/subscriptions/${opened.details.subscription_id}`;
@@ -276,7 +276,7 @@ describe("a role", () => {
     },
   );
 
-  it("cannot be assigned where there is nothing, or beyond the limit, or taken away under a lock", async () => {
+  it("cannot be assigned on an unknown scope or above the limit, or removed under a lock", async () => {
     open({ assignmentLimit: 2 });
     const { principal } = await newPrincipal();
     const scope = `/subscriptions/${opened.details.subscription_id}`;
@@ -295,7 +295,7 @@ describe("a role", () => {
   });
 });
 
-describe("what is missing is named", () => {
+describe("a refusal names the missing right or resource", () => {
   it.each<[string, AzureOptions, () => Promise<unknown>, string]>([
     [
       "to create an application",
@@ -338,13 +338,13 @@ describe("what is missing is named", () => {
     expect(refused).toEqual(failed({ message: expect.stringContaining(grant) }));
   });
 
-  it("when the quota of objects is used up", async () => {
+  it("when the quota of objects is exhausted", async () => {
     open({ objectQuota: 0 });
     const refused = await cloud.createApplication({ displayName: "x", tags: [], signInAudience: "" });
     expect(refused).toEqual(failed({ code: "limit_reached", providerCode: "Directory_QuotaExceeded" }));
   });
 
-  it("when the subscription is another tenant's", async () => {
+  it("when the subscription belongs to another tenant", async () => {
     const { subscription_id: subscriptionId } = double.openAccount().details;
     const refused = await client({ subscriptionId }).findRoleDefinitions("Reader");
     expect(refused).toEqual(failed({ code: "auth_failed", message: expect.stringContaining("another tenant") }));

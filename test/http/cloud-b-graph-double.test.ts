@@ -10,7 +10,7 @@ import {
   refusal,
 } from "./cloud-b-azure-driver.ts";
 
-// The promises of the double of Microsoft Graph, driven by bare requests. Each test fails if the double were kinder.
+// Behaviour of the double of Microsoft Graph, tested with plain requests. Each test fails for a more lenient double.
 
 let now = Date.now();
 let double: AzureDouble;
@@ -34,7 +34,7 @@ const createApplication = () => one.createApplication();
 const createPrincipal = () => one.createPrincipal();
 
 describe("tokens", () => {
-  it("must be there, for Graph, of the right directory, and not revoked", async () => {
+  it("are required, for Graph, of the directory, and not revoked", async () => {
     const get = (token: string | null) => one.graph("GET /groups", undefined, { token });
     expect(refusal(await get(null))).toEqual(invalidToken);
     expect(refusal(await get("made.up.token"))).toEqual(invalidToken);
@@ -50,7 +50,7 @@ describe("tokens", () => {
     expect(refusal(await get(token))).toEqual(invalidToken);
   });
 
-  it("reach nothing of another tenant", async () => {
+  it("give no access to another tenant", async () => {
     const other = openAccount(double);
     const { object_id } = other.details.existing_application;
     expect(refusal(await one.graph(`GET /applications/${object_id}`))).toEqual(missing);
@@ -61,7 +61,7 @@ describe("tokens", () => {
 describe("permissions", () => {
   const open = (...permissions: string[]) => openAccount(double, { permissions });
 
-  it("refuse everything to a caller that has none, in the words of Graph", async () => {
+  it("are required for every operation, with the messages of Graph", async () => {
     const none = open();
     const answer = await none.graph("POST /applications", { displayName: "new" });
     expect(answer).toMatchObject({
@@ -85,7 +85,7 @@ describe("permissions", () => {
     }
   });
 
-  it("let OwnedBy do everything with what it made, and nothing with what it did not", async () => {
+  it("allow OwnedBy all operations on its own objects, and none on others", async () => {
     const by = open("Application.ReadWrite.OwnedBy");
     const { application, principal } = await by.createPrincipal();
     const password = await by.graph(`POST /servicePrincipals/${principal.id}/addPassword`, {});
@@ -107,7 +107,7 @@ describe("permissions", () => {
     expect(refusal(await by.graph("GET /groups"))).toEqual(denied);
   });
 
-  it("let OwnedBy reach its own application only as an owner of that", async () => {
+  it("allow OwnedBy its own application only as its owner", async () => {
     for (const rootOwnsItself of [false, true]) {
       const by = openAccount(double, { permissions: ["Application.ReadWrite.OwnedBy"], rootOwnsItself });
       const answer = await by.graph(`POST /applications/${by.details.root.object_id}/addPassword`, {});
@@ -115,7 +115,7 @@ describe("permissions", () => {
     }
   });
 
-  it("let members be changed only with GroupMember.ReadWrite.All", async () => {
+  it("allow changes of members only with GroupMember.ReadWrite.All", async () => {
     const by = open("Application.ReadWrite.All", "GroupMember.Read.All");
     const { principal_id } = by.details.existing_application;
     const path = `/groups/${by.group("developers")}/members`;
@@ -125,7 +125,7 @@ describe("permissions", () => {
   });
 });
 
-describe("what a request may hold", () => {
+describe("the body of a request", () => {
   const application = "POST /applications";
   const password = "POST /applications/ID/addPassword";
   const reference = "POST /groups/GROUP/members/$ref";
@@ -149,14 +149,14 @@ describe("what a request may hold", () => {
     ["a member without a reference", reference, { id: "x" }],
     ["a member at another host", reference, memberOf(crypto.randomUUID(), "https://graph.microsoft.us")],
     ["an application as a member", reference, memberOf("OBJECT")],
-  ])("is not %s", async (_what, request, body) => {
+  ])("is refused with %s", async (_what, request, body) => {
     const { object_id } = one.details.existing_application;
     const target = request.replace("ID", object_id).replace("GROUP", one.group("developers"));
     const given = JSON.parse(JSON.stringify(body).replace("OBJECT", object_id));
     expect(refusal(await one.graph(target, given))).toEqual(bad);
   });
 
-  it("is JSON with its content type, and query options that the operation knows", async () => {
+  it("is JSON with its content type and known query options", async () => {
     const headers = { "content-type": "text/plain" };
     expect(refusal(await one.graph(application, { displayName: "a" }, { headers }))).toEqual([
       415,
@@ -180,7 +180,7 @@ describe("what a request may hold", () => {
 describe("lists", () => {
   const filter = (text: string) => one.graph(`GET /groups?$filter=${encodeURIComponent(text)}`);
 
-  it("are filtered by a name whose quotes are doubled, and refuse any other filter", async () => {
+  it("are filtered by a name with doubled quotes, and by no other filter", async () => {
     const names = async (text: string) =>
       (await filter(text)).body.value.map((one: { displayName: string }) => one.displayName);
     expect(await names("displayName eq 'O''Brien & Söhne'")).toEqual(["O'Brien & Söhne"]);
@@ -192,7 +192,7 @@ describe("lists", () => {
     }
   });
 
-  it("come in pages that are cut before they are filtered", async () => {
+  it("are paged before they are filtered", async () => {
     one = openAccount(double, { pageSize: 2 });
     const first = await filter("displayName eq 'dynamic'");
     expect(first.body.value).toEqual([]);
@@ -209,7 +209,7 @@ describe("lists", () => {
 });
 
 describe("applications and principals", () => {
-  it("are what they were given, and are changed by PATCH", async () => {
+  it("have the given fields, and are changed by PATCH", async () => {
     const given = { displayName: "a", tags: ["x", "y"], signInAudience: "AzureADMultipleOrgs" };
     const { status, body } = await one.graph("POST /applications", given);
     expect({ status, body }).toMatchObject({ status: 201, body: { ...given, passwordCredentials: [] } });
@@ -218,7 +218,7 @@ describe("applications and principals", () => {
     expect(read.body).toEqual({ displayName: "a", tags: ["z"] });
   });
 
-  it("are one principal an application, of an application that exists", async () => {
+  it("have one principal per existing application", async () => {
     const { application } = await createPrincipal();
     expect(refusal(await one.graph("POST /servicePrincipals", { appId: application.appId }))).toEqual([
       409,
@@ -228,7 +228,7 @@ describe("applications and principals", () => {
     expect(refusal(await one.graph("POST /servicePrincipals", { appId }))).toEqual([400, "NoBackingApplicationObject"]);
   });
 
-  it("go to the deleted items first, the principal with its application, its assignments with neither", async () => {
+  it("go to the deleted items first, the principal with its application, the assignments with neither", async () => {
     const before = one.everything();
     const { application, principal } = await createPrincipal();
     const group = one.group("developers");
@@ -258,7 +258,7 @@ describe("applications and principals", () => {
     expect(one.everything()).toEqual(before);
   });
 
-  it("keep within the tenant's limits", async () => {
+  it("are limited per tenant", async () => {
     one = openAccount(double, { maxPasswords: 1, maxPasswordDays: 30, objectQuota: 1 });
     const { id } = await createApplication();
     const add = (endDateTime: string) =>
@@ -277,7 +277,7 @@ describe("applications and principals", () => {
     expect((await more()).status).toBe(201);
   });
 
-  it("show a password's text once, and never in what the double tells", async () => {
+  it("show a password's text once, and never in the double's log", async () => {
     const path = `/applications/${one.details.existing_application.object_id}`;
     const given = { passwordCredential: { displayName: "mine", endDateTime: "2030-01-02T03:04:05Z" } };
     const { body } = await one.graph(`POST ${path}/addPassword`, given);
@@ -291,7 +291,7 @@ describe("applications and principals", () => {
 });
 
 describe("groups", () => {
-  it("take a principal once and lose it once; one with a rule takes none", async () => {
+  it("accept and lose a principal once; dynamic ones accept none", async () => {
     const { principal_id } = one.details.existing_application;
     const path = `/groups/${one.group("developers")}/members`;
     const add = () => one.graph(`POST ${path}/$ref`, memberOf(principal_id));
@@ -309,7 +309,7 @@ describe("groups", () => {
     expect((await one.graph(`POST ${path}/$ref`, memberOf(principal_id, double.graphUrl))).status).toBe(204);
   });
 
-  it("are absent after another writer deleted them", async () => {
+  it("are absent after a deletion by another writer", async () => {
     const id = one.group("auditors");
     expect((await one.graph(`GET /groups/${id}?$select=id,displayName`)).body).toEqual({ id, displayName: "auditors" });
     one.call({ change: "DeleteGroup", id });

@@ -3,7 +3,7 @@ import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
 import type { AzureOptions, LagKind } from "../doubles/cloud-b-azure-types.ts";
 import { type Driver, graphResource, memberOf, openAccount, read, refusal } from "./cloud-b-azure-driver.ts";
 
-// How the double of Microsoft Graph lags and fails when it is told to, driven by bare requests.
+// Injected delays and faults of the double of Microsoft Graph, tested with plain requests.
 
 let now = Date.now();
 let double: AzureDouble;
@@ -22,11 +22,11 @@ const bad = [400, "Request_BadRequest"];
 const createApplication = () => one.createApplication();
 const createPrincipal = () => one.createPrincipal();
 
-describe("what is new is not seen at once", () => {
+describe("replication delays", () => {
   const lagging = (kind: LagKind, more: AzureOptions = {}) =>
     openAccount(double, { ...more, lags: { [kind]: { requests: 1 } } });
 
-  it("an application, by its id, in lists, and by its principal", async () => {
+  it("hide a new application by its id, in lists, and from its principal", async () => {
     one = lagging("application");
     const { id } = await createApplication();
     expect(refusal(await one.graph(`POST /applications/${id}/addPassword`, {}))).toEqual(missing);
@@ -49,7 +49,7 @@ describe("what is new is not seen at once", () => {
     expect(owned).toMatchObject({ status: 403, body: { error: { message: expect.stringContaining("local tenant") } } });
   });
 
-  it("a principal, as a member, too", async () => {
+  it("hide a new principal, also as a member", async () => {
     one = lagging("principal");
     const { principal } = await createPrincipal();
     const add = () => one.graph(`POST /groups/${one.group("developers")}/members/$ref`, memberOf(principal.id));
@@ -59,7 +59,7 @@ describe("what is new is not seen at once", () => {
     expect((await add()).status).toBe(204);
   });
 
-  it("a password that is removed, a deleted item, a name that was used", async () => {
+  it("show removed passwords, deleted items and used names", async () => {
     one = openAccount(double, {
       lags: { passwordInGraph: { requests: 1 }, deletedItem: { ms: 1000 }, principalName: { requests: 1 } },
     });
@@ -82,7 +82,7 @@ describe("what is new is not seen at once", () => {
 describe("faults", () => {
   const group = () => one.graph(`GET /groups/${one.group("developers")}`);
 
-  it("happen to the operation they name, after as many as they skip and as often as they count", async () => {
+  it("apply to their operation, with the given skip and count", async () => {
     one.account.fault({
       ...{ operation: "GetGroup", skip: 1, count: 2, fault: "error", status: 429, code: "TooManyRequests" },
       headers: { "retry-after": "7" },
@@ -93,7 +93,7 @@ describe("faults", () => {
     expect(answers[2]?.body.error).toMatchObject({ code: "TooManyRequests", innerError: {} });
   });
 
-  it("lose the answer of what was done, or the request before it was", async () => {
+  it("drop the response after the change, or the request before it", async () => {
     const create = () => createApplication();
     const { applications } = one.everything();
     one.account.fault({ operation: "CreateApplication", fault: "drop" });
@@ -111,7 +111,7 @@ describe("faults", () => {
     expect(one.everything().applications).toHaveLength(applications.length + 2);
   });
 
-  it("keep a request waiting, and perform it though its client has left", async () => {
+  it("delay a request, and perform it after its client has left", async () => {
     one.account.fault({ operation: "CreateApplication", fault: "delay", ms: 500 });
     const token = await one.tokenFor(graphResource);
     const leaving = new AbortController();
@@ -122,7 +122,7 @@ describe("faults", () => {
     await vi.waitFor(() => expect(one.everything().applications.at(-1)?.displayName).toBe("late"));
   });
 
-  it("are one account's, whichever address they are set at", async () => {
+  it("apply to one account, for any address", async () => {
     const control = (path: string, body?: unknown) =>
       read(
         fetch(`${double.armUrl}/_double/${path}?account=${one.details.account}`, {

@@ -14,7 +14,7 @@ import {
   refusal,
 } from "./cloud-b-azure-driver.ts";
 
-// The double's token endpoint: each test fails if the endpoint accepted more.
+// The double's token endpoint: each test fails for a more lenient endpoint.
 
 const day = 86_400_000;
 let now = Date.now();
@@ -30,7 +30,7 @@ beforeEach(() => {
   one = openAccount(double);
 });
 
-/** Another password for the application that exists, or for its principal. */
+/** Another password for the existing application, or for its principal. */
 function addPassword(of: "object_id" | "principal_id", times: { startDateTime?: string; endDateTime?: string } = {}) {
   const id = one.details.existing_application[of];
   return { id, ...(one.call({ change: "AddPassword", id, ...times }) as { keyId: string; secretText: string }) };
@@ -42,22 +42,19 @@ const logIn = (secret: string | null, scope = `${graphResource}/.default`) =>
 const claimsOf = ({ body }: Reply) => JSON.parse(Buffer.from(body.access_token.split(".")[1], "base64url").toString());
 
 describe("secrets", () => {
-  it.each(["object_id", "principal_id"] as const)(
-    "work from when they start until they end or are removed (%s)",
-    async (of) => {
-      const at = (ms: number) => new Date(now + ms).toISOString();
-      const { id, keyId, secretText } = addPassword(of, { startDateTime: at(day), endDateTime: at(2 * day) });
-      expect(refusal(await logIn(secretText))).toEqual([401, 7000215]);
-      now += day;
-      expect((await logIn(secretText)).status).toBe(200);
-      now += day;
-      expect(refusal(await logIn(secretText))).toEqual([401, 7000222]);
-      one.call({ change: "RemovePassword", id, keyId });
-      expect(refusal(await logIn(secretText))).toEqual([401, 7000215]);
-    },
-  );
+  it.each(["object_id", "principal_id"] as const)("are valid from start to end or removal (%s)", async (of) => {
+    const at = (ms: number) => new Date(now + ms).toISOString();
+    const { id, keyId, secretText } = addPassword(of, { startDateTime: at(day), endDateTime: at(2 * day) });
+    expect(refusal(await logIn(secretText))).toEqual([401, 7000215]);
+    now += day;
+    expect((await logIn(secretText)).status).toBe(200);
+    now += day;
+    expect(refusal(await logIn(secretText))).toEqual([401, 7000222]);
+    one.call({ change: "RemovePassword", id, keyId });
+    expect(refusal(await logIn(secretText))).toEqual([401, 7000215]);
+  });
 
-  it("say whose token it is, and which permissions it carried when it was issued", async () => {
+  it("issue tokens with the application and its permissions at issue", async () => {
     const { root, client_id, tenant_id } = one.details;
     const claims = claimsOf(await one.requestToken());
     expect(claims).toMatchObject({ aud: graphResource, appid: client_id, oid: root.principal_id, tid: tenant_id });
@@ -69,7 +66,7 @@ describe("secrets", () => {
     expect(refusal(await one.graph("GET /groups"))).toEqual([403, "Authorization_RequestDenied"]);
   });
 
-  it("are no use without a principal, with a disabled one, after a deletion, or in another tenant", async () => {
+  it("are refused without a principal, with a disabled one, after a deletion, or in another tenant", async () => {
     const { secretText } = addPassword("object_id");
     const { object_id: id, principal_id } = one.details.existing_application;
     const other = openAccount(double).details.tenant_id;
@@ -82,7 +79,7 @@ describe("secrets", () => {
     expect(refusal(await logIn(secretText))).toEqual([400, 700016]);
   });
 
-  it("can be used a while after they were made, however often they are asked for before", async () => {
+  it("are valid after a delay, regardless of earlier attempts", async () => {
     one.call({
       change: "SetLags",
       lags: { password: { requests: 2 }, principalInLogin: { ms: 60_000 }, application: { requests: 1 } },
@@ -100,7 +97,7 @@ describe("secrets", () => {
     expect((await attempt()).status).toBe(200);
   });
 
-  it("are for the audiences of the tenant's own cloud", async () => {
+  it("are valid for the audiences of the tenant's cloud", async () => {
     for (const resource of [armResource, `${armResource}/`, "https://management.core.windows.net/"]) {
       expect((await one.requestToken({ scope: `${resource}/.default` })).status).toBe(200);
     }
@@ -110,7 +107,7 @@ describe("secrets", () => {
     expect(refusal(await us.requestToken())).toEqual([400, 500011]);
   });
 
-  it("meet the faults of the tenant, and those alone", async () => {
+  it("are subject to the tenant's faults only", async () => {
     one.account.fault({
       service: "login",
       fault: "error",
@@ -129,7 +126,7 @@ describe("secrets", () => {
     expect(JSON.stringify(one.account.log)).not.toContain(one.details.client_secret);
   });
 
-  it("work at the endpoint of the vaults' double, too, each tenant with its own", async () => {
+  it("work at the endpoint of the vaults' double, per tenant", async () => {
     const vaults = await startCloudB({ otherTenants: double.otherTenants });
     const send = (tenant: string, client_id: string, client_secret: string, scope: string) => {
       const body = new URLSearchParams({ grant_type: "client_credentials", client_id, client_secret, scope });
@@ -184,12 +181,12 @@ describe("assertions", () => {
   const assert = (assertion: string, changed = {}) =>
     one.requestToken({ client_secret: null, client_assertion_type: type, client_assertion: assertion, ...changed });
 
-  it("stand for the application that trusts their issuer, with the keys that this publishes", async () => {
+  it("authenticate the application that trusts their issuer and its published keys", async () => {
     const answer = await assert(await sign());
     expect(claimsOf(answer)).toMatchObject({ oid: one.details.root.principal_id, aud: graphResource });
   });
 
-  it("count for nothing when anything about them is not as registered", async () => {
+  it("are refused with any deviation from the registration", async () => {
     const seconds = Math.floor(now / 1000);
     const stranger = await generateKeyPair("RS256");
     const curve = await generateKeyPair("ES256");
@@ -213,7 +210,7 @@ describe("assertions", () => {
     expect(refusal(await assert(await sign(), { client_id }))).toEqual([401, 700211]);
   });
 
-  it("need an issuer whose document is its own, served or published", async () => {
+  it("require an issuer with its own document, served or published", async () => {
     const path = new URL(issuer).pathname;
     const jwks_uri = `${issuer}/.well-known/keys`;
     const configuration = `${path}/.well-known/openid-configuration`;

@@ -14,8 +14,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type AzureDouble, startAzure } from "../doubles/cloud-b-azure.ts";
 import type { AzureAccount } from "../doubles/cloud-b-azure-types.ts";
 
-// The vendor's own clients go through the life of a credential against the double: so it is not only our own misreading of
-// the protocol.
+// The vendor's clients against the double, over the life of a credential, as a check independent of our reading of the
+// protocol.
 
 let double: AzureDouble;
 let account: ReturnType<AzureDouble["openAccount"]>["account"];
@@ -35,7 +35,7 @@ const hosts = (): Record<string, string> => ({
   "management.azure.com": double.armUrl,
 });
 
-/** Where the double serves what is meant for one of the vendor's hosts. */
+/** The double's address for a request to one of the vendor's hosts. */
 function rerouted(url: string): { url: string; host: string } {
   const { host, pathname, search } = new URL(url);
   return { url: `${hosts()[host]}${pathname}${search}`, host };
@@ -43,7 +43,7 @@ function rerouted(url: string): { url: string; host: string } {
 
 type Options = NonNullable<ConstructorParameters<typeof AuthorizationManagementClient>[2]>;
 
-/** The clients insist on https, so the address is changed last. */
+/** The clients require https, so the address is changed last. */
 const reroute: NonNullable<Options["additionalPolicies"]>[number] = {
   position: "perRetry",
   policy: {
@@ -93,7 +93,7 @@ const collect = async <T>(items: AsyncIterable<T>): Promise<T[]> => {
 };
 
 describe("the vendor's clients", () => {
-  it("create a principal with a password, roles and groups, which can log in, and remove all of it", async () => {
+  it("create a working principal with password, roles and groups, and remove it", async () => {
     const before = account.everything();
     const graph = graphClient();
     const arm = armClient();
@@ -141,7 +141,7 @@ describe("the vendor's clients", () => {
     ).rejects.toThrow(/AADSTS700016/);
   });
 
-  it("give a password to an application that exists, and take it again", async () => {
+  it("add a password to an existing application, and remove it", async () => {
     const graph = graphClient();
     const path = `/applications/${details.existing_application.object_id}`;
     const passwordCredential = { displayName: "mine", endDateTime: "2099-01-01T00:00:00Z" };
@@ -159,7 +159,7 @@ describe("the vendor's clients", () => {
     await expect(graph.api(`${path}/removePassword`).post({ keyId })).rejects.toThrow(/No password credential found/);
   });
 
-  it("log in with an assertion of an issuer that the application trusts", async () => {
+  it("log in with an assertion of a trusted issuer", async () => {
     const { publicKey, privateKey } = await generateKeyPair("RS256");
     const issuer = "https://issuer.example";
     const configuration = { issuer, jwks_uri: `${issuer}/keys` };
@@ -180,7 +180,7 @@ describe("the vendor's clients", () => {
     expect(roles.map(({ id }) => id)).toEqual(details.role_definitions.map(({ id }) => id));
   });
 
-  it("recognise the errors, and wait as they are told to", async () => {
+  it("recognise errors, and wait for the requested delay", async () => {
     const graph = graphClient();
     const missing = randomUUID();
     const notFound = await graph
