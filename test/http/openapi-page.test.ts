@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { createContext, runInContext } from "node:vm";
 import { expect, it } from "vitest";
 
-/** The page's own script, on just enough of a document to see what it shows. */
+/** Runs the page's own script on a minimal DOM. */
 
 const html = readFileSync("docs/openapi.html", "utf8");
 const api = JSON.parse(readFileSync("docs/openapi.json", "utf8")) as {
@@ -15,12 +15,17 @@ class Element {
   readonly attributes = new Map<string, string>();
   readonly listeners = new Map<string, (event: object) => void>();
   #children: (Element | string)[] = [];
+  readonly #classes = new Set<string>();
+  readonly classList = {
+    contains: (name: string) => this.#classes.has(name),
+    toggle: (name: string, on: boolean) => (on ? this.#classes.add(name) : this.#classes.delete(name)),
+  };
   set className(_names: string) {}
   setAttribute(name: string, value: string): void {
     this.attributes.set(name, value);
   }
   append(...children: (Element | string)[]): void {
-    // As in a browser: what is no element is its text, so a stray undefined would show.
+    // As in a browser, other values are inserted as text, so a stray undefined is visible.
     this.#children.push(...children.map((child) => (child instanceof Element ? child : String(child))));
   }
   replaceChildren(...children: (Element | string)[]): void {
@@ -44,7 +49,7 @@ class Element {
 
 /** The page as it is after it has loaded. */
 async function open() {
-  const parts = new Map(["search", "main", "list"].map((id) => [id, new Element()]));
+  const parts = new Map(["search", "main", "list", "operations", "toggle"].map((id) => [id, new Element()]));
   const part = (id: string): Element => parts.get(id) ?? new Element();
   const windowListeners = new Map<string, () => void>();
   const location = { hash: "" };
@@ -60,6 +65,8 @@ async function open() {
   return {
     main: part("main"),
     list: part("list"),
+    operations: part("operations"),
+    toggle: part("toggle"),
     title: () => page.document.title,
     search: (words: string) => {
       part("search").value = words;
@@ -72,13 +79,13 @@ async function open() {
   };
 }
 
-it("lists every operation, and says first what the API is", async () => {
+it("lists every operation and opens with the introduction", async () => {
   const { main, list } = await open();
   expect(list.links.sort()).toEqual(operations.map(({ operationId }) => `#${operationId}`).sort());
   expect(main.text).toContain(`${operations.length} operations`);
 });
 
-it("finds operations by any words of their method, path, name, summary and area", async () => {
+it("finds operations by words of their verb, path, id, summary and tag", async () => {
   const { list, search } = await open();
   search("post HOST create");
   expect(list.links).toEqual([]);
@@ -90,12 +97,12 @@ it("finds operations by any words of their method, path, name, summary and area"
   expect(list.text).toBe("Nothing found.");
 });
 
-it("shows each operation whole: how it is called, what it takes and what it answers", async () => {
+it("shows each operation with its requirements, responses and errors", async () => {
   const { main, title, go } = await open();
   for (const { operationId, summary } of operations) {
     go(operationId);
     expect(title()).toBe(`${summary} · Sallyport API`);
-    expect(main.text, operationId).toContain("Answers");
+    for (const section of ["Requires", "Responses", "Errors"]) expect(main.text, operationId).toContain(section);
     expect(main.text, operationId).not.toMatch(/\bundefined\b|\[object|\bnull\s+null\b/);
   }
   go("createHostVolume");
@@ -104,4 +111,18 @@ it("shows each operation whole: how it is called, what it takes and what it answ
   expect(main.text).toContain('curl -X PUT -H "X-Orch-Token: $SALLYPORT_TOKEN"');
   go("listSecrets");
   expect(main.text).toContain("/v1/secret/metadata/{path}?list=true");
+});
+
+it("shows verb and path of each operation in the sidebar, and folds aliases", async () => {
+  const { list } = await open();
+  expect(list.text).toContain("POST/auth/token/create");
+  expect(list.text).toMatch(/\d aliases/);
+});
+
+it("opens the list of operations on a phone by its button, and closes it after a choice", async () => {
+  const { operations: nav, toggle, go } = await open();
+  toggle.listeners.get("click")?.({});
+  expect(nav.classList.contains("open")).toBe(true);
+  go("createHostVolume");
+  expect(nav.classList.contains("open")).toBe(false);
 });

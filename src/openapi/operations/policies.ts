@@ -37,28 +37,28 @@ export const policies = group(
     "DELETE /sys/policies/acl/:name": { id: "deletePolicy", summary: "Delete a policy", answers: noContent },
     "GET /sys/policy": {
       id: "readPolicyNamesOld",
-      summary: "List the policies, in the older form",
+      summary: "List the policies (legacy path)",
       answers: data("Their names.", names, { flat: true }),
     },
     "LIST /sys/policy": {
       id: "listPoliciesOld",
-      summary: "List the policies, in the older form",
+      summary: "List the policies (legacy path)",
       answers: data("Their names.", names, { flat: true }),
     },
     "GET /sys/policy/:name": {
       id: "readPolicyOld",
-      summary: "Read a policy, in the older form",
+      summary: "Read a policy (legacy path)",
       answers: data("The policy.", z.object({ name: z.string(), rules: z.string() }), { flat: true }),
     },
     "POST /sys/policy/:name": {
       id: "writePolicyOld",
-      summary: "Create or replaces a policy, in the older form",
+      summary: "Create or replaces a policy (legacy path)",
       body: document,
       answers: noContent,
     },
     "DELETE /sys/policy/:name": {
       id: "deletePolicyOld",
-      summary: "Delete a policy, in the older form",
+      summary: "Delete a policy (legacy path)",
       answers: noContent,
     },
     "POST /sys/capabilities-self": about("readOwnCapabilities", "List the caller's capabilities on paths", []),

@@ -59,10 +59,7 @@ const hex = "hexadecimal digits, an even number of them";
 
 const written = (intent: "create" | "register"): Operation => ({
   id: `${intent}HostVolume`,
-  summary:
-    intent === "create"
-      ? "Makes a host volume on a node, or changes one"
-      : "Registers a host volume that is there, or changes one",
+  summary: intent === "create" ? "Create or update a host volume" : "Register or update a host volume",
   description:
     "With an `ID` it changes that volume. `PolicyOverride` overrides rules of policies that may be, and takes `namespace:policy-override`.",
   right: `namespace:host-volume-${intent} or namespace:host-volume-write`,
